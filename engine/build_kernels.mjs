@@ -1,0 +1,77 @@
+// Compiles the AssemblyScript kernels to engine/build/<name>.wasm, once for each state of their sources.
+// Plain JavaScript, so that setup.mjs can call it under any Node.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const engineFolder = dirname(fileURLToPath(import.meta.url));
+const sourceFolder = join(engineFolder, 'kernels');
+const buildFolder = join(engineFolder, 'build');
+const compiler = join(engineFolder, '../node_modules/assemblyscript/bin/asc.js');
+
+// A kernel's memory comes from outside and is shared, so that query workers can read a store's memory.
+// 65536 pages are the 4 GiB that 32-bit WebAssembly can address.
+const flags = [
+  '-O3',
+  '--converge',
+  '--noAssert',
+  '--runtime=stub',
+  '--importMemory',
+  '--sharedMemory',
+  '--initialMemory=16',
+  '--maximumMemory=65536',
+  '--enable=simd',
+  '--enable=threads',
+  '--enable=bulk-memory',
+];
+
+/** Entry files: every `*.kernel.ts` in engine/kernels. */
+const kernelNames = () =>
+  readdirSync(sourceFolder)
+    .filter((file) => file.endsWith('.kernel.ts'))
+    .map((file) => file.slice(0, -'.kernel.ts'.length));
+
+function sourceHash() {
+  const hash = createHash('sha256');
+  hash.update(JSON.stringify(flags));
+  hash.update(readFileSync(join(engineFolder, '../node_modules/assemblyscript/package.json')));
+  for (const file of readdirSync(sourceFolder).sort()) {
+    hash.update(file);
+    hash.update(readFileSync(join(sourceFolder, file)));
+  }
+  return hash.digest('hex');
+}
+
+/** Compiles what is out of date; prints only when it compiles. */
+export function buildKernels() {
+  mkdirSync(buildFolder, { recursive: true });
+  const hash = sourceHash();
+  const stampFile = join(buildFolder, 'sources.sha256');
+  const names = kernelNames();
+  const current =
+    existsSync(stampFile) &&
+    readFileSync(stampFile, 'utf8') === hash &&
+    names.every((name) => existsSync(join(buildFolder, `${name}.wasm`)));
+  if (current) return;
+  for (const name of names) {
+    console.log(`compiling kernel ${name}`);
+    execFileSync(
+      process.execPath,
+      [
+        compiler,
+        join(sourceFolder, `${name}.kernel.ts`),
+        '-o',
+        join(buildFolder, `${name}.wasm`),
+        ...flags,
+      ],
+      { stdio: ['ignore', 'inherit', 'inherit'] },
+    );
+  }
+  writeFileSync(stampFile, hash);
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  buildKernels();
+}
