@@ -1,0 +1,16 @@
+/** The part of the WebAssembly interface that we use; TypeScript has it only in the browser's library. */
+declare namespace WebAssembly {
+  class Module {
+    constructor(bytes: Uint8Array<ArrayBuffer>);
+  }
+  class Memory {
+    constructor(descriptor: { initial: number; maximum: number; shared: boolean });
+    readonly buffer: SharedArrayBuffer;
+    /** Returns the number of pages before. */
+    grow(pages: number): number;
+  }
+  class Instance {
+    constructor(module: Module, imports: Record<string, Record<string, unknown>>);
+    readonly exports: Record<string, unknown>;
+  }
+}
