@@ -44,8 +44,11 @@ function sourceHash() {
   return hash.digest('hex');
 }
 
-/** Compiles what is out of date; prints only when it compiles. */
-export function buildKernels() {
+/**
+ * Compiles what is out of date; prints only when it compiles.
+ * @param node the Node binary that runs the compiler
+ */
+export function buildKernels(node = process.execPath) {
   mkdirSync(buildFolder, { recursive: true });
   const hash = sourceHash();
   const stampFile = join(buildFolder, 'sources.sha256');
@@ -58,7 +61,7 @@ export function buildKernels() {
   for (const name of names) {
     console.log(`compiling kernel ${name}`);
     execFileSync(
-      process.execPath,
+      node,
       [
         compiler,
         join(sourceFolder, `${name}.kernel.ts`),

@@ -1,0 +1,96 @@
+// The one entry of every npm script. Plain JavaScript for any Node from 20 on: it brings the dependencies
+// (Node 26 among them), compiles the kernels, and runs the command with Node 26.
+//
+//   node setup.mjs                set up only
+//   node setup.mjs start [args]   the single node, or `-f my.yml`
+//   node setup.mjs test           format, lint, types, and every test
+//   node setup.mjs bench|e2e|sim [args]
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(fileURLToPath(import.meta.url));
+const bin = join(root, 'node_modules', '.bin');
+const node = join(root, 'node_modules', 'node', 'bin', 'node');
+const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH ?? ''}` };
+
+/** Runs a command to its end; a failure ends this process with its code. */
+function run(command, args, what) {
+  const { status, signal, error } = spawnSync(command, args, { cwd: root, env, stdio: 'inherit' });
+  if (error !== undefined) {
+    console.error(`${what}: ${error.message}`);
+    process.exit(1);
+  }
+  if (status !== 0) {
+    console.error(`${what}: failed (${signal ?? `exit code ${status}`})`);
+    process.exit(status ?? 1);
+  }
+}
+
+const versionOf = (command) =>
+  spawnSync(command, ['--version'], { encoding: 'utf8' }).stdout?.trim() ?? '';
+
+function installDependencies() {
+  const installed = join(root, 'node_modules', '.package-lock.json');
+  const lock = join(root, 'package-lock.json');
+  const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
+  if (!current) {
+    console.log('installing dependencies (npm ci)');
+    run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], 'npm ci');
+  }
+  const wanted = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies.node;
+  if (versionOf(node) === `v${wanted}`) return;
+  // An npm that runs no install scripts leaves the package `node` without its binary.
+  run('npm', ['rebuild', 'node', '--ignore-scripts=false', '--loglevel=error'], 'npm rebuild node');
+  if (versionOf(node) !== `v${wanted}`) {
+    console.error(`Node ${wanted} from npm does not run on this machine: ${node}`);
+    process.exit(1);
+  }
+}
+
+/** Becomes the command: signals are passed on, its exit code is ours. */
+function become(args) {
+  const child = spawn(node, args, { cwd: root, env, stdio: 'inherit' });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => child.kill(signal));
+  }
+  child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));
+}
+
+function test(args) {
+  const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test}';
+  run('biome', ['format', '.'], 'format (npm run format mends it)');
+  run('oxlint', ['--type-aware'], 'lint');
+  run('tsc', ['-p', '.'], 'types');
+  const patterns = args.length > 0 ? args : [`${rooms}/**/*_test.ts`];
+  become(['--test', '--test-concurrency=2', '--test-timeout=1800000', ...patterns]);
+}
+
+installDependencies();
+const { buildKernels } = await import('./engine/build_kernels.mjs');
+buildKernels(node);
+
+const [command, ...args] = process.argv.slice(2);
+switch (command) {
+  case undefined:
+    break;
+  case 'start':
+    become(['node/main.ts', ...args]);
+    break;
+  case 'test':
+    test(args);
+    break;
+  case 'bench':
+    become(['--expose-gc', 'test/bench.ts', ...args]);
+    break;
+  case 'e2e':
+    become(['test/kube/e2e.ts', ...args]);
+    break;
+  case 'sim':
+    become(['test/sim/sim.ts', ...args]);
+    break;
+  default:
+    console.error(`unknown command: ${command}`);
+    process.exit(2);
+}

@@ -1,0 +1,26 @@
+/**
+ * `npm run bench [-- filter]`: every `*_bench.ts` at full size, the median of five runs of each figure,
+ * one JSON line a figure.
+ */
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BenchResult, BenchSize } from '#lib/bench.ts';
+
+const runCount = 5;
+const root = join(import.meta.dirname, '..');
+const filter = process.argv[2] ?? '';
+const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';
+
+for (const file of globSync(`${rooms}/**/*_bench.ts`, { cwd: root }).sort()) {
+  if (!file.includes(filter)) continue;
+  const { bench } = (await import(join(root, file))) as {
+    bench: (size: BenchSize) => Promise<BenchResult[]>;
+  };
+  const runs: BenchResult[][] = [];
+  for (let run = 0; run < runCount; run++) runs.push(await bench('full'));
+  for (const [index, { name, unit }] of runs[0]!.entries()) {
+    const values = runs.map((results) => results[index]!.value).sort((a, b) => a - b);
+    const figures = { median: values[runCount >> 1], min: values[0], max: values[runCount - 1] };
+    console.log(JSON.stringify({ name, unit, ...figures, runs: runCount }));
+  }
+}
