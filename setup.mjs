@@ -36,8 +36,9 @@ function installDependencies() {
   const lock = join(root, 'package-lock.json');
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
-    console.log('installing dependencies (npm ci)');
-    run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], 'npm ci');
+    // Not `npm ci`: it refuses a lock file without the optional packages of platforms that a registry has not.
+    console.log('installing dependencies');
+    run('npm', ['install', '--no-save', '--loglevel=error'], 'npm install');
   }
   const wanted = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies.node;
   if (versionOf(node) === `v${wanted}`) return;
