@@ -1,0 +1,45 @@
+// Makes dist/image, the context of the Dockerfiles: the Node binary, the dependencies that run in production, the
+// compiled kernels, and the rooms without their tests. The dependencies are made anew only when the lock changed.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+const context = join(root, 'dist/image');
+const rooms = ['lib', 'engine', 'cluster', 'kv', 'node', 'coordinator', 'operator'];
+
+function dependencies() {
+  const stamp = join(context, 'dependencies.sha256');
+  const hash = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
+  rmSync(context, { recursive: true, force: true });
+  mkdirSync(join(context, 'bin'), { recursive: true });
+  for (const file of ['package.json', 'package-lock.json', '.npmrc']) {
+    cpSync(join(root, file), join(context, file));
+  }
+  execFileSync('npm', ['install', '--no-save', '--omit=dev', '--loglevel=error'], {
+    cwd: context,
+    stdio: 'inherit',
+  });
+  cpSync(join(context, 'node_modules/node/bin/node'), join(context, 'bin/node'));
+  rmSync(join(context, 'node_modules/node'), { recursive: true });
+  // Types, source maps and documents are half of what npm packages bring.
+  execFileSync('find', [
+    join(context, 'node_modules'),
+    ...['-type', 'f', '(', '-name', '*.d.ts', '-o', '-name', '*.d.mts', '-o', '-name', '*.d.cts'],
+    ...['-o', '-name', '*.map', '-o', '-name', '*.md', ')', '-delete'],
+  ]);
+  writeFileSync(stamp, hash);
+}
+
+dependencies();
+for (const room of rooms) {
+  rmSync(join(context, room), { recursive: true, force: true });
+  cpSync(join(root, room), join(context, room), {
+    recursive: true,
+    filter: (path) => !/_(test|fuzz|bench)\.ts$|\/engine\/kernels$/.test(path),
+  });
+}
