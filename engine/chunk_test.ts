@@ -29,7 +29,10 @@ test('a raw chunk keeps any nanosecond and any float bits', () => {
   assert.equal(rows, 4);
   assert.deepEqual(decoder.timestampNanos.slice(0, rows), timestampNanos);
   assert.deepEqual(decoder.valueWords.slice(0, 2 * rows), new Uint32Array(values.buffer));
-  assert.deepEqual([...decoder.timestampMillis.slice(0, rows)], [-1, 0, 0, 1_700_000_000_123]);
+  assert.deepEqual(
+    Array.from(decoder.timestampMillis).slice(0, rows),
+    [-1, 0, 0, 1_700_000_000_123],
+  );
 });
 
 test('a chunk header gives rows, range, version and unit back', () => {
@@ -57,7 +60,7 @@ test('of two rows with one timestamp the higher version stays, then the larger b
   const decoder = new Decoder();
   const decode = (...chunks: Uint8Array[]) => {
     const rows = decoder.decode(bundleOf(...chunks), 0, 0n, 100n);
-    return [...decoder.values.slice(0, rows)];
+    return Array.from(decoder.values).slice(0, rows);
   };
   const [old, recent] = [at([1n, 2n, 3n], [10, 20, 30], 5), at([2n, 4n], [7, 40], 6)];
   assert.deepEqual(decode(old, recent), [10, 7, 30, 40]);
@@ -80,7 +83,7 @@ test('row versions of a raw chunk decide, not the version of the chunk', () => {
   });
   const decoder = new Decoder();
   const rows = decoder.decode(bundleOf(head, other), 0, 0n, 100n);
-  assert.deepEqual([...decoder.values.slice(0, rows)], [100, 2]);
+  assert.deepEqual(Array.from(decoder.values).slice(0, rows), [100, 2]);
 });
 
 test('decoding gives only the rows of the range, its end excluded', () => {

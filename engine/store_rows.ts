@@ -1,0 +1,44 @@
+/** What goes into a store: columns of rows, and the rules of the namespace that they are written to. */
+
+export interface StoreNamespace {
+  readonly blockSizeNanos: bigint;
+  readonly bufferPastNanos: bigint;
+  readonly bufferFutureNanos: bigint;
+  readonly retentionNanos: bigint;
+  /** Takes rows older than the buffer too, as far back as the retention goes. */
+  readonly coldWrites: boolean;
+}
+
+/** Columns, each `rowCount` long or longer. */
+export interface StoreRows {
+  readonly rowCount: number;
+  /** Reference of the row's series: slot and generation. */
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  /** Unix time in `timeUnitNanos`. */
+  readonly timestamps: BigInt64Array;
+  /** 1, 1000, 1e6 or 1e9. */
+  readonly timeUnitNanos: number;
+  readonly values: Float64Array;
+}
+
+/** Series' chunks: those of the i-th slot asked for are chunkData[chunkOffset[i] .. chunkOffset[i + 1]). */
+export interface StoredChunks {
+  readonly chunkData: Uint8Array;
+  readonly chunkOffset: Uint32Array;
+}
+
+/** The codes of `rowOutcome` in cluster/node_service.ts that a store gives; a test holds them equal. */
+export const storeOutcome = {
+  written: 0,
+  unknownReference: 1,
+  tooFarPast: 2,
+  tooFarFuture: 3,
+  resourceExhausted: 6,
+} as const;
+
+/** Start of the block that holds the time: rounded down, before 1970 too. */
+export function blockStartOf(nanos: bigint, blockSizeNanos: bigint): bigint {
+  const rest = nanos % blockSizeNanos;
+  return nanos - (rest < 0n ? rest + blockSizeNanos : rest);
+}

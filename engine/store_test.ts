@@ -1,0 +1,308 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rowOutcome } from '#cluster/node_service.ts';
+import type { Random } from '#lib/env/env.ts';
+import { Decoder } from './decoder.ts';
+import { emptyBundle } from './series_bundle.ts';
+import {
+  Store,
+  storeOutcome,
+  type StoredChunks,
+  type StoreNamespace,
+  type StoreRows,
+} from './store.ts';
+
+const second = 1_000_000_000n;
+const hour = 3600n * second;
+const now = 1_700_000_400n * second; // inside the two-hour block from 1_699_999_200 s
+const blockStart = 1_699_999_200n * second;
+
+const random: Random = {
+  u32: () => 7,
+  bytes: (length) => new Uint8Array(length),
+  fraction: () => 0.5,
+};
+
+const warm: StoreNamespace = {
+  blockSizeNanos: 2n * hour,
+  bufferPastNanos: hour / 6n,
+  bufferFutureNanos: hour / 30n,
+  retentionNanos: 48n * hour,
+  coldWrites: false,
+};
+
+function newStore(options: Partial<StoreNamespace> = {}, memoryBytesMax = 64 << 20): Store {
+  const store = new Store({ random, memoryBytesMax });
+  store.setNamespace(0, { ...warm, ...options });
+  return store;
+}
+
+function rowsOf(store: Store, rows: [slot: number, nanos: bigint, value: number][]): StoreRows {
+  return {
+    rowCount: rows.length,
+    slots: Uint32Array.from(rows, (row) => row[0]),
+    generations: Uint32Array.from(rows, (row) => store.generation[row[0]]!),
+    timestamps: BigInt64Array.from(rows, (row) => row[1]),
+    timeUnitNanos: 1,
+    values: Float64Array.from(rows, (row) => row[2]),
+  };
+}
+
+let version = 1000;
+function write(
+  store: Store,
+  rows: [slot: number, nanos: bigint, value: number][],
+  at: { now?: bigint; version?: number } = {},
+): number[] {
+  const columns = rowsOf(store, rows);
+  const outcomes = new Uint8Array(rows.length);
+  store.check(columns, 0, at.now ?? now, outcomes);
+  store.append(columns, at.version ?? ++version, outcomes);
+  return [...outcomes];
+}
+
+function decoded(chunks: StoredChunks, index = 0): [bigint, number][] {
+  const decoder = new Decoder();
+  const rows = decoder.decode(
+    { ...emptyBundle, seriesCount: chunks.chunkOffset.length - 1, ...chunks },
+    index,
+    -(2n ** 63n),
+    2n ** 63n - 1n,
+  );
+  return Array.from({ length: rows }, (_, i) => [decoder.timestampNanos[i]!, decoder.values[i]!]);
+}
+
+function read(store: Store, slot: number, start = 0n, end = 2n ** 62n): [bigint, number][] {
+  return decoded(store.read(Uint32Array.of(slot), start, end));
+}
+
+test('the outcomes of a store are those of the node contract', () => {
+  for (const [name, code] of Object.entries(storeOutcome)) {
+    assert.equal(rowOutcome[name as keyof typeof storeOutcome], code, name);
+  }
+});
+
+test('rows are readable after append(), in time order, whatever order they came in', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  const times = [5n, 1n, 3n, 9n, 2n, 300n, 4n, 290n].map((s) => now - 400n * second + s * second);
+  for (const time of times) assert.deepEqual(write(store, [[slot, time, Number(time % 7n)]]), [0]);
+  const expected = times.toSorted((a, b) => Number(a - b)).map((time) => [time, Number(time % 7n)]);
+  assert.deepEqual(read(store, slot), expected);
+});
+
+test('a thousand rows in order come back over sealed chunks and an open head', () => {
+  const store = newStore({ bufferPastNanos: hour });
+  const slots = [store.createSeries(0), store.createSeries(0)];
+  const expected: [bigint, number][] = [];
+  for (let i = 0; i < 1000; i++) {
+    const time = blockStart + BigInt(i) * second;
+    const value = Math.round(1000 * Math.sin(i / 40)) / 100;
+    expected.push([time, value]);
+    write(
+      store,
+      slots.map((slot) => [slot, time, value]),
+    );
+  }
+  for (const slot of slots) assert.deepEqual(read(store, slot), expected);
+  const part = decoded(store.read(Uint32Array.of(slots[0]!), expected[700]![0], expected[720]![0]));
+  for (const row of expected.slice(700, 720)) {
+    assert.ok(part.some(([time, value]) => time === row[0] && value === row[1]));
+  }
+});
+
+test('check() refuses by time and keeps the other rows', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  const { bufferPastNanos, bufferFutureNanos } = warm;
+  const outcomes = write(store, [
+    [slot, now - bufferPastNanos - 1n, 1],
+    [slot, now - bufferPastNanos, 2],
+    [slot, now + bufferFutureNanos - 1n, 3],
+    [slot, now + bufferFutureNanos, 4],
+  ]);
+  assert.deepEqual(outcomes, [storeOutcome.tooFarPast, 0, 0, storeOutcome.tooFarFuture]);
+  assert.deepEqual(
+    read(store, slot).map((row) => row[1]),
+    [2, 3],
+  );
+});
+
+test('check() takes old rows with cold writes, as far as the retention goes', () => {
+  const store = newStore({ coldWrites: true });
+  const slot = store.createSeries(0);
+  const outcomes = write(store, [
+    [slot, now - 48n * hour - 1n, 1],
+    [slot, now - 48n * hour, 2],
+    [slot, now - 5n * hour, 3],
+  ]);
+  assert.deepEqual(outcomes, [storeOutcome.tooFarPast, 0, 0]);
+  assert.equal(store.blockStarts(slot).length, 2);
+});
+
+test('a changed namespace rules the next check()', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  assert.deepEqual(write(store, [[slot, now - hour, 1]]), [storeOutcome.tooFarPast]);
+  store.setNamespace(0, { ...warm, bufferPastNanos: 90n * 60n * second });
+  assert.deepEqual(write(store, [[slot, now - hour, 1]]), [0]);
+});
+
+test('check() refuses references that are unknown, old or of another namespace', () => {
+  const store = newStore();
+  store.setNamespace(1, warm);
+  const slot = store.createSeries(0);
+  const foreign = store.createSeries(1);
+  const columns = rowsOf(store, [
+    [slot, now, 1],
+    [foreign, now, 1],
+    [slot, now, 1],
+  ]);
+  columns.slots[2] = 99;
+  const outcomes = new Uint8Array(3);
+  assert.equal(store.check(columns, 0, now, outcomes), 2);
+  assert.deepEqual([...outcomes], [0, 1, 1]);
+  store.releaseSeries(slot);
+  outcomes.fill(0);
+  assert.equal(store.check(columns, 0, now, outcomes), 3);
+  assert.equal(store.createSeries(0), slot);
+  assert.equal(store.generation[slot], 2);
+});
+
+test('rows in milliseconds, and times that do not fit in nanoseconds, are handled', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  const columns: StoreRows = {
+    ...rowsOf(store, [
+      [slot, now / 1_000_000n, 1],
+      [slot, 2n ** 62n, 2],
+      [slot, -(2n ** 62n), 3],
+    ]),
+    timeUnitNanos: 1_000_000,
+  };
+  const outcomes = new Uint8Array(3);
+  store.check(columns, 0, now, outcomes);
+  assert.deepEqual([...outcomes], [0, storeOutcome.tooFarFuture, storeOutcome.tooFarPast]);
+  store.append(columns, 1, outcomes);
+  assert.deepEqual(read(store, slot), [[now, 1]]);
+});
+
+test('a rewrite with a higher version wins, with an equal one the larger bits, anywhere', () => {
+  const store = newStore({ bufferPastNanos: hour });
+  const slot = store.createSeries(0);
+  const at = (i: number) => blockStart + BigInt(i) * second;
+  for (let i = 0; i < 300; i++) write(store, [[slot, at(i), i]], { version: 1000 + i });
+  const rewritten = [0, 5, 127, 128, 200, 298, 299];
+  for (const i of rewritten) write(store, [[slot, at(i), -i - 0.5]], { version: 2000 + i });
+  for (const i of rewritten) write(store, [[slot, at(i), 77]], { version: 900 });
+  write(store, [[slot, at(299), -1000]], { version: 2299 });
+  const values = read(store, slot).map((row) => row[1]);
+  for (let i = 0; i < 299; i++) assert.equal(values[i], rewritten.includes(i) ? -i - 0.5 : i);
+  assert.equal(values[299], -1000);
+  const merged = decoded(store.readBlock(Uint32Array.of(slot), blockStart)).map((row) => row[1]);
+  assert.deepEqual(merged, values);
+});
+
+test('readBlock() gives one block merged, and it can be inserted elsewhere', () => {
+  const store = newStore({ bufferPastNanos: 4n * hour, bufferFutureNanos: 4n * hour });
+  const slot = store.createSeries(0);
+  const empty = store.createSeries(0);
+  const expected: [bigint, number][] = [];
+  for (let i = 0; i < 900; i++) {
+    const row: [bigint, number] = [blockStart - 3000n * second + BigInt(i * 15) * second, i % 10];
+    expected.push(row);
+    write(store, [[slot, ...row]]);
+  }
+  assert.deepEqual(store.blockStarts(slot), [
+    blockStart - 2n * hour,
+    blockStart,
+    blockStart + 2n * hour,
+  ]);
+  const block = store.readBlock(Uint32Array.of(empty, slot), blockStart);
+  assert.equal(block.chunkOffset[1], 0);
+  const inBlock = expected.filter(([time]) => time >= blockStart && time < blockStart + 2n * hour);
+  assert.deepEqual(decoded(block, 1), inBlock);
+  store.insertChunks(empty, block.chunkData.slice(block.chunkOffset[1]));
+  assert.deepEqual(read(store, empty), inBlock);
+});
+
+test('insertChunks() refuses malformed chunks and those that span blocks, and adds nothing', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  write(store, [
+    [slot, now, 1],
+    [slot, now + second, 2],
+  ]);
+  const { chunkData } = store.read(Uint32Array.of(slot), 0n, 2n ** 62n);
+  const other = store.createSeries(0);
+  for (let length = 1; length < chunkData.length; length++) {
+    assert.throws(() => store.insertChunks(other, chunkData.slice(0, length)), {
+      code: 'BAD_REQUEST',
+    });
+  }
+  store.setNamespace(0, { ...warm, blockSizeNanos: second });
+  assert.throws(() => store.insertChunks(other, chunkData), /spans two blocks/);
+  assert.deepEqual(store.blockStarts(other), []);
+});
+
+test('dropBlock() and expire() let go of blocks and name series that hold nothing', () => {
+  const store = newStore({ coldWrites: true });
+  const [old, both] = [store.createSeries(0), store.createSeries(0)];
+  write(store, [
+    [old, now - 40n * hour, 1],
+    [both, now - 40n * hour, 1],
+    [both, now, 2],
+  ]);
+  assert.deepEqual([...store.expire(0, now)], []);
+  assert.deepEqual([...store.expire(0, now + 20n * hour)], [old]);
+  assert.deepEqual(read(store, both), [[now, 2]]);
+  store.releaseSeries(old);
+  store.dropBlock(Uint32Array.of(both), blockStart);
+  assert.deepEqual(read(store, both), []);
+  assert.equal(store.seriesCount, 1);
+  assert.equal(store.sampleCount, 0);
+});
+
+test('expire() keeps a series for which a row was admitted but is not applied yet', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  assert.deepEqual([...store.expire(0, now)], []);
+  const columns = rowsOf(store, [[slot, now, 1]]);
+  const outcomes = new Uint8Array(1);
+  store.check(columns, 0, now, outcomes);
+  assert.deepEqual([...store.expire(0, now)], []);
+  store.append(columns, 1, outcomes);
+  assert.deepEqual(read(store, slot), [[now, 1]]);
+});
+
+test('a store over its memory budget refuses new series and rows, and keeps what it has', () => {
+  const store = newStore({ bufferPastNanos: hour }, 4 << 20);
+  const slots: number[] = [];
+  assert.throws(
+    () => {
+      for (;;) {
+        const slot = store.createSeries(0);
+        slots.push(slot);
+        for (let i = 0; i < 5; i++) write(store, [[slot, blockStart + BigInt(i), i]]);
+      }
+    },
+    { code: 'RESOURCE_EXHAUSTED' },
+  );
+  assert.ok(slots.length > 100);
+  let refused = 0;
+  for (let i = 5; i < 200 && refused === 0; i++) {
+    const outcomes = write(
+      store,
+      slots.map((slot) => [slot, blockStart + BigInt(i), (i * 7919) % 1000]),
+    );
+    refused = outcomes.filter((outcome) => outcome === storeOutcome.resourceExhausted).length;
+  }
+  assert.ok(refused > 0);
+  assert.ok(store.memoryBytes <= 4 << 20);
+  assert.deepEqual(
+    read(store, slots[50]!)
+      .slice(0, 5)
+      .map((row) => row[1]),
+    [0, 1, 2, 3, 4],
+  );
+});
