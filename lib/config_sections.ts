@@ -1,0 +1,137 @@
+/**
+ * The sections of a configuration as the schema gives them, defaults filled in: durations are milliseconds,
+ * sizes bytes. Names are those of the file; config.ts turns them into what the program uses.
+ */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface TlsSection {
+  readonly caCrtPath?: string | undefined;
+  readonly crtPath?: string | undefined;
+  readonly keyPath?: string | undefined;
+}
+
+export interface DiscoverySection {
+  readonly type: 'tsdb_single_node' | 'tsdb_cluster';
+  readonly tsdbCluster?:
+    | {
+        readonly env: string;
+        readonly zone: string;
+        readonly endpoints: readonly string[];
+        readonly tls?: TlsSection | undefined;
+      }
+    | undefined;
+}
+
+export interface ServiceSection {
+  readonly env: string;
+  readonly zone: string;
+  readonly etcdClusters: readonly {
+    readonly endpoints: readonly string[];
+    readonly tls?: TlsSection | undefined;
+  }[];
+}
+
+export interface DiscoveryConfigSection {
+  readonly discovery?: DiscoverySection | undefined;
+  readonly service?: ServiceSection | undefined;
+}
+
+export interface RetrySection {
+  readonly initialBackoff?: number | undefined;
+  readonly backoffFactor?: number | undefined;
+  readonly maxBackoff?: number | undefined;
+  readonly maxRetries?: number | undefined;
+  readonly jitter?: boolean | undefined;
+}
+
+export interface ClientSection {
+  readonly writeConsistencyLevel: 'one' | 'majority' | 'all';
+  readonly readConsistencyLevel: 'one' | 'unstrict_majority' | 'majority' | 'unstrict_all' | 'all';
+  readonly writeTimeout: number;
+  readonly fetchTimeout: number;
+  readonly connectTimeout: number;
+  readonly writeRetry: RetrySection;
+  readonly fetchRetry: RetrySection;
+  readonly config?: DiscoveryConfigSection | undefined;
+}
+
+export interface MetricsSection {
+  readonly prometheus: {
+    readonly handlerPath: string;
+    readonly listenAddress?: ListenAddress | undefined;
+  };
+}
+
+export interface LoggingSection {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+}
+
+export interface CoordinatorSection {
+  readonly listenAddress: ListenAddress;
+  readonly metrics: MetricsSection;
+  readonly logging: LoggingSection;
+  readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
+  readonly clusters: readonly { readonly client: ClientSection }[];
+  readonly discovery?: DiscoverySection | undefined;
+  readonly clusterManagement?: { readonly etcd?: ServiceSection | undefined } | undefined;
+  readonly query: {
+    readonly timeout: number;
+    readonly prometheus: { readonly maxSamplesPerQuery: number };
+  };
+  readonly limits: {
+    readonly perQuery: {
+      readonly maxFetchedSeries: number;
+      readonly maxFetchedRange: number;
+      readonly requireExhaustive: boolean;
+    };
+    readonly maxWriteBodyBytes: number;
+    readonly maxWriteBytesInFlight: number;
+    readonly maxConnections: number;
+  };
+  readonly lookbackDuration: number;
+  readonly memoryMax: number;
+}
+
+export interface HostIdSection {
+  readonly resolver: 'config' | 'hostname' | 'environment' | 'file';
+  readonly value?: string | undefined;
+  readonly envVarName?: string | undefined;
+  readonly file?: { readonly path: string; readonly timeout?: number | undefined } | undefined;
+}
+
+export interface DbSection {
+  readonly listenAddress: ListenAddress;
+  readonly clusterListenAddress: ListenAddress;
+  readonly httpNodeListenAddress: ListenAddress;
+  readonly httpClusterListenAddress: ListenAddress;
+  readonly debugListenAddress: ListenAddress;
+  readonly hostID?: HostIdSection | undefined;
+  readonly client: ClientSection;
+  readonly discovery?: DiscoverySection | undefined;
+  readonly config?: DiscoveryConfigSection | undefined;
+  readonly filesystem: {
+    readonly filePathPrefix?: string | undefined;
+    readonly throughputLimitMbps: number;
+  };
+  readonly commitlog: {
+    readonly sync: 'always' | 'interval';
+    readonly flushEvery: number;
+    readonly flushMaxBytes: number;
+    readonly queue: { readonly size: number };
+  };
+  readonly bootstrap: { readonly mode: 'default' | 'prefer_peers' | 'exclude_commitlog' };
+  readonly limits: {
+    readonly maxOutstandingWriteRequests: number;
+    readonly maxOutstandingReadRequests: number;
+    readonly writeNewSeriesPerSecond: number;
+  };
+  readonly tick: { readonly minimumInterval: number };
+  readonly logging: LoggingSection;
+  readonly metrics: MetricsSection;
+  readonly kv: { readonly listenAddress: ListenAddress };
+  readonly memoryMax?: number | undefined;
+  readonly writeNewSeriesLimitPerSecond?: number | undefined;
+}

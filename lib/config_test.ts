@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ConfigError, configPathsOf, parseConfig } from './config.ts';
+
+function parse(
+  text: string | readonly string[],
+  environment: Record<string, string> = {},
+  role: 'node' | 'coordinator' = 'node',
+): ReturnType<typeof parseConfig> {
+  const texts = typeof text === 'string' ? [text] : text;
+  const files = texts.map((one, index) => ({ path: `file${index + 1}.yml`, text: one }));
+  return parseConfig(files, role, environment);
+}
+
+function problemsOf(...given: Parameters<typeof parse>): readonly string[] {
+  try {
+    parse(...given);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error));
+    return error.problems;
+  }
+  assert.fail('the configuration was accepted');
+}
+
+test('parseConfig() fills the defaults of the combined single node', () => {
+  const { db, coordinator } = parse('coordinator: {}\ndb: {}\n');
+  assert.deepEqual(db!.listenAddress, { host: '0.0.0.0', port: 9000 });
+  assert.deepEqual(db!.httpClusterListenAddress, { host: '0.0.0.0', port: 9003 });
+  assert.deepEqual(db!.hostId, { resolver: 'config', value: 'tsdb_local' });
+  assert.equal(db!.discovery.type, 'tsdb_single_node');
+  assert.deepEqual(db!.kvListenAddress, { host: '127.0.0.1', port: 2379 });
+  assert.equal(db!.commitlog.sync, 'always');
+  assert.deepEqual(coordinator!.listenAddress, { host: '0.0.0.0', port: 7201 });
+  assert.deepEqual(coordinator!.metricsListenAddress, { host: '0.0.0.0', port: 7203 });
+  assert.equal(coordinator!.idScheme, 'quoted');
+  assert.equal(coordinator!.client.writeConsistencyLevel, 'majority');
+});
+
+test('parseConfig() takes a section with nothing below it as given', () => {
+  const config = parse('db:\n');
+  assert.equal(config.coordinator, null);
+  assert.notEqual(config.db, null);
+});
+
+test('parseConfig() reads discovery below db and below db.config alike', () => {
+  for (const indent of ['', '  config:\n  ']) {
+    const inner = `${indent}  discovery: {type: tsdb_cluster, tsdbCluster: {env: prod, endpoints: ["a:2379", "b:2379"]}}`;
+    const { db, coordinator } = parse(`coordinator: {}\ndb:\n${inner}\n`);
+    assert.deepEqual(db!.discovery, {
+      type: 'tsdb_cluster',
+      env: 'prod',
+      zone: 'embedded',
+      endpoints: ['a:2379', 'b:2379'],
+      tls: null,
+    });
+    assert.deepEqual(coordinator!.discovery, db!.discovery, 'the coordinator inherits it');
+    assert.deepEqual(db!.hostId, { resolver: 'hostname' }, 'host ID is the host name in a cluster');
+  }
+});
+
+test('parseConfig() refuses two discoveries that differ', () => {
+  const problems = problemsOf(`db:
+  discovery: {type: tsdb_single_node}
+  config:
+    discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["a:2379"]}}
+`);
+  assert.deepEqual(problems, [
+    'file1.yml:4: db.config.discovery: contradicts the discovery that is given at another place',
+  ]);
+});
+
+test('parseConfig() lists every problem with file, line, path, reason and value', () => {
+  const problems = problemsOf(`coordinator:
+  listenAddress: nowhere
+  tagOptions:
+    idScheme: qouted
+  lookbackDuration: 5 minutes
+  colour: red
+db:
+  commitlog:
+    sync: sometimes
+    flushEvery: -1s
+    queue:
+      size: 0
+  discovery:
+    type: tsdb_cluster
+  hostID:
+    resolver: environment
+extra: 1
+`);
+  assert.deepEqual([...problems].sort(), [
+    'file1.yml:10: db.commitlog.flushEvery: must not be negative: "-1s"',
+    'file1.yml:12: db.commitlog.queue.size: must be at least 1: 0',
+    'file1.yml:13: db.discovery.tsdbCluster: is required by type tsdb_cluster, with its endpoints',
+    'file1.yml:15: db.hostID.envVarName: is required by resolver environment',
+    'file1.yml:17: extra: unknown section',
+    'file1.yml:2: coordinator.listenAddress: not an address such as "0.0.0.0:7201": "nowhere"',
+    'file1.yml:4: coordinator.tagOptions.idScheme: must be one of quoted, prepend_meta, legacy: "qouted"',
+    'file1.yml:5: coordinator.lookbackDuration: not a duration such as "48h", "30m" or "10s": "5 minutes"',
+    'file1.yml:6: coordinator.colour: unknown key',
+    'file1.yml:9: db.commitlog.sync: must be one of always, interval: "sometimes"',
+  ]);
+});
+
+test('parseConfig() names kind mistakes in words', () => {
+  assert.deepEqual(problemsOf('db:\n  listenAddress: [1]\n  commitlog: 5\n'), [
+    'file1.yml:2: db.listenAddress: must be text (put it in quotes): [1]',
+    'file1.yml:3: db.commitlog: must be a mapping: 5',
+  ]);
+});
+
+test('parseConfig() refuses features that are not there instead of ignoring them', () => {
+  const problems = problemsOf(`coordinator:
+  carbon: {ingester: {listenAddress: "0.0.0.0:7204"}}
+  writeForwarding: {}
+db:
+  repair: {enabled: true}
+`);
+  assert.equal(problems.length, 3);
+  for (const problem of problems) assert.match(problem, /not supported/);
+  parse('db:\n  repair: {enabled: false}\n');
+});
+
+test('parseConfig() takes tuning of pools and notes that it has no effect', () => {
+  const { notes } = parse('db:\n  gcPercentage: 100\n  pooling: {type: simple}\n');
+  assert.deepEqual([...notes].sort(), [
+    'file1.yml:2: db.gcPercentage has no effect here',
+    'file1.yml:3: db.pooling has no effect here',
+  ]);
+});
+
+test('parseConfig() merges later files over earlier ones and names the right file', () => {
+  const first = 'db:\n  hostID: {resolver: config, value: a}\n  logging: {level: warn}\n';
+  const { db } = parse([first, 'db:\n  hostID:\n    value: b\n']);
+  assert.deepEqual(db!.hostId, { resolver: 'config', value: 'b' });
+  assert.equal(db!.logLevel, 'warn');
+  assert.deepEqual(problemsOf([first, '\ndb:\n  logging:\n    level: loud\n']), [
+    'file2.yml:4: db.logging.level: must be one of debug, info, warn, error: "loud"',
+  ]);
+});
+
+test('parseConfig() replaces lists of earlier files as a whole', () => {
+  const discovery = (endpoints: string): string =>
+    `db:\n  discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ${endpoints}}}\n`;
+  const { db } = parse([discovery('["a:1", "b:1"]'), discovery('["c:1"]')]);
+  assert.deepEqual(db!.discovery.type === 'tsdb_cluster' && db!.discovery.endpoints, ['c:1']);
+});
+
+test('parseConfig() expands variables with plain and quoted defaults, in flow and block form', () => {
+  const text = `db:
+  hostID: {resolver: config, value: \${HOST_ID:"tsdb local}"}}
+  filesystem:
+    filePathPrefix: \${FOLDER:/data}/tsdb
+    throughputLimitMbps: \${RATE:250}
+  discovery:
+    type: tsdb_cluster
+    tsdbCluster:
+      endpoints: \${ENDPOINTS:["e1:2379", "e2:2379"]}
+  # a comment may mention \${ANYTHING}
+`;
+  assert.deepEqual(parse(text).db!.hostId, { resolver: 'config', value: 'tsdb local}' });
+  const { db } = parse(text, { HOST_ID: 'n1', FOLDER: '/mnt', RATE: '7', ENDPOINTS: '["x:1"]' });
+  assert.deepEqual(db!.hostId, { resolver: 'config', value: 'n1' });
+  assert.equal(db!.dataDirectory, '/mnt/tsdb');
+  assert.equal(db!.diskThroughputMbpsMax, 7);
+  assert.deepEqual(db!.discovery.type === 'tsdb_cluster' && db!.discovery.endpoints, ['x:1']);
+});
+
+test('parseConfig() keeps an environment value from adding keys', () => {
+  const { db } = parse('db:\n  hostID:\n    resolver: config\n    value: "${NAME}"\n', {
+    NAME: 'a\n  gcPercentage: 5',
+  });
+  assert.deepEqual(db!.hostId, { resolver: 'config', value: 'a\n  gcPercentage: 5' });
+});
+
+test('parseConfig() names a variable that is not set', () => {
+  assert.deepEqual(problemsOf('db:\n  hostID:\n    value: ${NOT_SET}\n'), [
+    'file1.yml:3: environment variable NOT_SET is not set and has no default',
+  ]);
+});
+
+test('parseConfig() reports broken YAML and keys that stand twice with their line', () => {
+  assert.match(problemsOf('db:\n  a: [1\n')[0]!, /^file1\.yml:\d+: not YAML: /);
+  assert.match(problemsOf('db: {}\ndb: {}\n')[0]!, /^file1\.yml:2: not YAML: /);
+  assert.match(problemsOf('- db\n')[0]!, /^file1\.yml:1: must be a mapping/);
+});
+
+test('parseConfig() bounds what aliases can build', () => {
+  const levels = Array.from(
+    { length: 20 },
+    (_, i) => `  a${i + 1}: &l${i + 1} [*l${i}, *l${i}, *l${i}]`,
+  );
+  const problems = problemsOf(`db:\n  a0: &l0 [x]\n${levels.join('\n')}\n`);
+  assert.match(problems[0]!, /too deeply or too large/);
+});
+
+test('parseConfig() lets the environment override data folder and listen host', () => {
+  const { db, coordinator } = parse(
+    'coordinator: {}\ndb: {filesystem: {filePathPrefix: /a}, listenAddress: "0.0.0.0:9100"}\n',
+    { TSDB_DATA_DIR: '/b', TSDB_LISTEN_HOST: '127.0.0.1' },
+  );
+  assert.equal(db!.dataDirectory, '/b');
+  assert.deepEqual(db!.listenAddress, { host: '127.0.0.1', port: 9100 });
+  assert.deepEqual(coordinator!.listenAddress, { host: '127.0.0.1', port: 7201 });
+});
+
+test('parseConfig() takes a coordinator file with its settings at the top', () => {
+  const { coordinator, db } = parse(
+    `listenAddress: 0.0.0.0:7777
+clusters:
+  - client:
+      config:
+        service:
+          env: default_env
+          zone: embedded
+          service: tsdb
+          etcdClusters: [{zone: embedded, endpoints: ["127.0.0.1:2379"]}]
+      writeConsistencyLevel: all
+`,
+    {},
+    'coordinator',
+  );
+  assert.equal(db, null);
+  assert.equal(coordinator!.listenAddress.port, 7777);
+  assert.equal(coordinator!.discovery.type, 'tsdb_cluster');
+  assert.equal(coordinator!.client.writeConsistencyLevel, 'all');
+  assert.deepEqual(problemsOf('listenAdress: x\n', {}, 'coordinator'), [
+    'file1.yml:1: listenAdress: unknown key',
+  ]);
+});
+
+test('configPathsOf() takes -f any number of times and nothing else', () => {
+  assert.deepEqual(configPathsOf(['-f', 'a.yml', '-f=b.yml']), ['a.yml', 'b.yml']);
+  assert.throws(() => configPathsOf(['--port', '1']), /expected -f <file>: --port/);
+  assert.throws(() => configPathsOf(['-f']), /expected -f <file>: -f/);
+});

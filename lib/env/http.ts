@@ -1,0 +1,403 @@
+/**
+ * HTTP servers and requests over node:http, with limits. Whatever is served over HTTP goes through here:
+ * the coordinator's API, the node's JSON listeners, metrics and debug pages.
+ */
+import * as http from 'node:http';
+import * as https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { BrokenInvariant } from '../assert.ts';
+import { TsdbError } from '../errors.ts';
+
+export type HttpRequest = http.IncomingMessage;
+export type HttpResponse = http.ServerResponse;
+
+export interface HttpLimits {
+  /** All headers of a request together. */
+  readonly headerBytesMax: number;
+  /** Open connections; further ones are closed at once. */
+  readonly connectionsMax: number;
+  /** From the first byte of a request to the end of its headers. */
+  readonly headersMillisMax: number;
+  /** From the first byte of a request to the last one of its body. */
+  readonly receiveMillisMax: number;
+  /** How long an idle connection is kept. */
+  readonly keepAliveMillis: number;
+}
+
+export const httpLimitsDefault: HttpLimits = {
+  headerBytesMax: 64 * 1024,
+  connectionsMax: 20_000,
+  headersMillisMax: 30_000,
+  receiveMillisMax: 120_000,
+  keepAliveMillis: 75_000,
+};
+
+export interface HttpServerOptions {
+  readonly host: string;
+  /** 0 for any free one. */
+  readonly port: number;
+  readonly limits: HttpLimits;
+  /**
+   * Answers one request. A rejection with BrokenInvariant ends the process; any other is answered with
+   * 500 when nothing was sent yet, and told to `onError`.
+   *
+   * @param signal aborts with CANCELLED when the client leaves, and with UNAVAILABLE when the server stops
+   */
+  readonly handler: (
+    request: HttpRequest,
+    response: HttpResponse,
+    signal: AbortSignal,
+  ) => void | Promise<void>;
+  readonly onError: (error: unknown) => void;
+}
+
+export interface HttpServer extends AsyncDisposable {
+  readonly host: string;
+  /** The port that is really open. */
+  readonly port: number;
+  /** Stops listening, lets running requests end for that long, then cuts them off. */
+  close(graceMillis?: number): Promise<void>;
+}
+
+const graceMillisDefault = 5_000;
+
+/**
+ * Opens a server.
+ * @throws {Error} of the system when the address cannot be used
+ */
+export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
+  const { limits, handler, onError } = options;
+  const stop = new AbortController();
+  const server = http.createServer(
+    {
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: limits.headersMillisMax,
+      requestTimeout: limits.receiveMillisMax,
+      keepAliveTimeout: limits.keepAliveMillis,
+      connectionsCheckingInterval: 5_000,
+      noDelay: true,
+    },
+    (request, response) => {
+      const left = new AbortController();
+      response.once('close', () => {
+        // Kept-alive connections become idle one by one while the server closes.
+        if (!server.listening) setImmediate(() => server.closeIdleConnections());
+        if (!response.writableFinished) {
+          left.abort(new TsdbError('CANCELLED', 'the client closed the connection'));
+        }
+      });
+      const signal = AbortSignal.any([left.signal, stop.signal]);
+      // A connection that is lost while we answer is no error of the process.
+      request.on('error', () => {});
+      response.on('error', () => {});
+      void answer(request, response, signal);
+    },
+  );
+  const answer = async (
+    request: HttpRequest,
+    response: HttpResponse,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    try {
+      await handler(request, response, signal);
+    } catch (error) {
+      if (error instanceof BrokenInvariant) crash(error);
+      onError(error);
+      if (response.headersSent) response.destroy();
+      else if (!response.destroyed) {
+        response.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' });
+        response.end('internal error\n');
+      }
+    }
+  };
+  server.maxConnections = limits.connectionsMax;
+  // Without this a body that nobody asked for is lost; with it the client is told to go on.
+  server.on('checkContinue', (request, response) => {
+    response.writeContinue();
+    server.emit('request', request, response);
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const status =
+      error.code === 'HPE_HEADER_OVERFLOW'
+        ? '431 Request Header Fields Too Large'
+        : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+          ? '408 Request Timeout'
+          : '400 Bad Request';
+    if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+    else socket.destroy();
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host: options.host, port: options.port }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  server.on('error', onError);
+  return new OpenServer(server, options.host, stop);
+}
+
+class OpenServer implements HttpServer {
+  readonly host: string;
+  readonly port: number;
+  private readonly server: http.Server;
+  private readonly stop: AbortController;
+  private closing: Promise<void> | null = null;
+
+  constructor(server: http.Server, host: string, stop: AbortController) {
+    this.server = server;
+    this.host = host;
+    this.stop = stop;
+    this.port = (server.address() as AddressInfo).port;
+  }
+
+  close(graceMillis: number = graceMillisDefault): Promise<void> {
+    this.closing ??= new Promise((resolve) => {
+      const cut = setTimeout(() => {
+        this.stop.abort(new TsdbError('UNAVAILABLE', 'the server is stopping'));
+        // One turn of the loop lets handlers answer their aborted requests.
+        setImmediate(() => this.server.closeAllConnections());
+      }, graceMillis);
+      this.server.close(() => {
+        clearTimeout(cut);
+        resolve();
+      });
+      this.server.closeIdleConnections();
+    });
+    return this.closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** Ends the process through its handler of uncaught errors: nothing on the way can swallow it. */
+export function crash(error: BrokenInvariant): void {
+  queueMicrotask(() => {
+    throw error;
+  });
+}
+
+/** Bytes that requests may hold in memory together; a counter, shared by the endpoints of a server. */
+export class BytesInFlight {
+  private readonly bytesMax: number;
+  private held = 0;
+
+  constructor(bytesMax: number) {
+    this.bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.held;
+  }
+
+  /** False when there is no room; the caller then answers RESOURCE_EXHAUSTED. */
+  take(bytes: number): boolean {
+    if (this.held + bytes > this.bytesMax) return false;
+    this.held += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.held -= bytes;
+  }
+}
+
+/**
+ * Collects the body of a request in one buffer. With a Content-Length the bytes are written once, where
+ * they stay; without one they are joined at the end.
+ *
+ * @param inFlight the body's bytes are taken from it and stay taken: give back `taken` when done
+ * @throws {TsdbError} BAD_REQUEST over the limit or when the body is cut off, RESOURCE_EXHAUSTED when
+ *   `inFlight` has no room, the signal's reason when aborted; nothing is taken then
+ */
+export async function readBody(
+  request: HttpRequest,
+  options: { readonly bytesMax: number; readonly inFlight?: BytesInFlight },
+  signal: AbortSignal,
+): Promise<{ readonly body: Uint8Array; readonly taken: number }> {
+  const { bytesMax, inFlight } = options;
+  const declared = declaredLength(request);
+  if (declared !== null && declared > bytesMax) throw bodyTooLarge(bytesMax);
+  let taken = 0;
+  const take = (bytes: number): void => {
+    if (inFlight === undefined) return;
+    if (!inFlight.take(bytes)) {
+      throw new TsdbError(
+        'RESOURCE_EXHAUSTED',
+        'too many bytes of requests in flight, retry later',
+      );
+    }
+    taken += bytes;
+  };
+  try {
+    if (declared !== null) take(declared);
+    const whole = await collect(request, declared, bytesMax, take, signal);
+    return { body: whole, taken };
+  } catch (error) {
+    inFlight?.give(taken);
+    throw error;
+  }
+}
+
+function declaredLength(request: HttpRequest): number | null {
+  const header = request.headers['content-length'];
+  return header === undefined ? null : Number(header);
+}
+
+function bodyTooLarge(bytesMax: number): TsdbError {
+  return new TsdbError('BAD_REQUEST', `the request body is larger than ${bytesMax} bytes`);
+}
+
+function collect(
+  request: HttpRequest,
+  declared: number | null,
+  bytesMax: number,
+  take: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const whole = declared === null ? null : Buffer.allocUnsafeSlow(declared);
+    const parts: Buffer[] = [];
+    let length = 0;
+    const finish = (error: unknown): void => {
+      request.off('data', onData);
+      request.off('end', onEnd);
+      request.off('close', onClose);
+      signal.removeEventListener('abort', onAbort);
+      if (error !== null) {
+        // The rest of the body is read and dropped, so that the answer reaches the client.
+        request.resume();
+        reject(error as Error);
+      } else {
+        resolve(whole ?? (parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
+      }
+    };
+    const onData = (part: Buffer): void => {
+      try {
+        if (whole === null) {
+          if (length + part.length > bytesMax) throw bodyTooLarge(bytesMax);
+          take(part.length);
+          parts.push(part);
+        } else {
+          part.copy(whole, length);
+        }
+        length += part.length;
+      } catch (error) {
+        finish(error);
+      }
+    };
+    const cutOff = (): TsdbError => new TsdbError('BAD_REQUEST', 'the request body is cut off');
+    const onEnd = (): void => finish(whole !== null && length < whole.length ? cutOff() : null);
+    const onClose = (): void => finish(cutOff());
+    const onAbort = (): void => finish(signal.reason);
+    if (signal.aborted) {
+      finish(signal.reason);
+      return;
+    }
+    request.on('data', onData);
+    request.on('end', onEnd);
+    request.on('close', onClose);
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+export interface HttpClientRequest {
+  readonly method: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | string;
+  /** Longer answers are an error. */
+  readonly responseBytesMax: number;
+}
+
+export interface HttpClientResponse {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: Uint8Array;
+}
+
+/**
+ * Sends one request and reads the whole answer, whatever its status.
+ * @throws {TsdbError} UNAVAILABLE when the server cannot be reached or the answer breaks off or is too long;
+ *   the signal's reason when aborted
+ */
+export function httpRequest(
+  url: string,
+  options: HttpClientRequest,
+  signal: AbortSignal,
+): Promise<HttpClientResponse> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown): void => {
+      if (signal.aborted) reject(signal.reason as Error);
+      else if (error instanceof TsdbError) reject(error);
+      else {
+        const reason = error instanceof Error ? error.message : String(error);
+        reject(
+          new TsdbError('UNAVAILABLE', `${options.method} ${url}: ${reason}`, { cause: error }),
+        );
+      }
+    };
+    try {
+      const transport = url.startsWith('https:') ? https : http;
+      const request = transport.request(
+        url,
+        { method: options.method, headers: { ...options.headers }, signal },
+        (response) => {
+          const parts: Buffer[] = [];
+          let length = 0;
+          response.on('data', (part: Buffer) => {
+            length += part.length;
+            if (length > options.responseBytesMax) {
+              response.destroy(
+                new Error(`answer is longer than ${options.responseBytesMax} bytes`),
+              );
+            } else {
+              parts.push(part);
+            }
+          });
+          response.on('error', fail);
+          response.on('end', () => {
+            const { statusCode = 0, headers } = response;
+            resolve({ status: statusCode, headers, body: Buffer.concat(parts) });
+          });
+        },
+      );
+      request.on('error', fail);
+      request.end(options.body);
+    } catch (error) {
+      fail(error);
+    }
+  });
+}
+
+/**
+ * Writes bytes as fast as the client takes them, then ends the response.
+ * @throws the signal's reason when aborted, or what the source throws
+ */
+export async function sendStream(
+  response: HttpResponse,
+  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const part of source) {
+    signal.throwIfAborted();
+    if (!response.write(part)) await drained(response, signal);
+  }
+  response.end();
+}
+
+function drained(response: HttpResponse, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const finish = (): void => {
+      response.off('drain', finish);
+      response.off('close', finish);
+      signal.removeEventListener('abort', finish);
+      if (signal.aborted) reject(signal.reason as Error);
+      else resolve();
+    };
+    response.on('drain', finish);
+    response.on('close', finish);
+    signal.addEventListener('abort', finish, { once: true });
+  });
+}

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { TsdbError } from '../errors.ts';
+import {
+  BytesInFlight,
+  type HttpServer,
+  type HttpServerOptions,
+  httpLimitsDefault,
+  httpRequest,
+  listenHttp,
+  readBody,
+  sendStream,
+} from './http.ts';
+
+const { signal } = new AbortController();
+
+function open(
+  handler: HttpServerOptions['handler'],
+  limits: Partial<HttpServerOptions['limits']> = {},
+  onError: (error: unknown) => void = () => {},
+): Promise<HttpServer> {
+  return listenHttp({
+    host: '127.0.0.1',
+    port: 0,
+    limits: { ...httpLimitsDefault, ...limits },
+    handler,
+    onError,
+  });
+}
+
+const textOf = (body: Uint8Array): string => new TextDecoder().decode(body);
+
+test('readBody() gives the bytes sent, with and without a Content-Length', async () => {
+  const inFlight = new BytesInFlight(1000);
+  await using server = await open(async (request, response, requestSignal) => {
+    const { body, taken } = await readBody(request, { bytesMax: 100, inFlight }, requestSignal);
+    assert.equal(inFlight.bytes, taken);
+    inFlight.give(taken);
+    response.end(`${body.length}:${textOf(body)}`);
+  });
+  const url = `http://127.0.0.1:${server.port}/`;
+  const request = { method: 'POST', body: 'hello', responseBytesMax: 1000 };
+  assert.equal(textOf((await httpRequest(url, request, signal)).body), '5:hello');
+  const chunked = { ...request, headers: { 'Transfer-Encoding': 'chunked' } };
+  assert.equal(textOf((await httpRequest(url, chunked, signal)).body), '5:hello');
+  assert.equal(inFlight.bytes, 0);
+});
+
+test('readBody() refuses long bodies and a full house, and holds no bytes afterwards', async () => {
+  const inFlight = new BytesInFlight(50);
+  const codes: string[] = [];
+  await using server = await open(async (request, response, requestSignal) => {
+    try {
+      await readBody(request, { bytesMax: 100, inFlight }, requestSignal);
+    } catch (error) {
+      codes.push((error as TsdbError).code);
+    }
+    response.end('seen');
+  });
+  const url = `http://127.0.0.1:${server.port}/`;
+  for (const headers of [{}, { 'Transfer-Encoding': 'chunked' }] as Record<string, string>[]) {
+    for (const size of [101, 60]) {
+      const body = new Uint8Array(size);
+      const answer = await httpRequest(
+        url,
+        { method: 'POST', headers, body, responseBytesMax: 100 },
+        signal,
+      );
+      assert.equal(textOf(answer.body), 'seen');
+    }
+  }
+  const expected = ['BAD_REQUEST', 'RESOURCE_EXHAUSTED'];
+  assert.deepEqual(codes, [...expected, ...expected]);
+  assert.equal(inFlight.bytes, 0);
+});
+
+test('listenHttp() aborts the signal of a request when the client leaves', async () => {
+  const aborted = Promise.withResolvers<unknown>();
+  await using server = await open(async (_request, _response, requestSignal) => {
+    requestSignal.addEventListener('abort', () => aborted.resolve(requestSignal.reason));
+    await aborted.promise;
+  });
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  socket.destroy();
+  const reason = await aborted.promise;
+  assert.ok(reason instanceof TsdbError);
+  assert.equal(reason.code, 'CANCELLED');
+});
+
+test('listenHttp() does not abort the signal of a request that was answered', async () => {
+  const signals: AbortSignal[] = [];
+  await using server = await open((_request, response, requestSignal) => {
+    signals.push(requestSignal);
+    response.end('ok');
+  });
+  await httpRequest(
+    `http://127.0.0.1:${server.port}/`,
+    { method: 'GET', responseBytesMax: 10 },
+    signal,
+  );
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(signals[0]!.aborted, false);
+});
+
+test('listenHttp() answers 500 when a handler fails, and tells the error', async () => {
+  const errors: unknown[] = [];
+  await using server = await open(
+    () => Promise.reject(new Error('boom')),
+    {},
+    (error) => errors.push(error),
+  );
+  const answer = await httpRequest(
+    `http://127.0.0.1:${server.port}/`,
+    { method: 'GET', responseBytesMax: 100 },
+    signal,
+  );
+  assert.equal(answer.status, 500);
+  assert.doesNotMatch(textOf(answer.body), /boom/, 'the message of a defect is not for clients');
+  assert.equal(String(errors[0]), 'Error: boom');
+});
+
+test('listenHttp() answers 431 to headers that are too large', async () => {
+  await using server = await open((_request, response) => void response.end(), {
+    headerBytesMax: 1024,
+  });
+  const answer = await httpRequest(
+    `http://127.0.0.1:${server.port}/`,
+    { method: 'GET', headers: { 'X-Long': 'x'.repeat(2000) }, responseBytesMax: 100 },
+    signal,
+  );
+  assert.equal(answer.status, 431);
+});
+
+test('close() lets a running request end, and cuts off one that does not', async () => {
+  const release = Promise.withResolvers<void>();
+  const entered = Promise.withResolvers<void>();
+  const server = await open(async (_request, response) => {
+    entered.resolve();
+    await release.promise;
+    response.end('done');
+  });
+  const url = `http://127.0.0.1:${server.port}/`;
+  const pending = httpRequest(url, { method: 'GET', responseBytesMax: 100 }, signal);
+  await entered.promise;
+  const closed = server.close();
+  release.resolve();
+  assert.equal(textOf((await pending).body), 'done');
+  await closed;
+
+  const stuckSignal = Promise.withResolvers<AbortSignal>();
+  const stuck = await open((_request, _response, requestSignal) => {
+    stuckSignal.resolve(requestSignal);
+  });
+  const lost = httpRequest(
+    `http://127.0.0.1:${stuck.port}/`,
+    { method: 'GET', responseBytesMax: 100 },
+    signal,
+  );
+  const lostRejects = assert.rejects(lost, { code: 'UNAVAILABLE' });
+  const requestSignal = await stuckSignal.promise;
+  await stuck.close(10);
+  await lostRejects;
+  assert.equal((requestSignal.reason as TsdbError).code, 'UNAVAILABLE');
+});
+
+test('sendStream() sends a long answer whole, at the pace of the client', async () => {
+  const parts = 200;
+  await using server = await open(async (_request, response, requestSignal) => {
+    function* source(): Iterable<Uint8Array> {
+      for (let i = 0; i < parts; i += 1) yield new Uint8Array(50_000).fill(i);
+    }
+    await sendStream(response, source(), requestSignal);
+  });
+  const answer = await httpRequest(
+    `http://127.0.0.1:${server.port}/`,
+    { method: 'GET', responseBytesMax: 20_000_000 },
+    signal,
+  );
+  assert.equal(answer.body.length, parts * 50_000);
+  assert.equal(answer.body.at(-1), parts - 1);
+});
+
+test('httpRequest() rejects when aborted, when nobody listens and when the answer is too long', async () => {
+  await using server = await open((_request, response) => void response.end('x'.repeat(100)));
+  const url = `http://127.0.0.1:${server.port}/`;
+  await assert.rejects(httpRequest(url, { method: 'GET', responseBytesMax: 10 }, signal), {
+    code: 'UNAVAILABLE',
+  });
+  const { port } = server;
+  await server.close();
+  await assert.rejects(
+    httpRequest(`http://127.0.0.1:${port}/`, { method: 'GET', responseBytesMax: 10 }, signal),
+    { code: 'UNAVAILABLE' },
+  );
+  const reason = new TsdbError('CANCELLED', 'enough');
+  await assert.rejects(
+    httpRequest(url, { method: 'GET', responseBytesMax: 10 }, AbortSignal.abort(reason)),
+    { code: 'CANCELLED' },
+  );
+});
