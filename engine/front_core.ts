@@ -1,0 +1,73 @@
+/**
+ * What a front's machine does, below the checks in front.ts: the kernel (front_kernel.ts) and its plain
+ * twin (front_twin.ts), which a fuzz holds equal.
+ */
+import { snappyProblemText } from './snappy.ts';
+
+/** Longest body as it comes, compressed. */
+export const bodyBytesMax: number = 38 * 1024 * 1024;
+/** Longest body when uncompressed. */
+export const rawBytesMax: number = 32 * 1024 * 1024;
+/** Most samples of one body. */
+export const frontRowsMax: number = 1 << 20;
+
+/** Slot of every series whose tags cannot be kept: too many or too long. It is always refused. */
+export const oversizeSlot = 0;
+
+/** Negative answers of `remoteWrite`, beside those of `snappyProblem`. */
+export const frontProblem = {
+  malformed: -10,
+  tooManyRows: -11,
+  /** Everything that could be evicted belongs to this body. */
+  noRoom: -12,
+} as const;
+
+export function frontProblemText(problem: number): string {
+  switch (problem) {
+    case frontProblem.malformed:
+      return 'the protobuf message is malformed';
+    case frontProblem.tooManyRows:
+      return `more than ${frontRowsMax} samples`;
+    case frontProblem.noRoom:
+      return 'more series than the memory for identities holds';
+    default:
+      return `snappy: ${snappyProblemText(problem, rawBytesMax)}`;
+  }
+}
+
+export interface FrontCore {
+  /**
+   * Reads a body into rows.
+   * @returns number of rows, or a problem: then no rows and no new series are kept
+   */
+  remoteWrite(body: Uint8Array): number;
+  /** Starts rows that `addRow` gives one by one. */
+  beginRows(): void;
+  /**
+   * @param tags canonical
+   * @returns 0, or `frontProblem.noRoom`: then none of the rows since `beginRows` are kept
+   */
+  addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number;
+  /** Rows of the last body; views until the next one. */
+  readonly rowCount: number;
+  readonly rowSlots: Uint32Array;
+  readonly rowTimestamps: BigInt64Array;
+  readonly rowValues: Float64Array;
+  /** Native histograms of the last body, which are passed over. */
+  readonly histogramCount: number;
+  /** Slots that the last body gave to new series, each once. */
+  readonly newSlots: Uint32Array;
+  /** Takes them away again. */
+  forgetNew(): void;
+  /** By slot; the views hold until the next body. */
+  readonly idHash: Uint32Array;
+  readonly generation: Uint32Array;
+  readonly refused: Uint8Array;
+  readonly idScheme: Uint8Array;
+  /** View of the canonical tags until the next body. */
+  tags(slot: number): Uint8Array;
+  /** Live series. */
+  readonly seriesCount: number;
+  /** Bytes that were touched so far, or an estimate. */
+  readonly memoryBytes: number;
+}

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { murmur3 } from '#lib/hash.ts';
+import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { Front, type FrontOptions, type SeriesVerdict } from './front.ts';
+import { type FrontCore } from './front_core.ts';
+import { FrontTwin } from './front_twin.ts';
+import { encodeRemoteWrite, encodeWriteRequest } from './remote_write.ts';
+import { encodeSnappy } from './snappy.ts';
+
+export function verdictOf(tags: Uint8Array): SeriesVerdict {
+  const decoded = decodeTags(tags);
+  return {
+    idScheme: idSchemeCode.quoted,
+    explicitId: new Uint8Array(0),
+    idHash: murmur3(Buffer.from(idOfTags(decoded, 'quoted'))),
+    problem: tagsProblem(decoded),
+  };
+}
+
+const random = {
+  u32: () => 0x1234_5678,
+  bytes: (length: number) => new Uint8Array(length).fill(7),
+  fraction: () => 0.5,
+};
+const options: FrontOptions = { random, memoryBytesMax: 64 * 1024 * 1024, verdictOf };
+
+const cores: [name: string, make: () => FrontCore][] = [['twin', () => new FrontTwin()]];
+
+const tag = (name: string, value: string): Tag => ({ name, value });
+const up = [tag('__name__', 'up'), tag('instance', 'a:9100'), tag('job', 'node')];
+
+function bitsOf(values: Float64Array): bigint[] {
+  return [...new BigUint64Array(values.slice().buffer)];
+}
+
+for (const [name, makeCore] of cores) {
+  const makeFront = (): Front => new Front(options, makeCore());
+
+  test(`${name}: remoteWrite() gives a row for each sample of each series, in order`, () => {
+    const front = makeFront();
+    const body = encodeRemoteWrite([
+      {
+        tags: up,
+        samples: [
+          { timestampMillis: 1_700_000_000_000, value: 1 },
+          { timestampMillis: 1_700_000_015_000, value: 0.5 },
+        ],
+      },
+      { tags: [tag('a', 'b')], samples: [{ timestampMillis: -5, value: -3 }] },
+      { tags: [tag('no', 'samples')], samples: [] },
+    ]);
+    for (let round = 0; round < 3; round++) {
+      const rows = front.remoteWrite(body);
+      assert.equal(rows.rowCount, 3);
+      assert.equal(rows.timeUnitNanos, 1_000_000);
+      assert.deepEqual([...rows.timestamps], [1_700_000_000_000n, 1_700_000_015_000n, -5n]);
+      assert.deepEqual([...rows.values], [1, 0.5, -3]);
+      assert.equal(rows.slots[0], rows.slots[1]);
+      assert.notEqual(rows.slots[0], rows.slots[2]);
+      assert.deepEqual(front.tags(rows.slots[0]!), encodeTags(up));
+      assert.deepEqual(front.tags(rows.slots[2]!), encodeTags([tag('a', 'b')]));
+      assert.equal(front.seriesCount, 2);
+    }
+  });
+
+  test(`${name}: a series is named, hashed and judged once it is seen`, () => {
+    const front = makeFront();
+    const { slots } = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
+    );
+    const slot = slots[0]!;
+    const id = '{__name__="up",instance="a:9100",job="node"}';
+    assert.equal(front.idHash[slot], murmur3(Buffer.from(id)));
+    assert.equal(front.idScheme(slot), idSchemeCode.quoted);
+    assert.equal(front.refused[slot], 0);
+    assert.equal(front.problem(slot), '');
+    assert.equal(front.explicitId(slot).length, 0);
+    assert.notEqual(front.generation[slot], 0);
+  });
+
+  test(`${name}: rows of other formats share the slots`, () => {
+    const front = makeFront();
+    const first = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
+    ).slots[0];
+    const rows = front.rows([
+      { tags: encodeTags(up), timestampNanos: 1_700_000_000_000_000_001n, value: -0 },
+      { tags: encodeTags([tag('x', 'y')]), timestampNanos: -1n, value: 2 },
+    ]);
+    assert.equal(rows.timeUnitNanos, 1);
+    assert.equal(rows.slots[0], first);
+    assert.notEqual(rows.slots[1], first);
+    assert.deepEqual([...rows.timestamps], [1_700_000_000_000_000_001n, -1n]);
+    assert.ok(Object.is(rows.values[0], -0));
+  });
+
+  test(`${name}: NaN payloads and minus zero come through bit for bit`, () => {
+    const front = makeFront();
+    const bits = [
+      0x7ff0000000000002n,
+      0x7ff0000000000001n,
+      0xfff4000000000123n,
+      0x7ff8000000000000n,
+      0x8000000000000000n,
+      0x7ff0000000000000n,
+      0x0000000000000001n,
+    ];
+    const samples = bits.map((value, i) => ({ timestampMillis: i, value }));
+    const body = encodeRemoteWrite([{ tags: up, samples }]);
+    for (let round = 0; round < 2; round++) {
+      assert.deepEqual(bitsOf(front.remoteWrite(body).values), bits);
+    }
+  });
+
+  test(`${name}: labels in another order or encoding are the same series`, () => {
+    const front = makeFront();
+    const sorted = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
+    ).slots[0];
+    const reversed = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up.toReversed(), samples: [{ timestampMillis: 1, value: 1 }] }]),
+    ).slots[0];
+    assert.equal(reversed, sorted);
+    const text = (value: string): number[] => [...Buffer.from(value)];
+    const long = (value: string): number[] => [value.length | 0x80, 0x80, 0, ...text(value)];
+    const labels = [
+      // The value before the name, a long length, an unknown field, a name that a later one replaces.
+      [0x12, ...long('up'), 0x0a, 8, ...text('__name__')],
+      [0x0a, 1, 120, 0x18, 5, 0x0a, 8, ...text('instance'), 0x12, 6, ...text('a:9100')],
+      [0x0a, 3, ...text('job'), 0x12, 4, ...text('node')],
+    ];
+    const series = [
+      ...[0x12, 2, 0x10, 1],
+      ...labels.flatMap((label) => [0x8a, 0, label.length, ...label]),
+      ...[0x1a, 2, 0x0a, 0],
+    ];
+    const body = new Uint8Array([0x0a, series.length, ...series, 0x1a, 0]);
+    const rows = front.remoteWrite(encodeSnappy(body));
+    assert.deepEqual([...rows.slots], [sorted]);
+    assert.deepEqual([...rows.timestamps], [1n]);
+    assert.deepEqual([...rows.values], [0]);
+  });
+
+  test(`${name}: a bad series is refused with its reason, its neighbours are kept`, () => {
+    const front = makeFront();
+    const sample = [{ timestampMillis: 1, value: 1 }];
+    const good = encodeWriteRequest([{ tags: up, samples: sample }]);
+    const notUtf8 = encodeWriteRequest([{ tags: [tag('bad', 'v~v')], samples: sample }]);
+    notUtf8[notUtf8.indexOf(126)] = 0xff;
+    const bad = encodeWriteRequest([
+      { tags: [tag('x', '1'), tag('x', '2')], samples: sample },
+      { tags: [tag('x', '2'), tag('x', '1')], samples: sample },
+      { tags: [tag('empty', '')], samples: sample },
+      { tags: [], samples: sample },
+      { tags: [tag('__reserved', '1')], samples: sample },
+      { tags: [tag('long', 'v'.repeat(70_000))], samples: sample },
+      {
+        tags: Array.from({ length: 1025 }, (_, i) => tag(`t${i}`, 'v')),
+        samples: sample,
+      },
+    ]);
+    const rows = front.remoteWrite(encodeSnappy(Buffer.concat([good, notUtf8, bad, good])));
+    assert.equal(rows.rowCount, 10);
+    assert.equal(front.refused[rows.slots[0]!], 0);
+    assert.equal(rows.slots[9], rows.slots[0]);
+    assert.equal(rows.slots[2], rows.slots[3], 'names that appear twice, in any order');
+    const reasons = [...rows.slots.subarray(1, 9)].map((slot) => {
+      assert.equal(front.refused[slot], 1);
+      return front.problem(slot);
+    });
+    assert.match(reasons[0]!, /tag value is not UTF-8: "bad"/);
+    assert.match(reasons[1]!, /appears twice: x/);
+    assert.match(reasons[3]!, /tag value is empty: empty/);
+    assert.match(reasons[4]!, /at least one tag/);
+    assert.match(reasons[5]!, /reserved/);
+    assert.match(reasons[6]!, /more than 1024 tags or its tags more than 65535 bytes/);
+    assert.match(reasons[7]!, /more than 1024 tags/);
+  });
+
+  test(`${name}: a malformed body is refused whole and leaves nothing behind`, () => {
+    const front = makeFront();
+    const good = encodeWriteRequest([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]);
+    const cases: [body: Uint8Array, reason: RegExp][] = [
+      [new Uint8Array(0), /length in front/],
+      [new Uint8Array([0xff, 0xff, 0xff, 0xff, 0x0f]), /longer than 33554432 bytes/],
+      [encodeSnappy(good).subarray(0, -1), /corrupt/],
+      [encodeSnappy(good.subarray(0, -1)), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x0a])])), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x00, 0])])), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x08, 0])])), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x1b, 0x1c])])), /malformed/],
+    ];
+    for (const [body, reason] of cases) {
+      assert.throws(() => front.remoteWrite(body), { code: 'BAD_REQUEST', message: reason });
+      assert.equal(front.seriesCount, 0);
+    }
+    assert.equal(front.remoteWrite(encodeSnappy(good)).rowCount, 1);
+  });
+
+  test(`${name}: a rule that throws leaves no series without a verdict`, () => {
+    let broken = true;
+    const front = new Front(
+      {
+        ...options,
+        verdictOf: (tags) => {
+          if (broken) throw new Error('rule is broken');
+          return verdictOf(tags);
+        },
+      },
+      makeCore(),
+    );
+    const body = encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]);
+    assert.throws(() => front.remoteWrite(body), /rule is broken/);
+    assert.equal(front.seriesCount, 0);
+    broken = false;
+    const slot = front.remoteWrite(body).slots[0]!;
+    assert.notEqual(front.idHash[slot], 0);
+  });
+
+  test(`${name}: native histograms are counted, not kept`, () => {
+    const front = makeFront();
+    const series = [0x22, 0, 0x22, 2, 0x08, 1];
+    const rows = front.remoteWrite(encodeSnappy(new Uint8Array([0x0a, series.length, ...series])));
+    assert.deepEqual([rows.rowCount, rows.histogramCount], [0, 2]);
+    assert.equal(front.seriesCount, 0);
+  });
+}
