@@ -54,6 +54,7 @@ export type WatchEvent =
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
 export interface WatchBatch {
+  /** Revision of the last event: a watch from `revision + 1` goes on behind this batch. */
   readonly revision: number;
   /** In order of revision; all events of one revision are in one batch. */
   readonly events: readonly WatchEvent[];
@@ -85,10 +86,14 @@ export interface Kv extends AsyncDisposable {
    * @throws {RevisionCompacted} from the iteration
    */
   watch(prefix: string, fromRevision: number, signal: AbortSignal): AsyncIterable<WatchBatch>;
-  /** A lease kept alive until closed or lost; its keys vanish when it ends. */
+  /**
+   * A lease kept alive until disposed of or lost; its keys vanish when it ends. The signal is for the
+   * granting alone.
+   */
   lease(ttlSeconds: number, signal: AbortSignal): Promise<KvLease>;
 }
 
+/** Disposing of it revokes it, or when that fails leaves it to expire. */
 export interface KvLease extends AsyncDisposable {
   readonly id: string;
   /** Aborts when the lease could not be kept alive for its time to live: stop acting on it. */

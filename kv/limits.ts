@@ -1,0 +1,40 @@
+/** Every limit of the embedded key-value store, with etcd's defaults where etcd has one. */
+export const kvLimits = {
+  /** Encoded bytes of one request (etcd's `--max-request-bytes`). */
+  requestBytesMax: 1_572_864,
+  /** Room for the frame around the largest request, so that we answer and not the transport. */
+  requestFrameBytes: 524_288,
+  /** Comparisons, or operations of a branch, nested ones counted with their parents. */
+  transactionOperationsMax: 128,
+  /** Bytes of keys and values kept, history included. All of it lies in memory as well as on disk. */
+  storedBytesMax: 536_870_912,
+  /** What one key's change costs beside its key and value. */
+  changeOverheadBytes: 96,
+  /** Revisions kept for watches and reads of the past. */
+  historyRevisionsMax: 10_000,
+  /** Compaction runs when this many more have come together, so that it is rare. */
+  historyRevisionsSlack: 1_000,
+  /** Bytes of history beyond which the older half of it goes early. */
+  historyBytesMax: 134_217_728,
+  leasesMax: 100_000,
+  /** The longest time to live etcd takes, in seconds. */
+  leaseTtlSecondsMax: 9_000_000_000,
+  leaseTtlSecondsMin: 1,
+  leaseExpiryIntervalMillis: 250,
+  watchersMax: 10_000,
+  watchersOfStreamMax: 1_000,
+  watchStreamsMax: 1_000,
+  /** A watch answer is closed when it has this many bytes; a revision is never split. */
+  watchAnswerBytes: 1_048_576,
+  watchProgressIntervalMillis: 600_000,
+  /** Writes that wait for the disk; more are refused as 'too many requests'. */
+  pendingRequestsMax: 10_000,
+  pendingBytesMax: 67_108_864,
+  /** How often a store whose disk failed is opened anew. */
+  reopenIntervalMillis: 1_000,
+  /** Rows handed from the storage thread at once when the store is loaded. */
+  loadRowsMax: 2_000,
+  loadBytesMax: 8_388_608,
+  /** How long open calls may go on when the server stops. */
+  stopGraceMillis: 1_000,
+} as const;

@@ -1,0 +1,372 @@
+/** The embedded key-value store: etcd's v3 gRPC API on one port, for the single node. */
+import type { Env } from '#lib/env/env.ts';
+import {
+  type GrpcCall,
+  type GrpcMethod,
+  GrpcStatusError,
+  grpcStatus,
+  type ProtoMethod,
+  type ProtoMessage,
+  serveGrpc,
+} from '#lib/env/grpc.ts';
+import { murmur3 } from '#lib/hash.ts';
+import type { Log } from '#lib/log.ts';
+import type { Metrics } from '#lib/metrics.ts';
+import { kvLimits } from './limits.ts';
+import {
+  answerMessageOf,
+  bytesOfText,
+  deleteRequestOf,
+  grpcErrorOf,
+  putRequestOf,
+  rangeRequestOf,
+  schema,
+  txnRequestOf,
+} from './messages.ts';
+import type { MvccOptions } from './mvcc.ts';
+import { KvError, type RangeRequest } from './requests.ts';
+import { drawId, openStorage } from './storage.ts';
+import { Store } from './store.ts';
+import { WatchStream, WatchTotals } from './watch.ts';
+
+/** What we say to clients that ask; the API is that of this etcd. */
+const versionSpoken = '3.6.0';
+const raftTerm = 1;
+
+export interface EmbeddedKvOptions {
+  /** Holds the store's files and nothing else; made when missing. */
+  readonly folder: string;
+  /** @default '127.0.0.1' */
+  readonly host?: string;
+  /** 0 takes a free one. @default 2379 */
+  readonly port?: number;
+  readonly env: Env;
+  readonly log: Log;
+  readonly metrics?: Metrics;
+  /** Lower limits of history and space, for tests. */
+  readonly mvcc?: Partial<MvccOptions>;
+}
+
+export interface EmbeddedKv extends AsyncDisposable {
+  readonly port: number;
+  /** 'host:port', for a client of this machine. */
+  readonly endpoint: string;
+}
+
+/**
+ * Opens the store and serves it. Disposing of it refuses new calls, ends the open ones and closes the
+ * files; everything acknowledged is on disk at any time, so a kill loses nothing.
+ * @throws {TsdbError} UNAVAILABLE when the port is taken, or the folder is used by another process or damaged
+ */
+export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<EmbeddedKv> {
+  const { folder, host = '127.0.0.1', port = 2379, env, log, metrics } = options;
+  const storage = await openStorage(folder, env);
+  await using stack = new AsyncDisposableStack();
+  stack.use(storage);
+  const commitSeconds = metrics?.histogram(
+    'tsdb_kv_commit_seconds',
+    'Time of one disk transaction of the embedded key-value store.',
+  );
+  const store = await Store.open({
+    storage,
+    env,
+    log,
+    ...(commitSeconds === undefined ? {} : { commitSeconds }),
+    ...(options.mvcc === undefined ? {} : { mvcc: options.mvcc }),
+  });
+  stack.use(store);
+  const service = new Service(store, env, log);
+  if (metrics !== undefined) service.register(metrics);
+  const server = await serveGrpc({
+    host,
+    port,
+    methods: service.methods(),
+    requestBytesMax: kvLimits.requestBytesMax + kvLimits.requestFrameBytes,
+    stopGraceMillis: kvLimits.stopGraceMillis,
+  });
+  stack.use(server);
+  service.clientUrl = `http://${host}:${server.port}`;
+  log.info({ folder, host, port: server.port }, 'key-value store listens (etcd v3 API)');
+  const owned = stack.move();
+  return {
+    port: server.port,
+    endpoint: `${host}:${server.port}`,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+type UnaryHandler = (message: ProtoMessage) => Promise<ProtoMessage>;
+
+class Service {
+  clientUrl = '';
+  private readonly store: Store;
+  private readonly env: Env;
+  private readonly log: Log;
+  private readonly totals = new WatchTotals();
+
+  constructor(store: Store, env: Env, log: Log) {
+    this.store = store;
+    this.env = env;
+    this.log = log;
+  }
+
+  register(metrics: Metrics): void {
+    const { store, totals } = this;
+    const gauge = (name: string, help: string, read: () => number) =>
+      metrics.gauge(`tsdb_kv_${name}`, help, [], read);
+    gauge('revision', 'Newest durable revision.', () => store.committedRevision);
+    gauge(
+      'compact_revision',
+      'Oldest revision still readable.',
+      () => store.reader.compactRevision,
+    );
+    gauge('keys', 'Keys kept, deleted ones in history included.', () => store.reader.keyCount);
+    gauge('leases', 'Leases granted and not ended.', () => store.reader.leaseCount);
+    gauge(
+      'stored_bytes',
+      'Bytes of keys and values, history included.',
+      () => store.reader.storedBytes,
+    );
+    gauge('watchers', 'Open watches.', () => totals.watchers);
+  }
+
+  methods(): GrpcMethod[] {
+    const unary = this.unaryHandlers();
+    return schema.methods().map((method): GrpcMethod => {
+      if (method.path === '/etcdserverpb.Watch/Watch') return this.watchMethod(method);
+      if (method.path === '/etcdserverpb.Lease/LeaseKeepAlive') return this.keepAliveMethod(method);
+      const handle = unary[method.path.slice('/etcdserverpb.'.length)];
+      if (handle === undefined) throw new TypeError(`no handler for ${method.path}`);
+      return {
+        kind: 'unary',
+        path: method.path,
+        handle: async (request) => {
+          try {
+            if (request.length > kvLimits.requestBytesMax) throw new KvError('requestTooLarge');
+            return method.answer.encode(await handle(method.request.decode(request)));
+          } catch (error) {
+            throw error instanceof KvError ? grpcErrorOf(error) : error;
+          }
+        },
+      };
+    });
+  }
+
+  private header(revision: number): ProtoMessage {
+    return { ...this.store.identity, revision, raftTerm };
+  }
+
+  private headerNow(): ProtoMessage {
+    return this.header(this.store.committedRevision);
+  }
+
+  private unaryHandlers(): Record<string, UnaryHandler> {
+    return {
+      ...this.keyHandlers(),
+      ...this.leaseHandlers(),
+      ...this.maintenanceHandlers(),
+      'Auth/AuthStatus': async () => ({
+        header: this.headerNow(),
+        enabled: false,
+        authRevision: 1,
+      }),
+      'Auth/AuthEnable': async () => refuseAuth('cannot be enabled on the embedded store'),
+      'Auth/AuthDisable': async () => ({ header: this.headerNow() }),
+      'Auth/Authenticate': async () => refuseAuth('is not enabled'),
+    };
+  }
+
+  private keyHandlers(): Record<string, UnaryHandler> {
+    const { store } = this;
+    return {
+      'KV/Range': async (message) => {
+        const request = rangeRequestOf(message);
+        const answer = await store.perform((core) => core.range(request));
+        return answerMessageOf(answer, this.header(answer.revision));
+      },
+      'KV/Put': async (message) => {
+        const request = putRequestOf(message);
+        const answer = await store.perform((core) => core.put(request));
+        return answerMessageOf(answer, this.header(answer.revision));
+      },
+      'KV/DeleteRange': async (message) => {
+        const request = deleteRequestOf(message);
+        const answer = await store.perform((core) => core.deleteRange(request));
+        return answerMessageOf(answer, this.header(answer.revision));
+      },
+      'KV/Txn': async (message) => {
+        const request = txnRequestOf(message);
+        const answer = await store.perform((core) => core.txn(request));
+        return answerMessageOf(answer, this.header(answer.revision));
+      },
+      'KV/Compact': async (message) => {
+        await store.perform((core) => core.compact(Number(message['revision'])));
+        return { header: this.headerNow() };
+      },
+    };
+  }
+
+  private leaseHandlers(): Record<string, UnaryHandler> {
+    const { store } = this;
+    return {
+      'Lease/LeaseGrant': async (message) => {
+        const asked = message['id'] as bigint;
+        const id = asked === 0n ? drawId(this.env) : asked;
+        const ttl = await store.perform((core, nowMillis) =>
+          core.leaseGrant(id, Number(message['ttl']), nowMillis),
+        );
+        return { header: this.headerNow(), id, ttl };
+      },
+      'Lease/LeaseRevoke': async (message) => {
+        await store.perform((core) => core.leaseRevoke(message['id']));
+        return { header: this.headerNow() };
+      },
+      'Lease/LeaseTimeToLive': async (message) => {
+        const id = message['id'] as bigint;
+        const info = await store.perform((core, nowMillis) => core.leaseInfo(id, nowMillis));
+        if (info === null) return { header: this.headerNow(), id, ttl: -1 };
+        return {
+          header: this.headerNow(),
+          id,
+          ttl: info.remainingSeconds,
+          grantedTtl: info.ttlSeconds,
+          keys: message['keys'] ? info.keys.map(bytesOfText) : [],
+        };
+      },
+      'Lease/LeaseLeases': async () => {
+        const ids = await store.perform((core) => core.leaseIds());
+        return { header: this.headerNow(), leases: ids.map((id) => ({ id })) };
+      },
+    };
+  }
+
+  private maintenanceHandlers(): Record<string, UnaryHandler> {
+    const { store } = this;
+    return {
+      'Cluster/MemberList': async () => ({
+        header: this.headerNow(),
+        members: [{ id: store.identity.memberId, name: 'embedded', clientUrls: [this.clientUrl] }],
+      }),
+      'Maintenance/Alarm': async () => ({ header: this.headerNow(), alarms: [] }),
+      'Maintenance/Status': async () => {
+        const { fileBytes, usedBytes } = await store.size();
+        const revision = store.committedRevision;
+        return {
+          header: this.header(revision),
+          version: versionSpoken,
+          dbSize: fileBytes,
+          dbSizeInUse: usedBytes,
+          dbSizeQuota: kvLimits.storedBytesMax,
+          leader: store.identity.memberId,
+          raftIndex: revision,
+          raftTerm,
+          raftAppliedIndex: revision,
+        };
+      },
+      'Maintenance/Defragment': async () => ({ header: this.headerNow() }),
+      'Maintenance/Hash': async () => {
+        const { hash } = await this.hashAt(0);
+        return { header: this.headerNow(), hash };
+      },
+      'Maintenance/HashKV': async (message) => ({
+        header: this.headerNow(),
+        ...(await this.hashAt(Number(message['revision']))),
+      }),
+    };
+  }
+
+  /** A hash of all keys as they were at the revision: equal stores have equal ones. Not etcd's hash. */
+  private hashAt(
+    revision: number,
+  ): Promise<{ hash: number; compactRevision: number; hashRevision: number }> {
+    return this.store.perform((core) => {
+      const hashRevision = revision > 0 ? revision : core.revision;
+      const { items } = core.range({ ...everything, revision: hashRevision });
+      let hash = 0;
+      for (const item of items) {
+        const facts = [item.modRevision, item.createRevision, item.version, item.leaseId].join(' ');
+        for (const part of [item.key, facts]) hash = murmur3(bytesOfText(part), hash);
+        hash = murmur3(item.value, hash);
+      }
+      return { hash, compactRevision: core.compactRevision, hashRevision };
+    });
+  }
+
+  private keepAliveMethod(method: ProtoMethod): GrpcMethod {
+    const { path, request, answer } = method;
+    return {
+      kind: 'stream',
+      path,
+      handle: async (requests, send) => {
+        try {
+          for await (const bytes of requests) {
+            const id = request.decode(bytes)['id'] as bigint;
+            const ttl = await this.store.perform((core, nowMillis) =>
+              core.leaseRenew(id, nowMillis),
+            );
+            await send(answer.encode({ header: this.headerNow(), id, ttl: ttl ?? 0 }));
+          }
+        } catch (error) {
+          throw error instanceof KvError ? grpcErrorOf(error) : error;
+        }
+      },
+    };
+  }
+
+  private watchMethod(method: ProtoMethod): GrpcMethod {
+    const { path, request, answer } = method;
+    const { totals } = this;
+    return {
+      kind: 'stream',
+      path,
+      handle: async (requests, send, call: GrpcCall) => {
+        if (totals.streams >= kvLimits.watchStreamsMax) {
+          throw grpcErrorOf(new KvError('tooManyRequests'));
+        }
+        totals.streams += 1;
+        const failed = new AbortController();
+        const stream = new WatchStream({
+          store: this.store,
+          clock: this.env.clock,
+          totals,
+          header: (revision) => this.header(revision),
+          send: (message) => send(answer.encode(message)),
+          signal: AbortSignal.any([call.signal, failed.signal]),
+        });
+        // A client that ends its side still gets its changes; only a failure ends the stream.
+        const taking = (async () => {
+          for await (const bytes of requests) await stream.take(request.decode(bytes));
+        })();
+        taking.catch((error: unknown) => failed.abort(error));
+        try {
+          await stream.run();
+          failed.signal.throwIfAborted();
+          call.signal.throwIfAborted();
+        } finally {
+          totals.streams -= 1;
+          this.log.debug({ peer: call.peer }, 'watch stream ended');
+        }
+      },
+    };
+  }
+}
+
+const everything: RangeRequest = {
+  kind: 'range',
+  key: '\0',
+  rangeEnd: '\0',
+  limit: 0,
+  revision: 0,
+  sortOrder: 'none',
+  sortTarget: 'key',
+  keysOnly: false,
+  countOnly: false,
+  minModRevision: 0,
+  maxModRevision: 0,
+  minCreateRevision: 0,
+  maxCreateRevision: 0,
+};
+
+function refuseAuth(reason: string): never {
+  throw new GrpcStatusError(grpcStatus.failedPrecondition, `etcdserver: authentication ${reason}`);
+}

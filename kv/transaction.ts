@@ -1,0 +1,146 @@
+/** What is checked of a request before the store looks at it, and which branches a transaction takes. */
+import { isInRange } from './keyspace.ts';
+import { kvLimits } from './limits.ts';
+import type {
+  Compare,
+  DeleteRangeRequest,
+  KeyRange,
+  LiveChange,
+  OperationRequest,
+  PutRequest,
+  RangeRequest,
+  TxnRequest,
+} from './requests.ts';
+import { KvError } from './requests.ts';
+
+/** A transaction whose comparisons are decided: only the operations of the branches taken. */
+export interface Path {
+  readonly kind: 'path';
+  readonly succeeded: boolean;
+  readonly operations: readonly (RangeRequest | PutRequest | DeleteRangeRequest | Path)[];
+}
+
+/**
+ * Refuses what is wrong whatever the store holds.
+ * @throws {KvError}
+ */
+export function checkShape(
+  request: OperationRequest,
+  operationsMax: number = kvLimits.transactionOperationsMax,
+): void {
+  if (request.kind !== 'txn') {
+    if (request.key === '') throw new KvError('emptyKey');
+    if (request.kind === 'put') {
+      if (request.ignoreValue && request.value.length > 0) throw new KvError('valueProvided');
+      if (request.ignoreLease && request.leaseId !== 0n) throw new KvError('leaseProvided');
+    }
+    return;
+  }
+  checkTransaction(request, operationsMax);
+  collectKeys(request.success);
+  collectKeys(request.failure);
+}
+
+function checkTransaction(request: TxnRequest, operationsMax: number): void {
+  const { compares, success, failure } = request;
+  const count = Math.max(compares.length, success.length, failure.length);
+  if (count > operationsMax) throw new KvError('tooManyOperations');
+  for (const { key } of compares) if (key === '') throw new KvError('emptyKey');
+  for (const operation of [...success, ...failure]) {
+    if (operation.kind === 'txn') checkTransaction(operation, operationsMax - count);
+    else checkShape(operation);
+  }
+}
+
+interface ChangedKeys {
+  readonly puts: Set<string>;
+  readonly deletes: KeyRange[];
+}
+
+/**
+ * A revision changes a key at most once, so two puts of one key, or a put and a deletion that covers
+ * it, may not meet in one transaction; branches of which only one is taken do not meet. etcd lets a
+ * deletion in a nested transaction cover the put of an earlier nested one; we refuse that too.
+ */
+function collectKeys(operations: readonly OperationRequest[]): ChangedKeys {
+  const changed: ChangedKeys = { puts: new Set(), deletes: [] };
+  for (const operation of operations) {
+    if (operation.kind === 'range') continue;
+    const more =
+      operation.kind === 'txn'
+        ? unionOfBranches(collectKeys(operation.success), collectKeys(operation.failure))
+        : operation.kind === 'put'
+          ? { puts: new Set([operation.key]), deletes: [] }
+          : { puts: new Set<string>(), deletes: [operation] };
+    for (const key of more.puts) {
+      if (changed.puts.has(key) || isCovered(key, changed.deletes)) {
+        throw new KvError('duplicateKey');
+      }
+    }
+    for (const key of changed.puts) {
+      if (isCovered(key, more.deletes)) throw new KvError('duplicateKey');
+    }
+    for (const key of more.puts) changed.puts.add(key);
+    changed.deletes.push(...more.deletes);
+  }
+  return changed;
+}
+
+function unionOfBranches(left: ChangedKeys, right: ChangedKeys): ChangedKeys {
+  return { puts: left.puts.union(right.puts), deletes: [...left.deletes, ...right.deletes] };
+}
+
+function isCovered(key: string, ranges: readonly KeyRange[]): boolean {
+  return ranges.some((range) => isInRange(key, range));
+}
+
+/** Decides all comparisons on the state before the transaction, as `read` shows it. */
+export function choosePath(request: TxnRequest, read: (range: KeyRange) => LiveChange[]): Path {
+  const succeeded = request.compares.every((compare) => holds(compare, read(compare)));
+  const operations = (succeeded ? request.success : request.failure).map((operation) =>
+    operation.kind === 'txn' ? choosePath(operation, read) : operation,
+  );
+  return { kind: 'path', succeeded, operations };
+}
+
+/** Every key of the range must fulfil it. A key that is not there has numbers 0 and no value. */
+function holds(compare: Compare, found: readonly LiveChange[]): boolean {
+  if (found.length === 0) {
+    return compare.target.kind === 'value'
+      ? false
+      : holdsFor(compare.result, compareNumbers(0n, compare.target.number));
+  }
+  return found.every((item) => holdsFor(compare.result, differenceOf(item, compare)));
+}
+
+function differenceOf(item: LiveChange, { target }: Compare): number {
+  switch (target.kind) {
+    case 'value':
+      return Buffer.compare(item.value, target.value);
+    case 'version':
+      return compareNumbers(BigInt(item.version), target.number);
+    case 'create':
+      return compareNumbers(BigInt(item.createRevision), target.number);
+    case 'mod':
+      return compareNumbers(BigInt(item.modRevision), target.number);
+    case 'lease':
+      return compareNumbers(item.leaseId, target.number);
+  }
+}
+
+function holdsFor(result: Compare['result'], difference: number): boolean {
+  switch (result) {
+    case 'equal':
+      return difference === 0;
+    case 'greater':
+      return difference > 0;
+    case 'less':
+      return difference < 0;
+    case 'notEqual':
+      return difference !== 0;
+  }
+}
+
+function compareNumbers(left: bigint, right: bigint): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}

@@ -1,0 +1,567 @@
+/**
+ * gRPC, serving and connecting: the one place that knows @grpc/grpc-js and protobufjs. Messages are
+ * bytes here; a `ProtoSchema` read from a .proto file turns them into plain objects where that is
+ * wanted. Streaming methods have one form, requests in and answers out, whichever side streams.
+ */
+import { readFileSync } from 'node:fs';
+import * as grpc from '@grpc/grpc-js';
+import protobuf from 'protobufjs';
+import { BrokenInvariant } from '../assert.ts';
+import { type ErrorCode, messageOf, TsdbError } from '../errors.ts';
+
+export const grpcStatus = {
+  ok: 0,
+  cancelled: 1,
+  unknown: 2,
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  alreadyExists: 6,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  aborted: 10,
+  outOfRange: 11,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  dataLoss: 15,
+  unauthenticated: 16,
+} as const;
+
+/** An answer with a status of our choice; what a handler throws when TsdbError is not exact enough. */
+export class GrpcStatusError extends Error {
+  override readonly name = 'GrpcStatusError';
+  readonly status: number;
+
+  constructor(status: number, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+  }
+}
+
+const statusOfCode: Record<ErrorCode, number> = {
+  BAD_REQUEST: grpcStatus.invalidArgument,
+  NOT_FOUND: grpcStatus.notFound,
+  CONFLICT: grpcStatus.aborted,
+  RESOURCE_EXHAUSTED: grpcStatus.resourceExhausted,
+  CANCELLED: grpcStatus.cancelled,
+  INTERNAL: grpcStatus.internal,
+  UNAVAILABLE: grpcStatus.unavailable,
+  DEADLINE_EXCEEDED: grpcStatus.deadlineExceeded,
+};
+
+const codeOfStatus = new Map<number, ErrorCode>([
+  [grpcStatus.cancelled, 'CANCELLED'],
+  [grpcStatus.invalidArgument, 'BAD_REQUEST'],
+  [grpcStatus.deadlineExceeded, 'DEADLINE_EXCEEDED'],
+  [grpcStatus.notFound, 'NOT_FOUND'],
+  [grpcStatus.alreadyExists, 'CONFLICT'],
+  [grpcStatus.resourceExhausted, 'RESOURCE_EXHAUSTED'],
+  [grpcStatus.failedPrecondition, 'CONFLICT'],
+  [grpcStatus.aborted, 'CONFLICT'],
+  [grpcStatus.outOfRange, 'BAD_REQUEST'],
+  [grpcStatus.unavailable, 'UNAVAILABLE'],
+]);
+
+/** PEM texts. A server needs certificate and key; a client may have them, and the roots it trusts. */
+export interface GrpcTls {
+  readonly rootCertificates?: Uint8Array;
+  readonly certificate?: Uint8Array;
+  readonly privateKey?: Uint8Array;
+}
+
+/** What a handler knows of its call. */
+export interface GrpcCall {
+  /** Aborts when the client leaves or its deadline ends; of a stream also when the server stops. */
+  readonly signal: AbortSignal;
+  readonly peer: string;
+  /** First value of a metadata entry. */
+  metadata(name: string): string | undefined;
+}
+
+export interface GrpcUnary {
+  readonly kind: 'unary';
+  /** '/package.Service/Method' */
+  readonly path: string;
+  readonly handle: (request: Uint8Array, call: GrpcCall) => Promise<Uint8Array>;
+}
+
+export interface GrpcStream {
+  readonly kind: 'stream';
+  readonly path: string;
+  /**
+   * The call ends when the promise does. `send` resolves when the message is handed to the
+   * connection, so awaiting it is the backpressure; it rejects once the client has left.
+   */
+  readonly handle: (
+    requests: AsyncIterable<Uint8Array>,
+    send: (message: Uint8Array) => Promise<void>,
+    call: GrpcCall,
+  ) => Promise<void>;
+}
+
+export type GrpcMethod = GrpcUnary | GrpcStream;
+
+export interface GrpcServerOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly methods: readonly GrpcMethod[];
+  /** Larger requests are answered with RESOURCE_EXHAUSTED. */
+  readonly requestBytesMax: number;
+  /** How long open calls may go on once the server is disposed of. */
+  readonly stopGraceMillis: number;
+  readonly tls?: GrpcTls;
+}
+
+export interface GrpcServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** @throws {TsdbError} UNAVAILABLE when the address cannot be listened on */
+export async function serveGrpc(options: GrpcServerOptions): Promise<GrpcServer> {
+  const server = new grpc.Server({
+    'grpc.max_receive_message_length': options.requestBytesMax,
+    'grpc.max_send_message_length': -1,
+  });
+  const stopping = new AbortController();
+  for (const method of options.methods) {
+    if (method.kind === 'unary') {
+      server.register(method.path, unaryHandler(method), passBytes, passBytes, 'unary');
+    } else {
+      const handler = streamHandler(method, stopping.signal);
+      server.register(method.path, handler, passBytes, passBytes, 'bidi');
+    }
+  }
+  const { host } = options;
+  const address = `${host.includes(':') ? `[${host}]` : host}:${options.port}`;
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(address, serverCredentials(options.tls), (error, bound) => {
+      if (error === null) resolve(bound);
+      else {
+        const reason = `cannot listen on ${address}: ${error.message}`;
+        reject(new TsdbError('UNAVAILABLE', reason, { cause: error }));
+      }
+    });
+  });
+  return {
+    port,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        stopping.abort(new TsdbError('UNAVAILABLE', 'the server stops'));
+        const timer = setTimeout(() => server.forceShutdown(), options.stopGraceMillis);
+        server.tryShutdown(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      }),
+  };
+}
+
+function serverCredentials(tls: GrpcTls | undefined): grpc.ServerCredentials {
+  if (tls === undefined) return grpc.ServerCredentials.createInsecure();
+  const { certificate, privateKey, rootCertificates } = tls;
+  if (certificate === undefined || privateKey === undefined) {
+    throw new TsdbError('BAD_REQUEST', 'cannot serve TLS: certificate or private key is missing');
+  }
+  return grpc.ServerCredentials.createSsl(
+    rootCertificates === undefined ? null : Buffer.from(rootCertificates),
+    [{ cert_chain: Buffer.from(certificate), private_key: Buffer.from(privateKey) }],
+    rootCertificates !== undefined,
+  );
+}
+
+function passBytes(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+interface CancellableCall {
+  readonly metadata: grpc.Metadata;
+  getPeer(): string;
+  once(event: 'cancelled', listener: () => void): unknown;
+}
+
+function callOf(call: CancellableCall): GrpcCall {
+  const left = new AbortController();
+  call.once('cancelled', () => {
+    left.abort(new TsdbError('CANCELLED', 'the client left or its deadline is over'));
+  });
+  return {
+    signal: left.signal,
+    peer: call.getPeer(),
+    metadata: (name) => call.metadata.get(name)[0]?.toString(),
+  };
+}
+
+function unaryHandler(method: GrpcUnary): grpc.handleUnaryCall<Uint8Array, Uint8Array> {
+  return (call, callback) => {
+    method.handle(call.request, callOf(call)).then(
+      (answer) => callback(null, answer),
+      (error: unknown) => callback(statusOf(error)),
+    );
+  };
+}
+
+function streamHandler(
+  method: GrpcStream,
+  stopping: AbortSignal,
+): grpc.handleBidiStreamingCall<Uint8Array, Uint8Array> {
+  return (call) => {
+    const ofClient = callOf(call);
+    const signal = AbortSignal.any([ofClient.signal, stopping]);
+    const send = (message: Uint8Array) =>
+      abortable(signal, (resolve, reject) => {
+        call.write(message, (error: Error | null | undefined) => {
+          if (error) reject(error);
+          else resolve();
+        });
+      });
+    method.handle(messagesOf(call, signal), send, { ...ofClient, signal }).then(
+      () => call.end(),
+      (error: unknown) => {
+        const status = statusOf(error);
+        if (!ofClient.signal.aborted) call.emit('error', status);
+      },
+    );
+  };
+}
+
+/** A broken invariant must stop the process, so it is thrown where nobody catches it. */
+function statusOf(error: unknown): Partial<grpc.StatusObject> {
+  if (error instanceof BrokenInvariant) {
+    process.nextTick(() => {
+      throw error;
+    });
+  }
+  if (error instanceof GrpcStatusError) return { code: error.status, details: error.message };
+  if (error instanceof TsdbError) return { code: statusOfCode[error.code], details: error.message };
+  return { code: grpcStatus.internal, details: messageOf(error) };
+}
+
+/** Settles as `start` says, or rejects with the signal's reason. Leaves no listener behind. */
+function abortable(
+  signal: AbortSignal,
+  start: (resolve: () => void, reject: (error: Error) => void) => void,
+): Promise<void> {
+  return new Promise<void>((resolve, reject) => {
+    const onAbort = () => reject(signal.reason as Error);
+    if (signal.aborted) {
+      onAbort();
+      return;
+    }
+    signal.addEventListener('abort', onAbort, { once: true });
+    const settle = () => signal.removeEventListener('abort', onAbort);
+    start(
+      () => {
+        settle();
+        resolve();
+      },
+      (error) => {
+        settle();
+        reject(error);
+      },
+    );
+  });
+}
+
+/** Messages that wait for their reader before the stream is paused. */
+const waitingMessagesMax = 16;
+
+interface MessageStream {
+  on(event: 'data', listener: (message: Uint8Array) => void): unknown;
+  on(event: 'end', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+}
+
+/** Messages of the stream until it ends, fails (throws its error) or the signal aborts (throws its reason). */
+function messagesOf(stream: MessageStream, signal: AbortSignal): AsyncIterable<Uint8Array> {
+  const waiting: Uint8Array[] = [];
+  let ended = false;
+  let failure: Error | null = null;
+  let wake = () => {};
+  stream.on('data', (message) => {
+    waiting.push(message);
+    if (waiting.length >= waitingMessagesMax) stream.pause();
+    wake();
+  });
+  stream.on('end', () => {
+    ended = true;
+    wake();
+  });
+  stream.on('error', (error) => {
+    failure ??= error;
+    wake();
+  });
+  signal.addEventListener('abort', () => wake(), { once: true });
+  return {
+    async *[Symbol.asyncIterator]() {
+      for (;;) {
+        const message = waiting.shift();
+        if (message !== undefined) {
+          stream.resume();
+          yield message;
+          continue;
+        }
+        if (signal.aborted) throw signal.reason;
+        if (failure !== null) throw failure;
+        if (ended) return;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+  };
+}
+
+export interface GrpcClientOptions {
+  /** 'host:port' */
+  readonly target: string;
+  readonly answerBytesMax: number;
+  readonly tls?: GrpcTls;
+  /** A connection without an answer to a ping for `keepaliveTimeoutMillis` is given up. */
+  readonly keepaliveMillis?: number;
+  readonly keepaliveTimeoutMillis?: number;
+}
+
+export interface GrpcCallOptions {
+  /** From now; without one the call waits for its signal. */
+  readonly timeoutMillis?: number;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** An open streaming call. */
+export interface GrpcClientStream {
+  /** Resolves when the message is handed to the connection. */
+  send(message: Uint8Array): Promise<void>;
+  /** Says that no more messages will be sent. */
+  end(): void;
+  /** Ends without error when the server does; may be iterated once. */
+  readonly messages: AsyncIterable<Uint8Array>;
+}
+
+/**
+ * Calls reject with TsdbError (the server's status as its code, the target and method in the message)
+ * or the signal's reason.
+ */
+export interface GrpcClient extends Disposable {
+  unary(
+    path: string,
+    request: Uint8Array,
+    signal: AbortSignal,
+    options?: GrpcCallOptions,
+  ): Promise<Uint8Array>;
+  stream(path: string, signal: AbortSignal, options?: GrpcCallOptions): GrpcClientStream;
+}
+
+/** Connects when first used, and again, with a pause of at most a second, whenever it was lost. */
+export function connectGrpc(options: GrpcClientOptions): GrpcClient {
+  const { target } = options;
+  const client = new grpc.Client(target, clientCredentials(options.tls), {
+    'grpc.max_receive_message_length': options.answerBytesMax,
+    'grpc.max_send_message_length': -1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    'grpc.keepalive_time_ms': options.keepaliveMillis ?? 10_000,
+    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMillis ?? 5_000,
+    // Clients of one process to one server must not share a connection that one of them closes.
+    'grpc.use_local_subchannel_pool': 1,
+  });
+  const wrap = (path: string, error: unknown, signal: AbortSignal): Error => {
+    if (signal.aborted) return signal.reason as Error;
+    return errorOfStatus(`${target} ${path}`, error);
+  };
+  return {
+    unary(path, request, signal, callOptions = {}) {
+      return new Promise<Uint8Array>((resolve, reject) => {
+        if (signal.aborted) {
+          reject(signal.reason as Error);
+          return;
+        }
+        const onAbort = () => call.cancel();
+        const call = client.makeUnaryRequest(
+          path,
+          passBytes,
+          passBytes,
+          request,
+          metadataOf(callOptions),
+          deadlineOf(callOptions),
+          (error, answer) => {
+            signal.removeEventListener('abort', onAbort);
+            if (error !== null) reject(wrap(path, error, signal));
+            else resolve(answer!);
+          },
+        );
+        signal.addEventListener('abort', onAbort, { once: true });
+      });
+    },
+    stream(path, signal, callOptions = {}) {
+      signal.throwIfAborted();
+      const call = client.makeBidiStreamRequest(
+        path,
+        passBytes,
+        passBytes,
+        metadataOf(callOptions),
+        deadlineOf(callOptions),
+      );
+      const onAbort = () => call.cancel();
+      signal.addEventListener('abort', onAbort, { once: true });
+      const over = new AbortController();
+      const finish = () => {
+        signal.removeEventListener('abort', onAbort);
+        over.abort(new TsdbError('UNAVAILABLE', `${target} ${path}: the call is over`));
+      };
+      call.on('status', finish);
+      const messages = messagesOf(call, signal);
+      return {
+        send: (message) =>
+          abortable(AbortSignal.any([signal, over.signal]), (resolve, reject) => {
+            call.write(message, (error: Error | null | undefined) => {
+              if (error) reject(wrap(path, error, signal));
+              else resolve();
+            });
+          }),
+        end: () => call.end(),
+        messages: {
+          async *[Symbol.asyncIterator]() {
+            try {
+              yield* messages;
+            } catch (error) {
+              throw wrap(path, error, signal);
+            } finally {
+              call.cancel();
+            }
+          },
+        },
+      };
+    },
+    [Symbol.dispose]: () => client.close(),
+  };
+}
+
+function clientCredentials(tls: GrpcTls | undefined): grpc.ChannelCredentials {
+  if (tls === undefined) return grpc.credentials.createInsecure();
+  const bufferOf = (pem: Uint8Array | undefined) => (pem === undefined ? null : Buffer.from(pem));
+  return grpc.credentials.createSsl(
+    bufferOf(tls.rootCertificates),
+    bufferOf(tls.privateKey),
+    bufferOf(tls.certificate),
+  );
+}
+
+function metadataOf(options: GrpcCallOptions): grpc.Metadata {
+  const metadata = new grpc.Metadata();
+  for (const [name, value] of Object.entries(options.metadata ?? {})) metadata.set(name, value);
+  return metadata;
+}
+
+function deadlineOf(options: GrpcCallOptions): grpc.CallOptions {
+  return options.timeoutMillis === undefined
+    ? {}
+    : { deadline: Date.now() + options.timeoutMillis };
+}
+
+function errorOfStatus(subject: string, error: unknown): Error {
+  if (error instanceof TsdbError) return error;
+  const status = (error as Partial<grpc.ServiceError>).code;
+  const details = (error as Partial<grpc.ServiceError>).details ?? messageOf(error);
+  const code = codeOfStatus.get(typeof status === 'number' ? status : -1) ?? 'INTERNAL';
+  return new TsdbError(code, `${subject}: ${details}`, { cause: error });
+}
+
+/** A plain message: fields in camelCase, 64-bit integers as bigint, bytes as Uint8Array, enums as numbers. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export type ProtoMessage = Record<string, any>;
+
+export interface ProtoCodec {
+  /** Fields left out or null are not written. 64-bit integers may be numbers or bigints. */
+  encode(message: ProtoMessage): Uint8Array;
+  /** Every field is there, with its default when it was not sent; a message field that was not is null.
+   *  `oneof` groups have a field of their name that holds the name of the one sent.
+   *  @throws {TsdbError} BAD_REQUEST */
+  decode(bytes: Uint8Array): ProtoMessage;
+}
+
+export interface ProtoSchema {
+  /** @param name with its package: 'etcdserverpb.PutRequest' */
+  codec(name: string): ProtoCodec;
+  /** All methods of all services. */
+  methods(): readonly ProtoMethod[];
+}
+
+export interface ProtoMethod {
+  /** '/package.Service/Method' */
+  readonly path: string;
+  readonly request: ProtoCodec;
+  readonly answer: ProtoCodec;
+  readonly requestStreams: boolean;
+  readonly answerStreams: boolean;
+}
+
+/** Reads one .proto file (one that imports no others), at start. */
+export function loadProto(file: string | URL): ProtoSchema {
+  const text = readFileSync(file, 'utf8');
+  const { root } = protobuf.parse(text);
+  root.resolveAll();
+  const codecs = new Map<string, ProtoCodec>();
+  const codec = (name: string): ProtoCodec => {
+    const known = codecs.get(name);
+    if (known !== undefined) return known;
+    const made = codecOf(root.lookupType(name));
+    codecs.set(name, made);
+    return made;
+  };
+  const methods: ProtoMethod[] = [];
+  const collect = (space: protobuf.NamespaceBase) => {
+    for (const nested of space.nestedArray) {
+      if (nested instanceof protobuf.Service) {
+        for (const method of nested.methodsArray) {
+          methods.push({
+            path: `/${nested.fullName.slice(1)}/${method.name}`,
+            request: codec(method.resolvedRequestType!.fullName),
+            answer: codec(method.resolvedResponseType!.fullName),
+            requestStreams: method.requestStream === true,
+            answerStreams: method.responseStream === true,
+          });
+        }
+      } else if (nested instanceof protobuf.Namespace) collect(nested);
+    }
+  };
+  collect(root);
+  return { codec, methods: () => methods };
+}
+
+function codecOf(type: protobuf.Type): ProtoCodec {
+  return {
+    encode: (message) => type.encode(withLongs(message) as object).finish(),
+    decode(bytes) {
+      let decoded: protobuf.Message;
+      try {
+        decoded = type.decode(bytes);
+      } catch (error) {
+        const reason = `cannot decode ${type.fullName.slice(1)}: ${messageOf(error)}`;
+        throw new TsdbError('BAD_REQUEST', reason, { cause: error });
+      }
+      return type.toObject(decoded, { longs: BigInt, defaults: true, oneofs: true });
+    },
+  };
+}
+
+/** protobufjs encodes numbers and Longs but no bigints. */
+function withLongs(value: unknown): unknown {
+  if (typeof value === 'bigint') {
+    const low = Number(BigInt.asIntN(32, value));
+    return { low, high: Number(BigInt.asIntN(32, value >> 32n)), unsigned: false };
+  }
+  if (Array.isArray(value)) return value.map(withLongs);
+  if (value === null || typeof value !== 'object' || value instanceof Uint8Array) return value;
+  const copy: Record<string, unknown> = {};
+  for (const [name, field] of Object.entries(value)) {
+    if (field !== null && field !== undefined) copy[name] = withLongs(field);
+  }
+  return copy;
+}
