@@ -1,0 +1,44 @@
+/** Limits of everything in this room that could grow. */
+
+/** Shards of a placement; a power of two is usual, 4096 is enough for some hundred nodes. */
+export const shardsMax = 65_536;
+
+export const instancesMax = 4_096;
+
+/** Replicas of a shard. A shard has at most twice as many owners while it moves. */
+export const replicationFactorMax = 7;
+
+/** Past placements that stay readable by their version. */
+export const placementHistoryMax = 100;
+
+export const namespacesMax = 1_000;
+
+/** Attempts of a compare-and-set that lost against another writer. */
+export const compareAndSetAttemptsMax = 16;
+
+/** Longest instance ID, isolation group, host name, endpoint and namespace name, in characters. */
+export const nameLengthMax = 253;
+
+/** Rows of writes that a session holds while they wait for their quorum. */
+export const outstandingRowsMax = 4_000_000;
+
+/** Rows on their way to one instance; more fail for this replica at once, so a hung one holds no memory. */
+export const outstandingRowsPerInstanceMax = 2_000_000;
+
+/** Bytes of batches on their way to one instance. */
+export const outstandingBytesPerInstanceMax: number = 256 << 20;
+
+/** Attempts of one write after the first: failures for a passing reason. */
+export const writeRetriesMax = 2;
+
+/** Attempts of one write that follow a 'stale placement' or 'shard not owned'. */
+export const staleRetriesMax = 4;
+
+/** Attempts of one read after the first. */
+export const fetchRetriesMax = 3;
+
+/** Bytes of one page of a streamed answer between nodes. */
+export const wirePageBytesMax: number = 4 << 20;
+
+/** Bytes of tags, IDs and chunks that one read may bring together when the caller names no limit. */
+export const fetchBytesMaxDefault: number = 1 << 30;
