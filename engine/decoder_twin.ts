@@ -6,7 +6,7 @@ import {
   type ChunkHeader,
   type ChunkRows,
 } from './chunk.ts';
-import { malformed } from './chunk.ts';
+import { decodeFloatChunk } from './codec_twin.ts';
 
 export interface MergedRows {
   readonly timestampNanos: BigInt64Array;
@@ -29,7 +29,7 @@ export function replaces(
 /** Rows of one chunk of any kind. @throws {TsdbError} BAD_REQUEST */
 export function decodeChunkRows(bytes: Uint8Array, header: ChunkHeader): Required<ChunkRows> {
   if (header.kind === chunkKind.rawFloat) return decodeRawChunk(bytes, header);
-  throw malformed('is of a kind that cannot be read', header.payloadStart);
+  return decodeFloatChunk(bytes, header);
 }
 
 /**

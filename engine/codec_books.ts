@@ -1,0 +1,129 @@
+/**
+ * The sixteen fixed Huffman books of the codec (docs/formats/codec.md). They are part of the format: a
+ * chunk names its book by number and carries no table, so they never change.
+ */
+import { assert } from '#lib/assert.ts';
+
+export const bookCount = 16;
+/** Symbols 0 to 14 are zigzagged residuals, 15 announces one that is written out. */
+export const bookSymbolCount = 16;
+export const escapeSymbol = 15;
+/** No code is longer, so a decoder finds the symbols of any 11 bits in a table. */
+export const codeBitsMax = 11;
+
+/**
+ * Code lengths in bits of the symbols 0 to 15, one hexadecimal digit each; one string a book. They came
+ * from clustering: Gaussian, Laplacian, uniform and mostly-zero residuals of many widths and offsets.
+ */
+const codeLengths = [
+  '12356999999aaaa4',
+  '1326497a9bbbbbb5',
+  '123456889aabbbb9',
+  '1234578bbbbbbbb6',
+  '132547699bbbbbba',
+  '1336667777777763',
+  '1427688888888883',
+  '1425386a8b9babb9',
+  '1257777777777773',
+  '1437777888888882',
+  '222436597aabbbb9',
+  '2223456799abbbba',
+  '2324354657687997',
+  '2333344556677887',
+  '3333444445555665',
+  '4444443333456887',
+];
+
+export interface Book {
+  /** Bits of each symbol's code. */
+  readonly lengths: Uint8Array;
+  /** The code of each symbol as it stands in the stream: its first bit is the lowest. */
+  readonly codes: Uint16Array;
+}
+
+/** Canonical codes: shorter first, equal lengths by symbol, counted up. */
+function bookOf(digits: string): Book {
+  const lengths = Uint8Array.from(digits, (digit) => Number.parseInt(digit, 16));
+  const codes = new Uint16Array(bookSymbolCount);
+  const symbols = Array.from(lengths.keys()).sort((a, b) => lengths[a]! - lengths[b]! || a - b);
+  let code = 0;
+  let lengthBefore = 0;
+  for (const symbol of symbols) {
+    const length = lengths[symbol]!;
+    code <<= length - lengthBefore;
+    lengthBefore = length;
+    codes[symbol] = reversed(code, length);
+    code++;
+  }
+  assert(code === 1 << lengthBefore, 'the codes of a book use up all bit patterns');
+  return { lengths, codes };
+}
+
+function reversed(code: number, length: number): number {
+  let result = 0;
+  for (let bit = 0; bit < length; bit++) {
+    if (code & (1 << bit)) result |= 1 << (length - 1 - bit);
+  }
+  return result;
+}
+
+export const books: readonly Book[] = codeLengths.map(bookOf);
+
+/** One table: an entry for each of the 2^11 bit patterns. */
+const tableEntryBytes = 16;
+const tableBytes = tableEntryBytes << codeBitsMax;
+/** Where the lengths (a byte each) and codes (16 bits each) of all books lie behind the tables. */
+export const bookLengthsOffset: number = bookCount * tableBytes;
+export const bookCodesOffset: number = bookLengthsOffset + bookCount * bookSymbolCount;
+export const codecTablesBytes: number = bookCodesOffset + bookCount * bookSymbolCount * 2;
+
+/**
+ * The tables that the kernels decode with, `codecTablesBytes` long. An entry says what 11 bits begin
+ * with: bytes 0 to 7 are the running sums of up to eight residuals (int8; behind the last one the sum
+ * repeats), byte 8 their number, byte 9 the bits that they and an escape take, byte 10 is 1 when an
+ * escape ends them, byte 11 their sum.
+ */
+export function makeCodecTables(): Uint8Array<ArrayBuffer> {
+  const tables = new Uint8Array(codecTablesBytes);
+  books.forEach((book, number) => {
+    for (let pattern = 0; pattern < 1 << codeBitsMax; pattern++) {
+      fillEntry(
+        new Int8Array(tables.buffer, number * tableBytes + pattern * 16, 16),
+        book,
+        pattern,
+      );
+    }
+    tables.set(book.lengths, bookLengthsOffset + number * bookSymbolCount);
+    const codes = new Uint8Array(book.codes.buffer);
+    tables.set(codes, bookCodesOffset + number * codes.length);
+  });
+  return tables;
+}
+
+function fillEntry(entry: Int8Array, book: Book, pattern: number): void {
+  let [bits, count, sum] = [0, 0, 0];
+  while (count < 8) {
+    const symbol = symbolAt(book, pattern >> bits, codeBitsMax - bits);
+    if (symbol === -1) break;
+    bits += book.lengths[symbol]!;
+    if (symbol === escapeSymbol) {
+      entry[10] = 1;
+      break;
+    }
+    sum += (symbol >> 1) ^ -(symbol & 1);
+    entry[count++] = sum;
+  }
+  entry.fill(sum, count, 8);
+  entry[8] = count;
+  entry[9] = bits;
+  entry[11] = sum;
+}
+
+/** The symbol whose code the bits begin with, or -1 when it is longer than `bitCount`. */
+export function symbolAt(book: Book, bits: number, bitCount: number): number {
+  for (let symbol = 0; symbol < bookSymbolCount; symbol++) {
+    const length = book.lengths[symbol]!;
+    if (length <= bitCount && (bits & ((1 << length) - 1)) === book.codes[symbol]) return symbol;
+  }
+  return -1;
+}
