@@ -1,0 +1,272 @@
+/** Holds the index equal to its obvious twin: a list of series as tag maps, walked for every question. */
+import assert from 'node:assert/strict';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
+import { type IndexRange, NamespaceIndex } from './namespace_index.ts';
+import { SeededRandom } from './seeded_random.ts';
+
+interface TwinSeries {
+  readonly tags: Tags;
+  readonly idScheme: number;
+  readonly explicitId: string;
+  readonly shard: number;
+  readonly blocks: Set<bigint>;
+}
+
+const blockSizeNanos = 100n;
+const names = ['__name__', 'a', 'b', 'c', 'host', 'odd=name', 'ü'];
+const schemes: readonly IdScheme[] = ['quoted', 'prepend_meta', 'legacy'];
+const patterns = [
+  '.*',
+  '.+',
+  'v1',
+  'v1|v2|v9',
+  'v1.*',
+  '.*2',
+  '.*1.*',
+  'v.+3',
+  'v[0-9]',
+  'v(1|2)[^3]*',
+  '(v1|x.*|)',
+  '.*"=.*',
+  '[^v].*|v7',
+  '',
+  '(?i)V1.*',
+];
+
+class Twin {
+  readonly random: SeededRandom;
+  readonly index: NamespaceIndex;
+  readonly series: Map<number, TwinSeries> = new Map();
+  readonly free: number[] = [];
+  ordinalsEnd = 0;
+
+  constructor(seed: number) {
+    this.random = new SeededRandom(seed);
+    this.index = new NamespaceIndex({ random: this.random, blockSizeNanos });
+  }
+
+  value(): string {
+    const kind = this.random.below(20);
+    if (kind === 0) return [...'"=\\,{}\n\x01é😀'].slice(0, this.random.below(10)).join('');
+    if (kind === 1) return 'long'.repeat(this.random.below(2000));
+    return `v${this.random.below(kind < 12 ? 4 : 400)}`;
+  }
+
+  identity(): Omit<TwinSeries, 'shard' | 'blocks'> {
+    const tags: { name: string; value: string }[] = [];
+    for (const name of names) {
+      if (this.random.below(3) > 0) tags.push({ name, value: this.value() });
+    }
+    const isExplicit = this.random.below(6) === 0;
+    return {
+      tags: sortTags(tags),
+      idScheme: isExplicit ? idSchemeCode.explicit : idSchemeCode[this.random.pick(schemes)],
+      explicitId: isExplicit ? `id-${this.random.below(1000)}` : '',
+    };
+  }
+
+  insertOne(): void {
+    const identity = this.identity();
+    const tags = encodeTags(identity.tags);
+    const explicitId = Buffer.from(identity.explicitId);
+    const found = this.index.find(tags, identity.idScheme, explicitId);
+    const wanted = this.findIdentity(identity);
+    assert.equal(found, wanted);
+    if (found >= 0) return;
+    const reused = this.random.below(2) === 0 ? this.free.pop() : undefined;
+    const ordinal = reused ?? this.ordinalsEnd++;
+    const shard = this.random.below(8);
+    this.index.insert(ordinal, tags, identity.idScheme, explicitId, shard);
+    this.series.set(ordinal, { ...identity, shard, blocks: new Set() });
+    assert.equal(this.index.find(tags, identity.idScheme, explicitId), ordinal);
+  }
+
+  findIdentity(identity: Omit<TwinSeries, 'shard' | 'blocks'>): number {
+    const key = keyOf(identity);
+    for (const [ordinal, series] of this.series) if (keyOf(series) === key) return ordinal;
+    return -1;
+  }
+
+  markSome(): void {
+    const start = BigInt(this.random.below(5)) * blockSizeNanos;
+    const some = [...this.series.keys()].filter(() => this.random.below(3) > 0);
+    this.index.markLive(some, start);
+    for (const ordinal of some) this.series.get(ordinal)!.blocks.add(start);
+  }
+
+  expire(): void {
+    const before = BigInt(this.random.below(150));
+    this.index.expireBlocks(before);
+    for (const { blocks } of this.series.values()) {
+      for (const start of blocks) if (start + blockSizeNanos <= before) blocks.delete(start);
+    }
+  }
+
+  removeSome(): void {
+    const share = this.random.pick([2, 10, 1000]);
+    const removed = [...this.series.keys()].filter(() => this.random.below(share) === 0);
+    this.index.remove(Uint32Array.from(removed));
+    for (const ordinal of removed) this.series.delete(ordinal);
+    this.free.push(...removed);
+    const dead = [...this.series].filter(([, { blocks }]) => blocks.size === 0);
+    assert.deepEqual(
+      [...this.index.ordinalsWithoutBlock()],
+      dead.map(([ordinal]) => ordinal).sort((a, b) => a - b),
+    );
+  }
+
+  query(depth: number): IndexQuery {
+    const kind = this.random.below(depth > 0 ? 10 : 6);
+    const field = this.random.below(15) === 0 ? 'absent' : this.random.pick(names);
+    const queries = () => Array.from({ length: this.random.below(4) }, () => this.query(depth - 1));
+    if (kind < 2) return { kind: 'term', field, term: this.value() };
+    if (kind < 4) return { kind: 'regexp', field, regexp: this.random.pick(patterns) };
+    if (kind < 5) return { kind: 'field', field };
+    if (kind < 6) return { kind: 'all' };
+    if (kind < 8) return { kind: 'conjunction', queries: queries() };
+    if (kind < 9) return { kind: 'disjunction', queries: queries() };
+    return { kind: 'negation', query: this.query(depth - 1) };
+  }
+
+  checkQuery(): void {
+    const query = this.query(3);
+    const start = BigInt(this.random.below(600)) - 50n;
+    const range = { startNanos: start, endNanos: start + BigInt(this.random.below(400)) };
+    const shards =
+      this.random.below(3) === 0
+        ? Uint32Array.of(this.random.below(8), this.random.below(8))
+        : null;
+    const expected = [...this.series]
+      .filter(([, series]) => isVisible(series, range, shards) && matches(series, query))
+      .map(([ordinal]) => ordinal)
+      .sort((a, b) => a - b);
+    const limit = this.random.below(3) === 0 ? 1 + this.random.below(20) : 0;
+    const answer = this.index.query(query, range, { limit, shards });
+    const cut = limit > 0 ? expected.slice(0, limit) : expected;
+    assert.deepEqual([...answer.ordinals], cut, JSON.stringify(query));
+    assert.equal(answer.exhaustive, cut.length === expected.length);
+    this.checkAggregate(query, range, shards, expected);
+  }
+
+  checkAggregate(
+    query: IndexQuery,
+    range: IndexRange,
+    shards: Uint32Array | null,
+    ordinals: readonly number[],
+  ): void {
+    const tagNames = this.random.below(2) === 0 ? [] : [this.random.pick(names), 'absent'];
+    const namesOnly = this.random.below(2) === 0;
+    const values = new Map<string, Set<string>>();
+    for (const ordinal of ordinals) {
+      for (const { name, value } of this.series.get(ordinal)!.tags) {
+        if (tagNames.length > 0 && !tagNames.includes(name)) continue;
+        const known = values.get(name);
+        if (known === undefined) values.set(name, new Set([value]));
+        else known.add(value);
+      }
+    }
+    const expected = [...values.keys()].sort(byBytes).map((name) => ({
+      name,
+      values: namesOnly ? [] : [...values.get(name)!].sort(byBytes),
+    }));
+    const options = { tagNames, namesOnly, limit: 0, shards };
+    const answer = this.index.aggregate(query, range, options);
+    assert.deepEqual(answer, { tags: expected, exhaustive: true }, JSON.stringify(query));
+    const total = expected.reduce((sum, tag) => sum + 1 + tag.values.length, 0);
+    const limit = 1 + this.random.below(30);
+    const limited = this.index.aggregate(query, range, { ...options, limit });
+    const given = limited.tags.reduce((sum, tag) => sum + 1 + tag.values.length, 0);
+    assert.equal(given, Math.min(limit, total));
+    assert.equal(limited.exhaustive, limit >= total);
+  }
+
+  checkSeries(): void {
+    const ordinals = Uint32Array.from(this.series.keys());
+    const bundle = this.index.tagsOf(ordinals);
+    for (let i = 0; i < ordinals.length; i++) {
+      const ordinal = ordinals[i]!;
+      const series = this.series.get(ordinal)!;
+      const tags = encodeTags(series.tags);
+      assert.deepEqual(Buffer.from(this.index.tags(ordinal)), Buffer.from(tags));
+      const slice = bundle.tagsData.subarray(bundle.tagsOffset[i], bundle.tagsOffset[i + 1]);
+      assert.deepEqual(Buffer.from(slice), Buffer.from(tags));
+      const id = bundle.idData.subarray(bundle.idOffset[i], bundle.idOffset[i + 1]);
+      assert.equal(Buffer.from(id).toString(), series.explicitId);
+      assert.equal(this.index.shard(ordinal), series.shard);
+      assert.equal(bundle.idScheme[i], series.idScheme);
+      assert.equal(Buffer.from(this.index.id(ordinal)).toString(), idOf(series));
+      const byId = this.index.findById(Buffer.from(idOf(series)));
+      assert.equal(idOf(this.series.get(byId)!), idOf(series));
+    }
+    assert.equal(this.index.seriesCount, this.series.size);
+    assert.equal(this.index.findById(Buffer.from('nobody')), -1);
+  }
+}
+
+function keyOf(series: Omit<TwinSeries, 'shard' | 'blocks'>): string {
+  return JSON.stringify([series.tags, series.idScheme, series.explicitId]);
+}
+
+function idOf(series: TwinSeries): string {
+  if (series.explicitId !== '') return series.explicitId;
+  return idOfTags(series.tags, schemes.find((name) => idSchemeCode[name] === series.idScheme)!);
+}
+
+function byBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+function isVisible(series: TwinSeries, range: IndexRange, shards: Uint32Array | null): boolean {
+  if (shards !== null && !shards.includes(series.shard)) return false;
+  if (range.endNanos <= range.startNanos) return false;
+  return [...series.blocks].some(
+    (start) => start < range.endNanos && start + blockSizeNanos > range.startNanos,
+  );
+}
+
+function matches(series: TwinSeries, query: IndexQuery): boolean {
+  const valueOf = (field: string) => series.tags.find(({ name }) => name === field)?.value;
+  switch (query.kind) {
+    case 'term':
+      return valueOf(query.field) === query.term;
+    case 'regexp': {
+      const value = valueOf(query.field);
+      const ignoresCase = query.regexp.startsWith('(?i)');
+      const source = ignoresCase ? query.regexp.slice(4) : query.regexp;
+      return (
+        value !== undefined && new RegExp(`^(?:${source})$`, ignoresCase ? 'sui' : 'su').test(value)
+      );
+    }
+    case 'field':
+      return valueOf(query.field) !== undefined;
+    case 'all':
+      return true;
+    case 'conjunction':
+      return query.queries.length > 0 && query.queries.every((part) => matches(series, part));
+    case 'disjunction':
+      return query.queries.some((part) => matches(series, part));
+    case 'negation':
+      return !matches(series, query.query);
+    default:
+      return query satisfies never;
+  }
+}
+
+/** @param size about the number of series inserted */
+export function fuzz(seed: number, size: number): void {
+  const twin = new Twin(seed);
+  let inserted = 0;
+  while (inserted < size) {
+    const count = 1 + twin.random.below(Math.ceil(size / 5));
+    for (let i = 0; i < count; i++) twin.insertOne();
+    inserted += count;
+    for (let i = 0; i < 2; i++) twin.markSome();
+    for (let i = 0; i < 20; i++) twin.checkQuery();
+    if (twin.random.below(2) === 0) twin.expire();
+    twin.removeSome();
+    for (let i = 0; i < 20; i++) twin.checkQuery();
+    twin.checkSeries();
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Which series are live in which index block: one bitset a block over the ordinals. A new block costs one
+ * bit a series and nothing is indexed again.
+ */
+import type { UnixNanos } from '#lib/time.ts';
+import { hasBit, wordsFor } from './postings.ts';
+
+interface LiveBlock {
+  readonly startNanos: UnixNanos;
+  words: Uint32Array;
+}
+
+export class LiveBlocks {
+  readonly #blockSizeNanos: bigint;
+  /** Ascending by start. */
+  readonly #blocks: LiveBlock[];
+  #lastUsed: LiveBlock | null;
+
+  constructor(blockSizeNanos: bigint) {
+    this.#blockSizeNanos = blockSizeNanos;
+    this.#blocks = [];
+    this.#lastUsed = null;
+  }
+
+  mark(ordinals: ArrayLike<number>, count: number, blockStartNanos: UnixNanos): void {
+    const block = this.#blockAt(blockStartNanos);
+    let words = block.words;
+    for (let i = 0; i < count; i++) {
+      const ordinal = ordinals[i]!;
+      if (ordinal >>> 5 >= words.length) words = grow(block, ordinal);
+      words[ordinal >>> 5]! |= 1 << (ordinal & 31);
+    }
+  }
+
+  markOne(ordinal: number, blockStartNanos: UnixNanos): void {
+    const block = this.#blockAt(blockStartNanos);
+    const words = ordinal >>> 5 >= block.words.length ? grow(block, ordinal) : block.words;
+    words[ordinal >>> 5]! |= 1 << (ordinal & 31);
+  }
+
+  #blockAt(startNanos: UnixNanos): LiveBlock {
+    if (this.#lastUsed !== null && this.#lastUsed.startNanos === startNanos) return this.#lastUsed;
+    let at = this.#blocks.length;
+    while (at > 0 && this.#blocks[at - 1]!.startNanos >= startNanos) at--;
+    let block = this.#blocks[at];
+    if (block === undefined || block.startNanos !== startNanos) {
+      block = { startNanos, words: new Uint32Array(8) };
+      this.#blocks.splice(at, 0, block);
+    }
+    this.#lastUsed = block;
+    return block;
+  }
+
+  isLive(ordinal: number, blockStartNanos: UnixNanos): boolean {
+    const block = this.#blocks.find(({ startNanos }) => startNanos === blockStartNanos);
+    return block !== undefined && hasBit(block.words, ordinal);
+  }
+
+  /** Bitsets, borrowed, of the blocks that overlap [startNanos, endNanos). */
+  overlapping(startNanos: UnixNanos, endNanos: UnixNanos): Uint32Array[] {
+    const found: Uint32Array[] = [];
+    if (endNanos <= startNanos) return found;
+    for (const block of this.#blocks) {
+      if (block.startNanos < endNanos && block.startNanos + this.#blockSizeNanos > startNanos) {
+        found.push(block.words);
+      }
+    }
+    return found;
+  }
+
+  remove(ordinals: Uint32Array): void {
+    for (const { words } of this.#blocks) {
+      for (let i = 0; i < ordinals.length; i++) {
+        const word = ordinals[i]! >>> 5;
+        if (word < words.length) words[word]! &= ~(1 << (ordinals[i]! & 31));
+      }
+    }
+  }
+
+  /** Drops the blocks that end at or before this time. */
+  expire(beforeNanos: UnixNanos): void {
+    const kept = this.#blocks.findIndex(
+      ({ startNanos }) => startNanos + this.#blockSizeNanos > beforeNanos,
+    );
+    this.#blocks.splice(0, kept < 0 ? this.#blocks.length : kept);
+    this.#lastUsed = null;
+  }
+
+  /** Sets the bits of all ordinals that are live in some block. */
+  orAllInto(words: Uint32Array): void {
+    for (const block of this.#blocks) {
+      const length = Math.min(block.words.length, words.length);
+      for (let i = 0; i < length; i++) words[i]! |= block.words[i]!;
+    }
+  }
+
+  get blockStarts(): UnixNanos[] {
+    return this.#blocks.map(({ startNanos }) => startNanos);
+  }
+
+  get memoryBytes(): number {
+    return this.#blocks.reduce((bytes, { words }) => bytes + words.byteLength, 0);
+  }
+}
+
+function grow(block: LiveBlock, ordinal: number): Uint32Array {
+  const words = new Uint32Array(Math.ceil(wordsFor(ordinal + 1) * 1.25));
+  words.set(block.words);
+  block.words = words;
+  return words;
+}

@@ -1,0 +1,377 @@
+/**
+ * Postings: for each list (a term, or a tag name) the ordinals of its series, sorted. A list takes the
+ * form that is smallest for it:
+ *
+ *     single   the ordinal itself
+ *     array    sorted u32 in a block of the shared arena (capacities 2 … 1024), larger ones on their own
+ *     bits     one bit an ordinal, once that is no larger than an array: 1/32 of all ordinals
+ *
+ * So a label with a handful of values costs an eighth of a byte a series and value, not four bytes.
+ */
+import { assert } from '#lib/assert.ts';
+
+const formEmpty = 0;
+const formSingle = 1;
+const formBits = 254;
+const formLarge = 255;
+/** Forms from here on are arena arrays of capacity `capacities[form - formArray]`. */
+const formArray = 2;
+
+const capacities: readonly number[] = [
+  2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+];
+const capacityMax = 1024;
+/** Shorter lists stay arrays, whatever the number of ordinals. */
+const bitsCountMin = 128;
+
+const pageBits = 16;
+const pageWords = 1 << pageBits;
+const pageMask = pageWords - 1;
+
+export class PostingsStore {
+  #counts: Uint32Array;
+  #forms: Uint8Array;
+  /** By form: the ordinal, the offset in the arena, or the index in #large. */
+  #handles: Uint32Array;
+  readonly #pages: Uint32Array[];
+  #pageUsed: number;
+  /** For each capacity the offset + 1 of a free block, whose first word holds the next one's. */
+  readonly #freeBlocks: Uint32Array;
+  readonly #large: (Uint32Array | null)[];
+  readonly #freeLarge: number[];
+  #ordinalsEnd: number;
+  #largeBytes: number;
+
+  constructor() {
+    this.#counts = new Uint32Array(64);
+    this.#forms = new Uint8Array(64);
+    this.#handles = new Uint32Array(64);
+    this.#pages = [];
+    this.#pageUsed = pageWords;
+    this.#freeBlocks = new Uint32Array(capacities.length);
+    this.#large = [];
+    this.#freeLarge = [];
+    this.#ordinalsEnd = 0;
+    this.#largeBytes = 0;
+  }
+
+  /** Number of ordinals in the list; 0 for a list that was never used. */
+  count(list: number): number {
+    return list < this.#counts.length ? this.#counts[list]! : 0;
+  }
+
+  /** Adds an ordinal that the list does not hold. Ascending order is the cheap one. */
+  add(list: number, ordinal: number): void {
+    if (list >= this.#counts.length) this.#growLists(list);
+    if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
+    const form = this.#forms[list]!;
+    if (form === formEmpty) {
+      this.#forms[list] = formSingle;
+      this.#handles[list] = ordinal;
+      this.#counts[list] = 1;
+    } else if (form === formBits) {
+      this.#addBit(list, ordinal);
+    } else {
+      this.#addToArray(list, ordinal);
+    }
+  }
+
+  #addToArray(list: number, ordinal: number): void {
+    const count = this.#counts[list]!;
+    if (count === this.#capacity(list) && this.#grow(list)) {
+      this.#addBit(list, ordinal);
+      return;
+    }
+    const handle = this.#handles[list]!;
+    let words: Uint32Array;
+    let start = 0;
+    if (this.#forms[list] === formLarge) {
+      words = this.#large[handle]!;
+    } else {
+      words = this.#pages[handle >>> pageBits]!;
+      start = handle & pageMask;
+    }
+    const end = start + count;
+    if (words[end - 1]! < ordinal) {
+      words[end] = ordinal;
+    } else {
+      const at = lowerBound(words, start, end, ordinal);
+      assert(words[at] !== ordinal, 'an ordinal is added to a list once');
+      words.copyWithin(at + 1, at, end);
+      words[at] = ordinal;
+    }
+    this.#counts[list] = count + 1;
+  }
+
+  #addBit(list: number, ordinal: number): void {
+    let words = this.#large[this.#handles[list]!]!;
+    if (ordinal >>> 5 >= words.length) {
+      const size = wordsFor(Math.max(ordinal + 1, Math.ceil(this.#ordinalsEnd * 1.25)));
+      if (this.#counts[list]! < size >>> 1) {
+        this.#setArray(list, enumerateBits(words, this.#counts[list]!), this.#counts[list]! + 1);
+        this.#addToArray(list, ordinal);
+        return;
+      }
+      const larger = new Uint32Array(size);
+      larger.set(words);
+      this.#replaceLarge(this.#handles[list]!, larger);
+      words = larger;
+    }
+    const bit = 1 << (ordinal & 31);
+    assert((words[ordinal >>> 5]! & bit) === 0, 'an ordinal is added to a list once');
+    words[ordinal >>> 5]! |= bit;
+    this.#counts[list]!++;
+  }
+
+  #capacity(list: number): number {
+    const form = this.#forms[list]!;
+    if (form === formSingle) return 1;
+    if (form === formLarge) return this.#large[this.#handles[list]!]!.length;
+    return capacities[form - formArray]!;
+  }
+
+  /** Makes room for one more in an array; true when the list became bits instead. */
+  #grow(list: number): boolean {
+    const count = this.#counts[list]!;
+    const bitsWords = wordsFor(Math.ceil(this.#ordinalsEnd * 1.25));
+    if (count >= bitsCountMin && count >= bitsWords) {
+      const bits = new Uint32Array(bitsWords);
+      this.orInto(list, bits);
+      this.#release(list);
+      this.#forms[list] = formBits;
+      this.#handles[list] = this.#takeLarge(bits);
+      return true;
+    }
+    this.#setArray(list, this.toArray(list), count + 1);
+    return false;
+  }
+
+  /** Makes the list an array of these values, with room for at least `room` of them. */
+  #setArray(list: number, values: Uint32Array, room: number): void {
+    this.#release(list);
+    if (room > capacityMax) {
+      const words = new Uint32Array(Math.ceil(room * 1.25));
+      words.set(values);
+      this.#forms[list] = formLarge;
+      this.#handles[list] = this.#takeLarge(words);
+      return;
+    }
+    let size = 0;
+    while (capacities[size]! < room) size++;
+    const offset = this.#takeBlock(size);
+    const page = this.#pages[offset >>> pageBits]!;
+    for (let i = 0; i < values.length; i++) page[(offset & pageMask) + i] = values[i]!;
+    this.#forms[list] = formArray + size;
+    this.#handles[list] = offset;
+  }
+
+  #takeBlock(size: number): number {
+    const free = this.#freeBlocks[size]!;
+    if (free !== 0) {
+      const offset = free - 1;
+      this.#freeBlocks[size] = this.#pages[offset >>> pageBits]![offset & pageMask]!;
+      return offset;
+    }
+    const capacity = capacities[size]!;
+    if (capacity > pageWords - this.#pageUsed) {
+      this.#pages.push(new Uint32Array(pageWords));
+      this.#pageUsed = 0;
+    }
+    const offset = (this.#pages.length - 1) * pageWords + this.#pageUsed;
+    this.#pageUsed += capacity;
+    return offset;
+  }
+
+  #takeLarge(words: Uint32Array): number {
+    this.#largeBytes += words.byteLength;
+    const index = this.#freeLarge.pop() ?? this.#large.length;
+    this.#large[index] = words;
+    return index;
+  }
+
+  #replaceLarge(index: number, words: Uint32Array): void {
+    this.#largeBytes += words.byteLength - this.#large[index]!.byteLength;
+    this.#large[index] = words;
+  }
+
+  /** Gives the list's memory back; its form must be set anew. */
+  #release(list: number): void {
+    const form = this.#forms[list]!;
+    const handle = this.#handles[list]!;
+    if (form === formBits || form === formLarge) {
+      this.#largeBytes -= this.#large[handle]!.byteLength;
+      this.#large[handle] = null;
+      this.#freeLarge.push(handle);
+    } else if (form >= formArray) {
+      this.#pages[handle >>> pageBits]![handle & pageMask] = this.#freeBlocks[form - formArray]!;
+      this.#freeBlocks[form - formArray] = handle + 1;
+    }
+  }
+
+  #growLists(list: number): void {
+    const size = Math.max(list + 1, 2 * this.#counts.length);
+    this.#counts = copied(new Uint32Array(size), this.#counts);
+    this.#handles = copied(new Uint32Array(size), this.#handles);
+    const forms = new Uint8Array(size);
+    forms.set(this.#forms);
+    this.#forms = forms;
+  }
+
+  /**
+   * Removes from the list all ordinals whose bit is set, and shrinks it to the form that fits.
+   * @param ordinals the same ordinals; for a list of bits these are walked
+   */
+  removeAll(list: number, bits: Uint32Array, ordinals: Uint32Array): void {
+    const form = this.#forms[list]!;
+    if (form === formEmpty) return;
+    if (form === formBits) {
+      this.#removeBits(list, ordinals);
+      return;
+    }
+    const values = this.toArray(list);
+    let kept = 0;
+    for (let i = 0; i < values.length; i++) {
+      if (!hasBit(bits, values[i]!)) values[kept++] = values[i]!;
+    }
+    if (kept < values.length) this.#settle(list, values.subarray(0, kept));
+  }
+
+  #removeBits(list: number, ordinals: Uint32Array): void {
+    const words = this.#large[this.#handles[list]!]!;
+    let removed = 0;
+    for (let i = 0; i < ordinals.length; i++) {
+      const ordinal = ordinals[i]!;
+      const bit = 1 << (ordinal & 31);
+      if (ordinal >>> 5 < words.length && (words[ordinal >>> 5]! & bit) !== 0) {
+        words[ordinal >>> 5]! &= ~bit;
+        removed++;
+      }
+    }
+    const count = this.#counts[list]! - removed;
+    this.#counts[list] = count;
+    if (count < words.length >>> 1) this.#settle(list, enumerateBits(words, count));
+  }
+
+  /** Gives the list exactly these values, which are a copy. */
+  #settle(list: number, values: Uint32Array): void {
+    this.#counts[list] = values.length;
+    if (values.length > 1) {
+      this.#setArray(list, values, values.length);
+      return;
+    }
+    this.#release(list);
+    this.#forms[list] = values.length === 0 ? formEmpty : formSingle;
+    this.#handles[list] = values.length === 0 ? 0 : values[0]!;
+  }
+
+  /** The bits of the list, borrowed until the next change; null when the list has another form. */
+  bitsOf(list: number): Uint32Array | null {
+    if (list >= this.#forms.length || this.#forms[list] !== formBits) return null;
+    return this.#large[this.#handles[list]!]!;
+  }
+
+  /** Sorted ordinals, borrowed until the next change; null when the list is bits. */
+  arrayOf(list: number): Uint32Array | null {
+    if (list >= this.#forms.length) return new Uint32Array(0);
+    const form = this.#forms[list]!;
+    const handle = this.#handles[list]!;
+    const count = this.#counts[list]!;
+    if (form === formBits) return null;
+    if (form === formEmpty) return new Uint32Array(0);
+    if (form === formSingle) return Uint32Array.of(handle);
+    if (form === formLarge) return this.#large[handle]!.subarray(0, count);
+    const start = handle & pageMask;
+    return this.#pages[handle >>> pageBits]!.subarray(start, start + count);
+  }
+
+  /** A copy of the sorted ordinals. */
+  toArray(list: number): Uint32Array {
+    const bits = this.bitsOf(list);
+    if (bits !== null) return enumerateBits(bits, this.#counts[list]!);
+    return this.arrayOf(list)!.slice();
+  }
+
+  /** Sets the bit of each ordinal; `words` reaches over all of them. */
+  orInto(list: number, words: Uint32Array): void {
+    if (list >= this.#forms.length) return;
+    const form = this.#forms[list]!;
+    const handle = this.#handles[list]!;
+    if (form === formBits) {
+      const bits = this.#large[handle]!;
+      const length = Math.min(bits.length, words.length);
+      for (let i = 0; i < length; i++) words[i]! |= bits[i]!;
+    } else if (form === formSingle) {
+      words[handle >>> 5]! |= 1 << (handle & 31);
+    } else if (form !== formEmpty) {
+      const isLarge = form === formLarge;
+      const values = isLarge ? this.#large[handle]! : this.#pages[handle >>> pageBits]!;
+      const start = isLarge ? 0 : handle & pageMask;
+      const end = start + this.#counts[list]!;
+      for (let i = start; i < end; i++) words[values[i]! >>> 5]! |= 1 << (values[i]! & 31);
+    }
+  }
+
+  /** True when an ordinal of the list has its bit set; ends at the first one. */
+  intersects(list: number, words: Uint32Array): boolean {
+    const bits = this.bitsOf(list);
+    if (bits !== null) {
+      const length = Math.min(bits.length, words.length);
+      for (let i = 0; i < length; i++) if ((bits[i]! & words[i]!) !== 0) return true;
+      return false;
+    }
+    if (list < this.#forms.length && this.#forms[list] === formSingle) {
+      return hasBit(words, this.#handles[list]!);
+    }
+    const values = this.arrayOf(list)!;
+    for (let i = 0; i < values.length; i++) if (hasBit(words, values[i]!)) return true;
+    return false;
+  }
+
+  get memoryBytes(): number {
+    const lists = this.#counts.byteLength + this.#forms.byteLength + this.#handles.byteLength;
+    return lists + this.#pages.length * pageWords * 4 + this.#largeBytes;
+  }
+}
+
+function copied(target: Uint32Array, source: Uint32Array): Uint32Array {
+  target.set(source);
+  return target;
+}
+
+/** Words of 32 bits that hold this many bits. */
+export function wordsFor(bitCount: number): number {
+  return (bitCount + 31) >>> 5;
+}
+
+/** False also beyond the end. */
+export function hasBit(words: Uint32Array, ordinal: number): boolean {
+  const word = ordinal >>> 5;
+  return word < words.length && (words[word]! & (1 << (ordinal & 31))) !== 0;
+}
+
+/** Index of the first value in words[start, end) that is at least `value`; `end` when none is. */
+export function lowerBound(words: Uint32Array, start: number, end: number, value: number): number {
+  let low = start;
+  let high = end;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (words[middle]! < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Ordinals whose bits are set, ascending. @param count how many there are, or more */
+export function enumerateBits(words: Uint32Array, count: number): Uint32Array {
+  const values = new Uint32Array(count);
+  let found = 0;
+  for (let i = 0; i < words.length && found < count; i++) {
+    let word = words[i]!;
+    while (word !== 0 && found < count) {
+      const low = word & -word;
+      values[found++] = i * 32 + (31 - Math.clz32(low));
+      word ^= low;
+    }
+  }
+  return found === count ? values : values.slice(0, found);
+}
