@@ -16,7 +16,7 @@ import {
   frontRowsMax,
   oversizeSlot,
 } from './front_core.ts';
-import { FrontTwin } from './front_twin.ts';
+import { FrontKernel } from './front_kernel.ts';
 import { tagsCountMax } from './remote_write.ts';
 
 export { bodyBytesMax, frontRowsMax, rawBytesMax } from './front_core.ts';
@@ -69,7 +69,11 @@ export class Front {
   readonly #core: FrontCore;
   readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
 
-  constructor(options: FrontOptions, core: FrontCore = new FrontTwin()) {
+  /** @param core the twin, in tests; else the kernel */
+  constructor(
+    options: FrontOptions,
+    core: FrontCore = new FrontKernel(options.random, options.memoryBytesMax),
+  ) {
     this.#verdictOf = options.verdictOf;
     this.#core = core;
   }

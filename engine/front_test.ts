@@ -4,12 +4,15 @@ import { murmur3 } from '#lib/hash.ts';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { Front, type FrontOptions, type SeriesVerdict } from './front.ts';
-import { type FrontCore } from './front_core.ts';
+import { type FrontCore, frontRowsMax } from './front_core.ts';
+import { bench } from './front_bench.ts';
+import { fuzz } from './front_fuzz.ts';
+import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
 import { FrontTwin } from './front_twin.ts';
 import { encodeRemoteWrite, encodeWriteRequest } from './remote_write.ts';
 import { encodeSnappy } from './snappy.ts';
 
-export function verdictOf(tags: Uint8Array): SeriesVerdict {
+function verdictOf(tags: Uint8Array): SeriesVerdict {
   const decoded = decodeTags(tags);
   return {
     idScheme: idSchemeCode.quoted,
@@ -26,7 +29,10 @@ const random = {
 };
 const options: FrontOptions = { random, memoryBytesMax: 64 * 1024 * 1024, verdictOf };
 
-const cores: [name: string, make: () => FrontCore][] = [['twin', () => new FrontTwin()]];
+const cores: [name: string, make: () => FrontCore][] = [
+  ['twin', () => new FrontTwin()],
+  ['kernel', () => new FrontKernel(random, options.memoryBytesMax)],
+];
 
 const tag = (name: string, value: string): Tag => ({ name, value });
 const up = [tag('__name__', 'up'), tag('instance', 'a:9100'), tag('job', 'node')];
@@ -131,11 +137,8 @@ for (const [name, makeCore] of cores) {
       [0x0a, 1, 120, 0x18, 5, 0x0a, 8, ...text('instance'), 0x12, 6, ...text('a:9100')],
       [0x0a, 3, ...text('job'), 0x12, 4, ...text('node')],
     ];
-    const series = [
-      ...[0x12, 2, 0x10, 1],
-      ...labels.flatMap((label) => [0x8a, 0, label.length, ...label]),
-      ...[0x1a, 2, 0x0a, 0],
-    ];
+    const wireLabels = labels.flatMap((label) => [0x8a, 0, label.length, ...label]);
+    const series = [0x12, 2, 0x10, 1, ...wireLabels, 0x1a, 2, 0x0a, 0];
     const body = new Uint8Array([0x0a, series.length, ...series, 0x1a, 0]);
     const rows = front.remoteWrite(encodeSnappy(body));
     assert.deepEqual([...rows.slots], [sorted]);
@@ -227,3 +230,87 @@ for (const [name, makeCore] of cores) {
     assert.equal(front.seriesCount, 0);
   });
 }
+
+test('the kernel equals its twin over generated and mutated bodies', () => {
+  for (let seed = 1; seed <= 4; seed++) fuzz(seed, 50);
+});
+
+test('the benchmark of the front runs', async () => {
+  for (const { value } of await bench('small')) assert.ok(value > 0);
+});
+
+test('a body with more samples than a batch holds is refused', () => {
+  const front = new Front(options);
+  const message = encodeWriteRequest([{ tags: up, samples: [] }]);
+  const labels = message.subarray(2);
+  const samples = Buffer.alloc((frontRowsMax + 1) * 2, new Uint8Array([0x12, 0]));
+  const length = labels.length + samples.length;
+  const varint = [(length & 127) | 128, ((length >> 7) & 127) | 128, ((length >> 14) & 127) | 128];
+  const head = new Uint8Array([0x0a, ...varint, length >> 21]);
+  const body = encodeSnappy(Buffer.concat([head, labels, samples]));
+  assert.throws(() => front.remoteWrite(body), { message: /more than 1048576 samples/ });
+  assert.equal(front.seriesCount, 0);
+});
+
+test('under its budget a front that sees ever new series evicts old ones and keeps the used one', () => {
+  const front = new Front({ ...options, memoryBytesMax: frontMemoryBytesMin });
+  const sample = [{ timestampMillis: 1, value: 1 }];
+  const hot = { tags: up, samples: sample };
+  const first = front.remoteWrite(encodeRemoteWrite([hot]));
+  const hotSlot = first.slots[0]!;
+  const hotGeneration = front.generation[hotSlot]!;
+  const cold = [tag('n', '0'), tag('name', 'x'.repeat(200))];
+  const coldRows = front.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
+  const coldSlot = coldRows.slots[0]!;
+  const coldGeneration = front.generation[coldSlot]!;
+  for (let scrape = 0; scrape < 60; scrape++) {
+    const series = Array.from({ length: 300 }, (_, i) => ({
+      tags: [tag('n', `${scrape} ${i}`), tag('name', 'x'.repeat(200))],
+      samples: sample,
+    }));
+    const rows = front.remoteWrite(encodeRemoteWrite([hot, ...series]));
+    assert.equal(rows.slots[0], hotSlot);
+    for (let row = 1; row <= 300; row++) {
+      const tags = decodeTags(front.tags(rows.slots[row]!));
+      assert.equal(tags[0]!.value, `${scrape} ${row - 1}`);
+    }
+  }
+  assert.equal(front.generation[hotSlot], hotGeneration);
+  assert.notEqual(front.generation[coldSlot], coldGeneration);
+  assert.ok(front.seriesCount < 8192, `bounded: ${front.seriesCount}`);
+  const again = front.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
+  const { slots, rowCount } = again;
+  assert.equal(rowCount, 1);
+  assert.deepEqual(front.tags(slots[0]!), encodeTags(cold));
+  assert.equal(front.refused[slots[0]!], 0);
+});
+
+test('a body with more series than the budget holds is refused for the lack of memory', () => {
+  const front = new Front({ ...options, memoryBytesMax: frontMemoryBytesMin });
+  const samples = [{ timestampMillis: 1, value: 1 }];
+  const series = Array.from({ length: 9000 }, (_, i) => ({
+    tags: [tag('n', `${i}`), tag('name', 'x'.repeat(200))],
+    samples,
+  }));
+  assert.throws(() => front.remoteWrite(encodeRemoteWrite(series)), { code: 'RESOURCE_EXHAUSTED' });
+  assert.equal(front.seriesCount, 0);
+  assert.equal(front.remoteWrite(encodeRemoteWrite(series.slice(0, 500))).rowCount, 500);
+});
+
+test('tables grow: fifty thousand series keep their slots', () => {
+  const front = new Front(options);
+  const rowsOf = (start: number) =>
+    Array.from({ length: 10_000 }, (_, i) => ({
+      tags: encodeTags([tag('n', `${start + i}`)]),
+      timestampNanos: 1n,
+      value: 1,
+    }));
+  const slots: number[] = [];
+  for (let start = 0; start < 50_000; start += 10_000)
+    slots.push(...front.rows(rowsOf(start)).slots);
+  assert.equal(new Set(slots).size, 50_000);
+  assert.equal(front.seriesCount, 50_000);
+  for (let start = 0; start < 50_000; start += 10_000) {
+    assert.deepEqual([...front.rows(rowsOf(start)).slots], slots.slice(start, start + 10_000));
+  }
+});

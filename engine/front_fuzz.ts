@@ -1,0 +1,205 @@
+/**
+ * The front kernel must equal its twin over generated and mutated bodies, and a small one that evicts must
+ * give every row the tags that the body says.
+ */
+import assert from 'node:assert/strict';
+import { type FrontCore } from './front_core.ts';
+import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
+import { FrontTwin } from './front_twin.ts';
+import { encodeSnappy } from './snappy.ts';
+
+/** Numbers from a seed (mulberry32). */
+function numbers(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
+    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below);
+  };
+}
+
+type Pick = (below: number) => number;
+
+function varint(value: bigint, extra = 0): number[] {
+  const bytes: number[] = [];
+  for (; value > 127n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
+  bytes.push(Number(value));
+  for (let i = 0; i < extra && bytes.length < 10; i++) {
+    bytes[bytes.length - 1]! |= 128;
+    bytes.push(0);
+  }
+  return bytes;
+}
+
+function field(pick: Pick, number: number, wireType: number, bytes: number[]): number[] {
+  const extra = pick(20) === 0 ? 1 + pick(3) : 0;
+  return [...varint(BigInt(number * 8 + wireType), extra), ...bytes];
+}
+
+function lengthField(pick: Pick, number: number, bytes: number[]): number[] {
+  const extra = pick(30) === 0 ? 1 + pick(3) : 0;
+  return field(pick, number, 2, [...varint(BigInt(bytes.length), extra), ...bytes]);
+}
+
+function unknownField(pick: Pick): number[] {
+  const number = 5 + pick(2000);
+  switch (pick(4)) {
+    case 0:
+      return field(pick, number, 0, varint(BigInt(pick(1_000_000))));
+    case 1:
+      return field(pick, number, 1, [1, 2, 3, 4, 5, 6, 7, 8]);
+    case 2:
+      return lengthField(
+        pick,
+        number,
+        Array.from({ length: pick(40) }, () => pick(256)),
+      );
+    default:
+      return field(pick, number, 5, [1, 2, 3, 4]);
+  }
+}
+
+function text(pick: Pick, bytesMax: number): number[] {
+  return Array.from({ length: pick(bytesMax) }, () => (pick(50) === 0 ? pick(256) : 97 + pick(3)));
+}
+
+function labelOf(pick: Pick, name: number[], value: number[]): number[] {
+  const fields = [lengthField(pick, 1, name), lengthField(pick, 2, value)];
+  if (pick(40) === 0) fields.reverse();
+  if (pick(40) === 0) fields.push(unknownField(pick));
+  if (pick(60) === 0) fields.push(lengthField(pick, 1 + pick(2), text(pick, 5)));
+  if (pick(60) === 0) fields.splice(pick(2), 1);
+  return lengthField(pick, 1, fields.flat());
+}
+
+function sampleOf(pick: Pick): number[] {
+  const bits = Array.from({ length: 8 }, () => (pick(3) === 0 ? pick(256) : 0));
+  const times = [0n, 1n, 127n, 1_700_000_000_000n, 2n ** 56n, 2n ** 63n - 1n, 2n ** 64n - 1n];
+  const time = times[pick(times.length)]!;
+  const fields = [
+    field(pick, 1, 1, bits),
+    field(pick, 2, 0, varint(time, pick(15) === 0 ? pick(8) : 0)),
+  ];
+  if (pick(40) === 0) fields.reverse();
+  if (pick(40) === 0) fields.push(unknownField(pick));
+  if (pick(40) === 0) fields.splice(pick(2), 1);
+  return lengthField(pick, 2, fields.flat());
+}
+
+/** A pool of label lists, so that series come again, in order and out of it. */
+function seriesPool(pick: Pick, size: number): [name: number[], value: number[]][][] {
+  return Array.from({ length: size }, () => {
+    const long = pick(10) === 0 ? 300 : 20;
+    return Array.from({ length: pick(8) }, (_, i): [number[], number[]] => [
+      [97 + i, ...text(pick, long)],
+      text(pick, long),
+    ]);
+  });
+}
+
+function requestOf(pick: Pick, pool: [number[], number[]][][], seriesCount: number): number[] {
+  const request: number[][] = [];
+  let next = pick(pool.length);
+  for (let i = 0; i < seriesCount; i++) {
+    next = pick(4) === 0 ? pick(pool.length) : (next + 1) % pool.length;
+    const fields = pool[next]!.map(([name, value]) => labelOf(pick, name, value));
+    if (pick(15) === 0) fields.reverse();
+    for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) fields.push(sampleOf(pick));
+    if (pick(15) === 0) fields.push(unknownField(pick));
+    if (pick(15) === 0) fields.push(lengthField(pick, 3 + pick(2), text(pick, 9)));
+    if (pick(20) === 0) fields.unshift(fields.pop()!);
+    request.push(lengthField(pick, 1, fields.flat()));
+    if (pick(30) === 0) request.push(lengthField(pick, 3, text(pick, 30)), unknownField(pick));
+  }
+  return request.flat();
+}
+
+function mutate(pick: Pick, bytes: Uint8Array): Uint8Array {
+  const mutated = new Uint8Array(bytes);
+  for (let i = 1 + pick(4); i > 0 && mutated.length > 0; i--) {
+    const at = pick(mutated.length);
+    const choice = pick(4);
+    if (choice === 0) mutated[at] = pick(256);
+    else if (choice === 1) mutated[at]! ^= 1 << pick(8);
+    else if (choice === 2) mutated[at] = [0, 127, 128, 255][pick(4)]!;
+    else return mutated.slice(0, at);
+  }
+  return mutated;
+}
+
+/** What a body came to, as text that two cores must agree on. */
+function outcomeOf(core: FrontCore, body: Uint8Array): string[] {
+  const outcome = core.remoteWrite(body);
+  if (outcome < 0) return [`problem ${outcome}`];
+  const slots = core.rowSlots;
+  const times = core.rowTimestamps;
+  const values = core.rowValues.slice();
+  const bits = new BigUint64Array(values.buffer);
+  const lines = [`histograms ${core.histogramCount}`];
+  for (let row = 0; row < outcome; row++) {
+    const slot = slots[row]!;
+    const tags = Buffer.from(core.tags(slot)).toString('latin1');
+    lines.push(`${core.refused[slot]} ${tags} ${times[row]} ${bits[row]}`);
+  }
+  return lines;
+}
+
+/**
+ * @param size number of bodies
+ */
+export function fuzz(seed: number, size: number): void {
+  const pick = numbers(seed);
+  const random = {
+    u32: () => pick(2 ** 32),
+    bytes: (length: number) => Uint8Array.from({ length }, () => pick(256)),
+    fraction: () => pick(1000) / 1000,
+  };
+  const twin = new FrontTwin();
+  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const pool = seriesPool(pick, 60);
+  for (let i = 0; i < size; i++) {
+    const raw = new Uint8Array(requestOf(pick, pool, pick(40)));
+    const choice = pick(3);
+    let body: Uint8Array = encodeSnappy(choice === 1 ? mutate(pick, raw) : raw);
+    if (choice === 2) body = mutate(pick, body);
+    assert.deepEqual(outcomeOf(kernel, body), outcomeOf(twin, body), `seed ${seed}, body ${i}`);
+  }
+  fuzzEviction(pick, random, size);
+}
+
+/** More series than the budget holds: rows stay right, the count bounded, a given-away slot changes its generation. */
+function fuzzEviction(
+  pick: Pick,
+  random: ConstructorParameters<typeof FrontKernel>[0],
+  size: number,
+): void {
+  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const seen = new Map<string, string>();
+  for (let i = 0; i < size; i++) {
+    const seriesPicked = Array.from({ length: 200 }, () => pick(1 + i * 100));
+    kernel.beginRows();
+    for (const n of seriesPicked) {
+      const tags = tagsOfNumber(n);
+      assert.equal(kernel.addRow(tags, BigInt(n), n), 0);
+    }
+    const slots = kernel.rowSlots;
+    seriesPicked.forEach((n, row) => {
+      const slot = slots[row]!;
+      const tags = Buffer.from(kernel.tags(slot)).toString('latin1');
+      assert.equal(tags, Buffer.from(tagsOfNumber(n)).toString('latin1'));
+      const holder = `${slot} ${kernel.generation[slot]}`;
+      assert.equal(seen.get(holder) ?? tags, tags, 'a slot and generation is one series for ever');
+      seen.set(holder, tags);
+    });
+    assert.ok(kernel.seriesCount <= frontMemoryBytesMin / 256);
+  }
+}
+
+function tagsOfNumber(n: number): Uint8Array {
+  const value = `${n}`.padEnd(10 + (n % 300), 'x');
+  return Buffer.from(
+    `\u0001\0n${String.fromCharCode(value.length & 255, value.length >> 8)}${value}`,
+    'latin1',
+  );
+}

@@ -1,0 +1,208 @@
+/** The front's machine on the kernel of kernels/front.kernel.ts, with a memory of its own. */
+import { assert } from '#lib/assert.ts';
+import { type Random } from '#lib/env/env.ts';
+import { compileWasmFile } from '#lib/env/wasm.ts';
+import { tagsBytesMax } from '#lib/tags.ts';
+import {
+  type FrontCore,
+  bodyBytesMax,
+  frontProblem,
+  frontRowsMax,
+  oversizeSlot,
+} from './front_core.ts';
+
+/** An exported constant. */
+interface KernelAddress {
+  readonly value: number;
+}
+
+interface FrontExports {
+  readonly hashKeys: KernelAddress;
+  readonly tagsScratch: KernelAddress;
+  readonly body: KernelAddress;
+  readonly rowSlots: KernelAddress;
+  readonly rowTimestamps: KernelAddress;
+  readonly rowValues: KernelAddress;
+  readonly newSlots: KernelAddress;
+  init(slotsMax: number, tableSizeMax: number, segmentCount: number): number;
+  idHash(): number;
+  generation(): number;
+  refused(): number;
+  idScheme(): number;
+  tagsAddress(slot: number): number;
+  tagsLength(slot: number): number;
+  liveCount(): number;
+  newCount(): number;
+  histogramCount(): number;
+  touchedBytes(): number;
+  beginRows(): void;
+  slotOfScratch(length: number): number;
+  forgetNew(): void;
+  remoteWrite(length: number): number;
+}
+
+const pageBytes = 65_536;
+const hashKeyBytes = 1024;
+const segmentBytes = 1 << 18;
+const segmentsMin = 4;
+/** Header, ID hash, generation, refused and ID scheme of a slot. */
+const slotBytes = 42;
+const tableEntryBytes = 8;
+/** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
+const budgetBytesPerSlot = 256;
+/** The kernel's regions for one body, and slack; they are touched as bodies need them. */
+const bodyRegionsBytes: number = 104 * 1024 * 1024;
+
+/** Least budget that makes sense. */
+export const frontMemoryBytesMin: number = 2 * 1024 * 1024;
+/** A WebAssembly memory ends at 4 GiB. */
+export const frontMemoryBytesMax: number = 3 * 1024 * 1024 * 1024;
+
+let compiled: WebAssembly.Module | null = null;
+
+/** How a budget is shared between slots, table and tags. */
+function divide(memoryBytesMax: number): {
+  slotsMax: number;
+  tableSizeMax: number;
+  segmentCount: number;
+} {
+  const slotsMax = Math.floor(memoryBytesMax / budgetBytesPerSlot);
+  const tableSizeMax = 2 ** Math.ceil(Math.log2(slotsMax * 1.5));
+  const left = memoryBytesMax - slotsMax * slotBytes - tableSizeMax * tableEntryBytes;
+  return {
+    slotsMax,
+    tableSizeMax,
+    segmentCount: Math.max(segmentsMin, Math.floor(left / segmentBytes)),
+  };
+}
+
+export class FrontKernel implements FrontCore {
+  readonly #kernel: FrontExports;
+  readonly #bytes: Uint8Array;
+  readonly #bodyAt: number;
+  readonly #scratchAt: number;
+  readonly #rowSlots: Uint32Array;
+  readonly #rowTimestamps: BigInt64Array;
+  readonly #rowValues: Float64Array;
+  readonly #newSlots: Uint32Array;
+  readonly idHash: Uint32Array;
+  readonly generation: Uint32Array;
+  readonly refused: Uint8Array;
+  readonly idScheme: Uint8Array;
+  #rowCount = 0;
+
+  constructor(random: Random, memoryBytesMax: number) {
+    assert(
+      memoryBytesMax >= frontMemoryBytesMin && memoryBytesMax <= frontMemoryBytesMax,
+      'the budget of a front is between 2 MiB and 3 GiB',
+    );
+    const { slotsMax, tableSizeMax, segmentCount } = divide(memoryBytesMax);
+    // The whole range is there from the start, so views hold forever; the system gives pages when they are touched.
+    const pages = Math.ceil(
+      (bodyRegionsBytes +
+        slotsMax * slotBytes +
+        tableSizeMax * tableEntryBytes +
+        segmentCount * (segmentBytes + tableEntryBytes) +
+        8 * pageBytes) /
+        pageBytes,
+    );
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+    compiled ??= compileWasmFile(new URL('./build/front.wasm', import.meta.url));
+    const instance = new WebAssembly.Instance(compiled, { env: { memory } });
+    const kernel = instance.exports as unknown as FrontExports;
+    const { buffer } = memory;
+    this.#kernel = kernel;
+    this.#bytes = new Uint8Array(buffer);
+    this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
+    const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
+    assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
+    this.#bodyAt = addressOf(kernel.body);
+    this.#scratchAt = addressOf(kernel.tagsScratch);
+    this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
+    this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
+    this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
+    this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), frontRowsMax);
+    this.idHash = new Uint32Array(buffer, kernel.idHash() >>> 0, slotsMax);
+    this.generation = new Uint32Array(buffer, kernel.generation() >>> 0, slotsMax);
+    this.refused = new Uint8Array(buffer, kernel.refused() >>> 0, slotsMax);
+    this.idScheme = new Uint8Array(buffer, kernel.idScheme() >>> 0, slotsMax);
+    this.generation[oversizeSlot] = 1;
+    this.refused[oversizeSlot] = 1;
+  }
+
+  remoteWrite(body: Uint8Array): number {
+    assert(body.length <= bodyBytesMax, 'the body fits its region');
+    this.#bytes.set(body, this.#bodyAt);
+    const outcome = this.#kernel.remoteWrite(body.length);
+    this.#rowCount = Math.max(outcome, 0);
+    return outcome;
+  }
+
+  beginRows(): void {
+    this.#rowCount = 0;
+    this.#kernel.beginRows();
+  }
+
+  addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
+    assert(this.#rowCount < frontRowsMax, 'the rows fit their region');
+    const fits = tags.length <= tagsBytesMax;
+    if (fits) this.#bytes.set(tags, this.#scratchAt);
+    const slot = fits ? this.#kernel.slotOfScratch(tags.length) : oversizeSlot;
+    if (slot < 0) {
+      this.#kernel.forgetNew();
+      this.#rowCount = 0;
+      return frontProblem.noRoom;
+    }
+    this.#rowSlots[this.#rowCount] = slot;
+    this.#rowTimestamps[this.#rowCount] = timestampNanos;
+    this.#rowValues[this.#rowCount] = value;
+    this.#rowCount++;
+    return 0;
+  }
+
+  get rowCount(): number {
+    return this.#rowCount;
+  }
+
+  get rowSlots(): Uint32Array {
+    return this.#rowSlots.subarray(0, this.#rowCount);
+  }
+
+  get rowTimestamps(): BigInt64Array {
+    return this.#rowTimestamps.subarray(0, this.#rowCount);
+  }
+
+  get rowValues(): Float64Array {
+    return this.#rowValues.subarray(0, this.#rowCount);
+  }
+
+  get histogramCount(): number {
+    return this.#kernel.histogramCount();
+  }
+
+  get newSlots(): Uint32Array {
+    return this.#newSlots.subarray(0, this.#kernel.newCount());
+  }
+
+  forgetNew(): void {
+    this.#kernel.forgetNew();
+    this.#rowCount = 0;
+  }
+
+  tags(slot: number): Uint8Array {
+    const at = this.#kernel.tagsAddress(slot) >>> 0;
+    return this.#bytes.subarray(at, at + this.#kernel.tagsLength(slot));
+  }
+
+  get seriesCount(): number {
+    return this.#kernel.liveCount();
+  }
+
+  get memoryBytes(): number {
+    return this.#kernel.touchedBytes();
+  }
+}
+
+function addressOf({ value }: KernelAddress): number {
+  return value >>> 0;
+}

@@ -1,0 +1,43 @@
+// Comparing and copying bytes, 16 at a time. Both may read and write up to 15 bytes past the end: every
+// region of a kernel's memory is followed by slack or by another region.
+
+/** Whether n bytes at a and b are equal. */
+// @ts-ignore: decorator
+@inline
+export function equalBytes(a: usize, b: usize, n: usize): bool {
+  while (n > 16) {
+    if (v128.any_true(v128.xor(v128.load(a), v128.load(b)))) return false;
+    a += 16;
+    b += 16;
+    n -= 16;
+  }
+  const same = <u32>i8x16.bitmask(i8x16.eq(v128.load(a), v128.load(b)));
+  return (~same & ((<u32>1 << <u32>n) - 1)) == 0;
+}
+
+/** Copies n bytes forward. The regions must not overlap closer than 16 bytes. */
+// @ts-ignore: decorator
+@inline
+export function copyBytes(target: usize, source: usize, n: usize): void {
+  const end = target + n;
+  while (target < end) {
+    v128.store(target, v128.load(source));
+    target += 16;
+    source += 16;
+  }
+}
+
+/** Order of two byte strings as memcmp has it, a prefix first: negative, 0 or positive. */
+export function compareBytes(a: usize, aLength: usize, b: usize, bLength: usize): i32 {
+  const shared = min(aLength, bLength);
+  for (let i: usize = 0; i < shared; i += 16) {
+    let differing = ~<u32>i8x16.bitmask(i8x16.eq(v128.load(a + i), v128.load(b + i))) & 0xffff;
+    const left = shared - i;
+    if (left < 16) differing &= (<u32>1 << <u32>left) - 1;
+    if (differing != 0) {
+      const at = i + <usize>ctz(differing);
+      return <i32>load<u8>(a + at) - <i32>load<u8>(b + at);
+    }
+  }
+  return aLength < bLength ? -1 : aLength > bLength ? 1 : 0;
+}

@@ -1,0 +1,326 @@
+// Series identities: canonical tags (lib/tags.ts) to slots, under a memory budget.
+//
+// A slot has a header, found by a table with open addressing, and its tags lie in an arena of segments:
+//
+//     header, 32 bytes   tags address u32 | tags length u32 | hash u32 | next slot u32 | last tick u32 | free link u32
+//     table entry        hash u32 | slot u32 (0 = empty)
+//     segment record     slot u32 (0 = dead) | tags length u32 | tags | gap to 8
+//     segment info       end of its records u32 | tick of its last sweep u32
+//
+// Records are appended segment by segment, around in a circle. A segment that is met again is swept: series that were
+// used since the last sweep move together at its start, as long as they fill at most half of it, the others are
+// evicted. Series of the running body are never evicted, for its rows name their slots.
+
+import { equalBytes } from './bytes';
+import { HASH_KEY_BYTES, hashBytes } from './hash';
+
+export const STATE: usize = 0x10000;
+// Offsets of words in the state.
+export const SLOTS_MAX: usize = 0;
+export const SLOT_COUNT: usize = 4;
+export const LIVE_COUNT: usize = 8;
+const FREE_HEAD: usize = 12;
+export const TABLE_MASK: usize = 16;
+const TABLE_MASK_MAX: usize = 20;
+const SEGMENT_COUNT: usize = 24;
+const SEGMENT_HEAD: usize = 28;
+export const SEGMENTS_USED: usize = 32;
+const RECORD_NEXT: usize = 36;
+const RECORD_END: usize = 40;
+export const TICK: usize = 44;
+export const NEW_COUNT: usize = 48;
+export const HEADERS: usize = 52;
+export const ID_HASH: usize = 56;
+export const GENERATION: usize = 60;
+export const REFUSED: usize = 64;
+export const ID_SCHEME: usize = 68;
+const TABLE: usize = 72;
+const SEGMENT_INFO: usize = 76;
+const ARENA: usize = 80;
+export const STATE_END: usize = 128;
+
+/** Random bytes that the host writes before `initIdentity`. */
+export const KEYS: usize = STATE + 0x1000;
+
+export const HEADER_BYTES: usize = 32;
+const TAGS: usize = 0;
+const TAGS_LENGTH: usize = 4;
+const HASH: usize = 8;
+export const NEXT: usize = 12;
+export const USED: usize = 16;
+const FREE_LINK: usize = 20;
+
+const ENTRY_BYTES: usize = 8;
+const RECORD_HEAD_BYTES: usize = 8;
+const SEGMENT_INFO_BYTES: usize = 8;
+export const SEGMENT_BYTES: usize = 1 << 18;
+const TABLE_SIZE_FIRST: u32 = 1024;
+const PAGE_BYTES: usize = 1 << 16;
+
+// @ts-ignore: decorator
+@inline
+export function word(offset: usize): u32 {
+  return load<u32>(STATE + offset);
+}
+
+// @ts-ignore: decorator
+@inline
+export function setWord(offset: usize, value: u32): void {
+  store<u32>(STATE + offset, value);
+}
+
+// @ts-ignore: decorator
+@inline
+export function headerOf(slot: u32): usize {
+  return <usize>word(HEADERS) + <usize>slot * HEADER_BYTES;
+}
+
+/** Address of a live slot's tags, 0 for one that is not. */
+// @ts-ignore: decorator
+@inline
+export function tagsOf(header: usize): usize {
+  return <usize>load<u32>(header, TAGS);
+}
+
+// @ts-ignore: decorator
+@inline
+export function tagsLengthOf(header: usize): usize {
+  return <usize>load<u32>(header, TAGS_LENGTH);
+}
+
+function pageAlign(address: usize): usize {
+  return (address + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+/**
+ * Lays the regions out behind `base` in a memory of zeros. The table's greatest size is a power of two above slotsMax.
+ * Answers the address behind the last one.
+ */
+export function initIdentity(base: usize, slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
+  setWord(SLOTS_MAX, slotsMax);
+  // Slot 0 is never given: it stands for series that cannot be kept.
+  setWord(SLOT_COUNT, 1);
+  setWord(TABLE_MASK, min(TABLE_SIZE_FIRST, tableSizeMax) - 1);
+  setWord(TABLE_MASK_MAX, tableSizeMax - 1);
+  setWord(SEGMENT_COUNT, segmentCount);
+  setWord(HEADERS, <u32>base);
+  base = pageAlign(base + <usize>slotsMax * HEADER_BYTES);
+  setWord(ID_HASH, <u32>base);
+  base = pageAlign(base + <usize>slotsMax * 4);
+  setWord(GENERATION, <u32>base);
+  base = pageAlign(base + <usize>slotsMax * 4);
+  setWord(REFUSED, <u32>base);
+  base = pageAlign(base + <usize>slotsMax);
+  setWord(ID_SCHEME, <u32>base);
+  base = pageAlign(base + <usize>slotsMax);
+  setWord(TABLE, <u32>base);
+  base = pageAlign(base + <usize>tableSizeMax * ENTRY_BYTES);
+  setWord(SEGMENT_INFO, <u32>base);
+  base = pageAlign(base + <usize>segmentCount * SEGMENT_INFO_BYTES);
+  setWord(ARENA, <u32>base);
+  setWord(SEGMENTS_USED, 1);
+  setWord(RECORD_NEXT, <u32>base);
+  setWord(RECORD_END, <u32>(base + SEGMENT_BYTES));
+  return base + <usize>segmentCount * SEGMENT_BYTES;
+}
+
+/** Slot of these tags, which is marked as used; made when they are new (and listed at `newSlots`). 0: no room. */
+export function slotOfTags(tags: usize, n: usize, newSlots: usize): u32 {
+  const hash = hashBytes(tags, n, KEYS);
+  const table = <usize>word(TABLE);
+  const mask = word(TABLE_MASK);
+  let i = hash & mask;
+  while (true) {
+    const entry = table + <usize>i * ENTRY_BYTES;
+    const slot = load<u32>(entry, 4);
+    if (slot == 0) break;
+    if (load<u32>(entry) == hash) {
+      const header = headerOf(slot);
+      if (tagsLengthOf(header) == n && equalBytes(tagsOf(header), tags, n)) {
+        store<u32>(header, word(TICK), USED);
+        return slot;
+      }
+    }
+    i = (i + 1) & mask;
+  }
+  return insert(tags, n, hash, newSlots);
+}
+
+function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
+  const slot = takeSlot();
+  if (slot == 0) return 0;
+  const header = headerOf(slot);
+  const record = takeRecord((RECORD_HEAD_BYTES + n + 7) & ~7);
+  if (record == 0) {
+    store<u32>(header, word(FREE_HEAD), FREE_LINK);
+    setWord(FREE_HEAD, slot);
+    return 0;
+  }
+  store<u32>(record, slot);
+  store<u32>(record, <u32>n, 4);
+  memory.copy(record + RECORD_HEAD_BYTES, tags, n);
+  store<u32>(header, <u32>(record + RECORD_HEAD_BYTES), TAGS);
+  store<u32>(header, <u32>n, TAGS_LENGTH);
+  store<u32>(header, hash, HASH);
+  store<u32>(header, 0, NEXT);
+  store<u32>(header, word(TICK), USED);
+  const generation = <usize>word(GENERATION) + (<usize>slot << 2);
+  if (load<u32>(generation) == 0) store<u32>(generation, 1);
+  store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), 0);
+  store<u8>(<usize>word(REFUSED) + <usize>slot, 0);
+  store<u8>(<usize>word(ID_SCHEME) + <usize>slot, 0);
+  const live = word(LIVE_COUNT) + 1;
+  setWord(LIVE_COUNT, live);
+  if (live > word(TABLE_MASK) >> 1 && word(TABLE_MASK) < word(TABLE_MASK_MAX)) growTable();
+  else place(hash, slot);
+  const newCount = word(NEW_COUNT);
+  store<u32>(newSlots + (<usize>newCount << 2), slot);
+  setWord(NEW_COUNT, newCount + 1);
+  return slot;
+}
+
+function place(hash: u32, slot: u32): void {
+  const table = <usize>word(TABLE);
+  const mask = word(TABLE_MASK);
+  let i = hash & mask;
+  while (load<u32>(table + <usize>i * ENTRY_BYTES, 4) != 0) i = (i + 1) & mask;
+  store<u32>(table + <usize>i * ENTRY_BYTES, hash);
+  store<u32>(table + <usize>i * ENTRY_BYTES, slot, 4);
+}
+
+/** Doubles the table in place and enters every live slot again. */
+function growTable(): void {
+  const mask = (word(TABLE_MASK) << 1) | 1;
+  setWord(TABLE_MASK, mask);
+  memory.fill(<usize>word(TABLE), 0, (<usize>mask + 1) * ENTRY_BYTES);
+  const slotCount = word(SLOT_COUNT);
+  for (let slot: u32 = 1; slot < slotCount; slot++) {
+    const header = headerOf(slot);
+    if (tagsOf(header) != 0) place(load<u32>(header, HASH), slot);
+  }
+}
+
+function takeSlot(): u32 {
+  let sweepsLeft = word(SEGMENT_COUNT);
+  while (true) {
+    const free = word(FREE_HEAD);
+    if (free != 0) {
+      setWord(FREE_HEAD, load<u32>(headerOf(free), FREE_LINK));
+      return free;
+    }
+    const slotCount = word(SLOT_COUNT);
+    if (slotCount < word(SLOTS_MAX)) {
+      setWord(SLOT_COUNT, slotCount + 1);
+      return slotCount;
+    }
+    if (sweepsLeft-- == 0) return 0;
+    nextSegment();
+  }
+}
+
+function takeRecord(size: usize): usize {
+  let sweepsLeft = word(SEGMENT_COUNT);
+  while (true) {
+    const record = <usize>word(RECORD_NEXT);
+    if (size <= <usize>word(RECORD_END) - record) {
+      setWord(RECORD_NEXT, <u32>(record + size));
+      return record;
+    }
+    if (sweepsLeft-- == 0) return 0;
+    nextSegment();
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function segmentInfo(segment: u32): usize {
+  return <usize>word(SEGMENT_INFO) + <usize>segment * SEGMENT_INFO_BYTES;
+}
+
+function nextSegment(): void {
+  let segment = word(SEGMENT_HEAD);
+  store<u32>(segmentInfo(segment), word(RECORD_NEXT));
+  segment = segment + 1 == word(SEGMENT_COUNT) ? 0 : segment + 1;
+  setWord(SEGMENT_HEAD, segment);
+  const start = <usize>word(ARENA) + <usize>segment * SEGMENT_BYTES;
+  let next = start;
+  if (segment < word(SEGMENTS_USED)) next = sweep(segment, start);
+  else setWord(SEGMENTS_USED, segment + 1);
+  setWord(RECORD_NEXT, <u32>next);
+  setWord(RECORD_END, <u32>(start + SEGMENT_BYTES));
+}
+
+/** Evicts what was not used since the last sweep; answers the end of what stays. */
+function sweep(segment: u32, start: usize): usize {
+  const info = segmentInfo(segment);
+  const end = <usize>load<u32>(info);
+  const lastSweep = load<u32>(info, 4);
+  const tick = word(TICK);
+  let kept = start;
+  for (let record = start; record < end; ) {
+    const slot = load<u32>(record);
+    const size = (RECORD_HEAD_BYTES + <usize>load<u32>(record, 4) + 7) & ~7;
+    if (slot != 0) {
+      const header = headerOf(slot);
+      const used = load<u32>(header, USED);
+      const wanted = <i32>(used - lastSweep) > 0 && kept - start + size <= SEGMENT_BYTES / 2;
+      if (used == tick || wanted) {
+        if (kept != record) {
+          memory.copy(kept, record, size);
+          store<u32>(header, <u32>(kept + RECORD_HEAD_BYTES), TAGS);
+        }
+        kept += size;
+      } else {
+        evict(slot);
+      }
+    }
+    record += size;
+  }
+  store<u32>(info, tick, 4);
+  return kept;
+}
+
+/** Takes a slot away from its series. Its record must not be read again as live. */
+function evict(slot: u32): void {
+  const header = headerOf(slot);
+  removeEntry(load<u32>(header, HASH), slot);
+  store<u32>(header, 0, TAGS);
+  store<u32>(header, 0, TAGS_LENGTH);
+  store<u32>(header, word(FREE_HEAD), FREE_LINK);
+  setWord(FREE_HEAD, slot);
+  setWord(LIVE_COUNT, word(LIVE_COUNT) - 1);
+  // Readers that kept the old generation see that the slot is not theirs, also while nobody has it.
+  const generation = <usize>word(GENERATION) + (<usize>slot << 2);
+  store<u32>(generation, max<u32>(load<u32>(generation) + 1, 1));
+}
+
+/** Removes a table entry and closes the gap, so that probes need no tombstones. */
+function removeEntry(hash: u32, slot: u32): void {
+  const table = <usize>word(TABLE);
+  const mask = word(TABLE_MASK);
+  let gap = hash & mask;
+  while (load<u32>(table + <usize>gap * ENTRY_BYTES, 4) != slot) gap = (gap + 1) & mask;
+  let i = gap;
+  while (true) {
+    i = (i + 1) & mask;
+    const entry = table + <usize>i * ENTRY_BYTES;
+    if (load<u32>(entry, 4) == 0) break;
+    const home = load<u32>(entry) & mask;
+    // An entry may move to the gap unless its home lies behind the gap.
+    if (((i - home) & mask) < ((i - gap) & mask)) continue;
+    store<u64>(table + <usize>gap * ENTRY_BYTES, load<u64>(entry));
+    gap = i;
+  }
+  store<u64>(table + <usize>gap * ENTRY_BYTES, 0);
+}
+
+/** Takes the slots of this body's new series away again. */
+export function forgetNewSlots(newSlots: usize): void {
+  const newCount = word(NEW_COUNT);
+  for (let i: u32 = 0; i < newCount; i++) {
+    const slot = load<u32>(newSlots + (<usize>i << 2));
+    store<u32>(tagsOf(headerOf(slot)) - RECORD_HEAD_BYTES, 0);
+    evict(slot);
+  }
+  setWord(NEW_COUNT, 0);
+}
