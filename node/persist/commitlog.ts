@@ -221,6 +221,7 @@ export class Commitlog implements AsyncDisposable {
     this.buffer.reset(segment.info.number, segment.salt);
     for (const write of records) write(this.buffer);
     const bytes = this.buffer.bytes();
+    if (bytes.length === 0) return segment.info.number;
     // Kept before the write, so that the new segment after a failure gets them too.
     if (!syncNow) {
       this.unsynced = records.length > 1 ? [...records] : [...this.unsynced, ...records];

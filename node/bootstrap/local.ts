@@ -1,0 +1,57 @@
+/** The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node. */
+import type { Database } from '../storage/database.ts';
+import type { NamespaceState } from '../storage/namespace.ts';
+import { loadShard } from './filesystem.ts';
+import { type ReplayReport, replayCommitlog } from './replay.ts';
+
+export interface LocalReport {
+  readonly replay: ReplayReport;
+  readonly filesets: number;
+  /** Blocks that were damaged on disk, by namespace and shard. */
+  readonly corrupt: readonly CorruptShard[];
+}
+
+export interface CorruptShard {
+  readonly namespace: NamespaceState;
+  readonly shard: number;
+  readonly blocks: ReadonlySet<bigint>;
+}
+
+/**
+ * Loads commit log and filesets. The order of the two does not matter to the result, since rows are
+ * merged by their versions; the log goes first because it tells what was deleted.
+ */
+export async function bootstrapLocal(
+  database: Database,
+  signal: AbortSignal,
+): Promise<LocalReport> {
+  const started = database.env.clock.monotonicMillis();
+  const replay = await replayCommitlog(database, signal);
+  let filesets = 0;
+  const corrupt: CorruptShard[] = [];
+  for (const namespace of database.namespaces.values()) {
+    const truncatedAt = replay.truncatedAtNanos.get(namespace.name) ?? null;
+    for (const { id, state } of database.shards.all()) {
+      const report = await loadShard(database, namespace, id, truncatedAt, signal);
+      filesets += report.filesets;
+      if (report.corruptBlocks.size > 0) {
+        corrupt.push({ namespace, shard: id, blocks: report.corruptBlocks });
+      }
+      if (state !== 'INITIALIZING') namespace.readyShards.add(id);
+    }
+  }
+  database.log.info(
+    {
+      millis: Math.round(database.env.clock.monotonicMillis() - started),
+      segments: replay.segments,
+      rows: replay.rows,
+      rowsPassedOver: replay.rowsPassedOver,
+      rowsWithoutSeries: replay.rowsWithoutSeries,
+      problems: replay.problems.length,
+      filesets,
+      series: database.store.seriesCount,
+    },
+    'data of this disk loaded',
+  );
+  return { replay, filesets, corrupt };
+}

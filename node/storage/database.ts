@@ -1,0 +1,329 @@
+/**
+ * The storage of a node: its namespaces and shards over one store, one commit log and one sequencer. It
+ * implements the node contract; servers, peers and the session of the same process call it alike.
+ */
+import type {
+  AggregateRequest,
+  AggregateResponse,
+  FetchByIdRequest,
+  FetchRequest,
+  FetchResponse,
+  NodeHealth,
+  NodeService,
+  StreamShardPage,
+  StreamShardRequest,
+  WriteRequest,
+  WriteResponse,
+} from '#cluster/node_service.ts';
+import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
+import type { Placement } from '#cluster/placement.ts';
+import { BatchBuilder } from '#engine/batch.ts';
+import { Store } from '#engine/store.ts';
+import type { Env } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
+import { placementWaitMillisMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.ts';
+import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
+import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
+import { NamespaceState } from './namespace.ts';
+import { bundleOf, wholeShards } from './read.ts';
+import { Sequencer } from './sequencer.ts';
+import { type ShardChange, ShardTable } from './shards.ts';
+import { streamPages } from './stream.ts';
+import { PendingWrite, type WriteContext } from './write.ts';
+
+export interface DatabaseOptions {
+  readonly instanceId: string;
+  readonly dataFolder: string;
+  readonly identity: NodeIdentity;
+  /** Everything that the store may take. */
+  readonly memoryBytesMax: number;
+  readonly commitlog: Pick<
+    CommitlogOptions,
+    'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
+  >;
+}
+
+/** What came and went with a change of the topology. */
+export interface TopologyChange extends ShardChange {
+  readonly addedNamespaces: readonly NamespaceState[];
+}
+
+export class Database implements NodeService, AsyncDisposable {
+  readonly env: Env;
+  readonly log: Log;
+  readonly options: DatabaseOptions;
+  readonly store: Store;
+  readonly shards: ShardTable;
+  readonly commitlog: Commitlog;
+  readonly sequencer: Sequencer;
+  readonly namespaces: Map<string, NamespaceState> = new Map();
+  private namespaceOrdinals = 0;
+  private readonly writes: WriteContext;
+  private versionWaiters: { version: number; resolve: () => void }[] = [];
+  /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
+  private loaded = false;
+
+  private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
+    this.env = env;
+    this.log = log;
+    this.options = options;
+    this.commitlog = commitlog;
+    this.store = new Store({ random: env.random, memoryBytesMax: options.memoryBytesMax });
+    this.shards = new ShardTable(options.instanceId);
+    this.sequencer = new Sequencer(commitlog, {
+      queueBytesMax: writeQueueBytesMax,
+      groupBytesMax: writeGroupBytesMax,
+    });
+    this.writes = {
+      store: this.store,
+      shards: this.shards,
+      commitlog,
+      clock: env.clock,
+      referenceEpoch: referenceEpochOf(options.identity),
+      builder: new BatchBuilder(),
+    };
+  }
+
+  /** Opens the folder; nothing of it is loaded yet (node/bootstrap does that, then `setLoaded`). */
+  static async open(env: Env, log: Log, options: DatabaseOptions): Promise<Database> {
+    const commitlog = await Commitlog.open(env, log, {
+      folder: commitlogFolder(options.dataFolder),
+      incarnation: options.identity.incarnation,
+      boot: options.identity.boot,
+      ...options.commitlog,
+    });
+    return new Database(env, log, options, commitlog);
+  }
+
+  get referenceEpoch(): string {
+    return this.writes.referenceEpoch;
+  }
+
+  /** Called when the data of this disk are in memory. */
+  setLoaded(): void {
+    this.loaded = true;
+  }
+
+  get isLoaded(): boolean {
+    return this.loaded;
+  }
+
+  /** Whether every namespace has every shard of the placement, and there is a placement. */
+  get isBootstrapped(): boolean {
+    if (!this.loaded || this.shards.placement === null) return false;
+    const owned = this.shards.all();
+    for (const namespace of this.namespaces.values()) {
+      for (const { id } of owned) if (!namespace.readyShards.has(id)) return false;
+    }
+    return true;
+  }
+
+  /**
+   * Takes a newer placement and the current namespaces, between two groups of writes. What was lost is
+   * forgotten and its files are deleted; what is new is empty and not ready.
+   */
+  applyTopology(
+    placement: Placement | null,
+    version: number,
+    registry: NamespaceRegistry,
+  ): Promise<TopologyChange> {
+    return this.sequencer.exclusive(async () => {
+      const change = this.shards.adopt(placement, version);
+      // Without a placement nobody else has the data, so nothing is given up.
+      const given = placement === null ? [] : change.removed;
+      for (const shard of given) await this.dropShard(shard);
+      await this.dropNamespaces(registry);
+      const addedNamespaces = this.takeNamespaces(registry);
+      this.wakeVersionWaiters();
+      return { ...change, addedNamespaces };
+    });
+  }
+
+  private takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {
+    const added: NamespaceState[] = [];
+    for (const definition of registry.values()) {
+      const known = this.namespaces.get(definition.name);
+      if (known !== undefined) known.update(definition);
+      else added.push(this.addNamespace(definition));
+    }
+    return added;
+  }
+
+  private addNamespace(definition: Namespace): NamespaceState {
+    const ordinal = this.namespaceOrdinals;
+    this.namespaceOrdinals += 1;
+    const { store, shards, env } = this;
+    const namespace = new NamespaceState(definition, ordinal, store, shards, env.random);
+    this.namespaces.set(definition.name, namespace);
+    return namespace;
+  }
+
+  private async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
+    for (const [name, namespace] of this.namespaces) {
+      if (registry.has(name)) continue;
+      this.namespaces.delete(name);
+      await this.logTruncate(namespace);
+      namespace.release(namespace.slotsOfShard(null));
+      await this.env.disk.removeTree(namespaceFolder(this.options.dataFolder, name));
+      this.log.info({ namespace: name }, 'namespace dropped');
+    }
+  }
+
+  private async dropShard(shard: number): Promise<void> {
+    for (const namespace of this.namespaces.values()) {
+      namespace.readyShards.delete(shard);
+      namespace.release(namespace.slotsOfShard(shard));
+      await this.env.disk.removeTree(shardFolder(this.options.dataFolder, namespace.name, shard));
+    }
+  }
+
+  /** Notes in the log that what it holds of a namespace so far is gone. */
+  private async logTruncate(namespace: NamespaceState): Promise<void> {
+    const atNanos = this.env.clock.nowNanos();
+    await this.commitlog.write((buffer) => {
+      buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
+      this.commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
+    });
+  }
+
+  async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    const namespace = this.ready(request.namespace);
+    const write = new PendingWrite(this.writes, namespace, request);
+    await this.placementVersion(request.placementVersion, signal);
+    return this.sequencer.submit(write, signal);
+  }
+
+  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    const namespace = this.ready(request.namespace);
+    await this.placementVersion(request.placementVersion, signal);
+    const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
+      limit: request.seriesLimit,
+      shards: request.shards,
+    });
+    const bundle = bundleOf(namespace, this.store, ordinals, request.fetchData ? request : null);
+    return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
+  }
+
+  async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    const namespace = this.ready(request.namespace);
+    await this.placementVersion(request.placementVersion, signal);
+    const slots = new Set<number>();
+    for (const id of request.ids) {
+      const slot = namespace.index.findById(id);
+      if (slot !== -1) slots.add(slot);
+    }
+    const bundle = bundleOf(namespace, this.store, Uint32Array.from(slots), request);
+    return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
+  }
+
+  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
+    const namespace = this.ready(request.namespace);
+    await this.placementVersion(request.placementVersion, signal);
+    const { tagNames, namesOnly, limit } = request;
+    const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
+      tagNames,
+      namesOnly,
+      limit,
+      shards: null,
+    });
+    return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
+  }
+
+  async truncate(name: string, _signal: AbortSignal): Promise<number> {
+    const namespace = this.ready(name);
+    return this.sequencer.exclusive(async () => {
+      await this.logTruncate(namespace);
+      const slots = namespace.slotsOfShard(null);
+      namespace.release(slots);
+      await this.env.disk.removeTree(namespaceFolder(this.options.dataFolder, name));
+      return slots.length;
+    });
+  }
+
+  async *streamShard(
+    request: StreamShardRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamShardPage, void, undefined> {
+    const namespace = this.ready(request.namespace);
+    await this.placementVersion(request.placementVersion, signal);
+    const shard = this.shards.get(request.shard);
+    if (shard === undefined || shard.state === 'INITIALIZING') {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `cannot stream: shard is not available on this node: ${request.shard}`,
+      );
+    }
+    if (!namespace.readyShards.has(request.shard)) {
+      throw new TsdbError('UNAVAILABLE', `cannot stream: shard is bootstrapping: ${request.shard}`);
+    }
+    // Writes of older placements that were taken before are applied when this step is done.
+    await this.sequencer.exclusive(() => {});
+    yield* streamPages(namespace, this.store, request.shard, signal);
+  }
+
+  async health(_signal: AbortSignal): Promise<NodeHealth> {
+    const { identity, instanceId } = this.options;
+    return {
+      ok: true,
+      status: 'up',
+      bootstrapped: this.isBootstrapped,
+      instanceId,
+      incarnation: identity.incarnation,
+      bootCount: identity.boot,
+      placementVersion: this.shards.version,
+    };
+  }
+
+  /** The namespace, when this node can serve at all. */
+  private ready(name: string): NamespaceState {
+    if (!this.loaded) throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
+    const namespace = this.namespaces.get(name);
+    if (namespace !== undefined) return namespace;
+    throw new TsdbError('NOT_FOUND', `cannot find namespace on this node: ${JSON.stringify(name)}`);
+  }
+
+  /** Waits until this node has adopted a placement that the caller has seen already. */
+  private async placementVersion(version: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (version <= this.shards.version) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter = { version, resolve };
+    this.versionWaiters.push(waiter);
+    const stop = new AbortController();
+    const timeout = this.env.clock.sleep(
+      placementWaitMillisMax,
+      AbortSignal.any([signal, stop.signal]),
+    );
+    try {
+      await Promise.race([promise, timeout.catch(() => {})]);
+    } finally {
+      stop.abort();
+      this.versionWaiters = this.versionWaiters.filter((other) => other !== waiter);
+    }
+    signal.throwIfAborted();
+    if (version > this.shards.version) {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `placement version ${version} is not known here yet, but ${this.shards.version}`,
+      );
+    }
+  }
+
+  private wakeVersionWaiters(): void {
+    for (const { version, resolve } of this.versionWaiters) {
+      if (version <= this.shards.version) resolve();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.loaded = false;
+    await this.sequencer[Symbol.asyncDispose]();
+    await this.commitlog[Symbol.asyncDispose]();
+  }
+}
+
+export function commitlogFolder(dataFolder: string): string {
+  return `${dataFolder}/commitlogs`;
+}

@@ -1,0 +1,334 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { rowOutcome } from '#cluster/node_service.ts';
+import { registryOf } from '#cluster/namespaces.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import {
+  batchOf,
+  closeDatabases,
+  namespaceOf,
+  never,
+  onePlacement,
+  openDatabase,
+  placementOf,
+  readAll,
+  samplesOf,
+  writeRows,
+} from './database_testing.ts';
+
+const folders: string[] = [];
+after(async () => {
+  await closeDatabases();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-database-'));
+  folders.push(folder);
+  return folder;
+}
+
+const now = realEnv.clock.nowNanos();
+const second = 1_000_000_000n;
+const cpu = (host: string) => ({ __name__: 'cpu', host });
+
+test('an acknowledged write is readable at once, and after a restart without a clean stop', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const answer = await writeRows(database, [
+    { series: cpu('a'), nanos: now, value: 1.5 },
+    { series: cpu('b'), nanos: now - second, value: -2 },
+  ]);
+  assert.equal(answer.outcomes.length, 0);
+  assert.equal(answer.references.length, 4);
+  const [slot, generation] = answer.references;
+  await writeRows(database, [
+    { series: { slot: slot!, generation: generation! }, nanos: now + 1n, value: 3 },
+  ]);
+  const expected = new Map([
+    [
+      '__name__=cpu,host=a',
+      [
+        [now, 1.5],
+        [now + 1n, 3],
+      ],
+    ],
+    ['__name__=cpu,host=b', [[now - second, -2]]],
+  ]);
+  assert.deepEqual(await readAll(database), expected);
+  // The first database is left as it is, as by a crash.
+  const { database: second_, report } = await openDatabase(folder);
+  assert.equal(report.replay.rows, 3);
+  assert.deepEqual(await readAll(second_), expected);
+  await writeRows(second_, [{ series: cpu('a'), nanos: now + 2n, value: 4 }]);
+  const { database: third } = await openDatabase(folder);
+  assert.equal((await readAll(third)).get('__name__=cpu,host=a')!.length, 3);
+});
+
+test('references are refused by row when they are of another boot or of no series', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const { references } = await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
+  const reference = { slot: references[0]!, generation: references[1]! };
+  const oldEpoch = await writeRows(
+    database,
+    [
+      { series: reference, nanos: now + 1n, value: 1 },
+      { series: cpu('b'), nanos: now + 1n, value: 1 },
+    ],
+    { referenceEpoch: 'ffff.1' },
+  );
+  assert.deepEqual([...oldEpoch.outcomes], [rowOutcome.unknownReference, rowOutcome.written]);
+  assert.equal(oldEpoch.referenceEpoch, database.referenceEpoch);
+  const unknown = await writeRows(database, [
+    { series: { slot: 77_777, generation: 3 }, nanos: now, value: 1 },
+    { series: { ...reference, generation: 9 }, nanos: now, value: 1 },
+  ]);
+  assert.deepEqual([...unknown.outcomes], [1, 1]);
+  assert.deepEqual(
+    [...(await readAll(database)).keys()],
+    ['__name__=cpu,host=a', '__name__=cpu,host=b'],
+  );
+});
+
+test('good rows are kept when others are too old, too new or malformed', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const answer = await writeRows(database, [
+    { series: cpu('a'), nanos: now - 3700n * second, value: 1 },
+    { series: cpu('b'), nanos: now, value: 2 },
+    { series: cpu('c'), nanos: now + 700n * second, value: 3 },
+    { series: { '': 'x' }, nanos: now, value: 4 },
+    { series: {}, nanos: now, value: 4 },
+  ]);
+  assert.deepEqual(
+    [...answer.outcomes],
+    [
+      rowOutcome.tooFarPast,
+      rowOutcome.written,
+      rowOutcome.tooFarFuture,
+      rowOutcome.badSeries,
+      rowOutcome.written,
+    ],
+  );
+  assert.deepEqual([...answer.references.subarray(6, 8)], [0, 0]);
+  const samples = await readAll(database);
+  assert.deepEqual(samples.get('__name__=cpu,host=b'), [[now, 2]]);
+  assert.equal(samples.get('__name__=cpu,host=a')?.length ?? 0, 0);
+});
+
+test('NaN payloads survive the write, the log and the restart bit for bit', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const bits = new BigUint64Array([0x7ff0000000000002n, 0x7ff8000000000001n, 0x8000000000000000n]);
+  const rows = [0, 1, 2].map((i) => ({ series: cpu('a'), nanos: now + BigInt(i), value: 0 }));
+  const tooOld = { series: cpu('a'), nanos: 5n, value: 0 };
+  const values = new Float64Array(new BigUint64Array([7n, ...bits]).buffer);
+  const batch = batchOf([tooOld, ...rows], values);
+  await database.write(
+    { namespace: 'metrics', placementVersion: 1, referenceEpoch: '', batch },
+    never,
+  );
+  for (const opened of [database, (await openDatabase(folder)).database]) {
+    const samples = (await readAll(opened)).get('__name__=cpu,host=a')!;
+    const read = new BigUint64Array(3);
+    const floats = new Float64Array(read.buffer);
+    samples.forEach(([, value], i) => (floats[i] = value));
+    assert.equal(read[2], bits[2]);
+    const { bundle } = await opened.fetch(
+      {
+        namespace: 'metrics',
+        placementVersion: 0,
+        query: { kind: 'all' },
+        shards: null,
+        seriesLimit: 0,
+        fetchData: true,
+        startNanos: 0n,
+        endNanos: 2n ** 62n,
+      },
+      never,
+    );
+    const { Decoder } = await import('#engine/decoder.ts');
+    const decoder = new Decoder();
+    assert.equal(decoder.decode(bundle, 0, 0n, 2n ** 62n), 3);
+    const words = decoder.valueWords;
+    const got = [0, 1, 2].map((i) => (BigInt(words[2 * i + 1]!) << 32n) | BigInt(words[2 * i]!));
+    assert.deepEqual(got, [...bits]);
+  }
+});
+
+test('shards that are not owned are refused, and moving ones to writers that do not know', async () => {
+  const { database } = await openDatabase(temporaryFolder(), {
+    placement: placementOf(
+      { a: { 0: 'AVAILABLE', 1: 'AVAILABLE' }, b: { 2: 'AVAILABLE', 3: 'AVAILABLE' } },
+      { numShards: 4 },
+    ),
+    version: 2,
+  });
+  const rows = Array.from({ length: 20 }, (_, i) => ({
+    series: cpu(`h${i}`),
+    nanos: now,
+    value: i,
+  }));
+  const first = await writeRows(database, rows);
+  const owned = [...first.outcomes].map((outcome) => outcome === rowOutcome.written);
+  assert.ok(owned.includes(true) && owned.includes(false));
+  assert.ok(
+    [...first.outcomes].every(
+      (outcome) => outcome === rowOutcome.written || outcome === rowOutcome.shardNotOwned,
+    ),
+  );
+  await database.applyTopology(
+    placementOf(
+      {
+        a: { 0: 'LEAVING', 1: 'LEAVING' },
+        b: { 2: 'AVAILABLE', 3: 'AVAILABLE' },
+        c: { 0: 'INITIALIZING', 1: 'INITIALIZING' },
+      },
+      { numShards: 4, sourceId: 'a' },
+    ),
+    3,
+    registryOf([namespaceOf('metrics')]),
+  );
+  const old = await writeRows(database, rows, { placementVersion: 2 });
+  const current = await writeRows(database, rows, { placementVersion: 3 });
+  const byReference = await writeRows(
+    database,
+    rows.flatMap(({ nanos, value }, i) =>
+      owned[i]
+        ? [
+            {
+              series: { slot: first.references[2 * i]!, generation: first.references[2 * i + 1]! },
+              nanos,
+              value,
+            },
+          ]
+        : [],
+    ),
+    { placementVersion: 2 },
+  );
+  owned.forEach((isOwned, i) => {
+    assert.equal(old.outcomes[i], isOwned ? rowOutcome.stalePlacement : rowOutcome.shardNotOwned);
+    assert.equal(current.outcomes[i], isOwned ? rowOutcome.written : rowOutcome.shardNotOwned);
+  });
+  assert.ok([...byReference.outcomes].every((outcome) => outcome === rowOutcome.stalePlacement));
+});
+
+test('a shard that went is forgotten, and the log gives its rows to nobody', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const rows = Array.from({ length: 20 }, (_, i) => ({
+    series: cpu(`h${i}`),
+    nanos: now,
+    value: i,
+  }));
+  await writeRows(database, rows);
+  const fewer = placementOf(
+    { a: { 0: 'AVAILABLE' }, b: { 1: 'AVAILABLE', 2: 'AVAILABLE', 3: 'AVAILABLE' } },
+    { numShards: 4 },
+  );
+  await database.applyTopology(fewer, 2, registryOf([namespaceOf('metrics')]));
+  const left = (await readAll(database)).size;
+  assert.ok(left > 0 && left < 20, `${left} series are of shard 0`);
+  const { database: again, report } = await openDatabase(folder, { placement: fewer, version: 2 });
+  assert.equal((await readAll(again)).size, left);
+  assert.equal(report.replay.rowsPassedOver, 20 - left);
+});
+
+test('a namespace that was truncated or dropped does not come back from the log', async () => {
+  const folder = temporaryFolder();
+  const both = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
+  const { database } = await openDatabase(folder, { registry: both });
+  const rows = [{ series: cpu('a'), nanos: now, value: 1 }];
+  const { references } = await writeRows(database, rows);
+  await writeRows(database, rows, { namespace: 'other' });
+  assert.equal(await database.truncate('metrics', never), 1);
+  assert.equal((await readAll(database)).size, 0);
+  const gone = await writeRows(database, [
+    { series: { slot: references[0]!, generation: references[1]! }, nanos: now, value: 1 },
+  ]);
+  assert.deepEqual([...gone.outcomes], [rowOutcome.unknownReference]);
+  await writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
+  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]));
+  await assert.rejects(
+    writeRows(database, rows, { namespace: 'other' }),
+    (error) => error instanceof TsdbError && error.code === 'NOT_FOUND',
+  );
+  const { database: again } = await openDatabase(folder, { registry: both });
+  assert.deepEqual([...(await readAll(again)).keys()], ['__name__=cpu,host=b']);
+  assert.equal((await readAll(again, 'other')).size, 0);
+});
+
+test('rows of a damaged record are missing after a restart, and all others are there', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const { references } = await writeRows(database, [{ series: cpu('a'), nanos: now, value: 0 }]);
+  const series = { slot: references[0]!, generation: references[1]! };
+  const lengths: number[] = [];
+  const path = join(folder, 'commitlogs', readdirSync(join(folder, 'commitlogs'))[0]!);
+  for (let i = 1; i <= 5; i += 1) {
+    lengths.push(readFileSync(path).length);
+    await writeRows(database, [{ series, nanos: now + BigInt(i), value: i }]);
+  }
+  const bytes = readFileSync(path);
+  bytes[lengths[2]! + 40]! ^= 1;
+  writeFileSync(path, bytes);
+  const { database: again, report } = await openDatabase(folder);
+  assert.equal(report.replay.problems.length, 1);
+  assert.equal(report.replay.problems[0]!.kind, 'corrupt records');
+  const values = (await readAll(again)).get('__name__=cpu,host=a')!.map(([, value]) => value);
+  assert.deepEqual(values, [0, 1, 2, 4, 5]);
+});
+
+test('requests wait for a placement that their sender knows already', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const written = writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }], {
+    placementVersion: 2,
+  });
+  await database.applyTopology(onePlacement, 2, registryOf([namespaceOf('metrics')]));
+  assert.equal((await written).outcomes.length, 0);
+});
+
+test('a fetch names the shards for which it is whole, and cuts at the limit', async () => {
+  const { database } = await openDatabase(temporaryFolder(), {
+    placement: placementOf(
+      { a: { 0: 'AVAILABLE', 1: 'INITIALIZING', 2: 'AVAILABLE', 3: 'AVAILABLE' } },
+      { numShards: 4 },
+    ),
+  });
+  await writeRows(
+    database,
+    Array.from({ length: 10 }, (_, i) => ({ series: cpu(`h${i}`), nanos: now, value: i })),
+  );
+  const request = {
+    namespace: 'metrics',
+    placementVersion: 1,
+    query: { kind: 'term', field: '__name__', term: 'cpu' },
+    shards: null,
+    seriesLimit: 0,
+    fetchData: true,
+    startNanos: now,
+    endNanos: now + 1n,
+  } as const;
+  const all = await database.fetch(request, never);
+  assert.deepEqual([...all.shards], [0, 2, 3]);
+  assert.equal(samplesOf(all).size, 10);
+  assert.equal(all.exhaustive, true);
+  const cut = await database.fetch({ ...request, seriesLimit: 3, fetchData: false }, never);
+  assert.equal(cut.bundle.seriesCount, 3);
+  assert.equal(cut.exhaustive, false);
+  assert.equal(cut.bundle.chunkData.length, 0);
+  const byId = await database.fetchById(
+    { ...request, ids: [new TextEncoder().encode('{__name__="cpu",host="h3"}')] },
+    never,
+  );
+  assert.deepEqual(samplesOf(byId).get('__name__=cpu,host=h3'), [[now, 3]]);
+  const tags = await database.aggregate(
+    { ...request, tagNames: ['host'], namesOnly: false, limit: 0 },
+    never,
+  );
+  assert.equal(tags.tags[0]!.values.length, 10);
+});

@@ -1,0 +1,234 @@
+/** What the tests of this room share: a database on a folder, batches, and answers as plain samples. */
+import type { FetchResponse, WriteResponse } from '#cluster/node_service.ts';
+import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
+import { registryOf } from '#cluster/namespaces.ts';
+import type { Placement, ShardState } from '#cluster/placement.ts';
+import { BatchBuilder } from '#engine/batch.ts';
+import { Decoder } from '#engine/decoder.ts';
+import type { SeriesBundle } from '#engine/series_bundle.ts';
+import type { Env } from '#lib/env/env.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { idSchemeCode } from '#lib/id_scheme.ts';
+import { type Log, silentLog } from '#lib/log.ts';
+import { decodeTags, encodeTags } from '#lib/tags.ts';
+import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
+import { openIdentity } from '../identity.ts';
+import { Database } from './database.ts';
+
+export const never: AbortSignal = new AbortController().signal;
+
+const opened: Database[] = [];
+
+/** Closes every database of `openDatabase`, at the end of a test file. */
+export async function closeDatabases(): Promise<void> {
+  for (const database of opened.splice(0)) await database[Symbol.asyncDispose]();
+}
+
+const secondNanos = 1_000_000_000n;
+
+export function namespaceOf(name: string, more: Partial<Namespace['options']> = {}): Namespace {
+  return {
+    name,
+    options: {
+      bootstrapEnabled: true,
+      flushEnabled: true,
+      writesToCommitLog: true,
+      cleanupEnabled: true,
+      repairEnabled: false,
+      retentionOptions: {
+        retentionPeriodNanos: 48n * 3600n * secondNanos,
+        blockSizeNanos: 7200n * secondNanos,
+        bufferFutureNanos: 600n * secondNanos,
+        bufferPastNanos: 3600n * secondNanos,
+        blockDataExpiry: true,
+        blockDataExpiryAfterNotAccessPeriodNanos: 300n * secondNanos,
+        futureRetentionPeriodNanos: 0n,
+      },
+      snapshotEnabled: true,
+      indexOptions: { enabled: true, blockSizeNanos: 7200n * secondNanos },
+      coldWritesEnabled: false,
+      runtimeOptions: null,
+      cacheBlocksOnRetrieve: false,
+      aggregations: null,
+      stagingStatus: 'READY',
+      extendedOptions: null,
+      ...more,
+    },
+  };
+}
+
+/** Instances by ID with the states of their shards; all shards below `numShards`. */
+export function placementOf(
+  shards: Record<string, Record<number, ShardState>>,
+  options: { numShards: number; sourceId?: string; replicaFactor?: number },
+): Placement {
+  return {
+    instances: Object.entries(shards).map(([id, states], index) => ({
+      id,
+      isolationGroup: id,
+      zone: 'embedded',
+      weight: 1,
+      endpoint: `${id}:9000`,
+      hostname: id,
+      port: 9000,
+      shardSetId: index,
+      debugPort: 0,
+      shards: Object.entries(states).map(([shard, state]) => ({
+        id: Number(shard),
+        state,
+        sourceId: state === 'INITIALIZING' ? (options.sourceId ?? '') : '',
+        cutoverNanos: 0n,
+        cutoffNanos: 0n,
+      })),
+    })),
+    replicaFactor: options.replicaFactor ?? 1,
+    numShards: options.numShards,
+    isSharded: true,
+    isMirrored: false,
+    maxShardSetId: 0,
+    cutoverTimeNanos: 0n,
+  };
+}
+
+export const onePlacement: Placement = placementOf(
+  { a: { 0: 'AVAILABLE', 1: 'AVAILABLE', 2: 'AVAILABLE', 3: 'AVAILABLE' } },
+  { numShards: 4 },
+);
+
+export interface TestDatabaseOptions {
+  readonly env?: Env;
+  readonly log?: Log;
+  readonly instanceId?: string;
+  readonly placement?: Placement;
+  readonly version?: number;
+  readonly registry?: NamespaceRegistry;
+  readonly sync?: 'always' | 'interval';
+  readonly segmentBytesMax?: number;
+  readonly memoryBytesMax?: number;
+}
+
+/** Opens a folder as a start of the node does, up to where it serves. */
+export async function openDatabase(
+  dataFolder: string,
+  options: TestDatabaseOptions = {},
+): Promise<{ database: Database; report: LocalReport }> {
+  const env = options.env ?? realEnv;
+  const log = options.log ?? silentLog;
+  const database = await Database.open(env, log, {
+    instanceId: options.instanceId ?? 'a',
+    dataFolder,
+    identity: await openIdentity(env, dataFolder),
+    memoryBytesMax: options.memoryBytesMax ?? 256 * 1024 * 1024,
+    commitlog: {
+      sync: options.sync ?? 'always',
+      syncEveryMillis: 1000,
+      syncBytesMax: 1 << 20,
+      segmentBytesMax: options.segmentBytesMax ?? 1 << 24,
+    },
+  });
+  opened.push(database);
+  await database.applyTopology(
+    options.placement ?? onePlacement,
+    options.version ?? 1,
+    options.registry ?? registryOf([namespaceOf('metrics')]),
+  );
+  const report = await bootstrapLocal(database, never);
+  database.setLoaded();
+  return { database, report };
+}
+
+export interface TestRow {
+  /** Tags by name, or the reference that a write has answered with. */
+  readonly series: Record<string, string> | { readonly slot: number; readonly generation: number };
+  readonly nanos: bigint;
+  readonly value: number;
+}
+
+let lastVersion = 0;
+
+/** A batch of rows in nanoseconds; its version is higher than that of the batch before. */
+export function batchOf(rows: readonly TestRow[], values?: Float64Array): Uint8Array {
+  const builder = new BatchBuilder();
+  lastVersion = Math.max(lastVersion + 1, realEnv.clock.nowMillis() * 64);
+  builder.begin(lastVersion);
+  const slots = new Uint32Array(rows.length);
+  const generations = new Uint32Array(rows.length);
+  rows.forEach(({ series }, row) => {
+    if (typeof series['slot'] === 'number') {
+      slots[row] = series['slot'];
+      generations[row] = series['generation'] as number;
+    } else {
+      const tags = Object.entries(series).map(([name, value]) => ({ name, value: String(value) }));
+      slots[row] = builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
+    }
+  });
+  builder.setRows(
+    rows.length,
+    slots,
+    generations,
+    BigInt64Array.from(rows, ({ nanos }) => nanos),
+    1,
+    values ?? Float64Array.from(rows, ({ value }) => value),
+  );
+  return builder.finish();
+}
+
+export async function writeRows(
+  database: Database,
+  rows: readonly TestRow[],
+  more: { namespace?: string; placementVersion?: number; referenceEpoch?: string } = {},
+): Promise<WriteResponse> {
+  return database.write(
+    {
+      namespace: more.namespace ?? 'metrics',
+      placementVersion: more.placementVersion ?? database.shards.version,
+      referenceEpoch: more.referenceEpoch ?? database.referenceEpoch,
+      batch: batchOf(rows),
+    },
+    never,
+  );
+}
+
+/** All samples of a namespace by series: `name=value,…` → [nanoseconds, value] in order of time. */
+export async function readAll(
+  database: Database,
+  namespace = 'metrics',
+): Promise<Map<string, [bigint, number][]>> {
+  const response = await database.fetch(
+    {
+      namespace,
+      placementVersion: 0,
+      query: { kind: 'all' },
+      shards: null,
+      seriesLimit: 0,
+      fetchData: true,
+      startNanos: 0n,
+      endNanos: 2n ** 62n,
+    },
+    never,
+  );
+  return samplesOf(response);
+}
+
+export function samplesOf(
+  response: Pick<FetchResponse, 'bundle'>,
+): Map<string, [bigint, number][]> {
+  return samplesOfBundle(response.bundle);
+}
+
+export function samplesOfBundle(bundle: SeriesBundle): Map<string, [bigint, number][]> {
+  const decoder = new Decoder();
+  const all = new Map<string, [bigint, number][]>();
+  for (let i = 0; i < bundle.seriesCount; i += 1) {
+    const tags = decodeTags(
+      bundle.tagsData.subarray(bundle.tagsOffset[i]!, bundle.tagsOffset[i + 1]!),
+    );
+    const rowCount = decoder.decode(bundle, i, 0n, 2n ** 62n);
+    const rows: [bigint, number][] = [];
+    for (let row = 0; row < rowCount; row += 1) {
+      rows.push([decoder.timestampNanos[row]!, decoder.values[row]!]);
+    }
+    all.set(tags.map(({ name, value }) => `${name}=${value}`).join(','), rows);
+  }
+  return all;
+}

@@ -1,0 +1,231 @@
+/**
+ * One namespace on this node: its rules, its index, and which of its series stand in the open segment of
+ * the commit log. The series themselves are slots of the store.
+ */
+import { rowOutcome } from '#cluster/node_service.ts';
+import type { Namespace } from '#cluster/namespaces.ts';
+import type { Store } from '#engine/store.ts';
+import type { Random } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { shardOf } from '#lib/hash.ts';
+import { decodeTags, type Tags, tagsBytesMax } from '#lib/tags.ts';
+import type { UnixNanos } from '#lib/time.ts';
+import { NamespaceIndex } from '../index/namespace_index.ts';
+import { seriesIdBytesMax } from '../limits.ts';
+import type { SegmentBuffer } from '../persist/commitlog_format.ts';
+import { seriesIdOf } from '../persist/fileset_format.ts';
+import type { ShardTable } from './shards.ts';
+
+/** A series as it comes from a dictionary, a fileset or a peer. */
+export interface SeriesName {
+  readonly idScheme: number;
+  /** Canonical tags. */
+  readonly tags: Uint8Array;
+  /** For ID scheme 0, else empty. */
+  readonly explicitId: Uint8Array;
+}
+
+/** Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`. */
+type SlotOrRefusal = number;
+
+export class NamespaceState {
+  readonly name: string;
+  /** Number of the namespace in the store; never used again for another one in this process. */
+  readonly ordinal: number;
+  readonly index: NamespaceIndex;
+  private readonly store: Store;
+  private readonly shards: ShardTable;
+  private definition: Namespace;
+  /** By slot: the segment of the commit log in which the series stands. */
+  private segmentOfSlot: Uint32Array = new Uint32Array(64);
+  /** All slots are below this. */
+  private slotsEnd = 0;
+  /** Shards whose data of this namespace is here: reads of others are not whole. */
+  readonly readyShards: Set<number> = new Set();
+
+  constructor(
+    definition: Namespace,
+    ordinal: number,
+    store: Store,
+    shards: ShardTable,
+    random: Random,
+  ) {
+    this.name = definition.name;
+    this.ordinal = ordinal;
+    this.store = store;
+    this.shards = shards;
+    this.definition = definition;
+    this.index = new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
+    this.setRules();
+  }
+
+  get options(): Namespace['options'] {
+    return this.definition.options;
+  }
+
+  get blockSizeNanos(): bigint {
+    return this.definition.options.retentionOptions.blockSizeNanos;
+  }
+
+  get retentionNanos(): bigint {
+    return this.definition.options.retentionOptions.retentionPeriodNanos;
+  }
+
+  /** Takes changed options; name and block size stay. */
+  update(definition: Namespace): void {
+    this.definition = definition;
+    this.setRules();
+  }
+
+  private setRules(): void {
+    const { retentionOptions, coldWritesEnabled } = this.definition.options;
+    this.store.setNamespace(this.ordinal, {
+      blockSizeNanos: retentionOptions.blockSizeNanos,
+      bufferPastNanos: retentionOptions.bufferPastNanos,
+      bufferFutureNanos: retentionOptions.bufferFutureNanos,
+      retentionNanos: retentionOptions.retentionPeriodNanos,
+      coldWrites: coldWritesEnabled,
+    });
+  }
+
+  /** Start of the block that holds the time. */
+  blockStartOf(nanos: UnixNanos): UnixNanos {
+    const size = this.blockSizeNanos;
+    const rest = nanos % size;
+    return nanos - (rest < 0n ? rest + size : rest);
+  }
+
+  /**
+   * The slot of a series, made when it is new.
+   * @param writerVersion placement version of the writer; Infinity for data that is here already
+   * @returns the slot, or -1 - the outcome with which its rows are refused
+   */
+  resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
+    const known = this.findExactly(series);
+    if (known !== -1) return this.unlessStale(known, writerVersion);
+    const id = checkedId(series);
+    if (id === null) return -1 - rowOutcome.badSeries;
+    // The same ID with other tags is the same series: the ID is what identifies it.
+    const sameId = this.index.findById(id);
+    if (sameId !== -1) return this.unlessStale(sameId, writerVersion);
+    if (this.shards.shardCount === 0) return -1 - rowOutcome.shardNotOwned;
+    const shard = shardOf(id, this.shards.shardCount);
+    if (this.shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
+    if (this.shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
+    try {
+      return this.create(series, shard);
+    } catch (error) {
+      if (error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED') {
+        return -1 - rowOutcome.resourceExhausted;
+      }
+      throw error;
+    }
+  }
+
+  /** The series with these very tags and ID, or -1. */
+  private findExactly(series: SeriesName): number {
+    try {
+      return this.index.find(series.tags, series.idScheme, series.explicitId);
+    } catch (error) {
+      // Tags that are no layout are told apart from unknown ones by whoever checks them next.
+      if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return -1;
+      throw error;
+    }
+  }
+
+  private unlessStale(slot: number, writerVersion: number): SlotOrRefusal {
+    return this.shards.writerIsStale(this.index.shard(slot), writerVersion)
+      ? -1 - rowOutcome.stalePlacement
+      : slot;
+  }
+
+  private create(series: SeriesName, shard: number): number {
+    const slot = this.store.createSeries(this.ordinal);
+    try {
+      this.index.insert(slot, series.tags, series.idScheme, series.explicitId, shard);
+    } catch (error) {
+      this.store.releaseSeries(slot);
+      throw error;
+    }
+    if (slot >= this.segmentOfSlot.length) {
+      const larger = new Uint32Array(
+        Math.max(slot + 1, Math.ceil(this.segmentOfSlot.length * 1.5)),
+      );
+      larger.set(this.segmentOfSlot);
+      this.segmentOfSlot = larger;
+    }
+    this.segmentOfSlot[slot] = 0;
+    this.slotsEnd = Math.max(this.slotsEnd, slot + 1);
+    return slot;
+  }
+
+  /** Adds the dictionary entries that a segment lacks for these slots. */
+  recordSeries(buffer: SegmentBuffer, slots: Uint32Array, rowCount: number): void {
+    const { segment } = buffer;
+    let namespaceOrdinal = -1;
+    for (let row = 0; row < rowCount; row += 1) {
+      const slot = slots[row]!;
+      if (this.segmentOfSlot[slot] === segment) continue;
+      this.segmentOfSlot[slot] = segment;
+      if (namespaceOrdinal === -1) namespaceOrdinal = this.ordinalIn(buffer);
+      buffer.addSeries(namespaceOrdinal, {
+        slot,
+        generation: this.store.generation[slot]!,
+        idScheme: this.index.idScheme(slot),
+        tags: this.index.tags(slot),
+        explicitId: this.index.explicitId(slot),
+      });
+    }
+  }
+
+  /** Number of this namespace in a segment. */
+  ordinalIn(buffer: SegmentBuffer): number {
+    return buffer.namespaceOrdinal(this.name, 0);
+  }
+
+  /** Forgets series with all their samples. */
+  release(slots: Uint32Array): void {
+    if (slots.length === 0) return;
+    this.index.remove(slots);
+    for (const slot of slots) this.store.releaseSeries(slot);
+  }
+
+  /** Drops what is past retention. @returns how many series went */
+  expire(nowNanos: UnixNanos): number {
+    const empty = this.store.expire(this.ordinal, nowNanos);
+    this.index.expireBlocks(nowNanos - this.retentionNanos);
+    this.release(empty);
+    return empty.length;
+  }
+
+  /** Slots of the series of a shard, ascending; of all shards with null. */
+  slotsOfShard(shard: number | null): Uint32Array {
+    const slots: number[] = [];
+    for (let slot = 0; slot < this.slotsEnd; slot += 1) {
+      if (!this.index.has(slot)) continue;
+      if (shard === null || this.index.shard(slot) === shard) slots.push(slot);
+    }
+    return Uint32Array.from(slots);
+  }
+}
+
+/** ID of a series of any origin, or null when it is none: tags must be canonical and the ID not empty. */
+export function checkedId(series: SeriesName): Uint8Array | null {
+  let tags: Tags;
+  try {
+    tags = decodeTags(series.tags);
+  } catch (error) {
+    if (error instanceof TsdbError) return null;
+    throw error;
+  }
+  for (let i = 0; i < tags.length; i += 1) {
+    if (tags[i]!.name === '') return null;
+    if (i > 0 && Buffer.from(tags[i - 1]!.name).compare(Buffer.from(tags[i]!.name)) >= 0)
+      return null;
+  }
+  if (series.idScheme !== 0 && series.explicitId.length > 0) return null;
+  if (series.tags.length > tagsBytesMax) return null;
+  const id = seriesIdOf(series.idScheme, series.tags, series.explicitId);
+  if (id === null || id.length === 0 || id.length > seriesIdBytesMax) return null;
+  return id;
+}

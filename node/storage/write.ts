@@ -1,0 +1,221 @@
+/**
+ * One batch on its way through the sequencer: its dictionary is resolved and its rows are checked in the
+ * order of the log, the rows that are taken are logged as one batch, and applied.
+ */
+import type { WriteRequest, WriteResponse } from '#cluster/node_service.ts';
+import { rowOutcome } from '#cluster/node_service.ts';
+import { BatchBuilder, type BatchView, compactBatch, readBatch } from '#engine/batch.ts';
+import type { Store, StoreRows } from '#engine/store.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { assert } from '#lib/assert.ts';
+import type { Commitlog } from '../persist/commitlog.ts';
+import type { SegmentBuffer } from '../persist/commitlog_format.ts';
+import type { NamespaceState } from './namespace.ts';
+import type { SequencedWrite } from './sequencer.ts';
+import type { ShardTable } from './shards.ts';
+
+/** What all writes of a node share. */
+export interface WriteContext {
+  readonly store: Store;
+  readonly shards: ShardTable;
+  readonly commitlog: Commitlog;
+  readonly clock: Clock;
+  readonly referenceEpoch: string;
+  /** Reused from batch to batch: the sequencer prepares one at a time. */
+  readonly builder: BatchBuilder;
+}
+
+/** Oldest and newest row of a batch, in its time unit. */
+interface TimeSpan {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+export class PendingWrite implements SequencedWrite<WriteResponse> {
+  readonly bytes: number;
+  private readonly context: WriteContext;
+  private readonly namespace: NamespaceState;
+  private readonly request: WriteRequest;
+  private readonly batch: BatchView;
+  private rows: StoreRows;
+  private outcomes: Uint8Array;
+  private allWritten = true;
+  private references: Uint32Array;
+  private logged: Uint8Array | null = null;
+  private span: TimeSpan = { first: 0n, last: -1n };
+
+  /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
+  constructor(context: WriteContext, namespace: NamespaceState, request: WriteRequest) {
+    this.context = context;
+    this.namespace = namespace;
+    this.request = request;
+    this.bytes = request.batch.length;
+    this.batch = readBatch(request.batch);
+    this.rows = this.batch;
+    this.outcomes = new Uint8Array(this.batch.rowCount);
+    this.references = new Uint32Array(2 * this.batch.seriesCount);
+  }
+
+  prepare(): void {
+    const { context, batch, namespace } = this;
+    this.resolveReferences();
+    const refused = context.store.check(
+      batch,
+      namespace.ordinal,
+      context.clock.nowNanos(),
+      this.outcomes,
+    );
+    if (refused > 0) {
+      this.allWritten = false;
+      this.rows = acceptedRows(batch, this.outcomes, batch.rowCount - refused);
+    }
+    if (this.rows.rowCount === 0) return;
+    this.span = spanOf(this.rows);
+    if (namespace.options.writesToCommitLog) this.logged = this.encodeForLog();
+  }
+
+  record(buffer: SegmentBuffer): void {
+    if (this.logged === null) return;
+    const { namespace, rows } = this;
+    namespace.recordSeries(buffer, rows.slots, rows.rowCount);
+    buffer.addBatch(namespace.ordinalIn(buffer), [this.logged]);
+    const newestMillis = (Number(this.span.last) * rows.timeUnitNanos) / 1e6;
+    this.context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
+  }
+
+  apply(): WriteResponse {
+    const { context, rows, namespace } = this;
+    if (rows.rowCount > 0) {
+      context.store.append(rows, this.batch.version, new Uint8Array(rows.rowCount));
+      markRowsLive(namespace, rows, this.span);
+    }
+    return {
+      referenceEpoch: context.referenceEpoch,
+      outcomes: this.allWritten ? new Uint8Array(0) : this.outcomes,
+      references: this.references,
+    };
+  }
+
+  /** Gives dictionary rows their references, and refuses rows whose series, epoch or writer is wrong. */
+  private resolveReferences(): void {
+    const { batch, context, request, namespace, references } = this;
+    const { slots, generations } = batch;
+    const refusals = new Uint8Array(batch.seriesCount);
+    const generation = (slot: number) => context.store.generation[slot]!;
+    for (let i = 0; i < batch.seriesCount; i += 1) {
+      const series = {
+        idScheme: batch.seriesIdScheme(i),
+        tags: batch.seriesTags(i),
+        explicitId: batch.seriesId(i),
+      };
+      const slot = namespace.resolve(series, request.placementVersion);
+      if (slot < 0) {
+        refusals[i] = -1 - slot;
+      } else {
+        references[2 * i] = slot;
+        references[2 * i + 1] = generation(slot);
+      }
+    }
+    const knowsReferences = request.referenceEpoch === context.referenceEpoch;
+    const checkWriter = request.placementVersion < context.shards.writerVersionMax;
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (generations[row] === 0) {
+        const entry = slots[row]!;
+        assert(entry < batch.seriesCount, 'a row names an entry of its dictionary');
+        this.outcomes[row] = refusals[entry]!;
+        slots[row] = references[2 * entry]!;
+        generations[row] = references[2 * entry + 1]!;
+      } else if (!knowsReferences) {
+        this.outcomes[row] = rowOutcome.unknownReference;
+      } else if (checkWriter) {
+        this.outcomes[row] = this.staleOutcome(slots[row]!, generations[row]!);
+      }
+    }
+  }
+
+  private staleOutcome(slot: number, generation: number): number {
+    const { context, namespace, request } = this;
+    if (context.store.generation[slot] !== generation || !namespace.index.has(slot)) {
+      return rowOutcome.unknownReference;
+    }
+    return context.shards.writerIsStale(namespace.index.shard(slot), request.placementVersion)
+      ? rowOutcome.stalePlacement
+      : rowOutcome.written;
+  }
+
+  /** The rows as one batch without a dictionary: the segment has its own. */
+  private encodeForLog(): Uint8Array {
+    const { builder } = this.context;
+    const { rows } = this;
+    builder.begin(this.batch.version);
+    builder.setRows(
+      rows.rowCount,
+      rows.slots,
+      rows.generations,
+      rows.timestamps,
+      this.batch.timeUnitNanos,
+      rows.values,
+    );
+    return compactBatch(builder.finish());
+  }
+}
+
+/** The rows whose outcome is 0, in new columns. */
+function acceptedRows(batch: BatchView, outcomes: Uint8Array, rowCount: number): StoreRows {
+  const slots = new Uint32Array(rowCount);
+  const generations = new Uint32Array(rowCount);
+  const timestamps = new BigInt64Array(rowCount);
+  // By bits, since a number would lose the payload of a signalling NaN.
+  const bits = new BigUint64Array(rowCount);
+  const { buffer, byteOffset } = batch.values;
+  const from = new BigUint64Array(buffer, byteOffset, batch.rowCount);
+  let taken = 0;
+  for (let row = 0; row < batch.rowCount; row += 1) {
+    if (outcomes[row] !== rowOutcome.written) continue;
+    slots[taken] = batch.slots[row]!;
+    generations[taken] = batch.generations[row]!;
+    timestamps[taken] = batch.timestamps[row]!;
+    bits[taken] = from[row]!;
+    taken += 1;
+  }
+  assert(taken === rowCount, 'the store counts the refused rows');
+  const values = new Float64Array(bits.buffer);
+  return { rowCount, slots, generations, timestamps, timeUnitNanos: batch.timeUnitNanos, values };
+}
+
+/** Oldest and newest timestamp; equal neighbours, the usual case, are passed by their words. */
+export function spanOf(rows: StoreRows): TimeSpan {
+  const { timestamps, rowCount } = rows;
+  const words = new Uint32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
+  let first = timestamps[0]!;
+  let last = first;
+  for (let row = 1; row < rowCount; row += 1) {
+    const at = 2 * row;
+    if (words[at] === words[at - 2] && words[at + 1] === words[at - 1]) continue;
+    const time = timestamps[row]!;
+    if (time < first) first = time;
+    if (time > last) last = time;
+  }
+  return { first, last };
+}
+
+/** Notes in the index which blocks the rows lie in. */
+export function markRowsLive(namespace: NamespaceState, rows: StoreRows, span: TimeSpan): void {
+  const unit = BigInt(rows.timeUnitNanos);
+  const firstBlock = namespace.blockStartOf(span.first * unit);
+  const lastBlock = namespace.blockStartOf(span.last * unit);
+  if (firstBlock === lastBlock) {
+    namespace.index.markLive(rows.slots.subarray(0, rows.rowCount), firstBlock);
+    return;
+  }
+  const slotsOfBlock = new Map<bigint, number[]>();
+  for (let row = 0; row < rows.rowCount; row += 1) {
+    const block = namespace.blockStartOf(rows.timestamps[row]! * unit);
+    const slots = slotsOfBlock.get(block);
+    if (slots === undefined) slotsOfBlock.set(block, [rows.slots[row]!]);
+    else slots.push(rows.slots[row]!);
+  }
+  for (const [block, slots] of slotsOfBlock) {
+    namespace.index.markLive(slots, block);
+  }
+}
