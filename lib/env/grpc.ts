@@ -9,6 +9,9 @@ import protobuf from 'protobufjs';
 import { BrokenInvariant } from '../assert.ts';
 import { type ErrorCode, messageOf, TsdbError } from '../errors.ts';
 
+// What fails is told to the caller; grpc-js would also print it.
+grpc.setLogVerbosity(grpc.logVerbosity.NONE);
+
 export const grpcStatus = {
   ok: 0,
   cancelled: 1,
