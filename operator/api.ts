@@ -1,0 +1,233 @@
+/** The resources of the group tsdb.io/v1alpha1 as the operator reads them; crds/ has their schemas. */
+
+export const apiGroup = 'tsdb.io';
+export const apiVersion = 'tsdb.io/v1alpha1';
+
+/** Who applies our objects' fields (server-side apply). */
+export const fieldManager = 'tsdb-operator';
+
+export const label = {
+  cluster: 'tsdb.io/cluster',
+  component: 'tsdb.io/component',
+  group: 'tsdb.io/isolation-group',
+} as const;
+
+export const annotation = {
+  /** On a TSDBCluster under updatePolicy Gated: the hash of the plan that may be carried out. */
+  approve: 'tsdb.io/approve',
+} as const;
+
+export const finalizer = 'tsdb.io/cleanup';
+
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+  readonly blockOwnerDeletion?: boolean;
+}
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+  readonly finalizers?: readonly string[];
+}
+
+/** Any object of the Kubernetes API; its further members are plain JSON. */
+export interface KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: Metadata;
+  readonly [member: string]: unknown;
+}
+
+export interface Condition {
+  readonly type: string;
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly observedGeneration?: number;
+  readonly lastTransitionTime: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface ResourceRequirements {
+  readonly requests?: Readonly<Record<string, string | number>>;
+  readonly limits?: Readonly<Record<string, string | number>>;
+}
+
+export interface StorageSpec {
+  readonly className?: string;
+  readonly size?: string;
+}
+
+export interface IsolationGroupSpec {
+  readonly name: string;
+  readonly nodeAffinity?: Readonly<Record<string, string>>;
+  readonly storageClassName?: string;
+}
+
+export interface NamespaceSpec {
+  readonly retentionTime?: string;
+  readonly blockSize?: string;
+  readonly bufferPast?: string;
+  readonly bufferFuture?: string;
+  readonly coldWritesEnabled?: boolean;
+}
+
+export interface ClusterSpec {
+  readonly replicationFactor: number;
+  readonly numberOfShards: number;
+  readonly nodes: {
+    readonly replicasPerGroup: number;
+    readonly image?: string;
+    readonly storage?: StorageSpec;
+    readonly resources?: ResourceRequirements;
+  };
+  readonly isolationGroups: readonly IsolationGroupSpec[];
+  readonly etcd?: {
+    readonly replicas?: number;
+    readonly image?: string;
+    readonly storage?: StorageSpec;
+    readonly resources?: ResourceRequirements;
+    readonly external?: { readonly endpoints: readonly string[]; readonly tlsSecret?: string };
+  };
+  readonly coordinator?: {
+    readonly replicas?: number;
+    readonly image?: string;
+    readonly resources?: ResourceRequirements;
+  };
+  readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
+  readonly updatePolicy?: 'Automatic' | 'Gated';
+  readonly deletionPolicy?: {
+    readonly data?: 'Retain' | 'Delete';
+    readonly metadata?: 'Retain' | 'Delete';
+  };
+  readonly paused?: boolean;
+  readonly podTemplate?: Readonly<Record<string, unknown>>;
+}
+
+export interface ClusterStatus {
+  readonly observedGeneration?: number;
+  readonly phase?: string;
+  readonly replicasPerGroup?: number;
+  readonly groupCount?: number;
+  readonly selector?: string;
+  readonly shards?: string;
+  readonly placementVersion?: number;
+  readonly plan?: { readonly hash: string; readonly actions: readonly string[] };
+  readonly groups?: readonly {
+    readonly name: string;
+    readonly replicas: number;
+    readonly readyReplicas: number;
+    readonly updatedReplicas: number;
+  }[];
+  readonly nodes?: readonly { readonly id: string; readonly ready: boolean }[];
+  readonly etcd?: { readonly replicas: number; readonly readyReplicas: number };
+  readonly namespaces?: readonly { readonly name: string; readonly ready: boolean }[];
+  readonly conditions?: readonly Condition[];
+}
+
+export interface TsdbCluster extends KubeObject {
+  readonly spec: ClusterSpec;
+  readonly status?: ClusterStatus;
+}
+
+export interface TsdbNamespace extends KubeObject {
+  readonly spec: NamespaceSpec & {
+    readonly clusterRef: { readonly name: string };
+    readonly name?: string;
+    readonly reclaimPolicy?: 'Retain' | 'Delete';
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly namespace?: string;
+    readonly conditions?: readonly Condition[];
+  };
+}
+
+export interface StatefulSet extends KubeObject {
+  readonly spec: { readonly replicas?: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly readyReplicas?: number;
+    readonly updateRevision?: string;
+  };
+}
+
+export interface Deployment extends KubeObject {
+  readonly spec: { readonly replicas?: number };
+  readonly status?: { readonly availableReplicas?: number; readonly observedGeneration?: number };
+}
+
+export interface Pod extends KubeObject {
+  readonly status?: {
+    readonly phase?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly containerStatuses?: readonly {
+      readonly ready: boolean;
+      readonly restartCount: number;
+      readonly state?: { readonly waiting?: { readonly reason?: string } };
+    }[];
+  };
+}
+
+/** Identity of a kind in the API's paths. */
+export interface Resource {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly plural: string;
+}
+
+/** The kinds that the operator reads or writes. */
+export const resource: Record<
+  | 'cluster'
+  | 'namespace'
+  | 'statefulSet'
+  | 'deployment'
+  | 'service'
+  | 'configMap'
+  | 'pod'
+  | 'volumeClaim'
+  | 'disruptionBudget'
+  | 'lease'
+  | 'event',
+  Resource
+> = {
+  cluster: { apiVersion, kind: 'TSDBCluster', plural: 'tsdbclusters' },
+  namespace: { apiVersion, kind: 'TSDBNamespace', plural: 'tsdbnamespaces' },
+  statefulSet: { apiVersion: 'apps/v1', kind: 'StatefulSet', plural: 'statefulsets' },
+  deployment: { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' },
+  service: { apiVersion: 'v1', kind: 'Service', plural: 'services' },
+  configMap: { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps' },
+  pod: { apiVersion: 'v1', kind: 'Pod', plural: 'pods' },
+  volumeClaim: {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    plural: 'persistentvolumeclaims',
+  },
+  disruptionBudget: {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    plural: 'poddisruptionbudgets',
+  },
+  lease: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' },
+  event: { apiVersion: 'v1', kind: 'Event', plural: 'events' },
+};
+
+/** Whether the pod can serve: its Ready condition is true and it is not on its way out. */
+export function podReady(pod: Pod): boolean {
+  return (
+    pod.metadata.deletionTimestamp === undefined &&
+    (pod.status?.conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True')
+  );
+}

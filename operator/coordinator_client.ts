@@ -1,0 +1,155 @@
+/** The coordinator's admin API as the operator calls it, over the cluster's coordinator Service. */
+import type { Env } from '#lib/env/env.ts';
+import { httpRequest } from '#lib/env/http.ts';
+import { TsdbError } from '#lib/errors.ts';
+
+export interface PlacementShard {
+  readonly id: number;
+  readonly state: 'INITIALIZING' | 'AVAILABLE' | 'LEAVING';
+}
+
+export interface PlacementInstance {
+  readonly id: string;
+  readonly isolationGroup: string;
+  readonly endpoint: string;
+  readonly shards: readonly PlacementShard[];
+}
+
+export interface PlacementView {
+  readonly instances: Readonly<Record<string, PlacementInstance>>;
+  readonly version: number;
+}
+
+/** An instance in a request, with the members' names of the interface. */
+export interface InstanceRequest {
+  readonly id: string;
+  readonly isolation_group: string;
+  readonly zone: string;
+  readonly weight: number;
+  readonly endpoint: string;
+  readonly hostname: string;
+  readonly port: number;
+}
+
+export interface NamespaceView {
+  readonly ready: boolean;
+  readonly retentionNanos: string;
+}
+
+const answerBytesMax = 64 * 1024 * 1024;
+const timeoutMillis = 15_000;
+
+export class CoordinatorClient {
+  private readonly baseUrl: string;
+  private readonly env: Env;
+
+  constructor(baseUrl: string, env: Env) {
+    this.baseUrl = baseUrl;
+    this.env = env;
+  }
+
+  /** null when there is none. */
+  async placement(signal: AbortSignal): Promise<PlacementView | null> {
+    const path = '/api/v1/services/tsdb/placement';
+    const answer = await this.call('GET', path, undefined, signal, [404]);
+    if (answer === null) return null;
+    const { placement, version } = answer as {
+      placement: { instances: Record<string, PlacementInstance> };
+      version: number;
+    };
+    return { instances: placement.instances, version };
+  }
+
+  async placementInit(
+    request: {
+      readonly num_shards: number;
+      readonly replication_factor: number;
+      readonly instances: readonly InstanceRequest[];
+    },
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.call('POST', '/api/v1/services/tsdb/placement/init', request, signal);
+  }
+
+  async placementAdd(instances: readonly InstanceRequest[], signal: AbortSignal): Promise<void> {
+    await this.call('POST', '/api/v1/services/tsdb/placement', { instances }, signal);
+  }
+
+  async placementRemove(instanceIds: readonly string[], signal: AbortSignal): Promise<void> {
+    const body = { instance_ids: instanceIds };
+    await this.call('POST', '/api/v1/services/tsdb/placement/remove', body, signal);
+  }
+
+  async placementDelete(signal: AbortSignal): Promise<void> {
+    await this.call('DELETE', '/api/v1/services/tsdb/placement', undefined, signal, [404]);
+  }
+
+  async namespaces(signal: AbortSignal): Promise<ReadonlyMap<string, NamespaceView>> {
+    const answer = await this.call('GET', '/api/v1/services/tsdb/namespace', undefined, signal);
+    const { registry } = answer as {
+      registry: {
+        namespaces: Record<
+          string,
+          {
+            stagingState: { status: string };
+            retentionOptions: { retentionPeriodNanos: string };
+          }
+        >;
+      };
+    };
+    return new Map(
+      Object.entries(registry.namespaces).map(([name, options]) => [
+        name,
+        {
+          ready: options.stagingState.status === 'READY',
+          retentionNanos: options.retentionOptions.retentionPeriodNanos,
+        },
+      ]),
+    );
+  }
+
+  async namespaceAdd(name: string, options: object, signal: AbortSignal): Promise<void> {
+    await this.call('POST', '/api/v1/services/tsdb/namespace', { name, options }, signal);
+  }
+
+  async namespaceUpdate(name: string, options: object, signal: AbortSignal): Promise<void> {
+    await this.call('PUT', '/api/v1/services/tsdb/namespace', { name, options }, signal);
+  }
+
+  async namespaceReady(name: string, signal: AbortSignal): Promise<void> {
+    await this.call('POST', '/api/v1/services/tsdb/namespace/ready', { name }, signal);
+  }
+
+  async namespaceDelete(name: string, signal: AbortSignal): Promise<void> {
+    const path = `/api/v1/services/tsdb/namespace/${encodeURIComponent(name)}`;
+    await this.call('DELETE', path, undefined, signal, [404]);
+  }
+
+  /** The answer's JSON, or null for one of the accepted error codes. */
+  private async call(
+    method: string,
+    path: string,
+    body: object | undefined,
+    signal: AbortSignal,
+    accepted: readonly number[] = [],
+  ): Promise<unknown> {
+    const answer = await httpRequest(
+      this.baseUrl + path,
+      {
+        method,
+        headers: { 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        responseBytesMax: answerBytesMax,
+      },
+      this.env.clock.deadline(timeoutMillis, signal),
+    );
+    if (accepted.includes(answer.status)) return null;
+    const text = Buffer.from(answer.body).toString();
+    if (answer.status >= 300) {
+      const code =
+        answer.status === 409 ? 'CONFLICT' : answer.status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
+      throw new TsdbError(code, `${method} ${path}: ${answer.status} ${text.slice(0, 1000)}`);
+    }
+    return text === '' ? {} : (JSON.parse(text) as unknown);
+  }
+}

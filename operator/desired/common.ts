@@ -1,0 +1,142 @@
+/** What the builders of child objects share. */
+import { createHash } from 'node:crypto';
+import {
+  apiVersion,
+  type KubeObject,
+  label,
+  type ResourceRequirements,
+  type TsdbCluster,
+} from '../api.ts';
+
+/** Images that are taken where the resource names none. */
+export interface ImageDefaults {
+  readonly node: string;
+  readonly coordinator: string;
+  readonly etcd: string;
+}
+
+export type Component = 'node' | 'etcd' | 'coordinator';
+
+/** Labels by which pods are selected: they never change. */
+export function selectorOf(
+  cluster: TsdbCluster,
+  component: Component,
+  group?: string,
+): Record<string, string> {
+  return {
+    [label.cluster]: cluster.metadata.name,
+    [label.component]: component,
+    ...(group === undefined ? {} : { [label.group]: group }),
+  };
+}
+
+/** Metadata of a child: owned by the cluster's resource, so that it goes with it. */
+export function childMetadata(
+  cluster: TsdbCluster,
+  name: string,
+  component: Component,
+  group?: string,
+): KubeObject['metadata'] {
+  return {
+    name,
+    namespace: cluster.metadata.namespace!,
+    labels: {
+      'app.kubernetes.io/name': 'tsdb',
+      'app.kubernetes.io/instance': cluster.metadata.name,
+      'app.kubernetes.io/component': component,
+      'app.kubernetes.io/managed-by': 'tsdb-operator',
+      ...selectorOf(cluster, component, group),
+    },
+    ownerReferences: [
+      {
+        apiVersion,
+        kind: 'TSDBCluster',
+        name: cluster.metadata.name,
+        uid: cluster.metadata.uid!,
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ],
+  };
+}
+
+/** First ten hexadecimal digits of the content's SHA-256. */
+export function contentHash(content: unknown): string {
+  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 10);
+}
+
+/** A ConfigMap named by its content: a change makes a new one, so that pods roll and old ones keep theirs. */
+export function configMap(
+  cluster: TsdbCluster,
+  component: Component,
+  data: Record<string, string>,
+): KubeObject {
+  const name = `${cluster.metadata.name}-${component}-${contentHash(data)}`;
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: childMetadata(cluster, name, component),
+    immutable: true,
+    data,
+  };
+}
+
+/** At most one pod of these may be evicted at a time; an unready one always. */
+export function disruptionBudget(
+  cluster: TsdbCluster,
+  name: string,
+  component: Component,
+): KubeObject {
+  return {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: childMetadata(cluster, name, component),
+    spec: {
+      maxUnavailable: 1,
+      unhealthyPodEvictionPolicy: 'AlwaysAllow',
+      selector: { matchLabels: selectorOf(cluster, component) },
+    },
+  };
+}
+
+/** Pods run under the restricted Pod Security Standard. */
+export const podSecurity = {
+  runAsNonRoot: true,
+  runAsUser: 65532,
+  runAsGroup: 65532,
+  fsGroup: 65532,
+  fsGroupChangePolicy: 'OnRootMismatch',
+  seccompProfile: { type: 'RuntimeDefault' },
+} as const;
+
+export const containerSecurity = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ['ALL'] },
+} as const;
+
+export function resourcesOf(resources: ResourceRequirements | undefined): object {
+  return resources === undefined ? {} : { resources };
+}
+
+export const podNameVariable = {
+  name: 'POD_NAME',
+  valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.name' } },
+} as const;
+
+/** Spread over Kubernetes nodes where possible; zones come from the isolation groups' affinity. */
+export function spreadOverHosts(selector: Record<string, string>): object {
+  return {
+    podAntiAffinity: {
+      preferredDuringSchedulingIgnoredDuringExecution: [
+        {
+          weight: 100,
+          podAffinityTerm: {
+            topologyKey: 'kubernetes.io/hostname',
+            labelSelector: { matchLabels: selector },
+          },
+        },
+      ],
+    },
+  };
+}

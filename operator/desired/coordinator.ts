@@ -1,0 +1,114 @@
+/** Coordinators: a Deployment behind a Service, and a disruption budget when there are several. */
+import type { KubeObject, TsdbCluster } from '../api.ts';
+import {
+  childMetadata,
+  configMap,
+  containerSecurity,
+  disruptionBudget,
+  type ImageDefaults,
+  podSecurity,
+  resourcesOf,
+  selectorOf,
+  spreadOverHosts,
+} from './common.ts';
+import { discoveryYaml, etcdTlsMount } from './discovery.ts';
+import { Names, port } from './names.ts';
+
+export const coordinatorReplicasDefault = 2;
+
+export function coordinatorReplicasOf(cluster: TsdbCluster): number {
+  return cluster.spec.coordinator?.replicas ?? coordinatorReplicasDefault;
+}
+
+export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults): KubeObject[] {
+  const names = new Names(cluster);
+  const config = configMap(cluster, 'coordinator', {
+    'tsdb.yml': `${[
+      'coordinator:',
+      `  listenAddress: 0.0.0.0:${port.coordinator}`,
+      `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.coordinatorMetrics}"}}`,
+      ...discoveryYaml(cluster).map((line) => `  ${line}`),
+    ].join('\n')}\n`,
+  });
+  const replicas = coordinatorReplicasOf(cluster);
+  return [
+    config,
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: childMetadata(cluster, names.coordinator, 'coordinator'),
+      spec: {
+        selector: selectorOf(cluster, 'coordinator'),
+        ports: [
+          { name: 'http', port: port.coordinator, protocol: 'TCP', targetPort: port.coordinator },
+          {
+            name: 'metrics',
+            port: port.coordinatorMetrics,
+            protocol: 'TCP',
+            targetPort: port.coordinatorMetrics,
+          },
+        ],
+      },
+    },
+    deployment(cluster, images, config.metadata.name, replicas),
+    ...(replicas > 1 ? [disruptionBudget(cluster, names.coordinator, 'coordinator')] : []),
+  ];
+}
+
+function deployment(
+  cluster: TsdbCluster,
+  images: ImageDefaults,
+  configName: string,
+  replicas: number,
+): KubeObject {
+  const names = new Names(cluster);
+  const selector = selectorOf(cluster, 'coordinator');
+  const tls = etcdTlsMount(cluster);
+  const { coordinator } = cluster.spec;
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: childMetadata(cluster, names.coordinator, 'coordinator'),
+    spec: {
+      replicas,
+      selector: { matchLabels: selector },
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+      template: {
+        metadata: { labels: selector },
+        spec: {
+          securityContext: podSecurity,
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          affinity: spreadOverHosts(selector),
+          containers: [
+            {
+              name: 'coordinator',
+              image: coordinator?.image ?? images.coordinator,
+              args: ['-f', '/etc/tsdb/tsdb.yml'],
+              env: [{ name: 'TSDB_LISTEN_HOST', value: '0.0.0.0' }],
+              ports: [
+                { name: 'http', containerPort: port.coordinator, protocol: 'TCP' },
+                { name: 'metrics', containerPort: port.coordinatorMetrics, protocol: 'TCP' },
+              ],
+              // Health and not readiness: the operator makes the placement through it.
+              readinessProbe: {
+                httpGet: { path: '/health', port: port.coordinator, scheme: 'HTTP' },
+                periodSeconds: 2,
+                timeoutSeconds: 2,
+                failureThreshold: 3,
+                successThreshold: 1,
+              },
+              ...resourcesOf(coordinator?.resources),
+              securityContext: containerSecurity,
+              volumeMounts: [
+                { name: 'config', mountPath: '/etc/tsdb', readOnly: true },
+                ...tls.mounts,
+              ],
+            },
+          ],
+          volumes: [{ name: 'config', configMap: { name: configName } }, ...tls.volumes],
+        },
+      },
+    },
+  };
+}

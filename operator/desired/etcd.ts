@@ -1,0 +1,143 @@
+/** The cluster's own etcd: a headless Service, a StatefulSet and a disruption budget. */
+import type { KubeObject, TsdbCluster } from '../api.ts';
+import {
+  childMetadata,
+  containerSecurity,
+  disruptionBudget,
+  type ImageDefaults,
+  podNameVariable,
+  podSecurity,
+  resourcesOf,
+  selectorOf,
+  spreadOverHosts,
+} from './common.ts';
+import { Names, port } from './names.ts';
+
+export const etcdReplicasDefault = 3;
+
+export function etcdReplicasOf(cluster: TsdbCluster): number {
+  return cluster.spec.etcd?.replicas ?? etcdReplicasDefault;
+}
+
+/** Client addresses, of the managed members or the external ones. */
+export function etcdEndpoints(cluster: TsdbCluster): string[] {
+  const external = cluster.spec.etcd?.external;
+  if (external !== undefined) return [...external.endpoints];
+  const names = new Names(cluster);
+  return memberNames(cluster).map((pod) => `${names.host(pod, names.etcd)}:${port.etcdClient}`);
+}
+
+function memberNames(cluster: TsdbCluster): string[] {
+  const names = new Names(cluster);
+  return Array.from(
+    { length: etcdReplicasOf(cluster) },
+    (_, ordinal) => `${names.etcd}-${ordinal}`,
+  );
+}
+
+/** Nothing for an external etcd. */
+export function etcdObjects(cluster: TsdbCluster, images: ImageDefaults): KubeObject[] {
+  if (cluster.spec.etcd?.external !== undefined) return [];
+  const names = new Names(cluster);
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: childMetadata(cluster, names.etcd, 'etcd'),
+      spec: {
+        clusterIP: 'None',
+        // Members find each other before they are ready.
+        publishNotReadyAddresses: true,
+        selector: selectorOf(cluster, 'etcd'),
+        ports: [
+          { name: 'client', port: port.etcdClient, protocol: 'TCP', targetPort: port.etcdClient },
+          { name: 'peer', port: port.etcdPeer, protocol: 'TCP', targetPort: port.etcdPeer },
+        ],
+      },
+    },
+    statefulSet(cluster, images),
+    ...(etcdReplicasOf(cluster) > 1 ? [disruptionBudget(cluster, names.etcd, 'etcd')] : []),
+  ];
+}
+
+function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
+  const names = new Names(cluster);
+  const etcd = cluster.spec.etcd ?? {};
+  const selector = selectorOf(cluster, 'etcd');
+  const own = names.host('$(POD_NAME)', names.etcd);
+  const members = memberNames(cluster)
+    .map((pod) => `${pod}=http://${names.host(pod, names.etcd)}:${port.etcdPeer}`)
+    .join(',');
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: childMetadata(cluster, names.etcd, 'etcd'),
+    spec: {
+      replicas: etcdReplicasOf(cluster),
+      serviceName: names.etcd,
+      podManagementPolicy: 'Parallel',
+      updateStrategy: { type: 'RollingUpdate' },
+      selector: { matchLabels: selector },
+      template: {
+        metadata: { labels: selector },
+        spec: {
+          securityContext: podSecurity,
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          affinity: spreadOverHosts(selector),
+          containers: [
+            {
+              name: 'etcd',
+              image: etcd.image ?? images.etcd,
+              command: ['etcd'],
+              args: [
+                '--name=$(POD_NAME)',
+                '--data-dir=/var/lib/etcd/data',
+                `--listen-client-urls=http://0.0.0.0:${port.etcdClient}`,
+                `--advertise-client-urls=http://${own}:${port.etcdClient}`,
+                `--listen-peer-urls=http://0.0.0.0:${port.etcdPeer}`,
+                `--initial-advertise-peer-urls=http://${own}:${port.etcdPeer}`,
+                `--initial-cluster=${members}`,
+                '--initial-cluster-state=new',
+                `--initial-cluster-token=${cluster.metadata.uid}`,
+                '--auto-compaction-mode=periodic',
+                '--auto-compaction-retention=1h',
+                '--quota-backend-bytes=2147483648',
+              ],
+              env: [podNameVariable],
+              ports: [
+                { name: 'client', containerPort: port.etcdClient, protocol: 'TCP' },
+                { name: 'peer', containerPort: port.etcdPeer, protocol: 'TCP' },
+              ],
+              readinessProbe: {
+                // Serializable: a member that has no quorum is still itself; the operator judges quorum.
+                httpGet: {
+                  path: '/health?serializable=true',
+                  port: port.etcdClient,
+                  scheme: 'HTTP',
+                },
+                periodSeconds: 2,
+                timeoutSeconds: 2,
+                failureThreshold: 3,
+                successThreshold: 1,
+              },
+              ...resourcesOf(etcd.resources),
+              securityContext: containerSecurity,
+              volumeMounts: [{ name: 'data', mountPath: '/var/lib/etcd' }],
+            },
+          ],
+        },
+      },
+      volumeClaimTemplates: [
+        {
+          metadata: { name: 'data', labels: selector },
+          spec: {
+            accessModes: ['ReadWriteOnce'],
+            storageClassName: etcd.storage?.className ?? 'fast-disk',
+            resources: { requests: { storage: etcd.storage?.size ?? '8Gi' } },
+          },
+        },
+      ],
+    },
+  };
+}

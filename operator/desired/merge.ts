@@ -1,0 +1,45 @@
+/** Merging overlays into objects, and telling whether an object already is as wanted. */
+
+type Json = unknown;
+
+const isRecord = (value: Json): value is Record<string, Json> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const nameOf = (value: Json): string | null =>
+  isRecord(value) && typeof value['name'] === 'string' ? value['name'] : null;
+
+/** Objects are merged, lists of named things (containers, volumes, variables) by name, all else is replaced. */
+export function overlay(base: Json, over: Json): Json {
+  if (isRecord(base) && isRecord(over)) {
+    const merged: Record<string, Json> = { ...base };
+    for (const [key, value] of Object.entries(over)) {
+      merged[key] = key in base ? overlay(base[key], value) : value;
+    }
+    return merged;
+  }
+  if (Array.isArray(base) && Array.isArray(over) && [...base, ...over].every(nameOf)) {
+    const merged = [...base] as Json[];
+    for (const item of over as Json[]) {
+      const at = merged.findIndex((existing) => nameOf(existing) === nameOf(item));
+      if (at < 0) merged.push(item);
+      else merged[at] = overlay(merged[at], item);
+    }
+    return merged;
+  }
+  return over;
+}
+
+/** Whether everything that is wanted stands in the live object so; the server's own additions do not matter. */
+export function contains(live: Json, wanted: Json): boolean {
+  if (isRecord(wanted)) {
+    if (!isRecord(live)) return Object.keys(wanted).length === 0 && live === undefined;
+    return Object.entries(wanted).every(([key, value]) => contains(live[key], value));
+  }
+  if (Array.isArray(wanted)) {
+    if (!Array.isArray(live)) return wanted.length === 0 && live === undefined;
+    return (
+      live.length === wanted.length && wanted.every((item, index) => contains(live[index], item))
+    );
+  }
+  return live === wanted || (live === undefined && wanted === undefined);
+}

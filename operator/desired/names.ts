@@ -1,0 +1,80 @@
+/** Names and addresses of everything that belongs to one cluster. */
+import type { TsdbCluster } from '../api.ts';
+import type { InstanceRequest } from '../coordinator_client.ts';
+
+export const port = {
+  grpc: 9000,
+  grpcCluster: 9001,
+  httpNode: 9002,
+  httpCluster: 9003,
+  debug: 9004,
+  nodeMetrics: 9005,
+  coordinator: 7201,
+  coordinatorMetrics: 7203,
+  etcdClient: 2379,
+  etcdPeer: 2380,
+} as const;
+
+/** The placement's zone; storage classes and affinity carry the real one. */
+export const placementZone = 'embedded';
+
+export class Names {
+  readonly cluster: string;
+  readonly namespace: string;
+
+  constructor(cluster: TsdbCluster) {
+    this.cluster = cluster.metadata.name;
+    this.namespace = cluster.metadata.namespace!;
+  }
+
+  get nodes(): string {
+    return `${this.cluster}-nodes`;
+  }
+
+  get etcd(): string {
+    return `${this.cluster}-etcd`;
+  }
+
+  get coordinator(): string {
+    return `${this.cluster}-coordinator`;
+  }
+
+  group(group: string): string {
+    return `${this.cluster}-${group}`;
+  }
+
+  pod(group: string, ordinal: number): string {
+    return `${this.group(group)}-${ordinal}`;
+  }
+
+  host(pod: string, service: string): string {
+    return `${pod}.${service}.${this.namespace}.svc`;
+  }
+
+  /** Scopes the keys in etcd, which several clusters may share. */
+  get environment(): string {
+    return `${this.namespace}/${this.cluster}`;
+  }
+
+  get coordinatorUrl(): string {
+    return `http://${this.coordinator}.${this.namespace}.svc:${port.coordinator}`;
+  }
+
+  instance(group: string, pod: string): InstanceRequest {
+    const hostname = this.host(pod, this.nodes);
+    return {
+      id: pod,
+      isolation_group: group,
+      zone: placementZone,
+      weight: 100,
+      endpoint: `${hostname}:${port.grpc}`,
+      hostname,
+      port: port.grpc,
+    };
+  }
+}
+
+/** Ordinal at the end of a StatefulSet pod's name. */
+export function ordinalOf(pod: string): number {
+  return Number(pod.slice(pod.lastIndexOf('-') + 1));
+}

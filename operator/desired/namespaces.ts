@@ -1,0 +1,87 @@
+/** Namespaces that the resources ask for, and their options in the coordinator's interface. */
+import { parseDurationNanos } from '#lib/time.ts';
+import type { NamespaceSpec, TsdbCluster, TsdbNamespace } from '../api.ts';
+
+export interface DesiredNamespace {
+  readonly name: string;
+  readonly spec: NamespaceSpec;
+  /** The TSDBNamespace that asks for it; null when the cluster's own list does. */
+  readonly claim: TsdbNamespace | null;
+}
+
+export interface NamespaceClaims {
+  readonly desired: readonly DesiredNamespace[];
+  /** Resources whose namespace another one claimed before, with the one that did. */
+  readonly conflicts: ReadonlyMap<TsdbNamespace, string>;
+}
+
+export function nameOfNamespace(claim: TsdbNamespace): string {
+  return claim.spec.name ?? claim.metadata.name;
+}
+
+/** The cluster's list wins over resources; of two resources the older one wins. */
+export function namespaceClaims(
+  cluster: TsdbCluster,
+  claims: readonly TsdbNamespace[],
+): NamespaceClaims {
+  const desired = new Map<string, DesiredNamespace>();
+  const conflicts = new Map<TsdbNamespace, string>();
+  for (const spec of cluster.spec.namespaces ?? []) {
+    desired.set(spec.name, { name: spec.name, spec, claim: null });
+  }
+  const age = ({ metadata }: TsdbNamespace) => `${metadata.creationTimestamp} ${metadata.name}`;
+  for (const claim of claims.toSorted((a, b) => (age(a) < age(b) ? -1 : 1))) {
+    if (claim.metadata.deletionTimestamp !== undefined) continue;
+    const name = nameOfNamespace(claim);
+    const first = desired.get(name);
+    if (first === undefined) desired.set(name, { name, spec: claim.spec, claim });
+    else {
+      const winner =
+        first.claim === null
+          ? `TSDBCluster ${cluster.metadata.name}`
+          : `TSDBNamespace ${first.claim.metadata.name}`;
+      conflicts.set(claim, winner);
+    }
+  }
+  return { desired: [...desired.values()], conflicts };
+}
+
+const retentionDefault = '48h';
+const hourNanos = 3_600_000_000_000n;
+
+export function retentionNanosOf(spec: NamespaceSpec): bigint {
+  return parseDurationNanos(spec.retentionTime ?? retentionDefault, 'retentionTime');
+}
+
+/** Block sizes as database/create of the coordinator chooses them. */
+function blockSizeOf(retentionNanos: bigint): string {
+  if (retentionNanos <= 12n * hourNanos) return '30m';
+  if (retentionNanos <= 24n * hourNanos) return '1h';
+  if (retentionNanos <= 7n * 24n * hourNanos) return '2h';
+  if (retentionNanos <= 30n * 24n * hourNanos) return '12h';
+  return '24h';
+}
+
+/** `options` of POST namespace. Cold writes are on by default: an outage longer than bufferPast must lose nothing. */
+export function namespaceOptions(spec: NamespaceSpec): object {
+  const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanosOf(spec));
+  return {
+    bootstrapEnabled: true,
+    flushEnabled: true,
+    writesToCommitLog: true,
+    cleanupEnabled: true,
+    snapshotEnabled: true,
+    repairEnabled: false,
+    coldWritesEnabled: spec.coldWritesEnabled ?? true,
+    retentionOptions: {
+      retentionPeriodDuration: spec.retentionTime ?? retentionDefault,
+      blockSizeDuration,
+      bufferPastDuration: spec.bufferPast ?? '10m',
+      bufferFutureDuration: spec.bufferFuture ?? '2m',
+      blockDataExpiry: true,
+      blockDataExpiryAfterNotAccessPeriodDuration: '5m',
+    },
+    indexOptions: { enabled: true, blockSizeDuration },
+    aggregationOptions: { aggregations: [{ aggregated: false }] },
+  };
+}

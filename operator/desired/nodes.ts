@@ -1,0 +1,170 @@
+/** Storage nodes: a headless Service, one StatefulSet for each isolation group, and a disruption budget. */
+import type { IsolationGroupSpec, KubeObject, TsdbCluster } from '../api.ts';
+import {
+  childMetadata,
+  configMap,
+  containerSecurity,
+  disruptionBudget,
+  type ImageDefaults,
+  podNameVariable,
+  podSecurity,
+  resourcesOf,
+  selectorOf,
+  spreadOverHosts,
+} from './common.ts';
+import { discoveryYaml, etcdTlsMount } from './discovery.ts';
+import { overlay } from './merge.ts';
+import { Names, port } from './names.ts';
+
+const dataFolder = '/var/lib/tsdb';
+
+/** Everything but the StatefulSets, whose replicas the plan decides. */
+export function nodeObjects(cluster: TsdbCluster): KubeObject[] {
+  const names = new Names(cluster);
+  return [
+    nodeConfig(cluster),
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: childMetadata(cluster, names.nodes, 'node'),
+      spec: {
+        clusterIP: 'None',
+        // Peers stream from nodes that are not ready yet.
+        publishNotReadyAddresses: true,
+        selector: selectorOf(cluster, 'node'),
+        ports: nodePorts.map(([name, number]) => ({
+          name,
+          port: number,
+          protocol: 'TCP',
+          targetPort: number,
+        })),
+      },
+    },
+    disruptionBudget(cluster, names.nodes, 'node'),
+  ];
+}
+
+const nodePorts = [
+  ['grpc', port.grpc],
+  ['grpc-cluster', port.grpcCluster],
+  ['http-node', port.httpNode],
+  ['http-cluster', port.httpCluster],
+  ['metrics', port.nodeMetrics],
+] as const;
+
+function nodeConfig(cluster: TsdbCluster): KubeObject {
+  const lines = [
+    'db:',
+    '  hostID: {resolver: environment, envVarName: POD_NAME}',
+    `  filesystem: {filePathPrefix: ${dataFolder}}`,
+    `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.nodeMetrics}"}}`,
+    ...discoveryYaml(cluster).map((line) => `  ${line}`),
+  ];
+  return configMap(cluster, 'node', { 'tsdb.yml': `${lines.join('\n')}\n` });
+}
+
+/**
+ * StatefulSet of one group. Pods change only when the operator deletes them (OnDelete): it waits for
+ * shards between two of them, which Kubernetes cannot.
+ */
+export function nodeStatefulSet(
+  cluster: TsdbCluster,
+  group: IsolationGroupSpec,
+  replicas: number,
+  images: ImageDefaults,
+): KubeObject {
+  const names = new Names(cluster);
+  const { nodes } = cluster.spec;
+  const selector = selectorOf(cluster, 'node', group.name);
+  const tls = etcdTlsMount(cluster);
+  const template = {
+    metadata: { labels: selector },
+    spec: {
+      securityContext: podSecurity,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: 60,
+      affinity: { ...nodeAffinity(group), ...spreadOverHosts(selectorOf(cluster, 'node')) },
+      containers: [
+        {
+          name: 'node',
+          image: nodes.image ?? images.node,
+          args: ['-f', '/etc/tsdb/tsdb.yml'],
+          env: [podNameVariable, { name: 'TSDB_LISTEN_HOST', value: '0.0.0.0' }],
+          ports: nodePorts.map(([name, number]) => ({
+            name,
+            containerPort: number,
+            protocol: 'TCP',
+          })),
+          readinessProbe: {
+            httpGet: {
+              path: '/bootstrappedinplacementornoplacement',
+              port: port.httpNode,
+              scheme: 'HTTP',
+            },
+            periodSeconds: 2,
+            timeoutSeconds: 2,
+            failureThreshold: 3,
+            successThreshold: 1,
+          },
+          ...resourcesOf(nodes.resources),
+          securityContext: containerSecurity,
+          volumeMounts: [
+            { name: 'data', mountPath: dataFolder },
+            { name: 'config', mountPath: '/etc/tsdb', readOnly: true },
+            ...tls.mounts,
+          ],
+        },
+      ],
+      volumes: [
+        { name: 'config', configMap: { name: nodeConfig(cluster).metadata.name } },
+        ...tls.volumes,
+      ],
+    },
+  };
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: childMetadata(cluster, names.group(group.name), 'node', group.name),
+    spec: {
+      replicas,
+      serviceName: names.nodes,
+      podManagementPolicy: 'Parallel',
+      updateStrategy: { type: 'OnDelete' },
+      // A pod that left the placement takes its volume with it: a later one of its name starts empty.
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Delete' },
+      selector: { matchLabels: selector },
+      template: overlay(template, cluster.spec.podTemplate ?? {}),
+      volumeClaimTemplates: [
+        {
+          metadata: { name: 'data', labels: selector },
+          spec: {
+            accessModes: ['ReadWriteOnce'],
+            storageClassName: group.storageClassName ?? nodes.storage?.className ?? 'fast-disk',
+            resources: { requests: { storage: nodes.storage?.size ?? '100Gi' } },
+          },
+        },
+      ],
+    },
+  };
+}
+
+function nodeAffinity(group: IsolationGroupSpec): object {
+  const terms = Object.entries(group.nodeAffinity ?? {});
+  if (terms.length === 0) return {};
+  return {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [
+          {
+            matchExpressions: terms.map(([key, value]) => ({
+              key,
+              operator: 'In',
+              values: [value],
+            })),
+          },
+        ],
+      },
+    },
+  };
+}

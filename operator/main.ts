@@ -1,0 +1,140 @@
+/** The operator: waits for its lease, then keeps every TSDBCluster as its resource says. */
+import { hostname } from 'node:os';
+import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { messageOf } from '#lib/errors.ts';
+import { type LogLevel, openLog } from '#lib/log.ts';
+import { Metrics } from '#lib/metrics.ts';
+import { type KubeObject, label, type Resource, resource, type TsdbNamespace } from './api.ts';
+import { Controller } from './controller.ts';
+import { KubeApi } from './kube_api.ts';
+import { leadWhileElected } from './lease.ts';
+import { listAndWatch } from './list_watch.ts';
+import { operatorMetrics } from './metrics.ts';
+import { WorkQueue } from './queue.ts';
+
+process.title = 'tsdb-operator';
+const variable = (name: string, fallback: string): string => process.env[name] ?? fallback;
+const images = {
+  node: variable('TSDB_NODE_IMAGE', 'tsdb-node:latest'),
+  coordinator: variable('TSDB_COORDINATOR_IMAGE', 'tsdb-coordinator:latest'),
+  etcd: variable('TSDB_ETCD_IMAGE', 'quay.io/coreos/etcd:v3.6.7'),
+};
+const podNamespace = variable('POD_NAMESPACE', 'default');
+/** Comma-separated namespaces to look after; empty for all. */
+const watched = variable('WATCH_NAMESPACE', '')
+  .split(',')
+  .filter((name) => name !== '');
+const log = openLog(variable('LOG_LEVEL', 'info') as LogLevel, { service: 'tsdb-operator' });
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+
+async function main(): Promise<void> {
+  const env = realEnv;
+  const api = await KubeApi.connect();
+  const metrics = new Metrics();
+  metrics.collectProcess();
+  const figures = operatorMetrics(metrics);
+  const controller = new Controller({ api, env, log, images });
+  const queue = new WorkQueue({
+    env,
+    log,
+    work: async (key, signal) => {
+      const startedAt = env.clock.monotonicMillis();
+      try {
+        const after = await controller.reconcile(key, signal);
+        figures.reconciled.increase(1, { result: 'success' });
+        return after;
+      } catch (error) {
+        figures.reconciled.increase(1, { result: 'error' });
+        throw error;
+      } finally {
+        figures.reconcileSeconds.observe((env.clock.monotonicMillis() - startedAt) / 1000);
+      }
+    },
+  });
+  figures.observeQueue(() => queue.depth);
+  let leading = false;
+  figures.observeLeader(() => leading);
+  await using _server = await listenHttp({
+    host: '0.0.0.0',
+    limits: httpLimitsDefault,
+    port: Number(variable('TSDB_OPERATOR_PORT', '8080')),
+    onError: (error: unknown) => log.warn({ error: messageOf(error) }, 'request failed'),
+    handler: async (request, response) => {
+      if (request.url === '/metrics') {
+        response.setHeader('content-type', metrics.contentType);
+        response.end(await metrics.text());
+      } else if (request.url === '/healthz' || request.url === '/readyz') response.end('ok\n');
+      else response.writeHead(404).end('paths: /metrics /healthz /readyz\n');
+    },
+  });
+  log.info({ images, watched: watched.length === 0 ? 'all namespaces' : watched }, 'started');
+  await leadWhileElected(
+    {
+      api,
+      env,
+      log,
+      namespace: podNamespace,
+      name: variable('TSDB_OPERATOR_LEASE', 'tsdb-operator'),
+      identity: `${hostname()}_${Buffer.from(env.random.bytes(6)).toString('hex')}`,
+    },
+    async (signal) => {
+      leading = true;
+      await Promise.all([queue.run(signal), ...watches(api, queue, signal)]);
+      leading = false;
+    },
+    stop.signal,
+  );
+  api.close();
+  log.info({}, 'stopped');
+  // A lost lease ends the process: a new one starts without anything remembered.
+  if (!stop.signal.aborted) process.exitCode = 1;
+}
+
+/** Any change of a cluster, of what belongs to one, or of a namespace claim puts the cluster in the queue. */
+function watches(api: KubeApi, queue: WorkQueue, signal: AbortSignal): Promise<void>[] {
+  const scopes = watched.length === 0 ? [null] : watched;
+  const childKey = ({ metadata }: KubeObject) =>
+    `${metadata.namespace}/${metadata.labels?.[label.cluster]}`;
+  const kinds: readonly [Resource, string, (object: KubeObject) => string][] = [
+    [resource.cluster, '', ({ metadata }) => `${metadata.namespace}/${metadata.name}`],
+    [
+      resource.namespace,
+      '',
+      (object) => `${object.metadata.namespace}/${(object as TsdbNamespace).spec.clusterRef.name}`,
+    ],
+    ...[
+      resource.statefulSet,
+      resource.deployment,
+      resource.service,
+      resource.configMap,
+      resource.disruptionBudget,
+      resource.pod,
+    ].map((kind) => [kind, label.cluster, childKey] as const),
+  ] as [Resource, string, (object: KubeObject) => string][];
+  return scopes.flatMap((namespace) =>
+    kinds.map(([kind, labelSelector, keyOf]) =>
+      listAndWatch(
+        {
+          api,
+          env: realEnv,
+          log,
+          resource: kind,
+          namespace,
+          labelSelector,
+          onObject: (object) => queue.add(keyOf(object)),
+        },
+        signal,
+      ),
+    ),
+  );
+}
+
+try {
+  await main();
+} catch (error) {
+  log.error({ error: messageOf(error), stack: (error as Error).stack }, 'operator failed');
+  process.exitCode = 1;
+}
