@@ -1,0 +1,281 @@
+/** The PromQL engine: parse, plan, one round of reads, execute. */
+import { makeRowBuffer, isAbsent } from '#engine/row.ts';
+import { Decoder } from '#engine/decoder.ts';
+import { WindowsTwin } from '#engine/windows_twin.ts';
+import type { WindowEvaluator } from '#engine/windows.ts';
+import type { SeriesBundle } from '#engine/series_bundle.ts';
+import type { Clock } from '#lib/env/env.ts';
+import type { QueryStorage, SelectLimits } from '../storage.ts';
+import { Annotations } from './annotations.ts';
+import { documentedType, typeOf } from './ast.ts';
+import type { Context, Fetched } from './context.ts';
+import { PromqlError } from './errors.ts';
+import { Executor } from './execute.ts';
+import { Labels } from './labels.ts';
+import { Pacer } from './pacer.ts';
+import { parseQuery } from './parser.ts';
+import { planQuery } from './plan.ts';
+import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan.ts';
+import { QueryResult } from './result.ts';
+import type { QueryValue, RawSeries } from './result.ts';
+import { rowsOfScalar } from './row_values.ts';
+import { Matrix, hasValue, materialize } from './rows.ts';
+
+export { parseSelector } from './parser.ts';
+export { PromqlError } from './errors.ts';
+export { QueryResult } from './result.ts';
+
+export interface QueryOptions {
+  /** How far back an instant selector looks for a sample. */
+  readonly lookbackMillis: number;
+  /** Without one only the signal ends the query. */
+  readonly timeoutMillis?: number;
+  /** Samples that the query may hold in memory at once. */
+  readonly samplesMax: number;
+  readonly limits: SelectLimits;
+}
+
+export interface EngineOptions {
+  readonly clock: Clock;
+  /** Functions that Prometheus has behind a feature flag. */
+  readonly experimentalFunctions?: boolean;
+  /** For tests; the fastest one is the default. */
+  readonly windows?: WindowEvaluator;
+}
+
+export const lookbackMillisDefault = 300_000;
+export const samplesMaxDefault = 50_000_000;
+
+export class PromqlEngine {
+  readonly #storage: QueryStorage;
+  readonly #clock: Clock;
+  readonly #experimentalFunctions: boolean;
+  readonly #windows: WindowEvaluator;
+
+  constructor(storage: QueryStorage, options: EngineOptions) {
+    this.#storage = storage;
+    this.#clock = options.clock;
+    this.#experimentalFunctions = options.experimentalFunctions ?? false;
+    this.#windows = options.windows ?? new WindowsTwin();
+  }
+
+  /**
+   * Evaluates at start, start + step, … up to and including end.
+   * @throws {PromqlError} bad_data or execution; {TsdbError} of storage, DEADLINE_EXCEEDED, CANCELLED
+   */
+  async rangeQuery(
+    query: string,
+    startMillis: number,
+    endMillis: number,
+    stepMillis: number,
+    options: QueryOptions,
+    signal: AbortSignal,
+  ): Promise<QueryResult> {
+    if (!(stepMillis > 0)) {
+      throw new PromqlError(
+        'bad_data',
+        `zero or negative query resolution step widths are not accepted: ${stepMillis}`,
+      );
+    }
+    if (endMillis < startMillis) {
+      throw new PromqlError(
+        'bad_data',
+        `end timestamp must not be before start time: ${endMillis}`,
+      );
+    }
+    const step = Math.max(1, Math.round(stepMillis));
+    const start = Math.floor(startMillis);
+    const grid: Grid = {
+      startMillis: start,
+      stepMillis: step,
+      stepCount: Math.floor((Math.floor(endMillis) - start) / step) + 1,
+    };
+    return this.#run(query, grid, true, options, signal);
+  }
+
+  /** @throws as `rangeQuery` */
+  async instantQuery(
+    query: string,
+    timeMillis: number,
+    options: QueryOptions,
+    signal: AbortSignal,
+  ): Promise<QueryResult> {
+    const grid = { startMillis: Math.floor(timeMillis), stepMillis: 0, stepCount: 1 };
+    return this.#run(query, grid, false, options, signal);
+  }
+
+  async #run(
+    query: string,
+    grid: Grid,
+    isRangeQuery: boolean,
+    options: QueryOptions,
+    signal: AbortSignal,
+  ): Promise<QueryResult> {
+    const expr = parseQuery(query, { experimentalFunctions: this.#experimentalFunctions });
+    const type = typeOf(expr);
+    if (isRangeQuery && type !== 'vector' && type !== 'scalar') {
+      throw new PromqlError(
+        'bad_data',
+        `invalid expression type ${JSON.stringify(documentedType[type])} for range query, must be Scalar or instant Vector`,
+      );
+    }
+    const deadline =
+      options.timeoutMillis === undefined
+        ? signal
+        : this.#clock.deadline(options.timeoutMillis, signal);
+    deadline.throwIfAborted();
+    const pacer = new Pacer(deadline, options.samplesMax);
+    pacer.hold(grid.stepCount);
+    const plan = planQuery(expr, {
+      query,
+      grid,
+      lookbackMillis: options.lookbackMillis,
+      isRangeQuery,
+      stepsMax: options.samplesMax,
+    });
+    const fetched = await Promise.all(
+      plan.fetches.map((fetch) => this.#fetch(fetch, options.limits, deadline)),
+    );
+    const annotations = new Annotations(query);
+    const context: Context = {
+      query,
+      pacer,
+      annotations,
+      windows: this.#windows,
+      fetched,
+      isRangeQuery,
+      stats: { decodedSamples: 0 },
+    };
+    const value = await this.#value(plan, type === 'scalar', context);
+    const warnings = new Set<string>(fetched.flatMap(({ result }) => result.warnings));
+    for (const warning of plan.warnings) warnings.add(warning);
+    for (const warning of annotations.warnings) warnings.add(warning);
+    return new QueryResult(
+      value,
+      [...warnings],
+      [...annotations.infos],
+      fetched.every(({ result }) => result.exhaustive),
+      {
+        decodedSamples: context.stats.decodedSamples,
+        selectedSeries: fetched.reduce((sum, { labels }) => sum + labels.length, 0),
+        heldSamples: pacer.samples,
+      },
+    );
+  }
+
+  async #fetch(fetch: Fetch, limits: SelectLimits, signal: AbortSignal): Promise<Fetched> {
+    const result = await this.#storage.select(fetch.matchers, fetch.range, limits, signal);
+    return { fetch, result, labels: labelsOfBundle(result.bundle) };
+  }
+
+  async #value(plan: QueryPlan, isScalar: boolean, context: Context): Promise<QueryValue> {
+    const { root } = plan;
+    const executor = new Executor(context);
+    const { grid } = root;
+    if (root.kind === 'string') {
+      return { kind: 'string', timeMillis: grid.startMillis, value: root.value };
+    }
+    if (root.kind === 'rangeVector') {
+      return { kind: 'rawMatrix', series: await rawSeries(root, executor) };
+    }
+    if (isScalar) {
+      const values = await executor.scalar(root);
+      if (context.isRangeQuery) {
+        return { kind: 'matrix', grid, matrix: rowsOfScalar(values) as Matrix };
+      }
+      return { kind: 'scalar', timeMillis: grid.startMillis, value: values[0]! };
+    }
+    const rows = withoutEmpty(await materialize(await executor.vector(root), context.pacer));
+    if (!context.isRangeQuery) {
+      return { kind: 'vector', timeMillis: grid.startMillis, matrix: rows };
+    }
+    return { kind: 'matrix', grid, matrix: sortByLabels(rows) };
+  }
+}
+
+function labelsOfBundle(bundle: SeriesBundle): Labels[] {
+  const labels: Labels[] = [];
+  for (let index = 0; index < bundle.seriesCount; index++) {
+    labels.push(
+      Labels.fromBytes(
+        bundle.tagsData.subarray(bundle.tagsOffset[index]!, bundle.tagsOffset[index + 1]!),
+      ),
+    );
+  }
+  return labels;
+}
+
+/** Series without any value are not part of a result. */
+function withoutEmpty(matrix: Matrix): Matrix {
+  const { stepCount } = matrix;
+  const kept = matrix.labels.flatMap((_, index) =>
+    hasValue(matrix.buffer, index * stepCount, stepCount) ? [index] : [],
+  );
+  return kept.length === matrix.count ? matrix : pickRows(matrix, kept);
+}
+
+function sortByLabels(matrix: Matrix): Matrix {
+  const order = matrix.labels.map((_, index) => index);
+  order.sort((a, b) => matrix.labels[a]!.compare(matrix.labels[b]!));
+  return order.every((index, place) => index === place) ? matrix : pickRows(matrix, order);
+}
+
+function pickRows(matrix: Matrix, indexes: readonly number[]): Matrix {
+  const { stepCount } = matrix;
+  const picked = Matrix.make(
+    indexes.map((index) => matrix.labels[index]!),
+    stepCount,
+  );
+  for (const [target, index] of indexes.entries()) {
+    const row = matrix.buffer.bits.subarray(index * stepCount, (index + 1) * stepCount);
+    picked.buffer.bits.set(row, target * stepCount);
+  }
+  return picked;
+}
+
+/** The samples of a range selector or a subquery as they are. */
+async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<RawSeries[]> {
+  const { source } = plan;
+  const { pacer, fetched } = executor.context;
+  const series: RawSeries[] = [];
+  if (source.kind === 'subquery') {
+    const { grid } = source.inner;
+    const rows = await materialize(await executor.vector(source.inner), pacer);
+    for (const [index, labels] of rows.labels.entries()) {
+      const at = rows.load(index);
+      const raw = { labels, timestampMillis: new Float64Array(rows.stepCount), count: 0 };
+      const buffer = makeRowBuffer(rows.stepCount);
+      for (let step = 0; step < rows.stepCount; step++) {
+        if (isAbsent(rows.buffer.words, at + step)) continue;
+        raw.timestampMillis[raw.count] = grid.startMillis + step * grid.stepMillis;
+        buffer.bits[raw.count++] = rows.buffer.bits[at + step]!;
+      }
+      if (raw.count > 0) series.push({ ...raw, buffer });
+    }
+  } else {
+    const { fetch, result, labels } = fetched[source.fetch]!;
+    const decoder = new Decoder();
+    for (let index = 0; index < labels.length; index++) {
+      const rowCount = decoder.decode(
+        result.bundle,
+        index,
+        fetch.range.startNanos,
+        fetch.range.endNanos,
+      );
+      pacer.hold(rowCount);
+      const buffer = makeRowBuffer(rowCount);
+      const timestampMillis = new Float64Array(rowCount);
+      let count = 0;
+      for (let row = 0; row < rowCount; row++) {
+        if (isAbsent(decoder.valueWords, row)) continue;
+        timestampMillis[count] = decoder.timestampMillis[row]!;
+        buffer.words[2 * count] = decoder.valueWords[2 * row]!;
+        buffer.words[2 * count + 1] = decoder.valueWords[2 * row + 1]!;
+        count++;
+      }
+      if (count > 0) series.push({ labels: labels[index]!, timestampMillis, buffer, count });
+      if (pacer.spend(rowCount)) await pacer.pause();
+    }
+  }
+  return series.sort((a, b) => a.labels.compare(b.labels));
+}

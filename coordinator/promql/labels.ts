@@ -1,0 +1,206 @@
+/**
+ * Labels of a result series. Those of stored series stay canonical bytes (lib/tags.ts) until somebody needs the
+ * texts: grouping ten thousand series by one label reads that label alone.
+ */
+import { decodeTags, encodeTags, metricNameTag } from '#lib/tags.ts';
+import type { Tag } from '#lib/tags.ts';
+
+const nameBytesCache = new Map<string, Uint8Array>();
+const nameCacheSizeMax = 1000;
+
+function bytesOfName(name: string): Uint8Array {
+  let bytes = nameBytesCache.get(name);
+  if (bytes === undefined) {
+    if (nameBytesCache.size >= nameCacheSizeMax) nameBytesCache.clear();
+    bytes = new Uint8Array(Buffer.from(name));
+    nameBytesCache.set(name, bytes);
+  }
+  return bytes;
+}
+
+const underscore = 95;
+
+function isMetricName(name: string): boolean {
+  return name === metricNameTag;
+}
+
+function isMetadataLabel(name: string): boolean {
+  return name === metricNameTag || name === '__type__' || name === '__unit__';
+}
+
+export class Labels {
+  /** Canonical bytes, or null when the tags are given. */
+  readonly #bytes: Buffer | null;
+  #tags: readonly Tag[] | null;
+  #key: string | null;
+
+  private constructor(bytes: Buffer | null, tags: readonly Tag[] | null) {
+    this.#bytes = bytes;
+    this.#tags = tags;
+    this.#key = null;
+  }
+
+  static readonly empty: Labels = new Labels(null, []);
+
+  /** @param bytes canonical layout; kept, not copied */
+  static fromBytes(bytes: Uint8Array): Labels {
+    return new Labels(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), null);
+  }
+
+  /** @param tags in any order, names unique; those with an empty value are left out */
+  static of(tags: readonly Tag[]): Labels {
+    const kept = tags.filter((tag) => tag.value !== '');
+    kept.sort((a, b) => (a.name < b.name ? -1 : 1));
+    return new Labels(null, kept);
+  }
+
+  /** Sorted by name. */
+  get tags(): readonly Tag[] {
+    this.#tags ??= decodeTags(this.#bytes!);
+    return this.#tags;
+  }
+
+  /** Equal for equal labels, whatever they were made of. */
+  get key(): string {
+    let key = this.#key;
+    if (key === null) {
+      const bytes = this.#bytes ?? Buffer.from(encodeTags(this.#tags!));
+      key = bytes.toString('latin1');
+      this.#key = key;
+    }
+    return key;
+  }
+
+  /** '' when there is none. */
+  get(name: string): string {
+    if (this.#tags !== null) {
+      for (const tag of this.#tags) if (tag.name === name) return tag.value;
+      return '';
+    }
+    const at = this.#find(name);
+    if (at < 0) return '';
+    const bytes = this.#bytes!;
+    const length = bytes[at]! | (bytes[at + 1]! << 8);
+    return bytes.toString('utf8', at + 2, at + 2 + length);
+  }
+
+  /** Where the length of the value of the label stands in the bytes, or -1. */
+  #find(name: string): number {
+    const bytes = this.#bytes!;
+    const wanted = bytesOfName(name);
+    let at = 0;
+    while (at < bytes.length) {
+      const length = bytes[at]! | (bytes[at + 1]! << 8);
+      const valueAt = at + 2 + length;
+      if (length === wanted.length) {
+        let i = 0;
+        while (i < length && bytes[at + 2 + i] === wanted[i]) i++;
+        if (i === length) return valueAt;
+      }
+      at = valueAt + 2 + (bytes[valueAt]! | (bytes[valueAt + 1]! << 8));
+    }
+    return -1;
+  }
+
+  get name(): string {
+    return this.get(metricNameTag);
+  }
+
+  /** Without the metric name, and without the type and unit that describe it. */
+  withoutName(): Labels {
+    return this.#without(isMetadataLabel);
+  }
+
+  get hasTypeOrUnit(): boolean {
+    if (this.#bytes !== null) return this.#find('__type__') >= 0 || this.#find('__unit__') >= 0;
+    return this.get('__type__') !== '' || this.get('__unit__') !== '';
+  }
+
+  #without(isDropped: (name: string) => boolean): Labels {
+    if (this.#bytes === null) {
+      const tags = this.tags.filter((tag) => !isDropped(tag.name));
+      return tags.length === this.tags.length ? this : new Labels(null, tags);
+    }
+    const bytes = this.#bytes;
+    const kept = Buffer.allocUnsafe(bytes.length);
+    let length = 0;
+    let at = 0;
+    while (at < bytes.length) {
+      const nameLength = bytes[at]! | (bytes[at + 1]! << 8);
+      const valueAt = at + 2 + nameLength;
+      const next = valueAt + 2 + (bytes[valueAt]! | (bytes[valueAt + 1]! << 8));
+      // All labels that are ever dropped here begin with an underscore.
+      const isKept =
+        bytes[at + 2] !== underscore || !isDropped(bytes.toString('utf8', at + 2, valueAt));
+      if (isKept) length += bytes.copy(kept, length, at, next);
+      at = next;
+    }
+    return length === bytes.length ? this : new Labels(kept.subarray(0, length), null);
+  }
+
+  keep(names: readonly string[]): Labels {
+    const tags: Tag[] = [];
+    for (const name of new Set(names)) tags.push({ name, value: this.get(name) });
+    return Labels.of(tags);
+  }
+
+  /** Without these and without the metric name. */
+  drop(names: ReadonlySet<string>): Labels {
+    return new Labels(
+      null,
+      this.tags.filter((tag) => tag.name !== metricNameTag && !names.has(tag.name)),
+    );
+  }
+
+  /** Without exactly these. */
+  dropOnly(names: ReadonlySet<string>): Labels {
+    return new Labels(
+      null,
+      this.tags.filter((tag) => !names.has(tag.name)),
+    );
+  }
+
+  /** An empty value takes the label away. */
+  with(name: string, value: string): Labels {
+    return Labels.of([...this.tags.filter((tag) => tag.name !== name), { name, value }]);
+  }
+
+  /** A key of these labels alone, for grouping and matching. */
+  keyOn(names: readonly string[]): string {
+    if (names.length === 1) return this.get(names[0]!);
+    let key = '';
+    for (const name of names) {
+      const value = this.get(name);
+      key += `${value.length}:${value}`;
+    }
+    return key;
+  }
+
+  /** A key of all labels but these and the metric name. */
+  keyWithout(names: ReadonlySet<string>): string {
+    if (names.size === 0) return this.#without(isMetricName).key;
+    return this.drop(names).key;
+  }
+
+  compare(other: Labels): number {
+    const a = this.tags;
+    const b = other.tags;
+    const length = Math.min(a.length, b.length);
+    for (let i = 0; i < length; i++) {
+      const left = a[i]!;
+      const right = b[i]!;
+      if (left.name !== right.name) return left.name < right.name ? -1 : 1;
+      if (left.value !== right.value) return left.value < right.value ? -1 : 1;
+    }
+    return a.length - b.length;
+  }
+
+  /** As Prometheus prints them in messages: `{a="b", c="d"}`. */
+  toString(): string {
+    const pairs = this.tags.map(({ name, value }) => {
+      const label = /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name) ? name : JSON.stringify(name);
+      return `${label}=${JSON.stringify(value)}`;
+    });
+    return `{${pairs.join(', ')}}`;
+  }
+}

@@ -1,0 +1,115 @@
+/** Numbers, durations and quoted strings of query texts. */
+
+const unitMillis: Record<string, number> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+  y: 31_536_000_000,
+};
+
+const durationPattern =
+  /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/;
+const durationUnits = ['y', 'w', 'd', 'h', 'm', 's', 'ms'];
+
+/** Longest duration, in milliseconds: what fits into Go's signed 64-bit nanoseconds. */
+export const durationMillisMax = 9_223_372_036_854;
+
+/** Milliseconds of "1h30m" and the like, or null when it is not such a text. */
+export function durationMillisOf(text: string): number | null {
+  const match = durationPattern.exec(text);
+  if (match === null || text === '') return null;
+  let total = 0;
+  for (const [index, unit] of durationUnits.entries()) {
+    const count = match[index + 1];
+    if (count !== undefined) total += Number(count) * unitMillis[unit]!;
+  }
+  return total;
+}
+
+/** Value of a number literal; a duration counts in seconds. NaN when the text is no number and not "nan". */
+export function numberOf(text: string): number {
+  const lower = text.toLowerCase();
+  if (lower === 'inf') return Infinity;
+  if (lower === 'nan') return NaN;
+  const duration = durationMillisOf(text);
+  if (duration !== null) return duration / 1000;
+  if (/^0x[0-9a-f_]+$/i.test(text)) return Number(text.replaceAll('_', ''));
+  if (/^0[0-7_]+$/.test(text)) return parseInt(text.replaceAll('_', ''), 8);
+  if (/^(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[+-]?\d[\d_]*)?$/i.test(text)) {
+    return Number(text.replaceAll('_', ''));
+  }
+  return NaN;
+}
+
+const simpleEscapes: Record<string, number> = {
+  a: 7,
+  b: 8,
+  f: 12,
+  n: 10,
+  r: 13,
+  t: 9,
+  v: 11,
+  '\\': 92,
+  "'": 39,
+  '"': 34,
+};
+
+/**
+ * Text of a quoted literal with Go's escape sequences; back quotes are raw.
+ * @param fail called with the reason when a sequence is wrong; must throw
+ */
+export function unquote(literal: string, fail: (reason: string) => never): string {
+  const quote = literal[0]!;
+  if (literal.length < 2 || !literal.endsWith(quote)) {
+    fail(quote === '`' ? 'unterminated raw string' : 'unterminated quoted string');
+  }
+  const body = literal.slice(1, -1);
+  if (quote === '`' || !body.includes('\\')) return body;
+  const bytes: number[] = [];
+  const pushText = (text: string) => {
+    for (const byte of Buffer.from(text)) bytes.push(byte);
+  };
+  let at = 0;
+  while (at < body.length) {
+    const backslash = body.indexOf('\\', at);
+    if (backslash < 0) {
+      pushText(body.slice(at));
+      break;
+    }
+    pushText(body.slice(at, backslash));
+    const letter = body[backslash + 1] ?? '';
+    const simple = simpleEscapes[letter];
+    if (simple !== undefined && (letter !== "'" && letter !== '"' ? true : letter === quote)) {
+      bytes.push(simple);
+      at = backslash + 2;
+      continue;
+    }
+    const numeric = /^(?:x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})/.exec(
+      body.slice(backslash + 1),
+    );
+    if (numeric === null) {
+      if (letter === '') fail('escape sequence not terminated');
+      const code = letter.codePointAt(0)!;
+      fail(
+        `unknown escape sequence U+${code.toString(16).toUpperCase().padStart(4, '0')} '${letter}'`,
+      );
+    }
+    const digits = numeric![0];
+    if (digits.startsWith('u') || digits.startsWith('U')) {
+      const code = parseInt(digits.slice(1), 16);
+      if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
+        fail('escape sequence is an invalid Unicode code point');
+      }
+      pushText(String.fromCodePoint(code));
+    } else {
+      const value = digits.startsWith('x') ? parseInt(digits.slice(1), 16) : parseInt(digits, 8);
+      if (value > 255) fail('octal value over 255');
+      bytes.push(value);
+    }
+    at = backslash + 1 + digits.length;
+  }
+  return Buffer.from(bytes).toString();
+}

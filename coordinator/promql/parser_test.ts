@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Expr } from './ast.ts';
+import { PromqlError } from './errors.ts';
+import { parseQuery, parseSelector } from './parser.ts';
+
+const options = { experimentalFunctions: false };
+
+/** The shape of an expression, fully in brackets. */
+function shape(expr: Expr): string {
+  switch (expr.kind) {
+    case 'number':
+      return String(expr.value);
+    case 'string':
+      return JSON.stringify(expr.value);
+    case 'vectorSelector': {
+      const name = expr.matchers.find((matcher) => matcher.name === '__name__')?.value ?? '';
+      const offset = expr.offsetMillis === 0 ? '' : ` offset ${expr.offsetMillis}`;
+      const at =
+        expr.at === null ? '' : ` @ ${'millis' in expr.at ? expr.at.millis : expr.at.kind}`;
+      return `${name}${at}${offset}`;
+    }
+    case 'matrixSelector':
+      return `${shape(expr.selector)}[${expr.rangeMillis}]`;
+    case 'subquery':
+      return `${shape(expr.expr)}[${expr.rangeMillis}:${expr.stepMillis}]`;
+    case 'call':
+      return `${expr.name}(${expr.args.map(shape).join(', ')})`;
+    case 'aggregate':
+      return `${expr.operator}(${shape(expr.expr)})`;
+    case 'binary':
+      return `(${shape(expr.left)} ${expr.operator} ${shape(expr.right)})`;
+    case 'unary':
+      return `(${expr.operator}${shape(expr.expr)})`;
+    case 'paren':
+      return shape(expr.expr);
+  }
+}
+
+const shapes: readonly (readonly [string, string])[] = [
+  ['-1^2', '(-(1 ^ 2))'],
+  ['2^3^2', '(2 ^ (3 ^ 2))'],
+  ['a + b offset 5m', '(a + b offset 300000)'],
+  ['a + b offset 5m * c', '(a + (b offset 300000 * c))'],
+  ['-metric @ 100', '(-metric @ 100000)'],
+  ['-a * b', '((-a) * b)'],
+  ['a - b - c', '((a - b) - c)'],
+  ['a or b and c', '(a or (b and c))'],
+  ['a > b + 1', '(a > (b + 1))'],
+  ['a[5m] @ end() offset -10s', 'a @ end offset -10000[300000]'],
+  ['x[1800]', 'x[1800000]'],
+  ['rate(a[5m])[1h:]', 'rate(a[300000])[3600000:0]'],
+  ['1./6.', '(1 / 6)'],
+  ['2.e3', '2000'],
+  ['1h30m', '5400'],
+  ['{"foo.bar", a="b"}', 'foo.bar'],
+  ['sum + avg', '(sum + avg)'],
+];
+
+for (const [query, wanted] of shapes) {
+  test(`parseQuery() reads ${query} as ${wanted}`, () => {
+    assert.equal(shape(parseQuery(query, options)), wanted);
+  });
+}
+
+const mistakes: readonly (readonly [string, string])[] = [
+  ['', '1:1: parse error: no expression found in input'],
+  ['1+', '1:3: parse error: unexpected end of input'],
+  ['(1))', "1:5: parse error: unexpected right parenthesis ')'"],
+  ['foo{', '1:5: parse error: unexpected end of input inside braces'],
+  ['{x=""}', '1:1: parse error: vector selector must contain at least one non-empty matcher'],
+  ['1 == 1', '1:3: parse error: comparisons between scalars must use BOOL modifier'],
+  [
+    'rate(avg)',
+    '1:6: parse error: expected type range vector in call to function "rate", got instant vector',
+  ],
+  ['a>b()', '1:3: parse error: unknown function with name "b"'],
+  ['mad_over_time(a[5m])', '1:1: parse error: function "mad_over_time" is not enabled'],
+  ['foo\n  + bool bar', '2:3: parse error: bool modifier can only be used on comparison operators'],
+  ['foo[0s]', '1:5: parse error: duration must be greater than 0'],
+];
+
+for (const [query, message] of mistakes) {
+  test(`parseQuery() refuses ${JSON.stringify(query)} with place and reason`, () => {
+    assert.throws(
+      () => parseQuery(query, options),
+      (error: unknown) =>
+        error instanceof PromqlError && error.kind === 'bad_data' && error.message === message,
+    );
+  });
+}
+
+test('parseSelector() gives the matchers of a selector, the name first', () => {
+  assert.deepEqual(parseSelector('up{job=~"a|b",x!="y"}'), [
+    { name: '__name__', kind: '=', value: 'up' },
+    { name: 'job', kind: '=~', value: 'a|b' },
+    { name: 'x', kind: '!=', value: 'y' },
+  ]);
+  assert.throws(() => parseSelector('sum(up)'), /expected type vector selector/);
+});
+
+test('string literals know the escape sequences of Go', () => {
+  const value = (query: string) => {
+    const expr = parseQuery(query, options);
+    return expr.kind === 'string' ? expr.value : null;
+  };
+  assert.equal(value(String.raw`"a\n\x41\101é\U0001F600\""`), 'a\nAAé😀"');
+  assert.equal(value('`a\\n`'), 'a\\n');
+  assert.throws(() => value(String.raw`"\c"`), /unknown escape sequence U\+0063 'c'/);
+});

@@ -1,0 +1,75 @@
+/** Rows of stored series: each is decoded and put on the grid when it is asked for. */
+import { makeRowBuffer } from '#engine/row.ts';
+import type { SeriesBundle } from '#engine/series_bundle.ts';
+import type { WindowEvaluator, WindowFunction, WindowRequest } from '#engine/windows.ts';
+import type { SelectRange } from '../storage.ts';
+import type { Context } from './context.ts';
+import type { Labels } from './labels.ts';
+import type { Grid, Source, SubquerySource } from './plan.ts';
+import { Rows } from './rows.ts';
+
+export function windowRequest(
+  windowFunction: WindowFunction,
+  source: Source | SubquerySource,
+  grid: Grid,
+  parameters: readonly Float64Array[],
+): WindowRequest {
+  return {
+    function: windowFunction,
+    stepCount: grid.stepCount,
+    referenceStartMillis: source.referenceStartMillis,
+    referenceStepMillis: source.referenceStepMillis,
+    rangeMillis: source.rangeMillis,
+    evaluationStartMillis: grid.startMillis,
+    evaluationStepMillis: grid.stepMillis,
+    parameters,
+  };
+}
+
+export class SelectorRows extends Rows {
+  readonly #request: WindowRequest;
+  readonly #bundle: SeriesBundle;
+  readonly #range: SelectRange;
+  readonly #windows: WindowEvaluator;
+  readonly #stats: Context['stats'];
+
+  private constructor(
+    request: WindowRequest,
+    bundle: SeriesBundle,
+    labels: readonly Labels[],
+    range: SelectRange,
+    context: Context,
+  ) {
+    super(labels, request.stepCount, makeRowBuffer(request.stepCount));
+    this.#request = request;
+    this.#bundle = bundle;
+    this.#range = range;
+    this.#windows = context.windows;
+    this.#stats = context.stats;
+  }
+
+  static of(
+    windowFunction: WindowFunction,
+    source: Source,
+    grid: Grid,
+    parameters: readonly Float64Array[],
+    context: Context,
+  ): SelectorRows {
+    const { fetch, result, labels } = context.fetched[source.fetch]!;
+    const request = windowRequest(windowFunction, source, grid, parameters);
+    return new SelectorRows(request, result.bundle, labels, fetch.range, context);
+  }
+
+  load(index: number): number {
+    this.#stats.decodedSamples += this.#windows.evaluate(
+      this.#request,
+      this.#bundle,
+      index,
+      this.#range.startNanos,
+      this.#range.endNanos,
+      this.buffer,
+      0,
+    );
+    return 0;
+  }
+}

@@ -1,0 +1,47 @@
+/** The expressions of Prometheus' parser tests (../shared/suites beside the project). */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { typeOf } from '#coordinator/promql/ast.ts';
+import type { Expr } from '#coordinator/promql/ast.ts';
+import { PromqlError } from '#coordinator/promql/errors.ts';
+import { parseQuery } from '#coordinator/promql/parser.ts';
+
+const options = { experimentalFunctions: false };
+const suite = new URL('../../../../shared/suites/promql-parse.json', import.meta.url);
+
+interface SuiteCase {
+  readonly expr: string;
+  readonly shouldParse: boolean;
+  readonly type?: string;
+  readonly error?: string;
+}
+
+/** Metric names that are keywords in front of braces: the grammar cannot tell them apart. */
+const knownDifferences = new Set(['offset{step="1s"}[5m]']);
+
+if (!existsSync(suite)) {
+  console.log(
+    'skipped: expressions of Prometheus are not here (../shared/suites/promql-parse.json)',
+  );
+} else {
+  test("the parser takes and refuses what Prometheus' parser does", () => {
+    const { cases } = JSON.parse(readFileSync(suite, 'utf8')) as { cases: SuiteCase[] };
+    let sameMessages = 0;
+    let refused = 0;
+    for (const { expr, shouldParse, type, error } of cases) {
+      if (knownDifferences.has(expr)) continue;
+      let parsed: Expr | null = null;
+      try {
+        parsed = parseQuery(expr, options);
+      } catch (problem) {
+        assert.ok(problem instanceof PromqlError, expr);
+        if (problem.message === error) sameMessages++;
+      }
+      assert.equal(parsed !== null, shouldParse, expr);
+      if (parsed === null) refused++;
+      else assert.equal(typeOf(parsed), type, expr);
+    }
+    assert.ok(sameMessages >= refused * 0.8, `${sameMessages} of ${refused} messages are the same`);
+  });
+}

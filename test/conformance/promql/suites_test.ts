@@ -1,0 +1,28 @@
+/** Prometheus' own test scripts (../shared/suites beside the project), as far as a default Prometheus 3 passes them. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { PromqlEngine } from '#coordinator/promql/engine.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { MemoryStorage } from './memory_storage.ts';
+import { runScript } from './run_script.ts';
+
+const suiteFolder = new URL('../../../../shared/suites/promql/', import.meta.url);
+
+if (!existsSync(suiteFolder)) {
+  console.log('skipped: Prometheus scripts are not here (../shared/suites/promql)');
+} else {
+  for (const file of readdirSync(suiteFolder).filter((name) => name.endsWith('.test'))) {
+    test(`the engine passes Prometheus' ${file}`, async () => {
+      const storage = new MemoryStorage();
+      const engine = new PromqlEngine(storage, { clock: realEnv.clock });
+      const outcome = await runScript(
+        readFileSync(new URL(file, suiteFolder), 'utf8'),
+        storage,
+        engine,
+      );
+      assert.deepEqual(outcome.failures, []);
+      assert.ok(outcome.passed > 0, 'the script has evaluations');
+    });
+  }
+}
