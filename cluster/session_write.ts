@@ -1,0 +1,437 @@
+/** The writing half of the session: attempts, resends and retries of one write inside its deadline. */
+import { BrokenInvariant } from '#lib/assert.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
+import {
+  outstandingBytesPerInstanceMax,
+  outstandingRowsMax,
+  outstandingRowsPerInstanceMax,
+  staleRetriesMax,
+  writeRetriesMax,
+} from './limits.ts';
+import { type NodeService, rowOutcome, type WriteResponse } from './node_service.ts';
+import type { Ownership } from './ownership.ts';
+import { copyRows, type PackedBatch, type RowsCopy, RowPacker, stillKnown } from './pack_rows.ts';
+import { References } from './references.ts';
+import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './session_types.ts';
+import type { TopologyView } from './topology.ts';
+import { backOff, type Backoff, untilAborted, WorkSignal } from './wait.ts';
+import { WriteCount, type TargetRows, type Unwritten, type WriteTarget } from './write_count.ts';
+import { isRetryable, writeOutcome, type WriteResult } from './write_result.ts';
+
+const writeTimeoutMillisDefault = 10_000;
+const writeBackoff: Backoff = { firstMillis: 500, factor: 3 };
+/** A node may see a new placement a little before or after us. */
+const staleBackoff: Backoff = { firstMillis: 100, factor: 2 };
+
+/** Versions are hybrid logical time in 1/64 milliseconds. */
+const versionsPerMilli = 64;
+
+const writeIsOver = new TsdbError('CANCELLED', 'the write is over');
+
+/** Instances' errors that a result keeps. */
+const errorsKeptMax = 16;
+
+/** What is on its way to one instance. */
+interface InFlight {
+  rows: number;
+  bytes: number;
+}
+
+export class SessionWriter {
+  private readonly options: SessionOptions;
+  private readonly packer = new RowPacker();
+  /** By series table, then by "<instance>\n<namespace>". */
+  private readonly references = new WeakMap<SeriesTable, Map<string, References>>();
+  private readonly inFlight = new Map<string, InFlight>();
+  private lastVersion = 0;
+  private lastRequest = 0;
+  private rowsOutstanding = 0;
+
+  constructor(options: SessionOptions) {
+    this.options = options;
+  }
+
+  get outstandingRows(): number {
+    return this.rowsOutstanding;
+  }
+
+  async write(
+    namespace: string,
+    rows: SessionRows,
+    series: SeriesTable,
+    signal: AbortSignal,
+    { consistency = this.options.writeConsistency ?? 'majority' }: WriteOptions,
+  ): Promise<WriteResult> {
+    const { rowCount } = rows;
+    if (rowCount === 0) return { rowCount, writtenCount: 0, outcomes: null, errors: [] };
+    const { view } = this.options.topology;
+    checkWritable(view, namespace);
+    if (this.rowsOutstanding + rowCount > outstandingRowsMax) {
+      throw new TsdbError(
+        'RESOURCE_EXHAUSTED',
+        `cannot write: more than ${outstandingRowsMax} rows wait for their acknowledgement`,
+      );
+    }
+    signal.throwIfAborted();
+    const copy = copyRows(rows, series);
+    const version = this.nextVersion();
+    const work: Work = { namespace, copy, series, consistency, version, unfinished: [] };
+    const timeoutMillis = this.options.writeTimeoutMillis ?? writeTimeoutMillisDefault;
+    const until = new WorkSignal(this.options.env, timeoutMillis, signal);
+    this.rowsOutstanding += rowCount;
+    try {
+      return await this.run(work, view, until, signal);
+    } finally {
+      this.rowsOutstanding -= rowCount;
+      // What is still on its way to slower replicas goes on until the deadline without the caller.
+      until.release();
+      void Promise.allSettled(work.unfinished).then(() => until.end(writeIsOver));
+    }
+  }
+
+  /** Attempts, each with the rows that the one before could not write for a passing reason. */
+  private async run(
+    work: Work,
+    firstView: TopologyView,
+    until: WorkSignal,
+    caller: AbortSignal,
+  ): Promise<WriteResult> {
+    const { copy, series } = work;
+    const errors = new Set<string>();
+    let outcomes: Uint8Array | null = null;
+    let picked: TargetRows = null;
+    if (copy.refusedCount > 0) {
+      outcomes = new Uint8Array(copy.rowCount);
+      picked = acceptedRows(copy, series, outcomes);
+    }
+    let view = firstView;
+    let retries = 0;
+    let staleRetries = 0;
+    while (picked === null || picked.length > 0) {
+      const { ownership } = view;
+      if (ownership === null) break;
+      const attempt = new Attempt(this, work, view, ownership, picked, until.signal);
+      work.unfinished.push(attempt.finished);
+      const failed = await untilAborted(attempt.decided, caller);
+      for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
+      if (failed === null) break;
+      outcomes ??= new Uint8Array(copy.rowCount);
+      picked = takeOutcomes(outcomes, failed);
+      if (picked.length === 0) break;
+      if (attempt.isStale ? staleRetries++ >= staleRetriesMax : retries++ >= writeRetriesMax) break;
+      const next = attempt.isStale
+        ? await this.newerView(view, staleRetries - 1, until.signal)
+        : await this.viewAfter(writeBackoff, retries - 1, until.signal);
+      if (next === null) break;
+      view = next;
+      picked = stillKnown(copy, picked, series);
+      clearOutcomes(outcomes, picked);
+    }
+    return resultOf(copy.rowCount, outcomes, [...errors]);
+  }
+
+  /** The view of the store now; when a node knows better than the store, after a short while. */
+  private async newerView(
+    view: TopologyView,
+    retry: number,
+    until: AbortSignal,
+  ): Promise<TopologyView | null> {
+    const { topology } = this.options;
+    const now = await topology.refresh(until).catch(() => topology.view);
+    if (now.placementVersion !== view.placementVersion) return now;
+    return this.viewAfter(staleBackoff, retry, until);
+  }
+
+  /** The view after a pause; null when the deadline or the caller ends it. */
+  private async viewAfter(
+    backoff: Backoff,
+    retry: number,
+    until: AbortSignal,
+  ): Promise<TopologyView | null> {
+    try {
+      await backOff(this.options.env, backoff, retry, until);
+    } catch {
+      return null;
+    }
+    return this.options.topology.refresh(until).catch(() => this.options.topology.view);
+  }
+
+  referencesOf(series: SeriesTable, instanceId: string, namespace: string): References {
+    let ofTable = this.references.get(series);
+    if (ofTable === undefined) {
+      ofTable = new Map();
+      this.references.set(series, ofTable);
+    }
+    const key = `${instanceId}\n${namespace}`;
+    let references = ofTable.get(key);
+    if (references === undefined) {
+      this.dropUnused(ofTable);
+      references = new References();
+      ofTable.set(key, references);
+    }
+    return references;
+  }
+
+  nodeOf(ownership: Ownership, instanceIndex: number): NodeService {
+    return this.options.nodeOf(ownership.instances[instanceIndex]!);
+  }
+
+  pack(work: Work, picked: TargetRows, references: References): PackedBatch {
+    return this.packer.pack(work.version, work.copy, picked, work.series, references);
+  }
+
+  nextRequest(): number {
+    return ++this.lastRequest;
+  }
+
+  /** @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to the instance */
+  enter(instanceId: string, rows: number, bytes: number): Disposable {
+    const flight = this.inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
+    const isFull =
+      flight.rows + rows > outstandingRowsPerInstanceMax ||
+      flight.bytes + bytes > outstandingBytesPerInstanceMax;
+    if (isFull && flight.rows > 0) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'too many rows are on their way to the instance');
+    }
+    flight.rows += rows;
+    flight.bytes += bytes;
+    this.inFlight.set(instanceId, flight);
+    return {
+      [Symbol.dispose]: () => {
+        flight.rows -= rows;
+        flight.bytes -= bytes;
+        if (flight.rows === 0) this.inFlight.delete(instanceId);
+      },
+    };
+  }
+
+  /** References of instances and namespaces that are no more. */
+  private dropUnused(ofTable: Map<string, References>): void {
+    const { placement, namespaces } = this.options.topology.view;
+    const ids = new Set(placement?.instances.map(({ id }) => id));
+    for (const key of ofTable.keys()) {
+      const [instanceId, namespace] = key.split('\n') as [string, string];
+      if (!ids.has(instanceId) || !namespaces.has(namespace)) ofTable.delete(key);
+    }
+  }
+
+  private nextVersion(): number {
+    const now = Math.floor(this.options.env.clock.nowMillis() * versionsPerMilli);
+    this.lastVersion = Math.max(now, this.lastVersion + 1);
+    return this.lastVersion;
+  }
+}
+
+/** One write. */
+interface Work {
+  readonly namespace: string;
+  readonly copy: RowsCopy;
+  readonly series: SeriesTable;
+  readonly consistency: WriteConsistency;
+  /** All attempts and replicas write the same version, so that replicas agree. */
+  readonly version: number;
+  /** Of all attempts: ends when their last request does. */
+  readonly unfinished: Promise<void>[];
+}
+
+/** One attempt: a request to each owner, and a resend where a node does not know a series. */
+class Attempt {
+  /** Resolves as soon as no answer can change the outcome; requests may be on their way still. */
+  readonly decided: Promise<Unwritten | null>;
+  /** Resolves when the last request has ended. */
+  readonly finished: Promise<void>;
+  readonly errors: string[] = [];
+  /** An instance has a newer placement, or other shards, than the view of this attempt. */
+  isStale = false;
+  private readonly writer: SessionWriter;
+  private readonly work: Work;
+  private readonly view: TopologyView;
+  private readonly ownership: Ownership;
+  private readonly until: AbortSignal;
+  private readonly count: WriteCount;
+  private isDecided = false;
+  private resolve!: (unwritten: Unwritten | null) => void;
+  private reject!: (error: unknown) => void;
+
+  constructor(
+    writer: SessionWriter,
+    work: Work,
+    view: TopologyView,
+    ownership: Ownership,
+    picked: TargetRows,
+    until: AbortSignal,
+  ) {
+    this.writer = writer;
+    this.work = work;
+    this.view = view;
+    this.ownership = ownership;
+    this.until = until;
+    this.decided = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    const { copy, series, consistency } = work;
+    const { numShards } = ownership;
+    const { idHash } = series;
+    this.count = new WriteCount(
+      ownership,
+      writeReplicasRequired(consistency, ownership.replicaFactor),
+      copy.rowCount,
+      picked,
+      (row) => idHash[copy.slots[row]!]! % numShards,
+    );
+    // Batches are built here, before the first await, while the caller's columns and the table hold.
+    const requests = this.count.targets.map((target) => this.deliver(target));
+    this.settleIfDecided();
+    this.finished = Promise.all(requests).then(
+      () => {},
+      (error: unknown) => this.stopProcess(error),
+    );
+  }
+
+  private async deliver(target: WriteTarget): Promise<void> {
+    const { id } = this.ownership.instances[target.instanceIndex]!;
+    try {
+      const outcomes = await this.send(target, id);
+      if (outcomes === null) this.count.wrote(target);
+      else {
+        this.isStale ||= outcomes.some(isStaleOutcome);
+        this.count.answered(target, outcomes);
+      }
+    } catch (error) {
+      if (error instanceof BrokenInvariant) throw error;
+      if (this.errors.length < errorsKeptMax) this.errors.push(`${id}: ${messageOf(error)}`);
+      this.count.failedWhole(target, outcomeOfError(error));
+    }
+    this.settleIfDecided();
+  }
+
+  /** Sends the target's rows, those that the node asks for twice. Resolves to outcomes, null when all written. */
+  private async send(target: WriteTarget, instanceId: string): Promise<Uint8Array | null> {
+    const { work, writer } = this;
+    const references = writer.referencesOf(work.series, instanceId, work.namespace);
+    const answer = await this.request(target, target.rows, target.rowCount, references);
+    if (answer.outcomes.length === 0) return null;
+    const outcomes = new Uint8Array(answer.outcomes);
+    const unknown: number[] = [];
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome !== rowOutcome.unknownReference) continue;
+      const row = target.rows === null ? i : target.rows[i]!;
+      const slot = work.copy.slots[row]!;
+      references.forget(slot);
+      if (work.series.generation[slot] === work.copy.generations[row]) unknown.push(i);
+    }
+    if (unknown.length === 0) return outcomes;
+    const rows = Uint32Array.from(unknown, (i) => (target.rows === null ? i : target.rows[i]!));
+    const second = await this.request(target, rows, rows.length, references);
+    for (const [at, i] of unknown.entries()) {
+      outcomes[i] = second.outcomes.length === 0 ? rowOutcome.written : second.outcomes[at]!;
+    }
+    return outcomes.every((outcome) => outcome === rowOutcome.written) ? null : outcomes;
+  }
+
+  private async request(
+    target: WriteTarget,
+    rows: TargetRows,
+    rowCount: number,
+    references: References,
+  ): Promise<WriteResponse> {
+    const { work, writer, view, until } = this;
+    const request = writer.nextRequest();
+    const packed = writer.pack(work, rows, references);
+    const { batch, referenceEpoch, entrySlots, entryGenerations } = packed;
+    const instance = this.ownership.instances[target.instanceIndex]!;
+    using _ = writer.enter(instance.id, rowCount, batch.length);
+    const answering = writer.nodeOf(this.ownership, target.instanceIndex).write(
+      {
+        namespace: work.namespace,
+        placementVersion: view.placementVersion,
+        referenceEpoch,
+        batch,
+      },
+      until,
+    );
+    const answer = await untilAborted(answering, until);
+    const { outcomes } = answer;
+    if (outcomes.length !== 0 && outcomes.length !== rowCount) {
+      throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);
+    }
+    references.learn(
+      request,
+      answer.referenceEpoch,
+      entrySlots,
+      entryGenerations,
+      answer.references,
+    );
+    return answer;
+  }
+
+  private settleIfDecided(): void {
+    if (this.isDecided || !this.count.isDecided()) return;
+    this.isDecided = true;
+    this.resolve(this.count.unwritten());
+  }
+
+  /** A broken invariant reaches the caller, or nobody's handler, so that the process stops. */
+  private stopProcess(error: unknown): void {
+    if (!this.isDecided) this.reject(error);
+    else {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+function checkWritable(view: TopologyView, namespace: string): void {
+  if (view.ownership === null) {
+    const reason = view.isLoaded ? 'there is no placement' : 'the topology is not yet loaded';
+    throw new TsdbError('UNAVAILABLE', `cannot write: ${reason}`);
+  }
+  if (!view.namespaces.has(namespace)) {
+    throw new TsdbError('NOT_FOUND', `namespace is not found: ${JSON.stringify(namespace)}`);
+  }
+}
+
+function acceptedRows(copy: RowsCopy, series: SeriesTable, outcomes: Uint8Array): Uint32Array {
+  const accepted = new Uint32Array(copy.rowCount - copy.refusedCount);
+  const { refused } = series;
+  let count = 0;
+  for (let row = 0; row < copy.rowCount; row++) {
+    if (refused[copy.slots[row]!] === 0) accepted[count++] = row;
+    else outcomes[row] = writeOutcome.refused;
+  }
+  return accepted;
+}
+
+/** Notes the outcomes and returns the rows of which the outcome is retryable. */
+function takeOutcomes(outcomes: Uint8Array, { rows, outcomes: failed }: Unwritten): Uint32Array {
+  for (const [i, row] of rows.entries()) outcomes[row] = failed[i]!;
+  return rows.filter((row) => isRetryable(outcomes[row]!));
+}
+
+function clearOutcomes(outcomes: Uint8Array, rows: Uint32Array): void {
+  for (const row of rows) outcomes[row] = writeOutcome.written;
+}
+
+function resultOf(
+  rowCount: number,
+  outcomes: Uint8Array | null,
+  errors: readonly string[],
+): WriteResult {
+  if (outcomes === null) return { rowCount, writtenCount: rowCount, outcomes, errors };
+  let writtenCount = 0;
+  for (const outcome of outcomes) if (outcome === writeOutcome.written) writtenCount++;
+  return { rowCount, writtenCount, outcomes: writtenCount === rowCount ? null : outcomes, errors };
+}
+
+function isStaleOutcome(outcome: number): boolean {
+  return outcome === rowOutcome.stalePlacement || outcome === rowOutcome.shardNotOwned;
+}
+
+function outcomeOfError(error: unknown): number {
+  if (!(error instanceof TsdbError)) return writeOutcome.unavailable;
+  if (error.code === 'RESOURCE_EXHAUSTED') return writeOutcome.resourceExhausted;
+  return error.code === 'BAD_REQUEST' ? writeOutcome.badRequest : writeOutcome.unavailable;
+}
