@@ -96,7 +96,8 @@ export interface Kv extends AsyncDisposable {
 /** Disposing of it revokes it, or when that fails leaves it to expire. */
 export interface KvLease extends AsyncDisposable {
   readonly id: string;
-  /** Aborts when the lease could not be kept alive for its time to live: stop acting on it. */
+  /** Aborts when the lease could not be kept alive, a tenth of its time to live before it ends: stop
+   *  acting on it. */
   readonly lost: AbortSignal;
   /** Ends the lease and deletes its keys. */
   revoke(): Promise<void>;

@@ -14,6 +14,7 @@ import {
   Etcd3,
 } from 'etcd3';
 import type { Env } from '#lib/env/env.ts';
+import { grpcSecurityOf } from '#lib/env/grpc.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type {
@@ -311,12 +312,23 @@ function clientOf(endpoint: string, options: EtcdKvOptions): Etcd3 {
     );
   }
   const { tls, auth } = options;
-  const bufferOf = (pem: Uint8Array | undefined) =>
-    pem === undefined ? undefined : Buffer.from(pem);
-  const privateKey = bufferOf(tls?.privateKey);
-  const certChain = bufferOf(tls?.certificate);
-  return new Etcd3({
-    hosts: endpoint,
+  const isSecure = tls !== undefined || endpoint.startsWith('https:');
+  const target = endpoint.replace(/^https?:\/\//, '');
+  const security = isSecure
+    ? grpcSecurityOf(
+        target,
+        tls === undefined ? {} : { ...tls, rootCertificates: tls.rootCertificate },
+      )
+    : null;
+  if (auth !== undefined && security?.options['grpc.ssl_target_name_override'] !== undefined) {
+    // The package logs in over a connection of its own that takes no options.
+    throw new TsdbError(
+      'BAD_REQUEST',
+      `cannot connect to etcd: endpoint must have a name for TLS with users: ${endpoint}`,
+    );
+  }
+  const client = new Etcd3({
+    hosts: isSecure ? `https://${target}` : target,
     grpcOptions: {
       'grpc.max_receive_message_length': -1,
       'grpc.max_send_message_length': -1,
@@ -324,19 +336,23 @@ function clientOf(endpoint: string, options: EtcdKvOptions): Etcd3 {
       'grpc.keepalive_timeout_ms': etcdLimits.keepaliveTimeoutMillis,
       'grpc.initial_reconnect_backoff_ms': 100,
       'grpc.max_reconnect_backoff_ms': 1_000,
+      ...security?.options,
     },
     faultHandling: { global: passThrough, host: () => passThrough },
-    ...(tls === undefined
-      ? {}
-      : {
-          credentials: {
-            rootCertificate: Buffer.from(tls.rootCertificate),
-            ...(privateKey === undefined ? {} : { privateKey }),
-            ...(certChain === undefined ? {} : { certChain }),
-          },
-        }),
     ...(auth === undefined ? {} : { auth: { ...auth } }),
   });
+  if (security !== null) {
+    const { pool } = client as unknown as { pool: SecuredPool };
+    for (const host of pool.hosts) host.channelCredentials = security.credentials;
+    pool.authenticator.credentials = security.credentials;
+  }
+  return client;
+}
+
+/** The package takes certificates but no check of a server that is known by its address. */
+interface SecuredPool {
+  readonly hosts: { channelCredentials: unknown }[];
+  readonly authenticator: { credentials: unknown };
 }
 
 /** Rejects with the signal's reason as soon as it aborts; the call goes on to its deadline unheard. */

@@ -20,15 +20,18 @@ export interface KeepLeaseOptions {
 
 /** Renewals in one time to live, and the shortest pause after one that failed. */
 const renewalsOfTtl = 3;
+/** The part of its time after which an unrenewed lease is given up, so that its holder stops before
+ *  the store lets another one in. */
+const usablePart = 0.9;
 const retryMillisMin = 20;
 
-/** Renews three times in each time to live; after a failure sooner, until the time is over. */
+/** Renews three times in each time to live; after a failure sooner, until nine tenths of it are over. */
 export function keepLease(options: KeepLeaseOptions): KvLease {
   const { id, clock, closed } = options;
   const lost = new AbortController();
   const ended = new AbortController();
   const stop = AbortSignal.any([closed, ended.signal]);
-  let deadlineMillis = options.grantedMillis + options.ttlSeconds * 1000;
+  let deadlineMillis = options.grantedMillis + options.ttlSeconds * 1000 * usablePart;
   const lose = (reason: string) => {
     lost.abort(new TsdbError('UNAVAILABLE', `lease ${id} is lost: ${reason}`));
     ended.abort();
@@ -59,7 +62,7 @@ export function keepLease(options: KeepLeaseOptions): KvLease {
           lose('the store no longer has it');
           return;
         }
-        deadlineMillis = nowMillis + seconds * 1000;
+        deadlineMillis = nowMillis + seconds * 1000 * usablePart;
         nextMillis = nowMillis + pauseMillis;
       } catch (error) {
         reason = messageOf(error);

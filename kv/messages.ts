@@ -1,11 +1,6 @@
 /** etcd's messages to requests, and answers to etcd's messages. */
-import {
-  GrpcStatusError,
-  grpcStatus,
-  loadProto,
-  type ProtoMessage,
-  type ProtoSchema,
-} from '#lib/env/grpc.ts';
+import { GrpcStatusError, grpcStatus } from '#lib/env/grpc.ts';
+import { loadProto, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
 import type {
   Change,
   Compare,

@@ -5,10 +5,9 @@ import {
   type GrpcMethod,
   GrpcStatusError,
   grpcStatus,
-  type ProtoMethod,
-  type ProtoMessage,
   serveGrpc,
 } from '#lib/env/grpc.ts';
+import type { ProtoMessage, ProtoMethod } from '#lib/env/proto.ts';
 import { murmur3 } from '#lib/hash.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';

@@ -5,7 +5,7 @@
  * cancelled with the compaction's revision and the client lists anew.
  */
 import type { Clock } from '#lib/env/env.ts';
-import type { ProtoMessage } from '#lib/env/grpc.ts';
+import type { ProtoMessage } from '#lib/env/proto.ts';
 import { isInRange } from './keyspace.ts';
 import { kvLimits } from './limits.ts';
 import { messageOfKind, pairOf, previousOf, textOf } from './messages.ts';

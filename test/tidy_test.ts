@@ -37,7 +37,7 @@ const facadeOf: Record<string, readonly string[]> = {
   'prom-client': ['lib/metrics.ts'],
   yaml: ['lib/config'],
   zod: ['lib/config'],
-  protobufjs: ['lib/proto/', 'lib/env/grpc.ts'],
+  protobufjs: ['lib/proto/', 'lib/env/proto.ts'],
   '@grpc/grpc-js': ['lib/env/grpc.ts'],
   etcd3: ['cluster/kv_etcd.ts'],
   express: ['coordinator/server.ts'],

@@ -1,11 +1,10 @@
 /**
- * gRPC, serving and connecting: the one place that knows @grpc/grpc-js and protobufjs. Messages are
- * bytes here; a `ProtoSchema` read from a .proto file turns them into plain objects where that is
- * wanted. Streaming methods have one form, requests in and answers out, whichever side streams.
+ * gRPC, serving and connecting: the one place that knows @grpc/grpc-js. Messages are bytes here; a
+ * `ProtoSchema` (proto.ts) turns them into plain objects where that is wanted. Streaming methods have one form, requests in and answers out, whichever side streams.
  */
-import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
-import protobuf from 'protobufjs';
 import { BrokenInvariant } from '../assert.ts';
 import { type ErrorCode, messageOf, TsdbError } from '../errors.ts';
 
@@ -364,7 +363,12 @@ export interface GrpcClient extends Disposable {
 /** Connects when first used, and again, with a pause of at most a second, whenever it was lost. */
 export function connectGrpc(options: GrpcClientOptions): GrpcClient {
   const { target } = options;
-  const client = new grpc.Client(target, clientCredentials(options.tls), {
+  const security: GrpcSecurity =
+    options.tls === undefined
+      ? { credentials: grpc.credentials.createInsecure(), options: {} }
+      : grpcSecurityOf(target, options.tls);
+  const client = new grpc.Client(target, security.credentials as grpc.ChannelCredentials, {
+    ...security.options,
     'grpc.max_receive_message_length': options.answerBytesMax,
     'grpc.max_send_message_length': -1,
     'grpc.initial_reconnect_backoff_ms': 100,
@@ -446,14 +450,30 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
   };
 }
 
-function clientCredentials(tls: GrpcTls | undefined): grpc.ChannelCredentials {
-  if (tls === undefined) return grpc.credentials.createInsecure();
+/** How a channel is secured: credentials of grpc-js, and channel options that go with them. */
+export interface GrpcSecurity {
+  readonly credentials: unknown;
+  readonly options: Readonly<Record<string, string>>;
+}
+
+/**
+ * Security of a connection to 'host:port', for `connectGrpc` and for packages that build on grpc-js.
+ * grpc-js names the host to TLS as it stands, which Node refuses for an address. So an address is
+ * replaced there by a name that is never looked up, and the certificate is held against the address.
+ */
+export function grpcSecurityOf(target: string, tls: GrpcTls): GrpcSecurity {
   const bufferOf = (pem: Uint8Array | undefined) => (pem === undefined ? null : Buffer.from(pem));
-  return grpc.credentials.createSsl(
-    bufferOf(tls.rootCertificates),
-    bufferOf(tls.privateKey),
-    bufferOf(tls.certificate),
-  );
+  const host = /^\[?([^\]]*?)\]?:\d+$/.exec(target)?.[1] ?? target;
+  const isAddress = isIP(host) !== 0;
+  return {
+    credentials: grpc.credentials.createSsl(
+      bufferOf(tls.rootCertificates),
+      bufferOf(tls.privateKey),
+      bufferOf(tls.certificate),
+      isAddress ? { checkServerIdentity: (_name, cert) => checkServerIdentity(host, cert) } : {},
+    ),
+    options: isAddress ? { 'grpc.ssl_target_name_override': 'address.invalid' } : {},
+  };
 }
 
 function metadataOf(options: GrpcCallOptions): grpc.Metadata {
@@ -474,97 +494,4 @@ function errorOfStatus(subject: string, error: unknown): Error {
   const details = (error as Partial<grpc.ServiceError>).details ?? messageOf(error);
   const code = codeOfStatus.get(typeof status === 'number' ? status : -1) ?? 'INTERNAL';
   return new TsdbError(code, `${subject}: ${details}`, { cause: error });
-}
-
-/** A plain message: fields in camelCase, 64-bit integers as bigint, bytes as Uint8Array, enums as numbers. */
-// oxlint-disable-next-line typescript/no-explicit-any
-export type ProtoMessage = Record<string, any>;
-
-export interface ProtoCodec {
-  /** Fields left out or null are not written. 64-bit integers may be numbers or bigints. */
-  encode(message: ProtoMessage): Uint8Array;
-  /** Every field is there, with its default when it was not sent; a message field that was not is null.
-   *  `oneof` groups have a field of their name that holds the name of the one sent.
-   *  @throws {TsdbError} BAD_REQUEST */
-  decode(bytes: Uint8Array): ProtoMessage;
-}
-
-export interface ProtoSchema {
-  /** @param name with its package: 'etcdserverpb.PutRequest' */
-  codec(name: string): ProtoCodec;
-  /** All methods of all services. */
-  methods(): readonly ProtoMethod[];
-}
-
-export interface ProtoMethod {
-  /** '/package.Service/Method' */
-  readonly path: string;
-  readonly request: ProtoCodec;
-  readonly answer: ProtoCodec;
-  readonly requestStreams: boolean;
-  readonly answerStreams: boolean;
-}
-
-/** Reads one .proto file (one that imports no others), at start. */
-export function loadProto(file: string | URL): ProtoSchema {
-  const text = readFileSync(file, 'utf8');
-  const { root } = protobuf.parse(text);
-  root.resolveAll();
-  const codecs = new Map<string, ProtoCodec>();
-  const codec = (name: string): ProtoCodec => {
-    const known = codecs.get(name);
-    if (known !== undefined) return known;
-    const made = codecOf(root.lookupType(name));
-    codecs.set(name, made);
-    return made;
-  };
-  const methods: ProtoMethod[] = [];
-  const collect = (space: protobuf.NamespaceBase) => {
-    for (const nested of space.nestedArray) {
-      if (nested instanceof protobuf.Service) {
-        for (const method of nested.methodsArray) {
-          methods.push({
-            path: `/${nested.fullName.slice(1)}/${method.name}`,
-            request: codec(method.resolvedRequestType!.fullName),
-            answer: codec(method.resolvedResponseType!.fullName),
-            requestStreams: method.requestStream === true,
-            answerStreams: method.responseStream === true,
-          });
-        }
-      } else if (nested instanceof protobuf.Namespace) collect(nested);
-    }
-  };
-  collect(root);
-  return { codec, methods: () => methods };
-}
-
-function codecOf(type: protobuf.Type): ProtoCodec {
-  return {
-    encode: (message) => type.encode(withLongs(message) as object).finish(),
-    decode(bytes) {
-      let decoded: protobuf.Message;
-      try {
-        decoded = type.decode(bytes);
-      } catch (error) {
-        const reason = `cannot decode ${type.fullName.slice(1)}: ${messageOf(error)}`;
-        throw new TsdbError('BAD_REQUEST', reason, { cause: error });
-      }
-      return type.toObject(decoded, { longs: BigInt, defaults: true, oneofs: true });
-    },
-  };
-}
-
-/** protobufjs encodes numbers and Longs but no bigints. */
-function withLongs(value: unknown): unknown {
-  if (typeof value === 'bigint') {
-    const low = Number(BigInt.asIntN(32, value));
-    return { low, high: Number(BigInt.asIntN(32, value >> 32n)), unsigned: false };
-  }
-  if (Array.isArray(value)) return value.map(withLongs);
-  if (value === null || typeof value !== 'object' || value instanceof Uint8Array) return value;
-  const copy: Record<string, unknown> = {};
-  for (const [name, field] of Object.entries(value)) {
-    if (field !== null && field !== undefined) copy[name] = withLongs(field);
-  }
-  return copy;
 }

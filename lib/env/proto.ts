@@ -1,0 +1,97 @@
+/** Messages and methods of .proto files: the one place that knows protobufjs. */
+import { readFileSync } from 'node:fs';
+import protobuf from 'protobufjs';
+import { messageOf, TsdbError } from '../errors.ts';
+
+/** A plain message: fields in camelCase, 64-bit integers as bigint, bytes as Uint8Array, enums as numbers. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export type ProtoMessage = Record<string, any>;
+
+export interface ProtoCodec {
+  /** Fields left out or null are not written. 64-bit integers may be numbers or bigints. */
+  encode(message: ProtoMessage): Uint8Array;
+  /** Every field is there, with its default when it was not sent; a message field that was not is null.
+   *  `oneof` groups have a field of their name that holds the name of the one sent.
+   *  @throws {TsdbError} BAD_REQUEST */
+  decode(bytes: Uint8Array): ProtoMessage;
+}
+
+export interface ProtoSchema {
+  /** @param name with its package: 'etcdserverpb.PutRequest' */
+  codec(name: string): ProtoCodec;
+  /** All methods of all services. */
+  methods(): readonly ProtoMethod[];
+}
+
+export interface ProtoMethod {
+  /** '/package.Service/Method' */
+  readonly path: string;
+  readonly request: ProtoCodec;
+  readonly answer: ProtoCodec;
+  readonly requestStreams: boolean;
+  readonly answerStreams: boolean;
+}
+
+/** Reads one .proto file (one that imports no others), at start. */
+export function loadProto(file: string | URL): ProtoSchema {
+  const text = readFileSync(file, 'utf8');
+  const { root } = protobuf.parse(text);
+  root.resolveAll();
+  const codecs = new Map<string, ProtoCodec>();
+  const codec = (name: string): ProtoCodec => {
+    const known = codecs.get(name);
+    if (known !== undefined) return known;
+    const made = codecOf(root.lookupType(name));
+    codecs.set(name, made);
+    return made;
+  };
+  const methods: ProtoMethod[] = [];
+  const collect = (space: protobuf.NamespaceBase) => {
+    for (const nested of space.nestedArray) {
+      if (nested instanceof protobuf.Service) {
+        for (const method of nested.methodsArray) {
+          methods.push({
+            path: `/${nested.fullName.slice(1)}/${method.name}`,
+            request: codec(method.resolvedRequestType!.fullName),
+            answer: codec(method.resolvedResponseType!.fullName),
+            requestStreams: method.requestStream === true,
+            answerStreams: method.responseStream === true,
+          });
+        }
+      } else if (nested instanceof protobuf.Namespace) collect(nested);
+    }
+  };
+  collect(root);
+  return { codec, methods: () => methods };
+}
+
+function codecOf(type: protobuf.Type): ProtoCodec {
+  return {
+    encode: (message) => type.encode(withLongs(message) as object).finish(),
+    decode(bytes) {
+      let decoded: protobuf.Message;
+      try {
+        decoded = type.decode(bytes);
+      } catch (error) {
+        const reason = `cannot decode ${type.fullName.slice(1)}: ${messageOf(error)}`;
+        throw new TsdbError('BAD_REQUEST', reason, { cause: error });
+      }
+      return type.toObject(decoded, { longs: BigInt, defaults: true, oneofs: true });
+    },
+  };
+}
+
+/** protobufjs encodes numbers and Longs but no bigints. */
+function withLongs(value: unknown): unknown {
+  if (typeof value === 'bigint') {
+    const low = Number(BigInt.asIntN(32, value));
+    return { low, high: Number(BigInt.asIntN(32, value >> 32n)), unsigned: false };
+  }
+  if (Array.isArray(value)) return value.map(withLongs);
+  if (value === null || typeof value !== 'object' || value instanceof Uint8Array) return value;
+  const copy: Record<string, unknown> = {};
+  for (const [name, field] of Object.entries(value)) {
+    if (field !== null && field !== undefined) copy[name] = withLongs(field);
+  }
+  return copy;
+}
