@@ -77,15 +77,22 @@ function isDamage(error: unknown): error is Error {
   return error instanceof TsdbError && error.code === 'BAD_REQUEST';
 }
 
-/** Puts the series of a verified fileset into the engine. @returns how many */
+/**
+ * Puts the series of a verified fileset into the engine.
+ * @param truncations of the namespace when the fileset was known to be valid
+ * @returns how many
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated since
+ */
 export async function loadFileset(
   database: Database,
   namespace: NamespaceState,
   reader: FilesetReader,
+  truncations: number = namespace.truncations,
 ): Promise<number> {
   let count = 0;
   for await (const [entry, chunks] of reader.all()) {
     if (chunks.length === 0) continue;
+    if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
     const slot = namespace.resolve(entry, Number.POSITIVE_INFINITY);
     if (slot < 0) continue;
     database.store.insertChunks(slot, chunks);
@@ -93,6 +100,10 @@ export async function loadFileset(
     count += 1;
   }
   return count;
+}
+
+export function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
+  return new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
 }
 
 /** A volume above all that the block has, complete or not. */

@@ -200,8 +200,7 @@ class SegmentReplay {
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     namespace.slots.fill(slotUnknown);
-    const { state } = namespace;
-    if (state !== null) state.release(state.slotsOfShard(null));
+    namespace.state?.truncate();
   }
 }
 

@@ -19,7 +19,7 @@ import { RegexpTerms } from './regexp_terms.ts';
 import { idBytesOf, isFoundByParsing, tagsOfId } from './series_id.ts';
 import { SeriesTable } from './series_table.ts';
 import { finish, hashBytes, mix, TermDictionary } from './term_dictionary.ts';
-import { textBytesMax } from './text_arena.ts';
+import { textBytesMax, viewOf } from './text_arena.ts';
 
 export interface NamespaceIndexOptions {
   readonly random: Random;
@@ -78,6 +78,9 @@ export class NamespaceIndex {
   readonly #evaluator: Evaluator;
   /** Terms of the series at hand. */
   readonly #terms: Uint32Array;
+  /** Terms of the series before: neighbours share most of theirs at the same positions. */
+  readonly #predicted: Uint32Array;
+  #lastView: DataView;
 
   constructor(options: NamespaceIndexOptions) {
     this.#seed = options.random.u32();
@@ -97,6 +100,8 @@ export class NamespaceIndex {
       this.#regexps,
     );
     this.#terms = new Uint32Array(Math.ceil(tagsBytesMax / tagBytesMin));
+    this.#predicted = new Uint32Array(this.#terms.length);
+    this.#lastView = viewOf(noBytes);
   }
 
   /**
@@ -108,15 +113,27 @@ export class NamespaceIndex {
    */
   find(tags: Uint8Array, idScheme: number, explicitId: Uint8Array): number {
     checkLayout(tags);
+    const view = this.#viewOfBuffer(tags);
+    const base = tags.byteOffset;
     let termCount = 0;
     for (let at = 0; at < tags.length; ) {
       const end = pairEnd(tags, at);
-      const term = this.#dictionary.find(tags, at, end);
-      if (term < 0) return -1;
+      let term = this.#predicted[termCount]!;
+      if (!this.#dictionary.isText(term, view, base + at, base + end)) {
+        term = this.#dictionary.find(view, base + at, base + end);
+        if (term < 0) return -1;
+        this.#predicted[termCount] = term;
+      }
       this.#terms[termCount++] = term;
       at = end;
     }
     return this.#findByTerms(termCount, idScheme, explicitId);
+  }
+
+  /** View of the whole buffer in which the tags lie: the entries of one batch share it. */
+  #viewOfBuffer(tags: Uint8Array): DataView {
+    if (this.#lastView.buffer !== tags.buffer) this.#lastView = new DataView(tags.buffer);
+    return this.#lastView;
   }
 
   #findByTerms(termCount: number, idScheme: number, explicitId: Uint8Array): number {
@@ -210,12 +227,18 @@ export class NamespaceIndex {
   }
 
   #internTerms(tags: Uint8Array): number {
+    const view = this.#viewOfBuffer(tags);
+    const base = tags.byteOffset;
     let termCount = 0;
     try {
       for (let at = 0; at < tags.length; ) {
         const end = pairEnd(tags, at);
-        this.#terms[termCount] = this.#dictionary.intern(tags, at, end);
-        termCount++;
+        let term = this.#predicted[termCount]!;
+        if (!this.#dictionary.isText(term, view, base + at, base + end)) {
+          term = this.#dictionary.intern(view, base + at, base + end);
+          this.#predicted[termCount] = term;
+        }
+        this.#terms[termCount++] = term;
         at = end;
       }
     } catch (error) {
@@ -383,7 +406,7 @@ export class NamespaceIndex {
   /** Canonical layout of the series' tags; a copy. */
   tags(ordinal: number): Uint8Array {
     const tags = new Uint8Array(this.#tagsLength(ordinal));
-    this.#copyTags(ordinal, tags, 0);
+    this.#copyTags(ordinal, viewOf(tags), 0);
     return tags;
   }
 
@@ -397,7 +420,7 @@ export class NamespaceIndex {
     return length;
   }
 
-  #copyTags(ordinal: number, target: Uint8Array, targetStart: number): void {
+  #copyTags(ordinal: number, target: DataView, targetStart: number): void {
     const termCount = this.#series.termCount(ordinal);
     if (termCount === 0) return;
     const page = this.#series.termsPage(ordinal);
@@ -444,9 +467,10 @@ export class NamespaceIndex {
       idScheme[i] = this.#series.idScheme(ordinal);
     }
     const tagsData = new Uint8Array(tagsOffset[seriesCount]!);
+    const tagsView = viewOf(tagsData);
     const idData = new Uint8Array(idOffset[seriesCount]!);
     for (let i = 0; i < seriesCount; i++) {
-      this.#copyTags(ordinals[i]!, tagsData, tagsOffset[i]!);
+      this.#copyTags(ordinals[i]!, tagsView, tagsOffset[i]!);
       if (idOffset[i + 1]! > idOffset[i]!) {
         idData.set(this.#series.explicitId(ordinals[i]!), idOffset[i]);
       }
@@ -479,7 +503,7 @@ export class NamespaceIndex {
     const terms = this.#dictionary.memoryBytes + this.#dictionary.textBytes;
     const queries = this.#regexps.memoryBytes + this.#evaluator.memoryBytes;
     const series = this.#series.memoryBytes + this.#live.memoryBytes;
-    return tables + postings + terms + queries + series + this.#terms.byteLength;
+    return tables + postings + terms + queries + series + 2 * this.#terms.byteLength;
   }
 }
 

@@ -10,7 +10,7 @@
  */
 import { assert } from '#lib/assert.ts';
 import { OrdinalTable } from './ordinal_table.ts';
-import { TextArena } from './text_arena.ts';
+import { TextArena, viewOf } from './text_arena.ts';
 
 /** A tag name. */
 export interface Field {
@@ -56,51 +56,55 @@ export class TermDictionary {
     this.#removals = 0;
   }
 
-  /** Term whose text is bytes[start, end), or -1. */
-  find(bytes: Uint8Array, start: number, end: number): number {
-    return this.#find(hashBytes(bytes, start, end, this.#seed), bytes, start, end);
+  /** Term whose text is bytes [start, end) of the view, or -1. */
+  find(view: DataView, start: number, end: number): number {
+    return this.#find(hashText(view, start, end, this.#seed), view, start, end);
   }
 
-  #find(hash: number, bytes: Uint8Array, start: number, end: number): number {
+  #find(hash: number, view: DataView, start: number, end: number): number {
     const table = this.#table;
     for (let term = table.first(hash); term >= 0; term = table.next()) {
-      if (this.isText(term, bytes, start, end)) return term;
+      if (this.isText(term, view, start, end)) return term;
     }
     return -1;
   }
 
-  /** True when the term's text is bytes[start, end). */
-  isText(term: number, bytes: Uint8Array, start: number, end: number): boolean {
+  /** True when the term's text is bytes [start, end) of the view. */
+  isText(term: number, view: DataView, start: number, end: number): boolean {
     const length = end - start;
     if (this.#lengths[term] !== length) return false;
-    const page = this.#texts.pageOf(this.#starts[term]!);
+    const page = this.#texts.viewOf(this.#starts[term]!);
     const at = this.#texts.positionOf(this.#starts[term]!);
-    // Backwards, for names come first and differ less than values.
-    for (let i = length - 1; i >= 0; i--) if (page[at + i] !== bytes[start + i]) return false;
+    // The end first, for there texts differ most; a text has at least the four bytes of its lengths.
+    const last = length - 4;
+    if (page.getUint32(at + last, true) !== view.getUint32(start + last, true)) return false;
+    for (let i = 0; i < last; i += 4) {
+      if (page.getUint32(at + i, true) !== view.getUint32(start + i, true)) return false;
+    }
     return true;
   }
 
   /**
-   * Term whose text is bytes[start, end), made when there is none.
+   * Term whose text is bytes [start, end) of the view, made when there is none.
    * @throws {TsdbError} RESOURCE_EXHAUSTED
    */
-  intern(bytes: Uint8Array, start: number, end: number): number {
-    const hash = hashBytes(bytes, start, end, this.#seed);
-    const found = this.#find(hash, bytes, start, end);
+  intern(view: DataView, start: number, end: number): number {
+    const hash = hashText(view, start, end, this.#seed);
+    const found = this.#find(hash, view, start, end);
     if (found >= 0) return found;
-    const textStart = this.#texts.add(bytes, start, end);
+    const textStart = this.#texts.add(bytesOf(view, start, end), 0, end - start);
     const term = this.#freeTerms.pop() ?? this.#termsEnd++;
     if (term >= this.#starts.length) this.#growTerms();
     this.#starts[term] = textStart;
     this.#lengths[term] = end - start;
     this.#table.add(hash, term);
-    this.#joinField(term, this.#fieldFor(bytes, start));
+    this.#joinField(term, this.#fieldFor(view, start));
     return term;
   }
 
-  #fieldFor(bytes: Uint8Array, start: number): number {
-    const nameLength = bytes[start]! | (bytes[start + 1]! << 8);
-    const name = textDecoder.decode(bytes.subarray(start + 2, start + 2 + nameLength));
+  #fieldFor(view: DataView, start: number): number {
+    const nameLength = view.getUint16(start, true);
+    const name = textDecoder.decode(bytesOf(view, start + 2, start + 2 + nameLength));
     const known = this.#fieldByName.get(name);
     if (known !== undefined) return known;
     const index = this.#freeFields.pop() ?? this.#fields.length;
@@ -144,10 +148,10 @@ export class TermDictionary {
   /** Forgets a term that no series has; its number will be used again. */
   remove(term: number): void {
     assert(this.#lengths[term] !== 0, 'a removed term is in the dictionary');
-    const page = this.#texts.pageOf(this.#starts[term]!);
+    const page = this.#texts.viewOf(this.#starts[term]!);
     const start = this.#texts.positionOf(this.#starts[term]!);
     const length = this.#lengths[term]!;
-    this.#table.remove(hashBytes(page, start, start + length, this.#seed), term);
+    this.#table.remove(hashText(page, start, start + length, this.#seed), term);
     this.#texts.free(length);
     this.#leaveField(term);
     this.#lengths[term] = 0;
@@ -187,12 +191,16 @@ export class TermDictionary {
   }
 
   /** Copies the term's text to `target` and returns the position behind it. */
-  copyText(term: number, target: Uint8Array, targetStart: number): number {
-    const page = this.#texts.pageOf(this.#starts[term]!);
+  copyText(term: number, target: DataView, targetStart: number): number {
+    const page = this.#texts.viewOf(this.#starts[term]!);
     const start = this.#texts.positionOf(this.#starts[term]!);
-    const length = this.#lengths[term]!;
-    for (let i = 0; i < length; i++) target[targetStart + i] = page[start + i]!;
-    return targetStart + length;
+    const last = this.#lengths[term]! - 4;
+    for (let i = 0; i < last; i += 4) {
+      target.setUint32(targetStart + i, page.getUint32(start + i, true), true);
+    }
+    // The last word overlaps the one before.
+    target.setUint32(targetStart + last, page.getUint32(start + last, true), true);
+    return targetStart + last + 4;
   }
 
   /** Calls `test` with the bytes of the term's value. */
@@ -244,7 +252,7 @@ export class TermDictionary {
     text.set(nameBytes, 2);
     text.writeUInt16LE(valueBytes.length, 2 + nameBytes.length);
     text.set(valueBytes, 4 + nameBytes.length);
-    return this.find(text, 0, text.length);
+    return this.find(viewOf(text), 0, text.length);
   }
 
   /** All terms are below this number. */
@@ -282,6 +290,18 @@ export function hashBytes(bytes: Uint8Array, start: number, end: number, seed: n
   let tail = 0;
   for (; at < end; at++) tail = (tail << 8) | bytes[at]!;
   return finish(mix(h, tail));
+}
+
+function bytesOf(view: DataView, start: number, end: number): Uint8Array {
+  return new Uint8Array(view.buffer, view.byteOffset + start, end - start);
+}
+
+/** Seeded hash of a text of at least four bytes; the last word overlaps the one before. */
+function hashText(view: DataView, start: number, end: number, seed: number): number {
+  const last = end - 4;
+  let h = mix(seed ^ (end - start), view.getUint32(last, true));
+  for (let at = start; at < last; at += 4) h = mix(h, view.getUint32(at, true));
+  return finish(h);
 }
 
 /** One step of the hash. */

@@ -14,11 +14,13 @@ export const textBytesMax: number = 65_535;
 
 export class TextArena {
   readonly #pages: Uint8Array[];
+  readonly #views: DataView[];
   #used: number;
   #liveBytes: number;
 
   constructor() {
     this.#pages = [new Uint8Array(4096)];
+    this.#views = [viewOf(this.#pages[0]!)];
     this.#used = 0;
     this.#liveBytes = 0;
   }
@@ -47,6 +49,7 @@ export class TextArena {
       const larger = new Uint8Array(size);
       larger.set(this.#pages[0]!.subarray(0, this.#used));
       this.#pages[0] = larger;
+      this.#views[0] = viewOf(larger);
       return larger;
     }
     if (this.#pages.length === pagesMax) {
@@ -54,6 +57,7 @@ export class TextArena {
     }
     const page = new Uint8Array(pageBytes);
     this.#pages.push(page);
+    this.#views.push(viewOf(page));
     this.#used = 0;
     return page;
   }
@@ -61,6 +65,11 @@ export class TextArena {
   /** Page that holds the text; its bytes begin at `positionOf(offset)` there. */
   pageOf(offset: number): Uint8Array {
     return this.#pages[offset >>> pageBits]!;
+  }
+
+  /** The same page for reading several bytes at once. */
+  viewOf(offset: number): DataView {
+    return this.#views[offset >>> pageBits]!;
   }
 
   positionOf(offset: number): number {
@@ -81,4 +90,9 @@ export class TextArena {
   get memoryBytes(): number {
     return (this.#pages.length - 1) * pageBytes + this.#pages[this.#pages.length - 1]!.length;
   }
+}
+
+/** The bytes as a DataView. */
+export function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

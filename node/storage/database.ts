@@ -59,6 +59,12 @@ export class Database implements NodeService, AsyncDisposable {
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
   readonly namespaces: Map<string, NamespaceState> = new Map();
+  /** Counts of this process, for metrics. */
+  readonly counts: { rowsWritten: number; rowsRefused: number; fetches: number } = {
+    rowsWritten: 0,
+    rowsRefused: 0,
+    fetches: 0,
+  };
   private namespaceOrdinals = 0;
   private readonly writes: WriteContext;
   private versionWaiters: { version: number; resolve: () => void }[] = [];
@@ -165,7 +171,7 @@ export class Database implements NodeService, AsyncDisposable {
       if (registry.has(name)) continue;
       this.namespaces.delete(name);
       await this.logTruncate(namespace);
-      namespace.release(namespace.slotsOfShard(null));
+      namespace.truncate();
       await this.env.disk.removeTree(namespaceFolder(this.options.dataFolder, name));
       this.log.info({ namespace: name }, 'namespace dropped');
     }
@@ -192,11 +198,15 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = this.ready(request.namespace);
     const write = new PendingWrite(this.writes, namespace, request);
     await this.placementVersion(request.placementVersion, signal);
-    return this.sequencer.submit(write, signal);
+    const response = await this.sequencer.submit(write, signal);
+    this.counts.rowsWritten += write.writtenCount;
+    this.counts.rowsRefused += write.rowCount - write.writtenCount;
+    return response;
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
     const namespace = this.ready(request.namespace);
+    this.counts.fetches += 1;
     await this.placementVersion(request.placementVersion, signal);
     const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
       limit: request.seriesLimit,
@@ -235,10 +245,9 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = this.ready(name);
     return this.sequencer.exclusive(async () => {
       await this.logTruncate(namespace);
-      const slots = namespace.slotsOfShard(null);
-      namespace.release(slots);
+      const count = namespace.truncate();
       await this.env.disk.removeTree(namespaceFolder(this.options.dataFolder, name));
-      return slots.length;
+      return count;
     });
   }
 

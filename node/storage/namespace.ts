@@ -38,6 +38,8 @@ export class NamespaceState {
   private definition: Namespace;
   /** By slot: the segment of the commit log in which the series stands. */
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
+  /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
+  truncations = 0;
   /** All slots are below this. */
   private slotsEnd = 0;
   /** Shards whose data of this namespace is here: reads of others are not whole. */
@@ -181,6 +183,14 @@ export class NamespaceState {
   /** Number of this namespace in a segment. */
   ordinalIn(buffer: SegmentBuffer): number {
     return buffer.namespaceOrdinal(this.name, 0);
+  }
+
+  /** Forgets everything. @returns how many series went */
+  truncate(): number {
+    this.truncations += 1;
+    const slots = this.slotsOfShard(null);
+    this.release(slots);
+    return slots.length;
   }
 
   /** Forgets series with all their samples. */

@@ -56,6 +56,15 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     this.references = new Uint32Array(2 * this.batch.seriesCount);
   }
 
+  get rowCount(): number {
+    return this.batch.rowCount;
+  }
+
+  /** Rows that were taken, once `prepare` has run. */
+  get writtenCount(): number {
+    return this.rows.rowCount;
+  }
+
   prepare(): void {
     const { context, batch, namespace } = this;
     this.resolveReferences();

@@ -1,0 +1,38 @@
+/** From whom a shard is taken: a pure function of the placement. */
+import type { Instance, Placement, Shard } from '#cluster/placement.ts';
+
+export interface DonorPlan {
+  /** Instances that may have the shard's data. Empty: nobody has any, and the shard begins empty. */
+  readonly candidates: readonly Instance[];
+  /** How many of them must give all they have, so that no acknowledged write is missed. */
+  readonly needed: number;
+}
+
+/**
+ * @param shard of `instanceId`, as the placement has it
+ * @param sourceFailed the LEAVING source cannot be reached: the other replicas must do
+ */
+export function donorPlan(
+  placement: Placement,
+  instanceId: string,
+  shard: Pick<Shard, 'id' | 'sourceId'>,
+  sourceFailed: boolean,
+): DonorPlan {
+  const owners = placement.instances.filter(
+    ({ id, shards }) =>
+      id !== instanceId &&
+      shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
+  );
+  const source = owners.find(({ id }) => id === shard.sourceId);
+  if (source !== undefined && !sourceFailed) return { candidates: [source], needed: 1 };
+  const candidates = owners.filter((owner) => owner !== source);
+  // An acknowledged write is on a majority, so on one of any set that is too large to miss it.
+  const majority = Math.floor(placement.replicaFactor / 2) + 1;
+  const covering = placement.replicaFactor - majority + 1;
+  if (source !== undefined) {
+    return candidates.length >= covering
+      ? { candidates, needed: covering }
+      : { candidates: [source], needed: 1 };
+  }
+  return { candidates, needed: Math.min(candidates.length, covering) };
+}

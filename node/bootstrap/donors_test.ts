@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Placement, ShardState } from '#cluster/placement.ts';
+import { placementOf } from '../storage/database_testing.ts';
+import { donorPlan } from './donors.ts';
+
+const states = (all: Record<string, ShardState>, sourceId = ''): Placement =>
+  placementOf(Object.fromEntries(Object.entries(all).map(([id, state]) => [id, { 0: state }])), {
+    numShards: 1,
+    replicaFactor: 3,
+    sourceId,
+  });
+const ids = (plan: ReturnType<typeof donorPlan>) => [
+  plan.candidates.map(({ id }) => id),
+  plan.needed,
+];
+
+test('a moving shard is taken from its source alone', () => {
+  const placement = states(
+    { a: 'LEAVING', b: 'AVAILABLE', c: 'AVAILABLE', d: 'INITIALIZING' },
+    'a',
+  );
+  assert.deepEqual(ids(donorPlan(placement, 'd', { id: 0, sourceId: 'a' }, false)), [['a'], 1]);
+});
+
+test('when the source has failed, two of the other replicas hold every acknowledged write', () => {
+  const all = { a: 'LEAVING', b: 'AVAILABLE', c: 'AVAILABLE', d: 'INITIALIZING' } as const;
+  const shard = { id: 0, sourceId: 'a' };
+  assert.deepEqual(ids(donorPlan(states(all, 'a'), 'd', shard, true)), [['b', 'c'], 2]);
+  const { c: _, ...fewer } = all;
+  assert.deepEqual(ids(donorPlan(states(fewer, 'a'), 'd', shard, true)), [['a'], 1]);
+});
+
+test('a shard without a source is taken from the replicas that are available', () => {
+  const shard = { id: 0, sourceId: '' };
+  const reset = states({ a: 'INITIALIZING', b: 'AVAILABLE', c: 'AVAILABLE' });
+  assert.deepEqual(ids(donorPlan(reset, 'a', shard, false)), [['b', 'c'], 2]);
+  const lost = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'AVAILABLE' });
+  assert.deepEqual(ids(donorPlan(lost, 'a', shard, false)), [['c'], 1]);
+  const fresh = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'INITIALIZING' });
+  assert.deepEqual(ids(donorPlan(fresh, 'a', shard, false)), [[], 0]);
+});

@@ -1,0 +1,220 @@
+/**
+ * Brings the shards of every namespace to where their reads are whole, a few at a time, again and again
+ * until they are: from peers where there are any, else as empty ones.
+ */
+import type { NodeService } from '#cluster/node_service.ts';
+import type { Instance } from '#cluster/placement.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { streamShardsAtOnce } from '../limits.ts';
+import type { Database } from '../storage/database.ts';
+import type { NamespaceState } from '../storage/namespace.ts';
+import { donorPlan } from './donors.ts';
+import type { CorruptShard } from './local.ts';
+import { bootstrapFromPeers } from './peers.ts';
+
+export interface ShardJobsOptions {
+  readonly database: Database;
+  /** The service of another instance. */
+  readonly nodeServiceOf: (instance: Instance) => NodeService;
+  /** Called when a shard has become ready in a namespace. */
+  readonly onReady: () => void;
+}
+
+interface Job {
+  readonly namespace: NamespaceState;
+  readonly shard: number;
+  /** Source that the placement named when the job began. */
+  readonly sourceId: string;
+  /** Blocks to fetch again; null for the whole shard. */
+  readonly onlyBlocks: ReadonlySet<bigint> | null;
+  readonly stop: AbortController;
+}
+
+const retryMillisFirst = 250;
+const retryMillisMax = 10_000;
+/** Attempts with the LEAVING source before the other replicas are asked. */
+const sourceAttemptsMax = 5;
+
+export class ShardJobs implements AsyncDisposable {
+  private readonly options: ShardJobsOptions;
+  private readonly jobs = new Map<string, Job>();
+  private readonly waiting: Job[] = [];
+  private readonly running = new Set<Promise<void>>();
+  private readonly stop = new AbortController();
+  /** By shard: source under which it was made ready, for the compare-and-set that marks it. */
+  private readonly sourceOfReady = new Map<number, string>();
+
+  constructor(options: ShardJobsOptions) {
+    this.options = options;
+  }
+
+  /** Number of shards, counted in each namespace, that are not ready. */
+  get pending(): number {
+    return this.jobs.size;
+  }
+
+  /** Starts what the placement asks for and ends what it asks for no more. */
+  reconcile(): void {
+    const { database } = this.options;
+    for (const [key, job] of this.jobs) {
+      const owned = database.shards.get(job.shard);
+      const isWanted =
+        owned?.sourceId === job.sourceId &&
+        database.namespaces.get(job.namespace.name) === job.namespace;
+      if (isWanted) continue;
+      job.stop.abort(new TsdbError('CANCELLED', 'the shard is not to be bootstrapped any more'));
+      this.jobs.delete(key);
+    }
+    for (const { id, state, sourceId } of database.shards.all()) {
+      const begunAs = this.sourceOfReady.get(id);
+      if (state === 'INITIALIZING' && begunAs !== sourceId) {
+        // Taken over from somebody else than before: what that one acknowledged may be missing.
+        if (begunAs !== undefined) {
+          for (const namespace of database.namespaces.values()) namespace.readyShards.delete(id);
+        }
+        this.sourceOfReady.set(id, sourceId);
+      }
+      if (state !== 'INITIALIZING') this.sourceOfReady.delete(id);
+      for (const namespace of database.namespaces.values()) {
+        if (namespace.readyShards.has(id)) continue;
+        if (state === 'INITIALIZING') this.add(namespace, id, sourceId, null);
+        // A shard that is this node's in full has nothing to fetch for a namespace that is new.
+        else if (!this.jobs.has(keyOf(namespace, id))) namespace.readyShards.add(id);
+      }
+    }
+    this.startSome();
+  }
+
+  /** Fetches blocks again that were damaged on this disk, when others have them. */
+  repair({ namespace, shard, blocks }: CorruptShard): void {
+    const { database } = this.options;
+    const owned = database.shards.get(shard);
+    const { placement } = database.shards;
+    if (owned === undefined || placement === null || owned.state === 'INITIALIZING') return;
+    const { instanceId } = database.options;
+    if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
+    namespace.readyShards.delete(shard);
+    this.add(namespace, shard, owned.sourceId, blocks);
+    this.startSome();
+  }
+
+  /** INITIALIZING shards that are ready in every namespace, with the source that they were taken from. */
+  readyShards(): ReadonlyMap<number, string> {
+    const { database } = this.options;
+    const ready = new Map<number, string>();
+    for (const { id, state, sourceId } of database.shards.all()) {
+      if (state !== 'INITIALIZING' || this.sourceOfReady.get(id) !== sourceId) continue;
+      const isReady = [...database.namespaces.values()].every((namespace) =>
+        namespace.readyShards.has(id),
+      );
+      if (isReady) ready.set(id, sourceId);
+    }
+    return ready;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
+    this.waiting.length = 0;
+    await Promise.all(this.running);
+  }
+
+  private add(
+    namespace: NamespaceState,
+    shard: number,
+    sourceId: string,
+    onlyBlocks: ReadonlySet<bigint> | null,
+  ): void {
+    const key = keyOf(namespace, shard);
+    if (this.jobs.has(key)) return;
+    const job = { namespace, shard, sourceId, onlyBlocks, stop: new AbortController() };
+    this.jobs.set(key, job);
+    this.waiting.push(job);
+  }
+
+  private startSome(): void {
+    while (this.running.size < streamShardsAtOnce) {
+      const job = this.waiting.shift();
+      if (job === undefined) return;
+      if (job.stop.signal.aborted) continue;
+      const running = this.run(job).finally(() => {
+        this.running.delete(running);
+        this.startSome();
+      });
+      this.running.add(running);
+    }
+  }
+
+  private async run(job: Job): Promise<void> {
+    const { database } = this.options;
+    const signal = AbortSignal.any([job.stop.signal, this.stop.signal]);
+    const { log, env } = database;
+    const fields = { namespace: job.namespace.name, shard: job.shard };
+    for (let attempt = 0; !signal.aborted; attempt += 1) {
+      try {
+        await this.attempt(job, attempt >= sourceAttemptsMax, signal);
+        job.namespace.readyShards.add(job.shard);
+        this.jobs.delete(keyOf(job.namespace, job.shard));
+        this.options.onReady();
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        log.warn({ ...fields, attempt, error: messageOf(error) }, 'shard is not bootstrapped yet');
+        const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempt, 10));
+        await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal).catch(() => {});
+      }
+    }
+  }
+
+  private async attempt(job: Job, sourceFailed: boolean, signal: AbortSignal): Promise<void> {
+    const { database } = this.options;
+    const { placement } = database.shards;
+    if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
+    const { id, sourceId } = { id: job.shard, sourceId: job.sourceId };
+    const plan = donorPlan(placement, database.options.instanceId, { id, sourceId }, sourceFailed);
+    if (plan.candidates.length === 0) return;
+    const donors = await this.healthyDonors(plan.candidates, signal);
+    if (donors.length < plan.needed) {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed`,
+      );
+    }
+    const report = await bootstrapFromPeers(
+      database,
+      job.namespace,
+      job.shard,
+      donors,
+      job.onlyBlocks,
+      signal,
+    );
+    if (report.blocks > 0) {
+      database.log.info(
+        { namespace: job.namespace.name, shard: job.shard, peers: donors.length, ...report },
+        'shard taken from peers',
+      );
+    }
+  }
+
+  private async healthyDonors(
+    candidates: readonly Instance[],
+    signal: AbortSignal,
+  ): Promise<NodeService[]> {
+    const donors: NodeService[] = [];
+    for (const candidate of candidates) {
+      const service = this.options.nodeServiceOf(candidate);
+      try {
+        const { ok } = await service.health(signal);
+        if (ok) donors.push(service);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        const fields = { peer: candidate.id, error: messageOf(error) };
+        this.options.database.log.warn(fields, 'peer cannot be reached');
+      }
+    }
+    return donors;
+  }
+}
+
+function keyOf(namespace: NamespaceState, shard: number): string {
+  return `${shard}/${namespace.ordinal}`;
+}

@@ -1,0 +1,144 @@
+/** Several storage nodes in one process over one in-memory key-value store, for tests. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/keys.ts';
+import { MemoryKvStore } from '#cluster/kv_memory.ts';
+import { NamespaceStore } from '#cluster/namespace_store.ts';
+import { addNamespace, deleteNamespace, type Namespace } from '#cluster/namespaces.ts';
+import type { NodeService } from '#cluster/node_service.ts';
+import type { Instance, InstanceInfo, Placement } from '#cluster/placement.ts';
+import { PlacementStore } from '#cluster/placement_store.ts';
+import { Topology, type TopologyView } from '#cluster/topology.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { silentLog } from '#lib/log.ts';
+import { Metrics } from '#lib/metrics.ts';
+import { NodeRuntime } from './runtime.ts';
+
+const never = new AbortController().signal;
+const cluster: ClusterName = { environment: environmentDefault, zone: zoneDefault };
+
+export interface TestNode {
+  readonly id: string;
+  readonly runtime: NodeRuntime;
+  readonly topology: Topology;
+  readonly metrics: Metrics;
+}
+
+export class TestCluster implements AsyncDisposable {
+  readonly folder: string = mkdtempSync(join(tmpdir(), 'tsdb-cluster-'));
+  readonly kvStore: MemoryKvStore = new MemoryKvStore({ clock: realEnv.clock });
+  readonly placements: PlacementStore = new PlacementStore(this.kvStore.client(), cluster);
+  readonly namespaces: NamespaceStore = new NamespaceStore(this.kvStore.client(), cluster);
+  readonly nodes: Map<string, TestNode> = new Map();
+  readonly fatal: unknown[] = [];
+
+  instance(id: string): InstanceInfo {
+    return {
+      id,
+      isolationGroup: id,
+      zone: 'embedded',
+      weight: 1,
+      endpoint: `${id}:9000`,
+      hostname: id,
+      port: 9000,
+      shardSetId: 0,
+      debugPort: 0,
+    };
+  }
+
+  dataFolder(id: string): string {
+    return `${this.folder}/${id}`;
+  }
+
+  async start(id: string): Promise<TestNode> {
+    const kv = this.kvStore.client();
+    const topology = new Topology({ kv, cluster, env: realEnv, log: silentLog });
+    const metrics = new Metrics();
+    const runtime = await NodeRuntime.start({
+      env: realEnv,
+      log: silentLog,
+      metrics,
+      kv,
+      cluster,
+      topology,
+      instanceId: id,
+      dataFolder: this.dataFolder(id),
+      memoryBytesMax: 64 * 1024 * 1024,
+      commitlog: {
+        sync: 'always',
+        syncEveryMillis: 1000,
+        syncBytesMax: 1 << 20,
+        segmentBytesMax: 1 << 20,
+      },
+      nodeServiceOf: (instance) => this.serviceOf(instance),
+      onFatal: (error) => this.fatal.push(error),
+    });
+    const node = { id, runtime, topology, metrics };
+    this.nodes.set(id, node);
+    return node;
+  }
+
+  async stop(id: string): Promise<void> {
+    const node = this.nodes.get(id);
+    this.nodes.delete(id);
+    await node?.runtime[Symbol.asyncDispose]();
+    await node?.topology[Symbol.asyncDispose]();
+  }
+
+  /** The node's service, or one that cannot be reached when it is stopped. */
+  serviceOf(instance: Pick<Instance, 'id'>): NodeService {
+    return new Proxy({} as NodeService, {
+      get: (_, name) => {
+        const database = this.nodes.get(instance.id)?.runtime.database;
+        if (database === undefined) {
+          return () => {
+            throw new TsdbError('UNAVAILABLE', `cannot reach ${instance.id}`);
+          };
+        }
+        return database[name as keyof NodeService].bind(database);
+      },
+    });
+  }
+
+  async addNamespace(namespace: Namespace): Promise<void> {
+    await this.namespaces.update((registry) => addNamespace(registry, namespace), never);
+  }
+
+  async deleteNamespace(name: string): Promise<void> {
+    await this.namespaces.update((registry) => deleteNamespace(registry, name), never);
+  }
+
+  /** Waits until the node sees a state of the cluster and its own data that the test wants. */
+  async until(id: string, holds: (view: TopologyView, node: TestNode) => boolean): Promise<void> {
+    const giveUp = AbortSignal.timeout(10_000);
+    for (;;) {
+      const node = this.nodes.get(id)!;
+      if (holds(node.topology.view, node)) return;
+      await realEnv.clock.sleep(10, giveUp);
+    }
+  }
+
+  /** All shards of the instance are AVAILABLE and whole on it. */
+  async untilAvailable(id: string): Promise<void> {
+    await this.until(id, ({ placement }, { runtime }) => {
+      const shards = placement?.instances.find((instance) => instance.id === id)?.shards ?? [];
+      return (
+        runtime.database.isBootstrapped &&
+        shards.length > 0 &&
+        shards.every(({ state }) => state === 'AVAILABLE') &&
+        runtime.database.shards.all().every(({ state }) => state === 'AVAILABLE')
+      );
+    });
+  }
+
+  async changePlacement(change: (current: Placement) => Placement): Promise<void> {
+    await this.placements.update(change, never);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const id of [...this.nodes.keys()]) await this.stop(id);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

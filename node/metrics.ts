@@ -1,0 +1,88 @@
+/** Metrics of the storage node, `tsdb_node_…`; read when they are scraped. */
+import type { Metrics } from '#lib/metrics.ts';
+import type { Database } from './storage/database.ts';
+
+export interface NodeMetrics {
+  /** Seconds of the last background tick. */
+  tickSeconds(seconds: number): void;
+  seriesExpired(count: number): void;
+  corruption(count: number): void;
+}
+
+export function registerNodeMetrics(metrics: Metrics, database: Database): NodeMetrics {
+  const gauge = (name: string, help: string, read: () => number) =>
+    metrics.gauge(`tsdb_node_${name}`, help, [], read);
+  gauge('bootstrapped', '1 when every shard of every namespace is whole.', () =>
+    database.isBootstrapped ? 1 : 0,
+  );
+  gauge('series', 'Series in memory.', () => database.store.seriesCount);
+  gauge('samples', 'Samples in memory.', () => database.store.sampleCount);
+  gauge('store_bytes', 'Memory of heads and chunks.', () => database.store.memoryBytes);
+  gauge('index_bytes', 'Memory of the index.', () =>
+    sum(database, ({ index }) => index.memoryBytes),
+  );
+  gauge('index_terms', 'Distinct pairs of tag name and value.', () =>
+    sum(database, ({ index }) => index.termCount),
+  );
+  gauge('namespaces', 'Namespaces.', () => database.namespaces.size);
+  for (const state of ['INITIALIZING', 'AVAILABLE', 'LEAVING'] as const) {
+    gauge(`shards_${state.toLowerCase()}`, `Shards of this node that are ${state}.`, () =>
+      database.shards.all().reduce((count, shard) => count + (shard.state === state ? 1 : 0), 0),
+    );
+  }
+  gauge('placement_version', 'Version of the adopted placement.', () => database.shards.version);
+  gauge(
+    'write_queue_bytes',
+    'Bytes of writes that wait for the commit log.',
+    () => database.sequencer.waitingBytes,
+  );
+  gauge(
+    'commitlog_segments',
+    'Commit log segments on disk.',
+    () => database.commitlog.segments().length,
+  );
+  gauge('commitlog_bytes', 'Bytes of the commit log on disk.', () =>
+    database.commitlog.segments().reduce((bytes, segment) => bytes + segment.bytes, 0),
+  );
+  registerTotals(metrics, database);
+  const tick = metrics.gauge('tsdb_node_tick_seconds', 'Time of the last background tick.');
+  const expired = metrics.counter('tsdb_node_series_expired_total', 'Series past retention.');
+  const corrupt = metrics.counter(
+    'tsdb_node_corruptions_total',
+    'Damaged files and ranges of files that were passed over.',
+  );
+  return {
+    tickSeconds: (seconds) => tick.set(seconds),
+    seriesExpired: (count) => expired.increase(count),
+    corruption: (count) => corrupt.increase(count),
+  };
+}
+
+/** Counts that the hot path keeps as plain numbers. */
+function registerTotals(metrics: Metrics, database: Database): void {
+  const { commitlog, sequencer, counts } = database;
+  const total = (name: string, help: string, read: () => number) =>
+    metrics.gauge(`tsdb_node_${name}_total`, help, [], read);
+  total('commitlog_syncs', 'Syncs of the commit log.', () => commitlog.counts.syncs);
+  total(
+    'commitlog_written_bytes',
+    'Bytes written to the commit log.',
+    () => commitlog.counts.bytes,
+  );
+  total('commitlog_failures', 'Failed writes, syncs and opens.', () => commitlog.counts.failures);
+  total('write_groups', 'Groups of writes that shared a sync.', () => sequencer.counts.groups);
+  total('writes', 'Batches written.', () => sequencer.counts.writes);
+  total('writes_refused', 'Batches refused since too much waited.', () => sequencer.counts.refused);
+  total('rows_written', 'Rows written.', () => counts.rowsWritten);
+  total('rows_refused', 'Rows refused.', () => counts.rowsRefused);
+  total('fetches', 'Reads of series.', () => counts.fetches);
+}
+
+function sum(
+  database: Database,
+  value: (namespace: Database['namespaces'] extends Map<string, infer N> ? N : never) => number,
+): number {
+  let total = 0;
+  for (const namespace of database.namespaces.values()) total += value(namespace);
+  return total;
+}

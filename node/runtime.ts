@@ -1,0 +1,228 @@
+/**
+ * The life of a storage node: identity, data of its disk, the topology that it follows, shards that come
+ * and go, and the background tick. Servers and key-value store are brought by others.
+ */
+import type { Kv } from '#cluster/kv.ts';
+import type { ClusterName } from '#cluster/keys.ts';
+import type { NodeService } from '#cluster/node_service.ts';
+import type { Instance } from '#cluster/placement.ts';
+import { markShardsAvailable, resetInstance } from '#cluster/placement_algorithm.ts';
+import { PlacementStore } from '#cluster/placement_store.ts';
+import type { Topology, TopologyView } from '#cluster/topology.ts';
+import type { Env } from '#lib/env/env.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { Metrics } from '#lib/metrics.ts';
+import { bootstrapLocal } from './bootstrap/local.ts';
+import { ShardJobs } from './bootstrap/shard_jobs.ts';
+import { announceIdentity, openIdentity } from './identity.ts';
+import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
+import { Database, type DatabaseOptions } from './storage/database.ts';
+import { tick } from './storage/tick.ts';
+
+export interface RuntimeOptions {
+  readonly env: Env;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly topology: Topology;
+  readonly instanceId: string;
+  readonly dataFolder: string;
+  readonly memoryBytesMax: number;
+  readonly commitlog: DatabaseOptions['commitlog'];
+  /** The service of another instance, over the network. */
+  readonly nodeServiceOf: (instance: Instance) => NodeService;
+  /** Called with a broken invariant of the background; the process must end. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+const tickMillis = 10_000;
+const syncCheckMillis = 100;
+const retryMillisFirst = 100;
+const retryMillisMax = 5_000;
+/** How often shards that could not be marked AVAILABLE are tried again. */
+const markMillis = 1_000;
+
+export class NodeRuntime implements AsyncDisposable {
+  private readonly options: RuntimeOptions;
+  readonly database: Database;
+  private readonly jobs: ShardJobs;
+  private readonly metrics: NodeMetrics;
+  private readonly placements: PlacementStore;
+  private readonly stop = new AbortController();
+  private readonly following: Promise<void>;
+  private marking: Promise<void> | null = null;
+  private bootstrapLogged = false;
+
+  private constructor(options: RuntimeOptions, database: Database) {
+    this.options = options;
+    this.database = database;
+    this.placements = new PlacementStore(options.kv, options.cluster);
+    this.metrics = registerNodeMetrics(options.metrics, database);
+    this.jobs = new ShardJobs({
+      database,
+      nodeServiceOf: options.nodeServiceOf,
+      onReady: () => this.onShardReady(),
+    });
+    this.following = this.run().catch((error: unknown) => {
+      if (!this.stop.signal.aborted) options.onFatal(error);
+    });
+  }
+
+  /** Opens the data folder and begins; `database` answers 'not bootstrapped' until its data is loaded. */
+  static async start(options: RuntimeOptions): Promise<NodeRuntime> {
+    const { env, log, dataFolder } = options;
+    const database = await Database.open(env, log, {
+      instanceId: options.instanceId,
+      dataFolder,
+      identity: await openIdentity(env, dataFolder),
+      memoryBytesMax: options.memoryBytesMax,
+      commitlog: options.commitlog,
+    });
+    return new NodeRuntime(options, database);
+  }
+
+  private async run(): Promise<void> {
+    const { topology, env, log } = this.options;
+    const { signal } = this.stop;
+    await topology.whenLoaded(signal);
+    await this.retrying('cannot compare the data folder with the cluster', () => this.announce());
+    let view = await this.retrying('cannot read the placement', () => topology.refresh(signal));
+    await this.apply(view);
+    const { corrupt, replay } = await bootstrapLocal(this.database, signal);
+    this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    this.database.setLoaded();
+    for (const shard of corrupt) this.jobs.repair(shard);
+    this.jobs.reconcile();
+    this.onShardReady();
+    const onError = (what: string) => (error: unknown) => {
+      if (error instanceof BrokenInvariant) this.options.onFatal(error);
+      else log.error({ error: messageOf(error) }, what);
+    };
+    env.clock.every(tickMillis, () => this.tick(), onError('background tick failed'), signal);
+    env.clock.every(markMillis, () => this.mark(), onError('cannot mark shards'), signal);
+    env.clock.every(syncCheckMillis, () => this.sync(), onError('cannot sync'), signal);
+    for (;;) {
+      const last = view;
+      view = await topology.until((next) => next !== last, signal);
+      await this.apply(view);
+      this.jobs.reconcile();
+      this.onShardReady();
+    }
+  }
+
+  /** Takes the cluster's state as it stands. */
+  private async apply(view: TopologyView): Promise<void> {
+    const change = await this.database.applyTopology(
+      view.placement,
+      view.placementVersion,
+      view.namespaces,
+    );
+    const { log } = this.options;
+    for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
+    if (change.added.length + change.removed.length > 0) {
+      log.info(
+        {
+          version: view.placementVersion,
+          added: change.added.map(({ id }) => id).join(),
+          removed: change.removed.join(),
+        },
+        'placement adopted',
+      );
+    }
+  }
+
+  /** A folder that is not the one that the cluster saw last must not count as what the placement says. */
+  private async announce(): Promise<void> {
+    const { kv, cluster, instanceId, log } = this.options;
+    const { signal } = this.stop;
+    await announceIdentity(
+      kv,
+      cluster,
+      instanceId,
+      this.database.options.identity,
+      async (history) => {
+        log.error({ history }, 'the data folder is not the one that served last: shards are reset');
+        try {
+          await this.placements.update((current) => resetInstance(current, instanceId), signal);
+        } catch (error) {
+          if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
+        }
+      },
+      signal,
+    );
+  }
+
+  private onShardReady(): void {
+    this.mark().catch((error: unknown) => {
+      if (this.stop.signal.aborted) return;
+      const { log } = this.options;
+      log.warn({ error: messageOf(error) }, 'shards are not marked AVAILABLE yet');
+    });
+    if (!this.bootstrapLogged && this.database.isBootstrapped) {
+      this.bootstrapLogged = true;
+      this.options.log.info({ shards: this.database.shards.all().length }, 'node is bootstrapped');
+    }
+  }
+
+  /** Marks the shards that are whole and on disk, all in one compare-and-set, one at a time. */
+  private mark(): Promise<void> {
+    this.marking ??= this.markReady().finally(() => {
+      this.marking = null;
+    });
+    return this.marking;
+  }
+
+  private async markReady(): Promise<void> {
+    if (!this.database.isLoaded || this.jobs.readyShards().size === 0) return;
+    const { instanceId, topology, log } = this.options;
+    const { signal } = this.stop;
+    // Read when the placement is: a shard may have got another source since.
+    const { version } = await this.placements.update(
+      (current) => markShardsAvailable(current, instanceId, this.jobs.readyShards()),
+      signal,
+    );
+    log.info({ version }, 'shards marked AVAILABLE');
+    await topology.refresh(signal);
+  }
+
+  private async tick(): Promise<void> {
+    const { clock } = this.options.env;
+    const started = clock.monotonicMillis();
+    const { seriesExpired } = await tick(this.database);
+    this.metrics.seriesExpired(seriesExpired);
+    this.metrics.tickSeconds((clock.monotonicMillis() - started) / 1000);
+  }
+
+  /** With `commitlog.sync: interval`, a log that nobody writes to is synced too. */
+  private async sync(): Promise<void> {
+    const { commitlog, sequencer } = this.database;
+    if (commitlog.syncIsDue()) await sequencer.exclusive(() => {});
+  }
+
+  private async retrying<T>(what: string, action: () => Promise<T>): Promise<T> {
+    const { env, log } = this.options;
+    const { signal } = this.stop;
+    for (let delay = retryMillisFirst; ; delay = Math.min(retryMillisMax, delay * 2)) {
+      try {
+        return await action();
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof TsdbError)) throw error;
+        log.warn({ error: messageOf(error) }, what);
+        await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal);
+      }
+    }
+  }
+
+  /** Stops the background, finishes what was acknowledged and closes the log. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
+    await this.following;
+    await this.jobs[Symbol.asyncDispose]();
+    await this.marking?.catch(() => {});
+    await this.database[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { rowOutcome } from '#cluster/node_service.ts';
+import { addInstances, initPlacement } from '#cluster/placement_algorithm.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TestCluster } from './cluster_testing.ts';
+import { namespaceOf, readAll, type TestRow, writeRows } from './storage/database_testing.ts';
+
+const never = new AbortController().signal;
+const now = realEnv.clock.nowNanos();
+const rowsOf = (count: number, value: number): TestRow[] =>
+  Array.from({ length: count }, (_, i) => ({
+    series: { __name__: 'up', host: `h${i}` },
+    nanos: now + BigInt(value),
+    value: i + value,
+  }));
+
+async function singleNode(cluster: TestCluster) {
+  const node = await cluster.start('a');
+  await cluster.placements.create(
+    initPlacement([cluster.instance('a')], { numShards: 8, replicaFactor: 1 }),
+    never,
+  );
+  await cluster.addNamespace(namespaceOf('metrics'));
+  await cluster.untilAvailable('a');
+  return node;
+}
+
+async function threeNodes(cluster: TestCluster) {
+  for (const id of ['a', 'b', 'c']) await cluster.start(id);
+  await cluster.placements.create(
+    initPlacement(
+      ['a', 'b', 'c'].map((id) => cluster.instance(id)),
+      { numShards: 8, replicaFactor: 3 },
+    ),
+    never,
+  );
+  await cluster.addNamespace(namespaceOf('metrics'));
+  for (const id of ['a', 'b', 'c']) await cluster.untilAvailable(id);
+}
+
+const databaseOf = (cluster: TestCluster, id: string) => cluster.nodes.get(id)!.runtime.database;
+
+test('a fresh node answers not bootstrapped, then marks its shards AVAILABLE at once', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await cluster.start('a');
+  await assert.rejects(writeRows(runtime.database, rowsOf(1, 1)), /not bootstrapped/);
+  assert.equal((await runtime.database.health(never)).bootstrapped, false);
+  await cluster.placements.create(
+    initPlacement([cluster.instance('a')], { numShards: 8, replicaFactor: 1 }),
+    never,
+  );
+  await cluster.untilAvailable('a');
+  assert.equal((await cluster.placements.get(never)).version, 2);
+  assert.equal((await runtime.database.health(never)).bootstrapped, true);
+});
+
+test('a namespace that is added is served without a restart, and a deleted one is gone', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await cluster.addNamespace(namespaceOf('later'));
+  await cluster.until('a', () => runtime.database.namespaces.has('later'));
+  const { outcomes } = await writeRows(runtime.database, rowsOf(3, 1), { namespace: 'later' });
+  assert.equal(outcomes.length, 0);
+  await cluster.deleteNamespace('later');
+  await cluster.until('a', () => !runtime.database.namespaces.has('later'));
+  await assert.rejects(readAll(runtime.database, 'later'), /cannot find namespace/);
+  assert.equal(runtime.database.store.seriesCount, 0);
+});
+
+test('a node that is added takes its shards from the donors and has them on disk', async () => {
+  await using cluster = new TestCluster();
+  const { runtime: a } = await singleNode(cluster);
+  await writeRows(a.database, rowsOf(200, 1));
+  const before = await readAll(a.database);
+  const { runtime: b } = await cluster.start('b');
+  await cluster.changePlacement((placement) =>
+    addInstances(placement, [cluster.instance('b')], { force: false }),
+  );
+  await cluster.untilAvailable('b');
+  await cluster.untilAvailable('a');
+  const shards = b.database.shards.all().map(({ id }) => id);
+  assert.equal(shards.length, 4);
+  const moved = await readAll(b.database);
+  const left = await readAll(a.database);
+  assert.ok(moved.size > 0 && left.size > 0);
+  assert.equal(moved.size + left.size, 200);
+  for (const [name, samples] of before)
+    assert.deepEqual(moved.get(name) ?? left.get(name), samples);
+  const files = readdirSync(`${cluster.dataFolder('b')}/data/metrics/${shards[0]}`);
+  assert.ok(files.some((name) => name.endsWith('-checkpoint.db')));
+  await cluster.stop('b');
+  const { runtime: again } = await cluster.start('b');
+  await cluster.untilAvailable('b');
+  assert.deepEqual(await readAll(again.database), moved);
+  assert.deepEqual(cluster.fatal, []);
+});
+
+test('writes go on while a shard moves, and nothing that both owners took is missing', async () => {
+  await using cluster = new TestCluster();
+  const { runtime: a } = await singleNode(cluster);
+  await writeRows(a.database, rowsOf(100, 1));
+  const { runtime: b } = await cluster.start('b');
+  await cluster.changePlacement((placement) =>
+    addInstances(placement, [cluster.instance('b')], { force: false }),
+  );
+  // As a session does it: every owner in the writer's placement must acknowledge a row.
+  const acknowledged: Set<number>[] = Array.from({ length: 100 }, () => new Set([1]));
+  for (let value = 2; value < 30; value += 1) {
+    const view = cluster.nodes.get('a')!.topology.view;
+    const owners = [a, b].filter((runtime) =>
+      view.placement!.instances.some(({ id }) => id === runtime.database.options.instanceId),
+    );
+    const results = await Promise.allSettled(
+      owners.map(({ database }) =>
+        writeRows(database, rowsOf(100, value), { placementVersion: view.placementVersion }),
+      ),
+    );
+    for (let i = 0; i < 100; i += 1) {
+      const outcomes = results.map((result) =>
+        result.status === 'rejected' ? -1 : (result.value.outcomes[i] ?? rowOutcome.written),
+      );
+      const refusedByOwner = outcomes.some(
+        (outcome) => outcome !== rowOutcome.written && outcome !== rowOutcome.shardNotOwned,
+      );
+      if (!refusedByOwner && outcomes.includes(rowOutcome.written)) acknowledged[i]!.add(value);
+    }
+    await realEnv.clock.sleep(1, never);
+  }
+  await cluster.untilAvailable('b');
+  await cluster.untilAvailable('a');
+  const left = await readAll(a.database);
+  const moved = await readAll(b.database);
+  assert.ok(moved.size > 10);
+  for (let i = 0; i < 100; i += 1) {
+    const name = `__name__=up,host=h${i}`;
+    const values = new Set((moved.get(name) ?? left.get(name))!.map(([, value]) => value - i));
+    assert.ok(acknowledged[i]!.size > 20, 'most writes go through');
+    assert.deepEqual([...acknowledged[i]!.difference(values)], [], `${name} misses samples`);
+  }
+});
+
+test('a new data folder under a known instance is filled from the peers before it counts', async () => {
+  await using cluster = new TestCluster();
+  await threeNodes(cluster);
+  for (const id of ['a', 'b']) await writeRows(databaseOf(cluster, id), rowsOf(40, 1));
+  for (const id of ['b', 'c']) await writeRows(databaseOf(cluster, id), rowsOf(40, 2));
+  await cluster.stop('b');
+  rmSync(cluster.dataFolder('b'), { recursive: true });
+  const { version } = await cluster.placements.get(never);
+  await cluster.start('b');
+  await cluster.until('b', (view) => view.placementVersion > version);
+  await cluster.untilAvailable('b');
+  const samples = await readAll(databaseOf(cluster, 'b'));
+  assert.equal(samples.size, 40);
+  for (const rows of samples.values()) assert.equal(rows.length, 2);
+  assert.deepEqual(cluster.fatal, []);
+});
+
+test('an AVAILABLE node is served after a restart although its peers are down', async () => {
+  await using cluster = new TestCluster();
+  await threeNodes(cluster);
+  await writeRows(databaseOf(cluster, 'a'), rowsOf(5, 1));
+  for (const id of ['a', 'b', 'c']) await cluster.stop(id);
+  await cluster.start('a');
+  await cluster.untilAvailable('a');
+  assert.equal((await readAll(databaseOf(cluster, 'a'))).size, 5);
+});
+
+test('a damaged fileset is set aside and its block is fetched from the peers again', async () => {
+  await using cluster = new TestCluster();
+  await threeNodes(cluster);
+  for (const id of ['a', 'b', 'c']) await writeRows(databaseOf(cluster, id), rowsOf(40, 1));
+  await cluster.stop('b');
+  rmSync(cluster.dataFolder('b'), { recursive: true });
+  await cluster.start('b');
+  await cluster.until('b', (view) => view.placementVersion > 4);
+  await cluster.untilAvailable('b');
+  await cluster.stop('b');
+  const shard = readdirSync(`${cluster.dataFolder('b')}/data/metrics`)[0]!;
+  const folder = `${cluster.dataFolder('b')}/data/metrics/${shard}`;
+  const data = `${folder}/${readdirSync(folder).find((name) => name.endsWith('-data.db'))!}`;
+  const bytes = readFileSync(data);
+  bytes[bytes.length - 3]! ^= 1;
+  writeFileSync(data, bytes);
+  const { runtime, metrics } = await cluster.start('b');
+  await cluster.untilAvailable('b');
+  const samples = await readAll(runtime.database);
+  assert.equal(samples.size, 40);
+  assert.ok(readdirSync(folder).some((name) => name.endsWith('-data.db.corrupt')));
+  assert.ok(readdirSync(folder).some((name) => name.endsWith('-0-checkpoint.db')));
+  assert.match(await metrics.text(), /tsdb_node_corruptions_total 1\n/);
+});
+
+test('a donor refuses writers that do not know the new owner', async () => {
+  await using cluster = new TestCluster();
+  const { runtime: a } = await singleNode(cluster);
+  const { version } = a.database.shards;
+  await cluster.changePlacement((placement) =>
+    addInstances(placement, [cluster.instance('b')], { force: false }),
+  );
+  await cluster.until('a', () => a.database.shards.version > version);
+  const { outcomes } = await writeRows(a.database, rowsOf(100, 1), { placementVersion: version });
+  const stale = [...outcomes].filter((outcome) => outcome === rowOutcome.stalePlacement).length;
+  assert.ok(stale > 0 && stale < 100);
+});
