@@ -64,7 +64,7 @@ export interface FrontCore {
   readonly generation: Uint32Array;
   readonly refused: Uint8Array;
   readonly idScheme: Uint8Array;
-  /** View of the canonical tags until the next body. */
+  /** View of the canonical tags until the next call; empty for a slot without a series. */
   tags(slot: number): Uint8Array;
   /** Live series. */
   readonly seriesCount: number;

@@ -18,7 +18,7 @@ interface KernelAddress {
 
 interface FrontExports {
   readonly hashKeys: KernelAddress;
-  readonly tagsScratch: KernelAddress;
+  readonly canonical: KernelAddress;
   readonly body: KernelAddress;
   readonly rowSlots: KernelAddress;
   readonly rowTimestamps: KernelAddress;
@@ -29,14 +29,13 @@ interface FrontExports {
   generation(): number;
   refused(): number;
   idScheme(): number;
-  tagsAddress(slot: number): number;
-  tagsLength(slot: number): number;
+  tags(slot: number): number;
   liveCount(): number;
   newCount(): number;
   histogramCount(): number;
   touchedBytes(): number;
   beginRows(): void;
-  slotOfScratch(length: number): number;
+  slotOfCanonical(length: number): number;
   forgetNew(): void;
   remoteWrite(length: number): number;
 }
@@ -45,8 +44,8 @@ const pageBytes = 65_536;
 const hashKeyBytes = 1024;
 const segmentBytes = 1 << 18;
 const segmentsMin = 4;
-/** Header, ID hash, generation, refused and ID scheme of a slot. */
-const slotBytes = 42;
+/** Record address, ID hash, generation, refused and ID scheme of a slot. */
+const slotBytes = 14;
 const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
@@ -80,7 +79,7 @@ export class FrontKernel implements FrontCore {
   readonly #kernel: FrontExports;
   readonly #bytes: Uint8Array;
   readonly #bodyAt: number;
-  readonly #scratchAt: number;
+  readonly #canonicalAt: number;
   readonly #rowSlots: Uint32Array;
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
@@ -117,7 +116,7 @@ export class FrontKernel implements FrontCore {
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
     this.#bodyAt = addressOf(kernel.body);
-    this.#scratchAt = addressOf(kernel.tagsScratch);
+    this.#canonicalAt = addressOf(kernel.canonical);
     this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
     this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
@@ -146,8 +145,9 @@ export class FrontKernel implements FrontCore {
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
     assert(this.#rowCount < frontRowsMax, 'the rows fit their region');
     const fits = tags.length <= tagsBytesMax;
-    if (fits) this.#bytes.set(tags, this.#scratchAt);
-    const slot = fits ? this.#kernel.slotOfScratch(tags.length) : oversizeSlot;
+    if (fits) this.#bytes.set(tags, this.#canonicalAt);
+    const slot = fits ? this.#kernel.slotOfCanonical(tags.length) : oversizeSlot;
+    assert(slot !== frontProblem.malformed, 'canonical tags are whole');
     if (slot < 0) {
       this.#kernel.forgetNew();
       this.#rowCount = 0;
@@ -190,8 +190,8 @@ export class FrontKernel implements FrontCore {
   }
 
   tags(slot: number): Uint8Array {
-    const at = this.#kernel.tagsAddress(slot) >>> 0;
-    return this.#bytes.subarray(at, at + this.#kernel.tagsLength(slot));
+    const length = this.#kernel.tags(slot);
+    return this.#bytes.subarray(this.#canonicalAt, this.#canonicalAt + length);
   }
 
   get seriesCount(): number {

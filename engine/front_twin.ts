@@ -1,7 +1,7 @@
 /**
  * The plain twin of the front kernel: a map from canonical tags to slots. It evicts nothing.
  */
-import { tagsBytesMax } from '#lib/tags.ts';
+import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
 import {
   type FrontCore,
   frontProblem,
@@ -9,7 +9,7 @@ import {
   oversizeSlot,
   rawBytesMax,
 } from './front_core.ts';
-import { parseWriteRequest } from './remote_write.ts';
+import { parseWriteRequest, tagsCountMax } from './remote_write.ts';
 import { decodeBlock } from './snappy.ts';
 
 export class FrontTwin implements FrontCore {
@@ -52,7 +52,8 @@ export class FrontTwin implements FrontCore {
   }
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
-    const slot = tags.length > tagsBytesMax ? oversizeSlot : this.#slot(tags);
+    const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
+    const slot = fits ? this.#slot(tags) : oversizeSlot;
     const bits = new BigUint64Array(new Float64Array([value]).buffer)[0]!;
     this.#rows.push({ slot, timestamp: timestampNanos, bits });
     return 0;

@@ -5,7 +5,15 @@
 // @ts-ignore: decorator
 @inline
 export function equalBytes(a: usize, b: usize, n: usize): bool {
-  while (n > 16) {
+  while (n > 32) {
+    const first = v128.xor(v128.load(a), v128.load(b));
+    const second = v128.xor(v128.load(a, 16), v128.load(b, 16));
+    if (v128.any_true(v128.or(first, second))) return false;
+    a += 32;
+    b += 32;
+    n -= 32;
+  }
+  if (n > 16) {
     if (v128.any_true(v128.xor(v128.load(a), v128.load(b)))) return false;
     a += 16;
     b += 16;

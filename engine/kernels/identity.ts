@@ -1,11 +1,9 @@
-// Series identities: canonical tags (lib/tags.ts) to slots, under a memory budget.
+// Series identities: tags in normal form (labels.ts) to slots, under a memory budget.
 //
-// A slot has a header, found by a table with open addressing, and its tags lie in an arena of segments:
-//
-//     header, 32 bytes   tags address u32 | tags length u32 | hash u32 | next slot u32 | last tick u32 | free link u32
-//     table entry        hash u32 | slot u32 (0 = empty)
-//     segment record     slot u32 (0 = dead) | tags length u32 | tags | gap to 8
-//     segment info       end of its records u32 | tick of its last sweep u32
+//     table entry     hash u32 | slot u32 (0 = empty), open addressing
+//     slot address    record address u32; (next free slot << 1) | 1 while the slot is free
+//     record          slot u32 (0 = dead) | tags length u32 | hash u32 | next slot u32 | last tick u32 | tags, gap to 4
+//     segment info    end of its records u32 | tick of its last sweep u32
 //
 // Records are appended segment by segment, around in a circle. A segment that is met again is swept: series that were
 // used since the last sweep move together at its start, as long as they fill at most half of it, the others are
@@ -16,9 +14,10 @@ import { HASH_KEY_BYTES, hashBytes } from './hash';
 
 export const STATE: usize = 0x10000;
 // Offsets of words in the state.
-export const SLOTS_MAX: usize = 0;
+const SLOTS_MAX: usize = 0;
 export const SLOT_COUNT: usize = 4;
 export const LIVE_COUNT: usize = 8;
+/** (first free slot << 1) | 1, as in the slot addresses. */
 const FREE_HEAD: usize = 12;
 export const TABLE_MASK: usize = 16;
 const TABLE_MASK_MAX: usize = 20;
@@ -29,7 +28,7 @@ const RECORD_NEXT: usize = 36;
 const RECORD_END: usize = 40;
 export const TICK: usize = 44;
 export const NEW_COUNT: usize = 48;
-export const HEADERS: usize = 52;
+const RECORDS: usize = 52;
 export const ID_HASH: usize = 56;
 export const GENERATION: usize = 60;
 export const REFUSED: usize = 64;
@@ -39,19 +38,19 @@ const SEGMENT_INFO: usize = 76;
 const ARENA: usize = 80;
 export const STATE_END: usize = 128;
 
+/** Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no tags. */
+const RECORD_ZERO: usize = STATE + 0x800;
 /** Random bytes that the host writes before `initIdentity`. */
 export const KEYS: usize = STATE + 0x1000;
 
-export const HEADER_BYTES: usize = 32;
-const TAGS: usize = 0;
-const TAGS_LENGTH: usize = 4;
+const SLOT: usize = 0;
+const LENGTH: usize = 4;
 const HASH: usize = 8;
-export const NEXT: usize = 12;
-export const USED: usize = 16;
-const FREE_LINK: usize = 20;
+const NEXT: usize = 12;
+const USED: usize = 16;
+const RECORD_HEAD_BYTES: usize = 20;
 
 const ENTRY_BYTES: usize = 8;
-const RECORD_HEAD_BYTES: usize = 8;
 const SEGMENT_INFO_BYTES: usize = 8;
 export const SEGMENT_BYTES: usize = 1 << 18;
 const TABLE_SIZE_FIRST: u32 = 1024;
@@ -71,21 +70,60 @@ export function setWord(offset: usize, value: u32): void {
 
 // @ts-ignore: decorator
 @inline
-export function headerOf(slot: u32): usize {
-  return <usize>word(HEADERS) + <usize>slot * HEADER_BYTES;
+function slotAddress(slot: u32): usize {
+  return <usize>word(RECORDS) + (<usize>slot << 2);
 }
 
-/** Address of a live slot's tags, 0 for one that is not. */
+/** Record of a slot that is known to be live, or of slot 0. */
 // @ts-ignore: decorator
 @inline
-export function tagsOf(header: usize): usize {
-  return <usize>load<u32>(header, TAGS);
+export function recordOf(slot: u32): usize {
+  return <usize>load<u32>(slotAddress(slot));
+}
+
+/** Whether a slot has a series now. */
+// @ts-ignore: decorator
+@inline
+export function isLive(slot: u32): bool {
+  return (load<u32>(slotAddress(slot)) & 1) == 0;
 }
 
 // @ts-ignore: decorator
 @inline
-export function tagsLengthOf(header: usize): usize {
-  return <usize>load<u32>(header, TAGS_LENGTH);
+export function tagsOf(record: usize): usize {
+  return record + RECORD_HEAD_BYTES;
+}
+
+// @ts-ignore: decorator
+@inline
+export function tagsLengthOf(record: usize): usize {
+  return <usize>load<u32>(record, LENGTH);
+}
+
+/** The slot that followed this one last time. */
+// @ts-ignore: decorator
+@inline
+export function nextOf(record: usize): u32 {
+  return load<u32>(record, NEXT);
+}
+
+// @ts-ignore: decorator
+@inline
+export function setNext(record: usize, slot: u32): void {
+  if (load<u32>(record, NEXT) != slot) store<u32>(record, slot, NEXT);
+}
+
+/** Keeps the record from being evicted during this body. */
+// @ts-ignore: decorator
+@inline
+export function markUsed(record: usize): void {
+  store<u32>(record, word(TICK), USED);
+}
+
+// @ts-ignore: decorator
+@inline
+export function hashOfTags(tags: usize, n: usize): u32 {
+  return hashBytes(tags, n, KEYS);
 }
 
 function pageAlign(address: usize): usize {
@@ -98,13 +136,13 @@ function pageAlign(address: usize): usize {
  */
 export function initIdentity(base: usize, slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
   setWord(SLOTS_MAX, slotsMax);
-  // Slot 0 is never given: it stands for series that cannot be kept.
   setWord(SLOT_COUNT, 1);
   setWord(TABLE_MASK, min(TABLE_SIZE_FIRST, tableSizeMax) - 1);
   setWord(TABLE_MASK_MAX, tableSizeMax - 1);
   setWord(SEGMENT_COUNT, segmentCount);
-  setWord(HEADERS, <u32>base);
-  base = pageAlign(base + <usize>slotsMax * HEADER_BYTES);
+  setWord(RECORDS, <u32>base);
+  store<u32>(base, <u32>RECORD_ZERO);
+  base = pageAlign(base + <usize>slotsMax * 4);
   setWord(ID_HASH, <u32>base);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(GENERATION, <u32>base);
@@ -118,6 +156,7 @@ export function initIdentity(base: usize, slotsMax: u32, tableSizeMax: u32, segm
   setWord(SEGMENT_INFO, <u32>base);
   base = pageAlign(base + <usize>segmentCount * SEGMENT_INFO_BYTES);
   setWord(ARENA, <u32>base);
+  setWord(FREE_HEAD, 1);
   setWord(SEGMENTS_USED, 1);
   setWord(RECORD_NEXT, <u32>base);
   setWord(RECORD_END, <u32>(base + SEGMENT_BYTES));
@@ -125,8 +164,7 @@ export function initIdentity(base: usize, slotsMax: u32, tableSizeMax: u32, segm
 }
 
 /** Slot of these tags, which is marked as used; made when they are new (and listed at `newSlots`). 0: no room. */
-export function slotOfTags(tags: usize, n: usize, newSlots: usize): u32 {
-  const hash = hashBytes(tags, n, KEYS);
+export function slotOfTags(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   const table = <usize>word(TABLE);
   const mask = word(TABLE_MASK);
   let i = hash & mask;
@@ -134,36 +172,44 @@ export function slotOfTags(tags: usize, n: usize, newSlots: usize): u32 {
     const entry = table + <usize>i * ENTRY_BYTES;
     const slot = load<u32>(entry, 4);
     if (slot == 0) break;
-    if (load<u32>(entry) == hash) {
-      const header = headerOf(slot);
-      if (tagsLengthOf(header) == n && equalBytes(tagsOf(header), tags, n)) {
-        store<u32>(header, word(TICK), USED);
-        return slot;
-      }
-    }
+    if (load<u32>(entry) == hash && hasTags(recordOf(slot), tags, n)) return slot;
     i = (i + 1) & mask;
   }
   return insert(tags, n, hash, newSlots);
 }
 
+/** Whether the record has these tags; then it is marked as used. */
+// @ts-ignore: decorator
+@inline
+export function hasTags(record: usize, tags: usize, n: usize): bool {
+  if (tagsLengthOf(record) != n || !equalBytes(tagsOf(record), tags, n)) return false;
+  markUsed(record);
+  return true;
+}
+
+/** Slot at the first place of the table where this hash may stand, or 0: a guess that `hasTags` must confirm. */
+// @ts-ignore: decorator
+@inline
+export function firstCandidate(hash: u32): u32 {
+  const entry = <usize>word(TABLE) + <usize>(hash & word(TABLE_MASK)) * ENTRY_BYTES;
+  return select<u32>(load<u32>(entry, 4), 0, load<u32>(entry) == hash);
+}
+
 function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   const slot = takeSlot();
   if (slot == 0) return 0;
-  const header = headerOf(slot);
-  const record = takeRecord((RECORD_HEAD_BYTES + n + 7) & ~7);
+  const record = takeRecord(recordBytes(n));
   if (record == 0) {
-    store<u32>(header, word(FREE_HEAD), FREE_LINK);
-    setWord(FREE_HEAD, slot);
+    giveBack(slot);
     return 0;
   }
-  store<u32>(record, slot);
-  store<u32>(record, <u32>n, 4);
-  memory.copy(record + RECORD_HEAD_BYTES, tags, n);
-  store<u32>(header, <u32>(record + RECORD_HEAD_BYTES), TAGS);
-  store<u32>(header, <u32>n, TAGS_LENGTH);
-  store<u32>(header, hash, HASH);
-  store<u32>(header, 0, NEXT);
-  store<u32>(header, word(TICK), USED);
+  store<u32>(record, slot, SLOT);
+  store<u32>(record, <u32>n, LENGTH);
+  store<u32>(record, hash, HASH);
+  store<u32>(record, 0, NEXT);
+  markUsed(record);
+  memory.copy(tagsOf(record), tags, n);
+  store<u32>(slotAddress(slot), <u32>record);
   const generation = <usize>word(GENERATION) + (<usize>slot << 2);
   if (load<u32>(generation) == 0) store<u32>(generation, 1);
   store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), 0);
@@ -177,6 +223,12 @@ function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   store<u32>(newSlots + (<usize>newCount << 2), slot);
   setWord(NEW_COUNT, newCount + 1);
   return slot;
+}
+
+// @ts-ignore: decorator
+@inline
+function recordBytes(tagsLength: usize): usize {
+  return (RECORD_HEAD_BYTES + tagsLength + 3) & ~3;
 }
 
 function place(hash: u32, slot: u32): void {
@@ -195,27 +247,33 @@ function growTable(): void {
   memory.fill(<usize>word(TABLE), 0, (<usize>mask + 1) * ENTRY_BYTES);
   const slotCount = word(SLOT_COUNT);
   for (let slot: u32 = 1; slot < slotCount; slot++) {
-    const header = headerOf(slot);
-    if (tagsOf(header) != 0) place(load<u32>(header, HASH), slot);
+    if (isLive(slot)) place(load<u32>(recordOf(slot), HASH), slot);
   }
 }
 
 function takeSlot(): u32 {
   let sweepsLeft = word(SEGMENT_COUNT);
   while (true) {
-    const free = word(FREE_HEAD);
+    const free = word(FREE_HEAD) >> 1;
     if (free != 0) {
-      setWord(FREE_HEAD, load<u32>(headerOf(free), FREE_LINK));
+      setWord(FREE_HEAD, load<u32>(slotAddress(free)));
       return free;
     }
     const slotCount = word(SLOT_COUNT);
     if (slotCount < word(SLOTS_MAX)) {
       setWord(SLOT_COUNT, slotCount + 1);
+      // Marked as free until its record is there, for a sweep may come before.
+      store<u32>(slotAddress(slotCount), 1);
       return slotCount;
     }
     if (sweepsLeft-- == 0) return 0;
     nextSegment();
   }
+}
+
+function giveBack(slot: u32): void {
+  store<u32>(slotAddress(slot), word(FREE_HEAD));
+  setWord(FREE_HEAD, (slot << 1) | 1);
 }
 
 function takeRecord(size: usize): usize {
@@ -258,20 +316,19 @@ function sweep(segment: u32, start: usize): usize {
   const tick = word(TICK);
   let kept = start;
   for (let record = start; record < end; ) {
-    const slot = load<u32>(record);
-    const size = (RECORD_HEAD_BYTES + <usize>load<u32>(record, 4) + 7) & ~7;
+    const size = recordBytes(tagsLengthOf(record));
+    const slot = load<u32>(record, SLOT);
     if (slot != 0) {
-      const header = headerOf(slot);
-      const used = load<u32>(header, USED);
+      const used = load<u32>(record, USED);
       const wanted = <i32>(used - lastSweep) > 0 && kept - start + size <= SEGMENT_BYTES / 2;
       if (used == tick || wanted) {
         if (kept != record) {
           memory.copy(kept, record, size);
-          store<u32>(header, <u32>(kept + RECORD_HEAD_BYTES), TAGS);
+          store<u32>(slotAddress(slot), <u32>kept);
         }
         kept += size;
       } else {
-        evict(slot);
+        evict(slot, record);
       }
     }
     record += size;
@@ -280,14 +337,11 @@ function sweep(segment: u32, start: usize): usize {
   return kept;
 }
 
-/** Takes a slot away from its series. Its record must not be read again as live. */
-function evict(slot: u32): void {
-  const header = headerOf(slot);
-  removeEntry(load<u32>(header, HASH), slot);
-  store<u32>(header, 0, TAGS);
-  store<u32>(header, 0, TAGS_LENGTH);
-  store<u32>(header, word(FREE_HEAD), FREE_LINK);
-  setWord(FREE_HEAD, slot);
+/** Takes a slot away from its series. */
+function evict(slot: u32, record: usize): void {
+  removeEntry(load<u32>(record, HASH), slot);
+  store<u32>(record, 0, SLOT);
+  giveBack(slot);
   setWord(LIVE_COUNT, word(LIVE_COUNT) - 1);
   // Readers that kept the old generation see that the slot is not theirs, also while nobody has it.
   const generation = <usize>word(GENERATION) + (<usize>slot << 2);
@@ -319,8 +373,7 @@ export function forgetNewSlots(newSlots: usize): void {
   const newCount = word(NEW_COUNT);
   for (let i: u32 = 0; i < newCount; i++) {
     const slot = load<u32>(newSlots + (<usize>i << 2));
-    store<u32>(tagsOf(headerOf(slot)) - RECORD_HEAD_BYTES, 0);
-    evict(slot);
+    evict(slot, recordOf(slot));
   }
   setWord(NEW_COUNT, 0);
 }

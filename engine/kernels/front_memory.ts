@@ -1,0 +1,50 @@
+// Where the front kernel keeps what, by address; each region is followed by slack or by another region.
+//
+//     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series
+//     body as it came | body decompressed | rows: slots, timestamps, values | new slots | identity (identity.ts)
+
+import { STATE_END, setWord, word } from './identity';
+
+export const MALFORMED: i32 = -10;
+export const TOO_MANY_ROWS: i32 = -11;
+export const NO_ROOM: i32 = -12;
+/** Internal: a label follows the samples, so the labels must be gathered from the whole series. */
+export const LATE_LABEL: i32 = -100;
+
+export const OVERSIZE_SLOT: u32 = 0;
+export const TAGS_COUNT_MAX: u32 = 1024;
+export const TAGS_BYTES_MAX: u64 = 65_535;
+export const ROWS_MAX: u32 = 1 << 20;
+export const BODY_BYTES_MAX: usize = 38 << 20;
+export const RAW_BYTES_MAX: usize = 32 << 20;
+
+export const LABELS: usize = 0x20000;
+export const LABELS_SORTED: usize = LABELS + 0x8000;
+export const STAGED: usize = 0x30000;
+/** Canonical tags on their way to and from the host. */
+export const CANONICAL: usize = 0x40000;
+/** Tags of the staged series in normal form. */
+export const NORMAL: usize = 0x60000;
+export const NORMAL_END: usize = 0xa0000;
+/** TAGS_BYTES_MAX and what lengths and keys of TAGS_COUNT_MAX tags take beyond their four bytes in the canonical layout. */
+export const NORMAL_BYTES_MAX: usize = 0x13000;
+export const BODY: usize = 0xb0000;
+export const RAW: usize = BODY + BODY_BYTES_MAX + 0x10000;
+export const ROW_SLOTS: usize = RAW + RAW_BYTES_MAX + 0x20000;
+export const ROW_TIMESTAMPS: usize = ROW_SLOTS + ROWS_MAX * 4;
+export const ROW_VALUES: usize = ROW_TIMESTAMPS + ROWS_MAX * 8;
+export const NEW_SLOTS: usize = ROW_VALUES + ROWS_MAX * 8;
+export const IDENTITY: usize = NEW_SLOTS + ROWS_MAX * 4 + 0x10000;
+
+// Words of the state behind those of the identity.
+export const PREVIOUS: usize = STATE_END;
+export const MISSES: usize = STATE_END + 4;
+export const UNPREDICTED: usize = STATE_END + 8;
+export const HISTOGRAMS: usize = STATE_END + 12;
+export const BODY_HIGH: usize = STATE_END + 16;
+export const RAW_HIGH: usize = STATE_END + 20;
+export const ROWS_HIGH: usize = STATE_END + 24;
+
+export function raiseWord(offset: usize, value: u32): void {
+  if (value > word(offset)) setWord(offset, value);
+}
