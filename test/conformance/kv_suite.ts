@@ -373,7 +373,7 @@ function leases(check: Check, fixture: KvFixture): void {
   check('a lease lives on while its client does, and ends after it', async (kv, prefix) => {
     const key = `${prefix}k`;
     const holder = fixture.client();
-    const lease = await holder.lease(1, never);
+    const lease = await holder.lease(2, never);
     const { revision } = await holder.transact([], [put(key, 'x', lease.id)], never);
     // Leases that nobody renews measure the time: the first outlives two of them.
     for (let round = 0; round < 2; round += 1) await outlive(fixture, `${prefix}left${round}`);

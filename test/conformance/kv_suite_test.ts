@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { suite } from 'node:test';
 import { openEtcdKv } from '#cluster/kv_etcd.ts';
 import { MemoryKvStore } from '#cluster/kv_memory.ts';
 import { connectGrpc } from '#lib/env/grpc.ts';
@@ -15,32 +16,34 @@ import { startEtcd, untilAnswered } from './kv_suite_servers.ts';
 
 const never = new AbortController().signal;
 
-kvSuite('the memory adapter', async () => {
-  const store = new MemoryKvStore({ clock: realEnv.clock });
-  return {
-    client: () => store.client(),
-    compact: async () => store.compact(),
-    [Symbol.asyncDispose]: async () => {},
-  };
-});
-
-kvSuite('the embedded store behind the etcd adapter', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'tsdb-kv-'));
-  const server = await openEmbeddedKv({ folder, port: 0, env: realEnv, log: silentLog });
-  return etcdFixture(server.endpoint, async () => {
-    await server[Symbol.asyncDispose]();
-    await rm(folder, { recursive: true });
+suite('key-value stores', { concurrency: true }, () => {
+  kvSuite('the memory adapter', async () => {
+    const store = new MemoryKvStore({ clock: realEnv.clock });
+    return {
+      client: () => store.client(),
+      compact: async () => store.compact(),
+      [Symbol.asyncDispose]: async () => {},
+    };
   });
-});
 
-const etcd = toolOrSkip('etcd', 'the key-value suite does not run against a real etcd');
-if (etcd !== null) {
-  kvSuite('a real etcd behind the etcd adapter', async () => {
-    const server = await startEtcd(etcd);
-    await untilAnswered(server.endpoint);
-    return etcdFixture(server.endpoint, async () => server[Symbol.asyncDispose]());
+  kvSuite('the embedded store behind the etcd adapter', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'tsdb-kv-'));
+    const server = await openEmbeddedKv({ folder, port: 0, env: realEnv, log: silentLog });
+    return etcdFixture(server.endpoint, async () => {
+      await server[Symbol.asyncDispose]();
+      await rm(folder, { recursive: true });
+    });
   });
-}
+
+  const etcd = toolOrSkip('etcd', 'the key-value suite does not run against a real etcd');
+  if (etcd !== null) {
+    kvSuite('a real etcd behind the etcd adapter', async () => {
+      const server = await startEtcd(etcd);
+      await untilAnswered(server.endpoint);
+      return etcdFixture(server.endpoint, async () => server[Symbol.asyncDispose]());
+    });
+  }
+});
 
 function etcdFixture(endpoint: string, dispose: () => Promise<void>): KvFixture {
   return {
