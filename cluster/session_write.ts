@@ -112,7 +112,10 @@ export class SessionWriter {
       const { ownership } = view;
       if (ownership === null) break;
       const attempt = new Attempt(this, work, view, ownership, picked, until.signal);
-      work.unfinished.push(attempt.finished);
+      const sent = view;
+      work.unfinished.push(
+        attempt.finished.then(() => this.followUp(work, attempt, sent, until.signal)),
+      );
       const failed = await untilAborted(attempt.decided, caller);
       for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
       if (failed === null) break;
@@ -129,6 +132,25 @@ export class SessionWriter {
       clearOutcomes(outcomes, picked);
     }
     return resultOf(copy.rowCount, outcomes, [...errors]);
+  }
+
+  /**
+   * A write may be acknowledged although one replica refused rows as stale. Their new owners get them behind
+   * it, once, so that the replica does not wait for a repair.
+   */
+  private async followUp(
+    work: Work,
+    attempt: Attempt,
+    sent: TopologyView,
+    until: AbortSignal,
+  ): Promise<void> {
+    const stale = attempt.staleWritten();
+    if (stale.length === 0 || until.aborted) return;
+    const view = await this.newerView(sent, 0, until);
+    if (view === null || view.ownership === null) return;
+    const picked = stillKnown(work.copy, stale, work.series);
+    if (picked.length === 0) return;
+    await new Attempt(this, work, view, view.ownership, picked, until).finished;
   }
 
   /** The view of the store now; when a node knows better than the store, after a short while. */
@@ -251,6 +273,8 @@ class Attempt {
   private readonly until: AbortSignal;
   private readonly count: WriteCount;
   private isDecided = false;
+  private unwritten: Unwritten | null = null;
+  private readonly staleRows = new Set<number>();
   private resolve!: (unwritten: Unwritten | null) => void;
   private reject!: (error: unknown) => void;
 
@@ -296,7 +320,7 @@ class Attempt {
       const outcomes = await this.send(target, id);
       if (outcomes === null) this.count.wrote(target);
       else {
-        this.isStale ||= outcomes.some(isStaleOutcome);
+        this.noteStale(target, outcomes);
         this.count.answered(target, outcomes);
       }
     } catch (error) {
@@ -305,6 +329,20 @@ class Attempt {
       this.count.failedWhole(target, outcomeOfError(error));
     }
     this.settleIfDecided();
+  }
+
+  /** Rows that an instance refused as stale and that count as written nevertheless. */
+  staleWritten(): Uint32Array {
+    const unwritten = new Set(this.unwritten?.rows);
+    return Uint32Array.from(this.staleRows.difference(unwritten)).sort();
+  }
+
+  private noteStale(target: WriteTarget, outcomes: Uint8Array): void {
+    for (const [i, outcome] of outcomes.entries()) {
+      if (!isStaleOutcome(outcome)) continue;
+      this.isStale = true;
+      this.staleRows.add(target.rows === null ? i : target.rows[i]!);
+    }
   }
 
   /** Sends the target's rows, those that the node asks for twice. Resolves to outcomes, null when all written. */
@@ -370,7 +408,8 @@ class Attempt {
   private settleIfDecided(): void {
     if (this.isDecided || !this.count.isDecided()) return;
     this.isDecided = true;
-    this.resolve(this.count.unwritten());
+    this.unwritten = this.count.unwritten();
+    this.resolve(this.unwritten);
   }
 
   /** A broken invariant reaches the caller, or nobody's handler, so that the process stops. */

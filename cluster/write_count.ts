@@ -190,7 +190,11 @@ export class WriteCount {
     }
     if (whole >= this.required) return written;
     if (possible >= this.required) return undecided;
-    return notRefused < this.required ? refusedForGood : failedForNow;
+    if (notRefused < this.required) return refusedForGood;
+    // Once one replica has refused, the others decide whether to repeat is of any use.
+    const members = (1 << ofClass.members.length) - 1;
+    const isOut = (members & ~(acks | failures)) !== 0;
+    return refusals !== 0 && isOut ? undecided : failedForNow;
   }
 
   private mark(masks: Uint16Array, target: WriteTarget): void {
