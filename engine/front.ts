@@ -55,6 +55,11 @@ export interface FrontOptions {
    * the same verdict for the same tags, for it is asked again instead of kept in memory.
    */
   readonly verdictOf: (tags: Uint8Array) => SeriesVerdict;
+  /**
+   * True lets the kernel judge series about which `tagsProblem` of lib/tags.ts and the quoted ID scheme leave no doubt:
+   * plain names and printable values. `verdictOf` is asked about the others only, so it must not have rules beyond those.
+   */
+  readonly plainQuoted?: boolean;
 }
 
 /** A row from a format that is not parsed by the kernel. */
@@ -68,6 +73,7 @@ export interface FrontRow {
 export class Front {
   readonly #core: FrontCore;
   readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
+  readonly #plainQuoted: boolean;
 
   /** @param core the twin, in tests; else the kernel */
   constructor(
@@ -75,6 +81,7 @@ export class Front {
     core: FrontCore = new FrontKernel(options.random, options.memoryBytesMax),
   ) {
     this.#verdictOf = options.verdictOf;
+    this.#plainQuoted = options.plainQuoted ?? false;
     this.#core = core;
   }
 
@@ -175,10 +182,10 @@ export class Front {
   /** Every slot of the last body has its verdict after this, or none of its new slots is kept. */
   #judgeNew(): void {
     const core = this.#core;
-    const slots = core.newSlots;
-    if (slots.length === 0) return;
+    if (core.newSlots.length === 0) return;
+    const asked = this.#plainQuoted ? core.judgePlainQuoted() : core.newSlots.length;
     try {
-      for (const slot of slots) {
+      for (const slot of core.newSlots.subarray(0, asked)) {
         const tags = new Uint8Array(core.tags(slot));
         let refused = textProblem(tags) !== null;
         if (!refused) {

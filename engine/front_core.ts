@@ -57,7 +57,13 @@ export interface FrontCore {
   readonly histogramCount: number;
   /** Slots that the last body gave to new series, each once. */
   readonly newSlots: Uint32Array;
-  /** Takes them away again. */
+  /**
+   * Judges the new series about which there is no doubt: names well-formed, not reserved and each once, values printable
+   * ASCII without quotes and backslashes. They get ID scheme and hash of the quoted scheme.
+   * @returns how many are left; these stand first in `newSlots` now
+   */
+  judgePlainQuoted(): number;
+  /** Takes the new slots away again. */
   forgetNew(): void;
   /** By slot; the views hold until the next body. */
   readonly idHash: Uint32Array;

@@ -3,6 +3,9 @@
  * give every row the tags that the body says.
  */
 import assert from 'node:assert/strict';
+import { murmur3 } from '#lib/hash.ts';
+import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
+import { decodeTags, encodeTags, tagsProblem } from '#lib/tags.ts';
 import { type FrontCore } from './front_core.ts';
 import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
 import { FrontTwin } from './front_twin.ts';
@@ -173,6 +176,57 @@ export function fuzz(seed: number, size: number): void {
     assert.deepEqual(outcomeOf(kernel, body), outcomeOf(twin, body), `seed ${seed}, body ${i}`);
   }
   fuzzEviction(pick, random, size);
+  fuzzVerdicts(pick, random, size);
+}
+
+/** What the kernel judges itself, the rules would judge alike. */
+function fuzzVerdicts(
+  pick: Pick,
+  random: ConstructorParameters<typeof FrontKernel>[0],
+  size: number,
+): void {
+  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const names = [
+    'a',
+    'job',
+    '__name__',
+    '__name_',
+    '_x',
+    '9a',
+    'a9',
+    'a-b',
+    'a.b',
+    '__',
+    '',
+    'Z_z0',
+  ];
+  const values = [
+    '',
+    'v',
+    'a b~',
+    'x'.repeat(15),
+    'y'.repeat(16),
+    'z'.repeat(40),
+    'q"',
+    'b\\',
+    'é',
+    '\n',
+  ];
+  for (let i = 0; i < size; i++) {
+    const tags = Array.from({ length: pick(4) }, () => ({
+      name: names[pick(names.length)]!,
+      value: values[pick(values.length)]! + (pick(3) === 0 ? pick(1000) : ''),
+    }));
+    kernel.beginRows();
+    kernel.addRow(encodeTags(tags), 1n, 1);
+    if (kernel.newSlots.length === 0 || kernel.judgePlainQuoted() === 1) continue;
+    const slot = kernel.rowSlots[0]!;
+    assert.equal(tagsProblem(tags), null);
+    const id = idOfTags(decodeTags(kernel.tags(slot)), 'quoted');
+    assert.equal(kernel.idHash[slot], murmur3(Buffer.from(id)));
+    assert.equal(kernel.idScheme[slot], idSchemeCode.quoted);
+    assert.equal(kernel.refused[slot], 0);
+  }
 }
 
 /** More series than the budget holds: rows stay right, the count bounded, a given-away slot changes its generation. */

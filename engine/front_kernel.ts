@@ -32,6 +32,7 @@ interface FrontExports {
   tags(slot: number): number;
   liveCount(): number;
   newCount(): number;
+  judgePlainQuoted(): number;
   histogramCount(): number;
   touchedBytes(): number;
   beginRows(): void;
@@ -182,6 +183,10 @@ export class FrontKernel implements FrontCore {
 
   get newSlots(): Uint32Array {
     return this.#newSlots.subarray(0, this.#kernel.newCount());
+  }
+
+  judgePlainQuoted(): number {
+    return this.#kernel.judgePlainQuoted();
   }
 
   forgetNew(): void {

@@ -235,6 +235,47 @@ test('the kernel equals its twin over generated and mutated bodies', () => {
   for (let seed = 1; seed <= 4; seed++) fuzz(seed, 50);
 });
 
+test('series about which there is no doubt are judged without asking the rules', () => {
+  const asked: string[] = [];
+  const front = new Front({
+    ...options,
+    plainQuoted: true,
+    verdictOf: (tags) => {
+      asked.push(
+        decodeTags(tags)
+          .map(({ name, value }) => `${name}=${value}`)
+          .join(),
+      );
+      return verdictOf(tags);
+    },
+  });
+  const samples = [{ timestampMillis: 1, value: 1 }];
+  const { slots } = front.remoteWrite(
+    encodeRemoteWrite([
+      { tags: up, samples },
+      { tags: [tag('quote', 'a"b')], samples },
+      { tags: [tag('plain', 'some text, 16 b!')], samples },
+      { tags: [tag('__reserved', 'v')], samples },
+      { tags: [tag('a', '1'), tag('a', '2')], samples },
+      { tags: [tag('a', '')], samples },
+    ]),
+  );
+  assert.deepEqual(asked.toSorted(), ['__reserved=v', 'a=', 'a=1,a=2', 'quote=a"b']);
+  assert.deepEqual(
+    [...slots].map((slot) => front.refused[slot]),
+    [0, 0, 0, 1, 1, 1],
+  );
+  const ids = [
+    '{__name__="up",instance="a:9100",job="node"}',
+    '{quote="a\\"b"}',
+    '{plain="some text, 16 b!"}',
+  ];
+  ids.forEach((id, row) => {
+    assert.equal(front.idHash[slots[row]!], murmur3(Buffer.from(id)));
+    assert.equal(front.idScheme(slots[row]!), idSchemeCode.quoted);
+  });
+});
+
 test('the benchmark of the front runs', async () => {
   for (const { value } of await bench('small')) assert.ok(value > 0);
 });

@@ -79,6 +79,11 @@ export class FrontTwin implements FrontCore {
     return Uint32Array.from(this.#newSlots);
   }
 
+  /** The twin leaves all verdicts to the rules. */
+  judgePlainQuoted(): number {
+    return this.#newSlots.length;
+  }
+
   forgetNew(): void {
     for (const slot of this.#newSlots) {
       this.#slotOf.delete(keyOf(this.#tags[slot]!));

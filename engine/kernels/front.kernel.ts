@@ -13,6 +13,7 @@ import {
   CANONICAL,
   HISTOGRAMS,
   IDENTITY,
+  ID_SCRATCH,
   LATE_LABEL,
   MALFORMED,
   MISSES,
@@ -34,6 +35,7 @@ import {
   UNPREDICTED,
   raiseWord,
 } from './front_memory';
+import { murmur3 } from './hash';
 import {
   GENERATION,
   ID_HASH,
@@ -67,6 +69,7 @@ import { HAS_SAMPLES, canonicalOfNormal, gatherLabels, normalOfCanonical, normal
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 import { samples } from './samples';
 import { decodeSnappy } from './snappy';
+import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
 
 /** Failed predictions in a row after which the next ones are left out, and how many series that lasts. */
 const MISSES_MAX: u32 = 32;
@@ -148,6 +151,30 @@ export function slotOfCanonical(n: u32): i32 {
 
 export function forgetNew(): void {
   forgetNewSlots(NEW_SLOTS);
+}
+
+/**
+ * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others to the front of the
+ * list of new slots. Answers the number of those.
+ */
+export function judgePlainQuoted(): u32 {
+  const count = word(NEW_COUNT);
+  let asked: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const entry = NEW_SLOTS + (<usize>i << 2);
+    const slot = load<u32>(entry);
+    const idLength = plainQuotedId(CANONICAL, tags(slot), ID_SCRATCH);
+    if (idLength != 0) {
+      store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), murmur3(ID_SCRATCH, idLength));
+      store<u8>(<usize>word(ID_SCHEME) + <usize>slot, ID_SCHEME_QUOTED);
+    } else {
+      const front = NEW_SLOTS + (<usize>asked << 2);
+      store<u32>(entry, load<u32>(front));
+      store<u32>(front, slot);
+      asked++;
+    }
+  }
+  return asked;
 }
 
 /** Reads the n bytes at `body`; answers the number of rows, or a negative problem that leaves nothing behind. */

@@ -1,6 +1,6 @@
 // Where the front kernel keeps what, by address; each region is followed by slack or by another region.
 //
-//     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series
+//     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series | an ID
 //     body as it came | body decompressed | rows: slots, timestamps, values | new slots | identity (identity.ts)
 
 import { STATE_END, setWord, word } from './identity';
@@ -23,12 +23,14 @@ export const LABELS_SORTED: usize = LABELS + 0x8000;
 export const STAGED: usize = 0x30000;
 /** Canonical tags on their way to and from the host. */
 export const CANONICAL: usize = 0x40000;
+/** The ID of a series that is judged. */
+export const ID_SCRATCH: usize = 0xa0000;
 /** Tags of the staged series in normal form. */
 export const NORMAL: usize = 0x60000;
 export const NORMAL_END: usize = 0xa0000;
 /** TAGS_BYTES_MAX and what lengths and keys of TAGS_COUNT_MAX tags take beyond their four bytes in the canonical layout. */
 export const NORMAL_BYTES_MAX: usize = 0x13000;
-export const BODY: usize = 0xb0000;
+export const BODY: usize = 0xc0000;
 export const RAW: usize = BODY + BODY_BYTES_MAX + 0x10000;
 export const ROW_SLOTS: usize = RAW + RAW_BYTES_MAX + 0x20000;
 export const ROW_TIMESTAMPS: usize = ROW_SLOTS + ROWS_MAX * 4;

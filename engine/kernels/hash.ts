@@ -45,3 +45,27 @@ function product(data: v128, key: v128): v128 {
     v128.shuffle<u32>(words, words, 1, 3, 1, 3),
   );
 }
+
+/** murmur3_32 with seed 0 (lib/hash.ts), for IDs. */
+export function murmur3(p: usize, n: usize): u32 {
+  const end = p + (n & ~3);
+  let h: u32 = 0;
+  for (; p < end; p += 4) {
+    h ^= murmurWord(load<u32>(p));
+    h = rotl(h, 13) * 5 + 0xe6546b64;
+  }
+  const rest = <u32>(n & 3);
+  if (rest != 0) h ^= murmurWord(load<u32>(p) & ((<u32>1 << (rest << 3)) - 1));
+  h ^= <u32>n;
+  h ^= h >> 16;
+  h *= 0x85ebca6b;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35;
+  return h ^ (h >> 16);
+}
+
+// @ts-ignore: decorator
+@inline
+function murmurWord(word: u32): u32 {
+  return rotl(word * 0xcc9e2d51, 15) * 0x1b873593;
+}
