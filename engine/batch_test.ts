@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { bench } from './batch_bench.ts';
+import { fuzz } from './batch_fuzz.ts';
 import { BatchBuilder, batchRowsMax, compactBatch, readBatch } from './batch.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -188,4 +190,12 @@ test('BatchBuilder refuses more rows than a batch may have', () => {
       builder.setRows(batchRowsMax + 1, none, none, new BigInt64Array(0), 1, new Float64Array(0)),
     { code: 'BAD_REQUEST' },
   );
+});
+
+test('generated batches come back as built, mutated ones are refused or whole', () => {
+  for (let seed = 1; seed <= 3; seed++) fuzz(seed, 50);
+});
+
+test('the benchmark of batches runs', async () => {
+  for (const { value } of await bench('small')) assert.ok(value >= 0);
 });

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { murmur3 } from '#lib/hash.ts';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { BatchBuilder, readBatch } from './batch.ts';
 import { Front, type FrontOptions, type SeriesVerdict } from './front.ts';
 import { type FrontCore, frontRowsMax } from './front_core.ts';
 import { bench } from './front_bench.ts';
@@ -274,6 +275,21 @@ test('series about which there is no doubt are judged without asking the rules',
     assert.equal(front.idHash[slots[row]!], murmur3(Buffer.from(id)));
     assert.equal(front.idScheme(slots[row]!), idSchemeCode.quoted);
   });
+});
+
+test('a stale marker keeps its bits from the body of a scrape to the batch of a node', () => {
+  const front = new Front(options);
+  const body = encodeRemoteWrite([
+    { tags: up, samples: [{ timestampMillis: 1_700_000_000_000, value: 0x7ff0000000000002n }] },
+  ]);
+  const rows = front.remoteWrite(body);
+  const builder = new BatchBuilder();
+  builder.begin(1);
+  const { slots, timestamps, timeUnitNanos, values } = rows;
+  builder.setRows(1, slots, new Uint32Array([1]), timestamps, timeUnitNanos, values);
+  const view = readBatch(builder.finish());
+  assert.deepEqual(bitsOf(view.values), [0x7ff0000000000002n]);
+  assert.equal(view.timestamps[0], 1_700_000_000_000n);
 });
 
 test('the benchmark of the front runs', async () => {
