@@ -287,7 +287,9 @@ export class Database implements NodeService, AsyncDisposable {
 
   /** The namespace, when this node can serve at all. */
   private ready(name: string): NamespaceState {
-    if (!this.loaded) throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
+    if (!this.loaded || this.shards.placement === null) {
+      throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
+    }
     const namespace = this.namespaces.get(name);
     if (namespace !== undefined) return namespace;
     throw new TsdbError('NOT_FOUND', `cannot find namespace on this node: ${JSON.stringify(name)}`);

@@ -1,0 +1,115 @@
+/** The JSON methods on the whole cluster, through a session with its consistency levels. */
+import type { TimeRange } from '#cluster/node_service.ts';
+import type { SeriesTable, Session } from '#cluster/session.ts';
+import type { TopologySource } from '#cluster/topology.ts';
+import { describeOutcome, isRetryable, writeOutcome } from '#cluster/write_result.ts';
+import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { idSchemeCode } from '#lib/id_scheme.ts';
+import type {
+  JsonAggregate,
+  JsonBackend,
+  JsonQuery,
+  JsonRow,
+  JsonSeries,
+  JsonTags,
+} from './backend.ts';
+
+export class ClusterBackend implements JsonBackend {
+  private readonly session: Session;
+  private readonly topology: TopologySource;
+
+  constructor(session: Session, topology: TopologySource) {
+    this.session = session;
+    this.topology = topology;
+  }
+
+  async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
+    const rows = {
+      rowCount: 1,
+      slots: new Uint32Array(1),
+      timestamps: BigInt64Array.of(row.nanos),
+      timeUnitNanos: 1 as const,
+      values: Float64Array.of(row.value),
+    };
+    const { outcomes, errors } = await this.session.write(
+      namespace,
+      rows,
+      new OneSeries(row),
+      signal,
+    );
+    const outcome = outcomes?.[0] ?? writeOutcome.written;
+    if (outcome === writeOutcome.written) return;
+    const id = new TextDecoder().decode(row.id);
+    const detail = errors.length === 0 ? '' : ` (${errors.join('; ')})`;
+    const message = `${describeOutcome(outcome)}: id=${id}, timestamp=${row.nanos}${detail}`;
+    if (outcome === writeOutcome.resourceExhausted) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', message);
+    }
+    throw isRetryable(outcome) ? new TsdbError('UNAVAILABLE', message) : badRequest(message);
+  }
+
+  async fetchById(
+    namespace: string,
+    id: Uint8Array,
+    range: TimeRange,
+    signal: AbortSignal,
+  ): Promise<SeriesBundle> {
+    return (await this.session.fetchById({ namespace, ids: [id], ...range }, signal)).bundle;
+  }
+
+  query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
+    const { consistency, ...rest } = query;
+    return this.session.fetch(consistency === null ? rest : { ...rest, consistency }, signal);
+  }
+
+  aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
+    return this.session.aggregate(query, signal);
+  }
+
+  truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    return this.session.truncate(namespace, signal);
+  }
+
+  hasNamespace(name: string): boolean {
+    return this.topology.view.namespaces.has(name);
+  }
+
+  async health(): Promise<null> {
+    return null;
+  }
+
+  bootstrapState(): null {
+    return null;
+  }
+}
+
+/** A series table of one series, for one write. */
+class OneSeries implements SeriesTable {
+  readonly idHash: Uint32Array;
+  readonly generation: Uint32Array = Uint32Array.of(1);
+  readonly refused: Uint8Array = new Uint8Array(1);
+  private readonly row: JsonRow;
+
+  constructor(row: JsonRow) {
+    this.row = row;
+    this.idHash = Uint32Array.of(murmur3(row.id));
+  }
+
+  problem(): string {
+    return '';
+  }
+
+  tags(): Uint8Array {
+    return this.row.tags;
+  }
+
+  idScheme(): number {
+    return idSchemeCode.explicit;
+  }
+
+  explicitId(): Uint8Array {
+    return this.row.id;
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * Reads fields of JSON requests: keys in any case, each once, and none that is not known. Whole numbers
+ * of any size keep all their digits.
+ */
+import { badRequest, messageOf } from '#lib/errors.ts';
+
+/** JSON as it was parsed: large whole numbers are bigints. */
+export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
+
+/**
+ * @throws {TsdbError} BAD_REQUEST when the text is no JSON
+ */
+export function parseJson(text: string): Json {
+  try {
+    // The source of a number is what a double would have rounded.
+    return JSON.parse(text, ((_key: string, value: unknown, context: { source?: string }) => {
+      if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
+      const { source } = context;
+      return source !== undefined && /^-?\d+$/.test(source) ? BigInt(source) : value;
+    }) as (key: string, value: unknown) => unknown) as Json;
+  } catch (error) {
+    throw badRequest(`cannot read request: body is not JSON: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+export class JsonFields {
+  private readonly fields = new Map<string, Json>();
+  private readonly known = new Set<string>();
+  private readonly path: string;
+  private readonly allowUnknown: boolean;
+
+  constructor(value: Json, path: string, allowUnknown: boolean) {
+    this.path = path;
+    this.allowUnknown = allowUnknown;
+    if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+      throw badRequest(`cannot read request: ${path || 'body'} is not an object`);
+    }
+    for (const [key, field] of Object.entries(value)) {
+      const lower = key.toLowerCase();
+      if (this.fields.has(lower)) throw this.bad(key, 'appears twice', null);
+      // A null is a field that was left out.
+      if (field !== null) this.fields.set(lower, field);
+    }
+  }
+
+  /** The names that are there, in lower case. */
+  names(): string[] {
+    return [...this.fields.keys()];
+  }
+
+  text(name: string): string {
+    const value = this.take(name);
+    if (typeof value !== 'string') throw this.bad(name, 'is not a string', value);
+    return value;
+  }
+
+  textOr(name: string, fallback: string): string {
+    return this.has(name) ? this.text(name) : fallback;
+  }
+
+  /** One of these words, in any case. */
+  wordOr<T extends string>(name: string, words: readonly T[], fallback: T): T {
+    if (!this.has(name)) return fallback;
+    const text = this.text(name);
+    const word = words.find((each) => each.toLowerCase() === text.toLowerCase());
+    if (word === undefined) throw this.bad(name, `is not one of ${words.join(', ')}`, text);
+    return word;
+  }
+
+  /** A whole number, also one written as a string. */
+  whole(name: string): bigint {
+    const value = this.take(name);
+    if (typeof value === 'bigint') return value;
+    if (typeof value === 'number' && Number.isInteger(value)) return BigInt(value);
+    if (typeof value === 'string' && /^-?\d{1,20}$/.test(value)) return BigInt(value);
+    throw this.bad(name, 'is not a whole number', value);
+  }
+
+  /** A limit: a whole number from 0 to 2^31. */
+  limitOr(name: string, fallback: number): number {
+    if (!this.has(name)) return fallback;
+    const value = this.whole(name);
+    if (value < 0n || value > 2n ** 31n) throw this.bad(name, 'is out of range', value);
+    return Number(value);
+  }
+
+  /** A sample value; NaN and the infinities are written as strings. */
+  sample(name: string): number {
+    const value = this.take(name);
+    if (typeof value === 'number') return value;
+    if (typeof value === 'bigint') return Number(value);
+    const special = { nan: Number.NaN, '+inf': Infinity, inf: Infinity, '-inf': -Infinity };
+    if (typeof value === 'string') {
+      const found = special[value.toLowerCase() as keyof typeof special];
+      if (found !== undefined) return found;
+    }
+    throw this.bad(name, 'is not a number', value);
+  }
+
+  booleanOr(name: string, fallback: boolean): boolean {
+    if (!this.has(name)) return fallback;
+    const value = this.take(name);
+    if (typeof value !== 'boolean') throw this.bad(name, 'is not a boolean', value);
+    return value;
+  }
+
+  object(name: string): JsonFields {
+    return new JsonFields(this.take(name), this.pathOf(name), this.allowUnknown);
+  }
+
+  objectOr(name: string): JsonFields | null {
+    return this.has(name) ? this.object(name) : null;
+  }
+
+  /** Empty when it is not there. */
+  objects(name: string): JsonFields[] {
+    return this.listOr(name).map(
+      (value, i) => new JsonFields(value, `${this.pathOf(name)}[${i}]`, this.allowUnknown),
+    );
+  }
+
+  texts(name: string): string[] {
+    return this.listOr(name).map((value) => {
+      if (typeof value !== 'string') throw this.bad(name, 'is not a list of strings', value);
+      return value;
+    });
+  }
+
+  has(name: string): boolean {
+    this.known.add(name.toLowerCase());
+    return this.fields.has(name.toLowerCase());
+  }
+
+  /** To be called when all fields were read. @throws {TsdbError} BAD_REQUEST for one that was not */
+  end(): void {
+    if (this.allowUnknown) return;
+    for (const name of this.fields.keys()) {
+      if (!this.known.has(name))
+        throw badRequest(`cannot read request: unknown field: ${this.pathOf(name)}`);
+    }
+  }
+
+  bad(name: string, reason: string, value: Json): Error {
+    const shown =
+      value === null ? '' : `: ${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
+    return badRequest(`cannot read request: ${this.pathOf(name)} ${reason}${shown.slice(0, 200)}`);
+  }
+
+  private listOr(name: string): Json[] {
+    if (!this.has(name)) return [];
+    const value = this.take(name);
+    if (!Array.isArray(value)) throw this.bad(name, 'is not a list', null);
+    return value;
+  }
+
+  private take(name: string): Json {
+    const lower = name.toLowerCase();
+    this.known.add(lower);
+    const value = this.fields.get(lower);
+    if (value === undefined) throw this.bad(name, 'is missing', null);
+    return value;
+  }
+
+  private pathOf(name: string): string {
+    return this.path === '' ? name : `${this.path}.${name}`;
+  }
+}

@@ -1,0 +1,108 @@
+/** The JSON listeners: 9002 for this node, 9003 for the cluster. */
+import {
+  type HttpRequest,
+  type HttpResponse,
+  type HttpServer,
+  httpLimitsDefault,
+  listenHttp,
+  readBody,
+  sendStream,
+} from '#lib/env/http.ts';
+import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { jsonBodyBytesMax } from '../limits.ts';
+import type { JsonBackend } from './backend.ts';
+import { JsonFields, parseJson } from './fields.ts';
+import type { JsonAnswer, JsonMethod } from './methods.ts';
+
+export interface JsonServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly backend: JsonBackend;
+  readonly methods: ReadonlyMap<string, JsonMethod>;
+  readonly log: Log;
+}
+
+export function serveJson(options: JsonServerOptions): Promise<HttpServer> {
+  return listenHttp({
+    host: options.host,
+    port: options.port,
+    limits: httpLimitsDefault,
+    handler: (request, response, signal) => handle(options, request, response, signal),
+    onError: (error) => options.log.error({ err: error }, 'a JSON request failed'),
+  });
+}
+
+async function handle(
+  options: JsonServerOptions,
+  request: HttpRequest,
+  response: HttpResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  let answer: JsonAnswer;
+  try {
+    answer = await call(options, request, signal);
+  } catch (error) {
+    if (!(error instanceof TsdbError)) throw error;
+    const body = `${JSON.stringify(errorBody(error))}\n`;
+    send(response, error.httpStatus, body);
+    return;
+  }
+  if (typeof answer === 'string') {
+    send(response, 200, answer);
+    return;
+  }
+  response.writeHead(200, { 'Content-Type': 'application/json' });
+  await sendStream(response, answer, signal);
+}
+
+async function call(
+  options: JsonServerOptions,
+  request: HttpRequest,
+  signal: AbortSignal,
+): Promise<JsonAnswer> {
+  const path = (request.url ?? '/').replace(/\?.*$/, '').replace(/(.)\/$/, '$1');
+  const method = options.methods.get(path);
+  if (method === undefined) throw new TsdbError('NOT_FOUND', `there is no method at ${path}`);
+  if (request.method !== method.verb) {
+    throw badRequest(`${path} takes ${method.verb} requests: ${request.method}`);
+  }
+  if (method.verb === 'GET') return method.call(options.backend, signal);
+  const { body } = await readBody(request, { bytesMax: jsonBodyBytesMax }, signal);
+  const allowUnknown = ['tsdb', 'm3'].some(
+    (prefix) => request.headers[`${prefix}-json-disable-disallow-unknown-fields`] === 'true',
+  );
+  const fields = new JsonFields(parseJson(new TextDecoder().decode(body)), '', allowUnknown);
+  return method.call(options.backend, fields, signal);
+}
+
+function send(response: HttpResponse, status: number, body: string): void {
+  const bytes = Buffer.from(body);
+  response.writeHead(status, {
+    'Content-Type': 'application/json',
+    'Content-Length': bytes.length,
+  });
+  response.end(bytes);
+}
+
+/** What kind of error clients of the reference system distinguish. */
+const typeOfCode: Partial<Record<ErrorCode, string>> = {
+  BAD_REQUEST: 'BAD_REQUEST',
+  NOT_FOUND: 'BAD_REQUEST',
+  CONFLICT: 'BAD_REQUEST',
+};
+const flagsOfCode: Partial<Record<ErrorCode, number>> = {
+  RESOURCE_EXHAUSTED: 1,
+  DEADLINE_EXCEEDED: 2,
+};
+
+function errorBody({ code, message }: TsdbError): object {
+  const type = typeOfCode[code] ?? 'INTERNAL_ERROR';
+  const flags = flagsOfCode[code] ?? 0;
+  return {
+    error: {
+      message: `Error({Type:${type} Message:${message} Flags:${flags}})`,
+      data: { type, message, ...(flags === 0 ? {} : { flags }) },
+    },
+  };
+}
