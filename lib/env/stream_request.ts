@@ -46,9 +46,13 @@ export class StreamClient {
     signal: AbortSignal,
   ): Promise<StreamResponse> {
     const { promise, resolve, reject } = Promise.withResolvers<StreamResponse>();
+    // Node frames the body of a DELETE only when its length is given.
+    const length =
+      options.body === undefined ? {} : { 'content-length': Buffer.byteLength(options.body) };
+    const headers = { ...options.headers, ...length };
     const request = this.transport.request(
       url,
-      { method: options.method, headers: options.headers, agent: this.agent, signal },
+      { method: options.method, headers, agent: this.agent, signal },
       (response) => {
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
       },
