@@ -126,10 +126,9 @@ function sparseOf(residuals: readonly bigint[]): ByteSink {
 /** Streams with fewer steps are written without a factor: it would cost more than it saves. */
 const factorStepsMin = 8;
 
-/** What all steps are multiples of, when they differ; else 1. */
-function commonFactor(integers: readonly bigint[]): bigint {
-  const steps = integers.slice(1).map((value, i) => wrap(value - integers[i]!));
-  if (steps.length < factorStepsMin || steps.every((step) => step === steps[0])) return 1n;
+/** What all steps are multiples of; 1 also when there are few. */
+function commonFactor(steps: readonly bigint[]): bigint {
+  if (steps.length < factorStepsMin) return 1n;
   let factor = 0n;
   for (const step of steps) {
     let [a, b] = [factor, step < 0n ? -step : step];
@@ -149,11 +148,17 @@ export function encodeIntegers(
   integers: readonly bigint[],
   stepExpected: bigint,
 ): void {
-  const factor = commonFactor(integers);
+  const steps = integers.slice(1).map((value, i) => wrap(value - integers[i]!));
+  if (steps.every((step) => step === steps[0])) {
+    sink.byte(form.linear << 5);
+    sink.zigzag(steps[0]! - stepExpected);
+    return;
+  }
+  const factor = commonFactor(steps);
   if (factor === 1n) return encodeScaled(sink, integers, stepExpected, 1n);
   const scaled = [0n];
   for (let i = 1; i < integers.length; i++) {
-    scaled.push(wrap(scaled[i - 1]! + wrap(integers[i]! - integers[i - 1]!) / factor));
+    scaled.push(wrap(scaled[i - 1]! + steps[i - 1]! / factor));
   }
   encodeScaled(sink, scaled, 0n, factor);
 }
@@ -172,7 +177,6 @@ function encodeScaled(
     if (isLine) sink.zigzag(center);
   };
   const nonZeroCount = residuals.filter((residual) => residual !== 0n).length;
-  if (nonZeroCount === 0 && !isLine) return head(form.linear, 0);
   const packing = choosePacking(residuals);
   const packedBytes = Math.ceil((residuals.length * packing.lowBits) / 8);
   const packedBytesAll =

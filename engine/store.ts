@@ -1,25 +1,76 @@
 /**
  * The store of a node's samples: heads and sealed chunks of all series, in one memory of its own with a
- * fixed maximum. It holds no names: a series is a slot here, and the caller maps IDs to slots.
+ * fixed maximum. It holds no names: a series is a slot here, and the caller maps IDs to slots. The kernel
+ * does the work; store_twin.ts says in plain code what it must do.
  */
+import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
-import type { StoredChunks, StoreNamespace, StoreRows } from './store_rows.ts';
-import { StoreTwin } from './store_twin.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { clampInt64, loadStoreKernel, type StoreKernel } from './store_kernel.ts';
+import {
+  namespaceCountMax,
+  type StoredChunks,
+  type StoreNamespace,
+  type StoreRows,
+  writeWindow,
+} from './store_rows.ts';
 
 export type { StoredChunks, StoreNamespace, StoreRows } from './store_rows.ts';
 export { storeOutcome } from './store_rows.ts';
 
-export class Store {
-  readonly #twin: StoreTwin;
+const noSlot = 2 ** 32 - 1;
+const readRoomBytesMin = 256 << 10;
+/** Rows of a batch at once; a longer one is taken in parts. */
+const stageRowsMax = 65_536;
+const expireSlotsMax = 4096;
 
-  /** @param options.memoryBytesMax everything that the store may ever take */
+/** Memory that admission keeps free for what was admitted and is not applied yet. */
+function reserveOf(memoryBytesMax: number): number {
+  return Math.min(Math.max(memoryBytesMax >> 3, 1 << 20), 256 << 20);
+}
+
+const insertFailures: Record<number, string> = {
+  1: 'it is malformed',
+  2: 'it spans two blocks',
+  3: 'it has a time that no store takes',
+};
+
+export class Store {
+  readonly #memory: WebAssembly.Memory;
+  readonly #kernel: StoreKernel;
+  readonly #namespaces: Map<number, StoreNamespace>;
+  readonly #budgetBytes: number;
+  readonly #reserveBytes: number;
+  #generation: Uint32Array;
+
+  /** @param options.memoryBytesMax everything that the store may ever take: 8 MiB to 4 GiB */
   constructor(options: { random: Random; memoryBytesMax: number }) {
-    this.#twin = new StoreTwin({ memoryBytesMax: options.memoryBytesMax });
+    const { memoryBytesMax } = options;
+    assert(memoryBytesMax >= 8 << 20 && memoryBytesMax <= 2 ** 32, 'a store has 8 MiB to 4 GiB');
+    const { memory, kernel } = loadStoreKernel(memoryBytesMax);
+    this.#memory = memory;
+    this.#kernel = kernel;
+    this.#namespaces = new Map();
+    this.#reserveBytes = reserveOf(memoryBytesMax);
+    this.#budgetBytes = memoryBytesMax - this.#reserveBytes;
+    this.#generation = new Uint32Array(1024);
   }
 
-  /** Sets the rules of a namespace, or changes them for the writes, reads and expiries that follow. */
+  /**
+   * Sets the rules of a namespace, or changes them for the writes and expiries that follow.
+   * @throws {TsdbError} BAD_REQUEST when the block size of a namespace changes
+   */
   setNamespace(ordinal: number, options: StoreNamespace): void {
-    this.#twin.setNamespace(ordinal, options);
+    assert(ordinal >= 0 && ordinal < namespaceCountMax, 'namespace ordinals are below 1024');
+    assert(options.blockSizeNanos > 0n, 'a block has a size');
+    const before = this.#namespaces.get(ordinal);
+    if (before !== undefined && before.blockSizeNanos !== options.blockSizeNanos) {
+      throw badRequest(
+        `cannot change namespace: blockSize is fixed once it is set: ${options.blockSizeNanos}`,
+      );
+    }
+    this.#namespaces.set(ordinal, options);
+    this.#kernel.setNamespace(ordinal, options.blockSizeNanos);
   }
 
   /**
@@ -27,17 +78,30 @@ export class Store {
    * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget
    */
   createSeries(namespaceOrdinal: number): number {
-    return this.#twin.createSeries(namespaceOrdinal);
+    this.#namespace(namespaceOrdinal);
+    const slot = this.#kernel.createSeries(namespaceOrdinal, this.#budgetBytes) >>> 0;
+    if (slot === noSlot) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot create series: memory is over its budget');
+    }
+    if (slot >= this.#generation.length) {
+      const larger = new Uint32Array(this.#generation.length * 2);
+      larger.set(this.#generation);
+      this.#generation = larger;
+    }
+    this.#generation[slot] = this.#kernel.generationOf(slot);
+    return slot;
   }
 
   /** Forgets a series with all its samples; its references are refused from now on. */
   releaseSeries(slot: number): void {
-    this.#twin.releaseSeries(slot);
+    this.#assertLive(slot);
+    this.#kernel.releaseSeries(slot);
+    this.#generation[slot] = this.#kernel.generationOf(slot);
   }
 
   /** Generation by slot, from 1. A view: fetch it again after each call. */
   get generation(): Uint32Array {
-    return this.#twin.generation;
+    return this.#generation;
   }
 
   /**
@@ -47,7 +111,26 @@ export class Store {
    * @returns how many rows have an outcome other than 0
    */
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
-    return this.#twin.check(rows, namespaceOrdinal, nowNanos, outcomes);
+    const { fromNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
+    let refused = 0;
+    for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
+      const stage = this.#stageRows(rows, row, outcomes, false);
+      refused += this.#kernel.check(
+        stage.slots,
+        stage.generations,
+        stage.times,
+        stage.outcomes,
+        stage.rowCount,
+        BigInt(rows.timeUnitNanos),
+        namespaceOrdinal,
+        fromNanos,
+        endNanos,
+        this.#budgetBytes,
+        this.#reserveBytes,
+      );
+      outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, stage.rowCount), row);
+    }
+    return refused;
   }
 
   /**
@@ -56,7 +139,20 @@ export class Store {
    * @param version of the batch: decides between rows with one timestamp
    */
   append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
-    this.#twin.append(rows, version, outcomes);
+    assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
+    for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
+      const stage = this.#stageRows(rows, row, outcomes, true);
+      this.#kernel.append(
+        stage.slots,
+        stage.generations,
+        stage.times,
+        stage.values,
+        stage.outcomes,
+        stage.rowCount,
+        BigInt(rows.timeUnitNanos),
+        BigInt(version),
+      );
+    }
   }
 
   /**
@@ -64,30 +160,54 @@ export class Store {
    * chunks with their versions. Chunks may overlap: `Decoder` merges them.
    */
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
-    return this.#twin.read(slots, startNanos, endNanos);
+    const [start, end] = [clampInt64(startNanos), clampInt64(endNanos)];
+    return this.#readAll(slots, (at, from, out, room, lengths) =>
+      this.#kernel.read(at, from, slots.length, start, end, out, room, lengths),
+    );
   }
 
   /**
    * Adds sealed chunks of filesets, snapshots or peers to a series, all or none.
-   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks
+   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED when
+   *   memory is over the budget
    */
   insertChunks(slot: number, chunks: Uint8Array): void {
-    this.#twin.insertChunks(slot, chunks);
+    this.#assertLive(slot);
+    const full = this.#kernel.memoryBytes() + 2 * chunks.length > this.#budgetBytes;
+    const at = full ? 0 : this.#kernel.stage(chunks.length + 64);
+    if (at === 0) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot add chunks: memory is over its budget');
+    }
+    new Uint8Array(this.#memory.buffer, at, chunks.length).set(chunks);
+    const failure = insertFailures[this.#kernel.insertChunks(slot, at, chunks.length)];
+    if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
   }
 
   /** The rows of one block, merged and encoded anew as for a file; an empty range when there are none. */
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
-    return this.#twin.readBlock(slots, blockStartNanos);
+    const start = clampInt64(blockStartNanos);
+    return this.#readAll(slots, (at, from, out, room, lengths) =>
+      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths),
+    );
   }
 
   /** Starts of the blocks in which the series has rows, ascending. */
   blockStarts(slot: number): bigint[] {
-    return this.#twin.blockStarts(slot);
+    this.#assertLive(slot);
+    for (let countMax = 64; ; ) {
+      const at = this.#stageBytes(countMax * 8);
+      const count = this.#kernel.blockStarts(slot, at, countMax);
+      if (count <= countMax) return Array.from(new BigInt64Array(this.#memory.buffer, at, count));
+      countMax = count;
+    }
   }
 
   /** Forgets the rows of a block. */
   dropBlock(slots: Uint32Array, blockStartNanos: bigint): void {
-    this.#twin.dropBlock(slots, blockStartNanos);
+    for (const slot of slots) this.#assertLive(slot);
+    const at = this.#stageBytes(slots.length * 4);
+    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+    this.#kernel.dropBlock(at, slots.length, clampInt64(blockStartNanos));
   }
 
   /**
@@ -96,19 +216,116 @@ export class Store {
    *   expiry before this one (such a row may be on its way through the commit log), ascending
    */
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
-    return this.#twin.expire(namespaceOrdinal, nowNanos);
+    const { retentionNanos } = this.#namespace(namespaceOrdinal);
+    const cutoff = clampInt64(nowNanos - retentionNanos);
+    const at = this.#stageBytes(expireSlotsMax * 4);
+    const empty: number[] = [];
+    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
+      const count = this.#kernel.expire(namespaceOrdinal, cutoff, from, at, expireSlotsMax);
+      empty.push(...new Uint32Array(this.#memory.buffer, at, count));
+    }
+    return Uint32Array.from(empty);
   }
 
   get seriesCount(): number {
-    return this.#twin.seriesCount;
+    return this.#kernel.seriesCount();
   }
 
+  /** Memory in use, from about 2 MiB. */
   get memoryBytes(): number {
-    return this.#twin.memoryBytes;
+    return this.#kernel.memoryBytes();
   }
 
   /** Rows held; rows with one timestamp count each until they are merged. */
   get sampleCount(): number {
-    return this.#twin.sampleCount;
+    return this.#kernel.sampleCount();
   }
+
+  #namespace(ordinal: number): StoreNamespace {
+    const namespace = this.#namespaces.get(ordinal);
+    assert(namespace !== undefined, 'the namespace is set');
+    return namespace;
+  }
+
+  #assertLive(slot: number): void {
+    assert(this.#kernel.isLive(slot) === 1, 'the slot is of a series that was created');
+  }
+
+  /** Room in the kernel's memory until the next call of this. */
+  #stageBytes(bytes: number): number {
+    const at = this.#kernel.stage(bytes);
+    assert(at !== 0, 'the memory has a reserve for answers');
+    return at;
+  }
+
+  /** Copies rows [row, …) of the columns into the stage, at most `stageRowsMax`. */
+  #stageRows(rows: StoreRows, row: number, outcomes: Uint8Array, withValues: boolean): StagedRows {
+    const rowCount = Math.min(rows.rowCount - row, stageRowsMax);
+    const rowEnd = row + rowCount;
+    const times = this.#stageBytes(rowCount * 25);
+    const values = times + rowCount * 8;
+    const slots = values + rowCount * 8;
+    const generations = slots + rowCount * 4;
+    const stagedOutcomes = generations + rowCount * 4;
+    const { buffer } = this.#memory;
+    new BigInt64Array(buffer, times, rowCount).set(rows.timestamps.subarray(row, rowEnd));
+    new Uint32Array(buffer, slots, rowCount).set(rows.slots.subarray(row, rowEnd));
+    new Uint32Array(buffer, generations, rowCount).set(rows.generations.subarray(row, rowEnd));
+    new Uint8Array(buffer, stagedOutcomes, rowCount).set(outcomes.subarray(row, rowEnd));
+    if (withValues) {
+      new Float64Array(buffer, values, rowCount).set(rows.values.subarray(row, rowEnd));
+    }
+    return { rowCount, times, values, slots, generations, outcomes: stagedOutcomes };
+  }
+
+  /** Fills the stage with chunks of as many slots as fit, again and again. */
+  #readAll(
+    slots: Uint32Array,
+    fill: (slots: number, from: number, out: number, room: number, lengths: number) => number,
+  ): StoredChunks {
+    for (const slot of slots) this.#assertLive(slot);
+    const chunkOffset = new Uint32Array(slots.length + 1);
+    const parts: Uint8Array[] = [];
+    let room = readRoomBytesMin;
+    for (let from = 0; from < slots.length; ) {
+      const at = this.#stageBytes(slots.length * 8 + room);
+      new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+      const lengthsAt = at + slots.length * 4;
+      const out = lengthsAt + slots.length * 4;
+      const next = fill(at, from, out, room, lengthsAt);
+      if (next === from) {
+        room = Math.max(room * 2, this.#kernel.answer());
+        continue;
+      }
+      const lengths = new Uint32Array(this.#memory.buffer, lengthsAt, slots.length);
+      let length = 0;
+      for (; from < next; from++) {
+        length += lengths[from]!;
+        chunkOffset[from + 1] = chunkOffset[from]! + lengths[from]!;
+      }
+      parts.push(new Uint8Array(this.#memory.buffer, out, length).slice());
+    }
+    return { chunkData: joined(parts, chunkOffset.at(-1)!), chunkOffset };
+  }
+}
+
+interface StagedRows {
+  readonly rowCount: number;
+  /** Addresses of the columns. */
+  readonly times: number;
+  readonly values: number;
+  readonly slots: number;
+  readonly generations: number;
+  readonly outcomes: number;
+}
+
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(length);
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.length;
+  }
+  return whole;
 }

@@ -42,3 +42,24 @@ export function blockStartOf(nanos: bigint, blockSizeNanos: bigint): bigint {
   const rest = nanos % blockSizeNanos;
   return nanos - (rest < 0n ? rest + blockSizeNanos : rest);
 }
+
+export const namespaceCountMax = 1024;
+
+/** Times that a store takes lie between minus this and this: the years 1823 to 2116. */
+export const storeNanosMax: bigint = 2n ** 62n;
+
+/** Times that a namespace takes at a moment: [fromNanos, endNanos). */
+export function writeWindow(
+  namespace: StoreNamespace,
+  nowNanos: bigint,
+): { fromNanos: bigint; endNanos: bigint } {
+  const { bufferPastNanos, bufferFutureNanos, retentionNanos, coldWrites } = namespace;
+  const pastNanos =
+    coldWrites && retentionNanos > bufferPastNanos ? retentionNanos : bufferPastNanos;
+  const fromNanos = nowNanos - pastNanos;
+  const endNanos = nowNanos + bufferFutureNanos;
+  return {
+    fromNanos: fromNanos > -storeNanosMax ? fromNanos : 1n - storeNanosMax,
+    endNanos: endNanos < storeNanosMax ? endNanos : storeNanosMax,
+  };
+}

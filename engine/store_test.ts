@@ -31,7 +31,7 @@ const warm: StoreNamespace = {
   coldWrites: false,
 };
 
-function newStore(options: Partial<StoreNamespace> = {}, memoryBytesMax = 64 << 20): Store {
+function newStore(options: Partial<StoreNamespace> = {}, memoryBytesMax = 68 << 20): Store {
   const store = new Store({ random, memoryBytesMax });
   store.setNamespace(0, { ...warm, ...options });
   return store;
@@ -240,9 +240,13 @@ test('insertChunks() refuses malformed chunks and those that span blocks, and ad
       code: 'BAD_REQUEST',
     });
   }
-  store.setNamespace(0, { ...warm, blockSizeNanos: second });
-  assert.throws(() => store.insertChunks(other, chunkData), /spans two blocks/);
   assert.deepEqual(store.blockStarts(other), []);
+  const shortBlocks = newStore({ blockSizeNanos: second });
+  assert.throws(() => shortBlocks.insertChunks(shortBlocks.createSeries(0), chunkData), {
+    code: 'BAD_REQUEST',
+    message: /spans two blocks/,
+  });
+  assert.throws(() => store.setNamespace(0, { ...warm, blockSizeNanos: second }), /blockSize/);
 });
 
 test('dropBlock() and expire() let go of blocks and name series that hold nothing', () => {
@@ -276,7 +280,7 @@ test('expire() keeps a series for which a row was admitted but is not applied ye
 });
 
 test('a store over its memory budget refuses new series and rows, and keeps what it has', () => {
-  const store = newStore({ bufferPastNanos: hour }, 4 << 20);
+  const store = newStore({ bufferPastNanos: hour }, 8 << 20);
   const slots: number[] = [];
   assert.throws(
     () => {
@@ -298,7 +302,7 @@ test('a store over its memory budget refuses new series and rows, and keeps what
     refused = outcomes.filter((outcome) => outcome === storeOutcome.resourceExhausted).length;
   }
   assert.ok(refused > 0);
-  assert.ok(store.memoryBytes <= 4 << 20);
+  assert.ok(store.memoryBytes <= 8 << 20);
   assert.deepEqual(
     read(store, slots[50]!)
       .slice(0, 5)

@@ -9,7 +9,9 @@ import { decodeChunkRows, replaces } from './decoder_twin.ts';
 import { malformed } from './chunk.ts';
 import {
   blockStartOf,
+  storeNanosMax,
   storeOutcome,
+  writeWindow,
   type StoredChunks,
   type StoreNamespace,
   type StoreRows,
@@ -134,6 +136,9 @@ export class StoreTwin {
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     const inserted: [bigint, Row][] = [];
     for (const header of chunkHeaders(chunks)) {
+      if (header.firstNanos <= -storeNanosMax || header.lastNanos >= storeNanosMax) {
+        throw malformed('has a time that no store takes', header.payloadStart);
+      }
       if (
         blockStartOf(header.firstNanos, blockSizeNanos) !==
         blockStartOf(header.lastNanos, blockSizeNanos)
@@ -239,14 +244,8 @@ function put(series: Series, nanos: bigint, row: Row): void {
 }
 
 function timeOutcome(namespace: StoreNamespace, nanos: bigint, nowNanos: bigint): number {
-  const past = namespace.coldWrites
-    ? bigintMax(namespace.retentionNanos, namespace.bufferPastNanos)
-    : namespace.bufferPastNanos;
-  if (nanos < nowNanos - past) return storeOutcome.tooFarPast;
-  if (nanos >= nowNanos + namespace.bufferFutureNanos) return storeOutcome.tooFarFuture;
+  const { fromNanos, endNanos } = writeWindow(namespace, nowNanos);
+  if (nanos < fromNanos) return storeOutcome.tooFarPast;
+  if (nanos >= endNanos) return storeOutcome.tooFarFuture;
   return storeOutcome.written;
-}
-
-function bigintMax(a: bigint, b: bigint): bigint {
-  return a > b ? a : b;
 }

@@ -1,0 +1,152 @@
+/**
+ * Holds the codec's kernel equal to its twin: the same bytes for the same rows, the same rows or the same
+ * refusal for the same bytes, however damaged.
+ */
+import assert from 'node:assert/strict';
+import { encodeRawChunk, parseChunkHeader, type ChunkRows } from './chunk.ts';
+import { codecSamples, randomRows, SeededNumbers } from './codec_samples.ts';
+import { encodeFloatChunk } from './codec_twin.ts';
+import { Decoder } from './decoder.ts';
+import { mergeChunks } from './decoder_twin.ts';
+import { emptyBundle } from './series_bundle.ts';
+import { Store } from './store.ts';
+
+/** Longer chunks are decoded by the kernel alone: the twin would take long. */
+const twinRowsMax = 3000;
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
+
+/** Encodes with the kernel: a store merges a block that was given raw. */
+class KernelEncoder {
+  readonly #store: Store;
+
+  constructor() {
+    const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
+    this.#store = new Store({ random, memoryBytesMax: 64 << 20 });
+    this.#store.setNamespace(0, {
+      blockSizeNanos: 2n ** 62n - 1n,
+      bufferPastNanos: 0n,
+      bufferFutureNanos: 0n,
+      retentionNanos: 2n ** 62n,
+      coldWrites: true,
+    });
+  }
+
+  encode(rows: ChunkRows): Uint8Array {
+    const slot = this.#store.createSeries(0);
+    this.#store.insertChunks(slot, encodeRawChunk(rows));
+    const [blockStart] = this.#store.blockStarts(slot);
+    const { chunkData } = this.#store.readBlock(Uint32Array.of(slot), blockStart!);
+    this.#store.releaseSeries(slot);
+    return chunkData;
+  }
+}
+
+type Decoded = { nanos: BigInt64Array; words: Uint32Array; millis: Float64Array } | 'refused';
+
+function decodeWithKernel(decoder: Decoder, chunks: Uint8Array): Decoded {
+  const bundle = {
+    ...emptyBundle,
+    chunkData: chunks,
+    chunkOffset: Uint32Array.of(0, chunks.length),
+  };
+  return refusedOr(() => {
+    decoder.decode(bundle, 0, ...allTimes);
+    return {
+      nanos: decoder.timestampNanos,
+      words: decoder.valueWords,
+      millis: decoder.timestampMillis,
+    };
+  });
+}
+
+function decodeWithTwin(chunks: Uint8Array): Decoded {
+  return refusedOr(() => {
+    const { timestampNanos, values } = mergeChunks(chunks, ...allTimes);
+    const millis = Float64Array.from(timestampNanos, (nanos) => {
+      const rest = ((nanos % 1_000_000n) + 1_000_000n) % 1_000_000n;
+      return Number((nanos - rest) / 1_000_000n);
+    });
+    return { nanos: timestampNanos, words: new Uint32Array(values.buffer), millis };
+  });
+}
+
+function refusedOr(decode: () => Exclude<Decoded, string>): Decoded {
+  try {
+    return decode();
+  } catch (error) {
+    assert.equal((error as { code?: string }).code, 'BAD_REQUEST', String(error));
+    return 'refused';
+  }
+}
+
+function assertSame(kernel: Decoded, twin: Decoded, name: string): void {
+  if (kernel === 'refused' || twin === 'refused') {
+    assert.equal(kernel === 'refused', twin === 'refused', `one refuses: ${name}`);
+    return;
+  }
+  assert.deepEqual(new BigInt64Array(kernel.nanos), twin.nanos, name);
+  assert.deepEqual(new Uint32Array(kernel.words), twin.words, name);
+  assert.deepEqual(new Float64Array(kernel.millis), twin.millis, name);
+}
+
+function rowCountsOf(chunks: Uint8Array): number {
+  let rows = 0;
+  try {
+    for (let offset = 0; offset < chunks.length; ) {
+      const header = parseChunkHeader(chunks, offset, chunks.length);
+      rows += header.rowCount;
+      offset = header.end;
+    }
+  } catch {
+    return rows;
+  }
+  return rows;
+}
+
+/** A copy with some bits or bytes changed, cut, or said twice. */
+function damaged(bytes: Uint8Array, numbers: SeededNumbers): Uint8Array {
+  let copy = bytes.slice();
+  for (let count = 1 + numbers.below(3); count > 0; count--) {
+    const at = numbers.below(copy.length);
+    const kind = numbers.below(8);
+    if (kind < 4) copy[at]! ^= 1 << numbers.below(8);
+    else if (kind < 6) copy[at] = numbers.u32();
+    else if (kind < 7) copy = copy.slice(0, at + 1);
+    else copy = new Uint8Array([...copy.subarray(0, at), ...copy.subarray(at >> 1)]);
+  }
+  return copy;
+}
+
+/** Rows in one block of the encoder's store: not before 1970. */
+function inOneBlock(rows: ChunkRows): ChunkRows {
+  const times = Array.from(rows.timestampNanos, (nanos) => (nanos < 0n ? ~nanos : nanos) >> 2n);
+  const unique = BigInt64Array.from(new Set(times)).sort();
+  return { ...rows, timestampNanos: unique, values: rows.values.slice(0, unique.length) };
+}
+
+/** @param size how many rounds; each takes some milliseconds */
+export function fuzz(seed: number, size: number): void {
+  const numbers = new SeededNumbers(seed);
+  const encoder = new KernelEncoder();
+  const decoder = new Decoder();
+  for (let round = 0; round < size; round++) {
+    const rowCount = 1 + numbers.below(numbers.below(4) === 0 ? 700 : 150);
+    const samples = codecSamples(numbers.u32(), rowCount);
+    const { name, rows } =
+      numbers.below(3) === 0
+        ? { name: 'random bits', rows: inOneBlock(randomRows(numbers.u32(), rowCount)) }
+        : samples[numbers.below(samples.length)]!;
+    const label = `${name}, seed ${seed}, round ${round}`;
+    const chunk = encodeFloatChunk(rows);
+    assert.deepEqual(encoder.encode(rows), chunk, `bytes of ${label}`);
+    assertSame(decodeWithKernel(decoder, chunk), decodeWithTwin(chunk), label);
+    const bytes = numbers.below(8) === 0 ? encodeRawChunk(rows) : chunk;
+    for (let count = 0; count < 8; count++) {
+      const bad = damaged(bytes, numbers);
+      const kernel = decodeWithKernel(decoder, bad);
+      if (rowCountsOf(bad) <= twinRowsMax) assertSame(kernel, decodeWithTwin(bad), label);
+    }
+    const noise = Uint8Array.from({ length: numbers.below(200) }, () => numbers.u32());
+    assertSame(decodeWithKernel(decoder, noise), decodeWithTwin(noise), label);
+  }
+}

@@ -1,0 +1,244 @@
+// Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check of chunks
+// that come from outside.
+import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
+import { encodedBytesMax, encodeRaw, encodeRowsMax } from './codec_write';
+import { addHeadRows, addLateRows, addToArea, encodeRows, headerAt } from './heads';
+import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
+import { deskOf, state, stateAt, tablesAt } from './pages';
+import {
+  findNode,
+  headRowBytes,
+  headRowsMax,
+  lateRowBytes,
+  makeCurrent,
+  namespaceAt,
+  Node,
+  nodeOf,
+  park,
+  rowsOf,
+  Series,
+} from './series';
+
+const checkedAt: usize = stateAt + 3072;
+/** Columns of a head that is copied. */
+const timesAt: usize = stateAt + 16384;
+const valuesAt: usize = timesAt + 2048;
+const versionsAt: usize = valuesAt + 2048;
+
+const chunkHeaderBytesMax: usize = 48;
+const versionSpan: i64 = 0x100000000;
+/** Times that a store takes: the years 1823 to 2116. */
+export const storeNanosMax: i64 = 1 << 62;
+
+/** At most so many bytes are the chunks of a parked node. */
+function readBytesMax(node: Node): usize {
+  return (
+    node.areaLength +
+    chunkHeaderBytesMax +
+    <usize>node.headCount * headRowBytes +
+    <usize>node.lateCount * (headRowBytes + chunkHeaderBytesMax)
+  );
+}
+
+/**
+ * Copies the chunks of a series that overlap [start, end) to `out`; gives their end, or 0 when they may
+ * need more than `room`, with what they need as the answer.
+ */
+export function readSeries(series: Series, start: i64, end: i64, out: usize, room: usize): usize {
+  const current = series.current;
+  park(series);
+  let needed: usize = 0;
+  for (let at = series.nodes; at != 0; ) {
+    const node = changetype<Node>(at);
+    if (node.blockEnd > start && node.blockStart < end) needed += readBytesMax(node);
+    at = node.next;
+  }
+  let o = out;
+  if (needed > room) {
+    state().answer = needed;
+    o = 0;
+  } else {
+    for (let at = series.nodes; at != 0; ) {
+      const node = changetype<Node>(at);
+      if (node.blockEnd > start && node.blockStart < end) o = readNode(node, start, end, o);
+      at = node.next;
+    }
+  }
+  if (current != 0) makeCurrent(series, changetype<Node>(current));
+  return o;
+}
+
+function readNode(node: Node, start: i64, end: i64, o: usize): usize {
+  o = copyArea(node, start, end, o);
+  o = copyLate(node, start, end, o);
+  return copyHead(node, start, end, o);
+}
+
+function copyArea(node: Node, start: i64, end: i64, o: usize): usize {
+  const area = node.area;
+  const length = node.areaLength;
+  if (node.blockStart >= start && node.blockEnd <= end) {
+    memory.copy(o, area, length);
+    return o + length;
+  }
+  const areaEnd = area + length;
+  for (let at = area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    const chunkEnd = chunk.end;
+    if (chunk.lastNanos >= start && chunk.firstNanos < end) {
+      memory.copy(o, at, chunkEnd - at);
+      o += chunkEnd - at;
+    }
+    at = chunkEnd;
+  }
+  return o;
+}
+
+function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
+  const count = <usize>node.headCount;
+  if (count == 0) return o;
+  const head = node.head;
+  if (load<i64>(head) >= end || load<i64>(head + ((count - 1) << 4)) < start) return o;
+  const offsets = head + (<usize>node.headCapacity << 4);
+  let version: i64 = 0;
+  for (let row: usize = 0; row < count; row++) {
+    const rowVersion = node.baseVersion + <i64>load<u32>(offsets + (row << 2));
+    store<i64>(timesAt + (row << 3), load<i64>(head + (row << 4)));
+    store<u64>(valuesAt + (row << 3), load<u64>(head + (row << 4), 8));
+    store<i64>(versionsAt + (row << 3), rowVersion);
+    version = max(version, rowVersion);
+  }
+  return encodeRaw(timesAt, valuesAt, versionsAt, <u32>count, version, o);
+}
+
+/** Late rows in order, as one raw chunk, or several when their versions are far apart. */
+function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
+  const count = <u32>node.lateCount;
+  if (count == 0) return o;
+  const work = deskOf(deskBytes(count, count));
+  if (work == 0) unreachable();
+  const desk = openDesk(work, tablesAt, count, count);
+  addLateRows(desk, node);
+  finishDesk(desk, true);
+  let row = rowAt(desk, start);
+  const rowEnd = rowAt(desk, end);
+  while (row < rowEnd) {
+    const first = row;
+    let low = i64.MAX_VALUE;
+    let high: i64 = 0;
+    for (; row < rowEnd; row++) {
+      const version = load<i64>(desk.versions + (<usize>row << 3));
+      if (max(high, version) - min(low, version) >= versionSpan && row > first) break;
+      low = min(low, version);
+      high = max(high, version);
+    }
+    const place = <usize>first << 3;
+    o = encodeRaw(
+      desk.times + place,
+      desk.values + place,
+      desk.versions + place,
+      row - first,
+      high,
+      o,
+    );
+  }
+  return o;
+}
+
+/**
+ * Writes the rows of one block, merged and encoded anew, to `out`; gives their end (`out` when there are
+ * none), or 0 when they may need more than `room`, with what they need as the answer.
+ */
+export function readMerged(series: Series, blockStart: i64, out: usize, room: usize): usize {
+  const current = series.current;
+  park(series);
+  const node = findNode(series, blockStart);
+  let o = out;
+  if (node != null && node.blockStart == blockStart) o = mergeNode(node, out, room);
+  if (current != 0) makeCurrent(series, changetype<Node>(current));
+  return o;
+}
+
+function mergeNode(node: Node, out: usize, room: usize): usize {
+  const rows = rowsOf(node);
+  const needed = encodedBytesMax(rows) + 256 * <usize>(rows / encodeRowsMax + 1);
+  if (needed > room) {
+    state().answer = needed;
+    return 0;
+  }
+  const areaEnd = node.area + node.areaLength;
+  let parts = <u32>node.headCount + <u32>node.lateCount;
+  for (let at = node.area; at < areaEnd; parts++) at = headerAt(at, areaEnd).end;
+  const work = deskOf(deskBytes(rows, parts));
+  if (work == 0) unreachable();
+  const desk = openDesk(work, tablesAt, rows, parts);
+  for (let at = node.area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    if (!addChunk(desk, chunk)) unreachable();
+    at = chunk.end;
+  }
+  addHeadRows(desk, node);
+  addLateRows(desk, node);
+  finishDesk(desk, false);
+  return encodeRows(desk, 0, desk.rowCount, encodeRowsMax, out);
+}
+
+export const insertOk: u32 = 0;
+export const insertMalformed: u32 = 1;
+export const insertSpansBlocks: u32 = 2;
+export const insertTimeOutOfRange: u32 = 3;
+export const insertNoMemory: u32 = 4;
+
+/** Checks chunks whole; only good ones may go into a store, where they are trusted. */
+function checkChunks(series: Series, at: usize, end: usize): u32 {
+  const size = namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
+  const chunk = changetype<Chunk>(checkedAt);
+  while (at < end) {
+    if (!readHeader(chunk, at, end)) return insertMalformed;
+    at = chunk.end;
+    if (chunk.firstNanos <= -storeNanosMax || chunk.lastNanos >= storeNanosMax) {
+      return insertTimeOutOfRange;
+    }
+    const rest = chunk.firstNanos % size;
+    const blockStart = chunk.firstNanos - (rest < 0 ? rest + size : rest);
+    if (chunk.lastNanos - blockStart >= size) return insertSpansBlocks;
+    const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
+    const work = deskOf(column << 1);
+    if (work == 0) return insertNoMemory;
+    if (!decodeChunk(chunk, tablesAt, work, work + column)) return insertMalformed;
+  }
+  return insertOk;
+}
+
+/** Adds chunks from outside to a series: all of them, or none. */
+export function insertChecked(series: Series, at: usize, end: usize): u32 {
+  const outcome = checkChunks(series, at, end);
+  if (outcome != insertOk) return outcome;
+  const current = series.current;
+  park(series);
+  while (at < end) {
+    const chunk = headerAt(at, end);
+    const chunkEnd = chunk.end;
+    const rows = chunk.rowCount;
+    const node = nodeOf(series, chunk.firstNanos);
+    if (node == null) unreachable();
+    addToArea(node!, at, chunkEnd - at, rows);
+    state().sampleCount += <u64>rows;
+    at = chunkEnd;
+  }
+  if (current != 0) makeCurrent(series, changetype<Node>(current));
+  return insertOk;
+}
+
+/** Used by decoders, which have a memory of their own: fills unix milliseconds, rounded down. */
+export function fillMillis(desk: Desk, row: u32, rowEnd: u32): void {
+  const end = desk.times + (<usize>rowEnd << 3);
+  const apart = desk.timesOther - desk.times;
+  for (let p = desk.times + (<usize>row << 3); p < end; p += 8) {
+    const nanos = load<i64>(p);
+    let millis = <i64>(<f64>nanos * 1e-6);
+    const rest = nanos - millis * 1000000;
+    millis += <i64>(rest >= 1000000) - <i64>(rest < 0);
+    store<f64>(p + apart, <f64>millis);
+  }
+}

@@ -1,0 +1,222 @@
+// What a store knows of a series: a record of one cache line with the head that is being written, and one
+// node for each block. The head's state stands in the record while its block is the current one and is
+// parked in the node otherwise.
+import { allocate, directoryAt, namespacesAt, releaseLater, state, State } from './pages';
+
+/** Records of 64 bytes, 1024 to a page. */
+// @ts-ignore: decorator
+@unmanaged
+export class Series {
+  generation: u32;
+  namespaceOrdinal: u16;
+  isLive: u8;
+  /** A row was admitted since the last expiry. */
+  isAdmitted: u8;
+  /** Of the current block; an end at or before the start when there is none. */
+  blockStart: i64;
+  blockEnd: i64;
+  /** No row of the current block that is in the head or was sealed from it is later. */
+  lastNanos: i64;
+  /** Versions of the head's rows are u32 offsets from it. */
+  baseVersion: i64;
+  head: usize;
+  headCount: u16;
+  headCapacity: u16;
+  current: usize;
+  /** List of the blocks' nodes by ascending start. */
+  nodes: usize;
+  /** Next slot of the list of free ones, + 1. */
+  slotNext: u32;
+}
+
+/** A block of a series, 80 bytes. */
+// @ts-ignore: decorator
+@unmanaged
+export class Node {
+  blockStart: i64;
+  blockEnd: i64;
+  lastNanos: i64;
+  baseVersion: i64;
+  head: usize;
+  headCount: u16;
+  headCapacity: u16;
+  next: usize;
+  /** Sealed chunks, one behind the other. */
+  area: usize;
+  areaLength: usize;
+  areaCapacity: usize;
+  /** Rows in the area. */
+  areaRows: u32;
+  /** Rows that came late, 24 bytes each: time, value, version. In no order. */
+  late: usize;
+  lateCount: u16;
+  lateCapacity: u16;
+}
+export const nodeBytes: usize = 80;
+
+// @ts-ignore: decorator
+@unmanaged
+export class Namespace {
+  blockSizeNanos: i64;
+}
+export const namespaceStructBytes: usize = 16;
+
+/** Bytes of a head row: int64 time and float64 value together, the u32 version behind all rows. */
+export const headRowBytes: usize = 20;
+export const headRowsMax: u32 = 128;
+export const lateRowBytes: usize = 24;
+const slotsPerPage: u32 = 1024;
+const slotsMax: u32 = 16384 * slotsPerPage;
+
+// @ts-ignore: decorator
+@inline
+export function seriesAt(slot: u32): Series {
+  const page = <usize>load<u32>(directoryAt + (<usize>(slot >> 10) << 2));
+  return changetype<Series>(page + (<usize>(slot & 1023) << 6));
+}
+
+// @ts-ignore: decorator
+@inline
+export function namespaceAt(ordinal: u32): Namespace {
+  return changetype<Namespace>(namespacesAt + <usize>ordinal * namespaceStructBytes);
+}
+
+/** A slot for a new series, or u32.MAX_VALUE without memory for it. */
+export function takeSlot(namespaceOrdinal: u32): u32 {
+  const s = state();
+  let slot: u32;
+  if (s.slotFree != 0) {
+    slot = s.slotFree - 1;
+    s.slotFree = seriesAt(slot).slotNext;
+  } else {
+    slot = s.seriesEnd;
+    if (slot >= slotsMax) return u32.MAX_VALUE;
+    if ((slot & (slotsPerPage - 1)) == 0) {
+      const page = allocate(65536);
+      if (page == 0) return u32.MAX_VALUE;
+      memory.fill(page, 0, 65536);
+      store<u32>(directoryAt + (<usize>(slot >> 10) << 2), <u32>page);
+    }
+    s.seriesEnd++;
+  }
+  const series = seriesAt(slot);
+  if (series.generation == 0) series.generation = 1;
+  series.namespaceOrdinal = <u16>namespaceOrdinal;
+  series.isLive = 1;
+  series.isAdmitted = 1;
+  forgetCurrent(series);
+  series.nodes = 0;
+  s.seriesCount++;
+  return slot;
+}
+
+/** Frees a slot whose nodes are gone. */
+export function freeSlot(slot: u32): void {
+  const s = state();
+  const series = seriesAt(slot);
+  series.isLive = 0;
+  series.generation++;
+  if (series.generation == 0) series.generation = 1;
+  series.slotNext = s.slotFree;
+  s.slotFree = slot + 1;
+  s.seriesCount--;
+}
+
+/** Makes no block the current one. */
+function forgetCurrent(series: Series): void {
+  series.current = 0;
+  series.blockStart = 0;
+  series.blockEnd = 0;
+  series.head = 0;
+  series.headCount = 0;
+  series.headCapacity = 0;
+}
+
+/** Writes the head's state back to its node, which has it from now on. */
+export function park(series: Series): void {
+  if (series.current == 0) return;
+  const node = changetype<Node>(series.current);
+  node.lastNanos = series.lastNanos;
+  node.baseVersion = series.baseVersion;
+  node.head = series.head;
+  node.headCount = series.headCount;
+  node.headCapacity = series.headCapacity;
+  forgetCurrent(series);
+}
+
+/** Makes the node's block the current one; nothing must be current. */
+export function makeCurrent(series: Series, node: Node): void {
+  series.current = changetype<usize>(node);
+  series.blockStart = node.blockStart;
+  series.blockEnd = node.blockEnd;
+  series.lastNanos = node.lastNanos;
+  series.baseVersion = node.baseVersion;
+  series.head = node.head;
+  series.headCount = node.headCount;
+  series.headCapacity = node.headCapacity;
+}
+
+/** The node of the block that holds the time, or null. */
+export function findNode(series: Series, nanos: i64): Node | null {
+  let at = series.nodes;
+  while (at != 0) {
+    const node = changetype<Node>(at);
+    if (nanos < node.blockEnd) return nanos >= node.blockStart ? node : null;
+    at = node.next;
+  }
+  return null;
+}
+
+/** The node of the block that holds the time, made when there is none; null without memory. */
+export function nodeOf(series: Series, nanos: i64): Node | null {
+  let link = changetype<usize>(series) + offsetof<Series>('nodes');
+  while (load<usize>(link) != 0) {
+    const node = changetype<Node>(load<usize>(link));
+    if (nanos < node.blockEnd) {
+      if (nanos >= node.blockStart) return node;
+      break;
+    }
+    link = changetype<usize>(node) + offsetof<Node>('next');
+  }
+  const at = allocate(nodeBytes);
+  if (at == 0) return null;
+  memory.fill(at, 0, nodeBytes);
+  const node = changetype<Node>(at);
+  const size = namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
+  const rest = nanos % size;
+  node.blockStart = nanos - (rest < 0 ? rest + size : rest);
+  node.blockEnd = node.blockStart + size;
+  node.lastNanos = i64.MIN_VALUE;
+  node.next = load<usize>(link);
+  store<usize>(link, at);
+  return node;
+}
+
+/** Rows of a parked node. */
+export function rowsOf(node: Node): u32 {
+  return node.areaRows + <u32>node.headCount + <u32>node.lateCount;
+}
+
+/** Frees what a parked node holds and the node, which the caller has taken out of its list. */
+export function freeNode(node: Node): void {
+  const s: State = state();
+  s.sampleCount -= <u64>rowsOf(node);
+  if (node.head != 0) releaseLater(node.head);
+  if (node.area != 0) releaseLater(node.area);
+  if (node.late != 0) releaseLater(node.late);
+  releaseLater(changetype<usize>(node));
+}
+
+/** Drops the blocks in [start, end) of a series whose head is parked. */
+export function dropBlocks(series: Series, startFrom: i64, endUpTo: i64): void {
+  let link = changetype<usize>(series) + offsetof<Series>('nodes');
+  while (load<usize>(link) != 0) {
+    const node = changetype<Node>(load<usize>(link));
+    if (node.blockStart >= startFrom && node.blockEnd <= endUpTo) {
+      store<usize>(link, node.next);
+      freeNode(node);
+    } else {
+      link = changetype<usize>(node) + offsetof<Node>('next');
+    }
+  }
+}

@@ -1,0 +1,356 @@
+// The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and answers are in
+// the stage, which the caller asks for.
+import { Chunk, readHeader } from './codec';
+import { appendRow, headCapacityAfter } from './heads';
+import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
+import {
+  beginCall,
+  initPages,
+  stageOf,
+  state,
+  stateAt,
+  tablesAt,
+  usedBytes,
+} from './pages';
+import { fillMillis, insertChecked, readMerged, readSeries } from './reads';
+import {
+  dropBlocks,
+  freeSlot,
+  headRowBytes,
+  headRowsMax,
+  namespaceAt,
+  Node,
+  park,
+  Series,
+  seriesAt,
+  takeSlot,
+} from './series';
+
+const outcomeWritten: u32 = 0;
+const outcomeUnknownReference: u32 = 1;
+const outcomeTooFarPast: u32 = 2;
+const outcomeTooFarFuture: u32 = 3;
+const outcomeResourceExhausted: u32 = 6;
+
+const chunkAt: usize = stateAt + 3584;
+
+/** Begins a memory that is all zero; `tablesAddress` then takes the codec's tables. */
+export function init(pageMax: u32): void {
+  initPages(pageMax);
+}
+
+export function tablesAddress(): usize {
+  return tablesAt;
+}
+
+/** A region for columns and answers; 0 without memory. It keeps its place until more is asked for. */
+export function stage(bytes: usize): usize {
+  return stageOf(bytes);
+}
+
+export function setNamespace(ordinal: u32, blockSizeNanos: i64): void {
+  namespaceAt(ordinal).blockSizeNanos = blockSizeNanos;
+}
+
+/** A slot, or 2^32 - 1 when memory is over the budget. */
+export function createSeries(namespaceOrdinal: u32, budgetBytes: usize): u32 {
+  beginCall();
+  if (usedBytes() >= budgetBytes) return u32.MAX_VALUE;
+  return takeSlot(namespaceOrdinal);
+}
+
+export function isLive(slot: u32): bool {
+  return slot < state().seriesEnd && seriesAt(slot).isLive != 0;
+}
+
+export function generationOf(slot: u32): u32 {
+  return seriesAt(slot).generation;
+}
+
+export function releaseSeries(slot: u32): void {
+  beginCall();
+  const series = seriesAt(slot);
+  park(series);
+  dropBlocks(series, i64.MIN_VALUE, i64.MAX_VALUE);
+  freeSlot(slot);
+}
+
+/** Bytes that the row may make its series take. */
+// @ts-ignore: decorator
+@inline
+function bytesNeeded(series: Series, nanos: i64): usize {
+  if (nanos < series.blockStart || nanos >= series.blockEnd) return 4096;
+  const count = <u32>series.headCount;
+  const capacity = <u32>series.headCapacity;
+  if (count < capacity) return 0;
+  if (count < headRowsMax) return <usize>headCapacityAfter(capacity) * headRowBytes;
+  const node = changetype<Node>(series.current);
+  return 4096 + node.areaLength + (node.areaLength >> 3);
+}
+
+/**
+ * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns: u32
+ * slots, u32 generations, i64 times in units, and the outcomes.
+ */
+export function check(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  namespaceOrdinal: u32,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  budgetBytes: usize,
+  reserveBytes: usize,
+): u32 {
+  const seriesEnd = state().seriesEnd;
+  const unitsMax = i64.MAX_VALUE / unitNanos;
+  let bytes: u64 = usedBytes();
+  let refused: u32 = 0;
+  for (let row: usize = 0; row < rowCount; row++) {
+    if (load<u8>(outcomes + row) != outcomeWritten) {
+      refused++;
+      continue;
+    }
+    let outcome = outcomeUnknownReference;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot < seriesEnd) {
+      const series = seriesAt(slot);
+      if (
+        series.generation == load<u32>(generations + (row << 2)) &&
+        <u32>series.namespaceOrdinal == namespaceOrdinal &&
+        series.isLive
+      ) {
+        const units = load<i64>(times + (row << 3));
+        const nanos = units * unitNanos;
+        if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
+          outcome = outcomeTooFarPast;
+        } else if (units > unitsMax || nanos >= nanosEnd) {
+          outcome = outcomeTooFarFuture;
+        } else {
+          const needed = bytesNeeded(series, nanos);
+          const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
+          if (bytes + needed + headRowBytes > limit) {
+            outcome = outcomeResourceExhausted;
+          } else {
+            outcome = outcomeWritten;
+            bytes += needed + headRowBytes;
+            series.isAdmitted = 1;
+          }
+        }
+      }
+    }
+    if (outcome == outcomeWritten) continue;
+    store<u8>(outcomes + row, <u8>outcome);
+    refused++;
+  }
+  return refused;
+}
+
+/** Applies the rows whose outcome is 0. */
+export function append(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  values: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  version: i64,
+): void {
+  beginCall();
+  const seriesEnd = state().seriesEnd;
+  for (let row: usize = 0; row < rowCount; row++) {
+    if (load<u8>(outcomes + row) != outcomeWritten) continue;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
+    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    appendRow(series, nanos, load<u64>(values + (row << 3)), version);
+  }
+}
+
+/**
+ * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and their
+ * lengths (u32). Gives the slot that did not fit any more, or the count.
+ */
+export function read(
+  slots: usize,
+  from: u32,
+  count: u32,
+  start: i64,
+  end: i64,
+  out: usize,
+  room: usize,
+  lengths: usize,
+): u32 {
+  beginCall();
+  let o = out;
+  for (; from < count; from++) {
+    const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
+    const next = readSeries(series, start, end, o, room - (o - out));
+    if (next == 0) break;
+    store<u32>(lengths + (<usize>from << 2), <u32>(next - o));
+    o = next;
+  }
+  return from;
+}
+
+/** The same for one block of each series, merged and encoded anew. */
+export function readBlock(
+  slots: usize,
+  from: u32,
+  count: u32,
+  blockStart: i64,
+  out: usize,
+  room: usize,
+  lengths: usize,
+): u32 {
+  beginCall();
+  let o = out;
+  for (; from < count; from++) {
+    const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
+    const next = readMerged(series, blockStart, o, room - (o - out));
+    if (next == 0) break;
+    store<u32>(lengths + (<usize>from << 2), <u32>(next - o));
+    o = next;
+  }
+  return from;
+}
+
+/** Bytes that the slot at which a read stopped needs. */
+export function answer(): f64 {
+  return <f64>state().answer;
+}
+
+/** 0, or why the chunks are refused (`insert…` in reads.ts). */
+export function insertChunks(slot: u32, at: usize, length: usize): u32 {
+  beginCall();
+  return insertChecked(seriesAt(slot), at, at + length);
+}
+
+/** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
+export function blockStarts(slot: u32, out: usize, countMax: u32): u32 {
+  let count: u32 = 0;
+  for (let at = seriesAt(slot).nodes; at != 0; ) {
+    const node = changetype<Node>(at);
+    if (count < countMax) store<i64>(out + (<usize>count << 3), node.blockStart);
+    count++;
+    at = node.next;
+  }
+  return count;
+}
+
+export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
+  beginCall();
+  for (let i: u32 = 0; i < count; i++) {
+    const series = seriesAt(load<u32>(slots + (<usize>i << 2)));
+    park(series);
+    const size = namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
+    dropBlocks(series, blockStart, blockStart + size);
+  }
+}
+
+/**
+ * Drops what ends at or before the cutoff, for the slots from `from` on; writes slots of series that hold
+ * nothing. Gives how many; the answer is the slot to go on from.
+ */
+export function expire(
+  namespaceOrdinal: u32,
+  cutoff: i64,
+  from: u32,
+  out: usize,
+  countMax: u32,
+): u32 {
+  if (from == 0) beginCall();
+  const s = state();
+  let count: u32 = 0;
+  for (; from < s.seriesEnd && count < countMax; from++) {
+    const series = seriesAt(from);
+    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
+    if (series.nodes != 0 && changetype<Node>(series.nodes).blockEnd <= cutoff) {
+      park(series);
+      dropBlocks(series, i64.MIN_VALUE, cutoff);
+    }
+    if (series.nodes == 0 && !series.isAdmitted) {
+      store<u32>(out + (<usize>(count++) << 2), from);
+    }
+    series.isAdmitted = 0;
+  }
+  s.answer = <u64>from;
+  return count;
+}
+
+export function seriesEnd(): u32 {
+  return state().seriesEnd;
+}
+
+export function seriesCount(): u32 {
+  return state().seriesCount;
+}
+
+export function sampleCount(): f64 {
+  return <f64>state().sampleCount;
+}
+
+export function memoryBytes(): f64 {
+  return <f64>usedBytes();
+}
+
+/**
+ * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives how many
+ * overlap the range, or -1 when one is malformed; the answer is how many rows they have.
+ */
+export function scanChunks(at: usize, end: usize, nanosFrom: i64, nanosEnd: i64): i32 {
+  const chunk = changetype<Chunk>(chunkAt);
+  let rows: u64 = 0;
+  let count: i32 = 0;
+  while (at < end) {
+    if (!readHeader(chunk, at, end)) return -1;
+    at = chunk.end;
+    if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
+    rows += <u64>chunk.rowCount;
+    count++;
+  }
+  state().answer = rows;
+  return count;
+}
+
+export function decodeBytes(rows: u32, chunks: u32): usize {
+  return deskBytes(rows, chunks);
+}
+
+/**
+ * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the rows, or
+ * -1 when a payload is malformed. Four u32 at `answers`: addresses of milliseconds, nanoseconds, values.
+ */
+export function decodeChunks(
+  at: usize,
+  end: usize,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  rows: u32,
+  chunks: u32,
+  work: usize,
+  answers: usize,
+): i32 {
+  const chunk = changetype<Chunk>(chunkAt);
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  while (at < end) {
+    readHeader(chunk, at, end);
+    at = chunk.end;
+    if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
+    if (!addChunk(desk, chunk)) return -1;
+  }
+  finishDesk(desk, false);
+  const row = rowAt(desk, nanosFrom);
+  const rowEnd = rowAt(desk, nanosEnd);
+  fillMillis(desk, row, rowEnd);
+  store<u32>(answers, desk.timesOther + (row << 3));
+  store<u32>(answers, desk.times + (row << 3), 4);
+  store<u32>(answers, desk.values + (row << 3), 8);
+  return <i32>(rowEnd - row);
+}
