@@ -51,9 +51,9 @@ export class Names {
     return `${pod}.${service}.${this.namespace}.svc`;
   }
 
-  /** Scopes the keys in etcd, which several clusters may share. */
+  /** Scopes the keys in etcd, which several clusters may share; no Kubernetes name has an underscore. */
   get environment(): string {
-    return `${this.namespace}/${this.cluster}`;
+    return `${this.namespace}_${this.cluster}`;
   }
 
   get coordinatorUrl(): string {
