@@ -50,7 +50,7 @@ const files = globSync(`{${Object.keys(mayImport).join(',')}}/**/*.ts`, {
   cwd: root,
   exclude: ['engine/kernels/**', 'engine/build/**'],
 }).sort();
-const isTest = (file: string) => /_(test|fuzz|bench)\.ts$/.test(file);
+const isTest = (file: string) => /_(test|testing|fuzz|bench)\.ts$/.test(file);
 const isMain = (file: string) => file.endsWith('/main.ts');
 const source = (file: string) => readFileSync(join(root, file), 'utf8');
 const withoutComments = (text: string) =>

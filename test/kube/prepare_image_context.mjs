@@ -40,6 +40,6 @@ for (const room of rooms) {
   rmSync(join(context, room), { recursive: true, force: true });
   cpSync(join(root, room), join(context, room), {
     recursive: true,
-    filter: (path) => !/_(test|fuzz|bench)\.ts$|\/engine\/kernels$/.test(path),
+    filter: (path) => !/_(test|testing|fuzz|bench)\.ts$|\/engine\/kernels$/.test(path),
   });
 }
