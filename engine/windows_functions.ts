@@ -186,6 +186,7 @@ function copyToScratch(values: Float64Array, start: number, end: number): Float6
 
 function madOf({ values }: WindowColumns, start: number, end: number): number {
   const count = end - start;
+  for (let i = start; i < end; i++) if (Number.isNaN(values[i]!)) return NaN;
   const median = quantileOf(0.5, copyToScratch(values, start, end), count);
   for (let i = 0; i < count; i++) scratch[i] = Math.abs(values[start + i]! - median);
   return quantileOf(0.5, scratch, count);

@@ -1,7 +1,7 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
 import { makeRowBuffer, isAbsent } from '#engine/row.ts';
 import { Decoder } from '#engine/decoder.ts';
-import { WindowsTwin } from '#engine/windows_twin.ts';
+import { WindowsKernel } from '#engine/windows_kernel.ts';
 import type { WindowEvaluator } from '#engine/windows.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -56,7 +56,7 @@ export class PromqlEngine {
     this.#storage = storage;
     this.#clock = options.clock;
     this.#experimentalFunctions = options.experimentalFunctions ?? false;
-    this.#windows = options.windows ?? new WindowsTwin();
+    this.#windows = options.windows ?? new WindowsKernel();
   }
 
   /**
@@ -193,14 +193,11 @@ export class PromqlEngine {
   }
 }
 
-function labelsOfBundle(bundle: SeriesBundle): Labels[] {
+function labelsOfBundle({ seriesCount, tagsData, tagsOffset }: SeriesBundle): Labels[] {
+  const bytes = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.byteLength);
   const labels: Labels[] = [];
-  for (let index = 0; index < bundle.seriesCount; index++) {
-    labels.push(
-      Labels.fromBytes(
-        bundle.tagsData.subarray(bundle.tagsOffset[index]!, bundle.tagsOffset[index + 1]!),
-      ),
-    );
+  for (let index = 0; index < seriesCount; index++) {
+    labels.push(Labels.fromBytes(bytes, tagsOffset[index]!, tagsOffset[index + 1]!));
   }
   return labels;
 }

@@ -1,31 +1,51 @@
 /** Results as JSON of the Prometheus API, in pieces; the caller's reading is the backpressure. */
-import { isAbsent } from '#engine/row.ts';
 import type { Labels } from './labels.ts';
-import { formatNumber } from './number_format.ts';
+import { formatNumber } from '#engine/number_format.ts';
+import { RowPrinter } from '#engine/row_printer.ts';
 import type { QueryResult, QueryValue } from './result.ts';
 
 const pieceBytes = 65_536;
 
-/** Collects texts until they make a piece. Values and times are ASCII; labels may be anything. */
+/** Made when the first matrix is printed. */
+let printer: RowPrinter | null = null;
+
+/** Collects texts and bytes until they make a piece. */
 class Pieces {
-  #text: string;
+  #bytes: Buffer;
+  #length: number;
 
   constructor() {
-    this.#text = '';
+    this.#bytes = Buffer.allocUnsafe(2 * pieceBytes);
+    this.#length = 0;
+  }
+
+  #reserve(count: number): void {
+    if (count <= this.#bytes.length - this.#length) return;
+    const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, this.#length + count));
+    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
   }
 
   add(text: string): void {
-    this.#text += text;
+    this.#reserve(text.length * 3);
+    this.#length += this.#bytes.write(text, this.#length);
+  }
+
+  addBytes(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
   }
 
   get isFull(): boolean {
-    return this.#text.length >= pieceBytes;
+    return this.#length >= pieceBytes;
   }
 
   take(): Uint8Array {
-    const bytes = Buffer.from(this.#text);
-    this.#text = '';
-    return bytes;
+    const piece = this.#bytes.subarray(0, this.#length);
+    this.#bytes = Buffer.allocUnsafe(2 * pieceBytes);
+    this.#length = 0;
+    return piece;
   }
 }
 
@@ -81,22 +101,20 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
     }
     case 'matrix': {
       const { grid, matrix } = value;
-      const times = Array.from(
+      const prefixes = Array.from(
         { length: grid.stepCount },
-        (_, step) => `[${formatTime(grid.startMillis + step * grid.stepMillis)},"`,
+        (_, step) => `,[${formatTime(grid.startMillis + step * grid.stepMillis)},"`,
       );
+      printer ??= new RowPrinter();
       pieces.add('[');
       for (const [index, label] of matrix.labels.entries()) {
         pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(label)},"values":[`);
-        let separator = '';
-        const { values, words } = matrix.buffer;
-        for (let step = 0; step < grid.stepCount; step++) {
-          const cell = index * grid.stepCount + step;
-          const sample = values[cell]!;
-          if (sample !== sample && isAbsent(words, cell)) continue;
-          pieces.add(`${separator}${times[step]!}${formatNumber(sample)}"]`);
-          separator = ',';
-        }
+        let isFirst = true;
+        printer.print(matrix.buffer, index * grid.stepCount, prefixes, (bytes) => {
+          // The first pair has no comma in front.
+          pieces.addBytes(isFirst ? bytes.subarray(1) : bytes);
+          isFirst = false;
+        });
         pieces.add(']}');
         if (pieces.isFull) yield pieces.take();
       }

@@ -29,34 +29,47 @@ function isMetadataLabel(name: string): boolean {
 }
 
 export class Labels {
-  /** Canonical bytes, or null when the tags are given. */
+  /** Holds the canonical bytes at [start, end), or null when the tags are given. */
   readonly #bytes: Buffer | null;
+  readonly #start: number;
+  readonly #end: number;
   #tags: readonly Tag[] | null;
   #key: string | null;
 
-  private constructor(bytes: Buffer | null, tags: readonly Tag[] | null) {
+  private constructor(
+    bytes: Buffer | null,
+    start: number,
+    end: number,
+    tags: readonly Tag[] | null,
+  ) {
     this.#bytes = bytes;
+    this.#start = start;
+    this.#end = end;
     this.#tags = tags;
     this.#key = null;
   }
 
-  static readonly empty: Labels = new Labels(null, []);
+  static readonly empty: Labels = new Labels(null, 0, 0, []);
 
-  /** @param bytes canonical layout; kept, not copied */
-  static fromBytes(bytes: Uint8Array): Labels {
-    return new Labels(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), null);
+  /** @param bytes canonical layout at [start, end); kept, not copied */
+  static fromBytes(bytes: Buffer, start: number, end: number): Labels {
+    return new Labels(bytes, start, end, null);
+  }
+
+  static #ofSorted(tags: readonly Tag[]): Labels {
+    return new Labels(null, 0, 0, tags);
   }
 
   /** @param tags in any order, names unique; those with an empty value are left out */
   static of(tags: readonly Tag[]): Labels {
     const kept = tags.filter((tag) => tag.value !== '');
     kept.sort((a, b) => (a.name < b.name ? -1 : 1));
-    return new Labels(null, kept);
+    return Labels.#ofSorted(kept);
   }
 
   /** Sorted by name. */
   get tags(): readonly Tag[] {
-    this.#tags ??= decodeTags(this.#bytes!);
+    this.#tags ??= decodeTags(this.#bytes!.subarray(this.#start, this.#end));
     return this.#tags;
   }
 
@@ -64,8 +77,10 @@ export class Labels {
   get key(): string {
     let key = this.#key;
     if (key === null) {
-      const bytes = this.#bytes ?? Buffer.from(encodeTags(this.#tags!));
-      key = bytes.toString('latin1');
+      key =
+        this.#bytes === null
+          ? Buffer.from(encodeTags(this.#tags!)).toString('latin1')
+          : this.#bytes.toString('latin1', this.#start, this.#end);
       this.#key = key;
     }
     return key;
@@ -88,8 +103,8 @@ export class Labels {
   #find(name: string): number {
     const bytes = this.#bytes!;
     const wanted = bytesOfName(name);
-    let at = 0;
-    while (at < bytes.length) {
+    let at = this.#start;
+    while (at < this.#end) {
       const length = bytes[at]! | (bytes[at + 1]! << 8);
       const valueAt = at + 2 + length;
       if (length === wanted.length) {
@@ -119,13 +134,13 @@ export class Labels {
   #without(isDropped: (name: string) => boolean): Labels {
     if (this.#bytes === null) {
       const tags = this.tags.filter((tag) => !isDropped(tag.name));
-      return tags.length === this.tags.length ? this : new Labels(null, tags);
+      return tags.length === this.tags.length ? this : Labels.#ofSorted(tags);
     }
     const bytes = this.#bytes;
-    const kept = Buffer.allocUnsafe(bytes.length);
+    const kept = Buffer.allocUnsafe(this.#end - this.#start);
     let length = 0;
-    let at = 0;
-    while (at < bytes.length) {
+    let at = this.#start;
+    while (at < this.#end) {
       const nameLength = bytes[at]! | (bytes[at + 1]! << 8);
       const valueAt = at + 2 + nameLength;
       const next = valueAt + 2 + (bytes[valueAt]! | (bytes[valueAt + 1]! << 8));
@@ -135,7 +150,7 @@ export class Labels {
       if (isKept) length += bytes.copy(kept, length, at, next);
       at = next;
     }
-    return length === bytes.length ? this : new Labels(kept.subarray(0, length), null);
+    return length === kept.length ? this : new Labels(kept, 0, length, null);
   }
 
   keep(names: readonly string[]): Labels {
@@ -146,18 +161,14 @@ export class Labels {
 
   /** Without these and without the metric name. */
   drop(names: ReadonlySet<string>): Labels {
-    return new Labels(
-      null,
+    return Labels.#ofSorted(
       this.tags.filter((tag) => tag.name !== metricNameTag && !names.has(tag.name)),
     );
   }
 
   /** Without exactly these. */
   dropOnly(names: ReadonlySet<string>): Labels {
-    return new Labels(
-      null,
-      this.tags.filter((tag) => !names.has(tag.name)),
-    );
+    return Labels.#ofSorted(this.tags.filter((tag) => !names.has(tag.name)));
   }
 
   /** An empty value takes the label away. */

@@ -23,6 +23,11 @@ export class Pacer {
     return this.#samples;
   }
 
+  /** Counts work that is done inside of a step's computation, such as decoding. */
+  note(work: number): void {
+    this.#work += work;
+  }
+
   /** Counts work; true when it is time for `await pause()`. */
   spend(steps: number): boolean {
     this.#work += steps + 16;

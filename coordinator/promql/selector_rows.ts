@@ -26,12 +26,19 @@ export function windowRequest(
   };
 }
 
+/** Rows that are looked at for all windows together. */
+export function windowWork(request: WindowRequest, rowCount: number): number {
+  const { stepCount, referenceStepMillis, rangeMillis } = request;
+  const spanMillis = referenceStepMillis * (stepCount - 1) + rangeMillis;
+  return rowCount + (stepCount * rowCount * rangeMillis) / spanMillis;
+}
+
 export class SelectorRows extends Rows {
   readonly #request: WindowRequest;
   readonly #bundle: SeriesBundle;
   readonly #range: SelectRange;
   readonly #windows: WindowEvaluator;
-  readonly #stats: Context['stats'];
+  readonly #context: Context;
 
   private constructor(
     request: WindowRequest,
@@ -45,7 +52,7 @@ export class SelectorRows extends Rows {
     this.#bundle = bundle;
     this.#range = range;
     this.#windows = context.windows;
-    this.#stats = context.stats;
+    this.#context = context;
   }
 
   static of(
@@ -61,7 +68,7 @@ export class SelectorRows extends Rows {
   }
 
   load(index: number): number {
-    this.#stats.decodedSamples += this.#windows.evaluate(
+    const rowCount = this.#windows.evaluate(
       this.#request,
       this.#bundle,
       index,
@@ -70,6 +77,8 @@ export class SelectorRows extends Rows {
       this.buffer,
       0,
     );
+    this.#context.stats.decodedSamples += rowCount;
+    this.#context.pacer.note(windowWork(this.#request, rowCount));
     return 0;
   }
 }

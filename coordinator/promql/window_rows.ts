@@ -1,13 +1,13 @@
 /** Functions over ranges: of stored series and of subqueries. */
 import { isAbsent, makeRowBuffer } from '#engine/row.ts';
-import type { WindowEvaluator, WindowRequest } from '#engine/windows.ts';
+import type { WindowRequest } from '#engine/windows.ts';
 import type { Context } from './context.ts';
 import { executionError } from './errors.ts';
 import type { Executor } from './execute.ts';
-import { formatNumber } from './number_format.ts';
+import { formatNumber } from '#engine/number_format.ts';
 import type { Grid, WindowPlan } from './plan.ts';
 import { Rows } from './rows.ts';
-import { SelectorRows, windowRequest } from './selector_rows.ts';
+import { SelectorRows, windowRequest, windowWork } from './selector_rows.ts';
 
 /** These give their series back, so the metric name stays. */
 const keepsName: ReadonlySet<string> = new Set(['last_over_time', 'first_over_time']);
@@ -36,7 +36,7 @@ async function rowsOf(
   }
   const inner = await executor.vector(source.inner);
   const request = windowRequest(plan.function, source, grid, parameters);
-  return new SubqueryRows(inner, source.inner.grid, request, context.windows);
+  return new SubqueryRows(inner, source.inner.grid, request, context);
 }
 
 function checkParameters(
@@ -91,16 +91,16 @@ class SubqueryRows extends Rows {
   readonly #inner: Rows;
   readonly #innerGrid: Grid;
   readonly #request: WindowRequest;
-  readonly #windows: WindowEvaluator;
+  readonly #context: Context;
   readonly #times: Float64Array;
   readonly #values: Float64Array;
 
-  constructor(inner: Rows, innerGrid: Grid, request: WindowRequest, windows: WindowEvaluator) {
+  constructor(inner: Rows, innerGrid: Grid, request: WindowRequest, context: Context) {
     super(inner.labels, request.stepCount, makeRowBuffer(request.stepCount));
     this.#inner = inner;
     this.#innerGrid = innerGrid;
     this.#request = request;
-    this.#windows = windows;
+    this.#context = context;
     this.#times = new Float64Array(innerGrid.stepCount);
     this.#values = new Float64Array(innerGrid.stepCount);
   }
@@ -116,7 +116,15 @@ class SubqueryRows extends Rows {
       this.#times[count] = startMillis + step * stepMillis;
       this.#values[count++] = value;
     }
-    this.#windows.evaluateColumns(this.#request, this.#times, this.#values, count, this.buffer, 0);
+    this.#context.windows.evaluateColumns(
+      this.#request,
+      this.#times,
+      this.#values,
+      count,
+      this.buffer,
+      0,
+    );
+    this.#context.pacer.note(stepCount + windowWork(this.#request, count));
     return 0;
   }
 }

@@ -3,7 +3,7 @@ import { isAbsent } from '#engine/row.ts';
 import { metricNameTag } from '#lib/tags.ts';
 import type { Context } from '../context.ts';
 import { Labels } from '../labels.ts';
-import { formatNumber } from '../number_format.ts';
+import { formatNumber } from '#engine/number_format.ts';
 import type { CallPlan } from '../plan.ts';
 import type { Span } from '../position.ts';
 import { Matrix, materialize } from '../rows.ts';

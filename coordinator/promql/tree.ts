@@ -1,13 +1,7 @@
-/** The one place that meets the PromQL grammar of the Prometheus project (a lezer parser). */
-import { parser } from '@prometheus-io/lezer-promql';
+/** Helpers over the grammar's syntax trees. */
 import type { SyntaxNode } from '@lezer/common';
 
 export type { SyntaxNode } from '@lezer/common';
-
-/** Syntax tree of the text; errors are nodes of the tree (`type.isError`), nothing is thrown. */
-export function parseTree(query: string): SyntaxNode {
-  return parser.parse(query).topNode;
-}
 
 /** Children that are neither skipped nor errors. */
 export function childrenOf(node: SyntaxNode): SyntaxNode[] {

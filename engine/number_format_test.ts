@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { formatNumber } from './number_format.ts';
+import { RowPrinter } from './row_printer.ts';
+import { makeRowBuffer } from './row.ts';
+
+const cases: readonly (readonly [number, string])[] = [
+  [0, '0'],
+  [-0, '-0'],
+  [1, '1'],
+  [-12.5, '-12.5'],
+  [0.1 + 0.2, '0.30000000000000004'],
+  [1e21, '1000000000000000000000'],
+  [1.5e-7, '0.00000015'],
+  [-2.5e22, '-25000000000000000000000'],
+  [Number.MIN_VALUE, `0.${'0'.repeat(323)}5`],
+  [NaN, 'NaN'],
+  [Infinity, '+Inf'],
+  [-Infinity, '-Inf'],
+  [123456.789012, '123456.789012'],
+  [999999999.999999, '999999999.999999'],
+  [1e15, '1000000000000000'],
+  [0.000001, '0.000001'],
+];
+
+test('formatNumber() prints the shortest digits without an exponent', () => {
+  for (const [value, text] of cases) assert.equal(formatNumber(value), text);
+});
+
+function printed(values: readonly number[], prefixOf: (step: number) => string): string {
+  const buffer = makeRowBuffer(values.length);
+  values.forEach((value, step) => {
+    if (!Object.is(value, 77)) buffer.values[step] = value;
+  });
+  const prefixes = values.map((_, step) => prefixOf(step));
+  let text = '';
+  new RowPrinter().print(buffer, 0, prefixes, (piece) => {
+    text += Buffer.from(piece).toString();
+  });
+  return text;
+}
+
+test('the row printer prints what formatNumber() prints, and leaves absent steps out', () => {
+  const values = cases.map(([value]) => value);
+  let state = 12345;
+  for (let i = 0; i < 20_000; i++) {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    const scale = 10 ** (state % 9);
+    values.push(((state >>> 4) - 100_000_000) / scale);
+    if (i % 5 === 0) values.push(77);
+    if (i % 7 === 0) values.push(state / 3);
+  }
+  const wanted = values
+    .map((value, step) => (value === 77 ? '' : `,[${step}.123,"${formatNumber(value)}"]`))
+    .join('');
+  const got = printed(values, (step) => `,[${step}.123,"`);
+  assert.ok(got === wanted, 'the texts are the same');
+});

@@ -1,0 +1,395 @@
+/** The engine over a storage in memory: own scripts in promqltest's form, and what surrounds a query. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PromqlEngine, PromqlError } from '#coordinator/promql/engine.ts';
+import type { QueryResult } from '#coordinator/promql/engine.ts';
+import type { QueryStorage } from '#coordinator/storage.ts';
+import { WindowsTwin } from '#engine/windows_twin.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { MemoryStorage } from './memory_storage.ts';
+import { runScript } from './run_script.ts';
+
+const options = {
+  lookbackMillis: 300_000,
+  samplesMax: 1_000_000,
+  limits: { seriesMax: 0, requireExhaustive: true },
+};
+const signal = new AbortController().signal;
+
+async function jsonOf(result: QueryResult): Promise<unknown> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of result.writeJson()) pieces.push(piece);
+  return JSON.parse(Buffer.concat(pieces).toString());
+}
+
+const scripts: Readonly<Record<string, string>> = {
+  'instant selectors look back, and a stale marker ends a series': `
+load 1m
+  temperature{room="a"} 20 21 stale 23 _ _ _ _ _ _
+  temperature{room="b"} 1 _ _ _ _ _ _ _ _ _
+
+eval range from 0 to 9m step 1m temperature
+  temperature{room="a"} 20 21 _ 23 23 23 23 23 _ _
+  temperature{room="b"} 1 1 1 1 1
+
+eval instant at 3m temperature offset 2m
+  temperature{room="a"} 21
+  temperature{room="b"} 1
+
+eval range from 2m to 4m step 1m temperature{room="a"} @ start()
+
+eval range from 0 to 3m step 1m temperature{room="a"} @ end()
+  temperature{room="a"} 23 23 23 23
+`,
+  'range functions see windows that are open on the left': `
+load 1m
+  requests_total{code="200"} 0 60 120 180 0 60 120
+  level 5 1 4 NaN 3 9 2
+
+eval instant at 3m rate(requests_total[3m])
+  {code="200"} 1
+
+eval instant at 6m increase(requests_total[6m])
+  {code="200"} 288
+
+eval instant at 6m resets(requests_total[10m])
+  {code="200"} 1
+
+eval instant at 6m irate(requests_total[2m])
+  {code="200"} 1
+
+eval range from 0 to 6m step 2m count_over_time(level[2m])
+  {} 1 2 2 2
+
+eval instant at 2m sum_over_time(level[2m])
+  {} 5
+
+eval range from 1m to 6m step 1m max_over_time(level[2m])
+  {} 5 4 4 3 9 9
+
+eval instant at 2m quantile_over_time(0.5, level[1h])
+  {} 4
+
+eval instant at 2m stdvar_over_time(level[1h])
+  {} 2.888888888888889
+
+eval instant at 6m last_over_time(level[1m])
+  level 2
+
+eval instant at 6m deriv(requests_total[1m])
+
+eval instant at 6m deriv(requests_total[150s])
+  {code="200"} 1
+
+eval instant at 6m predict_linear(requests_total[150s], 60)
+  {code="200"} 180
+
+eval instant at 6m max_over_time(rate(requests_total[2m])[6m:1m])
+  {code="200"} 1
+
+eval instant at 30m absent_over_time(level{room="x"}[5m])
+  {room="x"} 1
+`,
+  'aggregations group by and without labels': `
+load 1m
+  power{site="n", unit="1"} 10 20
+  power{site="n", unit="2"} 30 NaN
+  power{site="s", unit="1"} 5 7
+
+eval range from 0 to 1m step 1m sum by (site) (power)
+  {site="n"} 40 NaN
+  {site="s"} 5 7
+
+eval range from 0 to 1m step 1m max without (unit) (power)
+  {site="n"} 30 20
+  {site="s"} 5 7
+
+eval instant at 0 topk by (site) (1, power)
+  power{site="n", unit="2"} 30
+  power{site="s", unit="1"} 5
+
+eval instant at 0 quantile(0.5, power)
+  {} 10
+
+eval instant at 0 count_values("watts", power)
+  {watts="10"} 1
+  {watts="30"} 1
+  {watts="5"} 1
+
+eval instant at 0 stddev(power)
+  {} 10.801234497346433
+
+eval instant at 0 group(power) + count(power)
+  {} 4
+`,
+  'operators match series by labels': `
+load 1m
+  free{host="a", disk="x"} 20
+  free{host="a", disk="y"} 30
+  size{host="a", disk="x"} 100
+  size{host="a", disk="y"} 60
+  owner{host="a", team="ops"} 1
+
+eval instant at 0 free / size
+  {host="a", disk="x"} 0.2
+  {host="a", disk="y"} 0.5
+
+eval instant at 0 free * on (host) group_left (team) owner
+  {host="a", disk="x", team="ops"} 20
+  {host="a", disk="y", team="ops"} 30
+
+eval instant at 0 owner * on (host) group_right (team) free
+  {host="a", disk="x", team="ops"} 20
+  {host="a", disk="y", team="ops"} 30
+
+eval instant at 0 free / on (host) owner
+  expect fail msg: multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)
+
+eval instant at 0 free > 25 or size{disk="x"}
+  free{host="a", disk="y"} 30
+  size{host="a", disk="x"} 100
+
+eval instant at 0 free unless on (disk) size{disk="y"}
+  free{host="a", disk="x"} 20
+
+eval instant at 0 1 - -2 ^ 2
+  5
+
+eval instant at 0 (free > bool 25) * 10
+  {host="a", disk="x"} 0
+  {host="a", disk="y"} 10
+`,
+  'functions change values and labels': `
+load 1m
+  x{a="k-1"} 3.7
+  x{a="k-2"} -2.2
+  h_bucket{le="1"} 2
+  h_bucket{le="2"} 6
+  h_bucket{le="+Inf"} 8
+
+eval instant at 0 clamp(round(x), -1, 3)
+  {a="k-1"} 3
+  {a="k-2"} -1
+
+eval instant at 0 label_replace(x, "n", "$1", "a", "k-(.*)")
+  x{a="k-1", n="1"} 3.7
+  x{a="k-2", n="2"} -2.2
+
+eval instant at 0 label_join(x, "b", "/", "a", "a")
+  x{a="k-1", b="k-1/k-1"} 3.7
+  x{a="k-2", b="k-2/k-2"} -2.2
+
+eval_ordered instant at 0 sort(x)
+  x{a="k-2"} -2.2
+  x{a="k-1"} 3.7
+
+eval instant at 0 histogram_quantile(0.5, h_bucket)
+  {} 1.5
+
+eval instant at 0 histogram_fraction(1, 2, h_bucket)
+  {} 0.5
+
+eval instant at 0 scalar(x{a="k-1"}) + time()
+  3.7
+
+eval instant at 100d year(vector(time())) + day_of_year() / 1000
+  {} 1970.101
+
+eval instant at 0 absent(y{a="1", b!="2"})
+  {a="1"} 1
+`,
+};
+
+for (const [name, script] of Object.entries(scripts)) {
+  for (const form of ['kernel', 'twin'] as const) {
+    test(`${name} (${form})`, async () => {
+      const storage = new MemoryStorage();
+      const engine = new PromqlEngine(storage, {
+        clock: realEnv.clock,
+        ...(form === 'twin' ? { windows: new WindowsTwin() } : {}),
+      });
+      const outcome = await runScript(script, storage, engine);
+      assert.deepEqual(outcome.failures, []);
+      assert.ok(outcome.passed >= 4);
+    });
+  }
+}
+
+function storageWithSeries(count: number): MemoryStorage {
+  const storage = new MemoryStorage();
+  const bits = new BigUint64Array(1);
+  const value = new Float64Array(bits.buffer);
+  for (let series = 0; series < count; series++) {
+    for (let i = 0; i < 10; i++) {
+      value[0] = series + i / 4;
+      const tags = [
+        { name: '__name__', value: 'm' },
+        { name: 'i', value: String(series) },
+      ];
+      storage.add(tags, i * 60_000 + 500, bits[0]!);
+    }
+  }
+  return storage;
+}
+
+function engineOver(storage: QueryStorage): PromqlEngine {
+  return new PromqlEngine(storage, { clock: realEnv.clock });
+}
+
+test('a range query prints as a matrix in the form of the Prometheus API', async () => {
+  const engine = engineOver(storageWithSeries(2));
+  const result = await engine.rangeQuery('m / 3', 500, 120_500, 60_000, options, signal);
+  assert.deepEqual(await jsonOf(result), {
+    status: 'success',
+    data: {
+      resultType: 'matrix',
+      result: [
+        {
+          metric: { i: '0' },
+          values: [
+            [0.5, '0'],
+            [60.5, '0.08333333333333333'],
+            [120.5, '0.16666666666666666'],
+          ],
+        },
+        {
+          metric: { i: '1' },
+          values: [
+            [0.5, '0.3333333333333333'],
+            [60.5, '0.4166666666666667'],
+            [120.5, '0.5'],
+          ],
+        },
+      ],
+    },
+  });
+});
+
+test('instant queries print vectors, scalars, strings and range vectors', async () => {
+  const engine = engineOver(storageWithSeries(1));
+  const dataOf = async (query: string) => {
+    const result = await engine.instantQuery(query, 60_500, options, signal);
+    return ((await jsonOf(result)) as { data: unknown }).data;
+  };
+  assert.deepEqual(await dataOf('m'), {
+    resultType: 'vector',
+    result: [{ metric: { __name__: 'm', i: '0' }, value: [60.5, '0.25'] }],
+  });
+  assert.deepEqual(await dataOf('1 / 0'), { resultType: 'scalar', result: [60.5, '+Inf'] });
+  assert.deepEqual(await dataOf('"a\\"b"'), { resultType: 'string', result: [60.5, 'a"b'] });
+  assert.deepEqual(await dataOf('m[2m]'), {
+    resultType: 'matrix',
+    result: [
+      {
+        metric: { __name__: 'm', i: '0' },
+        values: [
+          [0.5, '0'],
+          [60.5, '0.25'],
+        ],
+      },
+    ],
+  });
+  assert.deepEqual(await dataOf('none'), { resultType: 'vector', result: [] });
+});
+
+test('a query over its sample limit is refused as an execution error', async () => {
+  const engine = engineOver(storageWithSeries(50));
+  const tight = { ...options, samplesMax: 400 };
+  await assert.rejects(
+    engine.rangeQuery('m', 0, 600_000, 60_000, tight, signal),
+    (error: unknown) =>
+      error instanceof PromqlError &&
+      error.kind === 'execution' &&
+      error.message.includes('too many samples'),
+  );
+  const sum = await engine.rangeQuery('sum(m)', 0, 540_500, 60_000, tight, signal);
+  assert.equal(sum.series()[0]!.points.length, 9);
+  await assert.rejects(
+    engine.instantQuery('sum_over_time(m[100y:1ms])', 0, tight, signal),
+    /too many samples/,
+  );
+});
+
+test('a query ends when its signal aborts or its time is over', async () => {
+  const engine = engineOver(storageWithSeries(3000));
+  const query = 'sum(quantile_over_time(0.5, m[10m:1s]))';
+  const stop = new AbortController();
+  const running = engine.rangeQuery(
+    query,
+    0,
+    600_000,
+    1000,
+    { ...options, samplesMax: 50_000_000 },
+    stop.signal,
+  );
+  setImmediate(() => stop.abort(new TsdbError('CANCELLED', 'the client went away')));
+  await assert.rejects(running, { code: 'CANCELLED' });
+  await assert.rejects(
+    engine.rangeQuery(
+      query,
+      0,
+      600_000,
+      1000,
+      { ...options, samplesMax: 50_000_000, timeoutMillis: 5 },
+      signal,
+    ),
+    { code: 'DEADLINE_EXCEEDED' },
+  );
+});
+
+test('what storage warns about and cuts off is passed on', async () => {
+  const inner = storageWithSeries(1);
+  const storage: QueryStorage = {
+    select: async (matchers, range) => ({
+      ...(await inner.select(matchers, range)),
+      exhaustive: false,
+      warnings: ['one replica did not answer'],
+    }),
+    labelNames: () => inner.labelNames(),
+    labelValues: () => inner.labelValues(),
+    series: () => inner.series(),
+  };
+  const result = await engineOver(storage).instantQuery('m + m', 0, options, signal);
+  assert.equal(result.exhaustive, false);
+  assert.deepEqual(result.warnings, ['one replica did not answer']);
+});
+
+test('equal selectors of a query are read once, with the range that they need', async () => {
+  const inner = storageWithSeries(1);
+  const ranges: [bigint, bigint][] = [];
+  const storage: QueryStorage = {
+    select: (matchers, range) => {
+      ranges.push([range.startNanos, range.endNanos]);
+      return inner.select(matchers, range);
+    },
+    labelNames: () => inner.labelNames(),
+    labelValues: () => inner.labelValues(),
+    series: () => inner.series(),
+  };
+  const query = 'm / on () sum(m) + on () rate(m[1m] offset 30s)';
+  await engineOver(storage).rangeQuery(query, 600_000, 660_000, 60_000, options, signal);
+  const millis = (count: number) => BigInt(count) * 1_000_000n;
+  assert.deepEqual(ranges, [
+    [millis(300_001), millis(660_001)],
+    [millis(510_001), millis(630_001)],
+  ]);
+});
+
+test('bad parameters are refused before anything is read', async () => {
+  const engine = engineOver(storageWithSeries(1));
+  await assert.rejects(engine.rangeQuery('m', 0, 60, 0, options, signal), /resolution step/);
+  await assert.rejects(engine.rangeQuery('m', 60, 0, 1, options, signal), /end timestamp/);
+  await assert.rejects(
+    engine.rangeQuery('m[5m]', 0, 60, 1, options, signal),
+    /invalid expression type "range vector" for range query/,
+  );
+});
+
+test('a rate of something that is not named like a counter gives an info', async () => {
+  const engine = engineOver(storageWithSeries(1));
+  const result = await engine.instantQuery('rate(m[5m])', 300_000, options, signal);
+  assert.deepEqual(result.infos, [
+    'PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: "m" (1:6)',
+  ]);
+});
