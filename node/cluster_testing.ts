@@ -1,7 +1,5 @@
 /** Several storage nodes in one process over one in-memory key-value store, for tests. */
-import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/keys.ts';
 import { MemoryKvStore } from '#cluster/kv_memory.ts';
 import { NamespaceStore } from '#cluster/namespace_store.ts';
@@ -27,7 +25,7 @@ export interface TestNode {
 }
 
 export class TestCluster implements AsyncDisposable {
-  readonly folder: string = mkdtempSync(join(tmpdir(), 'tsdb-cluster-'));
+  readonly folder: string = `${tmpdir()}/tsdb-cluster-${realEnv.random.bytes(6).toHex()}`;
   readonly kvStore: MemoryKvStore = new MemoryKvStore({ clock: realEnv.clock });
   readonly placements: PlacementStore = new PlacementStore(this.kvStore.client(), cluster);
   readonly namespaces: NamespaceStore = new NamespaceStore(this.kvStore.client(), cluster);
@@ -72,6 +70,8 @@ export class TestCluster implements AsyncDisposable {
         syncBytesMax: 1 << 20,
         segmentBytesMax: 1 << 20,
       },
+      limits: { outstandingWritesMax: 0, outstandingReadsMax: 0, newSeriesPerSecondMax: 0 },
+      tickMillis: 10_000,
       nodeServiceOf: (instance) => this.serviceOf(instance),
       onFatal: (error) => this.fatal.push(error),
     });
@@ -112,7 +112,7 @@ export class TestCluster implements AsyncDisposable {
 
   /** Waits until the node sees a state of the cluster and its own data that the test wants. */
   async until(id: string, holds: (view: TopologyView, node: TestNode) => boolean): Promise<void> {
-    const giveUp = AbortSignal.timeout(10_000);
+    const giveUp = realEnv.clock.deadline(10_000, never);
     for (;;) {
       const node = this.nodes.get(id)!;
       if (holds(node.topology.view, node)) return;
@@ -139,6 +139,6 @@ export class TestCluster implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const id of [...this.nodes.keys()]) await this.stop(id);
-    rmSync(this.folder, { recursive: true, force: true });
+    await realEnv.disk.removeTree(this.folder);
   }
 }

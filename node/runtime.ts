@@ -32,13 +32,15 @@ export interface RuntimeOptions {
   readonly dataFolder: string;
   readonly memoryBytesMax: number;
   readonly commitlog: DatabaseOptions['commitlog'];
+  readonly limits: DatabaseOptions['limits'];
+  /** Between two background ticks. */
+  readonly tickMillis: number;
   /** The service of another instance, over the network. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
   /** Called with a broken invariant of the background; the process must end. */
   readonly onFatal: (error: unknown) => void;
 }
 
-const tickMillis = 10_000;
 const syncCheckMillis = 100;
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
@@ -80,6 +82,7 @@ export class NodeRuntime implements AsyncDisposable {
       identity: await openIdentity(env, dataFolder),
       memoryBytesMax: options.memoryBytesMax,
       commitlog: options.commitlog,
+      limits: options.limits,
     });
     return new NodeRuntime(options, database);
   }
@@ -101,7 +104,12 @@ export class NodeRuntime implements AsyncDisposable {
       if (error instanceof BrokenInvariant) this.options.onFatal(error);
       else log.error({ error: messageOf(error) }, what);
     };
-    env.clock.every(tickMillis, () => this.tick(), onError('background tick failed'), signal);
+    env.clock.every(
+      this.options.tickMillis,
+      () => this.tick(),
+      onError('background tick failed'),
+      signal,
+    );
     env.clock.every(markMillis, () => this.mark(), onError('cannot mark shards'), signal);
     env.clock.every(syncCheckMillis, () => this.sync(), onError('cannot sync'), signal);
     for (;;) {

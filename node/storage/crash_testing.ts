@@ -4,7 +4,6 @@
  *
  *     node crash_testing.ts <data folder> <first number> <first nanosecond>
  */
-import { writeSync } from 'node:fs';
 import { openDatabase, writeRows } from './database_testing.ts';
 
 const [dataFolder, firstText, nanosText] = process.argv.slice(2);
@@ -27,7 +26,7 @@ async function writeOn(): Promise<never> {
         value: number,
       })),
     );
-    writeSync(1, `${number}\n`);
+    process.stdout.write(`${number}\n`);
   }
 }
 

@@ -28,6 +28,7 @@ import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
 import { NamespaceState } from './namespace.ts';
 import { bundleOf, wholeShards } from './read.ts';
+import { SeriesRate } from './series_rate.ts';
 import { Sequencer } from './sequencer.ts';
 import { type ShardChange, ShardTable } from './shards.ts';
 import { streamPages } from './stream.ts';
@@ -43,6 +44,12 @@ export interface DatabaseOptions {
     CommitlogOptions,
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
+  /** 0 = no limit. */
+  readonly limits: {
+    readonly outstandingWritesMax: number;
+    readonly outstandingReadsMax: number;
+    readonly newSeriesPerSecondMax: number;
+  };
 }
 
 /** What came and went with a change of the topology. */
@@ -67,6 +74,8 @@ export class Database implements NodeService, AsyncDisposable {
   };
   private namespaceOrdinals = 0;
   private readonly writes: WriteContext;
+  private readonly newSeries: SeriesRate;
+  private readonly outstanding: { writes: number; reads: number } = { writes: 0, reads: 0 };
   private versionWaiters: { version: number; resolve: () => void }[] = [];
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   private loaded = false;
@@ -82,6 +91,7 @@ export class Database implements NodeService, AsyncDisposable {
       queueBytesMax: writeQueueBytesMax,
       groupBytesMax: writeGroupBytesMax,
     });
+    this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.writes = {
       store: this.store,
       shards: this.shards,
@@ -160,8 +170,13 @@ export class Database implements NodeService, AsyncDisposable {
   private addNamespace(definition: Namespace): NamespaceState {
     const ordinal = this.namespaceOrdinals;
     this.namespaceOrdinals += 1;
-    const { store, shards, env } = this;
-    const namespace = new NamespaceState(definition, ordinal, store, shards, env.random);
+    const { store, shards, env, newSeries } = this;
+    const namespace = new NamespaceState(definition, ordinal, {
+      store,
+      shards,
+      random: env.random,
+      newSeries,
+    });
     this.namespaces.set(definition.name, namespace);
     return namespace;
   }
@@ -197,8 +212,10 @@ export class Database implements NodeService, AsyncDisposable {
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
     const namespace = this.ready(request.namespace);
     const write = new PendingWrite(this.writes, namespace, request);
-    await this.placementVersion(request.placementVersion, signal);
-    const response = await this.sequencer.submit(write, signal);
+    const response = await this.limited('writes', async () => {
+      await this.placementVersion(request.placementVersion, signal);
+      return this.sequencer.submit(write, signal);
+    });
     this.counts.rowsWritten += write.writtenCount;
     this.counts.rowsRefused += write.rowCount - write.writtenCount;
     return response;
@@ -207,38 +224,45 @@ export class Database implements NodeService, AsyncDisposable {
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
     const namespace = this.ready(request.namespace);
     this.counts.fetches += 1;
-    await this.placementVersion(request.placementVersion, signal);
-    const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
-      limit: request.seriesLimit,
-      shards: request.shards,
+    return this.limited('reads', async () => {
+      await this.placementVersion(request.placementVersion, signal);
+      const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
+        limit: request.seriesLimit,
+        shards: request.shards,
+      });
+      const bundle = bundleOf(namespace, this.store, ordinals, request.fetchData ? request : null);
+      return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
     });
-    const bundle = bundleOf(namespace, this.store, ordinals, request.fetchData ? request : null);
-    return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
     const namespace = this.ready(request.namespace);
-    await this.placementVersion(request.placementVersion, signal);
-    const slots = new Set<number>();
-    for (const id of request.ids) {
-      const slot = namespace.index.findById(id);
-      if (slot !== -1) slots.add(slot);
-    }
-    const bundle = bundleOf(namespace, this.store, Uint32Array.from(slots), request);
-    return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
+    this.counts.fetches += 1;
+    return this.limited('reads', async () => {
+      await this.placementVersion(request.placementVersion, signal);
+      const slots = new Set<number>();
+      for (const id of request.ids) {
+        const slot = namespace.index.findById(id);
+        if (slot !== -1) slots.add(slot);
+      }
+      const bundle = bundleOf(namespace, this.store, Uint32Array.from(slots), request);
+      return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
+    });
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
     const namespace = this.ready(request.namespace);
-    await this.placementVersion(request.placementVersion, signal);
-    const { tagNames, namesOnly, limit } = request;
-    const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
-      tagNames,
-      namesOnly,
-      limit,
-      shards: null,
+    return this.limited('reads', async () => {
+      await this.placementVersion(request.placementVersion, signal);
+      const { tagNames, namesOnly, limit } = request;
+      const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
+        tagNames,
+        namesOnly,
+        limit,
+        shards: null,
+      });
+      return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
     });
-    return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
   }
 
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
@@ -283,6 +307,22 @@ export class Database implements NodeService, AsyncDisposable {
       bootCount: identity.boot,
       placementVersion: this.shards.version,
     };
+  }
+
+  /** Does the work unless as much is under way as the configuration allows. */
+  private async limited<T>(kind: 'writes' | 'reads', work: () => Promise<T>): Promise<T> {
+    const { outstanding } = this;
+    const { outstandingWritesMax, outstandingReadsMax } = this.options.limits;
+    const max = kind === 'writes' ? outstandingWritesMax : outstandingReadsMax;
+    if (max > 0 && outstanding[kind] >= max) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', `server is overloaded: ${max} ${kind} under way`);
+    }
+    outstanding[kind] += 1;
+    try {
+      return await work();
+    } finally {
+      outstanding[kind] -= 1;
+    }
   }
 
   /** The namespace, when this node can serve at all. */

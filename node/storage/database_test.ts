@@ -114,10 +114,12 @@ test('good rows are kept when others are too old, too new or malformed', async (
       rowOutcome.written,
     ],
   );
+  assert.deepEqual([...answer.references.subarray(0, 2)], [0, 0]);
   assert.deepEqual([...answer.references.subarray(6, 8)], [0, 0]);
   const samples = await readAll(database);
   assert.deepEqual(samples.get('__name__=cpu,host=b'), [[now, 2]]);
-  assert.equal(samples.get('__name__=cpu,host=a')?.length ?? 0, 0);
+  assert.equal(samples.get('__name__=cpu,host=a'), undefined);
+  assert.equal(database.store.seriesCount, 2, 'series of refused rows are not kept');
 });
 
 test('NaN payloads survive the write, the log and the restart bit for bit', async () => {
@@ -331,4 +333,27 @@ test('a fetch names the shards for which it is whole, and cuts at the limit', as
     never,
   );
   assert.equal(tags.tags[0]!.values.length, 10);
+});
+
+test('new series above the limit a second are refused by row and taken later', async () => {
+  const { database } = await openDatabase(temporaryFolder(), {
+    limits: { newSeriesPerSecondMax: 3 },
+  });
+  const rows = [0, 1, 2, 3, 4].map((i) => ({ series: cpu(`h${i}`), nanos: now, value: i }));
+  const { outcomes } = await writeRows(database, rows);
+  assert.deepEqual([...outcomes], [0, 0, 0, 6, 6]);
+  await realEnv.clock.sleep(700, never);
+  assert.equal((await writeRows(database, rows)).outcomes.length, 0);
+});
+
+test('more writes under way than allowed are refused with RESOURCE_EXHAUSTED', async () => {
+  const { database } = await openDatabase(temporaryFolder(), {
+    limits: { outstandingWritesMax: 1 },
+  });
+  const row = { series: cpu('a'), nanos: now, value: 1 };
+  const results = await Promise.allSettled([1, 2].map(() => writeRows(database, [row])));
+  assert.deepEqual(
+    results.map((result) => result.status),
+    ['fulfilled', 'rejected'],
+  );
 });

@@ -13,7 +13,7 @@ import { type Log, silentLog } from '#lib/log.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
 import { openIdentity } from '../identity.ts';
-import { Database } from './database.ts';
+import { Database, type DatabaseOptions } from './database.ts';
 
 export const never: AbortSignal = new AbortController().signal;
 
@@ -105,6 +105,7 @@ export interface TestDatabaseOptions {
   readonly sync?: 'always' | 'interval';
   readonly segmentBytesMax?: number;
   readonly memoryBytesMax?: number;
+  readonly limits?: Partial<DatabaseOptions['limits']>;
 }
 
 /** Opens a folder as a start of the node does, up to where it serves. */
@@ -124,6 +125,12 @@ export async function openDatabase(
       syncEveryMillis: 1000,
       syncBytesMax: 1 << 20,
       segmentBytesMax: options.segmentBytesMax ?? 1 << 24,
+    },
+    limits: {
+      outstandingWritesMax: 0,
+      outstandingReadsMax: 0,
+      newSeriesPerSecondMax: 0,
+      ...options.limits,
     },
   });
   opened.push(database);

@@ -14,6 +14,7 @@ import { NamespaceIndex } from '../index/namespace_index.ts';
 import { seriesIdBytesMax } from '../limits.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import { seriesIdOf } from '../persist/fileset_format.ts';
+import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
 
 /** A series as it comes from a dictionary, a fileset or a peer. */
@@ -28,6 +29,14 @@ export interface SeriesName {
 /** Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`. */
 type SlotOrRefusal = number;
 
+/** What a namespace shares with the others of the node. */
+export interface NamespaceParts {
+  readonly store: Store;
+  readonly shards: ShardTable;
+  readonly random: Random;
+  readonly newSeries: SeriesRate;
+}
+
 export class NamespaceState {
   readonly name: string;
   /** Number of the namespace in the store; never used again for another one in this process. */
@@ -35,27 +44,26 @@ export class NamespaceState {
   readonly index: NamespaceIndex;
   private readonly store: Store;
   private readonly shards: ShardTable;
+  private readonly newSeries: SeriesRate;
   private definition: Namespace;
   /** By slot: the segment of the commit log in which the series stands. */
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
   truncations = 0;
+  /** Counts the series that were made. */
+  seriesMade = 0;
   /** All slots are below this. */
   private slotsEnd = 0;
   /** Shards whose data of this namespace is here: reads of others are not whole. */
   readonly readyShards: Set<number> = new Set();
 
-  constructor(
-    definition: Namespace,
-    ordinal: number,
-    store: Store,
-    shards: ShardTable,
-    random: Random,
-  ) {
+  constructor(definition: Namespace, ordinal: number, parts: NamespaceParts) {
+    const { store, shards, random, newSeries } = parts;
     this.name = definition.name;
     this.ordinal = ordinal;
     this.store = store;
     this.shards = shards;
+    this.newSeries = newSeries;
     this.definition = definition;
     this.index = new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
     this.setRules();
@@ -114,6 +122,9 @@ export class NamespaceState {
     const shard = shardOf(id, this.shards.shardCount);
     if (this.shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
     if (this.shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
+    if (writerVersion !== Number.POSITIVE_INFINITY && !this.newSeries.take()) {
+      return -1 - rowOutcome.resourceExhausted;
+    }
     try {
       return this.create(series, shard);
     } catch (error) {
@@ -157,6 +168,7 @@ export class NamespaceState {
       this.segmentOfSlot = larger;
     }
     this.segmentOfSlot[slot] = 0;
+    this.seriesMade += 1;
     this.slotsEnd = Math.max(this.slotsEnd, slot + 1);
     return slot;
   }

@@ -42,6 +42,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private allWritten = true;
   private references: Uint32Array;
   private logged: Uint8Array | null = null;
+  /** Dictionary entries whose series this batch has made. */
+  private readonly madeEntries: number[] = [];
   private span: TimeSpan = { first: 0n, last: -1n };
 
   /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
@@ -76,6 +78,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     );
     if (refused > 0) {
       this.allWritten = false;
+      this.releaseUnused();
       this.rows = acceptedRows(batch, this.outcomes, batch.rowCount - refused);
     }
     if (this.rows.rowCount === 0) return;
@@ -117,7 +120,9 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
         tags: batch.seriesTags(i),
         explicitId: batch.seriesId(i),
       };
+      const { seriesMade } = namespace;
       const slot = namespace.resolve(series, request.placementVersion);
+      if (namespace.seriesMade !== seriesMade) this.madeEntries.push(i);
       if (slot < 0) {
         refusals[i] = -1 - slot;
       } else {
@@ -140,6 +145,18 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
         this.outcomes[row] = this.staleOutcome(slots[row]!, generations[row]!);
       }
     }
+  }
+
+  /** Series that were made for rows of which none is taken go at once. */
+  private releaseUnused(): void {
+    const { madeEntries, references, batch, outcomes } = this;
+    if (madeEntries.length === 0) return;
+    const unused = new Map(madeEntries.map((entry) => [references[2 * entry]!, entry]));
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (outcomes[row] === rowOutcome.written) unused.delete(batch.slots[row]!);
+    }
+    for (const entry of unused.values()) references.fill(0, 2 * entry, 2 * entry + 2);
+    this.namespace.release(Uint32Array.from(unused.keys()));
   }
 
   private staleOutcome(slot: number, generation: number): number {

@@ -1,0 +1,6 @@
+import { test } from 'node:test';
+import { fuzz } from './persist_fuzz.ts';
+
+test('damaged logs and filesets give what was written or a report, for many seeds', async () => {
+  for (let seed = 1; seed <= 15; seed += 1) await fuzz(seed, 25);
+});

@@ -1,0 +1,172 @@
+/**
+ * A storage node with its listeners, which are open from the start and answer 'not bootstrapped' until the
+ * data of the disk is loaded. What joins it with a key-value store, a coordinator and a configuration is
+ * main.ts.
+ */
+import type { ClusterName } from '#cluster/keys.ts';
+import type { Kv } from '#cluster/kv.ts';
+import type { NodeService } from '#cluster/node_service.ts';
+import type { Instance } from '#cluster/placement.ts';
+import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node_methods.ts';
+import { Session } from '#cluster/session.ts';
+import type { Topology } from '#cluster/topology.ts';
+import type { DbConfig } from '#lib/config.ts';
+import type { Env } from '#lib/env/env.ts';
+import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
+import type { Log } from '#lib/log.ts';
+import type { Metrics } from '#lib/metrics.ts';
+import { ClusterService } from './cluster_service.ts';
+import { serveDebug } from './debug_server.ts';
+import { ClusterBackend } from './json/cluster_backend.ts';
+import { clusterMethods, nodeMethods } from './json/methods.ts';
+import { NodeBackend } from './json/node_backend.ts';
+import { serveJson } from './json/server.ts';
+import { segmentBytesMax } from './limits.ts';
+import { NodeRuntime } from './runtime.ts';
+import type { Database } from './storage/database.ts';
+
+export interface StartNodeOptions {
+  readonly env: Env;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly config: Pick<
+    DbConfig,
+    | 'listenAddress'
+    | 'clusterListenAddress'
+    | 'httpNodeListenAddress'
+    | 'httpClusterListenAddress'
+    | 'debugListenAddress'
+    | 'client'
+    | 'dataDirectory'
+    | 'commitlog'
+    | 'outstandingWritesMax'
+    | 'outstandingReadsMax'
+    | 'newSeriesPerSecondMax'
+    | 'tickMinimumMillis'
+  >;
+  /** As in the placement. */
+  readonly instanceId: string;
+  readonly memoryBytesMax: number;
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly topology: Topology;
+  /** The service of another instance, over the network; asked for each request. */
+  readonly nodeServiceOf: (instance: Instance) => NodeService;
+  /** Called with a broken invariant of the background; the process must end. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+/** Ports that are really open. */
+export interface NodePorts {
+  readonly grpcNode: number;
+  readonly grpcCluster: number;
+  readonly jsonNode: number;
+  readonly jsonCluster: number;
+  readonly debug: number;
+}
+
+export interface RunningNode extends AsyncDisposable {
+  readonly database: Database;
+  /** This node for callers in the same process. */
+  readonly service: NodeService;
+  /** The whole cluster, with this node reached without a network. */
+  readonly session: Session;
+  readonly ports: NodePorts;
+}
+
+/** How long open gRPC calls may go on when the node stops. */
+const grpcGraceMillis = 2_000;
+
+/**
+ * Starts a node: opens its data folder and its listeners, and returns. The data is loaded, and the cluster
+ * followed, behind that; `database.isBootstrapped` tells when all of it is there.
+ * @throws {Error} when the data folder cannot be used or an address cannot be listened on
+ */
+export async function startNode(options: StartNodeOptions): Promise<RunningNode> {
+  const { env, log, metrics, config, topology, instanceId } = options;
+  await using owned = new AsyncDisposableStack();
+  const runtime = owned.use(
+    await NodeRuntime.start({
+      env,
+      log,
+      metrics,
+      kv: options.kv,
+      cluster: options.cluster,
+      topology,
+      instanceId,
+      dataFolder: config.dataDirectory,
+      memoryBytesMax: options.memoryBytesMax,
+      commitlog: {
+        sync: config.commitlog.sync,
+        syncEveryMillis: config.commitlog.flushEveryMillis,
+        syncBytesMax: config.commitlog.flushBytesMax,
+        segmentBytesMax,
+      },
+      limits: {
+        outstandingWritesMax: config.outstandingWritesMax,
+        outstandingReadsMax: config.outstandingReadsMax,
+        newSeriesPerSecondMax: config.newSeriesPerSecondMax,
+      },
+      tickMillis: config.tickMinimumMillis,
+      nodeServiceOf: options.nodeServiceOf,
+      onFatal: options.onFatal,
+    }),
+  );
+  const { database } = runtime;
+  const { client } = config;
+  const session = new Session({
+    topology,
+    nodeOf: (instance) => (instance.id === instanceId ? database : options.nodeServiceOf(instance)),
+    env,
+    log,
+    writeConsistency: client.writeConsistencyLevel,
+    readConsistency: client.readConsistencyLevel,
+    writeTimeoutMillis: client.writeTimeoutMillis,
+    fetchTimeoutMillis: client.fetchTimeoutMillis,
+  });
+  const clusterService = new ClusterService(session, topology, database);
+  const grpc = (address: { host: string; port: number }, service: NodeService) =>
+    serveGrpc({
+      ...address,
+      methods: grpcMethods(service),
+      requestBytesMax: nodeRequestBytesMax,
+      stopGraceMillis: grpcGraceMillis,
+    });
+  const grpcNode: GrpcServer = owned.use(await grpc(config.listenAddress, database));
+  const grpcCluster = owned.use(await grpc(config.clusterListenAddress, clusterService));
+  const jsonNode = owned.use(
+    await serveJson({
+      ...config.httpNodeListenAddress,
+      backend: new NodeBackend(database),
+      methods: nodeMethods,
+      log,
+    }),
+  );
+  const jsonCluster = owned.use(
+    await serveJson({
+      ...config.httpClusterListenAddress,
+      backend: new ClusterBackend(session, topology),
+      methods: clusterMethods,
+      log,
+    }),
+  );
+  const debug = owned.use(
+    await serveDebug({ ...config.debugListenAddress, env, log, metrics, database }),
+  );
+  const ports = {
+    grpcNode: grpcNode.port,
+    grpcCluster: grpcCluster.port,
+    jsonNode: jsonNode.port,
+    jsonCluster: jsonCluster.port,
+    debug: debug.port,
+  };
+  log.info({ instanceId, dataFolder: config.dataDirectory, ...ports }, 'storage node listens');
+  const moved = owned.move();
+  return {
+    database,
+    service: database,
+    session,
+    ports,
+    [Symbol.asyncDispose]: () => moved.disposeAsync(),
+  };
+}
