@@ -1,0 +1,89 @@
+/**
+ * What an endpoint sees of HTTP, and what it gives back: handlers are functions from one to the other, so
+ * that they know neither express nor node:http.
+ */
+import { TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
+import { PromqlError } from '../promql/errors.ts';
+import { retryAfterSeconds } from '../limits.ts';
+
+export interface ApiRequest {
+  readonly method: string;
+  /** Parts of the path that the route names, decoded. */
+  readonly pathParameters: Readonly<Record<string, string>>;
+  /** Parameters of the URL alone. */
+  readonly urlParameters: URLSearchParams;
+  /** Value of a header, or ''; the name in lower case. */
+  header(name: string): string;
+  /** The whole body. Bytes are the request's own. @throws {TsdbError} BAD_REQUEST when too large */
+  body(bytesMax: number): Promise<Uint8Array>;
+  /** Aborts when the client leaves or the server stops. */
+  readonly signal: AbortSignal;
+}
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** An iterable is sent as it is made; the status is decided with its first part. */
+  readonly body: string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+export const jsonContentType = 'application/json';
+
+export function jsonAnswer(
+  value: unknown,
+  headers: Readonly<Record<string, string>> = {},
+  status = 200,
+): ApiAnswer {
+  return {
+    status,
+    headers: { 'Content-Type': jsonContentType, ...headers },
+    body: JSON.stringify(value),
+  };
+}
+
+/** 200 with no body, as writes are answered. */
+export const emptyAnswer: ApiAnswer = { status: 200, headers: {}, body: '' };
+
+/** What Prometheus calls the kinds of failure; Grafana shows them. */
+const errorTypes: Readonly<Record<ErrorCode, string>> = {
+  BAD_REQUEST: 'bad_data',
+  NOT_FOUND: 'not_found',
+  CONFLICT: 'bad_data',
+  RESOURCE_EXHAUSTED: 'unavailable',
+  CANCELLED: 'canceled',
+  INTERNAL: 'internal',
+  UNAVAILABLE: 'unavailable',
+  DEADLINE_EXCEEDED: 'timeout',
+};
+
+/**
+ * The answer to a failure: `{"status":"error","errorType":…,"error":…}`.
+ * @param error anything but a broken invariant; what is no TsdbError is a defect, and its text stays here
+ */
+export function errorAnswer(error: unknown): ApiAnswer {
+  const known = error instanceof TsdbError ? error : null;
+  const code = known?.code ?? 'INTERNAL';
+  const errorType = error instanceof PromqlError ? error.kind : errorTypes[code];
+  const retry = code === 'RESOURCE_EXHAUSTED' || code === 'UNAVAILABLE';
+  return jsonAnswer(
+    { status: 'error', errorType, error: known === null ? 'internal error' : messageOf(error) },
+    retry ? { 'Retry-After': String(retryAfterSeconds) } : {},
+    httpStatusOfCode[code],
+  );
+}
+
+/** A response header under the product's name and under the one that M3's clients know. */
+export function bothNames(name: string, value: string): Record<string, string> {
+  return { [`TSDB-${name}`]: value, [`M3-${name}`]: value };
+}
+
+/** A request header under either name, or ''. */
+export function eitherHeader(request: ApiRequest, name: string): string {
+  const lower = name.toLowerCase();
+  return request.header(`tsdb-${lower}`) || request.header(`m3-${lower}`);
+}
+
+/** "true", "1" and the like; '' and anything else is false. */
+export function isTrue(text: string): boolean {
+  return /^(?:1|t|true)$/i.test(text);
+}

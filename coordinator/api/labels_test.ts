@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+
+async function opened(): Promise<TestCoordinator> {
+  const test = await TestCoordinator.openReady();
+  const timestamp = nowSeconds();
+  const rows = [
+    { __name__: 'cpu', host: 'a', zone: 'east' },
+    { __name__: 'cpu', host: 'b' },
+    { __name__: 'memory', host: 'a', job: 'node "1"' },
+  ].map((tags) => ({ tags, timestamp, value: 1 }));
+  assert.equal((await test.post('/api/v1/json/write', rows)).status, 200);
+  return test;
+}
+
+const match = (...selectors: string[]): string =>
+  new URLSearchParams(selectors.map((selector) => ['match[]', selector])).toString();
+
+test('labels gives names, of all series or of those that match', async () => {
+  await using test = await opened();
+  const names = async (parameters = ''): Promise<unknown> =>
+    (await test.get(`/api/v1/labels?${parameters}`)).json;
+  assert.deepEqual(await names(), {
+    status: 'success',
+    data: ['__name__', 'host', 'job', 'zone'],
+  });
+  assert.deepEqual(await names(match('cpu{zone=""}')), {
+    status: 'success',
+    data: ['__name__', 'host'],
+  });
+  assert.deepEqual(await names(match('cpu{zone=""}', 'memory')), {
+    status: 'success',
+    data: ['__name__', 'host', 'job'],
+  });
+  const form = await test.post('/prometheus/api/v1/labels', match('memory'));
+  assert.deepEqual(form.json.data, ['__name__', 'host', 'job']);
+});
+
+test('label values gives the values of one label', async () => {
+  await using test = await opened();
+  const values = async (path: string): Promise<unknown> => (await test.get(path)).json.data;
+  assert.deepEqual(await values('/api/v1/label/__name__/values'), ['cpu', 'memory']);
+  assert.deepEqual(await values(`/api/v1/label/host/values?${match('memory')}`), ['a']);
+  assert.deepEqual(await values('/api/v1/label/nothing/values'), []);
+});
+
+test('series gives the labels of series that match, and needs a selector', async () => {
+  await using test = await opened();
+  const answer = await test.get(`/api/v1/series?${match('memory', '{zone="east"}')}`);
+  assert.equal(answer.status, 200);
+  assert.deepEqual(
+    new Set(answer.json.data.map((one: object) => JSON.stringify(one))),
+    new Set([
+      JSON.stringify({ __name__: 'memory', host: 'a', job: 'node "1"' }),
+      JSON.stringify({ __name__: 'cpu', host: 'a', zone: 'east' }),
+    ]),
+  );
+  const missing = await test.get('/api/v1/series');
+  assert.equal(missing.status, 400);
+  assert.match(missing.json.error, /match\[\]/);
+  assert.equal((await test.get(`/api/v1/series?${match('{')}`)).status, 400);
+});
+
+test('limit cuts lists of labels and series, and says so', async () => {
+  await using test = await opened();
+  for (const path of ['/api/v1/labels?limit=1', `/api/v1/series?limit=1&${match('cpu')}`]) {
+    const answer = await test.get(path);
+    assert.equal(answer.json.data.length, 1);
+    assert.deepEqual(answer.json.warnings, ['results truncated due to limit']);
+    assert.equal(answer.headers['tsdb-results-limited'], 'max_fetch_series_limit_applied');
+  }
+});

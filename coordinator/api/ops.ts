@@ -1,0 +1,104 @@
+/** Health, readiness, the list of routes, and the two questions that Grafana and promtool ask first. */
+import type { Clock } from '#lib/env/env.ts';
+import { formatDurationNanos } from '#lib/time.ts';
+import type { Route } from '../server.ts';
+import { jsonAnswer } from './http_api.ts';
+
+/** A namespace as readiness reports it. */
+export interface NamespaceReadiness {
+  readonly name: string;
+  readonly retentionNanos: bigint;
+  readonly readyToRead: boolean;
+  readonly readyToWrite: boolean;
+}
+
+export interface OpsApiSetup {
+  readonly clock: Clock;
+  readonly startedMillis: number;
+  readonly version: string;
+  /** Every READY namespace, whether a quorum of its nodes can be reached. */
+  readonly readiness: (signal: AbortSignal) => Promise<readonly NamespaceReadiness[]>;
+  /** Paths of all routes, sorted. */
+  readonly paths: () => readonly string[];
+}
+
+export function opsRoutes(setup: OpsApiSetup): Route[] {
+  const { clock, startedMillis } = setup;
+  const health: Route['handler'] = () => {
+    const uptimeMillis = Math.round(clock.monotonicMillis() - startedMillis);
+    return jsonAnswer({
+      uptime: formatDurationNanos(BigInt(uptimeMillis) * 1_000_000n),
+      now: isoOfMillis(clock.nowMillis()),
+    });
+  };
+  return [
+    { methods: ['GET'], path: '/health', handler: health },
+    { methods: ['GET'], path: '/-/healthy', handler: health },
+    {
+      methods: ['GET'],
+      path: '/ready',
+      handler: async (request) => {
+        const all = await setup.readiness(request.signal);
+        // Both kinds unless the request names one of them.
+        const reads = request.urlParameters.get('reads') !== 'false';
+        const writes = request.urlParameters.get('writes') !== 'false';
+        const described = (namespace: NamespaceReadiness): object => ({
+          id: namespace.name,
+          attributes: {
+            metricsType: 'unaggregated',
+            retention: formatDurationNanos(namespace.retentionNanos),
+            resolution: '0s',
+          },
+        });
+        const listed = (ready: (one: NamespaceReadiness) => boolean): object[] =>
+          all.filter(ready).map(described);
+        const ok = all.every((one) => (one.readyToRead || !reads) && (one.readyToWrite || !writes));
+        return jsonAnswer(
+          {
+            readyReads: listed((one) => one.readyToRead),
+            notReadyReads: listed((one) => !one.readyToRead),
+            readyWrites: listed((one) => one.readyToWrite),
+            notReadyWrites: listed((one) => !one.readyToWrite),
+          },
+          {},
+          ok ? 200 : 503,
+        );
+      },
+    },
+    {
+      methods: ['GET'],
+      path: '/routes',
+      handler: () => jsonAnswer({ routes: setup.paths() }),
+    },
+    {
+      methods: ['GET'],
+      path: '/api/v1/status/buildinfo',
+      handler: () =>
+        jsonAnswer({
+          status: 'success',
+          data: {
+            // Clients choose the dialect by this; the language is that of Prometheus 3.
+            version: '3.0.0',
+            application: 'tsdb',
+            applicationVersion: setup.version,
+            revision: '',
+            branch: '',
+            buildUser: '',
+            buildDate: '',
+            goVersion: '',
+          },
+        }),
+    },
+    {
+      methods: ['GET'],
+      path: '/api/v1/metadata',
+      // Kinds and help texts of metrics are not stored, so there is none to tell.
+      handler: () => jsonAnswer({ status: 'success', data: {} }),
+    },
+  ];
+}
+
+function isoOfMillis(millis: number): string {
+  // The clock was read by the caller; this only prints it.
+  return new Date(millis).toISOString();
+}

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TsdbError } from '#lib/errors.ts';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+
+/** Ten points of two hosts, every 10 s, values 0..9 and 100..109; returns the time of the first. */
+async function filled(test: TestCoordinator): Promise<number> {
+  const start = nowSeconds() - 100;
+  const rows = Array.from({ length: 10 }, (_, i) => [
+    { tags: { __name__: 'cpu', host: 'a' }, timestamp: start + i * 10, value: i },
+    { tags: { __name__: 'cpu', host: 'b' }, timestamp: start + i * 10, value: 100 + i },
+  ]).flat();
+  const answer = await test.post('/api/v1/json/write', rows);
+  assert.equal(answer.status, 200, answer.text);
+  return start;
+}
+
+test('query_range answers GET and POST, with URL and form parameters, alike at all paths', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const parameters = new URLSearchParams({
+    query: 'cpu{host="a"} > 6',
+    start: String(start),
+    end: new Date((start + 90) * 1000).toISOString(),
+    step: '10s',
+  }).toString();
+  const expected = {
+    status: 'success',
+    data: {
+      resultType: 'matrix',
+      result: [
+        {
+          metric: { __name__: 'cpu', host: 'a' },
+          values: [7, 8, 9].map((i) => [start + i * 10, String(i)]),
+        },
+      ],
+    },
+  };
+  for (const path of ['/api/v1/query_range', '/prometheus/api/v1/query_range']) {
+    const byGet = await test.get(`${path}?${parameters}`);
+    assert.deepEqual([byGet.status, byGet.json], [200, expected]);
+    assert.equal(byGet.headers['content-type'], 'application/json');
+    assert.deepEqual((await test.post(path, parameters)).json, expected);
+    assert.deepEqual((await test.send('POST', `${path}?${parameters}`, '')).json, expected);
+  }
+});
+
+test('query answers vectors, scalars and range vectors at one time', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const at = async (query: string): Promise<any> => {
+    const parameters = new URLSearchParams({ query, time: String(start + 25) });
+    return (await test.get(`/api/v1/query?${parameters}`)).json.data;
+  };
+  assert.deepEqual(await at('sum(cpu)'), {
+    resultType: 'vector',
+    result: [{ metric: {}, value: [start + 25, '104'] }],
+  });
+  assert.deepEqual(await at('1 + 1'), { resultType: 'scalar', result: [start + 25, '2'] });
+  assert.deepEqual((await at('cpu{host="b"}[20s]')).result[0].values, [
+    [start + 10, '101'],
+    [start + 20, '102'],
+  ]);
+});
+
+test('query takes now when no time is given', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  const answer = await test.post('/api/v1/query', 'query=count(cpu)');
+  assert.equal(answer.json.data.result[0].value[1], '2');
+});
+
+test('answers echo engine, timeout and number of series under both names', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  const answer = await test.get('/api/v1/query?query=cpu&engine=nonsense&timeout=7s');
+  for (const prefix of ['tsdb', 'm3']) {
+    assert.equal(answer.headers[`${prefix}-engine`], 'prometheus');
+    assert.equal(answer.headers[`${prefix}-timeout`], '7s');
+    assert.equal(answer.headers[`${prefix}-series-count`], '2');
+    assert.equal(answer.headers[`${prefix}-results-limited`], undefined);
+  }
+});
+
+test('a limit on series refuses the query, or cuts and flags its answer', async () => {
+  await using test = await TestCoordinator.openReady();
+  await filled(test);
+  const refused = await test.get('/api/v1/query?query=cpu&limit=1');
+  assert.equal(refused.status, 400);
+  assert.match(refused.json.error, /limit/);
+  for (const answer of [
+    await test.get('/api/v1/query?query=cpu&limit=1&requireExhaustive=false'),
+    await test.get('/api/v1/query?query=cpu', {
+      'M3-Limit-Max-Series': '1',
+      'M3-Limit-Require-Exhaustive': 'false',
+    }),
+    await test.get('/api/v1/query?query=cpu', {
+      'TSDB-Limit-Max-Series': '1',
+      'TSDB-Limit-Require-Exhaustive': 'false',
+    }),
+  ]) {
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal(answer.json.data.result.length, 1);
+    assert.match(answer.json.warnings.join(), /partial/);
+    assert.match(String(answer.headers['tsdb-results-limited']), /^max_fetch_series_limit_applied/);
+    assert.equal(answer.headers['m3-results-limited'], answer.headers['tsdb-results-limited']);
+  }
+});
+
+test('a request cannot lift the configured limit on series', async () => {
+  await using test = await TestCoordinator.openReady('{limits: {perQuery: {maxFetchedSeries: 1}}}');
+  await filled(test);
+  assert.equal((await test.get('/api/v1/query?query=cpu&limit=1000')).status, 400);
+  assert.equal((await test.get('/api/v1/query?query=cpu&limit=0')).status, 400);
+});
+
+test('a range over the limit is refused with both lengths', async () => {
+  await using test = await TestCoordinator.openReady('{limits: {perQuery: {maxFetchedRange: 1h}}}');
+  const answer = await test.get('/api/v1/query_range?query=cpu&start=0&end=7200&step=60');
+  assert.equal(answer.status, 400);
+  assert.match(answer.json.error, /range of 2h0m0s is longer than 1h0m0s/);
+});
+
+test('lookback decides how old a sample an instant selector takes', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const count = async (lookback: string): Promise<number> => {
+    const at = start + 90 + 30;
+    const answer = await test.get(`/api/v1/query?query=cpu&time=${at}&lookback=${lookback}`);
+    return answer.json.data.result.length;
+  };
+  assert.equal(await count('31s'), 2);
+  assert.equal(await count('29s'), 0);
+});
+
+test('bad parameters are named in the error shape', async () => {
+  await using test = await TestCoordinator.openReady();
+  const cases: [string, RegExp][] = [
+    ['query_range?start=1&end=2&step=1', /missing required parameter: query/],
+    ['query_range?query=up&end=2&step=1', /missing required parameter: start/],
+    ['query_range?query=up&start=1&step=1', /missing required parameter: end/],
+    ['query_range?query=up&start=1&end=2', /missing required parameter: step/],
+    ['query_range?query=up&start=x&end=2&step=1', /start: .*"x"/],
+    ['query_range?query=up&start=3&end=2&step=1', /end timestamp must not be before start/],
+    ['query_range?query=up&start=1&end=2&step=0', /step: zero or negative/],
+    ['query_range?query=up&start=1&end=2&step=abc', /step: .*"abc"/],
+    ['query?query=up&timeout=1x', /timeout: .*"1x"/],
+    ['query?query=up&timeout=11m', /timeout: more than 600s: 11m/],
+    ['query?query=up&limit=-1', /limit: not a whole number: -1/],
+    ['query?query=sum(', /1:\d+: parse error/],
+  ];
+  for (const [path, reason] of cases) {
+    const answer = await test.get(`/api/v1/${path}`);
+    assert.equal(answer.status, 400, path);
+    assert.deepEqual([answer.json.status, answer.json.errorType], ['error', 'bad_data'], path);
+    assert.match(answer.json.error, reason);
+  }
+});
+
+test('failures of storage keep their status: 503 without quorum, 504 over the deadline', async () => {
+  await using test = await TestCoordinator.openReady(
+    '{clusters: [{client: {fetchTimeout: 200ms}}]}',
+  );
+  test.node.failure = new TsdbError('UNAVAILABLE', 'node is gone');
+  const down = await test.get('/api/v1/query?query=cpu');
+  assert.equal(down.status, 503);
+  assert.equal(down.json.errorType, 'unavailable');
+  test.node.failure = null;
+  test.node.gate = (signal) =>
+    new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error));
+    });
+  const slow = await test.get('/api/v1/query?query=cpu&timeout=50ms');
+  assert.equal(slow.status, 504, slow.text);
+  assert.equal(slow.json.errorType, 'timeout');
+});

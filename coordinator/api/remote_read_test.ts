@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decodeSnappy, encodeSnappy } from '#engine/snappy.ts';
+import { crc32c } from '#lib/crc32c.ts';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { MessageWriter } from '../remote/messages.ts';
+
+const path = '/api/v1/compat/remote/read';
+
+interface AskedQuery {
+  readonly startMillis: number;
+  readonly endMillis: number;
+  readonly matchers: readonly (readonly [type: number, name: string, value: string])[];
+}
+
+const utf8 = new TextEncoder();
+
+function readRequest(queries: readonly AskedQuery[], types: readonly number[]): Uint8Array {
+  const request = new MessageWriter();
+  for (const { startMillis, endMillis, matchers } of queries) {
+    const query = new MessageWriter();
+    query.int64Field(1, startMillis);
+    query.int64Field(2, endMillis);
+    for (const [type, name, value] of matchers) {
+      const matcher = new MessageWriter();
+      matcher.int64Field(1, type);
+      matcher.bytesField(2, utf8.encode(name));
+      matcher.bytesField(3, utf8.encode(value));
+      query.bytesField(3, matcher.finish());
+    }
+    request.bytesField(1, query.finish());
+  }
+  if (types.length > 0) request.bytesField(2, Uint8Array.from(types));
+  return encodeSnappy(request.finish());
+}
+
+type Message = Map<number, (Uint8Array | bigint)[]>;
+
+/** Any protobuf message by field number. */
+function parse(bytes: Uint8Array): Message {
+  const fields: Message = new Map();
+  let at = 0;
+  const varint = (): bigint => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = bytes[at++]!;
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = Number(varint());
+    const values = fields.get(key >> 3) ?? [];
+    fields.set(key >> 3, values);
+    if ((key & 7) === 0) {
+      values.push(varint());
+    } else {
+      const length = (key & 7) === 1 ? 8 : Number(varint());
+      values.push(bytes.subarray(at, at + length));
+      at += length;
+    }
+  }
+  return fields;
+}
+
+const messages = (message: Message, field: number): Message[] =>
+  (message.get(field) ?? []).map((bytes) => parse(bytes as Uint8Array));
+
+const text = (message: Message, field: number): string =>
+  new TextDecoder().decode(message.get(field)![0] as Uint8Array);
+
+const labelsOf = (series: Message): string =>
+  messages(series, 1)
+    .map((label) => `${text(label, 1)}=${text(label, 2)}`)
+    .join(',');
+
+async function filled(test: TestCoordinator, rows: number): Promise<number> {
+  const start = nowSeconds() - rows;
+  const body = ['b', 'a'].flatMap((host) =>
+    Array.from({ length: rows }, (_, i) => ({
+      tags: { __name__: 'm', host },
+      timestamp: start + i,
+      value: i + 0.5,
+    })),
+  );
+  assert.equal((await test.post('/api/v1/json/write', body)).status, 200);
+  return start * 1000;
+}
+
+test('remote read answers samples, series in the order of their labels, both ends included', async () => {
+  await using test = await TestCoordinator.openReady();
+  const startMillis = await filled(test, 10);
+  const body = readRequest(
+    [
+      {
+        startMillis: startMillis + 2_000,
+        endMillis: startMillis + 4_000,
+        matchers: [
+          [0, '__name__', 'm'],
+          [2, 'host', 'a|b'],
+        ],
+      },
+      { startMillis, endMillis: startMillis, matchers: [[3, 'host', 'b.*']] },
+    ],
+    [],
+  );
+  const answer = await test.post(path, body);
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal(answer.headers['content-type'], 'application/x-protobuf');
+  assert.equal(answer.headers['content-encoding'], 'snappy');
+  const results = messages(parse(decodeSnappy(answer.bytes, 1 << 20)), 1);
+  const read = results.map((result) =>
+    messages(result, 1).map((series) => ({
+      labels: labelsOf(series),
+      samples: messages(series, 2).map((sample) => [
+        Number(sample.get(2)![0] as bigint) - startMillis,
+        new DataView((sample.get(1)![0] as Uint8Array).slice().buffer).getFloat64(0, true),
+      ]),
+    })),
+  );
+  const three = [2, 3, 4].map((i) => [i * 1000, i + 0.5]);
+  assert.deepEqual(read, [
+    [
+      { labels: '__name__=m,host=a', samples: three },
+      { labels: '__name__=m,host=b', samples: three },
+    ],
+    [{ labels: '__name__=m,host=a', samples: [[0, 0.5]] }],
+  ]);
+});
+
+test('remote read streams XOR chunks in checked frames to clients that prefer them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const startMillis = await filled(test, 300);
+  const query = {
+    startMillis,
+    endMillis: startMillis + 300_000,
+    matchers: [[0, '__name__', 'm']] as const,
+  };
+  const answer = await test.post(path, readRequest([query, query], [1, 0]));
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal(
+    answer.headers['content-type'],
+    'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse',
+  );
+  assert.equal(answer.headers['content-encoding'], undefined);
+  const seen: string[] = [];
+  for (let at = 0; at < answer.bytes.length; ) {
+    let length = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = answer.bytes[at++]!;
+      length += (byte & 127) << shift;
+      if (byte < 128) break;
+    }
+    const checksum = Buffer.from(answer.bytes).readUInt32BE(at);
+    const frame = answer.bytes.subarray(at + 4, at + 4 + length);
+    assert.equal(crc32c(frame), checksum);
+    at += 4 + length;
+    const message = parse(frame);
+    const queryIndex = Number((message.get(2)?.[0] as bigint | undefined) ?? 0n);
+    for (const series of messages(message, 1)) {
+      const chunks = messages(series, 2).map((chunk) => {
+        assert.equal(chunk.get(3)![0], 1n, 'XOR');
+        const data = chunk.get(4)![0] as Uint8Array;
+        const times = [1, 2].map((field) => Number(chunk.get(field)![0] as bigint) - startMillis);
+        return `${times.join('-')} ${data[0]! * 256 + data[1]!}`;
+      });
+      seen.push(`${queryIndex} ${labelsOf(series)} ${chunks.join(' ')}`);
+    }
+  }
+  const chunks = '0-119000 120 120000-239000 120 240000-299000 60';
+  assert.deepEqual(seen, [
+    `0 __name__=m,host=a ${chunks}`,
+    `0 __name__=m,host=b ${chunks}`,
+    `1 __name__=m,host=a ${chunks}`,
+    `1 __name__=m,host=b ${chunks}`,
+  ]);
+});
+
+test('remote read refuses what it cannot read with 400', async () => {
+  await using test = await TestCoordinator.openReady();
+  const cases: [Uint8Array, RegExp][] = [
+    [Uint8Array.of(9, 9), /snappy/],
+    [encodeSnappy(Uint8Array.of(10, 5, 1)), /cut off/],
+    [
+      readRequest([{ startMillis: 2, endMillis: 1, matchers: [[0, 'a', 'b']] }], []),
+      /before its start/,
+    ],
+    [
+      readRequest([{ startMillis: 1, endMillis: 2, matchers: [[7, 'a', 'b']] }], []),
+      /unknown type of matcher: 7/,
+    ],
+    [readRequest([{ startMillis: 1, endMillis: 2, matchers: [[2, 'a', '(']] }], [1]), /./],
+  ];
+  for (const [body, reason] of cases) {
+    const answer = await test.post(path, body);
+    assert.equal(answer.status, 400, answer.text);
+    assert.match(answer.json.error, reason);
+  }
+});

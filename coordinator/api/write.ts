@@ -1,0 +1,134 @@
+/** The write endpoints: Prometheus remote write and JSON. */
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { type Tag } from '#lib/tags.ts';
+import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
+import type { Ingest, IngestRow } from '../ingest.ts';
+import { adminBodyBytesMax, jsonRowsMax } from '../limits.ts';
+import type { Route } from '../server.ts';
+import { jsonBody } from './admin.ts';
+import { emptyAnswer } from './http_api.ts';
+
+export function writeRoutes(ingest: Ingest, settings: { readonly bodyBytesMax: number }): Route[] {
+  return [
+    {
+      methods: ['POST'],
+      path: '/api/v1/compat/remote/write',
+      hot: true,
+      handler: async (request) => {
+        checkRemoteWriteHeaders(
+          request.header('content-type'),
+          request.header('content-encoding'),
+          request.header('x-prometheus-remote-write-version'),
+        );
+        const body = await request.body(settings.bodyBytesMax);
+        await ingest.remoteWrite(body, request.signal);
+        return emptyAnswer;
+      },
+    },
+    {
+      methods: ['POST'],
+      path: '/api/v1/json/write',
+      hot: true,
+      handler: async (request) => {
+        const body = await jsonBody(request, Math.min(settings.bodyBytesMax, adminBodyBytesMax));
+        const { rows, problems } = rowsOfJson(body);
+        await ingest.rows(rows, problems, request.signal);
+        return emptyAnswer;
+      },
+    },
+  ];
+}
+
+/** Version 2 of the protocol is told apart by its content type; its senders fall back on 415 or 400. */
+function checkRemoteWriteHeaders(type: string, encoding: string, version: string): void {
+  if (/proto=io\.prometheus\.write\.v2/i.test(type) || version.startsWith('2.')) {
+    throw badRequest('remote write 2.0 is not served: send prometheus.WriteRequest (1.0)');
+  }
+  if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
+    throw badRequest(`Content-Encoding: only snappy is served: ${encoding}`);
+  }
+}
+
+/**
+ * Rows of a JSON write: one object, or a list of them.
+ * @returns good rows, and for each bad row of a list its reason; a single bad object throws
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function rowsOfJson(body: unknown): {
+  readonly rows: readonly IngestRow[];
+  readonly problems: readonly string[];
+} {
+  if (!Array.isArray(body)) return { rows: [rowOfJson(body)], problems: [] };
+  if (body.length > jsonRowsMax) {
+    throw badRequest(`cannot write: more than ${jsonRowsMax} rows: ${body.length}`);
+  }
+  const rows: IngestRow[] = [];
+  const problems: string[] = [];
+  for (const [index, item] of body.entries()) {
+    try {
+      rows.push(rowOfJson(item));
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      problems.push(`row ${index}: ${error.message}`);
+    }
+  }
+  return { rows, problems };
+}
+
+const fieldNames: ReadonlySet<string> = new Set(['tags', 'timestamp', 'value']);
+
+function rowOfJson(item: unknown): IngestRow {
+  if (typeof item !== 'object' || item === null || Array.isArray(item)) {
+    throw badRequest(`not an object with tags, timestamp and value: ${shown(item)}`);
+  }
+  const fields = item as Record<string, unknown>;
+  for (const name of fieldNames) {
+    if (fields[name] === undefined || fields[name] === null) {
+      throw badRequest(`missing required field: ${name}`);
+    }
+  }
+  const unknown = Object.keys(fields).find((name) => !fieldNames.has(name));
+  if (unknown !== undefined) throw badRequest(`unknown field: ${unknown}`);
+  return {
+    tags: tagsOfJson(fields['tags']),
+    timestampNanos: timestampOfJson(fields['timestamp']),
+    value: valueOfJson(fields['value']),
+  };
+}
+
+function tagsOfJson(value: unknown): Tag[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw badRequest(`tags: not an object of names to values: ${shown(value)}`);
+  }
+  return Object.entries(value).map(([name, tag]) => {
+    if (typeof tag !== 'string') throw badRequest(`tags.${name}: not a string: ${shown(tag)}`);
+    return { name, value: tag };
+  });
+}
+
+/** Unix seconds, as a number or as text; text may also be RFC 3339. */
+function timestampOfJson(value: unknown): bigint {
+  if (typeof value === 'string') return parseTimestampNanos(value, 'timestamp');
+  if (typeof value !== 'number') {
+    throw badRequest(`timestamp: not a number or text: ${shown(value)}`);
+  }
+  // The shortest decimal text of the number is what the sender wrote.
+  if (Number.isInteger(value) && Number.isSafeInteger(value)) {
+    return parseTimestampNanos(String(value), 'timestamp');
+  }
+  if (Math.abs(value) >= 1e21 || !Number.isFinite(value)) {
+    throw badRequest(`timestamp: out of range (unix seconds expected): ${value}`);
+  }
+  if (Math.abs(value) < 1e-6) return BigInt(Math.round(value * Number(nanosPerSecond)));
+  return parseTimestampNanos(String(value), 'timestamp');
+}
+
+function valueOfJson(value: unknown): number {
+  if (typeof value === 'number') return value;
+  throw badRequest(`value: not a number: ${shown(value)}`);
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'nothing';
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text;
+}

@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rowOutcome } from '#cluster/node_service.ts';
+import { encodeSnappy } from '#engine/snappy.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Tag } from '#lib/tags.ts';
+import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { MessageWriter, writeLabels } from '../remote/messages.ts';
+import { rowsOfJson } from './write.ts';
+
+const path = '/api/v1/json/write';
+const remotePath = '/api/v1/compat/remote/write';
+
+interface RemoteSeries {
+  readonly tags: readonly Tag[];
+  readonly samples: readonly { readonly millis: number; readonly bits: bigint }[];
+}
+
+function bitsOf(value: number): bigint {
+  return new BigUint64Array(new Float64Array([value]).buffer)[0]!;
+}
+
+/** A remote-write body, as Prometheus makes it. */
+function remoteWriteBody(all: readonly RemoteSeries[]): Uint8Array {
+  const body = new MessageWriter();
+  for (const { tags, samples } of all) {
+    const series = new MessageWriter();
+    writeLabels(series, tags);
+    for (const { millis, bits } of samples) {
+      const sample = new MessageWriter();
+      sample.doubleField(1, Number(bits & 0xffff_ffffn), Number(bits >> 32n));
+      sample.int64Field(2, millis);
+      series.bytesField(2, sample.finish());
+    }
+    body.bytesField(1, series.finish());
+  }
+  return encodeSnappy(body.finish());
+}
+
+const tagsOf = (tags: Record<string, string>): Tag[] =>
+  Object.entries(tags).map(([name, value]) => ({ name, value }));
+
+const staleMarkerBits = 0x7ff0_0000_0000_0002n;
+
+test('json/write takes numbers and text for the time, and one object or a list', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const tags = { __name__: 'm', host: 'a' };
+  const bodies = [
+    { tags, timestamp: now, value: 1 },
+    { tags, timestamp: String(now + 1), value: 2 },
+    { tags, timestamp: new Date((now + 2) * 1000).toISOString(), value: 3 },
+    { tags, timestamp: now + 3.25, value: 4 },
+    [
+      { tags, timestamp: now + 4, value: 5 },
+      { tags: { ...tags, host: 'b' }, timestamp: now + 4, value: 6 },
+    ],
+  ];
+  for (const body of bodies) {
+    const answer = await test.post(path, body);
+    assert.deepEqual([answer.status, answer.text], [200, ''], answer.text);
+  }
+  const [a, b] = test.node.seriesOf('default');
+  const start = BigInt(now) * 1_000_000_000n;
+  assert.deepEqual(
+    [...a!.rows].map(([nanos, bits]) => [nanos - start, bits]),
+    [
+      [0n, bitsOf(1)],
+      [1_000_000_000n, bitsOf(2)],
+      [2_000_000_000n, bitsOf(3)],
+      [3_250_000_000n, bitsOf(4)],
+      [4_000_000_000n, bitsOf(5)],
+    ],
+  );
+  assert.equal(b!.rows.size, 1);
+});
+
+test('rowsOfJson() keeps the digits of a time that a float would round', () => {
+  const nanosOf = (timestamp: unknown): bigint =>
+    rowsOfJson({ tags: { a: 'b' }, timestamp, value: 0 }).rows[0]!.timestampNanos;
+  assert.equal(nanosOf(1_534_952_005.123), 1_534_952_005_123_000_000n);
+  assert.equal(nanosOf('1534952005.123456789'), 1_534_952_005_123_456_789n);
+  assert.equal(nanosOf(-5), -5_000_000_000n);
+  assert.equal(nanosOf(0), 0n);
+  assert.equal(nanosOf(2.5e-7), 250n);
+});
+
+test('json/write names what is wrong with a row', async () => {
+  await using test = await TestCoordinator.openReady();
+  const good = { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 };
+  const cases: [object, RegExp][] = [
+    [{ ...good, tags: undefined }, /missing required field: tags/],
+    [{ ...good, timestamp: undefined }, /missing required field: timestamp/],
+    [{ ...good, value: undefined }, /missing required field: value/],
+    [{ ...good, tags: {} }, /at least one tag/],
+    [{ ...good, tags: { a: 1 } }, /tags\.a: not a string: 1/],
+    [{ ...good, tags: ['a'] }, /tags: not an object/],
+    [{ ...good, tags: { 'bad-name': 'x' } }, /does not match .*"bad-name"/],
+    [{ ...good, tags: { __secret: 'x' } }, /reserved: "__secret"/],
+    [{ ...good, tags: { a: '' } }, /tag value is empty: a/],
+    [{ ...good, timestamp: 'soon' }, /timestamp: .*"soon"/],
+    [{ ...good, timestamp: true }, /timestamp: not a number or text: true/],
+    [{ ...good, timestamp: 1e300 }, /timestamp: out of range/],
+    [{ ...good, value: '1' }, /value: not a number: "1"/],
+    [{ ...good, extra: 1 }, /unknown field: extra/],
+  ];
+  for (const [body, reason] of cases) {
+    const answer = await test.post(path, body);
+    assert.equal(answer.status, 400, JSON.stringify(body));
+    assert.match(answer.json.error, reason);
+  }
+  assert.equal(test.node.writeCount, 0);
+});
+
+test('a list keeps its good rows and names its bad ones', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const answer = await test.post(path, [
+    { tags: { a: 'good' }, timestamp: now, value: 1 },
+    { tags: { 'b-d': 'x' }, timestamp: now, value: 1 },
+    { tags: { a: 'b' }, timestamp: now },
+  ]);
+  assert.equal(answer.status, 400);
+  assert.match(answer.json.error, /^2 of 3 samples were refused, the others were written: /);
+  assert.match(answer.json.error, /row 2: missing required field: value/);
+  assert.match(answer.json.error, /\{b-d="x"\}: tag name does not match/);
+  assert.equal(test.node.seriesOf('default').length, 1);
+});
+
+test('remote write stores samples bit for bit, stale markers too', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const body = remoteWriteBody([
+    {
+      tags: tagsOf({ __name__: 'up', job: 'node' }),
+      samples: [
+        { millis, bits: bitsOf(1) },
+        { millis: millis + 1, bits: staleMarkerBits },
+      ],
+    },
+  ]);
+  const answer = await test.post(remotePath, body, {
+    'Content-Type': 'application/x-protobuf',
+    'Content-Encoding': 'snappy',
+    'X-Prometheus-Remote-Write-Version': '0.1.0',
+  });
+  assert.deepEqual([answer.status, answer.text], [200, '']);
+  const [series] = test.node.seriesOf('default');
+  assert.deepEqual([...series!.rows.values()], [bitsOf(1), staleMarkerBits]);
+});
+
+test('remote write keeps good rows and names bad series, a limited number of them', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const samples = [{ millis, bits: bitsOf(1) }];
+  const bad = Array.from({ length: 50 }, (_, i) => ({
+    tags: tagsOf({ __name__: 'm', [`bad-${i}`]: 'x' }),
+    samples,
+  }));
+  const good = { tags: tagsOf({ __name__: 'm' }), samples };
+  const answer = await test.post(remotePath, remoteWriteBody([good, ...bad]));
+  assert.equal(answer.status, 400);
+  assert.match(answer.json.error, /^50 of 51 samples were refused/);
+  assert.match(answer.json.error, /"bad-19"/);
+  assert.doesNotMatch(answer.json.error, /"bad-20"/);
+  assert.match(answer.json.error, /and 30 more$/);
+  assert.equal(test.node.seriesOf('default').length, 1);
+  assert.equal(test.node.seriesOf('default')[0]!.rows.size, 1);
+});
+
+test('rows that the nodes refuse for their time are named with series and time', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const limit = BigInt(now) * 1_000_000_000n;
+  test.node.outcomeOf = (nanos) => (nanos < limit ? rowOutcome.tooFarPast : rowOutcome.written);
+  const tags = tagsOf({ __name__: 'm', host: 'h' });
+  const samples = [
+    { millis: now * 1000 - 1, bits: bitsOf(1) },
+    { millis: now * 1000, bits: bitsOf(2) },
+  ];
+  const answer = await test.post(remotePath, remoteWriteBody([{ tags, samples }]));
+  assert.equal(answer.status, 400);
+  const expected = `1 of 2 samples were refused, the others were written: {__name__="m", host="h"} at ${now - 1}.999: datapoint too far in past`;
+  assert.equal(answer.json.error, expected);
+  assert.equal(test.node.seriesOf('default')[0]!.rows.size, 1);
+});
+
+test('a passing failure of any row asks the client to try again, bad rows or not', async () => {
+  await using test = await TestCoordinator.openReady(
+    '{clusters: [{client: {writeTimeout: 300ms}}]}',
+  );
+  const tags = tagsOf({ __name__: 'm' });
+  const millis = nowSeconds() * 1000;
+  const body = remoteWriteBody([
+    { tags, samples: [{ millis, bits: 0n }] },
+    { tags: tagsOf({ 'b-d': 'x' }), samples: [{ millis, bits: 0n }] },
+  ]);
+  test.node.outcomeOf = () => rowOutcome.resourceExhausted;
+  const full = await test.post(remotePath, body);
+  assert.equal(full.status, 429, full.text);
+  assert.equal(full.headers['retry-after'], '5');
+  test.node.failure = new TsdbError('UNAVAILABLE', 'disk is full');
+  const down = await test.post(remotePath, body);
+  assert.equal(down.status, 503, down.text);
+  assert.equal(down.headers['retry-after'], '5');
+});
+
+test('remote write refuses what it cannot read with 400', async () => {
+  await using test = await TestCoordinator.openReady();
+  const body = remoteWriteBody([]);
+  const v2 = { 'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request' };
+  assert.match((await test.post(remotePath, body, v2)).json.error, /remote write 2\.0/);
+  const gzip = await test.post(remotePath, body, { 'Content-Encoding': 'gzip' });
+  assert.match(gzip.json.error, /only snappy is served: gzip/);
+  const garbage = await test.post(remotePath, Uint8Array.of(4, 255, 255));
+  assert.equal(garbage.status, 400);
+  assert.match(garbage.json.error, /cannot read remote write body/);
+});
+
+test('every write goes to every ready namespace', async () => {
+  await using test = await TestCoordinator.openReady();
+  await test.post('/api/v1/database/create', { namespaceName: 'long', retentionTime: '48h' });
+  await test.post('/api/v1/namespace/ready', { name: 'long' });
+  const { signal } = new AbortController();
+  await test.topology.until(
+    (view) => view.namespaces.get('long')?.options.stagingStatus === 'READY',
+    signal,
+  );
+  const answer = await test.post(path, { tags: { a: 'b' }, timestamp: nowSeconds(), value: 7 });
+  assert.equal(answer.status, 200, answer.text);
+  for (const name of ['default', 'long']) {
+    assert.equal(test.node.seriesOf(name)[0]?.rows.size, 1, name);
+  }
+});

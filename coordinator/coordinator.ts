@@ -1,0 +1,253 @@
+/**
+ * The coordinator as a part of a process: the API on 7201 and the metrics on 7203, over a cluster that is
+ * reached through the key-value store and the nodes' services.
+ */
+import type { ClusterName } from '#cluster/keys.ts';
+import type { Kv } from '#cluster/kv.ts';
+import { isReady, isUnaggregated, type Namespace } from '#cluster/namespaces.ts';
+import type { NodeService } from '#cluster/node_service.ts';
+import type { Instance, InstanceInfo } from '#cluster/placement.ts';
+import { Session } from '#cluster/session.ts';
+import type { Topology } from '#cluster/topology.ts';
+import { Front } from '#engine/front.ts';
+import type { CoordinatorConfig } from '#lib/config.ts';
+import type { Env } from '#lib/env/env.ts';
+import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { Metrics } from '#lib/metrics.ts';
+import type { NamespaceReadiness } from './api/ops.ts';
+import type { QuerySettings } from './api/parameters.ts';
+import { Fanout } from './fanout.ts';
+import { Ingest, verdictBy } from './ingest.ts';
+import { coordinatorMetrics } from './metrics.ts';
+import { parseSelector, PromqlEngine } from './promql/engine.ts';
+import { routesOf } from './routes.ts';
+import { openApiServer } from './server.ts';
+
+export interface CoordinatorOptions {
+  readonly config: CoordinatorConfig;
+  readonly env: Env;
+  readonly log: Log;
+  /** Stays the caller's, as everything here that can be closed. */
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly topology: Topology;
+  /** The service of an instance, in this process or over gRPC; keeps its connections. */
+  readonly nodeOf: (instance: Instance) => NodeService;
+  /** What database/create with type local puts into the placement; null for the default. */
+  readonly localInstance: InstanceInfo | null;
+  /** Served on the metrics listener; the node of a combined process registers its own here. */
+  readonly metrics: Metrics;
+  /** Of the product. */
+  readonly version: string;
+}
+
+export interface Coordinator extends AsyncDisposable {
+  readonly api: HttpServer;
+  readonly metricsServer: HttpServer;
+  readonly session: Session;
+}
+
+/** How long a proof that a quorum of nodes has a namespace may take, as in the reference system. */
+const proofMillisMax = 10_000;
+
+/** Readiness is asked by probes, which give up earlier. */
+const readinessMillisMax = 3_000;
+
+/**
+ * Opens the API and the metrics. Both answer from the start: without a placement or a ready namespace,
+ * writes and queries get 503 until there is one.
+ * @throws {Error} of the system when an address cannot be used
+ */
+export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
+  const { config, env, log, topology } = options;
+  const front = new Front({
+    random: env.random,
+    memoryBytesMax: config.memoryBytesMax,
+    verdictOf: verdictBy(config.idScheme),
+  });
+  const metrics = coordinatorMetrics(options.metrics, {
+    frontSeries: () => front.seriesCount,
+    frontMemoryBytes: () => front.memoryBytes,
+  });
+  const { client } = config;
+  const session = new Session({
+    topology,
+    nodeOf: options.nodeOf,
+    env,
+    log,
+    writeConsistency: client.writeConsistencyLevel,
+    readConsistency: client.readConsistencyLevel,
+    writeTimeoutMillis: client.writeTimeoutMillis,
+    fetchTimeoutMillis: client.fetchTimeoutMillis,
+  });
+  const readable = new ReadyNamespaces(topology);
+  const ingest = new Ingest(front, session, () => readable.names, metrics);
+  const storage = new Fanout(session, () => readable.list, metrics);
+  const settings: QuerySettings = {
+    timeoutMillis: config.queryTimeoutMillis,
+    lookbackMillis: config.lookbackMillis,
+    seriesMax: config.fetchedSeriesMax,
+    rangeMillisMax: config.fetchedRangeMillisMax,
+    requireExhaustive: config.requireExhaustive,
+  };
+  const prove = (namespace: string, signal: AbortSignal): Promise<void> =>
+    proveNamespace(session, namespace, env.clock.deadline(proofMillisMax, signal));
+  const routes = routesOf({
+    admin: {
+      kv: options.kv,
+      cluster: options.cluster,
+      localInstance: options.localInstance,
+      prove,
+    },
+    ingest,
+    writeBodyBytesMax: config.writeBodyBytesMax,
+    query: {
+      engine: new PromqlEngine(storage, { clock: env.clock }),
+      settings,
+      samplesMax: config.querySamplesMax,
+      clock: env.clock,
+    },
+    labels: { storage, parseSelector, settings, clock: env.clock },
+    ops: {
+      clock: env.clock,
+      startedMillis: env.clock.monotonicMillis(),
+      version: options.version,
+      readiness: (signal) => readinessOf(options, session, readable, signal),
+    },
+  });
+  const api = await openApiServer({
+    address: config.listenAddress,
+    connectionsMax: config.connectionsMax,
+    writeBytesInFlightMax: config.writeBytesInFlightMax,
+    routes,
+    log,
+    metrics,
+    monotonicMillis: () => env.clock.monotonicMillis(),
+  });
+  try {
+    const metricsServer = await openMetrics(options);
+    return {
+      api,
+      metricsServer,
+      session,
+      [Symbol.asyncDispose]: async () => {
+        await Promise.all([api.close(), metricsServer.close()]);
+      },
+    };
+  } catch (error) {
+    await api.close();
+    throw error;
+  }
+}
+
+/** READY unaggregated namespaces, listed anew only when the registry is another one. */
+class ReadyNamespaces {
+  private readonly topology: Pick<Topology, 'view'>;
+  private of: unknown = null;
+  private readonly state: {
+    list: readonly { name: string; retentionNanos: bigint }[];
+    names: readonly string[];
+  } = { list: [], names: [] };
+
+  constructor(topology: Pick<Topology, 'view'>) {
+    this.topology = topology;
+  }
+
+  get list(): readonly { readonly name: string; readonly retentionNanos: bigint }[] {
+    this.refresh();
+    return this.state.list;
+  }
+
+  get names(): readonly string[] {
+    this.refresh();
+    return this.state.names;
+  }
+
+  private refresh(): void {
+    const { namespaces } = this.topology.view;
+    if (this.of === namespaces) return;
+    this.of = namespaces;
+    const takes = (namespace: Namespace): boolean =>
+      isReady(namespace) && isUnaggregated(namespace);
+    this.state.list = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
+      name,
+      retentionNanos: options.retentionOptions.retentionPeriodNanos,
+    }));
+    this.state.names = this.state.list.map(({ name }) => name);
+  }
+}
+
+/** Reads from a majority of the replicas of every shard; the nodes refuse a namespace they do not have. */
+async function proveNamespace(
+  session: Session,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await session.fetch(
+    {
+      namespace,
+      query: { kind: 'all' },
+      startNanos: 0n,
+      endNanos: 2n ** 63n - 1n,
+      seriesLimit: 1,
+      requireExhaustive: false,
+      fetchData: false,
+      consistency: 'majority',
+    },
+    signal,
+  );
+}
+
+async function readinessOf(
+  { env, topology }: CoordinatorOptions,
+  session: Session,
+  readable: ReadyNamespaces,
+  signal: AbortSignal,
+): Promise<readonly NamespaceReadiness[]> {
+  if (!topology.view.isLoaded) {
+    throw new TsdbError('UNAVAILABLE', 'the key-value store has not been read yet');
+  }
+  const deadline = env.clock.deadline(readinessMillisMax, signal);
+  return Promise.all(
+    readable.list.map(async ({ name, retentionNanos }) => {
+      let ready = true;
+      try {
+        await proveNamespace(session, name, deadline);
+      } catch (error) {
+        if (!(error instanceof TsdbError)) throw error;
+        ready = false;
+      }
+      return { name, retentionNanos, readyToRead: ready, readyToWrite: ready };
+    }),
+  );
+}
+
+function openMetrics({ config, metrics, log }: CoordinatorOptions): Promise<HttpServer> {
+  const { host, port } = config.metricsListenAddress;
+  return listenHttp({
+    host,
+    port,
+    limits: { ...httpLimitsDefault, connectionsMax: metricsConnectionsMax },
+    handler: async (request, response) => {
+      const path = (request.url ?? '/').split('?')[0];
+      if (path !== config.metricsPath) {
+        response.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' });
+        response.end(`metrics are at ${config.metricsPath}\n`);
+        return;
+      }
+      if (request.method !== 'GET' && request.method !== 'HEAD') {
+        response.writeHead(405, { Allow: 'GET, HEAD' });
+        response.end();
+        return;
+      }
+      const text = await metrics.text();
+      response.writeHead(200, { 'Content-Type': metrics.contentType });
+      response.end(text);
+    },
+    onError: (error) => log.error({ err: error }, 'metrics could not be served'),
+  });
+}
+
+const metricsConnectionsMax = 100;

@@ -1,0 +1,210 @@
+/** A storage node in a map, for tests of the coordinator: the contract of a node without its engine. */
+import type {
+  AggregateRequest,
+  AggregateResponse,
+  FetchByIdRequest,
+  FetchRequest,
+  FetchResponse,
+  NodeHealth,
+  NodeService,
+  StreamShardPage,
+  StreamShardRequest,
+  WriteRequest,
+  WriteResponse,
+} from '#cluster/node_service.ts';
+import { rowOutcome } from '#cluster/node_service.ts';
+import { readBatch } from '#engine/batch.ts';
+import { encodeRawChunk } from '#engine/chunk.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/series_bundle.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { idSchemeCode } from '#lib/id_scheme.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { compileAnchored } from '#lib/regexp.ts';
+import { decodeTags, tagValue, type Tags } from '#lib/tags.ts';
+
+export interface FakeSeries {
+  readonly tags: Uint8Array;
+  readonly decoded: Tags;
+  readonly slot: number;
+  /** Bits of the value by time. */
+  readonly rows: Map<bigint, bigint>;
+}
+
+export class FakeNode implements NodeService {
+  readonly namespaces: Map<string, FakeSeries[]> = new Map();
+  /** Decides the outcome of rows before they are taken; 0 is written. */
+  outcomeOf: (timestampNanos: bigint) => number = () => rowOutcome.written;
+  /** Thrown by every call while it is set. */
+  failure: TsdbError | null = null;
+  /** Resolves before a fetch is answered. */
+  gate: (signal: AbortSignal) => Promise<void> = async () => {};
+  writeCount = 0;
+  private readonly shardCount: number;
+
+  constructor(shardCount: number) {
+    this.shardCount = shardCount;
+  }
+
+  async write(request: WriteRequest): Promise<WriteResponse> {
+    this.failIfAsked();
+    this.writeCount += 1;
+    const batch = readBatch(request.batch);
+    const all = this.seriesOf(request.namespace);
+    const references = new Uint32Array(batch.seriesCount * 2);
+    for (let ordinal = 0; ordinal < batch.seriesCount; ordinal += 1) {
+      references[ordinal * 2] = slotOf(all, new Uint8Array(batch.seriesTags(ordinal)));
+      references[ordinal * 2 + 1] = 1;
+    }
+    const bits = new BigUint64Array(new Float64Array(batch.values).buffer);
+    const outcomes = new Uint8Array(batch.rowCount);
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      const slot =
+        batch.generations[row] === 0 ? references[batch.slots[row]! * 2]! : batch.slots[row]!;
+      const nanos = batch.timestamps[row]! * BigInt(batch.timeUnitNanos);
+      outcomes[row] = this.outcomeOf(nanos);
+      if (outcomes[row] === rowOutcome.written) all[slot]!.rows.set(nanos, bits[row]!);
+    }
+    return { referenceEpoch: 'fake.1', outcomes, references };
+  }
+
+  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    this.failIfAsked();
+    await this.gate(signal);
+    const matching = this.seriesOf(request.namespace).filter((one) =>
+      takes(request.query, one.decoded),
+    );
+    const { seriesLimit } = request;
+    const cut = seriesLimit > 0 ? matching.slice(0, seriesLimit) : matching;
+    return {
+      bundle: bundleOf(cut, request),
+      exhaustive: cut.length === matching.length,
+      shards: this.allShards(),
+    };
+  }
+
+  async fetchById(_request: FetchByIdRequest): Promise<FetchResponse> {
+    throw badRequest('the fake node has no series by ID');
+  }
+
+  async aggregate(request: AggregateRequest): Promise<AggregateResponse> {
+    this.failIfAsked();
+    const found = new Map<string, Set<string>>();
+    for (const { decoded } of this.seriesOf(request.namespace)) {
+      if (!takes(request.query, decoded)) continue;
+      for (const { name, value } of decoded) {
+        if (request.tagNames.length > 0 && !request.tagNames.includes(name)) continue;
+        found.set(name, (found.get(name) ?? new Set()).add(value));
+      }
+    }
+    const tags = [...found].sort(([a], [b]) => (a < b ? -1 : 1));
+    return {
+      tags: tags.map(([name, values]) => ({
+        name,
+        values: request.namesOnly ? [] : [...values].sort(),
+      })),
+      exhaustive: true,
+      shards: this.allShards(),
+    };
+  }
+
+  async truncate(namespace: string): Promise<number> {
+    const { length } = this.seriesOf(namespace);
+    this.namespaces.set(namespace, []);
+    return length;
+  }
+
+  // oxlint-disable-next-line require-yield -- a node without files has nothing to stream
+  async *streamShard(_request: StreamShardRequest): AsyncIterable<StreamShardPage> {}
+
+  async health(): Promise<NodeHealth> {
+    return {
+      ok: true,
+      status: 'up',
+      bootstrapped: true,
+      instanceId: 'fake',
+      incarnation: 'fake',
+      bootCount: 1,
+      placementVersion: 1,
+    };
+  }
+
+  seriesOf(namespace: string): FakeSeries[] {
+    const all = this.namespaces.get(namespace) ?? [];
+    this.namespaces.set(namespace, all);
+    return all;
+  }
+
+  private failIfAsked(): void {
+    if (this.failure !== null) throw this.failure;
+  }
+
+  private allShards(): Uint32Array {
+    return Uint32Array.from({ length: this.shardCount }, (_, shard) => shard);
+  }
+}
+
+function slotOf(all: FakeSeries[], tags: Uint8Array): number {
+  const known = all.findIndex((one) => Buffer.compare(one.tags, tags) === 0);
+  if (known >= 0) return known;
+  all.push({ tags, decoded: decodeTags(tags), slot: all.length, rows: new Map() });
+  return all.length - 1;
+}
+
+function takes(query: IndexQuery, tags: Tags): boolean {
+  switch (query.kind) {
+    case 'all':
+      return true;
+    case 'term':
+      return tagValue(tags, query.field) === query.term;
+    case 'regexp': {
+      const value = tagValue(tags, query.field);
+      return value !== undefined && compileAnchored(query.regexp).test(value);
+    }
+    case 'field':
+      return tagValue(tags, query.field) !== undefined;
+    case 'conjunction':
+      return query.queries.length > 0 && query.queries.every((one) => takes(one, tags));
+    case 'disjunction':
+      return query.queries.some((one) => takes(one, tags));
+    case 'negation':
+      return !takes(query.query, tags);
+    default:
+      return query satisfies never;
+  }
+}
+
+function bundleOf(
+  all: readonly FakeSeries[],
+  { startNanos, endNanos, fetchData }: FetchRequest,
+): SeriesBundle {
+  if (all.length === 0) return emptyBundle;
+  const chunks = all.map(({ rows }) => {
+    const times = [...rows.keys()]
+      .filter((nanos) => nanos >= startNanos && nanos < endNanos)
+      .sort((a, b) => (a < b ? -1 : 1));
+    if (times.length === 0 || !fetchData) return new Uint8Array(0);
+    return encodeRawChunk({
+      timestampNanos: BigInt64Array.from(times),
+      values: new Float64Array(BigUint64Array.from(times, (nanos) => rows.get(nanos)!).buffer),
+      version: 1,
+    });
+  });
+  const [tagsData, tagsOffset] = joined(all.map(({ tags }) => tags));
+  const [chunkData, chunkOffset] = joined(chunks);
+  return {
+    seriesCount: all.length,
+    tagsData,
+    tagsOffset,
+    idScheme: new Uint8Array(all.length).fill(idSchemeCode.quoted),
+    idData: new Uint8Array(0),
+    idOffset: new Uint32Array(all.length + 1),
+    chunkData,
+    chunkOffset,
+  };
+}
+
+function joined(parts: readonly Uint8Array[]): [Uint8Array, Uint32Array] {
+  const offsets = new Uint32Array(parts.length + 1);
+  for (const [index, part] of parts.entries()) offsets[index + 1] = offsets[index]! + part.length;
+  return [new Uint8Array(Buffer.concat(parts)), offsets];
+}

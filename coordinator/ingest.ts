@@ -1,0 +1,298 @@
+/**
+ * Writes on their way in: a body becomes rows through the front, every ready namespace gets them, and
+ * what came of each row is put into one answer.
+ *
+ *     all rows acknowledged                     → nothing
+ *     some rows bad, the others acknowledged    → BAD_REQUEST that names the bad ones
+ *     any row failed for a passing reason       → RESOURCE_EXHAUSTED or UNAVAILABLE: send it all again
+ */
+import type { Session } from '#cluster/session.ts';
+import {
+  describeOutcome,
+  isRetryable,
+  writeOutcome,
+  type WriteResult,
+} from '#cluster/write_result.ts';
+import type { Front, FrontRows, SeriesVerdict } from '#engine/front.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
+import { nanosPerSecond } from '#lib/time.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { namedRowsMax } from './limits.ts';
+import type { CoordinatorMetrics } from './metrics.ts';
+
+/** The part of the session that ingestion needs. */
+export type WriteSession = Pick<Session, 'write'>;
+
+export interface IngestRow {
+  /** In any order; checked here. */
+  readonly tags: readonly Tag[];
+  readonly timestampNanos: bigint;
+  readonly value: number;
+}
+
+export class Ingest {
+  private readonly front: Front;
+  private readonly session: WriteSession;
+  private readonly namespaces: () => readonly string[];
+  private readonly metrics: CoordinatorMetrics;
+
+  /** @param namespaces names of the READY unaggregated ones of the moment; empty when there is none */
+  constructor(
+    front: Front,
+    session: WriteSession,
+    namespaces: () => readonly string[],
+    metrics: CoordinatorMetrics,
+  ) {
+    this.front = front;
+    this.session = session;
+    this.namespaces = namespaces;
+    this.metrics = metrics;
+  }
+
+  /**
+   * Writes a remote-write body.
+   * @param body snappy block; not needed after the first await
+   * @throws {TsdbError} as in the table above
+   */
+  async remoteWrite(body: Uint8Array, signal: AbortSignal): Promise<void> {
+    const namespaces = this.readyNamespaces();
+    const rows = this.front.remoteWrite(body);
+    if (rows.histogramCount > 0) this.metrics.droppedHistograms.increase(rows.histogramCount);
+    await this.write(namespaces, rows, [], 'remote_write', signal);
+  }
+
+  /**
+   * Writes rows of another format.
+   * @param problems of rows that were left out before; they make the answer BAD_REQUEST
+   */
+  async rows(
+    rows: readonly IngestRow[],
+    problems: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const namespaces = this.readyNamespaces();
+    const bad = [...problems];
+    const good: { tags: Uint8Array; timestampNanos: bigint; value: number }[] = [];
+    for (const { tags, timestampNanos, value } of rows) {
+      // Tags with one name twice have no canonical layout, so they are refused before the front.
+      const problem = tagsProblem(tags);
+      if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
+      else bad.push(`${seriesText(tags)}: ${problem}`);
+    }
+    await this.write(namespaces, this.front.rows(good), bad, 'json', signal);
+  }
+
+  private readyNamespaces(): readonly string[] {
+    const namespaces = this.namespaces();
+    if (namespaces.length > 0) return namespaces;
+    throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
+  }
+
+  private async write(
+    namespaces: readonly string[],
+    rows: FrontRows,
+    problems: readonly string[],
+    format: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { front, session, metrics } = this;
+    const report = new BadRows(problems);
+    refusedRows(rows, front, report);
+    const total = rows.rowCount + problems.length;
+    if (report.count < total) {
+      const kept = new KeptRows(rows, front);
+      const writes = namespaces.map((namespace) => session.write(namespace, rows, front, signal));
+      const passing = gather(await Promise.allSettled(writes), namespaces, kept, report, signal);
+      if (passing !== null) {
+        metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
+        throw passing;
+      }
+    }
+    if (report.count < total) metrics.writtenSamples.increase(total - report.count, { format });
+    if (report.count > 0) {
+      metrics.refusedSamples.increase(report.count, { format, reason: 'bad' });
+      throw report.error(total);
+    }
+  }
+}
+
+/** What an error text needs of a batch whose columns are the front's again. */
+class KeptRows {
+  private readonly front: Front;
+  private readonly slots: Uint32Array;
+  private readonly generations: Uint32Array;
+  private readonly timestamps: BigInt64Array;
+  private readonly timeUnitNanos: bigint;
+
+  constructor(rows: FrontRows, front: Front) {
+    const { rowCount } = rows;
+    this.front = front;
+    this.slots = rows.slots.slice(0, rowCount);
+    this.timestamps = rows.timestamps.slice(0, rowCount);
+    this.timeUnitNanos = BigInt(rows.timeUnitNanos);
+    this.generations = new Uint32Array(rowCount);
+    const { generation } = front;
+    for (let row = 0; row < rowCount; row += 1) {
+      this.generations[row] = generation[this.slots[row]!]!;
+    }
+  }
+
+  /** Series and time of a row; the series is left out when its slot was given to another since. */
+  describe(row: number): string {
+    const slot = this.slots[row]!;
+    const isSame = this.front.generation[slot] === this.generations[row];
+    const nanos = this.timestamps[row]! * this.timeUnitNanos;
+    return `${isSame ? seriesTextOf(this.front.tags(slot)) : '{…}'} at ${secondsText(nanos)}`;
+  }
+}
+
+/** Unix seconds with as many digits as needed. */
+function secondsText(nanos: bigint): string {
+  const sign = nanos < 0n ? '-' : '';
+  const size = nanos < 0n ? -nanos : nanos;
+  const fraction = String(size % nanosPerSecond)
+    .padStart(9, '0')
+    .replace(/0+$/, '');
+  return `${sign}${size / nanosPerSecond}${fraction === '' ? '' : `.${fraction}`}`;
+}
+
+/**
+ * Puts bad rows of all namespaces into the report.
+ * @returns the failure to answer with when any row may be sent again, else null
+ * @throws whatever is no operating error; the signal's reason when aborted
+ */
+function gather(
+  outcomes: readonly PromiseSettledResult<WriteResult>[],
+  namespaces: readonly string[],
+  kept: KeptRows,
+  report: BadRows,
+  signal: AbortSignal,
+): TsdbError | null {
+  let passing: TsdbError | null = null;
+  for (const [index, outcome] of outcomes.entries()) {
+    if (outcome.status === 'rejected') {
+      signal.throwIfAborted();
+      if (!(outcome.reason instanceof TsdbError)) throw outcome.reason;
+      passing = worse(passing, asPassing(outcome.reason));
+    } else if (outcome.value.outcomes !== null) {
+      passing = worse(passing, gatherRows(outcome.value, namespaces[index]!, kept, report));
+    }
+  }
+  return passing;
+}
+
+function gatherRows(
+  { outcomes, errors }: WriteResult,
+  namespace: string,
+  kept: KeptRows,
+  report: BadRows,
+): TsdbError | null {
+  let unavailable = 0;
+  let exhausted = 0;
+  for (const [row, outcome] of outcomes!.entries()) {
+    if (outcome === writeOutcome.written || outcome === writeOutcome.refused) continue;
+    if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
+    else if (isRetryable(outcome)) unavailable += 1;
+    else report.add(row, () => `${kept.describe(row)}: ${describeOutcome(outcome)}`);
+  }
+  if (unavailable + exhausted === 0) return null;
+  const [code, outcome] =
+    unavailable > 0
+      ? (['UNAVAILABLE', writeOutcome.unavailable] as const)
+      : (['RESOURCE_EXHAUSTED', writeOutcome.resourceExhausted] as const);
+  const reasons = errors.length === 0 ? '' : `: ${errors.slice(0, namedErrorsMax).join('; ')}`;
+  return new TsdbError(
+    code,
+    `${unavailable + exhausted} of ${outcomes!.length} samples were not written to namespace ` +
+      `${namespace}: ${describeOutcome(outcome)}${reasons}`,
+  );
+}
+
+/** Errors of nodes that one answer repeats. */
+const namedErrorsMax = 3;
+
+/** Of two failures the one that asks for more patience. */
+function worse(a: TsdbError | null, b: TsdbError | null): TsdbError | null {
+  if (a === null || b === null) return a ?? b;
+  return patience.indexOf(b.code) > patience.indexOf(a.code) ? b : a;
+}
+
+const patience: readonly string[] = ['BAD_REQUEST', 'RESOURCE_EXHAUSTED', 'UNAVAILABLE'];
+
+/** A namespace that vanished, or a deadline: nothing that dropping the samples would cure. */
+function asPassing(error: TsdbError): TsdbError {
+  if (error.code === 'RESOURCE_EXHAUSTED' || error.code === 'UNAVAILABLE') return error;
+  if (error.code === 'BAD_REQUEST') return error;
+  return new TsdbError('UNAVAILABLE', error.message, { cause: error });
+}
+
+/** Rows that the front refuses: bad tags, most of all. */
+function refusedRows(rows: FrontRows, front: Front, report: BadRows): void {
+  const { refused } = front;
+  for (let row = 0; row < rows.rowCount; row += 1) {
+    const slot = rows.slots[row]!;
+    if (refused[slot] !== 1) continue;
+    report.add(row, () => `${seriesTextOf(front.tags(slot))}: ${front.problem(slot)}`);
+  }
+}
+
+/** Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts once. */
+class BadRows {
+  private readonly named: string[];
+  private readonly rows = new Set<number>();
+  count: number;
+
+  constructor(problems: readonly string[]) {
+    this.named = problems.slice(0, namedRowsMax);
+    this.count = problems.length;
+  }
+
+  /** @param text made only when there is room for it */
+  add(row: number, text: () => string): void {
+    if (this.rows.has(row)) return;
+    this.rows.add(row);
+    this.count += 1;
+    if (this.named.length < namedRowsMax) this.named.push(text());
+  }
+
+  error(rowCount: number): TsdbError {
+    const rest = this.count - this.named.length;
+    const more = rest > 0 ? `; and ${rest} more` : '';
+    return badRequest(
+      `${this.count} of ${rowCount} samples were refused, the others were written: ` +
+        `${this.named.join('; ')}${more}`,
+    );
+  }
+}
+
+/** Longest text of a series in a message. */
+const seriesTextMax = 300;
+
+function seriesText(tags: readonly Tag[]): string {
+  const text = `{${tags.map((tag) => `${tag.name}=${JSON.stringify(tag.value)}`).join(', ')}}`;
+  return text.length > seriesTextMax ? `${text.slice(0, seriesTextMax)}…` : text;
+}
+
+/** Refused tags may be anything, also no text. */
+function seriesTextOf(canonical: Uint8Array): string {
+  try {
+    return seriesText(decodeTags(canonical));
+  } catch {
+    return '{…}';
+  }
+}
+
+/** The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID. */
+export function verdictBy(scheme: IdScheme): (tags: Uint8Array) => SeriesVerdict {
+  const idScheme = idSchemeCode[scheme];
+  const explicitId = new Uint8Array(0);
+  return (canonical) => {
+    const tags = decodeTags(canonical);
+    const problem = tagsProblem(tags);
+    if (problem !== null) return { idScheme, explicitId, idHash: 0, problem };
+    const idHash = murmur3(Buffer.from(idOfTags(tags, scheme)));
+    return { idScheme, explicitId, idHash, problem: null };
+  };
+}

@@ -1,0 +1,28 @@
+/** Limits of the coordinator that no configuration sets. */
+
+/** Bodies of admin requests and of query forms. */
+export const adminBodyBytesMax: number = 16 << 20;
+
+/** Bodies of everything but writes that are held at the same time. */
+export const otherBytesInFlightMax: number = 256 << 20;
+
+/** A remote-read request, before and after it is decompressed. */
+export const readBodyBytesMax: number = 16 << 20;
+
+/** Longest text of a query. */
+export const queryCharactersMax: number = 1 << 20;
+
+/** Longest deadline that a request may ask for, as in the reference system. */
+export const timeoutMillisMax: number = 10 * 60_000;
+
+/** Bad rows that an answer to a write names; the rest is counted. */
+export const namedRowsMax = 20;
+
+/** Selectors in one request for labels or series. */
+export const selectorsMax = 100;
+
+/** Writes in one JSON request. */
+export const jsonRowsMax = 100_000;
+
+/** What `Retry-After` says, in seconds. */
+export const retryAfterSeconds = 5;

@@ -1,0 +1,154 @@
+/**
+ * Answers of remote read, from the series that a select found: all samples in one message, or chunks in
+ * frames that are sent as they are made.
+ */
+import { Decoder } from '#engine/decoder.ts';
+import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { crc32c } from '#lib/crc32c.ts';
+import { decodeTags, type Tags } from '#lib/tags.ts';
+import { MessageWriter, writeLabels } from './messages.ts';
+import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
+
+/** A frame is sent when it has grown to this; clients refuse frames of more than some megabytes. */
+const frameBytesMax = 1 << 20;
+
+const xorEncoding = 1;
+
+export interface ReadRange {
+  /** Inclusive. */
+  readonly startNanos: bigint;
+  /** Exclusive. */
+  readonly endNanos: bigint;
+}
+
+/** Series of a bundle in the order of their labels, which readers rely on to merge. */
+export function seriesInOrder(bundle: SeriesBundle): { index: number; tags: Tags }[] {
+  const keyed = Array.from({ length: bundle.seriesCount }, (_, index) => {
+    const bytes = bundle.tagsData.subarray(
+      bundle.tagsOffset[index]!,
+      bundle.tagsOffset[index + 1]!,
+    );
+    const tags = decodeTags(bytes);
+    return { index, tags, key: sortKey(bytes) };
+  });
+  keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  return keyed;
+}
+
+/** One character a byte, names and values ended by 0: strings then compare as lists of labels do. */
+function sortKey(canonical: Uint8Array): string {
+  const bytes = Buffer.from(canonical.buffer, canonical.byteOffset, canonical.length);
+  let key = '';
+  for (let at = 0; at < bytes.length; ) {
+    const length = bytes[at]! | (bytes[at + 1]! << 8);
+    key += `${bytes.toString('latin1', at + 2, at + 2 + length)}\0`;
+    at += 2 + length;
+  }
+  return key;
+}
+
+/**
+ * Decodes a series at the protocol's resolution: of several samples within a millisecond the last stays.
+ * @returns the row count
+ */
+function decodeMillis(
+  decoder: Decoder,
+  bundle: SeriesBundle,
+  index: number,
+  range: ReadRange,
+): number {
+  const rows = decoder.decode(bundle, index, range.startNanos, range.endNanos);
+  const { timestampMillis, valueWords } = decoder;
+  let kept = 0;
+  for (let row = 0; row < rows; row += 1) {
+    if (row + 1 < rows && timestampMillis[row] === timestampMillis[row + 1]) continue;
+    if (kept !== row) {
+      timestampMillis[kept] = timestampMillis[row]!;
+      valueWords[kept * 2] = valueWords[row * 2]!;
+      valueWords[kept * 2 + 1] = valueWords[row * 2 + 1]!;
+    }
+    kept += 1;
+  }
+  return kept;
+}
+
+/** A whole ReadResponse, one bundle a query; series without samples in the range are left out. */
+export function encodeReadResponse(
+  answers: readonly { readonly bundle: SeriesBundle; readonly range: ReadRange }[],
+): { readonly message: Uint8Array; readonly sampleCount: number } {
+  const decoder = new Decoder();
+  const message = new MessageWriter(1 << 16);
+  const result = new MessageWriter(1 << 16);
+  const series = new MessageWriter(1 << 12);
+  const sample = new MessageWriter(32);
+  let sampleCount = 0;
+  for (const { bundle, range } of answers) {
+    result.clear();
+    for (const { index, tags } of seriesInOrder(bundle)) {
+      const rows = decodeMillis(decoder, bundle, index, range);
+      if (rows === 0) continue;
+      series.clear();
+      writeLabels(series, tags);
+      for (let row = 0; row < rows; row += 1) {
+        sample.clear();
+        sample.doubleField(1, decoder.valueWords[row * 2]!, decoder.valueWords[row * 2 + 1]!);
+        sample.int64Field(2, decoder.timestampMillis[row]!);
+        series.bytesField(2, sample.finish());
+      }
+      result.bytesField(1, series.finish());
+      sampleCount += rows;
+    }
+    message.bytesField(1, result.finish());
+  }
+  return { message: message.finish(), sampleCount };
+}
+
+/**
+ * Frames of one query of a streamed answer: uvarint length, CRC-32C (big-endian), ChunkedReadResponse. A
+ * series that does not fit into a frame goes on in the next one, with its labels again.
+ */
+export function* encodeChunkedFrames(
+  bundle: SeriesBundle,
+  range: ReadRange,
+  queryIndex: number,
+): Iterable<Uint8Array> {
+  const decoder = new Decoder();
+  const frame = new MessageWriter(1 << 16);
+  const series = new MessageWriter(1 << 14);
+  const chunk = new MessageWriter(1 << 12);
+  for (const { index, tags } of seriesInOrder(bundle)) {
+    const rows = decodeMillis(decoder, bundle, index, range);
+    if (rows === 0) continue;
+    series.clear();
+    writeLabels(series, tags);
+    const labelBytes = series.byteLength;
+    for (let row = 0; row < rows; row += xorChunkRowsMax) {
+      const rowEnd = Math.min(rows, row + xorChunkRowsMax);
+      chunk.clear();
+      chunk.int64Field(1, decoder.timestampMillis[row]!);
+      chunk.int64Field(2, decoder.timestampMillis[rowEnd - 1]!);
+      chunk.int64Field(3, xorEncoding);
+      chunk.bytesField(4, encodeXorChunk(decoder.timestampMillis, decoder.valueWords, row, rowEnd));
+      series.bytesField(2, chunk.finish());
+      if (series.byteLength + frame.byteLength >= frameBytesMax) {
+        frame.bytesField(1, series.finish());
+        yield frameOf(frame, queryIndex);
+        frame.clear();
+        series.clear();
+        if (rowEnd < rows) writeLabels(series, tags);
+      }
+    }
+    if (series.byteLength > labelBytes) frame.bytesField(1, series.finish());
+  }
+  if (frame.byteLength > 0) yield frameOf(frame, queryIndex);
+}
+
+function frameOf(message: MessageWriter, queryIndex: number): Uint8Array {
+  if (queryIndex > 0) message.int64Field(2, queryIndex);
+  const body = message.finish();
+  const frame = new MessageWriter(body.length + 16);
+  frame.uvarint(body.length);
+  frame.uint32BigEndian(crc32c(body));
+  frame.raw(body);
+  return frame.finish();
+}

@@ -1,0 +1,35 @@
+/** The whole HTTP API as one table. */
+import { adminRoutes, type AdminApiSetup } from './api/admin.ts';
+import { labelsRoutes, type LabelsApiSetup } from './api/labels.ts';
+import { opsRoutes, type OpsApiSetup } from './api/ops.ts';
+import { queryRoutes, type QueryApiSetup } from './api/query.ts';
+import { remoteReadRoutes } from './api/remote_read.ts';
+import { writeRoutes } from './api/write.ts';
+import type { Ingest } from './ingest.ts';
+import type { Route } from './server.ts';
+
+export interface ApiSetup {
+  readonly admin: AdminApiSetup;
+  readonly ingest: Ingest;
+  readonly writeBodyBytesMax: number;
+  readonly query: QueryApiSetup;
+  readonly labels: LabelsApiSetup;
+  readonly ops: Omit<OpsApiSetup, 'paths'>;
+}
+
+/** Every endpoint of the coordinator. */
+export function routesOf(setup: ApiSetup): readonly Route[] {
+  const routes: Route[] = [
+    ...writeRoutes(setup.ingest, { bodyBytesMax: setup.writeBodyBytesMax }),
+    ...queryRoutes(setup.query),
+    ...labelsRoutes(setup.labels),
+    ...remoteReadRoutes(setup.labels),
+    ...adminRoutes(setup.admin),
+    ...opsRoutes({ ...setup.ops, paths: () => pathsOf(routes) }),
+  ];
+  return routes;
+}
+
+function pathsOf(routes: readonly Route[]): string[] {
+  return [...new Set(routes.map((route) => route.path))].sort();
+}
