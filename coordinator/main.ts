@@ -1,0 +1,86 @@
+/** The coordinator as a process of its own: stores nothing; any number of them stand behind a Service. */
+import { clusterNameOf, openClusterKv } from '#cluster/connection.ts';
+import { NodeConnections } from '#cluster/node_client.ts';
+import { Topology } from '#cluster/topology.ts';
+import { ConfigError, configPathsOf, loadConfig } from '#lib/config.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { messageOf } from '#lib/errors.ts';
+import { openLog } from '#lib/log.ts';
+import { Metrics } from '#lib/metrics.ts';
+import { version } from '#lib/version.ts';
+import { startCoordinator } from './coordinator.ts';
+
+process.title = 'tsdb-coordinator';
+const env = realEnv;
+
+/** Of the single node's embedded store, when the configuration names no cluster. */
+const singleNodeEndpoint = '127.0.0.1:2379';
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+
+async function main(): Promise<void> {
+  const paths = configPathsOf(process.argv.slice(2));
+  const { coordinator: config, notes } = await loadConfig(
+    paths,
+    'coordinator',
+    process.env,
+    (path) => env.disk.readFile(path),
+  );
+  const { discovery, logLevel } = config!;
+  const log = openLog(logLevel, { service: 'tsdb-coordinator' });
+  const fatal = (error: unknown): void => {
+    log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
+    process.exit(1);
+  };
+  process.on('uncaughtException', fatal);
+  process.on('unhandledRejection', fatal);
+  for (const note of notes) log.info({}, note);
+
+  await using stack = new AsyncDisposableStack();
+  const metrics = new Metrics();
+  metrics.collectProcess();
+  const kv = stack.use(await openClusterKv(discovery, singleNodeEndpoint, env, log));
+  const cluster = clusterNameOf(discovery);
+  const topology = stack.use(new Topology({ kv, cluster, env, log }));
+  const connections = stack.use(new NodeConnections({ env, log }));
+  const coordinator = stack.use(
+    await startCoordinator({
+      config: config!,
+      env,
+      log,
+      kv,
+      cluster,
+      topology,
+      nodeOf: (instance) => connections.nodeOf(instance),
+      localInstance: null,
+      metrics,
+      version,
+    }),
+  );
+  const { api, metricsServer } = coordinator;
+  log.info(
+    {
+      version,
+      api: `${api.host}:${api.port}`,
+      metrics: `${metricsServer.host}:${metricsServer.port}`,
+    },
+    'started',
+  );
+  if (!stop.signal.aborted) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    stop.signal.addEventListener('abort', () => resolve(), { once: true });
+    await promise;
+  }
+  log.info({}, 'stopping');
+}
+
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  if (error instanceof ConfigError) {
+    for (const problem of error.problems) console.error(problem);
+  } else console.error(error);
+  process.exit(1);
+}
