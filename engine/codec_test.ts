@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseChunkHeader, type ChunkRows } from './chunk.ts';
 import { books, makeCodecTables, symbolAt } from './codec_books.ts';
+import { fuzz } from './codec_fuzz.ts';
 import { codecSamples, randomRows } from './codec_samples.ts';
 import { decodeFloatChunk, encodeFloatChunk } from './codec_twin.ts';
 
@@ -69,4 +70,8 @@ test('the table of a book says what reading symbol by symbol says', () => {
       assert.ok(entry[8]! > 0 || entry[10] === 1, 'every pattern moves the reader on');
     }
   }
+});
+
+test('kernel and twin agree about good and damaged chunks', () => {
+  fuzz(7, 40);
 });

@@ -4,6 +4,7 @@ import { rowOutcome } from '#cluster/node_service.ts';
 import type { Random } from '#lib/env/env.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from './series_bundle.ts';
+import { fuzz } from './store_fuzz.ts';
 import {
   Store,
   storeOutcome,
@@ -277,6 +278,10 @@ test('expire() keeps a series for which a row was admitted but is not applied ye
   assert.deepEqual([...store.expire(0, now)], []);
   store.append(columns, 1, outcomes);
   assert.deepEqual(read(store, slot), [[now, 1]]);
+});
+
+test('kernel and twin agree over random calls', () => {
+  for (let seed = 0; seed < 4; seed++) fuzz(seed, 250);
 });
 
 test('a store over its memory budget refuses new series and rows, and keeps what it has', () => {

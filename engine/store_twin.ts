@@ -204,9 +204,15 @@ export class StoreTwin {
       for (const [blockStart, all] of timesOfBlock) {
         const wanted = all.filter((nanos) => isRead(nanos, blockStart));
         if (wanted.length === 0) continue;
-        const chunk = rawChunkOf(wanted, series);
-        parts.push(chunk);
-        length += chunk.length;
+        // Rows of one version a chunk: versions of rows in a chunk must not be too far apart.
+        for (const times of Map.groupBy(
+          wanted,
+          (nanos) => series.rows.get(nanos)!.version,
+        ).values()) {
+          const chunk = rawChunkOf(times, series);
+          parts.push(chunk);
+          length += chunk.length;
+        }
       }
       chunkOffset[i + 1] = chunkOffset[i]! + length;
     });
@@ -226,15 +232,14 @@ export class StoreTwin {
   }
 }
 
+/** @param times of rows that have one version */
 function rawChunkOf(times: readonly bigint[], series: Series): Uint8Array {
   const rows = times.map((nanos) => series.rows.get(nanos)!);
   const bits = BigUint64Array.from(rows, (row) => row.bits);
-  const rowVersions = Float64Array.from(rows, (row) => row.version);
   return encodeRawChunk({
     timestampNanos: BigInt64Array.from(times),
     values: new Float64Array(bits.buffer),
-    version: Math.max(...rowVersions),
-    rowVersions,
+    version: rows[0]!.version,
   });
 }
 

@@ -123,18 +123,35 @@ function growHead(series: Series): void {
   series.headCapacity = <u16>capacity;
 }
 
+/**
+ * The version of a sealed chunk is the highest of its rows. While a batch is applied, a chunk of older rows
+ * and such of the batch takes one less, so that a row of the batch that comes behind them still replaces an
+ * older one.
+ */
+function sealedVersion(lowest: i64, highest: i64): i64 {
+  return highest == state().batchVersion && lowest < highest ? highest - 1 : highest;
+}
+
 /** Compresses the head's rows and begins an empty head. */
-export function seal(series: Series): void {
+function seal(series: Series): void {
   const count = <usize>series.headCount;
   const head = series.head;
+  const node = changetype<Node>(series.current);
+  // A chunk has one version. Rows that came as chunks from elsewhere must be compared with the head's rows
+  // by the rows' own versions before that.
+  if (load<i64>(head) <= node.areaLastNanos && mergeBlock(series, node, true)) return;
   const versions = versionsOf(series);
-  let offset: u32 = 0;
+  let highest: u32 = 0;
+  let lowest: u32 = u32.MAX_VALUE;
   for (let row: usize = 0; row < count; row++) {
     store<i64>(sealTimesAt + (row << 3), load<i64>(head + (row << 4)));
     store<u64>(sealValuesAt + (row << 3), load<u64>(head + (row << 4), 8));
-    offset = max(offset, load<u32>(versions + (row << 2)));
+    const offset = load<u32>(versions + (row << 2));
+    highest = max(highest, offset);
+    lowest = min(lowest, offset);
   }
-  const version = series.baseVersion + <i64>offset;
+  const base = series.baseVersion;
+  const version = sealedVersion(base + <i64>lowest, base + <i64>highest);
   const end = encodeChunk(
     encoderAt,
     tablesAt,
@@ -144,15 +161,25 @@ export function seal(series: Series): void {
     version,
     sealedAt,
   );
-  addToArea(changetype<Node>(series.current), sealedAt, end - sealedAt, <u32>count);
-  releaseLater(head);
+  addToArea(node, sealedAt, end - sealedAt, <u32>count, series.lastNanos);
+  forgetHead(series);
+}
+
+function forgetHead(series: Series): void {
+  if (series.head != 0) releaseLater(series.head);
   series.head = 0;
   series.headCount = 0;
   series.headCapacity = 0;
 }
 
 /** Copies sealed chunks behind the others of a block. */
-export function addToArea(node: Node, chunks: usize, length: usize, rows: u32): void {
+export function addToArea(
+  node: Node,
+  chunks: usize,
+  length: usize,
+  rows: u32,
+  lastNanos: i64,
+): void {
   const lengthNew = node.areaLength + length;
   if (lengthNew > node.areaCapacity) {
     // An eighth more than needed once there is something: few copies, little room unused. The slack is
@@ -169,6 +196,7 @@ export function addToArea(node: Node, chunks: usize, length: usize, rows: u32): 
   memory.copy(node.area + node.areaLength, chunks, length);
   node.areaLength = lengthNew;
   node.areaRows += rows;
+  node.areaLastNanos = max(node.areaLastNanos, lastNanos);
 }
 
 /** A row at or before the last one of its block. */
@@ -232,7 +260,7 @@ function insertIntoHead(series: Series, row: u32, nanos: i64, bits: u64, version
 /** Beside the sealed chunks; enough of these rows are merged into the chunks that they overlap. */
 function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: i64): void {
   const limit = min(max(node.areaRows >> 3, lateRowsMin), lateRowsMax);
-  if (<u32>node.lateCount >= limit) mergeLate(node);
+  if (<u32>node.lateCount >= limit) mergeBlock(series, node, false);
   if (node.lateCount == node.lateCapacity) {
     const capacity = min(max<u32>(8, <u32>node.lateCapacity << 1), lateRowsHardMax);
     if (<u32>node.lateCount == capacity) unreachable();
@@ -261,12 +289,18 @@ export function addLateRows(desk: Desk, node: Node): void {
   }
 }
 
-/** Adds the head of a parked node to a desk. */
-export function addHeadRows(desk: Desk, node: Node): void {
-  const versions = node.head + (<usize>node.headCapacity << 4);
-  for (let row: usize = 0; row < <usize>node.headCount; row++) {
-    const at = node.head + (row << 4);
-    const version = node.baseVersion + <i64>load<u32>(versions + (row << 2));
+/** Adds the rows of a head to a desk. */
+export function addHeadRows(
+  desk: Desk,
+  head: usize,
+  capacity: u32,
+  count: u32,
+  baseVersion: i64,
+): void {
+  const versions = head + (<usize>capacity << 4);
+  for (let row: usize = 0; row < <usize>count; row++) {
+    const at = head + (row << 4);
+    const version = baseVersion + <i64>load<u32>(versions + (row << 2));
     addRow(desk, load<i64>(at), load<u64>(at, 8), version);
   }
 }
@@ -278,44 +312,96 @@ export function headerAt(at: usize, end: usize): Chunk {
   return chunk;
 }
 
-/**
- * Writes the area anew: chunks that the late rows overlap are merged with them, the others stay as they
- * are. Without memory for it the late rows stay late.
- */
-function mergeLate(node: Node): void {
-  let lateFirst = i64.MAX_VALUE;
-  let lateLast = i64.MIN_VALUE;
+/** What a merge takes: all late rows and whatever overlaps them, directly or by others. */
+// @ts-ignore: decorator
+@unmanaged
+class Extent {
+  firstNanos: i64;
+  lastNanos: i64;
+  rowCount: u32;
+  partCount: u32;
+  keptBytes: usize;
+  withHead: u32;
+}
+const extentAt: usize = stateAt + 1536;
+
+// @ts-ignore: decorator
+@inline
+function isOutside(extent: Extent, firstNanos: i64, lastNanos: i64): bool {
+  return firstNanos > extent.lastNanos || lastNanos < extent.firstNanos;
+}
+
+// @ts-ignore: decorator
+@inline
+function widen(extent: Extent, firstNanos: i64, lastNanos: i64): void {
+  extent.firstNanos = min(extent.firstNanos, firstNanos);
+  extent.lastNanos = max(extent.lastNanos, lastNanos);
+}
+
+function extentOf(series: Series, node: Node, withHead: bool): Extent {
+  const extent = changetype<Extent>(extentAt);
+  extent.firstNanos = i64.MAX_VALUE;
+  extent.lastNanos = i64.MIN_VALUE;
+  extent.withHead = withHead ? 1 : 0;
   const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < lateEnd; at += lateRowBytes) {
-    lateFirst = min(lateFirst, load<i64>(at));
-    lateLast = max(lateLast, load<i64>(at));
+    widen(extent, load<i64>(at), load<i64>(at));
   }
-  let rows = <u32>node.lateCount;
-  let parts = <u32>node.lateCount;
-  let keptBytes: usize = 0;
+  const head = series.head;
+  const headLast = head + (<usize>series.headCount << 4) - 16;
+  if (withHead) widen(extent, load<i64>(head), load<i64>(headLast));
+  const areaEnd = node.area + node.areaLength;
+  for (let isWider = true; isWider; ) {
+    const firstNanos = extent.firstNanos;
+    const lastNanos = extent.lastNanos;
+    extent.rowCount = <u32>node.lateCount;
+    extent.partCount = <u32>node.lateCount;
+    extent.keptBytes = 0;
+    for (let at = node.area; at < areaEnd; ) {
+      const chunk = headerAt(at, areaEnd);
+      if (isOutside(extent, chunk.firstNanos, chunk.lastNanos)) {
+        extent.keptBytes += chunk.end - at;
+      } else {
+        widen(extent, chunk.firstNanos, chunk.lastNanos);
+        extent.rowCount += chunk.rowCount;
+        extent.partCount++;
+      }
+      at = chunk.end;
+    }
+    if (series.headCount != 0 && !isOutside(extent, load<i64>(head), load<i64>(headLast))) {
+      widen(extent, load<i64>(head), load<i64>(headLast));
+      extent.withHead = 1;
+      extent.rowCount += <u32>series.headCount;
+      extent.partCount += <u32>series.headCount;
+    }
+    isWider = firstNanos != extent.firstNanos || lastNanos != extent.lastNanos;
+  }
+  return extent;
+}
+
+/**
+ * Merges the late rows of the current block, and its head when asked, with what they overlap. The result
+ * has one version, so everything with a time in it takes part and the rows' own versions decide first.
+ * False without memory for it: then all stays as it is.
+ */
+function mergeBlock(series: Series, node: Node, withHead: bool): bool {
+  const extent = extentOf(series, node, withHead);
+  const outBytes =
+    extent.keptBytes +
+    encodedBytesMax(extent.rowCount) +
+    256 * <usize>(extent.rowCount / mergedRowsMax + 1);
+  const deskNeeded = deskBytes(extent.rowCount, extent.partCount);
+  const work = deskOf(deskNeeded + outBytes);
+  if (work == 0) return false;
+  const desk = openDesk(work, tablesAt, extent.rowCount, extent.partCount);
+  const outStart = work + deskNeeded;
+  let out = outStart;
+  let rowsKept: u32 = 0;
   const areaEnd = node.area + node.areaLength;
   for (let at = node.area; at < areaEnd; ) {
     const chunk = headerAt(at, areaEnd);
-    if (chunk.firstNanos > lateLast || chunk.lastNanos < lateFirst) {
-      keptBytes += chunk.end - at;
-    } else {
-      rows += chunk.rowCount;
-      parts++;
-    }
-    at = chunk.end;
-  }
-  const outBytes = keptBytes + encodedBytesMax(rows) + 256 * (rows / mergedRowsMax + 1);
-  const deskNeeded = deskBytes(rows, parts);
-  const work = deskOf(deskNeeded + outBytes);
-  if (work == 0) return;
-  const desk = openDesk(work, tablesAt, rows, parts);
-  let out = work + deskNeeded;
-  const outStart = out;
-  let rowsKept: u32 = 0;
-  for (let at = node.area; at < areaEnd; ) {
-    const chunk = headerAt(at, areaEnd);
     const end = chunk.end;
-    if (chunk.firstNanos > lateLast || chunk.lastNanos < lateFirst) {
+    if (isOutside(extent, chunk.firstNanos, chunk.lastNanos)) {
       memory.copy(out, at, end - at);
       out += end - at;
       rowsKept += chunk.rowCount;
@@ -325,19 +411,25 @@ function mergeLate(node: Node): void {
     at = end;
   }
   addLateRows(desk, node);
-  finishDesk(desk, false);
-  out = encodeRows(desk, 0, desk.rowCount, mergedRowsMax, out);
-  if (replaceArea(node, outStart, out - outStart)) {
-    const s = state();
-    s.sampleCount -= <u64>(node.areaRows + <u32>node.lateCount);
-    node.areaRows = rowsKept + desk.rowCount;
-    s.sampleCount += <u64>node.areaRows;
-    releaseLater(node.late);
-    node.late = 0;
-    node.lateCount = 0;
-    node.lateCapacity = 0;
+  let rowsBefore = node.areaRows + <u32>node.lateCount;
+  if (extent.withHead) {
+    rowsBefore += <u32>series.headCount;
+    addHeadRows(desk, series.head, series.headCapacity, series.headCount, series.baseVersion);
   }
+  finishDesk(desk, false);
+  const version = sealedVersion(desk.versionLowest, desk.version);
+  out = encodeRows(desk, version, mergedRowsMax, out);
+  if (!replaceArea(node, outStart, out - outStart)) return false;
+  node.areaRows = rowsKept + desk.rowCount;
+  node.areaLastNanos = max(node.areaLastNanos, extent.lastNanos);
+  state().sampleCount += <u64>node.areaRows - <u64>rowsBefore;
+  if (node.late != 0) releaseLater(node.late);
+  node.late = 0;
+  node.lateCount = 0;
+  node.lateCapacity = 0;
+  if (extent.withHead) forgetHead(series);
   trimDesk(deskBytesKept);
+  return true;
 }
 
 function replaceArea(node: Node, chunks: usize, length: usize): bool {
@@ -351,19 +443,19 @@ function replaceArea(node: Node, chunks: usize, length: usize): bool {
   return true;
 }
 
-/** Encodes rows of a finished desk as chunks of even lengths up to a maximum; gives their end. */
-export function encodeRows(desk: Desk, row: u32, rowEnd: u32, rowsMax: u32, out: usize): usize {
-  if (row >= rowEnd) return out;
-  const chunkCount = (rowEnd - row + rowsMax - 1) / rowsMax;
-  const rowsEach = (rowEnd - row + chunkCount - 1) / chunkCount;
-  for (; row < rowEnd; row += rowsEach) {
+/** Encodes the rows of a finished desk as chunks of even lengths up to a maximum; gives their end. */
+export function encodeRows(desk: Desk, version: i64, rowsMax: u32, out: usize): usize {
+  const rowEnd = desk.rowCount;
+  const chunkCount = (rowEnd + rowsMax - 1) / rowsMax;
+  const rowsEach = chunkCount == 0 ? 0 : (rowEnd + chunkCount - 1) / chunkCount;
+  for (let row: u32 = 0; row < rowEnd; row += rowsEach) {
     out = encodeChunk(
       encoderAt,
       tablesAt,
       desk.times + (<usize>row << 3),
       desk.values + (<usize>row << 3),
       min(rowsEach, rowEnd - row),
-      desk.version,
+      version,
       out,
     );
   }

@@ -22,8 +22,9 @@ export class Desk {
   /** First row of each run, u32. */
   runs: usize;
   lastNanos: i64;
-  /** Highest version of all parts. */
+  /** Highest and lowest version of all parts. */
   version: i64;
+  versionLowest: i64;
   tables: usize;
 }
 const deskStructBytes: usize = 128;
@@ -67,6 +68,7 @@ export function openDesk(
   desk.runCount = 0;
   desk.lastNanos = i64.MIN_VALUE;
   desk.version = 0;
+  desk.versionLowest = i64.MAX_VALUE;
   desk.tables = tables;
   return desk;
 }
@@ -87,6 +89,7 @@ export function addChunk(desk: Desk, chunk: Chunk): bool {
   const rowVersions = chunk.hasRowVersions ? <u32>rowVersionsOf(chunk) : oneVersion;
   beginPart(desk, chunk.firstNanos, rowVersions, chunk.version);
   desk.version = max(desk.version, chunk.version);
+  desk.versionLowest = min(desk.versionLowest, chunk.version);
   if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place)) return false;
   desk.lastNanos = chunk.lastNanos;
   desk.rowCount += chunk.rowCount;
@@ -105,6 +108,7 @@ export function addRow(desk: Desk, nanos: i64, valueBits: u64, version: i64): vo
   store<i64>(desk.versions + place, version);
   desk.lastNanos = nanos;
   desk.version = max(desk.version, version);
+  desk.versionLowest = min(desk.versionLowest, version);
 }
 
 /** Brings all rows into the columns in order; versions are filled only when `needVersions` or merged. */

@@ -36,6 +36,8 @@ export class State {
   slotFree: u32;
   seriesCount: u32;
   sampleCount: u64;
+  /** Of the batch that is being applied. */
+  batchVersion: i64;
 
   /** Work space for merges. */
   desk: usize;

@@ -2,16 +2,16 @@
 // that come from outside.
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
 import { encodedBytesMax, encodeRaw, encodeRowsMax } from './codec_write';
-import { addHeadRows, addLateRows, addToArea, encodeRows, headerAt } from './heads';
+import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
+  blockSizeOf,
   findNode,
   headRowBytes,
   headRowsMax,
   lateRowBytes,
   makeCurrent,
-  namespaceAt,
   Node,
   nodeOf,
   park,
@@ -46,11 +46,12 @@ function readBytesMax(node: Node): usize {
  */
 export function readSeries(series: Series, start: i64, end: i64, out: usize, room: usize): usize {
   const current = series.current;
+  const size = blockSizeOf(series);
   park(series);
   let needed: usize = 0;
   for (let at = series.nodes; at != 0; ) {
     const node = changetype<Node>(at);
-    if (node.blockEnd > start && node.blockStart < end) needed += readBytesMax(node);
+    if (node.blockStart + size > start && node.blockStart < end) needed += readBytesMax(node);
     at = node.next;
   }
   let o = out;
@@ -60,7 +61,11 @@ export function readSeries(series: Series, start: i64, end: i64, out: usize, roo
   } else {
     for (let at = series.nodes; at != 0; ) {
       const node = changetype<Node>(at);
-      if (node.blockEnd > start && node.blockStart < end) o = readNode(node, start, end, o);
+      if (node.blockStart + size > start && node.blockStart < end) {
+        o = copyArea(node, start, end, node.blockStart >= start && node.blockStart + size <= end, o);
+        o = copyLate(node, start, end, o);
+        o = copyHead(node, start, end, o);
+      }
       at = node.next;
     }
   }
@@ -68,16 +73,10 @@ export function readSeries(series: Series, start: i64, end: i64, out: usize, roo
   return o;
 }
 
-function readNode(node: Node, start: i64, end: i64, o: usize): usize {
-  o = copyArea(node, start, end, o);
-  o = copyLate(node, start, end, o);
-  return copyHead(node, start, end, o);
-}
-
-function copyArea(node: Node, start: i64, end: i64, o: usize): usize {
+function copyArea(node: Node, start: i64, end: i64, isWhole: bool, o: usize): usize {
   const area = node.area;
   const length = node.areaLength;
-  if (node.blockStart >= start && node.blockEnd <= end) {
+  if (isWhole) {
     memory.copy(o, area, length);
     return o + length;
   }
@@ -177,10 +176,10 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
     if (!addChunk(desk, chunk)) unreachable();
     at = chunk.end;
   }
-  addHeadRows(desk, node);
+  addHeadRows(desk, node.head, node.headCapacity, node.headCount, node.baseVersion);
   addLateRows(desk, node);
   finishDesk(desk, false);
-  return encodeRows(desk, 0, desk.rowCount, encodeRowsMax, out);
+  return encodeRows(desk, desk.version, encodeRowsMax, out);
 }
 
 export const insertOk: u32 = 0;
@@ -191,7 +190,7 @@ export const insertNoMemory: u32 = 4;
 
 /** Checks chunks whole; only good ones may go into a store, where they are trusted. */
 function checkChunks(series: Series, at: usize, end: usize): u32 {
-  const size = namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
+  const size = blockSizeOf(series);
   const chunk = changetype<Chunk>(checkedAt);
   while (at < end) {
     if (!readHeader(chunk, at, end)) return insertMalformed;
@@ -220,9 +219,10 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
     const chunk = headerAt(at, end);
     const chunkEnd = chunk.end;
     const rows = chunk.rowCount;
+    const lastNanos = chunk.lastNanos;
     const node = nodeOf(series, chunk.firstNanos);
     if (node == null) unreachable();
-    addToArea(node!, at, chunkEnd - at, rows);
+    addToArea(node!, at, chunkEnd - at, rows, lastNanos);
     state().sampleCount += <u64>rows;
     at = chunkEnd;
   }

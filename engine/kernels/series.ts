@@ -34,9 +34,10 @@ export class Series {
 @unmanaged
 export class Node {
   blockStart: i64;
-  blockEnd: i64;
   lastNanos: i64;
   baseVersion: i64;
+  /** No chunk of the area has a later row; the least int64 when there is none. */
+  areaLastNanos: i64;
   head: usize;
   headCount: u16;
   headCapacity: u16;
@@ -79,6 +80,12 @@ export function seriesAt(slot: u32): Series {
 @inline
 export function namespaceAt(ordinal: u32): Namespace {
   return changetype<Namespace>(namespacesAt + <usize>ordinal * namespaceStructBytes);
+}
+
+// @ts-ignore: decorator
+@inline
+export function blockSizeOf(series: Series): i64 {
+  return namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
 }
 
 /** A slot for a new series, or u32.MAX_VALUE without memory for it. */
@@ -148,7 +155,7 @@ export function park(series: Series): void {
 export function makeCurrent(series: Series, node: Node): void {
   series.current = changetype<usize>(node);
   series.blockStart = node.blockStart;
-  series.blockEnd = node.blockEnd;
+  series.blockEnd = node.blockStart + blockSizeOf(series);
   series.lastNanos = node.lastNanos;
   series.baseVersion = node.baseVersion;
   series.head = node.head;
@@ -158,10 +165,11 @@ export function makeCurrent(series: Series, node: Node): void {
 
 /** The node of the block that holds the time, or null. */
 export function findNode(series: Series, nanos: i64): Node | null {
+  const size = blockSizeOf(series);
   let at = series.nodes;
   while (at != 0) {
     const node = changetype<Node>(at);
-    if (nanos < node.blockEnd) return nanos >= node.blockStart ? node : null;
+    if (nanos < node.blockStart + size) return nanos >= node.blockStart ? node : null;
     at = node.next;
   }
   return null;
@@ -169,10 +177,11 @@ export function findNode(series: Series, nanos: i64): Node | null {
 
 /** The node of the block that holds the time, made when there is none; null without memory. */
 export function nodeOf(series: Series, nanos: i64): Node | null {
+  const size = blockSizeOf(series);
   let link = changetype<usize>(series) + offsetof<Series>('nodes');
   while (load<usize>(link) != 0) {
     const node = changetype<Node>(load<usize>(link));
-    if (nanos < node.blockEnd) {
+    if (nanos < node.blockStart + size) {
       if (nanos >= node.blockStart) return node;
       break;
     }
@@ -182,11 +191,10 @@ export function nodeOf(series: Series, nanos: i64): Node | null {
   if (at == 0) return null;
   memory.fill(at, 0, nodeBytes);
   const node = changetype<Node>(at);
-  const size = namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
   const rest = nanos % size;
   node.blockStart = nanos - (rest < 0 ? rest + size : rest);
-  node.blockEnd = node.blockStart + size;
   node.lastNanos = i64.MIN_VALUE;
+  node.areaLastNanos = i64.MIN_VALUE;
   node.next = load<usize>(link);
   store<usize>(link, at);
   return node;
@@ -209,10 +217,11 @@ export function freeNode(node: Node): void {
 
 /** Drops the blocks in [start, end) of a series whose head is parked. */
 export function dropBlocks(series: Series, startFrom: i64, endUpTo: i64): void {
+  const size = blockSizeOf(series);
   let link = changetype<usize>(series) + offsetof<Series>('nodes');
   while (load<usize>(link) != 0) {
     const node = changetype<Node>(load<usize>(link));
-    if (node.blockStart >= startFrom && node.blockEnd <= endUpTo) {
+    if (node.blockStart >= startFrom && node.blockStart + size <= endUpTo) {
       store<usize>(link, node.next);
       freeNode(node);
     } else {

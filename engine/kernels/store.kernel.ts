@@ -14,6 +14,7 @@ import {
 } from './pages';
 import { fillMillis, insertChecked, readMerged, readSeries } from './reads';
 import {
+  blockSizeOf,
   dropBlocks,
   freeSlot,
   headRowBytes,
@@ -162,6 +163,7 @@ export function append(
 ): void {
   beginCall();
   const seriesEnd = state().seriesEnd;
+  state().batchVersion = version;
   for (let row: usize = 0; row < rowCount; row++) {
     if (load<u8>(outcomes + row) != outcomeWritten) continue;
     const slot = load<u32>(slots + (row << 2));
@@ -249,8 +251,7 @@ export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
   for (let i: u32 = 0; i < count; i++) {
     const series = seriesAt(load<u32>(slots + (<usize>i << 2)));
     park(series);
-    const size = namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;
-    dropBlocks(series, blockStart, blockStart + size);
+    dropBlocks(series, blockStart, blockStart + blockSizeOf(series));
   }
 }
 
@@ -271,7 +272,7 @@ export function expire(
   for (; from < s.seriesEnd && count < countMax; from++) {
     const series = seriesAt(from);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
-    if (series.nodes != 0 && changetype<Node>(series.nodes).blockEnd <= cutoff) {
+    if (isPast(series, cutoff)) {
       park(series);
       dropBlocks(series, i64.MIN_VALUE, cutoff);
     }
@@ -282,6 +283,12 @@ export function expire(
   }
   s.answer = <u64>from;
   return count;
+}
+
+/** Whether the first block of a series ends at or before the time. */
+function isPast(series: Series, cutoff: i64): bool {
+  if (series.nodes == 0) return false;
+  return changetype<Node>(series.nodes).blockStart + blockSizeOf(series) <= cutoff;
 }
 
 export function seriesEnd(): u32 {
