@@ -111,6 +111,29 @@ export class PromqlEngine {
     options: QueryOptions,
     signal: AbortSignal,
   ): Promise<QueryResult> {
+    if (options.timeoutMillis === undefined) {
+      return this.#evaluate(query, grid, isRangeQuery, options, signal);
+    }
+    // Aborting the parent ends the deadline's timer.
+    const ended = new AbortController();
+    const deadline = this.#clock.deadline(
+      options.timeoutMillis,
+      AbortSignal.any([signal, ended.signal]),
+    );
+    try {
+      return await this.#evaluate(query, grid, isRangeQuery, options, deadline);
+    } finally {
+      ended.abort();
+    }
+  }
+
+  async #evaluate(
+    query: string,
+    grid: Grid,
+    isRangeQuery: boolean,
+    options: QueryOptions,
+    deadline: AbortSignal,
+  ): Promise<QueryResult> {
     const expr = parseQuery(query, { experimentalFunctions: this.#experimentalFunctions });
     const type = typeOf(expr);
     if (isRangeQuery && type !== 'vector' && type !== 'scalar') {
@@ -119,10 +142,6 @@ export class PromqlEngine {
         `invalid expression type ${JSON.stringify(documentedType[type])} for range query, must be Scalar or instant Vector`,
       );
     }
-    const deadline =
-      options.timeoutMillis === undefined
-        ? signal
-        : this.#clock.deadline(options.timeoutMillis, signal);
     deadline.throwIfAborted();
     const pacer = new Pacer(deadline, options.samplesMax);
     pacer.hold(grid.stepCount);

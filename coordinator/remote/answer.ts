@@ -9,8 +9,14 @@ import { decodeTags, type Tags } from '#lib/tags.ts';
 import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
-/** A frame is sent when it has grown to this; clients refuse frames of more than some megabytes. */
-const frameBytesMax = 1 << 20;
+/**
+ * A series goes on in another frame when its own has grown to this. Clients refuse frames above 50 MB, and
+ * take two frames with one series for two series, so the limit is one that series do not reach.
+ */
+const frameBytesMax = 16 << 20;
+
+/** Frames are sent together until they have these bytes. */
+const piecesBytes = 1 << 16;
 
 const xorEncoding = 1;
 
@@ -104,8 +110,9 @@ export function encodeReadResponse(
 }
 
 /**
- * Frames of one query of a streamed answer: uvarint length, CRC-32C (big-endian), ChunkedReadResponse. A
- * series that does not fit into a frame goes on in the next one, with its labels again.
+ * One query of a streamed answer, in pieces of whole frames: uvarint length, CRC-32C (big-endian),
+ * ChunkedReadResponse. The message could hold several series, but Prometheus reads the first one only, so
+ * each series has a frame of its own.
  */
 export function* encodeChunkedFrames(
   bundle: SeriesBundle,
@@ -113,42 +120,41 @@ export function* encodeChunkedFrames(
   queryIndex: number,
 ): Iterable<Uint8Array> {
   const decoder = new Decoder();
-  const frame = new MessageWriter(1 << 16);
   const series = new MessageWriter(1 << 14);
   const chunk = new MessageWriter(1 << 12);
+  let piece = new MessageWriter(piecesBytes);
   for (const { index, tags } of seriesInOrder(bundle)) {
     const rows = decodeMillis(decoder, bundle, index, range);
-    if (rows === 0) continue;
-    series.clear();
-    writeLabels(series, tags);
-    const labelBytes = series.byteLength;
-    for (let row = 0; row < rows; row += xorChunkRowsMax) {
-      const rowEnd = Math.min(rows, row + xorChunkRowsMax);
-      chunk.clear();
-      chunk.int64Field(1, decoder.timestampMillis[row]!);
-      chunk.int64Field(2, decoder.timestampMillis[rowEnd - 1]!);
-      chunk.int64Field(3, xorEncoding);
-      chunk.bytesField(4, encodeXorChunk(decoder.timestampMillis, decoder.valueWords, row, rowEnd));
-      series.bytesField(2, chunk.finish());
-      if (series.byteLength + frame.byteLength >= frameBytesMax) {
-        frame.bytesField(1, series.finish());
-        yield frameOf(frame, queryIndex);
-        frame.clear();
-        series.clear();
-        if (rowEnd < rows) writeLabels(series, tags);
+    const { timestampMillis, valueWords } = decoder;
+    for (let row = 0; row < rows; ) {
+      series.clear();
+      writeLabels(series, tags);
+      for (; row < rows && series.byteLength < frameBytesMax; row += xorChunkRowsMax) {
+        const rowEnd = Math.min(rows, row + xorChunkRowsMax);
+        chunk.clear();
+        chunk.int64Field(1, timestampMillis[row]!);
+        chunk.int64Field(2, timestampMillis[rowEnd - 1]!);
+        chunk.int64Field(3, xorEncoding);
+        chunk.bytesField(4, encodeXorChunk(timestampMillis, valueWords, row, rowEnd));
+        series.bytesField(2, chunk.finish());
+      }
+      writeFrame(piece, series.finish(), queryIndex);
+      if (piece.byteLength >= piecesBytes) {
+        yield piece.finish();
+        // The piece may still be on its way when the next one is made.
+        piece = new MessageWriter(piecesBytes);
       }
     }
-    if (series.byteLength > labelBytes) frame.bytesField(1, series.finish());
   }
-  if (frame.byteLength > 0) yield frameOf(frame, queryIndex);
+  if (piece.byteLength > 0) yield piece.finish();
 }
 
-function frameOf(message: MessageWriter, queryIndex: number): Uint8Array {
+function writeFrame(piece: MessageWriter, series: Uint8Array, queryIndex: number): void {
+  const message = new MessageWriter(series.length + 32);
+  message.bytesField(1, series);
   if (queryIndex > 0) message.int64Field(2, queryIndex);
   const body = message.finish();
-  const frame = new MessageWriter(body.length + 16);
-  frame.uvarint(body.length);
-  frame.uint32BigEndian(crc32c(body));
-  frame.raw(body);
-  return frame.finish();
+  piece.uvarint(body.length);
+  piece.uint32BigEndian(crc32c(body));
+  piece.raw(body);
 }
