@@ -70,9 +70,16 @@ export function opsRoutes(setup: OpsApiSetup): Route[] {
       path: '/routes',
       handler: () => jsonAnswer({ routes: setup.paths() }),
     },
+    ...['', '/prometheus'].flatMap((prefix) => compatRoutes(prefix, setup.version)),
+  ];
+}
+
+/** What clients of Prometheus ask before anything else. */
+function compatRoutes(prefix: string, version: string): Route[] {
+  return [
     {
       methods: ['GET'],
-      path: '/api/v1/status/buildinfo',
+      path: `${prefix}/api/v1/status/buildinfo`,
       handler: () =>
         jsonAnswer({
           status: 'success',
@@ -80,7 +87,7 @@ export function opsRoutes(setup: OpsApiSetup): Route[] {
             // Clients choose the dialect by this; the language is that of Prometheus 3.
             version: '3.0.0',
             application: 'tsdb',
-            applicationVersion: setup.version,
+            applicationVersion: version,
             revision: '',
             branch: '',
             buildUser: '',
@@ -91,7 +98,7 @@ export function opsRoutes(setup: OpsApiSetup): Route[] {
     },
     {
       methods: ['GET'],
-      path: '/api/v1/metadata',
+      path: `${prefix}/api/v1/metadata`,
       // Kinds and help texts of metrics are not stored, so there is none to tell.
       handler: () => jsonAnswer({ status: 'success', data: {} }),
     },

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { TsdbError } from '../errors.ts';
@@ -200,4 +201,27 @@ test('httpRequest() rejects when aborted, when nobody listens and when the answe
     httpRequest(url, { method: 'GET', responseBytesMax: 10 }, AbortSignal.abort(reason)),
     { code: 'CANCELLED' },
   );
+});
+
+test('a broken invariant in a handler ends the process', () => {
+  const script = `
+    import { assert } from ${JSON.stringify(new URL('../assert.ts', import.meta.url).href)};
+    import { listenHttp, httpLimitsDefault, httpRequest } from ${JSON.stringify(new URL('./http.ts', import.meta.url).href)};
+    const server = await listenHttp({
+      host: '127.0.0.1', port: 0, limits: httpLimitsDefault, onError() {},
+      handler: async () => assert(false, 'the sky is above'),
+    });
+    const url = 'http://127.0.0.1:' + server.port + '/';
+    await httpRequest(url, { method: 'GET', responseBytesMax: 10 }, new AbortController().signal).catch(() => {});
+    await server.close();
+    console.log('survived');
+  `;
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--input-type=module-typescript', '--eval', script],
+    { encoding: 'utf8', timeout: 20_000 },
+  );
+  assert.equal(status, 1, stderr);
+  assert.doesNotMatch(stdout, /survived/);
+  assert.match(stderr, /invariant broken: the sky is above/);
 });
