@@ -21,7 +21,7 @@ import { writeOutcome } from '#cluster/write_result.ts';
 import { type BatchView, readBatch } from '#engine/batch.ts';
 import { badRequest } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
-import { checkedId } from './storage/namespace.ts';
+import { checkedId } from './storage/series_name.ts';
 
 export class ClusterService implements NodeService {
   private readonly session: Session;

@@ -10,7 +10,8 @@ import { shardFolder } from '../persist/fileset_format.ts';
 import { FilesetReader } from '../persist/fileset_reader.ts';
 import { FilesetWriter } from '../persist/fileset_writer.ts';
 import type { Database } from '../storage/database.ts';
-import { checkedId, type NamespaceState, type SeriesName } from '../storage/namespace.ts';
+import type { NamespaceState } from '../storage/namespace.ts';
+import { checkedId, type SeriesName } from '../storage/series_name.ts';
 import { loadFileset, nextVolume, truncatedMeanwhile } from './filesystem.ts';
 
 export interface PeersReport {

@@ -17,7 +17,6 @@ import type {
 } from '#cluster/node_service.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
 import type { Placement } from '#cluster/placement.ts';
-import { BatchBuilder } from '#engine/batch.ts';
 import { Store } from '#engine/store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -26,6 +25,7 @@ import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
 import { placementWaitMillisMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.ts';
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
+import { LogBatchEncoder } from './log_batch.ts';
 import { NamespaceState } from './namespace.ts';
 import { bundleOf, wholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
@@ -98,7 +98,7 @@ export class Database implements NodeService, AsyncDisposable {
       commitlog,
       clock: env.clock,
       referenceEpoch: referenceEpochOf(options.identity),
-      builder: new BatchBuilder(),
+      encoder: new LogBatchEncoder(),
     };
   }
 

@@ -357,3 +357,38 @@ test('more writes under way than allowed are refused with RESOURCE_EXHAUSTED', a
     ['fulfilled', 'rejected'],
   );
 });
+
+test('two series with one ID are one series, whatever their tags and schemes', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const { BatchBuilder } = await import('#engine/batch.ts');
+  const { encodeTags } = await import('#lib/tags.ts');
+  const builder = new BatchBuilder();
+  builder.begin(realEnv.clock.nowMillis() * 64);
+  const none = new Uint8Array(0);
+  const id = new TextEncoder().encode('{__name__="cpu",host="a"}');
+  const tags = encodeTags([
+    { name: '__name__', value: 'cpu' },
+    { name: 'host', value: 'a' },
+  ]);
+  builder.addSeries(tags, 1, none);
+  builder.addSeries(none, 0, id);
+  builder.addSeries(encodeTags([{ name: 'other', value: 'x' }]), 0, id);
+  // A name that cannot be read back from the ID: the quoted form of both is the same text.
+  builder.addSeries(encodeTags([{ name: 'x', value: 'y",z="w' }]), 1, none);
+  builder.addSeries(encodeTags([{ name: '__name__="cpu",host', value: 'a' }]), 1, none);
+  builder.setRows(
+    5,
+    Uint32Array.of(0, 1, 2, 3, 4),
+    new Uint32Array(5),
+    new BigInt64Array(5).fill(now),
+    1,
+    new Float64Array(5),
+  );
+  const { references } = await database.write(
+    { namespace: 'metrics', placementVersion: 1, referenceEpoch: '', batch: builder.finish() },
+    never,
+  );
+  const slots = [0, 1, 2, 3, 4].map((i) => references[2 * i]);
+  assert.equal(database.store.seriesCount, 2);
+  assert.deepEqual(slots, [slots[0], slots[0], slots[0], slots[3], slots[0]]);
+});

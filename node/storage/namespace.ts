@@ -8,23 +8,13 @@ import type { Store } from '#engine/store.ts';
 import type { Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hash.ts';
-import { decodeTags, type Tags, tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { NamespaceIndex } from '../index/namespace_index.ts';
-import { seriesIdBytesMax } from '../limits.ts';
+import { isFoundByParsing } from '../index/series_id.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
-import { seriesIdOf } from '../persist/fileset_format.ts';
+import { checkedId, type SeriesName } from './series_name.ts';
 import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
-
-/** A series as it comes from a dictionary, a fileset or a peer. */
-export interface SeriesName {
-  readonly idScheme: number;
-  /** Canonical tags. */
-  readonly tags: Uint8Array;
-  /** For ID scheme 0, else empty. */
-  readonly explicitId: Uint8Array;
-}
 
 /** Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`. */
 type SlotOrRefusal = number;
@@ -50,6 +40,8 @@ export class NamespaceState {
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
   truncations = 0;
+  /** There may be series whose ID does not tell their tags, so that two can have one ID. */
+  private mayShareIds = false;
   /** Counts the series that were made. */
   seriesMade = 0;
   /** All slots are below this. */
@@ -115,9 +107,11 @@ export class NamespaceState {
     if (known !== -1) return this.unlessStale(known, writerVersion);
     const id = checkedId(series);
     if (id === null) return -1 - rowOutcome.badSeries;
-    // The same ID with other tags is the same series: the ID is what identifies it.
-    const sameId = this.index.findById(id);
-    if (sameId !== -1) return this.unlessStale(sameId, writerVersion);
+    if (this.mayShareIds || !tellsItsTags(series)) {
+      // The same ID with other tags is the same series: the ID is what identifies it.
+      const sameId = this.index.findById(id);
+      if (sameId !== -1) return this.unlessStale(sameId, writerVersion);
+    }
     if (this.shards.shardCount === 0) return -1 - rowOutcome.shardNotOwned;
     const shard = shardOf(id, this.shards.shardCount);
     if (this.shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
@@ -169,6 +163,7 @@ export class NamespaceState {
     }
     this.segmentOfSlot[slot] = 0;
     this.seriesMade += 1;
+    if (!tellsItsTags(series)) this.mayShareIds = true;
     this.slotsEnd = Math.max(this.slotsEnd, slot + 1);
     return slot;
   }
@@ -231,23 +226,7 @@ export class NamespaceState {
   }
 }
 
-/** ID of a series of any origin, or null when it is none: tags must be canonical and the ID not empty. */
-export function checkedId(series: SeriesName): Uint8Array | null {
-  let tags: Tags;
-  try {
-    tags = decodeTags(series.tags);
-  } catch (error) {
-    if (error instanceof TsdbError) return null;
-    throw error;
-  }
-  for (let i = 0; i < tags.length; i += 1) {
-    if (tags[i]!.name === '') return null;
-    if (i > 0 && Buffer.from(tags[i - 1]!.name).compare(Buffer.from(tags[i]!.name)) >= 0)
-      return null;
-  }
-  if (series.idScheme !== 0 && series.explicitId.length > 0) return null;
-  if (series.tags.length > tagsBytesMax) return null;
-  const id = seriesIdOf(series.idScheme, series.tags, series.explicitId);
-  if (id === null || id.length === 0 || id.length > seriesIdBytesMax) return null;
-  return id;
+/** Whether only this series can have its ID, among those of which the same is true. */
+function tellsItsTags({ tags, idScheme, explicitId }: SeriesName): boolean {
+  return isFoundByParsing(tags, idScheme, explicitId);
 }

@@ -4,12 +4,13 @@
  */
 import type { WriteRequest, WriteResponse } from '#cluster/node_service.ts';
 import { rowOutcome } from '#cluster/node_service.ts';
-import { BatchBuilder, type BatchView, compactBatch, readBatch } from '#engine/batch.ts';
+import { type BatchView, readBatch } from '#engine/batch.ts';
 import type { Store, StoreRows } from '#engine/store.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
 import type { Commitlog } from '../persist/commitlog.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
+import type { LogBatchEncoder } from './log_batch.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { SequencedWrite } from './sequencer.ts';
 import type { ShardTable } from './shards.ts';
@@ -22,7 +23,7 @@ export interface WriteContext {
   readonly clock: Clock;
   readonly referenceEpoch: string;
   /** Reused from batch to batch: the sequencer prepares one at a time. */
-  readonly builder: BatchBuilder;
+  readonly encoder: LogBatchEncoder;
 }
 
 /** Oldest and newest row of a batch, in its time unit. */
@@ -83,7 +84,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     }
     if (this.rows.rowCount === 0) return;
     this.span = spanOf(this.rows);
-    if (namespace.options.writesToCommitLog) this.logged = this.encodeForLog();
+    if (namespace.options.writesToCommitLog) {
+      // The rows alone: each segment has a dictionary of its own.
+      this.logged = context.encoder.encode(batch.version, this.rows, batch.timeUnitNanos);
+    }
   }
 
   record(buffer: SegmentBuffer): void {
@@ -167,22 +171,6 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return context.shards.writerIsStale(namespace.index.shard(slot), request.placementVersion)
       ? rowOutcome.stalePlacement
       : rowOutcome.written;
-  }
-
-  /** The rows as one batch without a dictionary: the segment has its own. */
-  private encodeForLog(): Uint8Array {
-    const { builder } = this.context;
-    const { rows } = this;
-    builder.begin(this.batch.version);
-    builder.setRows(
-      rows.rowCount,
-      rows.slots,
-      rows.generations,
-      rows.timestamps,
-      this.batch.timeUnitNanos,
-      rows.values,
-    );
-    return compactBatch(builder.finish());
   }
 }
 
