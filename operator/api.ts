@@ -160,13 +160,19 @@ export interface StatefulSet extends KubeObject {
     readonly observedGeneration?: number;
     readonly replicas?: number;
     readonly readyReplicas?: number;
+    readonly currentRevision?: string;
     readonly updateRevision?: string;
   };
 }
 
 export interface Deployment extends KubeObject {
   readonly spec: { readonly replicas?: number };
-  readonly status?: { readonly availableReplicas?: number; readonly observedGeneration?: number };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly availableReplicas?: number;
+    readonly updatedReplicas?: number;
+  };
 }
 
 export interface Pod extends KubeObject {

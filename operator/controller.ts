@@ -13,14 +13,16 @@ import {
   type TsdbCluster,
   type TsdbNamespace,
 } from './api.ts';
-import { CoordinatorClient } from './coordinator_client.ts';
+import { AppliedMemory } from './applied_memory.ts';
+import { type Coordinator, CoordinatorClient } from './coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './desired/names.ts';
 import { nameOfNamespace, namespaceClaims } from './desired/namespaces.ts';
-import { execute, type Executor, recordEvent } from './execute.ts';
-import type { KubeApi } from './kube_api.ts';
+import { EventRecorder, isoSeconds } from './events.ts';
+import { execute, type Executor } from './execute.ts';
+import type { KubeClient } from './kube_api.ts';
 import { type Observed, observe } from './observe.ts';
-import { plan } from './plan.ts';
+import { type Plan, plan } from './plan.ts';
 import { clusterStatus, namespaceStatus, transitionsOf } from './status.ts';
 
 /** How soon to look again while something is under way that Kubernetes does not tell: shards, namespaces. */
@@ -29,19 +31,32 @@ const pollMillis = 2_000;
 const resyncMillis = 60_000;
 /** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
 const finalizeMillisMax = 120_000;
+/** And a namespace's data not longer than this when its resource goes. */
+const namespaceFinalizeMillisMax = 600_000;
+
+const errorCharactersMax = 500;
 
 export interface ControllerOptions {
-  readonly api: KubeApi;
+  readonly api: KubeClient;
   readonly env: Env;
   readonly log: Log;
   readonly images: ImageDefaults;
+  /** Throws when this process may not act any more. */
+  readonly mayWrite: () => void;
+  /** The coordinator behind a base URL; tests give a fake one. */
+  readonly connect?: (baseUrl: string) => Coordinator;
 }
 
 export class Controller {
   private readonly options: ControllerOptions;
+  private readonly events: EventRecorder;
+  private readonly applied = new AppliedMemory();
+  /** Why an action of a cluster's last pass failed, by its key; only of clusters that exist. */
+  private readonly lastErrors = new Map<string, string>();
 
   constructor(options: ControllerOptions) {
     this.options = options;
+    this.events = new EventRecorder(options);
   }
 
   /**
@@ -59,6 +74,7 @@ export class Controller {
     )) as TsdbCluster | null;
     const claims = await this.claimsOf(namespace, name, signal);
     if (cluster === null) {
+      this.lastErrors.delete(key);
       for (const claim of claims) {
         await this.publishNamespace(claim, null, signal);
         await this.dropFinalizerWhenDeleting(claim, signal);
@@ -73,24 +89,67 @@ export class Controller {
         signal,
       );
     }
-    return this.reconcileLive(cluster, claims, signal);
+    return this.reconcileLive(key, cluster, claims, signal);
   }
 
   private async reconcileLive(
+    key: string,
     cluster: TsdbCluster,
     claims: readonly TsdbNamespace[],
     signal: AbortSignal,
   ): Promise<number> {
-    const { api, env, log, images } = this.options;
-    const coordinator = new CoordinatorClient(new Names(cluster).coordinatorUrl, env);
-    const executor: Executor = { api, coordinator, env, log };
-    const observed = await observe(cluster, claims, api, coordinator, signal);
+    const { api, images } = this.options;
+    const executor = this.executorOf(cluster);
+    const memory = {
+      appliedAs: (live: KubeObject) => this.applied.hashOf(live),
+      lastError: this.lastErrors.get(key) ?? null,
+    };
+    const sources = { api, coordinator: executor.coordinator, images, memory };
+    const observed = await observe(cluster, claims, sources, signal);
     const next = plan(observed, images);
-    await this.publish(observed, next, executor, signal);
-    for (const action of next.actions) await execute(action, cluster, executor, signal);
-    for (const claim of claims) await this.reconcileClaim(claim, observed, executor, signal);
+    await this.publish(observed, next, signal);
+
+    const steps = [
+      ...next.actions.map((action) => ({
+        what: action.kind as string,
+        run: () => execute(action, cluster, executor, signal),
+      })),
+      ...claims.map((claim) => ({
+        what: `TSDBNamespace ${claim.metadata.name}`,
+        run: () => this.reconcileClaim(claim, observed, executor, signal),
+      })),
+    ];
+    const errors: unknown[] = [];
+    const problems: string[] = [];
+    for (const { what, run } of steps) {
+      try {
+        await run();
+      } catch (error) {
+        if (signal.aborted) throw error;
+        errors.push(error);
+        problems.push(`${what}: ${messageOf(error)}`);
+      }
+    }
+    if (errors.length > 0) {
+      const message = problems.join('; ').slice(0, errorCharactersMax);
+      this.lastErrors.set(key, message);
+      const event = { reason: 'ActionFailed', message, type: 'Warning' } as const;
+      // A namespace cannot be readied before its nodes have bootstrapped it: that is no news.
+      if (problems.some((problem) => !problem.startsWith('namespace-ready'))) {
+        await this.events.record(cluster, event, signal);
+      }
+      throw new Error(message, { cause: errors[0] });
+    }
+    this.lastErrors.delete(key);
     const busy = next.actions.length > 0 || next.waiting !== null;
     return busy ? pollMillis : resyncMillis;
+  }
+
+  private executorOf(cluster: TsdbCluster): Executor {
+    const { api, env, log, mayWrite } = this.options;
+    const connect = this.options.connect ?? ((url: string) => new CoordinatorClient(url, env));
+    const coordinator = connect(new Names(cluster).coordinatorUrl);
+    return { api, coordinator, env, log, applied: this.applied, mayWrite };
   }
 
   private async claimsOf(
@@ -104,18 +163,9 @@ export class Controller {
     );
   }
 
-  private nowIso(): string {
-    return `${new Date(this.options.env.clock.nowMillis()).toISOString().slice(0, 19)}Z`;
-  }
-
-  private async publish(
-    observed: Observed,
-    next: ReturnType<typeof plan>,
-    executor: Executor,
-    signal: AbortSignal,
-  ): Promise<void> {
+  private async publish(observed: Observed, next: Plan, signal: AbortSignal): Promise<void> {
     const { cluster } = observed;
-    const status = clusterStatus(observed, next, this.nowIso());
+    const status = clusterStatus(observed, next, isoSeconds(this.options.env));
     if (JSON.stringify(sorted(status)) === JSON.stringify(sorted(cluster.status ?? {}))) return;
     const cleared = Object.fromEntries(
       Object.keys(cluster.status ?? {})
@@ -126,7 +176,7 @@ export class Controller {
     const patch = { status: { ...cleared, ...status } };
     await this.options.api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
     for (const event of transitionsOf(cluster, status)) {
-      await recordEvent(cluster, event, executor, signal);
+      await this.events.record(cluster, event, signal);
     }
   }
 
@@ -135,7 +185,7 @@ export class Controller {
     observed: Observed | null,
     signal: AbortSignal,
   ): Promise<void> {
-    const status = namespaceStatus(claim, observed, this.nowIso());
+    const status = namespaceStatus(claim, observed, isoSeconds(this.options.env));
     if (JSON.stringify(sorted(status)) === JSON.stringify(sorted(claim.status ?? {}))) return;
     const { name, namespace } = claim.metadata;
     await this.options.api.mergePatch(
@@ -170,7 +220,15 @@ export class Controller {
       (desired) => desired.name === name,
     );
     if (claim.spec.reclaimPolicy === 'Delete' && !stillWanted) {
-      await execute({ kind: 'namespace-delete', name }, observed.cluster, executor, signal);
+      try {
+        await execute({ kind: 'namespace-delete', name }, observed.cluster, executor, signal);
+      } catch (error) {
+        const since = millisSinceDeletion(claim, this.options.env);
+        if (signal.aborted || since < namespaceFinalizeMillisMax) throw error;
+        const message = `namespace ${name} stays in the database: ${messageOf(error)}`;
+        const event = { reason: 'NamespaceLeft', message, type: 'Warning' } as const;
+        await this.events.record(claim, event, signal);
+      }
     }
     await this.dropFinalizer(claim, signal);
   }
@@ -210,27 +268,23 @@ export class Controller {
    */
   private async finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
     if (!(cluster.metadata.finalizers ?? []).includes(finalizer)) return null;
-    const { api, env, log } = this.options;
+    const { env, log, mayWrite } = this.options;
     const policy = cluster.spec.deletionPolicy ?? {};
-    const coordinator = new CoordinatorClient(new Names(cluster).coordinatorUrl, env);
-    const executor: Executor = { api, coordinator, env, log };
+    const { coordinator } = this.executorOf(cluster);
     const external = cluster.spec.etcd?.external !== undefined;
     if (external && policy.metadata !== 'Retain') {
       try {
         for (const name of (await coordinator.namespaces(signal)).keys()) {
+          mayWrite();
           await coordinator.namespaceDelete(name, signal);
         }
+        mayWrite();
         await coordinator.placementDelete(signal);
       } catch (error) {
-        const since = env.clock.nowMillis() - Date.parse(cluster.metadata.deletionTimestamp!);
-        if (since < finalizeMillisMax) throw error;
+        if (signal.aborted || millisSinceDeletion(cluster, env) < finalizeMillisMax) throw error;
         const message = `keys stay in the external etcd: ${messageOf(error)}`;
-        await recordEvent(
-          cluster,
-          { reason: 'MetadataLeft', message, type: 'Warning' },
-          executor,
-          signal,
-        );
+        const event = { reason: 'MetadataLeft', message, type: 'Warning' } as const;
+        await this.events.record(cluster, event, signal);
       }
     }
     if (policy.data === 'Delete') await this.deleteClaims(cluster, 'node', signal);
@@ -259,6 +313,10 @@ export class Controller {
       );
     }
   }
+}
+
+function millisSinceDeletion({ metadata }: KubeObject, env: Env): number {
+  return env.clock.nowMillis() - Date.parse(metadata.deletionTimestamp!);
 }
 
 /** Members in order, so that two equal objects print alike. */

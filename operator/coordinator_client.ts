@@ -39,6 +39,21 @@ export interface NamespaceView {
 const answerBytesMax = 64 * 1024 * 1024;
 const timeoutMillis = 15_000;
 
+/** The calls that the operator makes; a fake one has them too. */
+export type Coordinator = Pick<
+  CoordinatorClient,
+  | 'placement'
+  | 'placementInit'
+  | 'placementAdd'
+  | 'placementRemove'
+  | 'placementDelete'
+  | 'namespaces'
+  | 'namespaceAdd'
+  | 'namespaceUpdate'
+  | 'namespaceReady'
+  | 'namespaceDelete'
+>;
+
 export class CoordinatorClient {
   private readonly baseUrl: string;
   private readonly env: Env;

@@ -2,16 +2,21 @@
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import { type KubeObject, resource, type TsdbCluster } from './api.ts';
-import type { CoordinatorClient } from './coordinator_client.ts';
-import { type KubeApi, KubeError, resourceOf } from './kube_api.ts';
-import { isoMicros } from './lease.ts';
+import type { AppliedMemory } from './applied_memory.ts';
+import type { Coordinator } from './coordinator_client.ts';
+import { contentHash } from './desired/common.ts';
+import { contains } from './desired/merge.ts';
+import { type KubeClient, resourceOf } from './kube_api.ts';
 import type { Action } from './plan.ts';
 
 export interface Executor {
-  readonly api: KubeApi;
-  readonly coordinator: CoordinatorClient;
+  readonly api: KubeClient;
+  readonly coordinator: Coordinator;
   readonly env: Env;
   readonly log: Log;
+  readonly applied: AppliedMemory;
+  /** Throws when this process may not act any more. */
+  readonly mayWrite: () => void;
 }
 
 export async function execute(
@@ -24,9 +29,10 @@ export async function execute(
   executor.log.info({ cluster: cluster.metadata.name, ...summaryOf(action) }, action.kind);
   // Stops before the call when leadership was lost meanwhile.
   signal.throwIfAborted();
+  executor.mayWrite();
   switch (action.kind) {
     case 'apply':
-      await api.apply(action.object, signal);
+      await apply(action.object, executor, signal);
       break;
     case 'delete':
       await remove(action.object, action.orphan, api, signal);
@@ -73,10 +79,15 @@ export async function execute(
   }
 }
 
+async function apply(object: KubeObject, executor: Executor, signal: AbortSignal): Promise<void> {
+  const answer = await executor.api.apply(object, signal);
+  if (!contains(answer, object)) executor.applied.note(answer, contentHash(object));
+}
+
 async function remove(
   object: KubeObject,
   orphan: boolean,
-  api: KubeApi,
+  api: KubeClient,
   signal: AbortSignal,
 ): Promise<void> {
   const { name, namespace, uid } = object.metadata;
@@ -105,46 +116,5 @@ export function summaryOf(action: Action): Record<string, string> {
       return { namespace: action.name };
     default:
       return action satisfies never;
-  }
-}
-
-/** Records an event of the cluster; a lost one is no reason to fail. */
-export async function recordEvent(
-  cluster: TsdbCluster,
-  event: { readonly reason: string; readonly message: string; readonly type: string },
-  executor: Executor,
-  signal: AbortSignal,
-): Promise<void> {
-  const { api, env, log } = executor;
-  const { name, namespace, uid } = cluster.metadata;
-  const now = `${isoMicros(env).slice(0, 19)}Z`;
-  const suffix = Buffer.from(env.random.bytes(6)).toString('hex');
-  try {
-    await api.create(
-      resource.event,
-      {
-        apiVersion: 'v1',
-        kind: 'Event',
-        metadata: { name: `${name}.${suffix}`, namespace: namespace! },
-        involvedObject: {
-          apiVersion: cluster.apiVersion,
-          kind: cluster.kind,
-          name,
-          namespace,
-          uid,
-        },
-        reason: event.reason,
-        message: event.message.slice(0, 1024),
-        type: event.type,
-        source: { component: 'tsdb-operator' },
-        firstTimestamp: now,
-        lastTimestamp: now,
-        count: 1,
-      },
-      signal,
-    );
-  } catch (error) {
-    if (!(error instanceof KubeError)) throw error;
-    log.debug({ reason: event.reason, error: error.message }, 'event not recorded');
   }
 }

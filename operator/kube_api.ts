@@ -35,15 +35,33 @@ const requestIdleMillisMax = 30_000;
 /** The server ends a watch after this time; silence for longer means that the connection is dead. */
 const watchSecondsMax = 240;
 
+/** The calls that the operator makes; a fake one has them too. */
+export type KubeClient = Pick<
+  KubeApi,
+  'get' | 'list' | 'watch' | 'apply' | 'create' | 'replace' | 'mergePatch' | 'delete'
+>;
+
 export class KubeApi {
   private readonly config: KubeConfig;
   private readonly server: string;
   private readonly client: StreamClient;
+  private readonly beforeWrite: () => void;
 
-  private constructor(config: KubeConfig, server: string, client: StreamClient) {
+  private constructor(
+    config: KubeConfig,
+    server: string,
+    client: StreamClient,
+    beforeWrite: () => void = () => {},
+  ) {
     this.config = config;
     this.server = server;
     this.client = client;
+    this.beforeWrite = beforeWrite;
+  }
+
+  /** The same connection; nothing is written when `mayWrite` throws. */
+  fenced(mayWrite: () => void): KubeApi {
+    return new KubeApi(this.config, this.server, this.client, mayWrite);
   }
 
   /** From inside a pod, else from the file that KUBECONFIG names. */
@@ -216,11 +234,13 @@ export class KubeApi {
     signal: AbortSignal,
     contentType = 'application/json',
   ): Promise<KubeObject> {
+    const headers = await this.headers();
+    if (method !== 'GET') this.beforeWrite();
     const response = await this.client.request(
       `${this.server}${path}`,
       {
         method,
-        headers: { ...(await this.headers()), 'content-type': contentType },
+        headers: { ...headers, 'content-type': contentType },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         idleMillisMax: requestIdleMillisMax,
       },

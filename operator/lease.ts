@@ -6,7 +6,7 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type KubeObject, resource } from './api.ts';
-import { type KubeApi, KubeError } from './kube_api.ts';
+import { type KubeClient, KubeError } from './kube_api.ts';
 
 const leaseSeconds = 15;
 /** The holder stops acting when it could not renew for this long: before another may take the lease. */
@@ -24,7 +24,7 @@ interface LeaseObject extends KubeObject {
 }
 
 export interface LeaderOptions {
-  readonly api: KubeApi;
+  readonly api: KubeClient;
   readonly env: Env;
   readonly log: Log;
   readonly namespace: string;
@@ -36,10 +36,12 @@ export interface LeaderOptions {
 /**
  * Waits for the lease, runs `lead` with a signal that aborts when the lease is lost or the parent
  * aborts, gives the lease back, and returns: after a loss the process should end and start anew.
+ * `mayWrite` throws as soon as another may hold the lease: a process that was stopped and goes on has
+ * not noticed the loss yet.
  */
 export async function leadWhileElected(
   options: LeaderOptions,
-  lead: (signal: AbortSignal) => Promise<void>,
+  lead: (signal: AbortSignal, mayWrite: () => void) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
   const elector = new Elector(options);
@@ -50,7 +52,7 @@ export async function leadWhileElected(
   const stopRenewing = new AbortController();
   const renewing = elector.renewUntilLost(lost, stopRenewing.signal);
   try {
-    await lead(AbortSignal.any([signal, lost.signal]));
+    await lead(AbortSignal.any([signal, lost.signal]), () => elector.requireLease());
   } finally {
     stopRenewing.abort();
     await renewing;
@@ -62,6 +64,8 @@ class Elector {
   private readonly options: LeaderOptions;
   /** What we last saw of the lease, and when by our own clock: clocks of others are not trusted. */
   private seen = { renewal: '', atMillis: 0 };
+  /** When the request was sent that took or renewed the lease. */
+  private renewedAtMillis = Number.NEGATIVE_INFINITY;
 
   constructor(options: LeaderOptions) {
     this.options = options;
@@ -71,7 +75,7 @@ class Elector {
     const { env, log } = this.options;
     while (!signal.aborted) {
       try {
-        if (await this.tryAcquire(signal)) return;
+        if ((await this.tryAcquire(signal)) === 'ours') return;
       } catch (error) {
         if (!signal.aborted) log.warn({ error: messageOf(error) }, 'lease not read');
       }
@@ -83,24 +87,21 @@ class Elector {
 
   async renewUntilLost(lost: AbortController, stop: AbortSignal): Promise<void> {
     const { env, log } = this.options;
-    let renewedAt = env.clock.monotonicMillis();
     while (!stop.aborted) {
       await env.clock.sleep(retryMillis, stop).catch(() => {});
       if (stop.aborted) return;
       const attempt = env.clock.deadline(retryMillis * 2, stop);
       try {
-        const startedAt = env.clock.monotonicMillis();
-        if (!(await this.tryAcquire(attempt))) {
+        if ((await this.tryAcquire(attempt)) === 'of another') {
           log.error({}, 'another process holds the lease');
           lost.abort(new Error('the lease was lost'));
           return;
         }
-        renewedAt = startedAt;
       } catch (error) {
         if (stop.aborted) return;
         log.warn({ error: messageOf(error) }, 'lease not renewed');
       }
-      if (env.clock.monotonicMillis() - renewedAt > renewDeadlineMillis) {
+      if (env.clock.monotonicMillis() - this.renewedAtMillis > renewDeadlineMillis) {
         log.error({}, 'the lease could not be renewed in time');
         lost.abort(new Error('the lease could not be renewed'));
         return;
@@ -108,9 +109,15 @@ class Elector {
     }
   }
 
-  /** Takes or renews the lease; false when another holds it. */
-  private async tryAcquire(signal: AbortSignal): Promise<boolean> {
+  requireLease(): void {
+    const age = this.options.env.clock.monotonicMillis() - this.renewedAtMillis;
+    if (age > renewDeadlineMillis) throw new Error('the lease was not renewed in time');
+  }
+
+  /** Takes or renews the lease; 'unknown' when it changed meanwhile, so that it must be read again. */
+  private async tryAcquire(signal: AbortSignal): Promise<'ours' | 'of another' | 'unknown'> {
     const { api, env, identity, name, namespace } = this.options;
+    const startedAtMillis = env.clock.monotonicMillis();
     const current = (await api.get(resource.lease, namespace, name, signal)) as LeaseObject | null;
     const now = isoMicros(env);
     const metadata = { name, namespace };
@@ -125,7 +132,8 @@ class Elector {
     try {
       if (current === null) {
         await api.create(resource.lease, { apiVersion, kind, metadata, spec: ours }, signal);
-        return true;
+        this.renewedAtMillis = startedAtMillis;
+        return 'ours';
       }
       const spec = current.spec ?? {};
       const held = (spec.holderIdentity ?? '') !== '' && spec.holderIdentity !== identity;
@@ -133,15 +141,16 @@ class Elector {
         held &&
         !this.hasExpired(spec.renewTime ?? '', spec.leaseDurationSeconds ?? leaseSeconds)
       ) {
-        return false;
+        return 'of another';
       }
       const transitions = (spec.leaseTransitions ?? 0) + (held ? 1 : 0);
       const acquireTime = spec.holderIdentity === identity ? (spec.acquireTime ?? now) : now;
       const next = { ...ours, acquireTime, leaseTransitions: transitions };
       await api.replace(resource.lease, { ...current, spec: next }, signal);
-      return true;
+      this.renewedAtMillis = startedAtMillis;
+      return 'ours';
     } catch (error) {
-      if (error instanceof KubeError && error.status === 409) return false;
+      if (error instanceof KubeError && error.status === 409) return 'unknown';
       throw error;
     }
   }

@@ -6,13 +6,15 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { KubeObject, Resource } from './api.ts';
-import type { KubeApi } from './kube_api.ts';
+import type { KubeClient } from './kube_api.ts';
 
 const backoffMillisMin = 500;
 const backoffMillisMax = 30_000;
+/** A watch that ends sooner than this is not followed by the next one at once. */
+const watchMillisMin = 1_000;
 
 export interface ListWatchOptions {
-  readonly api: Pick<KubeApi, 'list' | 'watch'>;
+  readonly api: Pick<KubeClient, 'list' | 'watch'>;
   readonly env: Env;
   readonly log: Log;
   readonly resource: Resource;
@@ -75,9 +77,11 @@ async function watchUntilBroken(
   onProgress: () => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const { clock } = options.env;
   let resourceVersion = fromVersion;
   while (!signal.aborted) {
     const { resource, namespace, labelSelector } = options;
+    const startedAtMillis = clock.monotonicMillis();
     for await (const event of options.api.watch(
       resource,
       namespace,
@@ -96,6 +100,10 @@ async function watchUntilBroken(
       if (event.type === 'DELETED') known.delete(keyOf(event.object));
       else known.set(keyOf(event.object), event.object);
       options.onObject(event.object);
+    }
+    const lastedMillis = clock.monotonicMillis() - startedAtMillis;
+    if (lastedMillis < watchMillisMin) {
+      await clock.sleep(watchMillisMin - lastedMillis, signal).catch(() => {});
     }
   }
 }

@@ -36,7 +36,18 @@ async function main(): Promise<void> {
   const metrics = new Metrics();
   metrics.collectProcess();
   const figures = operatorMetrics(metrics);
-  const controller = new Controller({ api, env, log, images });
+  /** Until the lease is ours nothing may be written. */
+  let mayWrite = (): void => {
+    throw new Error('this process does not hold the lease');
+  };
+  const fenced = api.fenced(() => mayWrite());
+  const controller = new Controller({
+    api: fenced,
+    env,
+    log,
+    images,
+    mayWrite: () => mayWrite(),
+  });
   const queue = new WorkQueue({
     env,
     log,
@@ -80,7 +91,8 @@ async function main(): Promise<void> {
       name: variable('TSDB_OPERATOR_LEASE', 'tsdb-operator'),
       identity: `${hostname()}_${Buffer.from(env.random.bytes(6)).toString('hex')}`,
     },
-    async (signal) => {
+    async (signal, requireLease) => {
+      mayWrite = requireLease;
       leading = true;
       await Promise.all([queue.run(signal), ...watches(api, queue, signal)]);
       leading = false;

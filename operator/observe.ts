@@ -10,8 +10,10 @@ import {
   type TsdbCluster,
   type TsdbNamespace,
 } from './api.ts';
-import type { CoordinatorClient, NamespaceView, PlacementView } from './coordinator_client.ts';
-import type { KubeApi } from './kube_api.ts';
+import type { Coordinator, NamespaceView, PlacementView } from './coordinator_client.ts';
+import { wantedObjects } from './desired/all.ts';
+import type { ImageDefaults } from './desired/common.ts';
+import { type KubeClient, resourceOf } from './kube_api.ts';
 
 /** What the coordinator said, or why it could not be asked. */
 export type CoordinatorView =
@@ -27,13 +29,23 @@ export interface Observed {
   readonly cluster: TsdbCluster;
   /** TSDBNamespaces that name this cluster. */
   readonly claims: readonly TsdbNamespace[];
-  /** Services, ConfigMaps and disruption budgets, by `kind/name`. */
+  /** Every object that the operator makes, by `kind/name`. */
   readonly children: ReadonlyMap<string, KubeObject>;
   readonly statefulSets: ReadonlyMap<string, StatefulSet>;
   readonly deployments: ReadonlyMap<string, Deployment>;
   readonly pods: readonly Pod[];
   readonly volumeClaims: readonly KubeObject[];
   readonly coordinator: CoordinatorView;
+  /** Hash of the wanted object that made the live one, by `kind/name`, where the server writes it otherwise. */
+  readonly appliedAs: ReadonlyMap<string, string>;
+  /** Why an action of the last pass failed; null when none did. */
+  readonly lastError: string | null;
+}
+
+/** What only this process knows of earlier passes; without it one more pass brings it back. */
+export interface Memory {
+  appliedAs(live: KubeObject): string | null;
+  readonly lastError: string | null;
 }
 
 export const childKey = (object: KubeObject): string => `${object.kind}/${object.metadata.name}`;
@@ -41,10 +53,15 @@ export const childKey = (object: KubeObject): string => `${object.kind}/${object
 export async function observe(
   cluster: TsdbCluster,
   claims: readonly TsdbNamespace[],
-  api: KubeApi,
-  coordinator: CoordinatorClient,
+  sources: {
+    readonly api: KubeClient;
+    readonly coordinator: Coordinator;
+    readonly images: ImageDefaults;
+    readonly memory: Memory;
+  },
   signal: AbortSignal,
 ): Promise<Observed> {
+  const { api, coordinator, images, memory } = sources;
   const namespace = cluster.metadata.namespace!;
   const selector = `${label.cluster}=${cluster.metadata.name}`;
   const listed = async (kind: keyof typeof resource) =>
@@ -60,24 +77,45 @@ export async function observe(
       listed('volumeClaim'),
       coordinatorView(coordinator, signal),
     ]);
-  const byName = <T extends KubeObject>(objects: readonly KubeObject[]) =>
-    new Map(objects.map((object) => [object.metadata.name, object as T]));
-  return {
+  const found = [...services, ...configMaps, ...budgets, ...statefulSets, ...deployments];
+  const live = new Map(found.map((object) => [childKey(object), object]));
+  const ofKind = <T extends KubeObject>(kind: string) =>
+    new Map(
+      [...live.values()]
+        .filter((object) => object.kind === kind)
+        .map((object) => [object.metadata.name, object as T]),
+    );
+  const state = {
     cluster,
-    claims,
-    children: new Map(
-      [...services, ...configMaps, ...budgets].map((object) => [childKey(object), object]),
-    ),
-    statefulSets: byName<StatefulSet>(statefulSets),
-    deployments: byName<Deployment>(deployments),
+    statefulSets: ofKind<StatefulSet>('StatefulSet'),
     pods: pods as readonly KubeObject[] as readonly Pod[],
-    volumeClaims,
     coordinator: view,
+  };
+  // One that a name is taken by, without our label, must be seen before it is written over.
+  for (const wanted of wantedObjects(state, images)) {
+    if (live.has(childKey(wanted))) continue;
+    const { name } = wanted.metadata;
+    const object = await api.get(resourceOf(wanted), namespace, name, signal);
+    if (object !== null) live.set(childKey(wanted), object);
+  }
+  const appliedAs = [...live].flatMap(([key, object]) => {
+    const hash = memory.appliedAs(object);
+    return hash === null ? [] : [[key, hash] as const];
+  });
+  return {
+    ...state,
+    claims,
+    children: live,
+    statefulSets: ofKind<StatefulSet>('StatefulSet'),
+    deployments: ofKind<Deployment>('Deployment'),
+    volumeClaims,
+    appliedAs: new Map(appliedAs),
+    lastError: memory.lastError,
   };
 }
 
 async function coordinatorView(
-  coordinator: CoordinatorClient,
+  coordinator: Coordinator,
   signal: AbortSignal,
 ): Promise<CoordinatorView> {
   try {

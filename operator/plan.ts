@@ -3,193 +3,80 @@
  * go in one pass; of everything that touches running nodes at most one action is planned, and only when
  * the placement is settled. The rest waits, with a reason for the status.
  */
-import { annotation, type KubeObject, label, type Pod, podReady, type StatefulSet } from './api.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { type Pod, podReady } from './api.ts';
 import type { InstanceRequest, PlacementView } from './coordinator_client.ts';
-import { contentHash, type ImageDefaults } from './desired/common.ts';
-import { coordinatorObjects } from './desired/coordinator.ts';
-import { etcdObjects } from './desired/etcd.ts';
-import { contains } from './desired/merge.ts';
-import { Names, ordinalOf } from './desired/names.ts';
+import type { ImageDefaults } from './desired/common.ts';
+import { etcdReplicasOf } from './desired/etcd.ts';
+import { Names } from './desired/names.ts';
 import { namespaceClaims, namespaceOptions, retentionNanosOf } from './desired/namespaces.ts';
-import { nodeObjects, nodeStatefulSet } from './desired/nodes.ts';
-import { childKey, type Observed } from './observe.ts';
+import { nodeStatefulSet } from './desired/nodes.ts';
+import type { Observed } from './observe.ts';
+import { foreignObject, objectActions, shrunkVolume } from './plan_objects.ts';
+import { deadRollPlan, isStale, liveRollPlan, nodePods } from './plan_roll.ts';
+import { type Action, doing, nothing, type Plan, stalledBy, waitingFor } from './plan_types.ts';
 
-export type Action =
-  | { readonly kind: 'apply'; readonly object: KubeObject }
-  | { readonly kind: 'delete'; readonly object: KubeObject; readonly orphan: boolean }
-  | { readonly kind: 'delete-pod'; readonly pod: Pod; readonly reason: string }
-  | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
-  | {
-      readonly kind: 'placement-init';
-      readonly numberOfShards: number;
-      readonly replicationFactor: number;
-      readonly instances: readonly InstanceRequest[];
-    }
-  | { readonly kind: 'placement-add'; readonly instances: readonly InstanceRequest[] }
-  | { readonly kind: 'placement-remove'; readonly instanceIds: readonly string[] }
-  | { readonly kind: 'namespace-add'; readonly name: string; readonly options: object }
-  | { readonly kind: 'namespace-update'; readonly name: string; readonly options: object }
-  | { readonly kind: 'namespace-ready'; readonly name: string }
-  | { readonly kind: 'namespace-delete'; readonly name: string };
-
-export interface Plan {
-  readonly actions: readonly Action[];
-  /** Why nothing more is done now; null when all is as wanted. */
-  readonly waiting: { readonly reason: string; readonly message: string } | null;
-  /** Something a person must change; nothing is done then. */
-  readonly stalled: { readonly reason: string; readonly message: string } | null;
-  /** Under updatePolicy Gated: changes that wait for their approval. */
-  readonly gated: { readonly hash: string; readonly actions: readonly string[] } | null;
-}
-
-const nothing: Plan = { actions: [], waiting: null, stalled: null, gated: null };
-const doing = (actions: readonly Action[], reason: string, message: string): Plan => ({
-  ...nothing,
-  actions,
-  waiting: { reason, message },
-});
-const waitingFor = (reason: string, message: string): Plan => doing([], reason, message);
+export type { Action, Plan } from './plan_types.ts';
 
 export function plan(observed: Observed, images: ImageDefaults): Plan {
   if (observed.cluster.spec.paused === true) return waitingFor('Paused', 'spec.paused is true');
+  try {
+    return livePlan(observed, images);
+  } catch (error) {
+    // The schema refuses what it can; a duration that is too large for example only shows here.
+    if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
+    return stalledBy('InvalidSpec', error.message);
+  }
+}
+
+function livePlan(observed: Observed, images: ImageDefaults): Plan {
   const foreign = foreignObject(observed, images);
   if (foreign !== null) return { ...nothing, stalled: foreign };
   const objects = objectActions(observed, images);
   if (objects.length > 0) {
-    return doing(
-      objects,
-      'Applying',
-      `${objects.length} objects are brought to their wanted state`,
-    );
+    const message = `${objects.length} objects are brought to their wanted state`;
+    return doing(objects, 'Applying', message);
   }
+  const dead = deadRollPlan(observed);
+  if (dead !== null) return dead;
   const { coordinator } = observed;
-  if (!coordinator.reachable) {
-    return waitingFor('CoordinatorUnreachable', coordinator.problem);
-  }
+  if (!coordinator.reachable) return waitingFor('CoordinatorUnreachable', coordinator.problem);
   if (coordinator.placement === null) return initPlan(observed);
-  return placementPlan(observed, coordinator.placement, images);
+  const next = placementPlan(observed, coordinator.placement, images);
+  if (next.stalled !== null) return next;
+  const namespaces = namespaceActions(observed, isSettled(coordinator.placement));
+  if (namespaces.length === 0) return next;
+  return {
+    ...next,
+    actions: [...next.actions, ...namespaces],
+    waiting: next.waiting ?? {
+      reason: 'NamespacesChanging',
+      message: 'namespaces are brought to their wanted state',
+    },
+  };
 }
 
-/** A child's name taken by an object that is not ours is left alone. */
-function foreignObject(
-  observed: Observed,
-  images: ImageDefaults,
-): { reason: string; message: string } | null {
-  const uid = observed.cluster.metadata.uid;
-  for (const object of wantedObjects(observed, images)) {
-    const live = liveOf(observed, object);
-    const controller = live?.metadata.ownerReferences?.find((owner) => owner.controller === true);
-    if (controller !== undefined && controller.uid !== uid) {
-      return {
-        reason: 'ForeignObject',
-        message: `${childKey(object)} is controlled by ${controller.kind} ${controller.name}`,
-      };
-    }
-  }
-  return null;
-}
-
-function liveOf(observed: Observed, object: KubeObject): KubeObject | undefined {
-  const { name } = object.metadata;
-  if (object.kind === 'StatefulSet') return observed.statefulSets.get(name);
-  if (object.kind === 'Deployment') return observed.deployments.get(name);
-  return observed.children.get(childKey(object));
-}
-
-/** Every child with its live number of replicas: scaling is a step of its own. */
-function wantedObjects(observed: Observed, images: ImageDefaults): KubeObject[] {
-  const { cluster, statefulSets } = observed;
-  const names = new Names(cluster);
-  const sets = cluster.spec.isolationGroups.map((group) => {
-    const live = statefulSets.get(names.group(group.name));
-    const replicas = live?.spec.replicas ?? cluster.spec.nodes.replicasPerGroup;
-    return nodeStatefulSet(cluster, group, replicas, images);
-  });
-  return [
-    ...etcdObjects(cluster, images),
-    ...nodeObjects(cluster),
-    ...coordinatorObjects(cluster, images),
-    ...sets,
-  ];
-}
-
-function objectActions(observed: Observed, images: ImageDefaults): Action[] {
-  const actions: Action[] = [];
-  for (const wanted of wantedObjects(observed, images)) {
-    const live = liveOf(observed, wanted);
-    if (live === undefined) actions.push({ kind: 'apply', object: wanted });
-    else if (wanted.kind === 'StatefulSet') {
-      actions.push(...statefulSetActions(observed, live, wanted));
-    } else if (!contains(live, wanted)) actions.push({ kind: 'apply', object: wanted });
-  }
-  return [...actions, ...staleConfigMaps(observed, images)];
-}
-
-interface ClaimTemplates {
-  readonly volumeClaimTemplates: readonly {
-    readonly spec: { readonly resources: { readonly requests: { readonly storage: string } } };
-  }[];
-}
-
-const claimSize = (set: KubeObject): string =>
-  (set['spec'] as ClaimTemplates).volumeClaimTemplates[0]!.spec.resources.requests.storage;
-
-/** A StatefulSet's claim template cannot change, so a grown volume needs a new set over the same pods. */
-function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeObject): Action[] {
-  if (live.metadata.deletionTimestamp !== undefined) return [];
-  const size = claimSize(wanted);
-  if (claimSize(live) !== size) {
-    const claims = observed.volumeClaims.filter((claim) =>
-      claim.metadata.name.startsWith(`data-${wanted.metadata.name}-`),
-    );
-    const expansions: Action[] = claims
-      .filter((claim) => !contains(claim['spec'], { resources: { requests: { storage: size } } }))
-      .map((claim) => ({ kind: 'expand-claim', claim, size }));
-    return [...expansions, { kind: 'delete', object: live, orphan: true }];
-  }
-  const spec = { ...(wanted['spec'] as object) } as Record<string, unknown>;
-  delete spec['volumeClaimTemplates'];
-  return contains(live, { ...wanted, spec }) ? [] : [{ kind: 'apply', object: wanted }];
-}
-
-/** ConfigMaps that no pod and no wanted object names any more. */
-function staleConfigMaps(observed: Observed, images: ImageDefaults): Action[] {
-  const used = JSON.stringify([
-    observed.pods.map((pod) => pod['spec']),
-    wantedObjects(observed, images),
-    [...observed.statefulSets.values()].map(({ spec }) => spec),
-    [...observed.deployments.values()].map(({ spec }) => spec),
-  ]);
-  return [...observed.children.values()]
-    .filter((object) => object.kind === 'ConfigMap' && !used.includes(`"${object.metadata.name}"`))
-    .map((object) => ({ kind: 'delete', object, orphan: false }));
-}
-
-/** Pods of the storage nodes by name. */
-export function nodePods(observed: Observed): Map<string, Pod> {
-  const pods = observed.pods.filter(
-    ({ metadata }) => metadata.labels?.[label.component] === 'node',
-  );
-  return new Map(pods.map((pod) => [pod.metadata.name, pod]));
-}
-
-function wantedInstances(observed: Observed): InstanceRequest[] {
+function wantedOf(observed: Observed, group: string): InstanceRequest[] {
   const { cluster } = observed;
   const names = new Names(cluster);
-  return cluster.spec.isolationGroups.flatMap((group) =>
-    Array.from({ length: cluster.spec.nodes.replicasPerGroup }, (_, ordinal) =>
-      names.instance(group.name, names.pod(group.name, ordinal)),
-    ),
+  return Array.from({ length: cluster.spec.nodes.replicasPerGroup }, (_, ordinal) =>
+    names.instance(group, names.pod(group, ordinal)),
   );
+}
+
+function allWanted(observed: Observed): InstanceRequest[] {
+  return observed.cluster.spec.isolationGroups.flatMap(({ name }) => wantedOf(observed, name));
 }
 
 const isRunning = (pod: Pod | undefined): boolean =>
   pod?.status?.phase === 'Running' && pod.metadata.deletionTimestamp === undefined;
 
+const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
+
 function initPlan(observed: Observed): Plan {
   const { spec } = observed.cluster;
   const pods = nodePods(observed);
-  const instances = wantedInstances(observed);
+  const instances = allWanted(observed);
   const missing = instances.filter(({ id }) => !isRunning(pods.get(id)));
   if (missing.length > 0) {
     const list = missing.map(({ id }) => id).join(', ');
@@ -213,26 +100,21 @@ function placementPlan(observed: Observed, placement: PlacementView, images: Ima
   const { cluster } = observed;
   const names = new Names(cluster);
   const ours = (id: string) =>
-    cluster.spec.isolationGroups.some(({ name }) => id.startsWith(`${names.group(name)}-`));
+    cluster.spec.isolationGroups.some(({ name }) => names.ordinalIn(name, id) !== null);
   const foreign = Object.keys(placement.instances).filter((id) => !ours(id));
   if (foreign.length > 0) {
     const message = `the placement has instances of others: ${foreign.join(', ')}`;
-    return { ...nothing, stalled: { reason: 'ForeignPlacement', message } };
+    return stalledBy('ForeignPlacement', message);
   }
-  const settled = isSettled(placement);
-  const namespaces = namespaceActions(observed, settled);
-  if (namespaces.length > 0) {
-    return doing(namespaces, 'NamespacesChanging', 'namespaces are brought to their wanted state');
+  if (!isSettled(placement)) {
+    return waitingFor('ShardsInitializing', 'shards are bootstrapping or move');
   }
-  const dead = rollActions(observed, { onlyDead: true });
-  if (dead.length > 0) return rollPlan(observed, dead);
-  if (!settled) return waitingFor('ShardsInitializing', 'shards are bootstrapping');
+  const shrunk = shrunkVolume(observed, images);
   return (
     removePlan(observed, placement) ??
-    addPlan(observed, placement) ??
-    scalePlan(observed, images) ??
+    growOrShrinkPlan(observed, placement, images) ??
     readinessPlan(observed) ??
-    nothing
+    (shrunk === null ? nothing : { ...nothing, stalled: shrunk })
   );
 }
 
@@ -246,27 +128,38 @@ function namespaceActions(observed: Observed, settled: boolean): Action[] {
       actions.push({ kind: 'namespace-add', name, options: namespaceOptions(spec) });
       continue;
     }
-    const retention = retentionNanosOf(spec);
-    if (live.retentionNanos !== String(retention)) {
-      const retentionOptions = { retentionPeriodNanos: String(retention) };
-      actions.push({ kind: 'namespace-update', name, options: { retentionOptions } });
+    // The schema holds everything else of a namespace immutable.
+    const retentionPeriodNanos = String(retentionNanosOf(spec));
+    if (live.retentionNanos !== retentionPeriodNanos) {
+      const options = { retentionOptions: { retentionPeriodNanos } };
+      actions.push({ kind: 'namespace-update', name, options });
     }
     if (!live.ready && settled) actions.push({ kind: 'namespace-ready', name });
   }
   return actions;
 }
 
-/** One group at a time, highest ordinals first: their shards move before their pods go. */
+/** Nodes of the placement that do not serve, without the given ones. */
+function downIn(observed: Observed, placement: PlacementView, except: readonly string[]): string[] {
+  const pods = nodePods(observed);
+  return Object.keys(placement.instances).filter(
+    (id) => !except.includes(id) && !isServing(pods.get(id)),
+  );
+}
+
+/** One group at a time: the shards of its last ordinals move before their pods go. */
 function removePlan(observed: Observed, placement: PlacementView): Plan | null {
   const { cluster } = observed;
   const names = new Names(cluster);
   for (const { name } of cluster.spec.isolationGroups) {
     const excess = Object.keys(placement.instances).filter(
-      (id) =>
-        id.startsWith(`${names.group(name)}-`) &&
-        ordinalOf(id) >= cluster.spec.nodes.replicasPerGroup,
+      (id) => (names.ordinalIn(name, id) ?? -1) >= cluster.spec.nodes.replicasPerGroup,
     );
     if (excess.length === 0) continue;
+    const down = downIn(observed, placement, excess);
+    if (down.length > 0) {
+      return waitingFor('NodesNotReady', `placement remove waits for nodes: ${down.join(', ')}`);
+    }
     return doing(
       [{ kind: 'placement-remove', instanceIds: excess }],
       'ScalingDown',
@@ -276,107 +169,83 @@ function removePlan(observed: Observed, placement: PlacementView): Plan | null {
   return null;
 }
 
-function addPlan(observed: Observed, placement: PlacementView): Plan | null {
-  const pods = nodePods(observed);
-  const outside = wantedInstances(observed).filter(
-    ({ id }) => pods.has(id) && !(id in placement.instances),
-  );
-  if (outside.length === 0) return null;
-  const starting = outside.filter(({ id }) => !isRunning(pods.get(id)));
-  if (starting.length > 0) {
-    const list = starting.map(({ id }) => id).join(', ');
-    return waitingFor('PodsStarting', `placement add waits for pods to run: ${list}`);
-  }
-  // A shard has no replica to spare while another node is down.
-  const down = [...pods.values()].filter(
-    (pod) => pod.metadata.name in placement.instances && !podReady(pod),
-  );
-  if (down.length > 0) {
-    const list = down.map(({ metadata }) => metadata.name).join(', ');
-    return waitingFor('NodesNotReady', `placement add waits for nodes: ${list}`);
-  }
-  return doing(
-    [{ kind: 'placement-add', instances: outside }],
-    'ScalingUp',
-    `${outside.map(({ id }) => id).join(', ')} join the placement`,
-  );
-}
-
-function scalePlan(observed: Observed, images: ImageDefaults): Plan | null {
+/** One group at a time: pods, then their place in the placement. Nothing to remove is left here. */
+function growOrShrinkPlan(
+  observed: Observed,
+  placement: PlacementView,
+  images: ImageDefaults,
+): Plan | null {
   const { cluster, statefulSets } = observed;
   const names = new Names(cluster);
+  const pods = nodePods(observed);
   const wanted = cluster.spec.nodes.replicasPerGroup;
   for (const group of cluster.spec.isolationGroups) {
     const live = statefulSets.get(names.group(group.name))?.spec.replicas ?? wanted;
-    if (live === wanted) continue;
+    if (live !== wanted) {
+      return doing(
+        [{ kind: 'apply', object: nodeStatefulSet(cluster, group, wanted, images) }],
+        live < wanted ? 'ScalingUp' : 'ScalingDown',
+        `isolation group ${group.name} goes from ${live} to ${wanted} nodes`,
+      );
+    }
+    const outside = wantedOf(observed, group.name).filter(({ id }) => !(id in placement.instances));
+    if (outside.length === 0) continue;
+    const starting = outside.filter(({ id }) => !isRunning(pods.get(id)));
+    if (starting.length > 0) {
+      const list = starting.map(({ id }) => id).join(', ');
+      return waitingFor('PodsStarting', `placement add waits for pods to run: ${list}`);
+    }
+    // A shard has no replica to spare while another node is down.
+    const down = downIn(observed, placement, []);
+    if (down.length > 0) {
+      return waitingFor('NodesNotReady', `placement add waits for nodes: ${down.join(', ')}`);
+    }
     return doing(
-      [{ kind: 'apply', object: nodeStatefulSet(cluster, group, wanted, images) }],
-      live < wanted ? 'ScalingUp' : 'ScalingDown',
-      `isolation group ${group.name} goes from ${live} to ${wanted} nodes`,
+      [{ kind: 'placement-add', instances: outside }],
+      'ScalingUp',
+      `${outside.map(({ id }) => id).join(', ')} join the placement`,
     );
   }
   return null;
 }
 
-/** What is left: nodes that are not ready, and pods of an older revision. */
+/** What is left: nodes that do not serve, pods of an older revision, and everything around the nodes. */
 function readinessPlan(observed: Observed): Plan | null {
+  const { cluster, statefulSets, deployments } = observed;
+  const names = new Names(cluster);
   const pods = nodePods(observed);
-  const missing = wantedInstances(observed).filter(({ id }) => !pods.has(id));
-  const unready = [...pods.values()].filter((pod) => !podReady(pod));
-  const names = [...missing.map(({ id }) => id), ...unready.map(({ metadata }) => metadata.name)];
-  if (names.length > 0)
-    return waitingFor('NodesNotReady', `nodes are not ready: ${names.join(', ')}`);
-  const roll = rollActions(observed, { onlyDead: false });
-  return roll.length === 0 ? null : rollPlan(observed, roll);
-}
-
-/** Pods whose revision is not their set's newest, all groups, in order. */
-function outdatedPods(observed: Observed): Pod[] {
-  const pods = nodePods(observed);
-  const names = new Names(observed.cluster);
-  const outdated: Pod[] = [];
-  for (const { name } of observed.cluster.spec.isolationGroups) {
-    const set: StatefulSet | undefined = observed.statefulSets.get(names.group(name));
-    const status = set?.status;
-    // A status of an older generation does not know the newest revision.
-    if (status === undefined || status.observedGeneration !== set!.metadata.generation) continue;
-    for (const pod of pods.values()) {
-      if (pod.metadata.labels?.[label.group] !== name) continue;
-      if (pod.metadata.deletionTimestamp !== undefined) continue;
-      const revision = pod.metadata.labels['controller-revision-hash'];
-      if (revision !== status.updateRevision) outdated.push(pod);
+  const unready = new Set([
+    ...allWanted(observed)
+      .map(({ id }) => id)
+      .filter((id) => !isServing(pods.get(id))),
+    ...[...pods.values()].filter((pod) => !podReady(pod)).map(({ metadata }) => metadata.name),
+  ]);
+  if (unready.size > 0) {
+    return waitingFor('NodesNotReady', `nodes are not ready: ${[...unready].sort().join(', ')}`);
+  }
+  const stale = [...statefulSets.values()].filter(isStale).map(({ metadata }) => metadata.name);
+  if (stale.length > 0) {
+    return waitingFor('Updating', `Kubernetes has not taken up changes of ${stale.join(', ')}`);
+  }
+  const roll = liveRollPlan(observed);
+  if (roll !== null && roll.gated === null) return roll;
+  const etcd = statefulSets.get(names.etcd);
+  if (cluster.spec.etcd?.external === undefined && etcd !== undefined) {
+    const members = etcdReplicasOf(cluster);
+    const { readyReplicas = 0, currentRevision, updateRevision } = etcd.status ?? {};
+    if (readyReplicas < members || currentRevision !== updateRevision) {
+      return waitingFor('EtcdNotReady', `${readyReplicas} of ${members} etcd members are ready`);
     }
   }
-  return outdated;
-}
-
-/** One outdated pod: a dead one first (it serves nothing), else the first of a healthy cluster. */
-function rollActions(observed: Observed, { onlyDead }: { onlyDead: boolean }): Action[] {
-  const outdated = outdatedPods(observed);
-  const pod = onlyDead ? outdated.find((candidate) => !podReady(candidate)) : outdated[0];
-  if (pod === undefined) return [];
-  return [{ kind: 'delete-pod', pod, reason: 'its revision is not the newest' }];
-}
-
-function rollPlan(observed: Observed, actions: readonly Action[]): Plan {
-  const { cluster } = observed;
-  const outdated = outdatedPods(observed).map(({ metadata }) => metadata.name);
-  const message = `pods are replaced one by one: ${outdated.join(', ')}`;
-  if (cluster.spec.updatePolicy !== 'Gated') return doing(actions, 'Updating', message);
-  const names = new Names(cluster);
-  const revisions = cluster.spec.isolationGroups.map(
-    ({ name }) => observed.statefulSets.get(names.group(name))?.status?.updateRevision,
-  );
-  const hash = contentHash(revisions);
-  if (cluster.metadata.annotations?.[annotation.approve] === hash) {
-    return doing(actions, 'Updating', message);
+  const deployment = deployments.get(names.coordinator);
+  if (deployment !== undefined) {
+    const wanted = deployment.spec.replicas ?? 1;
+    const { availableReplicas = 0, updatedReplicas = 0, replicas = 0 } = deployment.status ?? {};
+    if (isStale(deployment) || Math.min(availableReplicas, updatedReplicas) < wanted) {
+      const message = `${availableReplicas} of ${wanted} coordinators are available, ${updatedReplicas} are of the newest revision`;
+      return waitingFor('CoordinatorsNotReady', message);
+    }
+    if (replicas > wanted) return waitingFor('CoordinatorsNotReady', 'old coordinators are ending');
   }
-  return {
-    ...nothing,
-    waiting: {
-      reason: 'ApprovalRequired',
-      message: `annotate ${annotation.approve}=${hash} to replace ${outdated.join(', ')}`,
-    },
-    gated: { hash, actions: outdated.map((name) => `replace pod ${name}`) },
-  };
+  return roll;
 }

@@ -11,7 +11,8 @@ import { etcdReplicasOf } from './desired/etcd.ts';
 import { Names } from './desired/names.ts';
 import { nameOfNamespace, type NamespaceClaims, namespaceClaims } from './desired/namespaces.ts';
 import type { Observed } from './observe.ts';
-import { isSettled, nodePods, type Plan } from './plan.ts';
+import { isSettled, type Plan } from './plan.ts';
+import { nodePods } from './plan_roll.ts';
 
 type Verdict = Pick<Condition, 'status' | 'reason' | 'message'>;
 
@@ -109,18 +110,29 @@ function verdictsOf(observed: Observed, plan: Plan): Map<string, Verdict> {
   verdicts.set('NamespacesReady', namespacesVerdict(observed));
   if (observed.cluster.spec.paused === true) verdicts.set('Paused', yes('Paused', 'spec.paused'));
   const broken = [...verdicts].find(([type, { status }]) => type !== 'Paused' && status !== 'True');
+  const tried = observed.lastError === null ? '' : `; last attempt failed: ${observed.lastError}`;
   if (plan.stalled !== null) {
     verdicts.set('Stalled', yes(plan.stalled.reason, plan.stalled.message));
     verdicts.set('Ready', no(plan.stalled.reason, plan.stalled.message));
-  } else if (plan.waiting !== null && plan.waiting.reason !== 'Paused') {
-    verdicts.set('Ready', no(plan.waiting.reason, plan.waiting.message));
-    verdicts.set('Reconciling', yes(plan.waiting.reason, plan.waiting.message));
-  } else if (broken !== undefined) {
-    verdicts.set('Ready', no(broken[1].reason, broken[1].message));
-    verdicts.set('Reconciling', yes(broken[1].reason, broken[1].message));
-  } else {
-    verdicts.set('Ready', yes('AllNodesServe', 'all nodes serve and all shards are available'));
+    return verdicts;
   }
+  const { waiting } = plan;
+  if (waiting !== null && waiting.reason !== 'Paused') {
+    verdicts.set('Reconciling', yes(waiting.reason, waiting.message + tried));
+  } else if (broken !== undefined && waiting === null) {
+    verdicts.set('Reconciling', yes(broken[1].reason, broken[1].message + tried));
+  }
+  // A change that waits for its approval takes nothing from a cluster that serves.
+  const unready =
+    waiting === null || waiting.reason === 'Paused' || waiting.reason === 'ApprovalRequired'
+      ? broken?.[1]
+      : waiting;
+  verdicts.set(
+    'Ready',
+    unready === undefined
+      ? yes('AllNodesServe', 'all nodes serve and all shards are available')
+      : no(unready.reason, unready.message + tried),
+  );
   return verdicts;
 }
 

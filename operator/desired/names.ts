@@ -47,6 +47,13 @@ export class Names {
     return `${this.group(group)}-${ordinal}`;
   }
 
+  /** Ordinal of a pod or instance of this group; null for those of others, also of a group `x-y` for `x`. */
+  ordinalIn(group: string, id: string): number | null {
+    const prefix = `${this.group(group)}-`;
+    const rest = id.startsWith(prefix) ? id.slice(prefix.length) : '';
+    return /^(0|[1-9][0-9]*)$/.test(rest) ? Number(rest) : null;
+  }
+
   host(pod: string, service: string): string {
     return `${pod}.${service}.${this.namespace}.svc`;
   }
@@ -72,9 +79,4 @@ export class Names {
       port: port.grpc,
     };
   }
-}
-
-/** Ordinal at the end of a StatefulSet pod's name. */
-export function ordinalOf(pod: string): number {
-  return Number(pod.slice(pod.lastIndexOf('-') + 1));
 }
