@@ -22,6 +22,9 @@ export const nameLengthMax = 253;
 /** Rows of writes that a session holds while they wait for their quorum. */
 export const outstandingRowsMax = 4_000_000;
 
+/** Rows of columns that a session keeps for its next writes; 24 bytes each. */
+export const copiedRowsKeptMax = 2_097_152;
+
 /** Rows on their way to one instance; more fail for this replica at once, so a hung one holds no memory. */
 export const outstandingRowsPerInstanceMax = 2_000_000;
 

@@ -4,10 +4,11 @@
  */
 import { assert } from '#lib/assert.ts';
 import { BatchBuilder, type TimeUnitNanos } from '#engine/batch.ts';
+import { copiedRowsKeptMax } from './limits.ts';
 import type { References } from './references.ts';
 import type { SeriesTable, SessionRows } from './session_types.ts';
 
-/** The caller's columns, which hold until its next call only. */
+/** A copy of the caller's columns, which hold until its next call only. Columns may be longer than the rows. */
 export interface RowsCopy {
   readonly rowCount: number;
   readonly slots: Uint32Array;
@@ -21,29 +22,64 @@ export interface RowsCopy {
   readonly refusedCount: number;
 }
 
-export function copyRows(rows: SessionRows, series: SeriesTable): RowsCopy {
-  const { rowCount } = rows;
-  const slots = rows.slots.slice(0, rowCount);
-  const generations = new Uint32Array(rowCount);
-  const { generation, refused } = series;
-  let slotMax = 0;
-  let refusedCount = 0;
-  for (let row = 0; row < rowCount; row++) {
-    const slot = slots[row]!;
-    generations[row] = generation[slot]!;
-    if (refused[slot] !== 0) refusedCount++;
-    if (slot > slotMax) slotMax = slot;
+interface Columns {
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestamps: BigInt64Array;
+  readonly values: Float64Array;
+}
+
+/** Rows for which the smallest columns have room. */
+const rowsFirst = 1024;
+
+/** Makes copies in columns that are used again: fresh ones cost more than the copying. */
+export class RowCopier {
+  private readonly free: Columns[] = [];
+  private freeRows = 0;
+
+  copy(rows: SessionRows, series: SeriesTable): RowsCopy {
+    const { rowCount } = rows;
+    const columns = this.take(rowCount);
+    const { slots, generations } = columns;
+    slots.set(rows.slots.subarray(0, rowCount));
+    columns.timestamps.set(rows.timestamps.subarray(0, rowCount));
+    columns.values.set(rows.values.subarray(0, rowCount));
+    const { generation, refused } = series;
+    let slotMax = 0;
+    let refusedCount = 0;
+    for (let row = 0; row < rowCount; row++) {
+      const slot = slots[row]!;
+      generations[row] = generation[slot]!;
+      if (refused[slot] !== 0) refusedCount++;
+      if (slot > slotMax) slotMax = slot;
+    }
+    const { timeUnitNanos } = rows;
+    return { ...columns, rowCount, timeUnitNanos, slotMax, refusedCount };
   }
-  return {
-    rowCount,
-    slots,
-    generations,
-    timestamps: rows.timestamps.slice(0, rowCount),
-    timeUnitNanos: rows.timeUnitNanos,
-    values: rows.values.slice(0, rowCount),
-    slotMax,
-    refusedCount,
-  };
+
+  /** Takes the columns of a copy back, once nobody reads them any more. */
+  release({ slots, generations, timestamps, values }: RowsCopy): void {
+    if (this.freeRows + slots.length > copiedRowsKeptMax) return;
+    this.freeRows += slots.length;
+    this.free.push({ slots, generations, timestamps, values });
+  }
+
+  private take(rowCount: number): Columns {
+    const at = this.free.findIndex(({ slots }) => slots.length >= rowCount);
+    if (at >= 0) {
+      const [columns] = this.free.splice(at, 1);
+      this.freeRows -= columns!.slots.length;
+      return columns!;
+    }
+    let capacity = rowsFirst;
+    while (capacity < rowCount) capacity *= 2;
+    return {
+      slots: new Uint32Array(capacity),
+      generations: new Uint32Array(capacity),
+      timestamps: new BigInt64Array(capacity),
+      values: new Float64Array(capacity),
+    };
+  }
 }
 
 /** The rows whose slots have not been given to other series since the copy was made. */

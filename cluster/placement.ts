@@ -1,7 +1,7 @@
 /**
  * A placement: which instance owns which shards, in which state. Values are immutable; the functions of
  * placement_algorithm.ts make the next one from the last one. `placementToJson` gives the exact form that
- * the HTTP API answers with, which is also the form kept in the key-value store.
+ * the HTTP API answers with; placement_stored.ts has the form kept in the key-value store.
  *
  * What always holds (`placementProblem`):
  *
@@ -144,7 +144,7 @@ export function placementProblem(placement: Placement): string | null {
   return null;
 }
 
-/** JSON of the HTTP API and of the store: every field, int64 as strings. */
+/** JSON of the HTTP API: every field, int64 as strings. */
 export interface PlacementJson {
   readonly instances: Record<string, InstanceJson>;
   readonly replicaFactor: number;
@@ -220,22 +220,34 @@ function instanceToJson(instance: Instance): InstanceJson {
 }
 
 /**
- * A placement from its JSON: of the store, or of a 'set' request. Checks the form only; see `placementProblem`.
+ * A placement from its JSON, as in a 'set' request. Checks the form only; see `placementProblem`.
  * @throws {TsdbError} BAD_REQUEST naming the field
  */
 export function placementFromJson(json: unknown, path = 'placement'): Placement {
+  return readPlacement(json, path, (fields) => {
+    const info = instanceInfoOf(fields);
+    const shards = fields.list('shards', shardOf).sort((a, b) => a.id - b.id);
+    fields.uint('subclusterId', 0);
+    fields.end();
+    return { ...info, shards };
+  });
+}
+
+/** A placement from its JSON, whatever form its instances have there. */
+export function readPlacement(
+  json: unknown,
+  path: string,
+  readInstance: (fields: Fields) => Instance,
+): Placement {
   const fields = Fields.of(json, path);
   const instances = fields.record('instances', (instanceFields, key) => {
-    const info = instanceInfoOf(instanceFields);
-    if (info.id !== key) {
+    const instance = readInstance(instanceFields);
+    if (instance.id !== key) {
       throw badRequest(
-        `${path}.instances.${key}: id differs from its key: ${JSON.stringify(info.id)}`,
+        `${path}.instances.${key}: id differs from its key: ${JSON.stringify(instance.id)}`,
       );
     }
-    const shards = instanceFields.list('shards', shardOf).sort((a, b) => a.id - b.id);
-    instanceFields.uint('subclusterId', 0);
-    instanceFields.end();
-    return { ...info, shards };
+    return instance;
   });
   const placement: Placement = {
     instances: sortInstances(instances),

@@ -20,6 +20,7 @@ import {
   replaceInstances,
   resetInstance,
 } from './placement_algorithm.ts';
+import { placementFromStored, placementToStored } from './placement_stored.ts';
 import { targetLoads } from './placement_draft.ts';
 
 const orderly = { force: false };
@@ -242,6 +243,8 @@ test('a placement of 4096 shards on 60 instances is made and changed with few mo
   const moved = instanceById(after, 'a20')!.shards.length;
   assert.equal(moved, Math.floor(4096 / 21));
   assert.equal(placementProblem(after), null);
+  // etcd takes 1.5 MB a request, which holds the placement twice: itself and its history.
+  assert.ok(JSON.stringify(placementToStored(after)).length < 200_000);
 });
 
 type Step =
@@ -299,10 +302,11 @@ test('whatever is asked for in whatever order, the rules of a placement hold', (
       }
       const settled = settle(placement);
       assert.equal(placementProblem(settled), null);
-      assert.deepEqual(
-        placementFromJson(JSON.parse(JSON.stringify(placementToJson(settled)))),
-        settled,
-      );
+      for (const each of [placement, settled]) {
+        const wire = (json: object) => JSON.parse(JSON.stringify(json)) as unknown;
+        assert.deepEqual(placementFromJson(wire(placementToJson(each))), each);
+        assert.deepEqual(placementFromStored(wire(placementToStored(each))), each);
+      }
     }),
     { numRuns: 300 },
   );
@@ -372,4 +376,14 @@ test('with as many groups as replicas, loads stay within one of the share throug
     ),
     { numRuns: 100 },
   );
+});
+
+test('a stored placement whose shards are damaged is refused by field', () => {
+  const placement = initPlacement([info('a', 'a')], { numShards: 4, replicaFactor: 1 });
+  const stored = JSON.stringify(placementToStored(placement));
+  assert.match(stored, /"ids":"0-3"/);
+  for (const ids of ['', '3-0', '1,', 'x', '0-99999999']) {
+    const damaged: unknown = JSON.parse(stored.replace('"0-3"', JSON.stringify(ids)));
+    assert.throws(() => placementFromStored(damaged), /instances\.a\.shards\[0\]\.ids: not ranges/);
+  }
 });

@@ -9,12 +9,8 @@ import {
 } from './keys.ts';
 import type { Compare, Kv, Operation } from './kv.ts';
 import { placementHistoryMax } from './limits.ts';
-import {
-  type Placement,
-  placementFromJson,
-  placementToJson,
-  type VersionedPlacement,
-} from './placement.ts';
+import type { Placement, VersionedPlacement } from './placement.ts';
+import { placementFromStored, placementToStored } from './placement_stored.ts';
 import { compareAndSet, decodeStored, encodeJson, type Stored, unchanged } from './stored_json.ts';
 
 /** `value` is null, and version and modRevision 0, when there is no placement. */
@@ -36,7 +32,7 @@ export class PlacementStore {
   async get(signal: AbortSignal): Promise<StoredPlacement> {
     const item = await this.kv.get(this.key, signal);
     if (item === null) return { value: null, version: 0, modRevision: 0 };
-    return decodeStored(item, placementFromJson);
+    return decodeStored(item, placementFromStored);
   }
 
   /** @throws {TsdbError} NOT_FOUND when there is no placement */
@@ -58,7 +54,7 @@ export class PlacementStore {
     if (item === null) {
       throw new TsdbError('NOT_FOUND', `placement does not exist in version ${version}`);
     }
-    return { placement: decodeStored(item, placementFromJson).value, version };
+    return { placement: decodeStored(item, placementFromStored).value, version };
   }
 
   /**
@@ -116,7 +112,7 @@ export class PlacementStore {
     current: StoredPlacement,
     next: Placement,
   ): { compares: Compare[]; operations: Operation[] } {
-    const value = encodeJson(placementToJson(next));
+    const value = encodeJson(placementToStored(next));
     const version = current.version + 1;
     const historyKey = (of: number) => placementHistoryKey(this.cluster, this.service, of);
     const operations: Operation[] = [

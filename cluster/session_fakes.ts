@@ -107,6 +107,21 @@ export class FakeNode implements NodeService {
     );
   }
 
+  /** Takes over what a peer has of a shard. */
+  takeShard(shard: number, peer: FakeNode): void {
+    for (const [key, points] of peer.samples) {
+      if (this.shardOfKey(key) !== shard) continue;
+      this.samples.set(key, new Map([...(this.samples.get(key) ?? []), ...points]));
+    }
+  }
+
+  /** Drops the samples of all other shards. */
+  keepShards(shards: ReadonlySet<number>): void {
+    for (const key of this.samples.keys()) {
+      if (!shards.has(this.shardOfKey(key))) this.samples.delete(key);
+    }
+  }
+
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
     await this.answering(signal);
     const { placement, version } = this.placementOf();

@@ -25,6 +25,8 @@ export interface SessionOptions {
   readonly fetchTimeoutMillis?: number;
   /** Default 60 s. */
   readonly truncateTimeoutMillis?: number;
+  /** Rows on their way to one instance; more fail there at once. Default 2 million. */
+  readonly rowsPerInstanceMax?: number;
 }
 
 /** Rows to write; `FrontRows` of engine/front.ts is one. Columns need to hold until the first await only. */

@@ -11,7 +11,7 @@ import {
 } from './limits.ts';
 import { type NodeService, rowOutcome, type WriteResponse } from './node_service.ts';
 import type { Ownership } from './ownership.ts';
-import { copyRows, type PackedBatch, type RowsCopy, RowPacker, stillKnown } from './pack_rows.ts';
+import { type PackedBatch, RowCopier, type RowsCopy, RowPacker, stillKnown } from './pack_rows.ts';
 import { References } from './references.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './session_types.ts';
 import type { TopologyView } from './topology.ts';
@@ -40,6 +40,7 @@ interface InFlight {
 
 export class SessionWriter {
   private readonly options: SessionOptions;
+  private readonly copier = new RowCopier();
   private readonly packer = new RowPacker();
   /** By series table, then by "<instance>\n<namespace>". */
   private readonly references = new WeakMap<SeriesTable, Map<string, References>>();
@@ -74,7 +75,7 @@ export class SessionWriter {
       );
     }
     signal.throwIfAborted();
-    const copy = copyRows(rows, series);
+    const copy = this.copier.copy(rows, series);
     const version = this.nextVersion();
     const work: Work = { namespace, copy, series, consistency, version, unfinished: [] };
     const timeoutMillis = this.options.writeTimeoutMillis ?? writeTimeoutMillisDefault;
@@ -86,7 +87,10 @@ export class SessionWriter {
       this.rowsOutstanding -= rowCount;
       // What is still on its way to slower replicas goes on until the deadline without the caller.
       until.release();
-      void Promise.allSettled(work.unfinished).then(() => until.end(writeIsOver));
+      void Promise.allSettled(work.unfinished).then(() => {
+        until.end(writeIsOver);
+        this.copier.release(copy);
+      });
     }
   }
 
@@ -210,9 +214,9 @@ export class SessionWriter {
   /** @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to the instance */
   enter(instanceId: string, rows: number, bytes: number): Disposable {
     const flight = this.inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
+    const rowsMax = this.options.rowsPerInstanceMax ?? outstandingRowsPerInstanceMax;
     const isFull =
-      flight.rows + rows > outstandingRowsPerInstanceMax ||
-      flight.bytes + bytes > outstandingBytesPerInstanceMax;
+      flight.rows + rows > rowsMax || flight.bytes + bytes > outstandingBytesPerInstanceMax;
     if (isFull && flight.rows > 0) {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'too many rows are on their way to the instance');
     }
@@ -296,14 +300,10 @@ class Attempt {
       this.reject = reject;
     });
     const { copy, series, consistency } = work;
-    const { numShards } = ownership;
-    const { idHash } = series;
     this.count = new WriteCount(
       ownership,
       writeReplicasRequired(consistency, ownership.replicaFactor),
-      copy.rowCount,
-      picked,
-      (row) => idHash[copy.slots[row]!]! % numShards,
+      { rowCount: copy.rowCount, picked, slots: copy.slots, idHash: series.idHash },
     );
     // Batches are built here, before the first await, while the caller's columns and the table hold.
     const requests = this.count.targets.map((target) => this.deliver(target));

@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import { rowOutcome } from './node_service.ts';
 import { FakeCluster, keyOfJob } from './session_fakes.ts';
+import { fuzz } from './session_fuzz.ts';
 import { isRetryable, writeOutcome } from './write_result.ts';
 
 const three = ['a1', 'b1', 'c1'];
@@ -359,32 +360,19 @@ test('an unknown namespace and a cluster without placement are refused before an
 });
 
 test('too many rows on their way to a hung instance fail there at once, and the majority goes on', async () => {
-  await using cluster = await FakeCluster.start(three, rf3);
+  await using cluster = await FakeCluster.start(three, rf3, { rowsPerInstanceMax: 50 });
   cluster.node('c1').mode = 'hung';
-  const { table } = cluster;
-  const rowCount = 1 << 20;
-  const rows = {
-    rowCount,
-    slots: new Uint32Array(rowCount).fill(table.slotOf('j')),
-    timestamps: new BigInt64Array(rowCount).fill(1n),
-    timeUnitNanos: 1_000_000_000,
-    values: new Float64Array(rowCount),
-  } as const;
-  for (const id of ['a1', 'b1']) {
-    const node = cluster.node(id);
-    node.write = () =>
-      Promise.resolve({
-        referenceEpoch: 'x',
-        outcomes: new Uint8Array(0),
-        references: Uint32Array.of(1, 1),
-      });
-  }
-  const results = [];
-  for (let i = 0; i < 3; i++) {
-    results.push(await cluster.session.write('ns', rows, table, cluster.signal));
-  }
-  assert.ok(results.every(({ outcomes }) => outcomes === null));
-  const strict = cluster.session.write('ns', rows, table, cluster.signal, { consistency: 'all' });
-  const { outcomes } = await strict;
+  const write = (consistency: 'majority' | 'all') => {
+    const rows = cluster.table.rows(jobs.map((job) => [job, 1, 1]));
+    const { session, table, signal } = cluster;
+    return session.write('ns', rows, table, signal, { consistency });
+  };
+  for (let i = 0; i < 4; i++) assert.equal((await write('majority')).outcomes, null);
+  const { outcomes, errors } = await write('all');
   assert.equal(outcomes![0], writeOutcome.resourceExhausted);
+  assert.deepEqual(errors, ['c1: too many rows are on their way to the instance']);
+});
+
+test('whatever is changed, cut and restarted, what was acknowledged is in every majority read', async () => {
+  for (let seed = 0; seed < 10; seed++) await fuzz(seed, 60);
 });

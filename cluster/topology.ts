@@ -10,7 +10,8 @@ import { type KeyValue, type Kv, RevisionCompacted } from './kv.ts';
 import { emptyRegistry, type NamespaceRegistry } from './namespaces.ts';
 import { registryFromJson } from './namespaces_json.ts';
 import { Ownership } from './ownership.ts';
-import { type Placement, placementFromJson } from './placement.ts';
+import type { Placement } from './placement.ts';
+import { placementFromStored } from './placement_stored.ts';
 import { decodeStored } from './stored_json.ts';
 
 /** One state of the cluster; never changes. */
@@ -177,7 +178,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     if (item === null) {
       return { ...this.current, placement: null, placementVersion: 0, ownership: null };
     }
-    const { value, version } = decodeStored(item, placementFromJson);
+    const { value, version } = decodeStored(item, placementFromStored);
     return {
       ...this.current,
       placement: value,

@@ -16,6 +16,17 @@ export interface WriteTarget {
   readonly rowCount: number;
 }
 
+/** The rows of an attempt. */
+export interface CountedRows {
+  /** Rows of the write, of which those in `picked` take part. */
+  readonly rowCount: number;
+  readonly picked: TargetRows;
+  /** By row. */
+  readonly slots: Uint32Array;
+  /** By slot; read in the constructor only. */
+  readonly idHash: Uint32Array;
+}
+
 /** Rows that the attempt did not write. */
 export interface Unwritten {
   /** Positions in the write, ascending. */
@@ -38,7 +49,6 @@ export class WriteCount {
   readonly targets: readonly WriteTarget[];
   private readonly ownership: Ownership;
   private readonly required: number;
-  /** Rows of the write, of which those in `picked` take part. */
   private readonly rowCount: number;
   private readonly picked: TargetRows;
   /** Class by row; null when there is only one class. */
@@ -50,17 +60,9 @@ export class WriteCount {
   private masks: RowMasks | null = null;
   private exhausted = false;
 
-  /**
-   * @param shardOfRow asked for each picked row when shards differ in their owners
-   * @param required replicas that must acknowledge each row
-   */
-  constructor(
-    ownership: Ownership,
-    required: number,
-    rowCount: number,
-    picked: TargetRows,
-    shardOfRow: (row: number) => number,
-  ) {
+  /** @param required replicas that must acknowledge each row */
+  constructor(ownership: Ownership, required: number, rows: CountedRows) {
+    const { rowCount, picked } = rows;
     this.ownership = ownership;
     this.required = required;
     this.rowCount = rowCount;
@@ -80,12 +82,7 @@ export class WriteCount {
       return;
     }
     this.classOfRow = new Uint32Array(rowCount);
-    const rowsOfClass = new Uint32Array(classCount);
-    this.eachRow((row) => {
-      const at = ownership.classOfShard[shardOfRow(row)]!;
-      this.classOfRow![row] = at;
-      rowsOfClass[at]!++;
-    });
+    const rowsOfClass = classifyRows(rows, ownership, this.classOfRow);
     const present: number[] = [];
     for (const [at, count] of rowsOfClass.entries()) if (count > 0) present.push(at);
     this.present = present;
@@ -229,16 +226,24 @@ export class WriteCount {
     const listsOfClass = this.ownership.classes.map(({ members }) =>
       members.map((index) => lists.get(index)),
     );
-    this.eachRow((row) => {
-      const at = this.classOfRow![row]!;
-      const { members } = this.classAt(at);
+    const { picked } = this;
+    const classOfRow = this.classOfRow!;
+    const membersOfClass = this.ownership.classes.map(({ members }) => members);
+    const count = picked?.length ?? this.rowCount;
+    for (let i = 0; i < count; i++) {
+      const row = picked === null ? i : picked[i]!;
+      const at = classOfRow[row]!;
+      const members = membersOfClass[at]!;
       const ofClass = listsOfClass[at]!;
-      for (let i = 0; i < members.length; i++) ofClass[i]![filled[members[i]!]!++] = row;
-    });
-    const allCount = this.picked?.length ?? this.rowCount;
+      for (let member = 0; member < members.length; member++) {
+        const index = members[member]!;
+        ofClass[member]![filled[index]!] = row;
+        filled[index]!++;
+      }
+    }
     return [...lists].map(([instanceIndex, rows]) => ({
       instanceIndex,
-      rows: rows.length === allCount ? this.picked : rows,
+      rows: rows.length === count ? picked : rows,
       rowCount: rows.length,
     }));
   }
@@ -248,6 +253,23 @@ export class WriteCount {
     const count = picked?.length ?? this.rowCount;
     for (let i = 0; i < count; i++) visit(picked === null ? i : picked[i]!);
   }
+}
+
+/** Fills in the class of each row; returns the number of rows by class. */
+function classifyRows(
+  { rowCount, picked, slots, idHash }: CountedRows,
+  { numShards, classOfShard, classes }: Ownership,
+  classOfRow: Uint32Array,
+): Uint32Array {
+  const rowsOfClass = new Uint32Array(classes.length);
+  const count = picked?.length ?? rowCount;
+  for (let i = 0; i < count; i++) {
+    const row = picked === null ? i : picked[i]!;
+    const at = classOfShard[idHash[slots[row]!]! % numShards]!;
+    classOfRow[row] = at;
+    rowsOfClass[at]!++;
+  }
+  return rowsOfClass;
 }
 
 const written = 0;
