@@ -234,3 +234,57 @@ test('configPathsOf() takes -f any number of times and nothing else', () => {
   assert.throws(() => configPathsOf(['--port', '1']), /expected -f <file>: --port/);
   assert.throws(() => configPathsOf(['-f']), /expected -f <file>: -f/);
 });
+
+test('parseConfig() takes a combined node as M3 users write it, and notes what has no effect', () => {
+  const { db, coordinator, notes } = parse(`coordinator:
+  listenAddress: {type: config, value: "0.0.0.0:7201"}
+  local:
+    namespaces:
+      - {namespace: default, type: unaggregated, retention: 48h}
+  logging: {level: info}
+  metrics:
+    scope: {prefix: coordinator}
+    prometheus: {handlerPath: /metrics, listenAddress: "0.0.0.0:7203"}
+    sanitization: prometheus
+    samplingRate: 1.0
+    extended: none
+  limits: {maxComputedDatapoints: 10000}
+  tagOptions: {idScheme: prepend_meta}
+db:
+  logging: {level: info}
+  listenAddress: 0.0.0.0:9000
+  hostID: {resolver: config, value: node-1}
+  client:
+    writeConsistencyLevel: majority
+    readConsistencyLevel: unstrict_majority
+    writeTimeout: 10s
+    fetchTimeout: 15s
+    connectTimeout: 20s
+    writeRetry: {initialBackoff: 500ms, backoffFactor: 3, maxRetries: 2, jitter: true}
+    backgroundHealthCheckFailLimit: 4
+    hashing: {seed: 42}
+  gcPercentage: 100
+  writeNewSeriesAsync: true
+  writeNewSeriesLimitPerSecond: 1048576
+  writeNewSeriesBackoffDuration: 2ms
+  bootstrap: {commitlog: {returnUnfulfilledForCorruptCommitLogFiles: false}}
+  cache: {series: {policy: lru}}
+  commitlog: {flushMaxBytes: 524288, flushEvery: 1s, queue: {calculationType: fixed, size: 2097152}}
+  filesystem: {filePathPrefix: /var/lib/tsdb, writeBufferSize: 65536, throughputLimitMbps: 100.0}
+  repair: {enabled: false, throttle: 2m, checkInterval: 1m}
+  pooling: {blockAllocSize: 16}
+  config:
+    service:
+      env: default_env
+      zone: embedded
+      service: tsdb
+      cacheDir: /var/lib/kv
+      etcdClusters: [{zone: embedded, endpoints: ["10.0.0.1:2379"]}]
+`);
+  assert.equal(coordinator!.idScheme, 'prepend_meta');
+  assert.deepEqual(coordinator!.discovery, db!.discovery);
+  assert.equal(db!.newSeriesPerSecondMax, 1_048_576);
+  assert.equal(db!.client.writeRetry.initialBackoffMillis, 500);
+  assert.ok(notes.some((note) => note.includes('db.pooling has no effect here')));
+  assert.ok(notes.some((note) => note.includes('db.config.service.cacheDir has no effect here')));
+});

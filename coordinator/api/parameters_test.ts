@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ApiRequest } from './http_api.ts';
+import {
+  durationMillis,
+  headerText,
+  limitsOf,
+  millisOfNanos,
+  parametersOf,
+  type QuerySettings,
+  timestampParameter,
+} from './parameters.ts';
+
+const settings: QuerySettings = {
+  timeoutMillis: 30_000,
+  lookbackMillis: 300_000,
+  seriesMax: 100,
+  rangeMillisMax: 0,
+  requireExhaustive: true,
+};
+
+function request(
+  url: string,
+  headers: Record<string, string> = {},
+  form: string | null = null,
+): ApiRequest {
+  const type = form === null ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
+  const all: Record<string, string> = { ...type, ...headers };
+  return {
+    method: form === null ? 'GET' : 'POST',
+    pathParameters: {},
+    urlParameters: new URLSearchParams(url),
+    header: (name) => all[name] ?? '',
+    body: async () => Buffer.from(form ?? ''),
+    signal: new AbortController().signal,
+  };
+}
+
+test('parametersOf() puts the form before the URL and decodes both', async () => {
+  const both = await parametersOf(request('a=url&b=2', {}, 'a=form+%2B+%C3%A9'));
+  assert.equal(both.get('a'), 'form + é');
+  assert.deepEqual(both.getAll('a'), ['form + é', 'url']);
+  assert.equal(both.get('b'), '2');
+});
+
+test('durationMillis() takes Go durations and seconds', () => {
+  assert.equal(durationMillis('1m30s', 'step'), 90_000);
+  assert.equal(durationMillis('1d', 'step'), 86_400_000);
+  assert.equal(durationMillis('0.25', 'step'), 250);
+  assert.equal(durationMillis('1e2', 'step'), 100_000);
+  assert.equal(durationMillis('500us', 'step'), 0.5);
+  assert.throws(() => durationMillis('ten', 'step'), /step: .*"ten"/);
+});
+
+test('timestampParameter() knows now, defaults and missing ones', () => {
+  const at = (text: string, absent: bigint | null = null): bigint =>
+    timestampParameter(new URLSearchParams(text), 't', 77n, absent);
+  assert.equal(at('t=now'), 77n);
+  assert.equal(at('t=1.5'), 1_500_000_000n);
+  assert.equal(at('', 5n), 5n);
+  assert.throws(() => at(''), /missing required parameter: t/);
+});
+
+test('millisOfNanos() rounds down on both sides of zero', () => {
+  assert.equal(millisOfNanos(1_999_999n), 1);
+  assert.equal(millisOfNanos(-1n), -1);
+  assert.equal(millisOfNanos(-1_000_000n), -1);
+});
+
+test('limitsOf() lets a request tighten limits by parameter or header, never loosen them', () => {
+  const of = (url: string, headers: Record<string, string> = {}) => {
+    const asked = request(url, headers);
+    return limitsOf(asked, asked.urlParameters, settings);
+  };
+  assert.deepEqual(of(''), { seriesMax: 100, requireExhaustive: true });
+  assert.equal(of('limit=7').seriesMax, 7);
+  assert.equal(of('limit=700').seriesMax, 100);
+  assert.equal(of('seriesLimit=8', { 'm3-limit-max-series': '3' }).seriesMax, 8);
+  assert.equal(of('', { 'm3-limit-max-series': '3' }).seriesMax, 3);
+  assert.equal(of('', { 'tsdb-limit-max-series': '4', 'm3-limit-max-series': '3' }).seriesMax, 4);
+  assert.equal(of('requireExhaustive=false').requireExhaustive, false);
+  assert.throws(() => of('limit=1.5'), /limit: not a whole number: 1\.5/);
+});
+
+test('headerText() leaves nothing that would break a header', () => {
+  assert.equal(headerText('a\r\nb\u00e9'), 'a??b?');
+});
