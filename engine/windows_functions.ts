@@ -44,18 +44,6 @@ function perWindow(rowsMin: number, ofWindow: OfWindow): Evaluate {
   };
 }
 
-const noCompensation: { sum: number; compensation: number } = { sum: 0, compensation: 0 };
-
-/** One step of a compensated sum (Neumaier); an infinite sum has no compensation. */
-function addCompensated(state: { sum: number; compensation: number }, value: number): void {
-  const { sum } = state;
-  const next = sum + value;
-  if (next === Infinity || next === -Infinity) state.compensation = 0;
-  else if (Math.abs(sum) >= Math.abs(value)) state.compensation += sum - next + value;
-  else state.compensation += value - next + sum;
-  state.sum = next;
-}
-
 function sumOf({ values }: WindowColumns, start: number, end: number): number {
   let sum = 0;
   let compensation = 0;
@@ -97,16 +85,18 @@ export function runningMean(
   sum: number,
   compensation: number,
 ): number {
-  const state = { sum: sum / seen, compensation: compensation / seen };
+  let mean = sum / seen;
+  let lost = compensation / seen;
   let count = seen;
   for (let i = start; i < end; i++) {
     count++;
     const share = (count - 1) / count;
-    state.sum *= share;
-    state.compensation *= share;
-    addCompensated(state, values[i]! / count);
+    const scaled = mean * share;
+    const step = values[i]! / count;
+    mean = scaled + step;
+    lost = compensated(lost * share, scaled, step, mean);
   }
-  return state.sum + state.compensation;
+  return mean + lost;
 }
 
 function minOf({ values }: WindowColumns, start: number, end: number): number {
@@ -127,19 +117,33 @@ function maxOf({ values }: WindowColumns, start: number, end: number): number {
   return greatest;
 }
 
+/** What the sum of the two loses by rounding; nothing is kept of an infinite sum. */
+function compensated(compensation: number, sum: number, value: number, next: number): number {
+  if (next === Infinity || next === -Infinity) return 0;
+  return (
+    compensation + (Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum)
+  );
+}
+
 /** Variance by Welford's running form, both accumulators compensated. */
 function varianceOf({ values }: WindowColumns, start: number, end: number): number {
-  const mean = { ...noCompensation };
-  const squares = { ...noCompensation };
-  let count = 0;
+  let mean = 0;
+  let meanCompensation = 0;
+  let squares = 0;
+  let squaresCompensation = 0;
   for (let i = start; i < end; i++) {
     const value = values[i]!;
-    count++;
-    const delta = value - (mean.sum + mean.compensation);
-    addCompensated(mean, delta / count);
-    addCompensated(squares, delta * (value - (mean.sum + mean.compensation)));
+    const delta = value - (mean + meanCompensation);
+    const meanStep = delta / (i - start + 1);
+    const meanNext = mean + meanStep;
+    meanCompensation = compensated(meanCompensation, mean, meanStep, meanNext);
+    mean = meanNext;
+    const square = delta * (value - (mean + meanCompensation));
+    const squaresNext = squares + square;
+    squaresCompensation = compensated(squaresCompensation, squares, square, squaresNext);
+    squares = squaresNext;
   }
-  return (squares.sum + squares.compensation) / count;
+  return (squares + squaresCompensation) / (end - start);
 }
 
 /** Least squares line through the rows: slope a second and the value at `originMillis`. */
@@ -149,29 +153,43 @@ function regressionOf(
   end: number,
   originMillis: number,
 ): { slope: number; intercept: number } {
-  const x = { ...noCompensation };
-  const y = { ...noCompensation };
-  const xy = { ...noCompensation };
-  const xx = { ...noCompensation };
   const first = values[start]!;
   let isConstant = true;
+  let x = 0;
+  let xLost = 0;
+  let y = 0;
+  let yLost = 0;
+  let xy = 0;
+  let xyLost = 0;
+  let xx = 0;
+  let xxLost = 0;
   for (let i = start; i < end; i++) {
     const value = values[i]!;
     if (value !== first) isConstant = false;
     const seconds = (times[i]! - originMillis) / 1000;
-    addCompensated(x, seconds);
-    addCompensated(y, value);
-    addCompensated(xy, seconds * value);
-    addCompensated(xx, seconds * seconds);
+    const xNext = x + seconds;
+    xLost = compensated(xLost, x, seconds, xNext);
+    x = xNext;
+    const yNext = y + value;
+    yLost = compensated(yLost, y, value, yNext);
+    y = yNext;
+    const product = seconds * value;
+    const xyNext = xy + product;
+    xyLost = compensated(xyLost, xy, product, xyNext);
+    xy = xyNext;
+    const square = seconds * seconds;
+    const xxNext = xx + square;
+    xxLost = compensated(xxLost, xx, square, xxNext);
+    xx = xxNext;
   }
   if (isConstant) {
     return Number.isFinite(first) ? { slope: 0, intercept: first } : { slope: NaN, intercept: NaN };
   }
   const count = end - start;
-  const sumX = x.sum + x.compensation;
-  const sumY = y.sum + y.compensation;
-  const covariance = xy.sum + xy.compensation - (sumX * sumY) / count;
-  const variance = xx.sum + xx.compensation - (sumX * sumX) / count;
+  const sumX = x + xLost;
+  const sumY = y + yLost;
+  const covariance = xy + xyLost - (sumX * sumY) / count;
+  const variance = xx + xxLost - (sumX * sumX) / count;
   const slope = covariance / variance;
   return { slope, intercept: sumY / count - (slope * sumX) / count };
 }

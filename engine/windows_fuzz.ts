@@ -1,10 +1,11 @@
-/** The windows kernel and its twin give the same bits for any chunks, grid and function. */
+/** The windows kernel and its twin give the same bits for any chunks, grid and function (sums: all but the last). */
 import assert from 'node:assert/strict';
 import { encodeRawChunk } from './chunk.ts';
 import type { ChunkRows } from './chunk.ts';
 import { SeededNumbers } from './codec_samples.ts';
 import { encodeFloatChunk } from './codec_twin.ts';
-import { makeRowBuffer } from './row.ts';
+import { isAbsent, makeRowBuffer } from './row.ts';
+import type { RowBuffer } from './row.ts';
 import type { SeriesBundle } from './series_bundle.ts';
 import type { WindowFunction, WindowRequest } from './windows.ts';
 import { WindowsKernel } from './windows_kernel.ts';
@@ -115,6 +116,19 @@ function comparable(bits: BigUint64Array): bigint[] {
   );
 }
 
+/** Sums of blocks are as exact as the twin's, but may round the last bit otherwise. */
+function assertClose(a: RowBuffer, b: RowBuffer, place: string): void {
+  a.values.forEach((value, step) => {
+    const other = b.values[step]!;
+    if (Number.isNaN(value) || Number.isNaN(other)) {
+      assert.equal(isAbsent(a.words, step), isAbsent(b.words, step), place);
+      assert.ok(Number.isNaN(value) && Number.isNaN(other), place);
+    } else if (value !== other) {
+      assert.ok(Math.abs(value - other) <= 1e-14 * Math.abs(other), `${place}: ${value} ${other}`);
+    }
+  });
+}
+
 export function fuzz(seed: number, size: number): void {
   const random = new SeededNumbers(seed);
   const kernel = new WindowsKernel();
@@ -146,7 +160,9 @@ export function fuzz(seed: number, size: number): void {
         const twinRows = twin.evaluate(request, bundle, index, startNanos, endNanos, ofTwin, 1);
         const place = `seed ${seed}, round ${round}, ${windowFunction}, series ${index}`;
         assert.equal(kernelRows, twinRows, place);
-        assert.deepEqual(comparable(ofKernel.bits), comparable(ofTwin.bits), place);
+        if (windowFunction === 'sum' || windowFunction === 'avg') {
+          assertClose(ofKernel, ofTwin, place);
+        } else assert.deepEqual(comparable(ofKernel.bits), comparable(ofTwin.bits), place);
       }
     }
   }

@@ -10,115 +10,29 @@ import { absentBits } from './row.ts';
 import type { RowBuffer } from './row.ts';
 import type { SeriesBundle } from './series_bundle.ts';
 import type { WindowEvaluator, WindowRequest } from './windows.ts';
+import type { WindowsExports } from './windows_exports.ts';
 import { windowFunctionTable } from './windows_functions.ts';
 import { WindowsTwin } from './windows_twin.ts';
-
-interface WindowsExports {
-  rowsOf(chunk: number, start: number, end: number, from: bigint, past: bigint): number;
-  decode(
-    chunk: number,
-    tables: number,
-    start: number,
-    end: number,
-    from: bigint,
-    past: bigint,
-    columns: number,
-  ): number;
-  decodeAnyOrder(
-    chunk: number,
-    tables: number,
-    start: number,
-    end: number,
-    from: bigint,
-    past: bigint,
-    columns: number,
-    other: number,
-    runs: number,
-  ): number;
-  dropStale(times: number, values: number, rows: number): number;
-  sameTimes(a: number, b: number, rows: number): number;
-  toMillis(times: number, rows: number, millis: number): void;
-  locate(
-    millis: number,
-    rows: number,
-    referenceStart: number,
-    referenceStep: number,
-    range: number,
-    steps: number,
-    starts: number,
-    ends: number,
-  ): void;
-  instantRow(values: number, starts: number, ends: number, steps: number, out: number): void;
-  countRow(starts: number, ends: number, steps: number, out: number): void;
-  rateConstants(
-    millis: number,
-    starts: number,
-    ends: number,
-    steps: number,
-    referenceStart: number,
-    referenceStep: number,
-    range: number,
-    isRate: number,
-    constants: number,
-  ): void;
-  counterRow(
-    values: number,
-    rows: number,
-    starts: number,
-    ends: number,
-    steps: number,
-    constants: number,
-    prefix: number,
-    range: number,
-    isRate: number,
-    out: number,
-  ): void;
-  deltaRow(
-    values: number,
-    starts: number,
-    ends: number,
-    steps: number,
-    constants: number,
-    out: number,
-  ): void;
-  sumRow(
-    values: number,
-    rows: number,
-    starts: number,
-    ends: number,
-    steps: number,
-    prefix: number,
-    isMean: number,
-    out: number,
-  ): number;
-  extremeRow(
-    values: number,
-    rows: number,
-    starts: number,
-    ends: number,
-    steps: number,
-    blocks: number,
-    wantsGreatest: number,
-    out: number,
-  ): void;
-}
 
 const pageBytes = 65_536;
 const memoryPagesMax = 65_536;
 /** Wide loads and stores may touch this much behind a region. */
 const slackBytes = 64;
 const chunkStructBytes = 128;
-/** A chunk takes at least this much of its series' bytes, so a series has at most so many runs to merge. */
-const chunkBytesMin = 4;
+/** A chunk takes at least this much of its series' bytes, so a series has at most so many to list. */
+const chunkBytesMin = 6;
+const listedBytes = 16;
 
 /** Addresses of the regions; everything but the tables is scratch of one call, or a cache that can be lost. */
 interface Layout {
   readonly chunk: number;
   readonly tables: number;
   readonly columns: number;
-  readonly otherColumns: number;
+  readonly spareColumns: number;
   readonly bytes: number;
-  readonly runs: number;
+  /** The list of chunks. */
+  readonly entries: number;
+  readonly found: number;
   readonly times: number;
   readonly knownTimes: number;
   readonly values: number;
@@ -143,6 +57,31 @@ interface Views {
 
 let compiled: WebAssembly.Module | null = null;
 
+const bytesMin = 16_384;
+const rowsMin = 4096;
+const stepsMin = 1024;
+/** More than this is given back after so many series that need less. */
+const keptBytesMax = 64 * 1024 * 1024;
+const smallSeriesBeforeShrink = 1000;
+/** Rows that a byte of chunks usually stands for; only to tell long series from others. */
+const rowsPerByteUsual = 3;
+
+function instantiate(module: WebAssembly.Module): {
+  memory: WebAssembly.Memory;
+  kernel: WindowsExports;
+} {
+  const memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax, shared: true });
+  const instance = new WebAssembly.Instance(module, {
+    env: {
+      memory,
+      abort: () => {
+        throw new Error('the windows kernel stopped');
+      },
+    },
+  });
+  return { memory, kernel: instance.exports as unknown as WindowsExports };
+}
+
 /** Whether the request's times are the same as another's, so that located windows can be kept. */
 function sameGrid(a: WindowRequest, b: WindowRequest): boolean {
   return (
@@ -154,8 +93,8 @@ function sameGrid(a: WindowRequest, b: WindowRequest): boolean {
 }
 
 export class WindowsKernel implements WindowEvaluator {
-  readonly #memory: WebAssembly.Memory;
-  readonly #kernel: WindowsExports;
+  #memory: WebAssembly.Memory;
+  #kernel: WindowsExports;
   readonly #twin: WindowsTwin;
   #layout: Layout;
   #views: Views;
@@ -168,32 +107,50 @@ export class WindowsKernel implements WindowEvaluator {
   /** Whose rate constants are there. */
   #constantsRequest: WindowRequest | null;
 
+  /** Series evaluated since the last one that needed more memory than is kept. */
+  #smallSeries: number;
+
   constructor() {
     compiled ??= compileWasmFile(new URL('./build/windows.wasm', import.meta.url));
-    this.#memory = new WebAssembly.Memory({
-      initial: 16,
-      maximum: memoryPagesMax,
-      shared: true,
-    });
-    const instance = new WebAssembly.Instance(compiled, {
-      env: {
-        memory: this.#memory,
-        abort: () => {
-          throw new Error('the windows kernel stopped');
-        },
-      },
-    });
-    this.#kernel = instance.exports as unknown as WindowsExports;
     this.#twin = new WindowsTwin();
-    this.#bytesMax = 16_384;
-    this.#rowsMax = 4096;
-    this.#stepsMax = 1024;
+    this.#bytesMax = bytesMin;
+    this.#rowsMax = rowsMin;
+    this.#stepsMax = stepsMin;
     this.#locatedRequest = null;
     this.#locatedRows = -1;
     this.#constantsRequest = null;
+    this.#smallSeries = 0;
+    const { memory, kernel } = instantiate(compiled);
+    this.#memory = memory;
+    this.#kernel = kernel;
     this.#layout = this.#layOut();
     this.#views = this.#makeViews();
-    new Uint8Array(this.#memory.buffer).set(makeCodecTables(), this.#layout.tables);
+    new Uint8Array(memory.buffer).set(makeCodecTables(), this.#layout.tables);
+  }
+
+  /** Bytes of the kernel's memory. */
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** Gives the memory of a very long series back once such series have not come for a while. */
+  #shrinkAfterLongSeries(chunkBytes: number): void {
+    if (this.#layout.end <= keptBytesMax) return;
+    if (chunkBytes * rowsPerByteUsual > this.#rowsMax / 4) this.#smallSeries = 0;
+    else this.#smallSeries++;
+    if (this.#smallSeries < smallSeriesBeforeShrink) return;
+    this.#smallSeries = 0;
+    this.#bytesMax = bytesMin;
+    this.#rowsMax = rowsMin;
+    this.#stepsMax = stepsMin;
+    const { memory, kernel } = instantiate(compiled!);
+    this.#memory = memory;
+    this.#kernel = kernel;
+    this.#layout = this.#layOut();
+    this.#views = this.#makeViews();
+    new Uint8Array(memory.buffer).set(makeCodecTables(), this.#layout.tables);
+    this.#locatedRequest = null;
+    this.#constantsRequest = null;
   }
 
   #layOut(): Layout {
@@ -208,9 +165,10 @@ export class WindowsKernel implements WindowEvaluator {
     const chunk = region(chunkStructBytes);
     const tables = region(codecTablesBytes);
     const columns = region(16);
-    const otherColumns = region(16);
+    const spareColumns = region(16);
+    const found = region(16);
     const bytes = region(this.#bytesMax);
-    const runs = region((this.#bytesMax / chunkBytesMin + 2) * 4);
+    const entries = region((Math.ceil(this.#bytesMax / chunkBytesMin) + 2) * listedBytes);
     const [times, values, versions, otherTimes, otherValues, otherVersions] = [
       region(columnBytes),
       region(columnBytes),
@@ -223,9 +181,10 @@ export class WindowsKernel implements WindowEvaluator {
       chunk,
       tables,
       columns,
-      otherColumns,
+      spareColumns,
+      found,
       bytes,
-      runs,
+      entries,
       times,
       values,
       knownTimes: region(columnBytes),
@@ -246,7 +205,7 @@ export class WindowsKernel implements WindowEvaluator {
     const held = this.#memory.buffer.byteLength / pageBytes;
     if (pages > held) this.#memory.grow(pages - held);
     new Uint32Array(this.#memory.buffer, columns, 4).set([times, values, versions, 0]);
-    new Uint32Array(this.#memory.buffer, otherColumns, 4).set([
+    new Uint32Array(this.#memory.buffer, spareColumns, 4).set([
       otherTimes,
       otherValues,
       otherVersions,
@@ -299,6 +258,7 @@ export class WindowsKernel implements WindowEvaluator {
     at: number,
   ): number {
     const decoded = this.#decode(request, bundle, index, startNanos, endNanos);
+    // The kernel and its layout may be others now.
     const kernel = this.#kernel;
     const { times, values, starts, ends, row } = this.#layout;
     const { stepCount } = request;
@@ -335,47 +295,41 @@ export class WindowsKernel implements WindowEvaluator {
     startNanos: bigint,
     endNanos: bigint,
   ): number {
-    const kernel = this.#kernel;
     const chunks = bundle.chunkData.subarray(
       bundle.chunkOffset[index]!,
       bundle.chunkOffset[index + 1]!,
     );
+    this.#shrinkAfterLongSeries(chunks.length);
     this.#reserve(chunks.length, 0, request.stepCount);
     this.#views.bytes.set(chunks);
-    const { chunk, bytes } = this.#layout;
-    const counted = kernel.rowsOf(chunk, bytes, bytes + chunks.length, startNanos, endNanos);
-    if (counted === -1) throw badRequest('cannot read a series: a chunk of it is malformed');
-    const isAscending = counted >= 0;
-    const rowsMax = isAscending ? counted : -counted - 2;
+    const rowsMax = this.#list(chunks.length, startNanos, endNanos);
     if (rowsMax > this.#rowsMax) {
       this.#reserve(0, rowsMax, 0);
       this.#views.bytes.set(chunks);
+      this.#list(chunks.length, startNanos, endNanos);
     }
-    const layout = this.#layout;
-    const end = layout.bytes + chunks.length;
-    const rows = isAscending
-      ? kernel.decode(
-          layout.chunk,
-          layout.tables,
-          layout.bytes,
-          end,
-          startNanos,
-          endNanos,
-          layout.columns,
-        )
-      : kernel.decodeAnyOrder(
-          layout.chunk,
-          layout.tables,
-          layout.bytes,
-          end,
-          startNanos,
-          endNanos,
-          layout.columns,
-          layout.otherColumns,
-          layout.runs,
-        );
+    const { chunk, tables, entries, found, columns, spareColumns } = this.#layout;
+    const rows = this.#kernel.decode(
+      chunk,
+      tables,
+      entries,
+      found,
+      startNanos,
+      endNanos,
+      columns,
+      spareColumns,
+    );
     if (rows < 0) throw badRequest('cannot read a series: a chunk of it is malformed');
     assert(rows <= rowsMax, 'decoding gives no more rows than were counted');
+    return rows;
+  }
+
+  /** @returns rows of the chunks of the range */
+  #list(length: number, startNanos: bigint, endNanos: bigint): number {
+    const { chunk, bytes, entries, found } = this.#layout;
+    const end = bytes + length;
+    const rows = this.#kernel.list(chunk, bytes, end, startNanos, endNanos, entries, found);
+    if (rows < 0) throw badRequest('cannot read a series: a chunk of it is malformed');
     return rows;
   }
 

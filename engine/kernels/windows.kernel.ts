@@ -2,7 +2,7 @@
 // out regions and passes their addresses. The facade is windows_kernel.ts, the twin windows_twin.ts.
 
 import { Chunk } from './codec';
-import { Columns, countRows, decodeAscending, decodeMerged } from './windows_merge';
+import { Columns, decodeListed, Found, listChunks } from './windows_merge';
 
 export {
   counterRow,
@@ -17,54 +17,42 @@ export { printRow } from './windows_json';
 
 const staleBits: u64 = 0x7ff0000000000002;
 
-/** Rows to make room for; -rows - 2 when chunks overlap; -1 when one is malformed. */
-export function rowsOf(chunk: usize, start: usize, end: usize, from: i64, past: i64): f64 {
-  return countRows(changetype<Chunk>(chunk), start, end, from, past);
+/** Lists the chunks in the range; rows to make room for, or -1 when one is malformed. */
+export function list(
+  chunk: usize,
+  start: usize,
+  end: usize,
+  from: i64,
+  past: i64,
+  entries: usize,
+  found: usize,
+): f64 {
+  const result = changetype<Found>(found);
+  return listChunks(changetype<Chunk>(chunk), start, end, from, past, entries, result)
+    ? result.rows
+    : -1;
 }
 
-/** Rows decoded into the columns, or -1. */
+/** Rows decoded of the listed chunks, or -1. */
 export function decode(
   chunk: usize,
   tables: usize,
-  start: usize,
-  end: usize,
+  entries: usize,
+  found: usize,
   from: i64,
   past: i64,
   columns: usize,
+  spare: usize,
 ): i32 {
-  return decodeAscending(
+  return decodeListed(
     changetype<Chunk>(chunk),
     tables,
-    start,
-    end,
+    entries,
+    changetype<Found>(found),
     from,
     past,
     changetype<Columns>(columns),
-  );
-}
-
-/** The same for chunks in any order; `other` are columns of the same size. */
-export function decodeAnyOrder(
-  chunk: usize,
-  tables: usize,
-  start: usize,
-  end: usize,
-  from: i64,
-  past: i64,
-  columns: usize,
-  other: usize,
-  runs: usize,
-): i32 {
-  return decodeMerged(
-    changetype<Chunk>(chunk),
-    tables,
-    start,
-    end,
-    from,
-    past,
-    changetype<Columns>(columns),
-    changetype<Columns>(other),
-    runs,
+    changetype<Columns>(spare),
   );
 }
 

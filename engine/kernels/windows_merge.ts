@@ -1,9 +1,10 @@
-// All chunks of a series → one run of rows, ascending, every timestamp once. Chunks that follow each other are
-// decoded behind each other; chunks that overlap (replicas, late samples) are sorted runs that are merged pairwise.
+// All chunks of a series → one run of rows, ascending, every timestamp once. Chunks are taken in the order of their
+// first times; one that begins behind all rows so far is decoded in place, one that overlaps (replicas, late samples) is
+// merged with the rows that it touches. Replicas often hold the same bytes: these are taken once.
 
 import { Chunk, decodeChunk, readHeader, rowVersionsOf } from './codec';
 
-/** Columns of one side of a merge. */
+/** Addresses of columns: int64 nanoseconds, float64 values, int64 versions. */
 // @ts-ignore: decorator
 @unmanaged
 export class Columns {
@@ -13,50 +14,226 @@ export class Columns {
   unused: u32;
 }
 
-/** Rows of the chunks that touch [startNanos, endNanos); -rows - 2 when they overlap, -1 when one is malformed. */
-export function countRows(
+/** An entry of the list of chunks. */
+// @ts-ignore: decorator
+@unmanaged
+class Listed {
+  firstNanos: i64;
+  address: u32;
+  end: u32;
+}
+const listedShift: usize = 4;
+
+// @ts-ignore: decorator
+@inline
+function listed(list: usize, index: usize): Listed {
+  return changetype<Listed>(list + (index << listedShift));
+}
+
+/** What was found of a series' chunks. */
+// @ts-ignore: decorator
+@unmanaged
+export class Found {
+  /** Rows of the listed chunks. */
+  rows: f64;
+  chunks: u32;
+  /** 1 when chunks overlap: then rows need versions. */
+  overlaps: u32;
+}
+
+function sameBytes(a: usize, b: usize, length: usize): bool {
+  let i: usize = 0;
+  for (; i + 8 <= length; i += 8) if (load<u64>(a + i) != load<u64>(b + i)) return false;
+  for (; i < length; i++) if (load<u8>(a + i) != load<u8>(b + i)) return false;
+  return true;
+}
+
+/**
+ * Lists the chunks that touch [startNanos, endNanos), equal ones once, by first time. `list` has room for 16 bytes a
+ * chunk. False when one is malformed.
+ */
+export function listChunks(
   chunk: Chunk,
   start: usize,
   end: usize,
   startNanos: i64,
   endNanos: i64,
-): f64 {
+  list: usize,
+  found: Found,
+): bool {
   let rows: f64 = 0;
+  let count: usize = 0;
   let last = i64.MIN_VALUE;
   let overlaps = false;
+  // Where the next chunk's twin is expected: replicas come one behind the other, each in the order of time.
+  let expected: usize = 0;
   for (let p = start; p < end; ) {
-    if (!readHeader(chunk, p, end)) return -1;
-    p = <usize>chunk.end;
-    if (chunk.lastNanos < startNanos || chunk.firstNanos >= endNanos) continue;
-    if (rows > 0 && chunk.firstNanos <= last) overlaps = true;
-    last = chunk.lastNanos;
-    rows += <f64>chunk.rowCount;
+    if (!readHeader(chunk, p, end)) return false;
+    const next = <usize>chunk.end;
+    if (chunk.lastNanos >= startNanos && chunk.firstNanos < endNanos) {
+      let isKnown = false;
+      if (count > 0 && chunk.firstNanos <= last) {
+        const length = next - p;
+        for (let tries: usize = 0; tries < count && !isKnown; tries++) {
+          const candidate = expected + tries < count ? expected + tries : expected + tries - count;
+          const other = listed(list, candidate);
+          if (other.firstNanos != chunk.firstNanos) continue;
+          const address = <usize>other.address;
+          if (<usize>other.end - address != length || !sameBytes(address, p, length)) continue;
+          isKnown = true;
+          expected = candidate + 1;
+        }
+        if (!isKnown) overlaps = true;
+      }
+      if (!isKnown) {
+        const entry = listed(list, count);
+        entry.firstNanos = chunk.firstNanos;
+        entry.address = <u32>p;
+        entry.end = <u32>next;
+        count++;
+        rows += <f64>chunk.rowCount;
+        if (chunk.lastNanos > last) last = chunk.lastNanos;
+      }
+    }
+    p = next;
   }
-  return overlaps ? -rows - 2 : rows;
+  if (overlaps) sortByTime(list, count);
+  found.rows = rows;
+  found.chunks = <u32>count;
+  found.overlaps = overlaps ? 1 : 0;
+  return true;
 }
 
-/** Decodes the chunks one behind the other; they are known to ascend. -1 when one is malformed. */
-export function decodeAscending(
+/** Shell's sort: the list is short, or nearly in order. */
+function sortByTime(list: usize, count: usize): void {
+  let gap: usize = 1;
+  while (gap < count / 3) gap = gap * 3 + 1;
+  for (; gap > 0; gap /= 3) {
+    for (let i = gap; i < count; i++) {
+      const moved = listed(list, i);
+      const firstNanos = moved.firstNanos;
+      const address = moved.address;
+      const end = moved.end;
+      let at = i;
+      while (at >= gap && listed(list, at - gap).firstNanos > firstNanos) {
+        const source = listed(list, at - gap);
+        const target = listed(list, at);
+        target.firstNanos = source.firstNanos;
+        target.address = source.address;
+        target.end = source.end;
+        at -= gap;
+      }
+      const target = listed(list, at);
+      target.firstNanos = firstNanos;
+      target.address = address;
+      target.end = end;
+    }
+  }
+}
+
+/**
+ * Decodes the listed chunks into the columns, which have room for all their rows; so have the spare columns, that are
+ * needed when chunks overlap. Returns the rows in [startNanos, endNanos), or -1 when a chunk is malformed.
+ */
+export function decodeListed(
   chunk: Chunk,
   tables: usize,
-  start: usize,
-  end: usize,
+  list: usize,
+  found: Found,
   startNanos: i64,
   endNanos: i64,
   columns: Columns,
+  spare: Columns,
 ): i32 {
+  const needsVersions = found.overlaps != 0;
   let rows: usize = 0;
-  for (let p = start; p < end; ) {
-    if (!readHeader(chunk, p, end)) return -1;
-    p = <usize>chunk.end;
-    if (chunk.lastNanos < startNanos || chunk.firstNanos >= endNanos) continue;
-    const count = <usize>chunk.rowCount;
-    const times = <usize>columns.times + (rows << 3);
-    const values = <usize>columns.values + (rows << 3);
-    if (!decodeChunk(chunk, tables, times, values)) return -1;
-    rows += count;
+  for (let index: usize = 0; index < <usize>found.chunks; index++) {
+    const entry = listed(list, index);
+    if (!readHeader(chunk, <usize>entry.address, <usize>entry.end)) return -1;
+    const times = <usize>columns.times;
+    if (rows > 0 && chunk.firstNanos <= load<i64>(times + ((rows - 1) << 3))) {
+      if (!decodeRun(chunk, tables, spare, 0, true)) return -1;
+      rows = mergeTail(columns, rows, spare, <usize>chunk.rowCount);
+    } else {
+      if (!decodeRun(chunk, tables, columns, rows, needsVersions)) return -1;
+      rows += <usize>chunk.rowCount;
+    }
   }
   return <i32>trim(columns, rows, startNanos, endNanos);
+}
+
+/** Decodes one chunk to row `at` of the columns. */
+function decodeRun(
+  chunk: Chunk,
+  tables: usize,
+  columns: Columns,
+  at: usize,
+  needsVersions: bool,
+): bool {
+  const offset = at << 3;
+  // Decoding reads the payload to its end, so the row versions are found before.
+  const below = chunk.hasRowVersions ? rowVersionsOf(chunk) : 0;
+  const times = <usize>columns.times + offset;
+  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset)) return false;
+  if (!needsVersions) return true;
+  const versions = <usize>columns.versions + offset;
+  for (let i: usize = 0; i < <usize>chunk.rowCount; i++) {
+    const less: i64 = below == 0 ? 0 : <i64>load<u32>(below + (i << 2));
+    store<i64>(versions + (i << 3), chunk.version - less);
+  }
+  return true;
+}
+
+// @ts-ignore: decorator
+@inline
+function copyRow(from: Columns, source: usize, to: Columns, target: usize): void {
+  store<i64>(<usize>to.times + (target << 3), load<i64>(<usize>from.times + (source << 3)));
+  store<i64>(<usize>to.values + (target << 3), load<i64>(<usize>from.values + (source << 3)));
+  store<i64>(<usize>to.versions + (target << 3), load<i64>(<usize>from.versions + (source << 3)));
+}
+
+/** Whether row b of the columns stands over row a, which has the same time. */
+function replaces(columns: Columns, b: usize, a: usize): bool {
+  const versionA = load<i64>(<usize>columns.versions + (a << 3));
+  const versionB = load<i64>(<usize>columns.versions + (b << 3));
+  if (versionA != versionB) return versionB > versionA;
+  return load<u64>(<usize>columns.values + (b << 3)) > load<u64>(<usize>columns.values + (a << 3));
+}
+
+/**
+ * Merges spare rows [0, count) with the rows of the columns that they touch. Of rows with one timestamp the higher
+ * version stays, then the larger value bits. Returns how many rows the columns have then.
+ */
+function mergeTail(columns: Columns, rows: usize, spare: Columns, count: usize): usize {
+  const first = lowerBound(<usize>columns.times, rows, load<i64>(<usize>spare.times));
+  const tail = rows - first;
+  copyColumns(columns, first, spare, count, tail);
+  const times = <usize>spare.times;
+  const past = count + tail;
+  let a: usize = 0;
+  let b = count;
+  let written = first;
+  while (a < count && b < past) {
+    const timeA = load<i64>(times + (a << 3));
+    const timeB = load<i64>(times + (b << 3));
+    if (timeA < timeB) copyRow(spare, a++, columns, written++);
+    else if (timeB < timeA) copyRow(spare, b++, columns, written++);
+    else {
+      copyRow(spare, replaces(spare, b, a) ? b : a, columns, written++);
+      a++;
+      b++;
+    }
+  }
+  const left = a < count ? count - a : past - b;
+  copyColumns(spare, a < count ? a : b, columns, written, left);
+  return written + left;
+}
+
+function copyColumns(from: Columns, source: usize, to: Columns, target: usize, count: usize): void {
+  const bytes = count << 3;
+  memory.copy(<usize>to.times + (target << 3), <usize>from.times + (source << 3), bytes);
+  memory.copy(<usize>to.values + (target << 3), <usize>from.values + (source << 3), bytes);
+  memory.copy(<usize>to.versions + (target << 3), <usize>from.versions + (source << 3), bytes);
 }
 
 /** Keeps the rows in [startNanos, endNanos), moved to the front. */
@@ -82,116 +259,4 @@ function lowerBound(times: usize, rows: usize, wanted: i64): usize {
     else high = middle;
   }
   return low;
-}
-
-/**
- * Decodes chunks in any order and merges them. Of rows with one timestamp the higher version stays, then the larger
- * value bits. `runs` has room for a u32 a chunk and one more. The result is in `a`.
- */
-export function decodeMerged(
-  chunk: Chunk,
-  tables: usize,
-  start: usize,
-  end: usize,
-  startNanos: i64,
-  endNanos: i64,
-  a: Columns,
-  b: Columns,
-  runs: usize,
-): i32 {
-  let rows: usize = 0;
-  let runCount: usize = 0;
-  for (let p = start; p < end; ) {
-    if (!readHeader(chunk, p, end)) return -1;
-    p = <usize>chunk.end;
-    if (chunk.lastNanos < startNanos || chunk.firstNanos >= endNanos) continue;
-    const count = <usize>chunk.rowCount;
-    const below = chunk.hasRowVersions ? rowVersionsOf(chunk) : 0;
-    const times = <usize>a.times + (rows << 3);
-    if (!decodeChunk(chunk, tables, times, <usize>a.values + (rows << 3))) return -1;
-    const versions = <usize>a.versions + (rows << 3);
-    for (let i: usize = 0; i < count; i++) {
-      const less: i64 = below == 0 ? 0 : <i64>load<u32>(below + (i << 2));
-      store<i64>(versions + (i << 3), chunk.version - less);
-    }
-    store<u32>(runs + (runCount << 2), <u32>rows);
-    runCount++;
-    rows += count;
-  }
-  store<u32>(runs + (runCount << 2), <u32>rows);
-  let from = a;
-  let to = b;
-  while (runCount > 1) {
-    runCount = mergePass(from, to, runs, runCount);
-    const swapped = from;
-    from = to;
-    to = swapped;
-  }
-  rows = <usize>load<u32>(runs + (runCount << 2));
-  if (from != a) {
-    memory.copy(<usize>a.times, <usize>from.times, rows << 3);
-    memory.copy(<usize>a.values, <usize>from.values, rows << 3);
-  }
-  return <i32>trim(a, rows, startNanos, endNanos);
-}
-
-/** Merges neighbouring runs two by two and rewrites the runs' starts. Returns how many are left. */
-function mergePass(from: Columns, to: Columns, runs: usize, runCount: usize): usize {
-  let written: usize = 0;
-  let runsLeft: usize = 0;
-  for (let run: usize = 0; run < runCount; run += 2) {
-    const first = <usize>load<u32>(runs + (run << 2));
-    const middle = <usize>load<u32>(runs + ((run + 1) << 2));
-    const past = run + 1 < runCount ? <usize>load<u32>(runs + ((run + 2) << 2)) : middle;
-    store<u32>(runs + (runsLeft << 2), <u32>written);
-    runsLeft++;
-    written = mergeRuns(from, first, middle, past, to, written);
-  }
-  store<u32>(runs + (runsLeft << 2), <u32>written);
-  return runsLeft;
-}
-
-// @ts-ignore: decorator
-@inline
-function copyRow(from: Columns, source: usize, to: Columns, target: usize): void {
-  store<i64>(<usize>to.times + (target << 3), load<i64>(<usize>from.times + (source << 3)));
-  store<i64>(<usize>to.values + (target << 3), load<i64>(<usize>from.values + (source << 3)));
-  store<i64>(<usize>to.versions + (target << 3), load<i64>(<usize>from.versions + (source << 3)));
-}
-
-/** Whether row b of the columns stands over row a, which has the same time. */
-function replaces(columns: Columns, b: usize, a: usize): bool {
-  const versionA = load<i64>(<usize>columns.versions + (a << 3));
-  const versionB = load<i64>(<usize>columns.versions + (b << 3));
-  if (versionA != versionB) return versionB > versionA;
-  return (
-    load<u64>(<usize>columns.values + (b << 3)) > load<u64>(<usize>columns.values + (a << 3))
-  );
-}
-
-function mergeRuns(
-  from: Columns,
-  first: usize,
-  middle: usize,
-  past: usize,
-  to: Columns,
-  written: usize,
-): usize {
-  let a = first;
-  let b = middle;
-  const times = <usize>from.times;
-  while (a < middle && b < past) {
-    const timeA = load<i64>(times + (a << 3));
-    const timeB = load<i64>(times + (b << 3));
-    if (timeA < timeB) copyRow(from, a++, to, written++);
-    else if (timeB < timeA) copyRow(from, b++, to, written++);
-    else {
-      copyRow(from, replaces(from, b, a) ? b : a, to, written++);
-      a++;
-      b++;
-    }
-  }
-  while (a < middle) copyRow(from, a++, to, written++);
-  while (b < past) copyRow(from, b++, to, written++);
-  return written;
 }
