@@ -20,7 +20,7 @@ import type {
   WriteRequest,
 } from './node_service.ts';
 import type { Instance } from './placement.ts';
-import { bundleOfSeries } from './session_fakes.ts';
+import { bundleOfSeries, FakeCluster, textsOf } from './session_fakes.ts';
 
 const { signal } = new AbortController();
 
@@ -46,10 +46,14 @@ function serve(service: Partial<NodeService>, port = 0): Promise<GrpcServer> {
     health: () => Promise.resolve(health),
     ...service,
   };
+  return listen(whole, port);
+}
+
+function listen(service: NodeService, port = 0): Promise<GrpcServer> {
   return serveGrpc({
     host: '127.0.0.1',
     port,
-    methods: nodeMethods(whole),
+    methods: nodeMethods(service),
     requestBytesMax: nodeRequestBytesMax,
     stopGraceMillis: 0,
   });
@@ -60,7 +64,12 @@ const clientOf = ({ port }: GrpcServer) => new NodeClient({ target: `127.0.0.1:$
 /** More than one page. */
 function largeBundle(): SeriesBundle {
   const chunks = (bytes: number, seed: number) =>
-    Uint8Array.from({ length: bytes }, (_, i) => (i * 31 + seed) & 255);
+    new Uint8Array(
+      Buffer.alloc(
+        bytes,
+        Uint8Array.from({ length: 251 }, (_, i) => i + seed),
+      ),
+    );
   return bundleOfSeries([
     { job: 'small', chunks: chunks(10, 1) },
     { job: 'large', chunks: chunks(10 << 20, 2) },
@@ -166,7 +175,7 @@ test('fetch by ID, truncate and health carry what they are given', async () => {
 
 test('an aggregation of many values comes in pages, and tags that were cut are whole again', async () => {
   const seen: AggregateRequest[] = [];
-  const values = Array.from({ length: 200_000 }, (_, i) => `${i}`.padStart(60, 'x'));
+  const values = Array.from({ length: 80_000 }, (_, i) => `${i}`.padStart(60, 'x'));
   const tags = [
     { name: 'a', values: ['1'] },
     { name: 'b', values },
@@ -363,4 +372,36 @@ test('an instance that moved to another endpoint gets another connection, a gone
   await runTasks();
   await assert.rejects(node.truncate('ns', signal));
   assert.notEqual(connections.nodeOf(moved), node);
+});
+
+test('a session writes and reads over gRPC as it does in the process', async () => {
+  using connections = new NodeConnections({ env: realEnv, log: silentLog });
+  const servers = new Map<string, GrpcServer>();
+  await using cluster = await FakeCluster.start(
+    ['a1', 'b1', 'c1'],
+    { replicaFactor: 3, numShards: 8 },
+    {
+      nodeOf: ({ id, ...rest }) => {
+        const endpoint = `127.0.0.1:${servers.get(id)?.port ?? 1}`;
+        return connections.nodeOf({ ...rest, id, endpoint });
+      },
+    },
+  );
+  for (const id of ['a1', 'b1']) servers.set(id, await listen(cluster.node(id)));
+  try {
+    const jobs = Array.from({ length: 30 }, (_, i) => `j${i}`);
+    for (const seconds of [1, 2]) {
+      const { outcomes } = await cluster.write(jobs.map((job) => [job, seconds, seconds / 2]));
+      assert.equal(outcomes, null);
+    }
+    cluster.node('a1').restart();
+    assert.equal((await cluster.write(jobs.map((job) => [job, 3, 3]))).outcomes, null);
+    const { bundle, warnings } = await cluster.fetch({ consistency: 'majority' });
+    assert.deepEqual(warnings, []);
+    const points = '1000000000=0.5;2000000000=1;3000000000=3;';
+    assert.deepEqual(textsOf(bundle), Object.fromEntries(jobs.map((job) => [job, points])));
+    await assert.rejects(cluster.fetch({ consistency: 'all' }), /shards=8: c1: .*127\.0\.0\.1:1 /);
+  } finally {
+    for (const server of servers.values()) await server[Symbol.asyncDispose]();
+  }
 });

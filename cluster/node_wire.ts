@@ -53,7 +53,7 @@ export const writeRequestWire: Wire<WriteRequest> = wire(
     namespace: message['namespace'],
     placementVersion: message['placementVersion'],
     referenceEpoch: message['referenceEpoch'],
-    batch: message['batch'],
+    batch: plain(message['batch']),
   }),
 );
 
@@ -62,7 +62,7 @@ export const writeResponseWire: Wire<WriteResponse> = wire(
   (response) => ({ ...response, references: bytesOf(response.references) }),
   (message) => ({
     referenceEpoch: message['referenceEpoch'],
-    outcomes: message['outcomes'],
+    outcomes: plain(message['outcomes']),
     references: wordsOf(message['references'], 'references'),
   }),
 );
@@ -93,7 +93,7 @@ export const fetchByIdRequestWire: Wire<FetchByIdRequest> = wire(
   (message) => ({
     namespace: message['namespace'],
     placementVersion: message['placementVersion'],
-    ids: message['ids'],
+    ids: (message['ids'] as Uint8Array[]).map(plain),
     startNanos: message['startNanos'],
     endNanos: message['endNanos'],
   }),
@@ -213,12 +213,12 @@ function partOf(message: ProtoMessage | null): BundlePart {
   if (message === null) throw badRequest('cannot read page: bundle is missing');
   const bundle: SeriesBundle = {
     seriesCount: message['seriesCount'],
-    tagsData: message['tagsData'],
+    tagsData: plain(message['tagsData']),
     tagsOffset: wordsOf(message['tagsOffset'], 'tags_offset'),
-    idScheme: message['idScheme'],
-    idData: message['idData'],
+    idScheme: plain(message['idScheme']),
+    idData: plain(message['idData']),
     idOffset: wordsOf(message['idOffset'], 'id_offset'),
-    chunkData: message['chunkData'],
+    chunkData: plain(message['chunkData']),
     chunkOffset: wordsOf(message['chunkOffset'], 'chunk_offset'),
   };
   return { bundle, continues: message['continues'] };
@@ -265,6 +265,11 @@ function queryOf(message: ProtoMessage | null): IndexQuery {
     default:
       return kind satisfies never;
   }
+}
+
+/** A view that is no Buffer: `slice` of a Buffer does not copy, which nobody expects of bytes. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
 function bytesOf(words: Uint32Array): Uint8Array {
