@@ -7,6 +7,7 @@ import type { Kv } from '#cluster/kv.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/keys.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { makeDurableFolder } from './persist/folders.ts';
 
 export interface NodeIdentity {
   /** 32 hexadecimal digits, made with the data folder. */
@@ -36,7 +37,9 @@ const fileName = 'node_identity.json';
  */
 export async function openIdentity(env: Env, dataFolder: string): Promise<NodeIdentity> {
   const path = `${dataFolder}/${fileName}`;
-  await env.disk.makeFolder(dataFolder);
+  const parent = dataFolder.slice(0, dataFolder.lastIndexOf('/'));
+  if (parent === '') await env.disk.makeFolder(dataFolder);
+  else await makeDurableFolder(env.disk, parent, dataFolder);
   let before: NodeIdentity;
   if ((await env.disk.size(path)) === null) {
     before = { incarnation: env.random.bytes(16).toHex(), boot: 0 };

@@ -9,6 +9,7 @@ import { compareBytes } from '#lib/tags.ts';
 import { shardFolder } from '../persist/fileset_format.ts';
 import { FilesetReader } from '../persist/fileset_reader.ts';
 import { FilesetWriter } from '../persist/fileset_writer.ts';
+import { makeDurableFolder } from '../persist/folders.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { checkedId, type SeriesName } from '../storage/series_name.ts';
@@ -91,6 +92,7 @@ async function openBlock(
   const { env, options, shards } = database;
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
   const key = { blockStartNanos, volume: await nextVolume(database, folder, blockStartNanos) };
+  await makeDurableFolder(env.disk, options.dataFolder, folder);
   const writer = await FilesetWriter.open(env.disk, folder, {
     ...key,
     namespace: namespace.name,

@@ -26,6 +26,7 @@ import { placementWaitMillisMax, writeGroupBytesMax, writeQueueBytesMax } from '
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
 import { LogBatchEncoder } from './log_batch.ts';
+import { makeDurableFolder } from '../persist/folders.ts';
 import { NamespaceState } from './namespace.ts';
 import { bundleOf, wholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
@@ -104,8 +105,10 @@ export class Database implements NodeService, AsyncDisposable {
 
   /** Opens the folder; nothing of it is loaded yet (node/bootstrap does that, then `setLoaded`). */
   static async open(env: Env, log: Log, options: DatabaseOptions): Promise<Database> {
+    const folder = commitlogFolder(options.dataFolder);
+    await makeDurableFolder(env.disk, options.dataFolder, folder);
     const commitlog = await Commitlog.open(env, log, {
-      folder: commitlogFolder(options.dataFolder),
+      folder,
       incarnation: options.identity.incarnation,
       boot: options.identity.boot,
       ...options.commitlog,

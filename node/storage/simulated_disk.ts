@@ -1,0 +1,222 @@
+/**
+ * A disk that a seed decides, for crash tests: what was not synced may be lost, in whole or sector by
+ * sector; a sync may fail and lose what it should have kept; space may run out in the middle of a write.
+ */
+import type { Disk, DiskFile } from '#lib/env/env.ts';
+
+const sectorBytes = 512;
+
+export interface DiskDice {
+  /** Whole number in [0, end). */
+  below(end: number): number;
+}
+
+export interface DiskTroubles {
+  /** Of a thousand syncs, how many fail. */
+  syncFailures: number;
+  /** Of a thousand writes, how many find no space. */
+  writeFailures: number;
+}
+
+/** A file's content, apart from the names that lead to it. */
+interface Inode {
+  durable: Uint8Array;
+  content: Uint8Array;
+  /** Sectors that were written since the last sync. */
+  readonly dirty: Set<number>;
+}
+
+export class SimulatedDisk implements Disk {
+  private readonly dice: DiskDice;
+  private names = new Map<string, Inode>();
+  /** Names as the folders on disk have them. */
+  private durableNames = new Map<string, Inode>();
+  readonly troubles: DiskTroubles = { syncFailures: 0, writeFailures: 0 };
+  /** Throws from everything once the power is off. */
+  private generation = 0;
+
+  constructor(dice: DiskDice) {
+    this.dice = dice;
+  }
+
+  /** Power loss: open files are gone, and only what was durable is sure to be there. */
+  crash(): void {
+    this.generation += 1;
+    const kept = new Map<string, Inode>();
+    for (const [path, inode] of this.durableNames) kept.set(path, inode);
+    // Folder entries that were not synced may or may not have reached the disk.
+    for (const [path, inode] of this.names) {
+      if (!kept.has(path) && this.dice.below(2) === 0) kept.set(path, inode);
+    }
+    for (const path of [...kept.keys()]) {
+      if (!this.names.has(path) && this.dice.below(2) === 0) kept.delete(path);
+    }
+    for (const inode of new Set(kept.values())) this.loseUnsynced(inode);
+    this.names = kept;
+    this.durableNames = new Map(kept);
+  }
+
+  private loseUnsynced(inode: Inode): void {
+    const { durable, content, dirty } = inode;
+    // The length may have reached the disk before or after the data.
+    const length = this.dice.below(2) === 0 ? durable.length : content.length;
+    const after = new Uint8Array(length);
+    after.set(durable.subarray(0, length));
+    for (const sector of dirty) {
+      if (this.dice.below(2) === 0) continue;
+      const start = sector * sectorBytes;
+      const part = content.subarray(start, Math.min(start + sectorBytes, length));
+      if (part.length > 0) after.set(part, start);
+    }
+    inode.durable = after;
+    inode.content = after.slice();
+    dirty.clear();
+  }
+
+  private failing(perThousand: number): boolean {
+    return perThousand > 0 && this.dice.below(1000) < perThousand;
+  }
+
+  async open(path: string, mode: 'read' | 'create' | 'append' | 'write'): Promise<DiskFile> {
+    let inode = this.names.get(path);
+    if (mode === 'create' && inode !== undefined) throw systemError('EEXIST', path);
+    if (inode === undefined) {
+      if (mode === 'read' || mode === 'write') throw systemError('ENOENT', path);
+      if (this.failing(this.troubles.writeFailures)) throw systemError('ENOSPC', path);
+      inode = { durable: empty, content: empty, dirty: new Set() };
+      this.names.set(path, inode);
+    }
+    return this.file(path, inode);
+  }
+
+  private file(path: string, inode: Inode): DiskFile {
+    const { generation } = this;
+    const check = () => {
+      if (generation !== this.generation) throw systemError('EBADF', path);
+    };
+    return {
+      read: async (position, length) => {
+        check();
+        return inode.content.slice(position, position + length);
+      },
+      write: async (position, parts) => {
+        check();
+        const bytes = Buffer.concat(parts);
+        const fails = this.failing(this.troubles.writeFailures);
+        const taken = fails ? this.dice.below(bytes.length + 1) : bytes.length;
+        this.put(inode, position, bytes.subarray(0, taken));
+        if (fails) throw systemError('ENOSPC', path);
+      },
+      sync: async () => {
+        check();
+        if (this.failing(this.troubles.syncFailures)) {
+          this.failSync(inode);
+          throw systemError('EIO', path);
+        }
+        inode.durable = inode.content.slice();
+        inode.dirty.clear();
+      },
+      truncate: async (length) => {
+        check();
+        inode.content = inode.content.slice(0, length);
+      },
+      size: async () => inode.content.length,
+      close: async () => {},
+      [Symbol.asyncDispose]: async () => {},
+    };
+  }
+
+  private put(inode: Inode, position: number, bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
+    const length = Math.max(inode.content.length, position + bytes.length);
+    const content = new Uint8Array(length);
+    content.set(inode.content);
+    content.set(bytes, position);
+    inode.content = content;
+    const last = Math.floor((position + bytes.length - 1) / sectorBytes);
+    for (let sector = Math.floor(position / sectorBytes); sector <= last; sector += 1) {
+      inode.dirty.add(sector);
+    }
+  }
+
+  /** As Linux does it: the pages count as clean afterwards, written or not. */
+  private failSync(inode: Inode): void {
+    for (const sector of inode.dirty) {
+      if (this.dice.below(2) === 0) continue;
+      const start = sector * sectorBytes;
+      const end = Math.min(start + sectorBytes, inode.content.length);
+      if (end > inode.durable.length) {
+        const longer = new Uint8Array(end);
+        longer.set(inode.durable);
+        inode.durable = longer;
+      }
+      inode.durable.set(inode.content.subarray(start, end), start);
+    }
+    inode.dirty.clear();
+  }
+
+  async readFile(path: string): Promise<Uint8Array> {
+    const inode = this.names.get(path);
+    if (inode === undefined) throw systemError('ENOENT', path);
+    return inode.content.slice();
+  }
+
+  async writeFileAtomic(path: string, bytes: Uint8Array): Promise<void> {
+    const inode: Inode = {
+      durable: bytes.slice(),
+      content: bytes.slice(),
+      dirty: new Set(),
+    };
+    this.names.set(path, inode);
+    this.durableNames.set(path, inode);
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    const inode = this.names.get(from);
+    if (inode === undefined) throw systemError('ENOENT', from);
+    this.names.delete(from);
+    this.names.set(to, inode);
+  }
+
+  async remove(path: string): Promise<void> {
+    this.names.delete(path);
+  }
+
+  async removeTree(path: string): Promise<void> {
+    for (const name of [...this.names.keys()]) {
+      if (name === path || name.startsWith(`${path}/`)) this.names.delete(name);
+    }
+  }
+
+  async makeFolder(): Promise<void> {}
+
+  async list(path: string): Promise<string[]> {
+    const found = new Set<string>();
+    for (const name of this.names.keys()) {
+      if (!name.startsWith(`${path}/`)) continue;
+      found.add(name.slice(path.length + 1).split('/')[0]!);
+    }
+    return [...found].sort();
+  }
+
+  async size(path: string): Promise<number | null> {
+    return this.names.get(path)?.content.length ?? null;
+  }
+
+  async syncFolder(path: string): Promise<void> {
+    for (const [name, inode] of this.names) {
+      if (name.slice(0, name.lastIndexOf('/')) === path) this.durableNames.set(name, inode);
+    }
+    for (const name of [...this.durableNames.keys()]) {
+      if (name.slice(0, name.lastIndexOf('/')) === path && !this.names.has(name)) {
+        this.durableNames.delete(name);
+      }
+    }
+  }
+}
+
+const empty = new Uint8Array(0);
+
+function systemError(code: string, path: string): Error {
+  return Object.assign(new Error(`${code}: ${path}`), { code });
+}
