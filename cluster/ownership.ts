@@ -6,12 +6,14 @@
 import { assert } from '#lib/assert.ts';
 import type { Instance, Placement, ShardState } from './placement.ts';
 
-/** One replica of a shard: one owner, or a LEAVING and INITIALIZING pair that counts as one. */
+/**
+ * One replica of a shard whose acknowledgement counts: an AVAILABLE owner, or a LEAVING and INITIALIZING pair
+ * as one. An INITIALIZING owner without a source is written to but does not count: its shard may be given to
+ * another instance before it is AVAILABLE, and what only it has would be lost then.
+ */
 export interface Replica {
   /** Bits of the class's members that must all acknowledge a write. */
   readonly mask: number;
-  /** Index of the instance whose reads count, or -1: AVAILABLE and LEAVING ones serve reads. */
-  readonly reader: number;
 }
 
 export interface ShardClass {
@@ -85,13 +87,12 @@ function classOf(owners: readonly Owner[], instances: readonly Instance[]): Shar
   assert(owners.length <= membersMax, 'a shard has at most two owners for each replica');
   const replicas: Replica[] = [];
   for (const [bit, owner] of owners.entries()) {
-    if (owner.state === 'LEAVING') continue;
+    if (owner.state === 'AVAILABLE') replicas.push({ mask: 1 << bit });
+    if (owner.state !== 'INITIALIZING' || owner.sourceId === '') continue;
     const source = owners.findIndex(
       ({ index, state }) => state === 'LEAVING' && instances[index]!.id === owner.sourceId,
     );
-    const mask = (1 << bit) | (source < 0 ? 0 : 1 << source);
-    const reader = owner.state === 'AVAILABLE' ? owner.index : (owners[source]?.index ?? -1);
-    replicas.push({ mask, reader });
+    if (source >= 0) replicas.push({ mask: (1 << bit) | (1 << source) });
   }
   return { members: owners.map(({ index }) => index), replicas };
 }

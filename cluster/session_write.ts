@@ -29,6 +29,9 @@ const versionsPerMilli = 64;
 
 const writeIsOver = new TsdbError('CANCELLED', 'the write is over');
 
+/** When no instance failed. */
+const tooFewReplicas = 'too few replicas are AVAILABLE, or took the rows';
+
 /** Instances' errors that a result keeps. */
 const errorsKeptMax = 16;
 
@@ -123,6 +126,7 @@ export class SessionWriter {
       const failed = await untilAborted(attempt.decided, caller);
       for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
       if (failed === null) break;
+      if (errors.size === 0) errors.add(tooFewReplicas);
       outcomes ??= new Uint8Array(copy.rowCount);
       picked = takeOutcomes(outcomes, failed);
       if (picked.length === 0) break;

@@ -258,6 +258,23 @@ test('of a pair LEAVING and INITIALIZING both must acknowledge to count, as one'
   assert.deepEqual([...(await cluster.write([['j', 5, 1]])).outcomes!], [writeOutcome.unavailable]);
 });
 
+test('replicas that lost their data are written to, but do not count before they are AVAILABLE', async () => {
+  await using cluster = await FakeCluster.start(three, { replicaFactor: 3, numShards: 1 });
+  await cluster.admin.resetInstance('c1', cluster.signal);
+  await cluster.adopt();
+  await cluster.seen();
+  assert.equal((await cluster.write([['j', 1, 1]])).outcomes, null);
+  await until(() => 'c1' in cluster.stored('j'));
+  cluster.node('b1').mode = 'down';
+  assert.deepEqual([...(await cluster.write([['j', 2, 1]])).outcomes!], [writeOutcome.unavailable]);
+  for (const id of three) await cluster.admin.resetInstance(id, cluster.signal);
+  await cluster.adopt();
+  await cluster.seen();
+  const { outcomes, errors } = await cluster.write([['j', 3, 1]]);
+  assert.deepEqual([...outcomes!], [writeOutcome.unavailable]);
+  assert.match(errors.join(), /too few replicas are AVAILABLE/);
+});
+
 test('a node with a newer placement sends the session to the new owners', async () => {
   await using cluster = await FakeCluster.start(three, rf3);
   cluster.held = cluster.topology.view;

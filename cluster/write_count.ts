@@ -179,15 +179,16 @@ export class WriteCount {
     const failures = this.failed[at]! | failed | refusals;
     let whole = 0;
     let possible = 0;
-    let notRefused = 0;
+    let refusedCount = 0;
     for (const { mask } of ofClass.replicas) {
       if ((acks & mask) === mask) whole++;
       if ((failures & mask) === 0) possible++;
-      if ((refusals & mask) === 0) notRefused++;
+      if ((refusals & mask) !== 0) refusedCount++;
     }
     if (whole >= this.required) return written;
     if (possible >= this.required) return undecided;
-    if (notRefused < this.required) return refusedForGood;
+    const left = ofClass.replicas.length - refusedCount;
+    if (refusedCount > 0 && left < this.required) return refusedForGood;
     // Once one replica has refused, the others decide whether to repeat is of any use.
     const members = (1 << ofClass.members.length) - 1;
     const isOut = (members & ~(acks | failures)) !== 0;

@@ -40,15 +40,12 @@ test('shards with the same owners in the same roles are one class, pairs are one
       .length,
     1,
   );
-  const replicas = (shard: number) => ownership.classes[ownership.classOfShard[shard]!]!.replicas;
-  assert.deepEqual(
-    replicas(1).map(({ reader }) => reader),
-    [0, 1, 2],
-  );
-  assert.deepEqual(
-    replicas(3).map(({ reader }) => reader),
-    [0, 1, -1],
-  );
+  const masks = (shard: number) =>
+    ownership.classes[ownership.classOfShard[shard]!]!.replicas.map(({ mask }) => mask);
+  assert.deepEqual(masks(0), [1, 2, 4]);
+  assert.deepEqual(masks(1), [1, 2, 4 | 8]);
+  // Without a source an INITIALIZING owner is none.
+  assert.deepEqual(masks(3), [1, 2]);
   assert.deepEqual(
     ownership.readableShards.map((shards) => [...shards]),
     [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2], []],
@@ -63,7 +60,7 @@ function expected(shard: number, required: number, answers: Record<string, Answe
   const owners = moving.instances.filter(({ shards }) => shards.some(({ id }) => id === shard));
   const replicas = owners.flatMap((owner) => {
     const { state, sourceId } = owner.shards.find(({ id }) => id === shard)!;
-    if (state === 'LEAVING') return [];
+    if (state === 'LEAVING' || (state === 'INITIALIZING' && sourceId === '')) return [];
     return [sourceId === '' ? [answers[owner.id]!] : [answers[owner.id]!, answers[sourceId]!]];
   });
   const count = (holds: (replica: Answer[]) => boolean) => replicas.filter(holds).length;
@@ -72,7 +69,7 @@ function expected(shard: number, required: number, answers: Record<string, Answe
   const canStill = (replica: Answer[]) => replica.every((a) => a === 'written' || a === 'out');
   if (count(canStill) >= required) return 'undecided';
   const isRefused = (replica: Answer[]) => replica.includes('refused');
-  if (replicas.length - count(isRefused) < required) return 'refused';
+  if (count(isRefused) > 0 && replicas.length - count(isRefused) < required) return 'refused';
   const all = owners.map(({ id }) => answers[id]!);
   return all.includes('refused') && all.includes('out') ? 'undecided' : 'failed';
 }
