@@ -258,13 +258,23 @@ function decodeValues(chunk: Chunk, tables: usize, values: usize, control: u32):
       const ordered = load<i64>(p);
       store<i64>(p, ordered ^ ((ordered >> 63) & i64.MAX_VALUE));
     }
-  } else if (exponent == 0) {
-    for (let p = values; p < end; p += 8) store<f64>(p, <f64>load<i64>(p));
   } else {
-    const power = powerOfTen(exponent);
-    for (let p = values; p < end; p += 8) store<f64>(p, <f64>load<i64>(p) / power);
+    fillDecimals(values, end, exponent);
   }
   if (hasExceptions) decodeExceptions(chunk, values);
+}
+
+/** Integers to floats in place: divided by 10^exponent. One row behind the end may be written. */
+function fillDecimals(values: usize, end: usize, exponent: u32): void {
+  if (exponent == 0) {
+    for (let p = values; p < end; p += 8) store<f64>(p, <f64>load<i64>(p));
+    return;
+  }
+  const power = f64x2.splat(powerOfTen(exponent));
+  for (let p = values; p < end; p += 16) {
+    const pair = f64x2.replace_lane(f64x2.splat(<f64>load<i64>(p)), 1, <f64>load<i64>(p, 8));
+    v128.store(p, f64x2.div(pair, power));
+  }
 }
 
 function decodeExceptions(chunk: Chunk, values: usize): void {
@@ -313,8 +323,14 @@ function readIntegers(
   if (lowBytes > chunk.end - chunk.cursor) return fail(chunk);
   chunk.cursor += lowBytes;
   const book = tag & 15;
-  if (isLine) readSymbols(chunk, tables, book, out + 8, rows - 1, false);
-  else readSymbols(chunk, tables, book, out + 8, rows - 1, true);
+  if (!isLine && lowBits == 0 && factor == 1) {
+    // The most frequent stream: running sums from the first integer on are nearly it.
+    readSymbols(chunk, tables, book, out + 8, rows - 1, first, true);
+    if (!chunk.failed) addLine(out + 8, rows - 1, 0, step, 1);
+    return;
+  }
+  if (isLine) readSymbols(chunk, tables, book, out + 8, rows - 1, 0, false);
+  else readSymbols(chunk, tables, book, out + 8, rows - 1, 0, true);
   if (chunk.failed) return;
   if (lowBits != 0) addLowBits(out + 8, rows - 1, low, <u64>lowBits, isLine);
   addLine(out + 8, rows - 1, first + center * factor, step * factor, factor);
@@ -402,7 +418,23 @@ function escapeBits(p: usize, bit: u64): u64 {
   return 7 + ((load<u64>(p + <usize>(bit >> 3)) >> (bit & 7)) & 63);
 }
 
-/** Reads Huffman symbols; with isSum as running sums of their residuals, else the residuals. */
+/** Stores the residuals of a table's entry, or their sums with what went before: eight rows. */
+// @ts-ignore: decorator
+@inline
+function storeEntry(o: usize, entry: usize, sum: i64, isSum: bool): void {
+  let bytes = v128.load64_zero(entry);
+  if (!isSum) bytes = i8x16.sub(bytes, i64x2.shl(bytes, 8));
+  const words = i16x8.extend_low_i8x16_s(bytes);
+  const low = i32x4.extend_low_i16x8_s(words);
+  const high = i32x4.extend_high_i16x8_s(words);
+  const base = i64x2.splat(sum);
+  v128.store(o, i64x2.add(base, i64x2.extend_low_i32x4_s(low)));
+  v128.store(o, i64x2.add(base, i64x2.extend_high_i32x4_s(low)), 16);
+  v128.store(o, i64x2.add(base, i64x2.extend_low_i32x4_s(high)), 32);
+  v128.store(o, i64x2.add(base, i64x2.extend_high_i32x4_s(high)), 48);
+}
+
+/** Reads Huffman symbols; with isSum as running sums of their residuals from `sum` on. */
 // @ts-ignore: decorator
 @inline
 function readSymbols(
@@ -411,6 +443,7 @@ function readSymbols(
   book: u32,
   out: usize,
   count: u32,
+  sum: i64,
   isSum: bool,
 ): void {
   const table = tables + (<usize>book << 15);
@@ -418,25 +451,39 @@ function readSymbols(
   const bitEnd = <u64>(chunk.end - chunk.cursor) << 3;
   const end = out + (<usize>count << 3);
   let bit: u64 = 0;
-  let sum: i64 = 0;
   let o = out;
-  // Eight at a time while eight are left, so that no bits behind the last symbol are taken for more.
+  // One load of 57 bits or more serves three looks into the table, up to eight rows each. While enough rows
+  // are left no bits behind the last symbol are taken for more.
+  while (o + 192 <= end) {
+    let window = load<u64>(p + <usize>(bit >> 3)) >> (bit & 7);
+    let info: u32 = 0;
+    for (let look = 0; look < 3; look++) {
+      const entry = table + (<usize>(window & 2047) << 4);
+      storeEntry(o, entry, sum, isSum);
+      info = load<u32>(entry, 8);
+      const bits = <u64>((info >> 8) & 255);
+      window >>= bits;
+      bit += bits;
+      o += <usize>(info & 255) << 3;
+      if (isSum) sum += <i64>(<i32>info >> 24);
+      if (info & 0x10000) break;
+    }
+    if (info & 0x10000) {
+      const residual = unzigzag(escapedCode(p, bit));
+      bit += escapeBits(p, bit);
+      if (isSum) sum += residual;
+      store<i64>(o, isSum ? sum : residual);
+      o += 8;
+    }
+    if (bit > bitEnd) return fail(chunk);
+  }
   while (o + 64 <= end) {
     const window = load<u64>(p + <usize>(bit >> 3)) >> (bit & 7);
     const entry = table + (<usize>(window & 2047) << 4);
-    let bytes = v128.load64_zero(entry);
-    if (!isSum) bytes = i8x16.sub(bytes, i64x2.shl(bytes, 8));
-    const words = i16x8.extend_low_i8x16_s(bytes);
-    const low = i32x4.extend_low_i16x8_s(words);
-    const high = i32x4.extend_high_i16x8_s(words);
-    const base = i64x2.splat(sum);
-    v128.store(o, i64x2.add(base, i64x2.extend_low_i32x4_s(low)));
-    v128.store(o, i64x2.add(base, i64x2.extend_high_i32x4_s(low)), 16);
-    v128.store(o, i64x2.add(base, i64x2.extend_low_i32x4_s(high)), 32);
-    v128.store(o, i64x2.add(base, i64x2.extend_high_i32x4_s(high)), 48);
+    storeEntry(o, entry, sum, isSum);
     const info = load<u32>(entry, 8);
-    o += <usize>(info & 255) << 3;
     bit += <u64>((info >> 8) & 255);
+    o += <usize>(info & 255) << 3;
     if (isSum) sum += <i64>(<i32>info >> 24);
     if (info & 0x10000) {
       const residual = unzigzag(escapedCode(p, bit));

@@ -130,9 +130,9 @@ export function encodeChunk(
 ): usize {
   const lastNanos = load<i64>(times + ((<usize>rows - 1) << 3));
   const firstNanos = load<i64>(times);
-  const unitCode = timeUnitCode(times, rows);
-  const unit = unitNanosOf(unitCode);
   const isRegular = stepsAreEqual(times, rows);
+  const unitCode = timeUnitCode(times, isRegular ? min<u32>(rows, 2) : rows);
+  const unit = unitNanosOf(unitCode);
   const body = out + bodyOffset;
   const control = writeHeader(body, kindFloat, unitCode, rows, firstNanos, lastNanos, version);
   let o = control + 1;
@@ -284,22 +284,32 @@ function fillFirst(column: usize, count: u32, integer: i64): void {
 /** Set on an exponent with which every row was stored. */
 const exponentIsFinal: i32 = 256;
 
+/** How many values at the beginning are integers; they are stored in the column. */
+function wholeRows(column: usize, values: usize, rows: usize): usize {
+  for (let row: usize = 0; row < rows; row++) {
+    const value = load<f64>(values + (row << 3));
+    if (!(abs(value) < exactIntegerMax)) return row;
+    const integer = <i64>value;
+    if (reinterpret<u64>(<f64>integer) != reinterpret<u64>(value)) return row;
+    store<i64>(column + (row << 3), integer);
+  }
+  return rows;
+}
+
 /** The exponent that suits the values, or -1 when too many of them are no short decimals. */
 function decimalExponent(scratch: usize, values: usize, rows: usize): i32 {
   const raiseCountMax: u32 = <u32>(rows >> 6) + 1;
   const lostCountMax = exceptionCountMax(rows);
   let exponent: u32 = 0;
   let power: f64 = 1;
+  const whole = wholeRows(scratch, values, rows);
+  if (whole == rows) return exponentIsFinal;
   let exponentNeeded: u32 = 0;
   let raiseCount: u32 = 0;
   let lostCount: u32 = 0;
-  let isFinal = true;
-  for (let offset: usize = 0; offset < rows << 3; offset += 8) {
+  for (let offset: usize = whole << 3; offset < rows << 3; offset += 8) {
     const value = load<f64>(values + offset);
-    const integer = decimalOf(value, power);
-    store<i64>(scratch + offset, integer);
-    if (integer != noInteger) continue;
-    isFinal = false;
+    if (decimalOf(value, power) != noInteger) continue;
     let needed = exponent + 1;
     while (needed <= exponentMax && decimalOf(value, powerOfTen(needed)) == noInteger) needed++;
     if (needed > exponentMax) {
@@ -313,7 +323,6 @@ function decimalExponent(scratch: usize, values: usize, rows: usize): i32 {
       raiseCount = 0;
     }
   }
-  if (isFinal) return exponentIsFinal;
   const digits = <i32>exponentNeeded - <i32>exponent;
   if (<i32>raiseCount * 228 > <i32>rows * 10 * digits) return <i32>exponentNeeded;
   return <i32>exponent;
@@ -425,8 +434,11 @@ function writeSteps(
 ): usize {
   const residuals = scratch + residualsOffset;
   const end = residuals + (steps << 3);
-  let span: i64 = 0;
-  for (let p = residuals; p < end; p += 8) span += load<i64>(p);
+  let span = load<i64>(scratch + (steps << 3)) - load<i64>(scratch);
+  if (factor > 1) {
+    span = 0;
+    for (let p = residuals; p < end; p += 8) span += load<i64>(p);
+  }
   const mean = roundedMean(span, <i64>steps);
   const median =
     steps < medianSampleCount ? mean : medianStep(residuals, steps, scratch + sizesOffset);
@@ -435,12 +447,13 @@ function writeSteps(
   let offsetSum: f64 = 0;
   let offset: i64 = 0;
   for (let p = residuals; p < end; p += 8) {
-    const step = load<i64>(p);
-    offset += step - mean;
-    meanSum += abs(<f64>(step - mean));
-    medianSum += abs(<f64>(step - median));
+    const miss = load<i64>(p) - mean;
+    offset += miss;
+    meanSum += abs(<f64>miss);
     offsetSum += <f64>offset;
   }
+  if (median == mean) medianSum = meanSum;
+  else for (let p = residuals; p < end; p += 8) medianSum += abs(<f64>(load<i64>(p) - median));
   const isMedian = medianSum < meanSum;
   const offsetMean = offsetSum / <f64>steps;
   let isLine = false;

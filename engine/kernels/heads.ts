@@ -41,13 +41,15 @@ const deskBytesKept: usize = 1 << 20;
 /** A head's first version is this much above its base, so that later rows may have lower ones. */
 const versionSpan: i64 = 0x80000000;
 
-/** Rows that a head has room for: small steps, so that a short series costs little. */
-export function headCapacityAfter(capacity: u32): u32 {
-  if (capacity == 0) return 4;
+/**
+ * Rows that the next larger head has room for: small steps, so that a short series costs little, and
+ * larger ones for a series that has sealed chunks in the block already and will fill this head too.
+ */
+export function headCapacityAfter(capacity: u32, hasChunks: bool): u32 {
+  if (capacity == 0) return hasChunks ? 32 : 4;
   if (capacity < 16) return capacity << 1;
-  if (capacity < 32) return capacity + 8;
-  if (capacity < 64) return capacity + 16;
-  return min(capacity + 32, headRowsMax);
+  if (capacity < 24) return 24;
+  return capacity < 48 && !hasChunks ? 48 : headRowsMax;
 }
 
 // @ts-ignore: decorator
@@ -65,7 +67,7 @@ function versionsOf(series: Series): usize {
   return series.head + (<usize>series.headCapacity << 4);
 }
 
-/** Appends one row. Traps when there is no memory at all: admission keeps a reserve for this. */
+/** Appends one row, which the caller counts as a sample. Traps when there is no memory at all: admission keeps a reserve for this. */
 export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): void {
   if (nanos < series.blockStart || nanos >= series.blockEnd) switchBlock(series, nanos);
   if (nanos > series.lastNanos) {
@@ -75,7 +77,6 @@ export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): 
       storeHeadRow(series, count, nanos, bits, <u32>offset);
       series.headCount = <u16>(count + 1);
       series.lastNanos = nanos;
-      state().sampleCount++;
       return;
     }
     appendWithRoom(series, nanos, bits, version);
@@ -100,7 +101,6 @@ function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): vo
   storeHeadRow(series, <u32>series.headCount, nanos, bits, <u32>(version - series.baseVersion));
   series.headCount++;
   series.lastNanos = nanos;
-  state().sampleCount++;
 }
 
 // @ts-ignore: decorator
@@ -110,7 +110,8 @@ function fitsBase(series: Series, version: i64): bool {
 }
 
 function growHead(series: Series): void {
-  const capacity = headCapacityAfter(<u32>series.headCapacity);
+  const hasChunks = changetype<Node>(series.current).areaLength != 0;
+  const capacity = headCapacityAfter(<u32>series.headCapacity, hasChunks);
   const head = allocate(<usize>capacity * headRowBytes);
   if (head == 0) unreachable();
   const count = <usize>series.headCount;
@@ -229,6 +230,7 @@ function replaceHeadRow(series: Series, row: u32, bits: u64, version: i64): void
   const valueAt = series.head + (<usize>row << 4) + 8;
   const offsetAt = versionsOf(series) + (<usize>row << 2);
   const held = series.baseVersion + <i64>load<u32>(offsetAt);
+  state().sampleCount--;
   if (version < held || (version == held && bits <= load<u64>(valueAt))) return;
   store<u64>(valueAt, bits);
   store<u32>(offsetAt, <u32>(version - series.baseVersion));
@@ -241,7 +243,7 @@ function insertIntoHead(series: Series, row: u32, nanos: i64, bits: u64, version
   const old = series.head;
   const oldVersions = versionsOf(series);
   let capacity = <u32>series.headCapacity;
-  if (<u32>count == capacity) capacity = headCapacityAfter(capacity);
+  if (<u32>count == capacity) capacity = headCapacityAfter(capacity, false);
   const head = allocate(<usize>capacity * headRowBytes);
   if (head == 0) unreachable();
   const versions = head + (<usize>capacity << 4);
@@ -254,7 +256,6 @@ function insertIntoHead(series: Series, row: u32, nanos: i64, bits: u64, version
   storeHeadRow(series, row, nanos, bits, <u32>(version - series.baseVersion));
   series.headCount = <u16>(count + 1);
   releaseLater(old);
-  state().sampleCount++;
 }
 
 /** Beside the sealed chunks; enough of these rows are merged into the chunks that they overlap. */
@@ -278,7 +279,6 @@ function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: 
   store<u64>(at, bits, 8);
   store<i64>(at, version, 16);
   node.lateCount++;
-  state().sampleCount++;
 }
 
 /** Adds the late rows of a node to a desk. */

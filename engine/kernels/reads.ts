@@ -234,11 +234,31 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
 export function fillMillis(desk: Desk, row: u32, rowEnd: u32): void {
   const end = desk.times + (<usize>rowEnd << 3);
   const apart = desk.timesOther - desk.times;
-  for (let p = desk.times + (<usize>row << 3); p < end; p += 8) {
+  let p = desk.times + (<usize>row << 3);
+  while (p < end) {
     const nanos = load<i64>(p);
     let millis = <i64>(<f64>nanos * 1e-6);
     const rest = nanos - millis * 1000000;
     millis += <i64>(rest >= 1000000) - <i64>(rest < 0);
     store<f64>(p + apart, <f64>millis);
+    p += 8;
+    if (p + 64 <= end) p = fillRegularMillis(p, end, apart, <f64>millis);
   }
+}
+
+/** Goes on as long as times have the step of the first two and it is whole milliseconds. */
+function fillRegularMillis(p: usize, end: usize, apart: usize, millis: f64): usize {
+  const step = load<i64>(p) - load<i64>(p - 8);
+  const stepMillis = nearest(<f64>step * 1e-6);
+  if (<i64>stepMillis * 1000000 != step) return p;
+  const steps = i64x2.splat(step);
+  const stride = f64x2.splat(stepMillis * 2);
+  let pair = f64x2(millis + stepMillis, millis + stepMillis * 2);
+  while (p + 16 <= end) {
+    if (i64x2.all_true(i64x2.eq(i64x2.sub(v128.load(p), v128.load(p - 8)), steps)) == false) break;
+    v128.store(p + apart, pair);
+    pair = f64x2.add(pair, stride);
+    p += 16;
+  }
+  return p;
 }

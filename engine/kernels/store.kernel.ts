@@ -84,7 +84,7 @@ function bytesNeeded(series: Series, nanos: i64): usize {
   const count = <u32>series.headCount;
   const capacity = <u32>series.headCapacity;
   if (count < capacity) return 0;
-  if (count < headRowsMax) return <usize>headCapacityAfter(capacity) * headRowBytes;
+  if (count < headRowsMax) return <usize>headCapacityAfter(capacity, true) * headRowBytes;
   const node = changetype<Node>(series.current);
   return 4096 + node.areaLength + (node.areaLength >> 3);
 }
@@ -164,6 +164,7 @@ export function append(
   beginCall();
   const seriesEnd = state().seriesEnd;
   state().batchVersion = version;
+  let appended: u64 = 0;
   for (let row: usize = 0; row < rowCount; row++) {
     if (load<u8>(outcomes + row) != outcomeWritten) continue;
     const slot = load<u32>(slots + (row << 2));
@@ -172,7 +173,9 @@ export function append(
     if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
     const nanos = load<i64>(times + (row << 3)) * unitNanos;
     appendRow(series, nanos, load<u64>(values + (row << 3)), version);
+    appended++;
   }
+  state().sampleCount += appended;
 }
 
 /**

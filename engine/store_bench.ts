@@ -1,0 +1,130 @@
+/** What a sample costs on its way into a store, and what a series costs that holds few. */
+import type { BenchResult, BenchSize } from '#lib/bench.ts';
+import { SeededNumbers } from './codec_samples.ts';
+import { cpuNanosOf } from './codec_bench.ts';
+import { Store, type StoreNamespace, type StoreRows } from './store.ts';
+
+const second = 1_000_000_000n;
+const startMillis = 1_699_999_200_000;
+const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
+
+const namespace: StoreNamespace = {
+  blockSizeNanos: 7200n * second,
+  bufferPastNanos: 7200n * second,
+  bufferFutureNanos: 7200n * second,
+  retentionNanos: 172_800n * second,
+  coldWrites: false,
+};
+
+type Disorder = 'none' | 'swapped' | 'late';
+
+/** Every series once a scrape; values walk. */
+class Feed {
+  readonly store: Store;
+  readonly rows: StoreRows;
+  readonly #numbers: SeededNumbers;
+  readonly #outcomes: Uint8Array;
+  readonly #steps: Float64Array;
+  #scrape: number;
+
+  constructor(seriesCount: number, decimals: number, isShuffled: boolean) {
+    this.store = new Store({ random, memoryBytesMax: 2 ** 31 });
+    this.store.setNamespace(0, namespace);
+    this.#numbers = new SeededNumbers(1);
+    const slots = Uint32Array.from({ length: seriesCount }, () => this.store.createSeries(0));
+    if (isShuffled) {
+      for (let i = seriesCount - 1; i > 0; i--) {
+        const j = this.#numbers.below(i + 1);
+        [slots[i], slots[j]] = [slots[j]!, slots[i]!];
+      }
+    }
+    this.rows = {
+      rowCount: seriesCount,
+      slots,
+      generations: new Uint32Array(seriesCount).fill(1),
+      timestamps: new BigInt64Array(seriesCount),
+      timeUnitNanos: 1_000_000,
+      values: new Float64Array(seriesCount),
+    };
+    this.#outcomes = new Uint8Array(seriesCount);
+    const scale = 10 ** decimals;
+    this.#steps = Float64Array.from({ length: 65_536 }, () => {
+      const step = this.#numbers.normal();
+      return decimals < 0 ? step : Math.round(step * scale) / scale;
+    });
+    this.#scrape = 0;
+  }
+
+  /** Prepares the next scrape: not measured. */
+  next(disorder: Disorder): void {
+    const { rowCount, values, timestamps } = this.rows;
+    const offset = this.#numbers.u32();
+    let scrape = this.#scrape++;
+    if (disorder === 'swapped') scrape ^= 1;
+    if (disorder === 'late' && scrape % 10 === 9) scrape -= 200;
+    const millis = BigInt(startMillis + 3_600_000 + scrape * 1000);
+    timestamps.fill(millis);
+    for (let row = 0; row < rowCount; row++) {
+      values[row] = Math.abs(values[row]! + this.#steps[(row * 7 + offset) & 65_535]!);
+    }
+  }
+
+  write(): void {
+    this.#outcomes.fill(0);
+    const now = BigInt(startMillis + 5_400_000) * 1_000_000n;
+    this.store.check(this.rows, 0, now, this.#outcomes);
+    this.store.append(this.rows, this.#scrape * 1000, this.#outcomes);
+  }
+}
+
+function appendNanos(
+  seriesCount: number,
+  scrapes: number,
+  options: { decimals: number; isShuffled: boolean; disorder: Disorder },
+): { nanosPerSample: number; bytesPerSample: number } {
+  const feed = new Feed(seriesCount, options.decimals, options.isShuffled);
+  const empty = feed.store.memoryBytes;
+  let nanos = 0;
+  for (let scrape = 0; scrape < scrapes; scrape++) {
+    feed.next(options.disorder);
+    nanos += cpuNanosOf(1, () => feed.write());
+  }
+  const samples = seriesCount * scrapes;
+  return {
+    nanosPerSample: nanos / samples,
+    bytesPerSample: (feed.store.memoryBytes - empty) / samples,
+  };
+}
+
+export function bench(size: BenchSize): Promise<BenchResult[]> {
+  const [seriesCount, scrapes] = size === 'full' ? [10_000, 512] : [50, 260];
+  const results: BenchResult[] = [];
+  const cases = [
+    { name: 'in order, integers', decimals: 0, isShuffled: false, disorder: 'none' },
+    { name: 'in order, two decimals', decimals: 2, isShuffled: false, disorder: 'none' },
+    { name: 'in order, full floats', decimals: -1, isShuffled: false, disorder: 'none' },
+    { name: 'shuffled series, integers', decimals: 0, isShuffled: true, disorder: 'none' },
+    { name: 'pairs swapped, integers', decimals: 0, isShuffled: false, disorder: 'swapped' },
+    { name: 'every tenth late, integers', decimals: 0, isShuffled: false, disorder: 'late' },
+  ] as const;
+  for (const { name, ...options } of cases) {
+    const { nanosPerSample } = appendNanos(seriesCount, scrapes, options);
+    results.push({
+      name: `engine/store: check, append and seal, ${name}`,
+      unit: 'ns/sample',
+      value: nanosPerSample,
+    });
+  }
+  const many = size === 'full' ? 1_000_000 : 2000;
+  const feed = new Feed(many, 0, true);
+  for (let scrape = 0; scrape < 20; scrape++) {
+    feed.next('none');
+    feed.write();
+  }
+  results.push({
+    name: `engine/store: a series with 20 rows, of ${many}`,
+    unit: 'bytes/series',
+    value: feed.store.memoryBytes / many,
+  });
+  return Promise.resolve(results);
+}
