@@ -162,7 +162,7 @@ async function main(): Promise<void> {
         version,
       }),
     );
-    if (isSingle) greet(log, config.coordinator.listenAddress, db);
+    if (isSingle) greet(config.coordinator.listenAddress, db);
   } else if (db.metricsListenAddress !== null) {
     stack.use(await serveMetrics(db, metrics, log));
   }
@@ -191,19 +191,24 @@ async function serveMetrics(db: DbConfig, metrics: Metrics, log: Log): Promise<A
   });
 }
 
-/** What a newcomer wants to know first. */
-function greet(log: Log, api: { readonly port: number }, db: DbConfig): void {
+/** What a newcomer wants to know first: plain text for copying, so not as log records. */
+function greet(api: { readonly port: number }, db: DbConfig): void {
   const url = `http://127.0.0.1:${api.port}`;
-  const lines = [
-    `coordinator API and queries: ${url} (Prometheus: remote_write ${url}/api/v1/compat/remote/write)`,
-    `storage node: JSON on ${db.httpNodeListenAddress.port} and ${db.httpClusterListenAddress.port}, gRPC on ${db.listenAddress.port} and ${db.clusterListenAddress.port}; key-value store (etcd v3): ${db.kvListenAddress.port}`,
-    `data: ${db.dataDirectory}`,
-    `1. make a database: curl -X POST ${url}/api/v1/database/create -d '{"type":"local","namespaceName":"default","retentionTime":"12h"}'`,
-    `2. when it is bootstrapped, open it: curl -X POST ${url}/api/v1/services/tsdb/namespace/ready -d '{"name":"default"}'`,
-    `3. write a sample: curl -X POST ${url}/api/v1/json/write -d '{"tags":{"__name__":"up","job":"me"},"timestamp":'$(date +%s)',"value":1}'`,
-    `4. query it: curl '${url}/api/v1/query?query=up'`,
-  ];
-  for (const line of lines) log.info({}, line);
+  const ports = [db.httpNodeListenAddress, db.httpClusterListenAddress].map(({ port }) => port);
+  const grpcPorts = [db.listenAddress, db.clusterListenAddress].map(({ port }) => port);
+  process.stdout.write(`
+  tsdb ${version}, a single node. Data: ${db.dataDirectory}
+  API, PromQL          ${url}
+  remote write         ${url}/api/v1/compat/remote/write
+  node JSON, gRPC      ${ports.join(', ')}; ${grpcPorts.join(', ')}
+  key-value (etcd v3)  ${db.kvListenAddress.port}
+
+  make a database      curl -X POST ${url}/api/v1/database/create -d '{"type":"local","namespaceName":"default","retentionTime":"12h"}'
+  open it for traffic  curl -X POST ${url}/api/v1/services/tsdb/namespace/ready -d '{"name":"default"}'
+  write a sample       curl -X POST ${url}/api/v1/json/write -d '{"tags":{"__name__":"up","job":"me"},"timestamp":'$(date +%s)',"value":1}'
+  query it             curl '${url}/api/v1/query?query=up'
+
+`);
 }
 
 try {
