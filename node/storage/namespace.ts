@@ -90,6 +90,17 @@ export class NamespaceState {
     });
   }
 
+  /** Times [start, end) of rows that are taken now: the rule that the store holds too. */
+  writeWindow(nowNanos: UnixNanos): { startNanos: UnixNanos; endNanos: UnixNanos } {
+    const { retentionOptions, coldWritesEnabled } = this.definition.options;
+    const { bufferPastNanos, bufferFutureNanos, retentionPeriodNanos } = retentionOptions;
+    const takesRetention = coldWritesEnabled && retentionPeriodNanos > bufferPastNanos;
+    return {
+      startNanos: nowNanos - (takesRetention ? retentionPeriodNanos : bufferPastNanos),
+      endNanos: nowNanos + bufferFutureNanos,
+    };
+  }
+
   /** Start of the block that holds the time. */
   blockStartOf(nanos: UnixNanos): UnixNanos {
     const size = this.blockSizeNanos;
@@ -130,7 +141,7 @@ export class NamespaceState {
   }
 
   /** The series with these very tags and ID, or -1. */
-  private findExactly(series: SeriesName): number {
+  findExactly(series: SeriesName): number {
     try {
       return this.index.find(series.tags, series.idScheme, series.explicitId);
     } catch (error) {

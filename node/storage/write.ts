@@ -43,6 +43,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private allWritten = true;
   private references: Uint32Array;
   private logged: Uint8Array | null = null;
+  private nowNanos = 0n;
   /** Dictionary entries whose series this batch has made. */
   private readonly madeEntries: number[] = [];
   private span: TimeSpan = { first: 0n, last: -1n };
@@ -70,13 +71,9 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 
   prepare(): void {
     const { context, batch, namespace } = this;
+    this.nowNanos = context.clock.nowNanos();
     this.resolveReferences();
-    const refused = context.store.check(
-      batch,
-      namespace.ordinal,
-      context.clock.nowNanos(),
-      this.outcomes,
-    );
+    const refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
     if (refused > 0) {
       this.allWritten = false;
       this.releaseUnused();
@@ -114,33 +111,15 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 
   /** Gives dictionary rows their references, and refuses rows whose series, epoch or writer is wrong. */
   private resolveReferences(): void {
-    const { batch, context, request, namespace, references } = this;
+    const { batch, context, request, references } = this;
     const { slots, generations } = batch;
-    const refusals = new Uint8Array(batch.seriesCount);
-    const generation = (slot: number) => context.store.generation[slot]!;
-    for (let i = 0; i < batch.seriesCount; i += 1) {
-      const series = {
-        idScheme: batch.seriesIdScheme(i),
-        tags: batch.seriesTags(i),
-        explicitId: batch.seriesId(i),
-      };
-      const { seriesMade } = namespace;
-      const slot = namespace.resolve(series, request.placementVersion);
-      if (namespace.seriesMade !== seriesMade) this.madeEntries.push(i);
-      if (slot < 0) {
-        refusals[i] = -1 - slot;
-      } else {
-        references[2 * i] = slot;
-        references[2 * i + 1] = generation(slot);
-      }
-    }
+    const refusals = this.resolveDictionary();
     const knowsReferences = request.referenceEpoch === context.referenceEpoch;
     const checkWriter = request.placementVersion < context.shards.writerVersionMax;
     for (let row = 0; row < batch.rowCount; row += 1) {
       if (generations[row] === 0) {
         const entry = slots[row]!;
-        assert(entry < batch.seriesCount, 'a row names an entry of its dictionary');
-        this.outcomes[row] = refusals[entry]!;
+        if (this.outcomes[row] === rowOutcome.written) this.outcomes[row] = refusals[entry]!;
         slots[row] = references[2 * entry]!;
         generations[row] = references[2 * entry + 1]!;
       } else if (!knowsReferences) {
@@ -149,6 +128,53 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
         this.outcomes[row] = this.staleOutcome(slots[row]!, generations[row]!);
       }
     }
+  }
+
+  /** @returns by dictionary entry why its rows are refused, or 0 */
+  private resolveDictionary(): Uint8Array {
+    const { batch, context, request, namespace, references } = this;
+    const refusals = new Uint8Array(batch.seriesCount);
+    if (batch.seriesCount === 0) return refusals;
+    const isTaken = this.checkDictionaryTimes();
+    for (let i = 0; i < batch.seriesCount; i += 1) {
+      const series = {
+        idScheme: batch.seriesIdScheme(i),
+        tags: batch.seriesTags(i),
+        explicitId: batch.seriesId(i),
+      };
+      const { seriesMade } = namespace;
+      // A series is not made for rows that are refused for their times.
+      const slot =
+        isTaken[i] === 1
+          ? namespace.resolve(series, request.placementVersion)
+          : namespace.findExactly(series);
+      if (namespace.seriesMade !== seriesMade) this.madeEntries.push(i);
+      if (slot >= 0) {
+        references[2 * i] = slot;
+        references[2 * i + 1] = context.store.generation[slot]!;
+      } else if (isTaken[i] === 1) {
+        refusals[i] = -1 - slot;
+      }
+    }
+    return refusals;
+  }
+
+  /** Refuses dictionary rows by their times. @returns by entry 1 when it has a row that may be taken */
+  private checkDictionaryTimes(): Uint8Array {
+    const { batch, namespace, outcomes } = this;
+    const { slots, generations, timestamps } = batch;
+    const isTaken = new Uint8Array(batch.seriesCount);
+    const window = namespace.writeWindow(this.nowNanos);
+    const unit = BigInt(batch.timeUnitNanos);
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (generations[row] !== 0) continue;
+      assert(slots[row]! < batch.seriesCount, 'a row names an entry of its dictionary');
+      const nanos = timestamps[row]! * unit;
+      if (nanos < window.startNanos) outcomes[row] = rowOutcome.tooFarPast;
+      else if (nanos >= window.endNanos) outcomes[row] = rowOutcome.tooFarFuture;
+      else isTaken[slots[row]!] = 1;
+    }
+    return isTaken;
   }
 
   /** Series that were made for rows of which none is taken go at once. */
