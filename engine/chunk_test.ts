@@ -110,3 +110,17 @@ test('a chunk that is cut or changed is refused as BAD_REQUEST', () => {
   unknownKind[1] = 15;
   assert.throws(() => [...chunkHeaders(unknownKind)], /unknown kind/);
 });
+
+test('a decoder that takes over the memory of another one starts afresh', () => {
+  const chunk = encodeRawChunk({
+    timestampNanos: BigInt64Array.of(10n, 20n, 30n),
+    values: Float64Array.of(1, 2, 3),
+    version: 1,
+  });
+  const decodeOnce = () => {
+    using decoder = new Decoder();
+    const rows = decoder.decode(bundleOf(chunk), 0, 20n, 40n);
+    return Array.from(decoder.values).slice(0, rows);
+  };
+  for (let i = 0; i < 20; i++) assert.deepEqual(decodeOnce(), [2, 3]);
+});

@@ -50,11 +50,11 @@ function decodeWithKernel(decoder: Decoder, chunks: Uint8Array): Decoded {
     chunkOffset: Uint32Array.of(0, chunks.length),
   };
   return refusedOr(() => {
-    decoder.decode(bundle, 0, ...allTimes);
+    const rows = decoder.decode(bundle, 0, ...allTimes);
     return {
-      nanos: decoder.timestampNanos,
-      words: decoder.valueWords,
-      millis: decoder.timestampMillis,
+      nanos: decoder.timestampNanos.slice(0, rows),
+      words: decoder.valueWords.slice(0, 2 * rows),
+      millis: decoder.timestampMillis.slice(0, rows),
     };
   });
 }

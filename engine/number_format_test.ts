@@ -43,12 +43,18 @@ function printed(values: readonly number[], prefixOf: (step: number) => string):
 test('the row printer prints what formatNumber() prints, and leaves absent steps out', () => {
   const values = cases.map(([value]) => value);
   let state = 12345;
+  const words = new Uint32Array(2);
+  const anyDouble = new Float64Array(words.buffer);
   for (let i = 0; i < 20_000; i++) {
     state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
     const scale = 10 ** (state % 9);
     values.push(((state >>> 4) - 100_000_000) / scale);
     if (i % 5 === 0) values.push(77);
     if (i % 7 === 0) values.push(state / 3);
+    // Any mantissa, exponents around those of everyday numbers.
+    words[0] = Math.imul(state, 2_654_435_761) ^ i;
+    words[1] = ((((state >>> 3) % 110) + 985) << 20) | (state & 0xfffff);
+    values.push(anyDouble[0]!, -anyDouble[0]! * 3);
   }
   const wanted = values
     .map((value, step) => (value === 77 ? '' : `,[${step}.123,"${formatNumber(value)}"]`))

@@ -29,6 +29,7 @@ function reserveOf(memoryBytesMax: number): number {
   return Math.min(Math.max(memoryBytesMax >> 3, 1 << 20), 256 << 20);
 }
 
+const insertNoMemory = 4;
 const insertFailures: Record<number, string> = {
   1: 'it is malformed',
   2: 'it spans two blocks',
@@ -179,7 +180,9 @@ export class Store {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot add chunks: memory is over its budget');
     }
     new Uint8Array(this.#memory.buffer, at, chunks.length).set(chunks);
-    const failure = insertFailures[this.#kernel.insertChunks(slot, at, chunks.length)];
+    const outcome = this.#kernel.insertChunks(slot, at, chunks.length);
+    assert(outcome !== insertNoMemory, 'the memory has a reserve for work');
+    const failure = insertFailures[outcome];
     if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
   }
 

@@ -288,10 +288,14 @@ export function deskOf(bytes: usize): usize {
   return s.desk;
 }
 
+/** A stage above this is not kept when less is asked for. */
+const stageBytesKept: usize = 8 << 20;
+
 /** The same for the caller's columns and answers. */
 export function stageOf(bytes: usize): usize {
   const s = state();
-  if (bytes <= s.stageBytes) return s.stage;
+  const isTooLarge = s.stageBytes > stageBytesKept && bytes <= stageBytesKept;
+  if (bytes <= s.stageBytes && !isTooLarge) return s.stage;
   if (s.stage != 0) release(s.stage);
   s.stageBytes = 0;
   s.stage = allocate(bytes);

@@ -335,7 +335,8 @@ export function decodeBytes(rows: u32, chunks: u32): usize {
 
 /**
  * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the rows, or
- * -1 when a payload is malformed. Four u32 at `answers`: addresses of milliseconds, nanoseconds, values.
+ * -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
+ * milliseconds, nanoseconds and values, and how many rows of the columns lie before them.
  */
 export function decodeChunks(
   at: usize,
@@ -359,8 +360,9 @@ export function decodeChunks(
   const row = rowAt(desk, nanosFrom);
   const rowEnd = rowAt(desk, nanosEnd);
   fillMillis(desk, row, rowEnd);
-  store<u32>(answers, desk.timesOther + (row << 3));
-  store<u32>(answers, desk.times + (row << 3), 4);
-  store<u32>(answers, desk.values + (row << 3), 8);
+  store<u32>(answers, <u32>(desk.timesOther + (<usize>row << 3)));
+  store<u32>(answers, <u32>(desk.times + (<usize>row << 3)), 4);
+  store<u32>(answers, <u32>(desk.values + (<usize>row << 3)), 8);
+  store<u32>(answers, row, 12);
   return <i32>(rowEnd - row);
 }

@@ -1,5 +1,7 @@
-// Prints rows of a step grid as JSON pairs `[time,"value"]`. Whole numbers and numbers of at most six decimals are
-// printed here; others are left to the caller, who prints the shortest digits.
+// Prints rows of a step grid as JSON pairs `[time,"value"]`, numbers with their shortest digits. Numbers that are very
+// large or small are left to the caller.
+
+import { shortestDigits } from './windows_shortest';
 
 const absentBits: u64 = 0x7ff0000000000002;
 
@@ -33,27 +35,47 @@ function putNumber(value: f64, out: usize): usize {
   let o = out;
   if (value < 0 || (size == 0 && reinterpret<i64>(value) < 0)) store<u8>(o++, 45);
   if (<f64>whole == size) return putDigits(whole, o);
-  if (size >= decimalsMax) return 0;
-  let power: f64 = 1;
-  for (let decimals: usize = 1; decimals <= 6; decimals++) {
-    power *= 10;
-    const scaled = nearest(size * power);
-    // The quotient of two exact numbers is what a reader of the digits gets.
-    if (scaled / power != size) continue;
-    const digits = <u64>scaled;
-    const head = digits / <u64>power;
-    let tail = digits - head * <u64>power;
-    o = putDigits(head, o);
-    store<u8>(o++, 46);
-    for (let p = o + decimals; p > o; ) {
-      const quotient = tail / 10;
-      p--;
-      store<u8>(p, 48 + <u8>(tail - quotient * 10));
-      tail = quotient;
+  let decimals: usize = 0;
+  let digits: u64 = 0;
+  if (size < decimalsMax) {
+    let power: f64 = 1;
+    for (let wanted: usize = 1; wanted <= 6; wanted++) {
+      power *= 10;
+      const scaled = nearest(size * power);
+      // The quotient of two exact numbers is what a reader of the digits gets.
+      if (scaled / power != size) continue;
+      digits = <u64>scaled;
+      decimals = wanted;
+      break;
     }
-    return o + decimals;
   }
-  return 0;
+  if (decimals == 0) {
+    const packed = shortestDigits(size);
+    if (packed == 0) return 0;
+    decimals = <usize>(packed >> 58);
+    digits = packed & ((1 << 58) - 1);
+    if (decimals == 0) return putDigits(digits, o);
+  }
+  return putDecimals(digits, decimals, o);
+}
+
+/** digits / 10^decimals, decimals up to 27. */
+function putDecimals(digits: u64, decimals: usize, out: usize): usize {
+  let power: u64 = 1;
+  for (let i: usize = 0; i < decimals && i < 19; i++) power *= 10;
+  const head = decimals > 18 ? 0 : digits / power;
+  let tail = digits - head * power;
+  if (decimals > 18) tail = digits;
+  const point = putDigits(head, out);
+  store<u8>(point, 46);
+  const end = point + 1 + decimals;
+  for (let p = end; p > point + 1; ) {
+    const quotient = tail / 10;
+    p--;
+    store<u8>(p, 48 + <u8>(tail - quotient * 10));
+    tail = quotient;
+  }
+  return end;
 }
 
 /**

@@ -1,0 +1,135 @@
+/** The formats as they were in their first version: files of today are the same, and old ones are read. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { BatchBuilder, readBatch } from '#engine/batch.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { encodeTags } from '#lib/tags.ts';
+import { encodeSegmentHeader, SegmentBuffer } from './commitlog_format.ts';
+import { readSegment } from './commitlog_reader.ts';
+import { type FilesetInfo, filesetParts, filesetPath } from './fileset_format.ts';
+import { FilesetReader } from './fileset_reader.ts';
+import { FilesetWriter } from './fileset_writer.ts';
+
+const fixtures = join(import.meta.dirname, '../../test/fixtures');
+const tagsOf = (host: string) =>
+  encodeTags([
+    { name: '__name__', value: 'up' },
+    { name: 'host', value: host },
+  ]);
+const none = new Uint8Array(0);
+
+function segment(): Uint8Array {
+  const salt = 0x01020304;
+  const header = encodeSegmentHeader({
+    salt,
+    incarnation: '00112233445566778899aabbccddeeff',
+    boot: 3,
+    segment: 7,
+    createdNanos: 1_700_000_000_000_000_000n,
+  });
+  const builder = new BatchBuilder();
+  builder.begin(108_800_000_000_000);
+  builder.setRows(
+    2,
+    Uint32Array.of(4, 5),
+    Uint32Array.of(1, 2),
+    BigInt64Array.of(1_700_000_000_000n, 1_700_000_015_000n),
+    1_000_000,
+    Float64Array.of(1.5, -2),
+  );
+  const buffer = new SegmentBuffer();
+  buffer.reset(7, salt);
+  const namespace = buffer.namespaceOrdinal('default', 12);
+  buffer.addSeries(namespace, {
+    slot: 4,
+    generation: 1,
+    idScheme: 1,
+    tags: tagsOf('a'),
+    explicitId: none,
+  });
+  buffer.addSeries(namespace, {
+    slot: 5,
+    generation: 2,
+    idScheme: 0,
+    tags: none,
+    explicitId: new TextEncoder().encode('plain'),
+  });
+  buffer.addBatch(namespace, [builder.finish()]);
+  buffer.addTruncate(namespace, 1_700_000_016_000_000_000n);
+  return new Uint8Array(Buffer.concat([header, buffer.bytes()]));
+}
+
+const info: FilesetInfo = {
+  namespace: 'default',
+  namespaceRevision: 12,
+  shard: 3,
+  shardCount: 64,
+  blockStartNanos: 1_700_006_400_000_000_000n,
+  blockSizeNanos: 7_200_000_000_000n,
+  volume: 0,
+  createdNanos: 1_700_013_600_000_000_000n,
+  source: 'peers',
+};
+
+async function writeFileset(folder: string): Promise<void> {
+  await using writer = await FilesetWriter.open(realEnv.disk, folder, info);
+  const plain = { idScheme: 0, tags: none, explicitId: new TextEncoder().encode('plain') };
+  await writer.add(plain.explicitId, plain, Uint8Array.of(1, 2, 3));
+  for (const host of ['a', 'b']) {
+    const id = new TextEncoder().encode(`{__name__="up",host="${host}"}`);
+    const name = { idScheme: 1, tags: tagsOf(host), explicitId: none };
+    await writer.add(id, name, Uint8Array.of(host.charCodeAt(0), 9));
+  }
+  await writer.finish();
+}
+
+test('a commit log segment of version 1 is written and read as it was', async () => {
+  const path = join(fixtures, 'commitlog_v1.bin');
+  assert.deepEqual(segment(), new Uint8Array(readFileSync(path)));
+  const records = [];
+  for await (const record of readSegment(realEnv.disk, path, () => assert.fail('it is whole'))) {
+    records.push(record.kind);
+    if (record.kind === 'series') {
+      assert.deepEqual(
+        record.entries.map(({ slot, generation }) => [slot, generation]),
+        [
+          [4, 1],
+          [5, 2],
+        ],
+      );
+    }
+    if (record.kind === 'batch') {
+      const batch = readBatch(record.batch);
+      assert.deepEqual([...batch.timestamps], [1_700_000_000_000n, 1_700_000_015_000n]);
+      assert.deepEqual([...batch.values], [1.5, -2]);
+    }
+  }
+  assert.deepEqual(records, ['namespace', 'series', 'batch', 'truncate']);
+});
+
+test('a fileset of version 1 is written and read as it was', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-golden-'));
+  const old = mkdtempSync(join(tmpdir(), 'tsdb-golden-'));
+  try {
+    await writeFileset(folder);
+    for (const part of filesetParts) {
+      const fixture = readFileSync(join(fixtures, `fileset_v1_${part}.bin`));
+      assert.deepEqual(readFileSync(filesetPath(folder, info, part)), fixture, part);
+      writeFileSync(filesetPath(old, info, part), fixture);
+    }
+    assert.equal(readdirSync(folder).length, filesetParts.length);
+    await using reader = await FilesetReader.open(realEnv.disk, old, info);
+    await reader.verifyData();
+    const ids: string[] = [];
+    for await (const [entry, chunks] of reader.all()) {
+      ids.push(`${new TextDecoder().decode(entry.id)} ${chunks.length}`);
+    }
+    assert.deepEqual(ids, ['plain 3', '{__name__="up",host="a"} 2', '{__name__="up",host="b"} 2']);
+  } finally {
+    rmSync(folder, { recursive: true });
+    rmSync(old, { recursive: true });
+  }
+});

@@ -1,0 +1,175 @@
+/** The operator, a cluster and the pods that write to it and check it, as the scenarios put them there. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments, parse, stringify } from 'yaml';
+import { type Kube, waitFor } from './kube.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const tag = process.env['TSDB_IMAGE_TAG'] ?? 'test';
+const image = (name: string): string => `localhost/tsdb-${name}:${tag}`;
+
+export const operatorNamespace = 'tsdb-system';
+export const namespace = 'default';
+export const clusterName = 'metrics';
+
+/** manifests/operator.yaml with the images of this test. */
+export async function installByManifests(kube: Kube): Promise<void> {
+  const text = readFileSync(join(root, 'manifests/operator.yaml'), 'utf8')
+    .replace(/(?<=[ "])tsdb-(operator|node|coordinator):[^"\s]+/g, (_, name: string) => image(name))
+    .replace(/(?<=[ "])quay\.io\/coreos\/etcd:[^"\s]+/g, image('etcd'));
+  await kube.ok(['apply', '--server-side', '--force-conflicts', '-f', '-'], text);
+  await operatorReady(kube);
+}
+
+export async function uninstallManifests(kube: Kube): Promise<void> {
+  const text = readFileSync(join(root, 'manifests/operator.yaml'), 'utf8');
+  // The definitions stay, as they do when a Helm release goes.
+  const others = parseAllDocuments(text)
+    .map((document) => document.toJS())
+    .filter((object) => object !== null && object.kind !== 'CustomResourceDefinition');
+  const documents = others.map((object) => stringify(object)).join('---\n');
+  await kube.ok(['delete', '--wait=false', '--ignore-not-found', '-f', '-'], documents);
+  await waitFor('operator gone', 60_000, async () =>
+    (await kube.get('namespace', operatorNamespace, namespace)) === null ? null : 'its namespace',
+  );
+}
+
+/** The chart's `cluster` makes the TSDBCluster in the release's namespace. */
+export async function installByHelm(kube: Kube, spec: object): Promise<void> {
+  const images = ['operator', 'node', 'coordinator', 'etcd'].flatMap((name) => [
+    ...['--set', `images.${name}.repository=localhost/tsdb-${name}`],
+    ...['--set', `images.${name}.tag=${tag}`],
+  ]);
+  // Definitions of the manifests are taken over by the release.
+  const owned = [
+    'annotate',
+    '--overwrite',
+    'crd',
+    'tsdbclusters.tsdb.io',
+    'tsdbnamespaces.tsdb.io',
+  ];
+  const release = ['meta.helm.sh/release-name=tsdb', `meta.helm.sh/release-namespace=${namespace}`];
+  await kube.kubectl([...owned, ...release]);
+  await kube.kubectl([
+    ...['label', '--overwrite', 'crd', 'tsdbclusters.tsdb.io', 'tsdbnamespaces.tsdb.io'],
+    'app.kubernetes.io/managed-by=Helm',
+  ]);
+  await kube.helm([
+    ...['install', 'tsdb', join(root, 'helm/tsdb'), '--namespace', namespace, ...images],
+    ...['--set', 'cluster.enabled=true', '--set', `cluster.name=${clusterName}`],
+    ...['--set-json', `cluster.spec=${JSON.stringify(spec)}`],
+  ]);
+  await operatorReady(kube, namespace);
+}
+
+async function operatorReady(kube: Kube, inNamespace = operatorNamespace): Promise<void> {
+  await waitFor('operator ready', 90_000, async () => {
+    const deployment = await kube.get('deployment', 'tsdb-operator', inNamespace);
+    const { availableReplicas = 0 } = deployment?.status ?? {};
+    const { replicas = 1 } = deployment?.spec ?? {};
+    return availableReplicas === replicas ? null : `${availableReplicas} of ${replicas}`;
+  });
+}
+
+/** The example, with shards and requests that fit a small machine. */
+export function exampleCluster(): { metadata: { name: string }; spec: Record<string, any> } {
+  const text = readFileSync(join(root, 'manifests/examples/three-zones.yaml'), 'utf8');
+  const cluster = parse(text);
+  cluster.spec.numberOfShards = 64;
+  cluster.spec.deletionPolicy = { data: 'Retain', metadata: 'Delete' };
+  return cluster;
+}
+
+export async function applyCluster(kube: Kube): Promise<void> {
+  await kube.ok(['apply', '-n', namespace, '-f', '-'], stringify(exampleCluster()));
+}
+
+export const condition = (object: any, type: string): any =>
+  (object?.status?.conditions ?? []).find((one: any) => one.type === type);
+
+/** Ready at the newest generation, with this many nodes in each group. */
+export async function clusterReady(kube: Kube, perGroup: number, millisMax: number): Promise<void> {
+  await waitFor(`cluster ready with ${perGroup} per group`, millisMax, async () => {
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    if (cluster === null) return 'no TSDBCluster';
+    const { status, metadata, spec } = cluster;
+    const ready = condition(cluster, 'Ready');
+    if (ready?.status !== 'True') return `${ready?.reason}: ${ready?.message}`;
+    if (status.observedGeneration !== metadata.generation) return 'an older generation';
+    const shards = spec.numberOfShards * spec.replicationFactor;
+    if (status.shards !== `${shards}/${shards}`) return `shards ${status.shards}`;
+    const nodes = status.nodes.filter((node: any) => node.ready).length;
+    const wanted = perGroup * spec.isolationGroups.length;
+    return nodes === wanted ? null : `${nodes} of ${wanted} nodes`;
+  });
+}
+
+/** The writer and the checker, with the node's image and the programs in a ConfigMap. */
+export async function startLoad(kube: Kube): Promise<void> {
+  const files = ['lanes.ts', 'writer.ts', 'checker.ts'];
+  const data = Object.fromEntries(
+    files.map((file) => [file, readFileSync(join(import.meta.dirname, 'load', file), 'utf8')]),
+  );
+  const coordinator = `http://${clusterName}-coordinator.${namespace}.svc:7201`;
+  const pod = (name: string, args: readonly string[]) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, labels: { app: name } },
+    spec: {
+      automountServiceAccountToken: false,
+      terminationGracePeriodSeconds: 0,
+      restartPolicy: 'Never',
+      containers: [
+        {
+          name,
+          image: image('node'),
+          imagePullPolicy: 'Never',
+          command: ['/usr/local/bin/node', `/load/${name}.ts`, ...args],
+          readinessProbe: { tcpSocket: { port: 8000 }, periodSeconds: 1 },
+          volumeMounts: [{ name: 'load', mountPath: '/load' }],
+        },
+      ],
+      volumes: [{ name: 'load', configMap: { name: 'load' } }],
+    },
+  });
+  const objects = [
+    { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'load' }, data },
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'writer' },
+      spec: { selector: { app: 'writer' }, ports: [{ port: 8000 }] },
+    },
+    pod('writer', [coordinator]),
+    pod('checker', [coordinator, `http://writer.${namespace}.svc:8000`]),
+  ];
+  const text = objects.map((object) => stringify(object)).join('---\n');
+  await kube.ok(['apply', '-n', namespace, '-f', '-'], text);
+  await waitFor('first samples written and checked', 60_000, async () => {
+    const { checks, lastProblem } = await ask(kube, 'checker', 'report');
+    return checks >= 2 ? null : `${checks} checks; ${lastProblem}`;
+  });
+}
+
+export async function ask(kube: Kube, pod: 'writer' | 'checker', path: string): Promise<any> {
+  const url = `/api/v1/namespaces/${namespace}/pods/${pod}:8000/proxy/${path}`;
+  return JSON.parse(await kube.ok(['get', '--raw', url]));
+}
+
+export async function stopLoad(kube: Kube): Promise<void> {
+  const args = ['delete', '-n', namespace, 'pod/writer', 'pod/checker'];
+  await kube.ok([
+    ...args,
+    'service/writer',
+    'configmap/load',
+    '--ignore-not-found',
+    '--wait=false',
+  ]);
+  await waitFor('load pods gone', 30_000, async () => {
+    const left = [
+      await kube.get('pod', 'writer', namespace),
+      await kube.get('pod', 'checker', namespace),
+    ];
+    return left.every((pod) => pod === null) ? null : 'pods';
+  });
+}

@@ -1,0 +1,327 @@
+/**
+ * What the operator and the database under it must do on a real Kubernetes. Each scenario starts from what
+ * the ones before it left, and makes what is missing when it runs alone.
+ */
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import { stringify } from 'yaml';
+import {
+  applyCluster,
+  ask,
+  clusterName,
+  clusterReady,
+  condition,
+  exampleCluster,
+  installByHelm,
+  installByManifests,
+  namespace,
+  operatorNamespace,
+  startLoad,
+  stopLoad,
+  uninstallManifests,
+} from './install.ts';
+import { type Kube, say, waitFor } from './kube.ts';
+
+export interface Scenario {
+  readonly name: string;
+  readonly what: string;
+  readonly millisMax: number;
+  readonly run: (kube: Kube) => Promise<void>;
+}
+
+const ownLabel = `tsdb.io/cluster=${clusterName}`;
+const groups = ['zone-a', 'zone-b', 'zone-c'];
+const claimNames = (perGroup: number): string[] =>
+  groups.flatMap((group) =>
+    Array.from({ length: perGroup }, (_, ordinal) => `data-${clusterName}-${group}-${ordinal}`),
+  );
+
+/** A cluster that is Ready, with writer and checker on it; how many nodes each group has. */
+async function ensureCluster(kube: Kube): Promise<number> {
+  if ((await kube.get('deployment', 'tsdb-operator', operatorNamespace)) === null) {
+    await installByManifests(kube);
+  }
+  if ((await kube.get('tsdbcluster', clusterName, namespace)) === null) await applyCluster(kube);
+  const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+  const perGroup: number = cluster.spec.nodes.replicasPerGroup;
+  await clusterReady(kube, perGroup, 180_000);
+  if ((await kube.get('pod', 'checker', namespace)) === null) await startLoad(kube);
+  return perGroup;
+}
+
+/** No answer lacked an acknowledged sample while it ran, and none lacks one now, from the first on. */
+async function nothingIsMissing(kube: Kube, withoutChecksMillisMax: number): Promise<void> {
+  const report = await ask(kube, 'checker', 'report');
+  const status = await ask(kube, 'writer', 'status');
+  say(`  writer ${JSON.stringify(status)}`);
+  say(`  checker ${JSON.stringify(report)}`);
+  assert.deepEqual(report.missing, [], 'every answer has every acknowledged sample');
+  assert.equal(status.refused, 0, `nothing that was written is wrong: ${status.lastProblem}`);
+  assert.ok(
+    report.longestWithoutCheckMillis < withoutChecksMillisMax,
+    `queries were answered at least every ${withoutChecksMillisMax} ms: ${JSON.stringify(report)}`,
+  );
+  await waitFor('full check answered', 60_000, async () => {
+    const full = await ask(kube, 'checker', 'full');
+    say(`  all samples: ${JSON.stringify(full)}`);
+    assert.equal(full.samplesMissing, 0, full.missing.join('\n'));
+    return full.samples > 0 ? null : 'no samples';
+  });
+}
+
+/** Versions of the cluster and its sets: a settled operator writes nothing. */
+async function nothingIsWritten(kube: Kube, millis: number): Promise<void> {
+  const versions = async (): Promise<string> =>
+    JSON.stringify(
+      [
+        await kube.get('tsdbcluster', clusterName, namespace),
+        ...(await kube.list('statefulsets,deployments,services,configmaps', namespace, ownLabel)),
+      ].map(({ metadata }) => [metadata.name, metadata.resourceVersion]),
+    );
+  const before = await versions();
+  await delay(millis);
+  assert.equal(await versions(), before, 'an operator that has nothing to do writes nothing');
+}
+
+async function leaderOf(kube: Kube): Promise<string> {
+  const lease = await kube.get('lease', 'tsdb-operator', operatorNamespace);
+  return String(lease?.spec?.holderIdentity ?? '');
+}
+
+async function registeredNamespaces(kube: Kube): Promise<string[]> {
+  const service = `/api/v1/namespaces/${namespace}/services/${clusterName}-coordinator:http/proxy`;
+  const text = await kube.ok(['get', '--raw', `${service}/api/v1/services/tsdb/namespace`]);
+  return Object.keys(JSON.parse(text).registry.namespaces).sort();
+}
+
+async function schema(kube: Kube): Promise<void> {
+  await installByManifests(kube);
+  const refused = async (what: string, change: (spec: any) => void, expected: RegExp) => {
+    const cluster = exampleCluster();
+    change(cluster.spec);
+    const args = ['apply', '--dry-run=server', '-n', namespace, '-f', '-'];
+    const { code, output } = await kube.kubectl(args, stringify(cluster));
+    assert.notEqual(code, 0, `${what} is refused`);
+    assert.match(output, expected, what);
+  };
+  await refused(
+    'a group less than copies',
+    (spec) => spec.isolationGroups.pop(),
+    /at least as many/,
+  );
+  await refused('two etcd members', (spec) => (spec.etcd.replicas = 2), /Unsupported value: 2/);
+  for (const name of ['etcd', 'coordinator', 'nodes']) {
+    const rename = (spec: any) => (spec.isolationGroups[0].name = name);
+    await refused(`a group named ${name}`, rename, /names of other parts/);
+  }
+  const twice = (spec: any) => (spec.isolationGroups[1].name = 'zone-a');
+  await refused('a group twice', twice, /Duplicate value/);
+  const badDuration = (spec: any) => (spec.namespaces[0].retentionTime = '2 days');
+  await refused('a bad duration', badDuration, /retentionTime/);
+  await refused(
+    'no node',
+    (spec) => (spec.nodes.replicasPerGroup = 0),
+    /greater than or equal to 1/,
+  );
+}
+
+async function create(kube: Kube): Promise<void> {
+  await installByManifests(kube);
+  await applyCluster(kube);
+  await clusterReady(kube, 1, 180_000);
+  const immutable = async (patch: object, expected: RegExp) => {
+    const args = ['patch', 'tsdbcluster', clusterName, '-n', namespace, '--type=merge'];
+    const { code, output } = await kube.kubectl([...args, '-p', JSON.stringify(patch)]);
+    assert.notEqual(code, 0);
+    assert.match(output, expected);
+  };
+  await immutable({ spec: { numberOfShards: 128 } }, /numberOfShards is immutable/);
+  await immutable({ spec: { etcd: { replicas: 5 } } }, /etcd.replicas is immutable/);
+  await immutable({ spec: { nodes: { storage: { size: '1Gi' } } } }, /cannot shrink/);
+  await nothingIsWritten(kube, 5_000);
+  await startLoad(kube);
+  await delay(5_000);
+  await nothingIsMissing(kube, 15_000);
+  const logs = await kube.ok([
+    ...['logs', '-n', operatorNamespace, '-l', 'app.kubernetes.io/name=tsdb-operator'],
+    '--tail=-1',
+  ]);
+  assert.equal(logs.split('"placement-init"').length - 1, 1, 'the placement is initialised once');
+  assert.doesNotMatch(logs, /[Ff]orbidden/, 'the rights of the manifests suffice');
+}
+
+async function scale(kube: Kube): Promise<void> {
+  await ensureCluster(kube);
+  await kube.ok(['scale', 'tsdbcluster', clusterName, '-n', namespace, '--replicas=2']);
+  await clusterReady(kube, 2, 240_000);
+  await nothingIsMissing(kube, 15_000);
+}
+
+async function kill(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  const name = `${clusterName}-zone-b-0`;
+  const before = await kube.get('pod', name, namespace);
+  const leader = await leaderOf(kube);
+  const leaderPod = leader.slice(0, leader.lastIndexOf('_'));
+  await Promise.all([
+    kube.ok(['delete', 'pod', name, '-n', namespace, '--grace-period=1', '--wait=false']),
+    kube.ok([
+      ...['delete', 'pod', leaderPod, '-n', operatorNamespace],
+      ...['--grace-period=0', '--force', '--wait=false'],
+    ]),
+  ]);
+  await waitFor('another operator leads', 60_000, async () => {
+    const holder = await leaderOf(kube);
+    return holder !== '' && holder !== leader ? null : `the lease is held by ${holder}`;
+  });
+  await waitFor('the pod is made again', 60_000, async () => {
+    const pod = await kube.get('pod', name, namespace);
+    return pod !== null && pod.metadata.uid !== before.metadata.uid ? null : 'the old one is there';
+  });
+  await clusterReady(kube, perGroup, 120_000);
+  await nothingIsMissing(kube, 30_000);
+}
+
+async function namespaces(kube: Kube): Promise<void> {
+  await ensureCluster(kube);
+  const apply = (name: string, spec: object) =>
+    kube.ok(
+      ['apply', '-n', namespace, '-f', '-'],
+      stringify({
+        apiVersion: 'tsdb.io/v1alpha1',
+        kind: 'TSDBNamespace',
+        metadata: { name },
+        spec: { clusterRef: { name: clusterName }, ...spec },
+      }),
+    );
+  const ready = (name: string, status: string, reason: string) =>
+    waitFor(`TSDBNamespace ${name} ${reason}`, 60_000, async () => {
+      const one = condition(await kube.get('tsdbnamespace', name, namespace), 'Ready');
+      return one?.status === status && one.reason === reason
+        ? null
+        : `${one?.reason}: ${one?.message}`;
+    });
+  await apply('long-term', { retentionTime: '30d', reclaimPolicy: 'Retain' });
+  await apply('experiments', { retentionTime: '12h', reclaimPolicy: 'Delete' });
+  await ready('long-term', 'True', 'NamespaceReady');
+  await ready('experiments', 'True', 'NamespaceReady');
+  await apply('copy', { name: 'experiments', reclaimPolicy: 'Delete' });
+  await ready('copy', 'False', 'NameConflict');
+  const remove = (name: string) =>
+    kube.ok(['delete', 'tsdbnamespace', name, '-n', namespace, '--timeout=20s']);
+  await remove('copy');
+  assert.deepEqual(await registeredNamespaces(kube), ['default', 'experiments', 'long-term']);
+  const args = ['patch', 'tsdbnamespace', 'long-term', '-n', namespace, '--type=merge'];
+  const blockSize = await kube.kubectl([...args, '-p', '{"spec":{"blockSize":"4h"}}']);
+  assert.match(blockSize.output, /blockSize is immutable/);
+  await remove('long-term');
+  await remove('experiments');
+  assert.deepEqual(
+    await registeredNamespaces(kube),
+    ['default', 'long-term'],
+    'Delete takes the namespace away, Retain leaves it',
+  );
+}
+
+async function remaining(kube: Kube): Promise<string[]> {
+  const kinds = 'statefulsets,deployments,pods,services,configmaps,poddisruptionbudgets';
+  const objects = await kube.list(kinds, namespace, ownLabel);
+  return objects.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+}
+
+async function claims(kube: Kube): Promise<string[]> {
+  const objects = await kube.list('persistentvolumeclaims', namespace, ownLabel);
+  return objects.map(({ metadata }) => String(metadata.name)).sort();
+}
+
+async function removeCluster(kube: Kube, claimsLeft: readonly string[]): Promise<void> {
+  await kube.ok(['delete', 'tsdbcluster', clusterName, '-n', namespace, '--wait=false']);
+  await waitFor('cluster gone', 120_000, async () => {
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    const left = [...(cluster === null ? [] : ['the TSDBCluster']), ...(await remaining(kube))];
+    const kept = await claims(kube);
+    const extra = kept.filter((name) => !claimsLeft.includes(name));
+    return left.length + extra.length === 0 ? null : [...left, ...extra].join(' ');
+  });
+  assert.deepEqual(await claims(kube), claimsLeft, 'volumes stay as the policy says');
+}
+
+async function remove(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  await stopLoad(kube);
+  await removeCluster(kube, claimNames(perGroup));
+  await kube.ok(['delete', 'pvc', '-n', namespace, '-l', ownLabel, '--timeout=20s']);
+}
+
+async function helm(kube: Kube): Promise<void> {
+  if ((await kube.get('tsdbcluster', clusterName, namespace)) !== null) await remove(kube);
+  await uninstallManifests(kube);
+  const { spec } = exampleCluster();
+  const deletionPolicy = { data: 'Delete', metadata: 'Delete' };
+  await installByHelm(kube, { ...spec, deletionPolicy });
+  await clusterReady(kube, 1, 180_000);
+  await startLoad(kube);
+  await delay(5_000);
+  await nothingIsMissing(kube, 15_000);
+  await stopLoad(kube);
+  await removeCluster(kube, []);
+  await kube.helm(['uninstall', 'tsdb', '--namespace', namespace, '--wait', '--timeout', '60s']);
+  const kinds = 'deployments,serviceaccounts,roles,rolebindings';
+  const left = await kube.list(kinds, namespace, 'app.kubernetes.io/instance=tsdb');
+  assert.deepEqual(left, [], 'nothing of the release is left');
+}
+
+export const scenarios: readonly Scenario[] = [
+  { name: 'schema', what: 'bad resources are refused by name', millisMax: 90_000, run: schema },
+  {
+    name: 'create',
+    what: 'one resource becomes a cluster that serves, and the operator rests',
+    millisMax: 300_000,
+    run: create,
+  },
+  {
+    name: 'scale',
+    what: 'kubectl scale 1 → 2 in each group, answers whole throughout',
+    millisMax: 300_000,
+    run: scale,
+  },
+  {
+    name: 'kill',
+    what: 'a storage pod and the leading operator die together, nothing acknowledged is lost',
+    millisMax: 240_000,
+    run: kill,
+  },
+  {
+    name: 'namespace',
+    what: 'TSDBNamespace: ready, conflict, Retain and Delete',
+    millisMax: 180_000,
+    run: namespaces,
+  },
+  {
+    name: 'delete',
+    what: 'the resource goes and with it all but what the policy keeps',
+    millisMax: 180_000,
+    run: remove,
+  },
+  {
+    name: 'helm',
+    what: 'all again from the chart: create, write, query, delete',
+    millisMax: 300_000,
+    run: helm,
+  },
+];
+
+/** @throws when the scenario fails or does not end in its time */
+export async function runScenario(scenario: Scenario, kube: Kube): Promise<void> {
+  const timer = new AbortController();
+  const late = delay(scenario.millisMax, null, { signal: timer.signal }).then(() => {
+    throw new Error(`not done after ${scenario.millisMax / 1000} s`);
+  });
+  // Not waited for when the scenario ends first.
+  late.catch(() => {});
+  try {
+    await Promise.race([scenario.run(kube), late]);
+  } finally {
+    timer.abort();
+  }
+}
