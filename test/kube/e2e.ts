@@ -9,14 +9,14 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { bringUp, collectLogs, say, seconds } from './kube.ts';
+import { bringUp, collectLogs, say, seconds, versionDefault } from './kube.ts';
 import { runScenario, scenarios } from './scenarios.ts';
 
 const { values } = parseArgs({
   options: {
     list: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true, default: [] },
-    version: { type: 'string', default: '1.34.4' },
+    version: { type: 'string', default: versionDefault },
     keep: { type: 'boolean', default: false },
   },
 });

@@ -16,10 +16,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 const here = import.meta.dirname;
 const home = process.env['KUBE_HOME'] ?? join(tmpdir(), 'tsdb-kube');
 const callMillisMax = 30_000;
+/** How long output that was written before the exit may take to arrive. */
+const pipeMillisMax = 5_000;
 const programs = [
   ...['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy'],
   ...['kubectl', 'etcd', 'helm', 'coredns', 'bridge', 'loopback', 'host-local', 'pause'],
 ];
+
+const systemPrograms =
+  'containerd ctr runc podman debootstrap iptables ip jq openssl python3'.split(' ');
+
+/** The Kubernetes of `npm test`, and of `npm run e2e` when no other is named. */
+export const versionDefault = '1.34.4';
 
 export const say = (text: string): void =>
   console.log(`[${new Date().toISOString().slice(11, 19)}] ${text}`);
@@ -48,9 +56,7 @@ export function whyNoKubernetes(version: string): string | null {
     ...programs
       .filter((name) => !isExecutable(join(folder, name)))
       .map((name) => join(folder, name)),
-    ...['containerd', 'runc', 'ctr', 'podman', 'debootstrap', 'iptables', 'jq'].filter(
-      (name) => !onPath(name),
-    ),
+    ...systemPrograms.filter((name) => !onPath(name)),
   ];
   if (missing.length === 0) return null;
   return `${missing[0]} is missing: bash test/kube/build.sh ${version} builds and installs what is needed`;
@@ -86,10 +92,12 @@ export function run(
       if (options.show === true) process.stdout.write(text);
     });
   }
-  // What a script leaves in the background may hold its pipes open: its exit counts.
   child.on('exit', (code, signal) => {
     const ended = signal === null ? '' : `\n${command} was ended after ${options.millisMax} ms`;
-    setImmediate(() => resolve({ code: code ?? 1, output: output + ended }));
+    const done = () => resolve({ code: code ?? 1, output: output + ended });
+    child.on('close', done);
+    // What a script leaves in the background may hold its pipes open for good.
+    setTimeout(done, pipeMillisMax).unref();
   });
   child.on('error', (error) => resolve({ code: 1, output: error.message }));
   child.stdin.on('error', () => {});
@@ -146,6 +154,7 @@ export async function bringUp(version: string, keep: boolean): Promise<Kube> {
       await script('build.sh', [version], 60 * 60_000);
     }
     const kube = kubeOf(version, unlock);
+    if (!keep) downWhenInterrupted(kube);
     const running = await kube.kubectl(['version', '-o', 'json']);
     const server = running.code === 0 ? JSON.parse(running.output).serverVersion?.gitVersion : null;
     if (!keep || server !== `v${version}`) {
@@ -162,6 +171,13 @@ export async function bringUp(version: string, keep: boolean): Promise<Kube> {
   } catch (error) {
     unlock();
     throw error;
+  }
+}
+
+/** What was started would go on without us. */
+function downWhenInterrupted(kube: Kube): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void kube.down().finally(() => process.exit(130)));
   }
 }
 
