@@ -62,6 +62,14 @@ export async function installByHelm(kube: Kube, spec: object): Promise<void> {
   await operatorReady(kube, namespace);
 }
 
+/** The Kubernetes namespace that the operator was put in; null when there is none. */
+export async function operatorHome(kube: Kube): Promise<string | null> {
+  for (const home of [operatorNamespace, namespace]) {
+    if ((await kube.get('deployment', 'tsdb-operator', home)) !== null) return home;
+  }
+  return null;
+}
+
 async function operatorReady(kube: Kube, inNamespace = operatorNamespace): Promise<void> {
   await waitFor('operator ready', 90_000, async () => {
     const deployment = await kube.get('deployment', 'tsdb-operator', inNamespace);
@@ -100,7 +108,12 @@ export async function clusterReady(kube: Kube, perGroup: number, millisMax: numb
     if (status.shards !== `${shards}/${shards}`) return `shards ${status.shards}`;
     const nodes = status.nodes.filter((node: any) => node.ready).length;
     const wanted = perGroup * spec.isolationGroups.length;
-    return nodes === wanted ? null : `${nodes} of ${wanted} nodes`;
+    if (nodes !== wanted) return `${nodes} of ${wanted} nodes`;
+    // An operator that has just come says what the one before it saw.
+    const pods = await kube.list('pods', namespace, `tsdb.io/cluster=${clusterName}`);
+    const unready = pods.filter((pod) => condition(pod, 'Ready')?.status !== 'True');
+    const names = unready.map(({ metadata }) => metadata.name).join(' ');
+    return names === '' ? null : `pods not ready: ${names}`;
   });
 }
 

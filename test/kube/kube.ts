@@ -5,6 +5,7 @@ import {
   constants,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -231,6 +232,21 @@ function kubeOf(version: string, unlock: () => void): Kube {
       unlock();
     },
   };
+}
+
+/** SIGKILL to every process of a pod, as when its machine fails: no grace and no word of farewell. */
+export function killProcesses(pod: string): void {
+  const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name));
+  const ours = pids.filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`HOSTNAME=${pod}`);
+    } catch {
+      // It has ended.
+      return false;
+    }
+  });
+  if (ours.length === 0) throw new Error(`no process of pod ${pod}`);
+  for (const pid of ours) process.kill(Number(pid), 'SIGKILL');
 }
 
 /**

@@ -15,12 +15,13 @@ import {
   installByHelm,
   installByManifests,
   namespace,
+  operatorHome,
   operatorNamespace,
   startLoad,
   stopLoad,
   uninstallManifests,
 } from './install.ts';
-import { type Kube, say, waitFor } from './kube.ts';
+import { killProcesses, type Kube, say, waitFor } from './kube.ts';
 
 export interface Scenario {
   readonly name: string;
@@ -38,9 +39,7 @@ const claimNames = (perGroup: number): string[] =>
 
 /** A cluster that is Ready, with writer and checker on it; how many nodes each group has. */
 async function ensureCluster(kube: Kube): Promise<number> {
-  if ((await kube.get('deployment', 'tsdb-operator', operatorNamespace)) === null) {
-    await installByManifests(kube);
-  }
+  if ((await operatorHome(kube)) === null) await installByManifests(kube);
   if ((await kube.get('tsdbcluster', clusterName, namespace)) === null) await applyCluster(kube);
   const cluster = await kube.get('tsdbcluster', clusterName, namespace);
   const perGroup: number = cluster.spec.nodes.replicasPerGroup;
@@ -84,7 +83,7 @@ async function nothingIsWritten(kube: Kube, millis: number): Promise<void> {
 }
 
 async function leaderOf(kube: Kube): Promise<string> {
-  const lease = await kube.get('lease', 'tsdb-operator', operatorNamespace);
+  const lease = await kube.get('lease', 'tsdb-operator', (await operatorHome(kube))!);
   return String(lease?.spec?.holderIdentity ?? '');
 }
 
@@ -161,25 +160,30 @@ async function kill(kube: Kube): Promise<void> {
   const perGroup = await ensureCluster(kube);
   const name = `${clusterName}-zone-b-0`;
   const before = await kube.get('pod', name, namespace);
+  const version = await placementVersion(kube);
   const leader = await leaderOf(kube);
   const leaderPod = leader.slice(0, leader.lastIndexOf('_'));
-  await Promise.all([
-    kube.ok(['delete', 'pod', name, '-n', namespace, '--grace-period=1', '--wait=false']),
-    kube.ok([
-      ...['delete', 'pod', leaderPod, '-n', operatorNamespace],
-      ...['--grace-period=0', '--force', '--wait=false'],
-    ]),
+  killProcesses(name);
+  killProcesses(leaderPod);
+  await kube.ok([
+    ...['delete', 'pod', name, '-n', namespace],
+    ...['--grace-period=0', '--force', '--wait=false'],
   ]);
-  await waitFor('another operator leads', 60_000, async () => {
-    const holder = await leaderOf(kube);
-    return holder !== '' && holder !== leader ? null : `the lease is held by ${holder}`;
-  });
   await waitFor('the pod is made again', 60_000, async () => {
     const pod = await kube.get('pod', name, namespace);
     return pod !== null && pod.metadata.uid !== before.metadata.uid ? null : 'the old one is there';
   });
+  await waitFor('another process leads', 60_000, async () => {
+    const holder = await leaderOf(kube);
+    return holder !== '' && holder !== leader ? null : `the lease is held by ${holder}`;
+  });
   await clusterReady(kube, perGroup, 120_000);
   await nothingIsMissing(kube, 30_000);
+  assert.equal(await placementVersion(kube), version, 'a restart is no reason to move shards');
+}
+
+async function placementVersion(kube: Kube): Promise<number> {
+  return (await kube.get('tsdbcluster', clusterName, namespace)).status.placementVersion;
 }
 
 async function namespaces(kube: Kube): Promise<void> {
@@ -261,8 +265,9 @@ async function helm(kube: Kube): Promise<void> {
   await installByHelm(kube, { ...spec, deletionPolicy });
   await clusterReady(kube, 1, 180_000);
   await startLoad(kube);
-  await delay(5_000);
-  await nothingIsMissing(kube, 15_000);
+  await scale(kube);
+  await kill(kube);
+  await namespaces(kube);
   await stopLoad(kube);
   await removeCluster(kube, []);
   await kube.helm(['uninstall', 'tsdb', '--namespace', namespace, '--wait', '--timeout', '60s']);
@@ -305,8 +310,8 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     name: 'helm',
-    what: 'all again from the chart: create, write, query, delete',
-    millisMax: 300_000,
+    what: 'all again from the chart: create, scale, kill, namespaces, delete',
+    millisMax: 600_000,
     run: helm,
   },
 ];
