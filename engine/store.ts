@@ -9,20 +9,24 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { clampInt64, loadStoreKernel, type StoreKernel } from './store_kernel.ts';
 import {
   namespaceCountMax,
+  type StoredBlock,
   type StoredChunks,
   type StoreNamespace,
   type StoreRows,
   writeWindow,
 } from './store_rows.ts';
 
-export type { StoredChunks, StoreNamespace, StoreRows } from './store_rows.ts';
+export { mergeChunks } from './chunk_merge.ts';
+export type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './store_rows.ts';
 export { storeOutcome } from './store_rows.ts';
 
 const noSlot = 2 ** 32 - 1;
 const readRoomBytesMin = 256 << 10;
 /** Rows of a batch at once; a longer one is taken in parts. */
 const stageRowsMax = 65_536;
-const expireSlotsMax = 4096;
+/** Slots that a walk over all series gives in one call of the kernel. */
+const slotsAtOnce = 65_536;
+const blockEntryBytes = 32;
 
 /** Memory that admission keeps free for what was admitted and is not applied yet. */
 function reserveOf(memoryBytesMax: number): number {
@@ -190,7 +194,56 @@ export class Store {
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     const start = clampInt64(blockStartNanos);
     return this.#readAll(slots, (at, from, out, room, lengths) =>
-      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths),
+      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths, 0),
+    );
+  }
+
+  /**
+   * `readBlock`, and marks the block of each series as unchanged since: whatever is written to it takes the
+   * mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
+   */
+  flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    const start = clampInt64(blockStartNanos);
+    return this.#readAll(slots, (at, from, out, room, lengths) =>
+      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths, 1),
+    );
+  }
+
+  /**
+   * Forgets the rows of a block of those series that are unchanged since `flushBlock`; the others keep all of
+   * theirs. A slot that was released since is passed over.
+   * @returns how many series were dropped
+   */
+  dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
+    const at = this.#stageBytes(slots.length * 4);
+    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+    return this.#kernel.dropFlushed(at, slots.length, clampInt64(blockStartNanos));
+  }
+
+  /** What the blocks with rows in memory hold, by ascending start. Walks over all series. */
+  blocks(namespaceOrdinal: number): StoredBlock[] {
+    this.#namespace(namespaceOrdinal);
+    for (let countMax = 1024; ; countMax *= 4) {
+      const at = this.#stageBytes(countMax * blockEntryBytes);
+      const count = this.#kernel.blocks(namespaceOrdinal, at, countMax);
+      if (count > countMax) continue;
+      const starts = new BigInt64Array(this.#memory.buffer, at, count * 4);
+      const sums = new Float64Array(this.#memory.buffer, at, count * 4);
+      return Array.from({ length: count }, (_, i) => ({
+        blockStartNanos: starts[4 * i]!,
+        seriesCount: sums[4 * i + 1]!,
+        rowCount: sums[4 * i + 2]!,
+        bytes: sums[4 * i + 3]!,
+      }));
+    }
+  }
+
+  /** Slots of the series that have rows in the block, ascending. */
+  slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
+    this.#namespace(namespaceOrdinal);
+    const start = clampInt64(blockStartNanos);
+    return this.#collectSlots((from, at) =>
+      this.#kernel.slotsOfBlock(namespaceOrdinal, start, from, at, slotsAtOnce),
     );
   }
 
@@ -215,19 +268,15 @@ export class Store {
 
   /**
    * Drops the blocks that end at or before now - retention.
-   * @returns slots of the namespace that hold nothing and for which no row was admitted since the
+   * @returns slots of the namespace that hold nothing in memory (there may be rows in files) and for which no row was admitted since the
    *   expiry before this one (such a row may be on its way through the commit log), ascending
    */
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
     const { retentionNanos } = this.#namespace(namespaceOrdinal);
     const cutoff = clampInt64(nowNanos - retentionNanos);
-    const at = this.#stageBytes(expireSlotsMax * 4);
-    const empty: number[] = [];
-    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
-      const count = this.#kernel.expire(namespaceOrdinal, cutoff, from, at, expireSlotsMax);
-      empty.push(...new Uint32Array(this.#memory.buffer, at, count));
-    }
-    return Uint32Array.from(empty);
+    return this.#collectSlots((from, at) =>
+      this.#kernel.expire(namespaceOrdinal, cutoff, from, at, slotsAtOnce),
+    );
   }
 
   get seriesCount(): number {
@@ -252,6 +301,26 @@ export class Store {
 
   #assertLive(slot: number): void {
     assert(this.#kernel.isLive(slot) === 1, 'the slot is of a series that was created');
+  }
+
+  /** Walks over all slots, `slotsAtOnce` found ones a call. */
+  #collectSlots(find: (from: number, at: number) => number): Uint32Array {
+    const parts: Uint32Array[] = [];
+    const at = this.#stageBytes(slotsAtOnce * 4);
+    let length = 0;
+    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
+      const count = find(from, at);
+      if (count === 0) continue;
+      parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
+      length += count;
+    }
+    const slots = new Uint32Array(length);
+    let offset = 0;
+    for (const part of parts) {
+      slots.set(part, offset);
+      offset += part.length;
+    }
+    return slots;
   }
 
   /** Room in the kernel's memory until the next call of this. */

@@ -12,6 +12,7 @@ import { Store, type StoredChunks, type StoreNamespace, type StoreRows } from '.
 import { StoreTwin } from './store_twin.ts';
 
 const second = 1_000_000_000n;
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 const startNanos = 1_700_000_000n * second;
 
 const namespaces: readonly StoreNamespace[] = [
@@ -92,14 +93,44 @@ class Pair {
     });
   }
 
+  /** Whole blocks are read as for a file and forgotten later, with whatever is written in between. */
+  flush(slots: readonly number[], blockStart: bigint): void {
+    const asked = Uint32Array.from(slots);
+    const [kernel, twin] = [this.store, this.twin].map((s) => s.flushBlock(asked, blockStart));
+    slots.forEach((slot, i) => {
+      const rows = this.rowsOf(twin!, i, ...allTimes);
+      assert.deepEqual(this.rowsOf(kernel!, i, ...allTimes), rows, `flush of slot ${slot}`);
+    });
+  }
+
+  dropFlushed(slots: readonly number[], blockStart: bigint): void {
+    const asked = Uint32Array.from(slots);
+    const dropped = this.store.dropFlushed(asked, blockStart);
+    assert.equal(dropped, this.twin.dropFlushed(asked, blockStart));
+  }
+
+  assertSameSums(ordinal: number): void {
+    const [kernel, twin] = [this.store.blocks(ordinal), this.twin.blocks(ordinal)];
+    assert.equal(kernel.length, twin.length);
+    for (const [i, block] of kernel.entries()) {
+      const { blockStartNanos } = block;
+      assert.equal(blockStartNanos, twin[i]!.blockStartNanos);
+      assert.equal(block.seriesCount, twin[i]!.seriesCount);
+      assert.ok(block.rowCount >= twin[i]!.rowCount);
+      assert.ok(block.bytes >= 80 * block.seriesCount);
+      const slots = this.store.slotsOfBlock(ordinal, blockStartNanos);
+      assert.deepEqual(slots, this.twin.slotsOfBlock(ordinal, blockStartNanos));
+      assert.equal(slots.length, block.seriesCount);
+    }
+  }
+
   assertSameBlocks(slot: number): void {
     const starts = this.store.blockStarts(slot);
     assert.deepEqual(starts, this.twin.blockStarts(slot));
     for (const start of starts) {
       const asked = Uint32Array.of(slot);
-      const all = [-(2n ** 63n), 2n ** 63n - 1n] as const;
-      const kernel = this.rowsOf(this.store.readBlock(asked, start), 0, ...all);
-      const twin = this.rowsOf(this.twin.readBlock(asked, start), 0, ...all);
+      const kernel = this.rowsOf(this.store.readBlock(asked, start), 0, ...allTimes);
+      const twin = this.rowsOf(this.twin.readBlock(asked, start), 0, ...allTimes);
       assert.deepEqual(kernel, twin, `block ${start} of slot ${slot}`);
     }
   }
@@ -190,6 +221,8 @@ export function fuzz(seed: number, size: number): void {
   let nowNanos = startNanos;
   let version = 1_000_000;
   let versionLowest = 1_000_000;
+  /** The last flush; its series may be gone, and others may have their slots. */
+  let flushed: { slots: readonly number[]; blockStart: bigint } = { slots: [], blockStart: 0n };
   for (let i = 0; i < 6; i++) pair.create(i % namespaces.length);
   for (let round = 0; round < size; round++) {
     const live = [...pair.slots.keys()];
@@ -205,7 +238,14 @@ export function fuzz(seed: number, size: number): void {
     } else if (kind < 82) {
       const start = nowNanos - BigInt(numbers.below(4000)) * second;
       pair.assertSameRead(live, start, start + BigInt(numbers.below(3000)) * second);
-    } else if (kind < 87) pair.assertSameBlocks(slot);
+    } else if (kind < 84) pair.assertSameBlocks(slot);
+    else if (kind < 86) {
+      const [blockStart] = pair.store.blockStarts(slot);
+      if (blockStart === undefined) continue;
+      pair.flush(live, blockStart);
+      flushed = { slots: live, blockStart };
+      if (numbers.below(3) === 0) pair.dropFlushed(live, blockStart);
+    } else if (kind < 87) pair.dropFlushed(flushed.slots, flushed.blockStart);
     else if (kind < 91) {
       const isNewer = numbers.below(2) === 0;
       insertSome(numbers, pair, slot, nowNanos, isNewer ? ++version : --versionLowest);
@@ -213,6 +253,7 @@ export function fuzz(seed: number, size: number): void {
       const ordinal = numbers.below(namespaces.length);
       const empty = pair.store.expire(ordinal, nowNanos);
       assert.deepEqual(empty, pair.twin.expire(ordinal, nowNanos));
+      pair.assertSameSums(ordinal);
     } else if (kind < 95) {
       const [blockStart] = pair.store.blockStarts(slot);
       if (blockStart === undefined) continue;

@@ -61,11 +61,21 @@ export interface StoreKernel {
     out: number,
     room: number,
     lengths: number,
+    isFlush: number,
   ): number;
   answer(): number;
   insertChunks(slot: number, at: number, length: number): number;
   blockStarts(slot: number, out: number, countMax: number): number;
   dropBlock(slots: number, count: number, blockStartNanos: bigint): void;
+  dropFlushed(slots: number, count: number, blockStartNanos: bigint): number;
+  blocks(namespaceOrdinal: number, out: number, countMax: number): number;
+  slotsOfBlock(
+    namespaceOrdinal: number,
+    blockStartNanos: bigint,
+    from: number,
+    out: number,
+    countMax: number,
+  ): number;
   expire(
     namespaceOrdinal: number,
     cutoffNanos: bigint,
@@ -88,6 +98,15 @@ export interface StoreKernel {
     chunks: number,
     work: number,
     answers: number,
+  ): number;
+  mergedBytesMax(rows: number): number;
+  mergeChunks(
+    at: number,
+    end: number,
+    rows: number,
+    chunks: number,
+    work: number,
+    out: number,
   ): number;
 }
 

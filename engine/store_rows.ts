@@ -28,6 +28,16 @@ export interface StoredChunks {
   readonly chunkOffset: Uint32Array;
 }
 
+/** What a block holds in memory. */
+export interface StoredBlock {
+  readonly blockStartNanos: bigint;
+  readonly seriesCount: number;
+  /** Rows with one timestamp count each until they are merged. */
+  readonly rowCount: number;
+  /** Memory that dropping the block gives back, nearly. */
+  readonly bytes: number;
+}
+
 /** The codes of `rowOutcome` in cluster/node_service.ts that a store gives; a test holds them equal. */
 export const storeOutcome = {
   written: 0,

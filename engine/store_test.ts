@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node_service.ts';
 import type { Random } from '#lib/env/env.ts';
+import { chunkHeaders } from './chunk.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from './series_bundle.ts';
 import { fuzz } from './store_fuzz.ts';
@@ -278,6 +279,89 @@ test('expire() keeps a series for which a row was admitted but is not applied ye
   assert.deepEqual([...store.expire(0, now)], []);
   store.append(columns, 1, outcomes);
   assert.deepEqual(read(store, slot), [[now, 1]]);
+});
+
+test('a flushed block is forgotten unless something came meanwhile', () => {
+  const store = newStore({ bufferPastNanos: hour, coldWrites: true });
+  const [quiet, busy, late, inserted] = [0, 0, 0, 0].map(() => store.createSeries(0));
+  const slots = Uint32Array.of(quiet!, busy!, late!, inserted!);
+  const times = Array.from({ length: 600 }, (_, i) => blockStart + BigInt(i) * second);
+  for (const time of times) {
+    write(
+      store,
+      [...slots].map((slot) => [slot, time, Number(time % 89n)]),
+    );
+  }
+  const flushed = store.flushBlock(slots, blockStart);
+  for (const [i] of slots.entries()) {
+    const start = flushed.chunkOffset[i]!;
+    assert.equal([...chunkHeaders(flushed.chunkData, start, flushed.chunkOffset[i + 1])].length, 1);
+    assert.equal(decoded(flushed, i).length, 600);
+  }
+  write(store, [[busy!, times.at(-1)! + second, 1]]);
+  write(store, [[late!, times[3]! + 1n, 1]]);
+  const end = flushed.chunkOffset[1]!;
+  store.insertChunks(inserted!, flushed.chunkData.slice(0, end));
+
+  assert.equal(store.dropFlushed(slots, blockStart), 1);
+  assert.equal(store.dropFlushed(slots, blockStart), 0);
+  assert.deepEqual(
+    [...slots].map((slot) => read(store, slot).length),
+    [0, 601, 601, 600],
+  );
+  assert.deepEqual([...store.slotsOfBlock(0, blockStart)], [busy, late, inserted]);
+  store.flushBlock(slots, blockStart);
+  store.releaseSeries(busy!);
+  assert.equal(store.createSeries(0), busy);
+  write(store, [[busy!, times[0]!, 1]]);
+  assert.equal(store.dropFlushed(slots, blockStart), 2);
+  assert.deepEqual(read(store, busy!), [[times[0], 1]]);
+  assert.equal(store.sampleCount, 1);
+});
+
+test('a row that is written before a read and after a flush is not dropped', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  write(store, [[slot, now, 1]]);
+  store.flushBlock(Uint32Array.of(slot), blockStart);
+  write(store, [[slot, now, 1]], { version: 1 });
+  read(store, slot);
+  store.readBlock(Uint32Array.of(slot), blockStart);
+  assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 0);
+  store.flushBlock(Uint32Array.of(slot), blockStart);
+  read(store, slot);
+  assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 1);
+});
+
+test('blocks() tells what memory holds by block, thousands of them too', () => {
+  const store = newStore({ retentionNanos: 10_000n * hour, coldWrites: true });
+  store.setNamespace(1, { ...warm, blockSizeNanos: hour });
+  const slots = Array.from({ length: 40 }, () => store.createSeries(0));
+  const other = store.createSeries(1);
+  const start = (i: number) => blockStart - BigInt(i) * 2n * hour;
+  for (let i = 0; i < 2000; i++) {
+    write(
+      store,
+      slots.slice(i % 2, 2 + (i % 38)).flatMap((slot) => [
+        [slot, start(i), 1],
+        [slot, start(i) + 1n, 2],
+      ]),
+    );
+  }
+  const blocks = store.blocks(0);
+  assert.equal(blocks.length, 2000);
+  for (const i of [0, 37, 1999]) {
+    const { blockStartNanos, seriesCount, rowCount, bytes } = blocks[1999 - i]!;
+    assert.equal(blockStartNanos, start(i));
+    assert.equal(seriesCount, 2 + (i % 38) - (i % 2));
+    assert.equal(rowCount, 2 * seriesCount);
+    assert.ok(bytes > 100 * seriesCount && bytes < 300 * seriesCount);
+    assert.equal(store.slotsOfBlock(0, start(i)).length, seriesCount);
+  }
+  assert.deepEqual(store.blocks(1), []);
+  assert.deepEqual([...store.slotsOfBlock(1, blockStart)], []);
+  store.expire(1, now);
+  assert.deepEqual([...store.expire(1, now)], [other]);
 });
 
 test('kernel and twin agree over random calls', () => {

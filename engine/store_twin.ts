@@ -12,6 +12,7 @@ import {
   storeNanosMax,
   storeOutcome,
   writeWindow,
+  type StoredBlock,
   type StoredChunks,
   type StoreNamespace,
   type StoreRows,
@@ -25,6 +26,8 @@ interface Row {
 interface Series {
   readonly namespaceOrdinal: number;
   readonly rows: Map<bigint, Row>;
+  /** Starts of blocks to which nothing came since they were read for a file. */
+  readonly flushed: Set<bigint>;
   /** A row was admitted since the last expiry: it may still be on its way through the commit log. */
   admitted: boolean;
 }
@@ -76,7 +79,12 @@ export class StoreTwin {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot create series: memory is over its budget');
     }
     const slot = this.#freeSlots.pop() ?? this.#series.length;
-    this.#series[slot] = { namespaceOrdinal, rows: new Map(), admitted: true };
+    this.#series[slot] = {
+      namespaceOrdinal,
+      rows: new Map(),
+      flushed: new Set(),
+      admitted: true,
+    };
     if (slot >= this.#generation.length) {
       const larger = new Uint32Array(this.#generation.length * 2);
       larger.set(this.#generation);
@@ -123,7 +131,7 @@ export class StoreTwin {
       const series = this.#series[slot];
       if (!series || this.#generation[slot] !== rows.generations[i]) continue;
       const nanos = rows.timestamps[i]! * BigInt(rows.timeUnitNanos);
-      put(series, nanos, { version, bits: bits[i]! });
+      this.#put(series, nanos, { version, bits: bits[i]! });
     }
   }
 
@@ -151,11 +159,56 @@ export class StoreTwin {
         inserted.push([nanos, { version: rows.rowVersions[i]!, bits: bits[i]! }]);
       });
     }
-    for (const [nanos, row] of inserted) put(series, nanos, row);
+    for (const [nanos, row] of inserted) this.#put(series, nanos, row);
   }
 
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     return this.#chunksOf(slots, (_, blockStart) => blockStart === blockStartNanos);
+  }
+
+  flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    for (const slot of slots) this.#at(slot).flushed.add(blockStartNanos);
+    return this.readBlock(slots, blockStartNanos);
+  }
+
+  dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
+    let dropped = 0;
+    for (const slot of slots) {
+      const series = this.#series[slot];
+      if (!series?.flushed.delete(blockStartNanos)) continue;
+      const rowsBefore = series.rows.size;
+      this.#drop(series, (start) => start === blockStartNanos);
+      if (series.rows.size < rowsBefore) dropped++;
+    }
+    return dropped;
+  }
+
+  blocks(namespaceOrdinal: number): StoredBlock[] {
+    const { blockSizeNanos } = this.#namespace(namespaceOrdinal);
+    const rowsOf = new Map<bigint, number[]>();
+    for (const series of this.#series) {
+      if (series?.namespaceOrdinal !== namespaceOrdinal) continue;
+      const times = Map.groupBy(series.rows.keys(), (nanos) => blockStartOf(nanos, blockSizeNanos));
+      for (const [start, { length }] of times) {
+        rowsOf.set(start, [...(rowsOf.get(start) ?? []), length]);
+      }
+    }
+    return [...rowsOf]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([blockStartNanos, rowsOfSeries]) => {
+        const rowCount = rowsOfSeries.reduce((sum, rows) => sum + rows, 0);
+        const seriesCount = rowsOfSeries.length;
+        return { blockStartNanos, seriesCount, rowCount, bytes: rowCount * rowBytes };
+      });
+  }
+
+  slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
+    return Uint32Array.from(
+      this.#series.keys().filter((slot) => {
+        if (this.#series[slot]?.namespaceOrdinal !== namespaceOrdinal) return false;
+        return this.blockStarts(slot).includes(blockStartNanos);
+      }),
+    );
   }
 
   blockStarts(slot: number): bigint[] {
@@ -180,6 +233,13 @@ export class StoreTwin {
       series.admitted = false;
     });
     return Uint32Array.from(empty);
+  }
+
+  #put(series: Series, nanos: bigint, row: Row): void {
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    series.flushed.delete(blockStartOf(nanos, blockSizeNanos));
+    const held = series.rows.get(nanos);
+    if (held === undefined || replaces(row, held)) series.rows.set(nanos, row);
   }
 
   #drop(series: Series, isDropped: (blockStart: bigint) => boolean): void {
@@ -241,11 +301,6 @@ function rawChunkOf(times: readonly bigint[], series: Series): Uint8Array {
     values: new Float64Array(bits.buffer),
     version: rows[0]!.version,
   });
-}
-
-function put(series: Series, nanos: bigint, row: Row): void {
-  const held = series.rows.get(nanos);
-  if (held === undefined || replaces(row, held)) series.rows.set(nanos, row);
 }
 
 function timeOutcome(namespace: StoreNamespace, nanos: bigint, nowNanos: bigint): number {

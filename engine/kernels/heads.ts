@@ -443,19 +443,32 @@ function replaceArea(node: Node, chunks: usize, length: usize): bool {
   return true;
 }
 
+/** Instead of a version: each chunk has the highest one of its rows, whose versions are filled. */
+export const versionOfRows: i64 = -1;
+
+function highestVersion(desk: Desk, row: u32, rowEnd: u32): i64 {
+  let highest: i64 = 0;
+  const end = desk.versions + (<usize>rowEnd << 3);
+  for (let p = desk.versions + (<usize>row << 3); p < end; p += 8) {
+    highest = max(highest, load<i64>(p));
+  }
+  return highest;
+}
+
 /** Encodes the rows of a finished desk as chunks of even lengths up to a maximum; gives their end. */
 export function encodeRows(desk: Desk, version: i64, rowsMax: u32, out: usize): usize {
   const rowEnd = desk.rowCount;
   const chunkCount = (rowEnd + rowsMax - 1) / rowsMax;
   const rowsEach = chunkCount == 0 ? 0 : (rowEnd + chunkCount - 1) / chunkCount;
   for (let row: u32 = 0; row < rowEnd; row += rowsEach) {
+    const rows = min(rowsEach, rowEnd - row);
     out = encodeChunk(
       encoderAt,
       tablesAt,
       desk.times + (<usize>row << 3),
       desk.values + (<usize>row << 3),
-      min(rowsEach, rowEnd - row),
-      version,
+      rows,
+      version == versionOfRows ? highestVersion(desk, row, row + rows) : version,
       out,
     );
   }

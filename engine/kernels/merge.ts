@@ -127,7 +127,7 @@ function fillVersions(desk: Desk): void {
     const version = load<i64>(part, 8);
     const column = desk.versions;
     for (let row = first; row < end; row++) {
-      const below = kind == oneVersion ? 0 : load<u32>(<usize>kind + (<usize>(row - first) << 2));
+      const below: u32 = kind == oneVersion ? 0 : load<u32>(<usize>kind + (<usize>(row - first) << 2));
       store<i64>(column + (<usize>row << 3), version - <i64>below);
     }
   }

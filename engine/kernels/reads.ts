@@ -2,7 +2,7 @@
 // that come from outside.
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
 import { encodedBytesMax, encodeRaw, encodeRowsMax } from './codec_write';
-import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt } from './heads';
+import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
@@ -147,20 +147,33 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
 /**
  * Writes the rows of one block, merged and encoded anew, to `out`; gives their end (`out` when there are
  * none), or 0 when they may need more than `room`, with what they need as the answer.
+ * @param isFlush marks the block as unchanged since; it is no longer the current one then
  */
-export function readMerged(series: Series, blockStart: i64, out: usize, room: usize): usize {
-  const current = series.current;
+export function readMerged(
+  series: Series,
+  blockStart: i64,
+  out: usize,
+  room: usize,
+  isFlush: bool,
+): usize {
+  let current = series.current;
   park(series);
   const node = findNode(series, blockStart);
   let o = out;
-  if (node != null && node.blockStart == blockStart) o = mergeNode(node, out, room);
+  if (node != null && node.blockStart == blockStart) {
+    o = mergeNode(node, out, room);
+    if (isFlush && o != 0) {
+      node.isFlushed = 1;
+      if (current == changetype<usize>(node)) current = 0;
+    }
+  }
   if (current != 0) makeCurrent(series, changetype<Node>(current));
   return o;
 }
 
 function mergeNode(node: Node, out: usize, room: usize): usize {
   const rows = rowsOf(node);
-  const needed = encodedBytesMax(rows) + 256 * <usize>(rows / encodeRowsMax + 1);
+  const needed = longBytesMax(rows);
   if (needed > room) {
     state().answer = needed;
     return 0;
@@ -178,8 +191,19 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
   }
   addHeadRows(desk, node.head, node.headCapacity, node.headCount, node.baseVersion);
   addLateRows(desk, node);
-  finishDesk(desk, false);
-  return encodeRows(desk, desk.version, encodeRowsMax, out);
+  return encodeLong(desk, out);
+}
+
+/** Encodes the rows of a desk as long chunks, each with the highest version of its own rows. */
+export function encodeLong(desk: Desk, out: usize): usize {
+  finishDesk(desk, desk.rowCount > encodeRowsMax);
+  if (desk.rowCount <= encodeRowsMax) return encodeRows(desk, desk.version, encodeRowsMax, out);
+  return encodeRows(desk, versionOfRows, encodeRowsMax, out);
+}
+
+/** At most so many bytes are the long chunks of so many rows. */
+export function longBytesMax(rows: u32): usize {
+  return encodedBytesMax(rows) + 256 * <usize>(rows / encodeRowsMax + 1);
 }
 
 export const insertOk: u32 = 0;
@@ -222,6 +246,7 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
     const lastNanos = chunk.lastNanos;
     const node = nodeOf(series, chunk.firstNanos);
     if (node == null) unreachable();
+    node!.isFlushed = 0;
     addToArea(node!, at, chunkEnd - at, rows, lastNanos);
     state().sampleCount += <u64>rows;
     at = chunkEnd;

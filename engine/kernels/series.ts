@@ -52,6 +52,8 @@ export class Node {
   late: usize;
   lateCount: u16;
   lateCapacity: u16;
+  /** 1 when nothing came since its rows were read for a file; never of the current block. */
+  isFlushed: u8;
 }
 export const nodeBytes: usize = 80;
 
@@ -153,6 +155,8 @@ export function park(series: Series): void {
 
 /** Makes the node's block the current one; nothing must be current. */
 export function makeCurrent(series: Series, node: Node): void {
+  // Whoever makes a block the current one is about to write to it.
+  node.isFlushed = 0;
   series.current = changetype<usize>(node);
   series.blockStart = node.blockStart;
   series.blockEnd = node.blockStart + blockSizeOf(series);
@@ -213,6 +217,22 @@ export function freeNode(node: Node): void {
   if (node.area != 0) releaseLater(node.area);
   if (node.late != 0) releaseLater(node.late);
   releaseLater(changetype<usize>(node));
+}
+
+/** Drops the block when nothing came since it was read for a file; gives whether it did. */
+export function dropFlushedBlock(series: Series, blockStart: i64): bool {
+  let link = changetype<usize>(series) + offsetof<Series>('nodes');
+  while (load<usize>(link) != 0) {
+    const node = changetype<Node>(load<usize>(link));
+    if (node.blockStart >= blockStart) {
+      if (node.blockStart != blockStart || !node.isFlushed) return false;
+      store<usize>(link, node.next);
+      freeNode(node);
+      return true;
+    }
+    link = changetype<usize>(node) + offsetof<Node>('next');
+  }
+  return false;
 }
 
 /** Drops the blocks in [start, end) of a series whose head is parked. */

@@ -12,10 +12,12 @@ import {
   tablesAt,
   usedBytes,
 } from './pages';
-import { fillMillis, insertChecked, readMerged, readSeries } from './reads';
+import { hasBlock, sumBlocks } from './blocks';
+import { encodeLong, fillMillis, insertChecked, longBytesMax, readMerged, readSeries } from './reads';
 import {
   blockSizeOf,
   dropBlocks,
+  dropFlushedBlock,
   freeSlot,
   headRowBytes,
   headRowsMax,
@@ -204,7 +206,10 @@ export function read(
   return from;
 }
 
-/** The same for one block of each series, merged and encoded anew. */
+/**
+ * The same for one block of each series, merged and encoded anew; with `isFlush` the blocks are marked as
+ * unchanged since.
+ */
 export function readBlock(
   slots: usize,
   from: u32,
@@ -213,12 +218,13 @@ export function readBlock(
   out: usize,
   room: usize,
   lengths: usize,
+  isFlush: bool,
 ): u32 {
   beginCall();
   let o = out;
   for (; from < count; from++) {
     const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
-    const next = readMerged(series, blockStart, o, room - (o - out));
+    const next = readMerged(series, blockStart, o, room - (o - out), isFlush);
     if (next == 0) break;
     store<u32>(lengths + (<usize>from << 2), <u32>(next - o));
     o = next;
@@ -256,6 +262,47 @@ export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
     park(series);
     dropBlocks(series, blockStart, blockStart + blockSizeOf(series));
   }
+}
+
+/** Drops the block of each series that is live and still as it was flushed; gives how many did. */
+export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
+  beginCall();
+  const seriesEnd = state().seriesEnd;
+  let dropped: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const slot = load<u32>(slots + (<usize>i << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.isLive && dropFlushedBlock(series, blockStart)) dropped++;
+  }
+  return dropped;
+}
+
+/**
+ * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how many
+ * series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they do not fit.
+ */
+export function blocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
+  return sumBlocks(namespaceOrdinal, out, countMax);
+}
+
+/** Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on; as expire. */
+export function slotsOfBlock(
+  namespaceOrdinal: u32,
+  blockStart: i64,
+  from: u32,
+  out: usize,
+  countMax: u32,
+): u32 {
+  const s = state();
+  let count: u32 = 0;
+  for (; from < s.seriesEnd && count < countMax; from++) {
+    const series = seriesAt(from);
+    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
+    if (hasBlock(series, blockStart)) store<u32>(out + (<usize>(count++) << 2), from);
+  }
+  s.answer = <u64>from;
+  return count;
 }
 
 /**
@@ -365,4 +412,33 @@ export function decodeChunks(
   store<u32>(answers, <u32>(desk.values + (<usize>row << 3)), 8);
   store<u32>(answers, row, 12);
   return <i32>(rowEnd - row);
+}
+
+/** Room for the long chunks of so many rows. */
+export function mergedBytesMax(rows: u32): usize {
+  return longBytesMax(rows);
+}
+
+/**
+ * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work space of
+ * `decodeBytes`. Gives their end, or 0 when a payload is malformed.
+ */
+export function mergeChunks(
+  at: usize,
+  end: usize,
+  rows: u32,
+  chunks: u32,
+  work: usize,
+  out: usize,
+): usize {
+  const chunk = changetype<Chunk>(chunkAt);
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  while (at < end) {
+    readHeader(chunk, at, end);
+    at = chunk.end;
+    // A chunk that the scan left out has a time that no store takes.
+    if (desk.partCount == chunks || chunk.rowCount > rows - desk.rowCount) return 0;
+    if (!addChunk(desk, chunk)) return 0;
+  }
+  return encodeLong(desk, out);
 }

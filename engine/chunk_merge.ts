@@ -1,0 +1,75 @@
+/** Merges the chunks of one series from several sources, as a flush of late rows and a repair do. */
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import {
+  loadStoreKernel,
+  wasmPageBytes,
+  wasmPagesMin,
+  type LoadedStoreKernel,
+} from './store_kernel.ts';
+
+/** Rows of one series and block before they are merged: more are refused. */
+const mergeRowsMax = 1 << 22;
+const memoryBytesMax = 2 ** 30;
+const chunksAt = (wasmPagesMin - 1) * wasmPageBytes;
+/** Room behind each region for loads and stores beyond its end. */
+const slackBytes = 256;
+/** A memory that has grown beyond this is let go of. */
+const keptBytesMax = 32 << 20;
+const int64Min = -(2n ** 63n);
+const int64Max = 2n ** 63n - 1n;
+
+/** Made at the first call; merging takes nothing from one call to the next. */
+let workshop: LoadedStoreKernel | null = null;
+
+/**
+ * Merges chunks of one series and one block, in whatever order they come: long chunks in ascending time,
+ * every time once. Of rows with one timestamp the one with the higher version stays, on equal versions the
+ * one with the larger value bits. A chunk of the result has the highest version of its rows.
+ * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more than four
+ *   million rows
+ */
+export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  if (length > memoryBytesMax >> 2) throw tooLarge();
+  workshop ??= loadStoreKernel(memoryBytesMax);
+  const { memory, kernel } = workshop;
+  reserve(memory, chunksAt + length + slackBytes);
+  let end = chunksAt;
+  for (const part of parts) {
+    new Uint8Array(memory.buffer, end, part.length).set(part);
+    end += part.length;
+  }
+  const chunkCount = kernel.scanChunks(chunksAt, end, int64Min, int64Max);
+  if (chunkCount === -1) throw malformedPart();
+  const rowCount = kernel.answer();
+  if (rowCount > mergeRowsMax) throw tooLarge();
+  const work = aligned(end + slackBytes);
+  const out = aligned(work + kernel.decodeBytes(rowCount, chunkCount) + slackBytes);
+  reserve(memory, out + kernel.mergedBytesMax(rowCount) + slackBytes);
+  const outEnd = kernel.mergeChunks(chunksAt, end, rowCount, chunkCount, work, out);
+  if (outEnd === 0) throw malformedPart();
+  const merged = new Uint8Array(memory.buffer, out, outEnd - out).slice();
+  if (memory.buffer.byteLength > keptBytesMax) workshop = null;
+  return merged;
+}
+
+function aligned(address: number): number {
+  return Math.ceil(address / 64) * 64;
+}
+
+function reserve(memory: WebAssembly.Memory, bytes: number): void {
+  if (bytes > memoryBytesMax) throw tooLarge();
+  const missing = bytes - memory.buffer.byteLength;
+  if (missing > 0) memory.grow(Math.ceil(missing / wasmPageBytes));
+}
+
+function malformedPart(): TsdbError {
+  return badRequest('cannot merge chunks: a chunk is malformed');
+}
+
+function tooLarge(): TsdbError {
+  return new TsdbError(
+    'RESOURCE_EXHAUSTED',
+    `cannot merge chunks: they have more than ${mergeRowsMax} rows`,
+  );
+}

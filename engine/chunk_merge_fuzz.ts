@@ -1,0 +1,102 @@
+/**
+ * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their order, and
+ * the same refusal of damaged ones.
+ */
+import assert from 'node:assert/strict';
+import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from './chunk.ts';
+import { mergeChunks } from './chunk_merge.ts';
+import { codecSamples, SeededNumbers } from './codec_samples.ts';
+import { encodeFloatChunk } from './codec_twin.ts';
+import { mergeChunks as mergeByMap } from './decoder_twin.ts';
+
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
+/** Longer parts are refused or merged by the kernel alone: the twin would take long. */
+const twinRowsMax = 3000;
+/** Rows of a long chunk that the kernel writes. */
+const longRowsMax = 4096;
+
+/** Some of the rows, with versions of their own when raw. */
+function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
+  const kept: number[] = [];
+  const keepOf = 1 + numbers.below(4);
+  rows.timestampNanos.forEach((_, row) => {
+    if (numbers.below(4) < keepOf) kept.push(row);
+  });
+  if (kept.length === 0) kept.push(0);
+  const bits = new BigUint64Array(rows.values.buffer, rows.values.byteOffset, rows.values.length);
+  const part = {
+    timestampNanos: BigInt64Array.from(kept, (row) => rows.timestampNanos[row]!),
+    values: new Float64Array(
+      BigUint64Array.from(kept, (row) => bits[row]! ^ BigInt(numbers.below(8) >> 2)).buffer,
+    ),
+    version: rows.version - numbers.below(3),
+  };
+  if (numbers.below(3) > 0) return encodeFloatChunk(part);
+  const rowVersions = Float64Array.from(kept, () => part.version - numbers.below(4));
+  return encodeRawChunk({ ...part, rowVersions });
+}
+
+function refusedOr<Answer>(merge: () => Answer): Answer | 'refused' {
+  try {
+    return merge();
+  } catch (error) {
+    assert.equal((error as { code?: string }).code, 'BAD_REQUEST', String(error));
+    return 'refused';
+  }
+}
+
+function assertSame(parts: readonly Uint8Array[], label: string): void {
+  const merged = refusedOr(() => mergeChunks(parts));
+  const wanted = refusedOr(() => mergeByMap(new Uint8Array(Buffer.concat(parts)), ...allTimes));
+  if (merged === 'refused' || wanted === 'refused') {
+    assert.equal(merged, wanted, `one refuses: ${label}`);
+    return;
+  }
+  const { timestampNanos, values, rowVersions } = mergeByMap(merged, ...allTimes);
+  assert.deepEqual(timestampNanos, wanted.timestampNanos, label);
+  assert.deepEqual(
+    new BigUint64Array(values.buffer),
+    new BigUint64Array(wanted.values.buffer),
+    label,
+  );
+  let row = 0;
+  for (const { rowCount, version } of chunkHeaders(merged)) {
+    const own = wanted.rowVersions.subarray(row, row + rowCount);
+    const highest = own.reduce((most, of) => Math.max(most, of), 0);
+    assert.ok(version >= highest, `versions of ${label}`);
+    if (wanted.timestampNanos.length > longRowsMax) assert.equal(version, highest, label);
+    row += rowCount;
+  }
+  assert.ok(rowVersions.length <= chunkRowsMax * parts.length);
+}
+
+function rowCountOf(parts: readonly Uint8Array[]): number {
+  let rows = 0;
+  try {
+    for (const part of parts) for (const { rowCount } of chunkHeaders(part)) rows += rowCount;
+  } catch {
+    return rows;
+  }
+  return rows;
+}
+
+/** @param size how many merges */
+export function fuzz(seed: number, size: number): void {
+  const numbers = new SeededNumbers(seed);
+  for (let round = 0; round < size; round++) {
+    const isLong = numbers.below(100) === 0;
+    const rowCount = 1 + numbers.below(isLong ? 9000 : 200);
+    const samples = codecSamples(numbers.u32(), rowCount);
+    const { name, rows } = samples[numbers.below(samples.length)]!;
+    const label = `${name}, seed ${seed}, round ${round}`;
+    const parts = Array.from({ length: numbers.below(5) }, () => partOf(rows, numbers));
+    assertSame(parts, label);
+    if (parts.length === 0 || isLong) continue;
+    const bad = parts[numbers.below(parts.length)]!;
+    for (let count = 0; count < 4; count++) {
+      bad[numbers.below(bad.length)]! ^= 1 << numbers.below(8);
+      if (rowCountOf(parts) <= twinRowsMax) assertSame(parts, `damaged ${label}`);
+      else refusedOr(() => mergeChunks(parts));
+    }
+  }
+}

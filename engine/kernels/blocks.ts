@@ -1,0 +1,75 @@
+// What the blocks of a store hold: one walk over all series, which changes nothing.
+import { roomOf, state } from './pages';
+import { headRowBytes, lateRowBytes, Node, nodeBytes, Series, seriesAt } from './series';
+
+/** An entry of the answer: start i64; series, rows and bytes as float64. */
+const entryShift: usize = 5;
+
+/** The entry of a block in the ascending ones at `out`, made when there is none; 0 when it does not fit. */
+function entryOf(out: usize, count: u32, countMax: u32, blockStart: i64): usize {
+  let low: u32 = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (load<i64>(out + (<usize>middle << entryShift)) < blockStart) low = middle + 1;
+    else high = middle;
+  }
+  const at = out + (<usize>low << entryShift);
+  if (low < count && load<i64>(at) == blockStart) return at;
+  if (count == countMax) return 0;
+  memory.copy(at + 32, at, <usize>(count - low) << entryShift);
+  store<i64>(at, blockStart);
+  store<f64>(at, 0, 8);
+  store<f64>(at, 0, 16);
+  store<f64>(at, 0, 24);
+  return at;
+}
+
+/** Fills the entries; gives their number, or one more than `countMax` when they do not fit. */
+export function sumBlocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
+  const seriesEnd = state().seriesEnd;
+  let count: u32 = 0;
+  let entry: usize = 0;
+  for (let slot: u32 = 0; slot < seriesEnd; slot++) {
+    const series = seriesAt(slot);
+    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
+    for (let at = series.nodes; at != 0; ) {
+      const node = changetype<Node>(at);
+      // Neighbours mostly have the same blocks.
+      if (entry == 0 || load<i64>(entry) != node.blockStart) {
+        const known = count;
+        entry = entryOf(out, count, countMax, node.blockStart);
+        if (entry == 0) return countMax + 1;
+        if (load<f64>(entry, 8) == 0) count = known + 1;
+      }
+      addNode(entry, series, node);
+      at = node.next;
+    }
+  }
+  return count;
+}
+
+function addNode(entry: usize, series: Series, node: Node): void {
+  const isCurrent = series.current == changetype<usize>(node);
+  const headCount = <u32>(isCurrent ? series.headCount : node.headCount);
+  const headCapacity = <u32>(isCurrent ? series.headCapacity : node.headCapacity);
+  const rows = node.areaRows + headCount + <u32>node.lateCount;
+  let bytes = nodeBytes + node.areaCapacity;
+  if (headCapacity != 0) bytes += roomOf(<usize>headCapacity * headRowBytes);
+  if (node.lateCapacity != 0) bytes += roomOf(<usize>node.lateCapacity * lateRowBytes);
+  store<f64>(entry, load<f64>(entry, 8) + 1, 8);
+  store<f64>(entry, load<f64>(entry, 16) + <f64>rows, 16);
+  store<f64>(entry, load<f64>(entry, 24) + <f64>bytes, 24);
+}
+
+/** Whether the series has rows in the block. */
+export function hasBlock(series: Series, blockStart: i64): bool {
+  // Most series write to the block that is asked for, or hold nothing.
+  if (series.current != 0 && series.blockStart == blockStart) return true;
+  for (let at = series.nodes; at != 0; ) {
+    const node = changetype<Node>(at);
+    if (node.blockStart >= blockStart) return node.blockStart == blockStart;
+    at = node.next;
+  }
+  return false;
+}
