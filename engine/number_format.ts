@@ -1,6 +1,8 @@
-/** Numbers as Go prints them with strconv.FormatFloat(v, 'f', -1, 64): shortest digits, never an exponent. */
+/** Numbers as text with their shortest digits, in the two forms in which Prometheus answers with them. */
 
-export function formatNumber(value: number): string {
+/** As Go prints them with strconv.FormatFloat(v, 'f', -1, 64), never with an exponent: scalars, label values. */ export function formatNumber(
+  value: number,
+): string {
   if (value !== value) return 'NaN';
   if (value === Infinity) return '+Inf';
   if (value === -Infinity) return '-Inf';
@@ -13,4 +15,19 @@ export function formatNumber(value: number): string {
   const exponent = Number(text.slice(exponentAt + 1));
   if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
   return `${sign}${digits.padEnd(exponent + 1, '0')}`;
+}
+
+/**
+ * As Prometheus prints samples of vectors and matrices: below 1e-6 and from 1e21 on with an exponent, which has its
+ * sign and two digits at least.
+ */
+export function formatSample(value: number): string {
+  const size = Math.abs(value);
+  if ((size >= 1e-6 && size < 1e21) || size === 0 || size === Infinity || value !== value) {
+    return formatNumber(value);
+  }
+  // String() has an exponent from 1e21 on, and below 1e-6.
+  const text = String(value);
+  const signAt = text.indexOf('e') + 1;
+  return text.length - signAt > 2 ? text : `${text.slice(0, signAt + 1)}0${text.slice(signAt + 1)}`;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatNumber } from './number_format.ts';
+import { formatNumber, formatSample } from './number_format.ts';
 import { RowPrinter } from './row_printer.ts';
 import { makeRowBuffer } from './row.ts';
 
@@ -27,6 +27,33 @@ test('formatNumber() prints the shortest digits without an exponent', () => {
   for (const [value, text] of cases) assert.equal(formatNumber(value), text);
 });
 
+test('formatSample() prints what Prometheus 3 prints for samples', () => {
+  // Answers of Prometheus to vector(…).
+  const answers: readonly (readonly [number, string])[] = [
+    [0, '0'],
+    [-0, '-0'],
+    [0.000001, '0.000001'],
+    [0.0000010000001, '0.0000010000001'],
+    [0.00000099999, '9.9999e-07'],
+    [1.5e-7, '1.5e-07'],
+    [-1e-9, '-1e-09'],
+    [2.5e-10, '2.5e-10'],
+    [1e-100, '1e-100'],
+    [5e-324, '5e-324'],
+    [1e20, '100000000000000000000'],
+    [999999999999999868928, '999999999999999900000'],
+    [1e21, '1e+21'],
+    [-1.5e21, '-1.5e+21'],
+    [1.2345678901234567e22, '1.2345678901234568e+22'],
+    [1e100, '1e+100'],
+    [Number.MAX_VALUE, '1.7976931348623157e+308'],
+    [NaN, 'NaN'],
+    [Infinity, '+Inf'],
+    [-Infinity, '-Inf'],
+  ];
+  for (const [value, text] of answers) assert.equal(formatSample(value), text);
+});
+
 function printed(values: readonly number[], prefixOf: (step: number) => string): string {
   const buffer = makeRowBuffer(values.length);
   values.forEach((value, step) => {
@@ -40,7 +67,7 @@ function printed(values: readonly number[], prefixOf: (step: number) => string):
   return text;
 }
 
-test('the row printer prints what formatNumber() prints, and leaves absent steps out', () => {
+test('the row printer prints what formatSample() prints, and leaves absent steps out', () => {
   const values = cases.map(([value]) => value);
   let state = 12345;
   const words = new Uint32Array(2);
@@ -57,7 +84,7 @@ test('the row printer prints what formatNumber() prints, and leaves absent steps
     values.push(anyDouble[0]!, -anyDouble[0]! * 3);
   }
   const wanted = values
-    .map((value, step) => (value === 77 ? '' : `,[${step}.123,"${formatNumber(value)}"]`))
+    .map((value, step) => (value === 77 ? '' : `,[${step}.123,"${formatSample(value)}"]`))
     .join('');
   const got = printed(values, (step) => `,[${step}.123,"`);
   assert.ok(got === wanted, 'the texts are the same');

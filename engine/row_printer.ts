@@ -1,7 +1,7 @@
 /** Rows of a step grid as JSON pairs, by the kernel of kernels/windows_json.ts. */
 import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
-import { formatNumber } from './number_format.ts';
+import { formatSample } from './number_format.ts';
 import type { RowBuffer } from './row.ts';
 
 interface PrinterExports {
@@ -116,12 +116,7 @@ export class RowPrinter {
         write(this.#bytes.subarray(outAt, out));
         out = outAt;
       } else if (step < count) {
-        const text = `${prefixes[first + step]!}${formatNumber(this.#values[step]!)}"]`;
-        // Numbers without an exponent may have hundreds of digits.
-        if (text.length > outEnd - out) {
-          write(this.#bytes.subarray(outAt, out));
-          out = outAt;
-        }
+        const text = `${prefixes[first + step]!}${formatSample(this.#values[step]!)}"]`;
         out += this.#text.write(text, out, 'latin1');
         step++;
       }

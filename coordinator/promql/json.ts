@@ -1,6 +1,6 @@
 /** Results as JSON of the Prometheus API, in pieces; the caller's reading is the backpressure. */
 import type { Labels } from './labels.ts';
-import { formatNumber } from '#engine/number_format.ts';
+import { formatNumber, formatSample } from '#engine/number_format.ts';
 import { RowPrinter } from '#engine/row_printer.ts';
 import type { QueryResult, QueryValue } from './result.ts';
 
@@ -92,7 +92,7 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
       pieces.add('[');
       for (const [index, label] of labels.entries()) {
         pieces.add(
-          `${index === 0 ? '' : ','}{"metric":${labelsJson(label)},"value":[${time},"${formatNumber(buffer.values[index]!)}"]}`,
+          `${index === 0 ? '' : ','}{"metric":${labelsJson(label)},"value":[${time},"${formatSample(buffer.values[index]!)}"]}`,
         );
         if (pieces.isFull) yield pieces.take();
       }
@@ -127,7 +127,7 @@ function* writeValue(value: QueryValue, pieces: Pieces): Generator<Uint8Array> {
         pieces.add(`${index === 0 ? '' : ','}{"metric":${labelsJson(series.labels)},"values":[`);
         for (let i = 0; i < series.count; i++) {
           const time = formatTime(series.timestampMillis[i]!);
-          pieces.add(`${i === 0 ? '' : ','}[${time},"${formatNumber(series.buffer.values[i]!)}"]`);
+          pieces.add(`${i === 0 ? '' : ','}[${time},"${formatSample(series.buffer.values[i]!)}"]`);
           if (pieces.isFull) yield pieces.take();
         }
         pieces.add(']}');

@@ -1,4 +1,4 @@
-// The shortest decimal digits that read back as the same double, for numbers between 1e-10 and 1e15. A double is m * 2^e;
+// The shortest decimal digits that read back as the same double, for numbers between 1e-6 and 1e15. A double is m * 2^e;
 // times 10^q it is m * 5^q * 2^(e+q), and m * 5^q fits into 128 bits, so the nearest whole number and how far it is off are
 // known exactly. It reads back when it is off by less than half of the last bit, which is 5^q / 2 in the same units.
 
@@ -73,7 +73,7 @@ function digitsWith(m: u64, e: i32, q: u32): u64 {
 
 /** Digits as a whole number, and in the six highest bits how many of them are decimals; 0 when it is not done here. */
 export function shortestDigits(size: f64): u64 {
-  if (!(size >= 1e-10 && size < 1e15)) return 0;
+  if (!(size >= 1e-6 && size < 1e15)) return 0;
   const bits = reinterpret<u64>(size);
   const fraction = bits & ((1 << mantissaBits) - 1);
   // Below a power of two doubles lie closer: its interval is not even.
