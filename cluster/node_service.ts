@@ -3,6 +3,7 @@
  * (node/), the gRPC client (cluster/node_client.ts) and the in-process transport of the combined binary.
  * The `.proto` of lib/proto/node.proto carries the same messages.
  */
+import type { BatchView } from '#engine/batch.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -33,6 +34,12 @@ export interface WriteRequest {
   readonly referenceEpoch: string;
   /** docs/formats/batch.md. Owned by the callee until the promise settles. */
   readonly batch: Uint8Array;
+}
+
+/** A write whose columns stay in this process: what `readBatch` makes of the batch, without the bytes. */
+export interface ColumnsWriteRequest extends Omit<WriteRequest, 'batch'> {
+  /** Borrowed until the promise settles; slots and generations are the callee's to overwrite until then. */
+  readonly batch: BatchView;
 }
 
 export interface WriteResponse {
@@ -121,6 +128,8 @@ export interface NodeHealth {
 /** Every method rejects with TsdbError; UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED may be retried. */
 export interface NodeService {
   write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse>;
+  /** The same write for a session of the same process; only a node that is in it has this. */
+  writeColumns?(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse>;
   fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse>;
   fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse>;
   aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse>;

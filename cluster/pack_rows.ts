@@ -3,73 +3,46 @@
  * batch of its rows with the instance's references. Typed arrays throughout; nothing is allocated a row.
  */
 import { assert } from '#lib/assert.ts';
-import { BatchBuilder, type TimeUnitNanos } from '#engine/batch.ts';
+import { BatchBuilder, type BatchView, type TimeUnitNanos } from '#engine/batch.ts';
 import { copiedRowsKeptMax } from './limits.ts';
 import type { References } from './references.ts';
 import type { SeriesTable, SessionRows } from './session_types.ts';
 
-/** A copy of the caller's columns, which hold until its next call only. Columns may be longer than the rows. */
-export interface RowsCopy {
-  readonly rowCount: number;
+/** Columns of one length, which may be longer than the rows in them. */
+export interface Columns {
   readonly slots: Uint32Array;
-  /** Generation of the slot when the write began. */
   readonly generations: Uint32Array;
   readonly timestamps: BigInt64Array;
-  readonly timeUnitNanos: TimeUnitNanos;
   readonly values: Float64Array;
+}
+
+/** A copy of the caller's columns, which hold until its next call only. */
+export interface RowsCopy extends Columns {
+  readonly rowCount: number;
+  /** Generations of the slots when the write began. */
+  readonly generations: Uint32Array;
+  readonly timeUnitNanos: TimeUnitNanos;
   readonly slotMax: number;
   /** Rows of series that are refused. */
   readonly refusedCount: number;
 }
 
-interface Columns {
-  readonly slots: Uint32Array;
-  readonly generations: Uint32Array;
-  readonly timestamps: BigInt64Array;
-  readonly values: Float64Array;
-}
-
 /** Rows for which the smallest columns have room. */
 const rowsFirst = 1024;
 
-/** Makes copies in columns that are used again: fresh ones cost more than the copying. */
-export class RowCopier {
+/** Columns that are used again: fresh ones cost more than what is done with them. */
+export class ColumnPool {
   private readonly free: Columns[] = [];
   private freeRows = 0;
 
-  copy(rows: SessionRows, series: SeriesTable): RowsCopy {
-    const { rowCount } = rows;
-    const columns = this.take(rowCount);
-    const { slots, generations } = columns;
-    slots.set(rows.slots.subarray(0, rowCount));
-    columns.timestamps.set(rows.timestamps.subarray(0, rowCount));
-    columns.values.set(rows.values.subarray(0, rowCount));
-    const { generation, refused } = series;
-    let slotMax = 0;
-    let refusedCount = 0;
-    for (let row = 0; row < rowCount; row++) {
-      const slot = slots[row]!;
-      generations[row] = generation[slot]!;
-      if (refused[slot] !== 0) refusedCount++;
-      if (slot > slotMax) slotMax = slot;
-    }
-    const { timeUnitNanos } = rows;
-    return { ...columns, rowCount, timeUnitNanos, slotMax, refusedCount };
-  }
-
-  /** Takes the columns of a copy back, once nobody reads them any more. */
-  release({ slots, generations, timestamps, values }: RowsCopy): void {
-    if (this.freeRows + slots.length > copiedRowsKeptMax) return;
-    this.freeRows += slots.length;
-    this.free.push({ slots, generations, timestamps, values });
-  }
-
-  private take(rowCount: number): Columns {
+  take(rowCount: number): Columns {
     const at = this.free.findIndex(({ slots }) => slots.length >= rowCount);
     if (at >= 0) {
-      const [columns] = this.free.splice(at, 1);
-      this.freeRows -= columns!.slots.length;
-      return columns!;
+      const columns = this.free[at]!;
+      const last = this.free.pop()!;
+      if (at < this.free.length) this.free[at] = last;
+      this.freeRows -= columns.slots.length;
+      return columns;
     }
     let capacity = rowsFirst;
     while (capacity < rowCount) capacity *= 2;
@@ -80,6 +53,32 @@ export class RowCopier {
       values: new Float64Array(capacity),
     };
   }
+
+  /** Takes columns back, once nobody reads them any more. */
+  give({ slots, generations, timestamps, values }: Columns): void {
+    if (this.freeRows + slots.length > copiedRowsKeptMax) return;
+    this.freeRows += slots.length;
+    this.free.push({ slots, generations, timestamps, values });
+  }
+}
+
+/** A copy of rows with the generations of their slots, in columns of the pool. */
+export function copyRows(rows: SessionRows, series: SeriesTable, pool: ColumnPool): RowsCopy {
+  const { rowCount, timeUnitNanos } = rows;
+  const { slots, generations, timestamps, values } = pool.take(rowCount);
+  slots.set(rows.slots.subarray(0, rowCount));
+  timestamps.set(rows.timestamps.subarray(0, rowCount));
+  values.set(rows.values.subarray(0, rowCount));
+  const { generation, refused } = series;
+  let slotMax = 0;
+  let refusedCount = 0;
+  for (let row = 0; row < rowCount; row++) {
+    const slot = slots[row]!;
+    generations[row] = generation[slot]!;
+    refusedCount += refused[slot] === 0 ? 0 : 1;
+    if (slot > slotMax) slotMax = slot;
+  }
+  return { slots, generations, timestamps, values, rowCount, timeUnitNanos, slotMax, refusedCount };
 }
 
 /** The rows whose slots have not been given to other series since the copy was made. */
@@ -88,28 +87,42 @@ export function stillKnown(copy: RowsCopy, picked: Uint32Array, series: SeriesTa
   return picked.filter((row) => generation[copy.slots[row]!] === copy.generations[row]);
 }
 
-/** A batch for one instance. */
-export interface PackedBatch {
-  readonly batch: Uint8Array;
+/** What one request to an instance holds, beside its columns. */
+interface Packed {
   /** Epoch of the references in it; '' when there are none. */
   readonly referenceEpoch: string;
   /** Slots of the dictionary entries in order, and the generations that they stand for. */
   readonly entrySlots: readonly number[];
   readonly entryGenerations: readonly number[];
+  readonly byteLength: number;
 }
+
+/** A batch for one instance. */
+export interface PackedBatch extends Packed {
+  readonly batch: Uint8Array;
+}
+
+/** The same for a node of this process: nothing is laid out as bytes. */
+export interface PackedColumns extends Packed {
+  readonly batch: BatchView;
+  /** Columns of the pool that `batch` reads, to be given back. */
+  readonly columns: Columns;
+}
+
+/** Bytes of a row in a batch, all columns raw. */
+const rowBytes = 24;
 
 /** Packs one batch after the other; keeps its buffers. */
 export class RowPacker {
+  private readonly pool: ColumnPool;
   private readonly builder = new BatchBuilder();
-  private slots = new Uint32Array(0);
-  private generations = new Uint32Array(0);
-  private timestamps = new BigInt64Array(0);
-  private values = new Float64Array(0);
-  private nodeSlots = new Uint32Array(0);
-  private nodeGenerations = new Uint32Array(0);
   private unknown = new Uint32Array(0);
   /** By slot: ordinal + 1 of its dictionary entry in the batch that is packed; all 0 in between. */
   private entryOfSlot = new Uint32Array(0);
+
+  constructor(pool: ColumnPool) {
+    this.pool = pool;
+  }
 
   /**
    * @param picked rows of the copy, ascending; null for all
@@ -123,60 +136,121 @@ export class RowPacker {
     series: SeriesTable,
     references: References,
   ): PackedBatch {
+    const { builder } = this;
+    const { timeUnitNanos } = copy;
     const rowCount = picked === null ? copy.rowCount : picked.length;
-    this.reserve(rowCount, copy.slotMax);
-    references.reserve(copy.slotMax);
-    if (picked !== null) this.gather(copy, picked);
-    const slots = picked === null ? copy.slots : this.slots;
-    const generations = picked === null ? copy.generations : this.generations;
-    const { nodeSlots, nodeGenerations, unknown } = this;
-    const unknownCount = references.resolve(
+    const columns = this.pool.take(rowCount);
+    const { slots, generations } = columns;
+    const { timestamps, values } = this.rowsOf(copy, picked, columns);
+    builder.begin(version);
+    const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) =>
+      builder.addSeries(series.tags(slot), series.idScheme(slot), series.explicitId(slot)),
+    );
+    builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values);
+    this.pool.give(columns);
+    const batch = builder.finish();
+    return { ...entries, batch, byteLength: batch.length };
+  }
+
+  /** As `pack`; columns that hold for all rows of the copy are the copy's own. */
+  packColumns(
+    version: number,
+    copy: RowsCopy,
+    picked: Uint32Array | null,
+    series: SeriesTable,
+    references: References,
+  ): PackedColumns {
+    const { timeUnitNanos } = copy;
+    const rowCount = picked === null ? copy.rowCount : picked.length;
+    const columns = this.pool.take(rowCount);
+    const { slots, generations } = columns;
+    const { timestamps, values } = this.rowsOf(copy, picked, columns);
+    const tags: Uint8Array[] = [];
+    const idSchemes: number[] = [];
+    const ids: Uint8Array[] = [];
+    let byteLength = rowCount * rowBytes;
+    const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) => {
+      const tagsOfSlot = series.tags(slot);
+      byteLength += tagsOfSlot.length;
+      tags.push(tagsOfSlot);
+      idSchemes.push(series.idScheme(slot));
+      return ids.push(series.explicitId(slot)) - 1;
+    });
+    const batch: BatchView = {
+      version,
       rowCount,
       slots,
       generations,
-      nodeSlots,
-      nodeGenerations,
-      unknown,
-    );
-    this.builder.begin(version);
+      timestamps,
+      timeUnitNanos,
+      values,
+      seriesCount: tags.length,
+      seriesTags: (i) => tags[i]!,
+      seriesIdScheme: (i) => idSchemes[i]!,
+      seriesId: (i) => ids[i]!,
+    };
+    return { ...entries, batch, columns, byteLength };
+  }
+
+  /**
+   * Fills in the node's slots and generations of the rows; series without a reference become dictionary entries.
+   * @param addEntry gives the ordinal of a new entry
+   */
+  private refer(
+    { slots: nodeSlots, generations: nodeGenerations }: Columns,
+    rowCount: number,
+    copy: RowsCopy,
+    picked: Uint32Array | null,
+    references: References,
+    series: SeriesTable,
+    addEntry: (slot: number) => number,
+  ): Pick<Packed, 'referenceEpoch' | 'entrySlots' | 'entryGenerations'> {
+    this.reserve(rowCount, copy.slotMax);
+    references.reserve(copy.slotMax);
+    const { unknown } = this;
+    if (picked === null) {
+      nodeSlots.set(copy.slots.subarray(0, rowCount));
+      nodeGenerations.set(copy.generations.subarray(0, rowCount));
+    }
+    const unknownCount = references.resolve(rowCount, nodeSlots, nodeGenerations, unknown);
     const entrySlots: number[] = [];
     const entryGenerations: number[] = [];
     const { generation } = series;
     for (let i = 0; i < unknownCount; i++) {
       const row = unknown[i]!;
-      const slot = slots[row]!;
+      const slot = nodeSlots[row]!;
       let entry = this.entryOfSlot[slot]!;
       if (entry === 0) {
-        assert(generation[slot] === generations[row], 'the slot has the series of its row');
-        const [scheme, id] = [series.idScheme(slot), series.explicitId(slot)];
-        entry = this.builder.addSeries(series.tags(slot), scheme, id) + 1;
+        const generationThen = nodeGenerations[row]!;
+        assert(generation[slot] === generationThen, 'the slot has the series of its row');
+        entry = addEntry(slot) + 1;
         this.entryOfSlot[slot] = entry;
         entrySlots.push(slot);
-        entryGenerations.push(generations[row]!);
+        entryGenerations.push(generationThen);
       }
       nodeSlots[row] = entry - 1;
       nodeGenerations[row] = 0;
     }
     for (const slot of entrySlots) this.entryOfSlot[slot] = 0;
-    const timestamps = picked === null ? copy.timestamps : this.timestamps;
-    const values = picked === null ? copy.values : this.values;
-    const { timeUnitNanos } = copy;
-    this.builder.setRows(rowCount, nodeSlots, nodeGenerations, timestamps, timeUnitNanos, values);
-    return {
-      batch: this.builder.finish(),
-      referenceEpoch: unknownCount < rowCount ? references.epoch : '',
-      entrySlots,
-      entryGenerations,
-    };
+    const referenceEpoch = unknownCount < rowCount ? references.epoch : '';
+    return { referenceEpoch, entrySlots, entryGenerations };
   }
 
-  /** Columns of the picked rows. Values and times are moved as words: numbers lose NaN payloads. */
-  private gather(copy: RowsCopy, picked: Uint32Array): void {
-    const { slots, generations } = this;
+  /**
+   * Times and values of the picked rows, gathered in `columns` with slots and generations; those of the copy when all are
+   * picked. Values and times are moved as words: numbers lose NaN payloads.
+   */
+  private rowsOf(
+    copy: RowsCopy,
+    picked: Uint32Array | null,
+    columns: Columns,
+  ): Pick<Columns, 'timestamps' | 'values'> {
+    if (picked === null) return copy;
+    const { slots, generations } = columns;
     const fromTimes = wordsOf(copy.timestamps);
     const fromValues = wordsOf(copy.values);
-    const toTimes = wordsOf(this.timestamps);
-    const toValues = wordsOf(this.values);
+    const toTimes = wordsOf(columns.timestamps);
+    const toValues = wordsOf(columns.values);
     for (let i = 0; i < picked.length; i++) {
       const row = picked[i]!;
       slots[i] = copy.slots[row]!;
@@ -186,18 +260,12 @@ export class RowPacker {
       toValues[2 * i] = fromValues[2 * row]!;
       toValues[2 * i + 1] = fromValues[2 * row + 1]!;
     }
+    return columns;
   }
 
   private reserve(rowCount: number, slotMax: number): void {
-    if (rowCount > this.nodeSlots.length) {
-      const capacity = Math.max(rowCount, this.nodeSlots.length * 2);
-      this.slots = new Uint32Array(capacity);
-      this.generations = new Uint32Array(capacity);
-      this.timestamps = new BigInt64Array(capacity);
-      this.values = new Float64Array(capacity);
-      this.nodeSlots = new Uint32Array(capacity);
-      this.nodeGenerations = new Uint32Array(capacity);
-      this.unknown = new Uint32Array(capacity);
+    if (rowCount > this.unknown.length) {
+      this.unknown = new Uint32Array(Math.max(rowCount, this.unknown.length * 2));
     }
     if (slotMax >= this.entryOfSlot.length) {
       this.entryOfSlot = new Uint32Array(Math.max(slotMax + 1, this.entryOfSlot.length * 2));

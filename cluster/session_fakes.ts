@@ -13,6 +13,7 @@ import { type MemoryKv, MemoryKvStore } from './kv_memory.ts';
 import {
   type AggregateRequest,
   type AggregateResponse,
+  type ColumnsWriteRequest,
   type FetchByIdRequest,
   type FetchRequest,
   type FetchResponse,
@@ -71,6 +72,9 @@ interface FakeSeries {
   readonly shard: number;
 }
 
+/** ID of the node that takes columns. */
+const localNode = 'a1';
+
 /** A node as the contract has it, with switches for what can go wrong. */
 export class FakeNode implements NodeService {
   readonly id: string;
@@ -86,12 +90,25 @@ export class FakeNode implements NodeService {
   /** Shards that it has not bootstrapped, whatever the placement says. */
   readonly notBootstrapped: Set<number> = new Set();
   readonly fetches: FetchRequest[] = [];
+  /** The one node that is in the session's process. */
+  readonly writeColumns?: NonNullable<NodeService['writeColumns']>;
   private series: FakeSeries[] = [];
   private readonly placementOf: () => { placement: Placement; version: number };
 
   constructor(id: string, placementOf: () => { placement: Placement; version: number }) {
     this.id = id;
     this.placementOf = placementOf;
+    if (id !== localNode) return;
+    this.writeColumns = async (request, signal) => {
+      const { slots, generations } = request.batch;
+      try {
+        return await this.write(request, signal);
+      } finally {
+        // The columns are the node's to overwrite until it has answered.
+        slots.fill(0xdead_beef);
+        generations.fill(0xdead_beef);
+      }
+    };
   }
 
   /** A new process: references are void, samples are kept. */
@@ -122,13 +139,16 @@ export class FakeNode implements NodeService {
     }
   }
 
-  async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+  async write(
+    request: WriteRequest | ColumnsWriteRequest,
+    signal: AbortSignal,
+  ): Promise<WriteResponse> {
     await this.answering(signal);
     const { placement, version } = this.placementOf();
     const shards = new Map(
       placement.instances.find(({ id }) => id === this.id)?.shards.map((s) => [s.id, s.state]),
     );
-    const batch = readBatch(request.batch);
+    const batch = request.batch instanceof Uint8Array ? readBatch(request.batch) : request.batch;
     const isKnownEpoch = request.referenceEpoch === this.epoch;
     const references = new Uint32Array(2 * batch.seriesCount);
     const entries: number[] = [];

@@ -11,7 +11,16 @@ import {
 } from './limits.ts';
 import { type NodeService, rowOutcome, type WriteResponse } from './node_service.ts';
 import type { Ownership } from './ownership.ts';
-import { type PackedBatch, RowCopier, type RowsCopy, RowPacker, stillKnown } from './pack_rows.ts';
+import {
+  ColumnPool,
+  type Columns,
+  copyRows,
+  type PackedBatch,
+  type PackedColumns,
+  RowPacker,
+  type RowsCopy,
+  stillKnown,
+} from './pack_rows.ts';
 import { References } from './references.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './session_types.ts';
 import type { TopologyView } from './topology.ts';
@@ -43,8 +52,8 @@ interface InFlight {
 
 export class SessionWriter {
   private readonly options: SessionOptions;
-  private readonly copier = new RowCopier();
-  private readonly packer = new RowPacker();
+  private readonly pool = new ColumnPool();
+  private readonly packer: RowPacker = new RowPacker(this.pool);
   /** By series table, then by "<instance>\n<namespace>". */
   private readonly references = new WeakMap<SeriesTable, Map<string, References>>();
   private readonly inFlight = new Map<string, InFlight>();
@@ -68,7 +77,7 @@ export class SessionWriter {
     { consistency = this.options.writeConsistency ?? 'majority' }: WriteOptions,
   ): Promise<WriteResult> {
     const { rowCount } = rows;
-    if (rowCount === 0) return { rowCount, writtenCount: 0, outcomes: null, errors: [] };
+    if (rowCount === 0) return wholeResult(0, []);
     const { view } = this.options.topology;
     checkWritable(view, namespace);
     if (this.rowsOutstanding + rowCount > outstandingRowsMax) {
@@ -78,11 +87,14 @@ export class SessionWriter {
       );
     }
     signal.throwIfAborted();
-    const copy = this.copier.copy(rows, series);
+    const copy = copyRows(rows, series, this.pool);
     const version = this.nextVersion();
-    const work: Work = { namespace, copy, series, consistency, version, unfinished: [] };
     const timeoutMillis = this.options.writeTimeoutMillis ?? writeTimeoutMillisDefault;
     const until = new WorkSignal(this.options.env, timeoutMillis, signal);
+    const work = new Work({ namespace, copy, series, consistency, version }, () => {
+      until.end(writeIsOver);
+      this.pool.give(copy);
+    });
     this.rowsOutstanding += rowCount;
     try {
       return await this.run(work, view, until, signal);
@@ -90,10 +102,7 @@ export class SessionWriter {
       this.rowsOutstanding -= rowCount;
       // What is still on its way to slower replicas goes on until the deadline without the caller.
       until.release();
-      void Promise.allSettled(work.unfinished).then(() => {
-        until.end(writeIsOver);
-        this.copier.release(copy);
-      });
+      work.giveBack();
     }
   }
 
@@ -120,9 +129,11 @@ export class SessionWriter {
       if (ownership === null) break;
       const attempt = new Attempt(this, work, view, ownership, picked, until.signal);
       const sent = view;
-      work.unfinished.push(
-        attempt.finished.then(() => this.followUp(work, attempt, sent, until.signal)),
-      );
+      work.borrow();
+      const giveBack = () => work.giveBack();
+      attempt.finished
+        .then(() => this.followUp(work, attempt, sent, until.signal))
+        .then(giveBack, giveBack);
       const failed = await untilAborted(attempt.decided, caller);
       for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
       if (failed === null) break;
@@ -139,7 +150,7 @@ export class SessionWriter {
       picked = stillKnown(copy, picked, series);
       clearOutcomes(outcomes, picked);
     }
-    return resultOf(copy.rowCount, outcomes, [...errors]);
+    return resultOf(copy, outcomes, [...errors]);
   }
 
   /**
@@ -211,6 +222,14 @@ export class SessionWriter {
     return this.packer.pack(work.version, work.copy, picked, work.series, references);
   }
 
+  packColumns(work: Work, picked: TargetRows, references: References): PackedColumns {
+    return this.packer.packColumns(work.version, work.copy, picked, work.series, references);
+  }
+
+  giveBack(columns: Columns): void {
+    this.pool.give(columns);
+  }
+
   nextRequest(): number {
     return ++this.lastRequest;
   }
@@ -254,15 +273,43 @@ export class SessionWriter {
 }
 
 /** One write. */
-interface Work {
+interface WriteFacts {
   readonly namespace: string;
   readonly copy: RowsCopy;
   readonly series: SeriesTable;
   readonly consistency: WriteConsistency;
   /** All attempts and replicas write the same version, so that replicas agree. */
   readonly version: number;
-  /** Of all attempts: ends when their last request does. */
-  readonly unfinished: Promise<void>[];
+}
+
+/** One write, and how many borrow its columns: its caller, attempts under way, nodes that read them. */
+class Work implements WriteFacts {
+  readonly namespace: string;
+  readonly copy: RowsCopy;
+  readonly series: SeriesTable;
+  readonly consistency: WriteConsistency;
+  readonly version: number;
+  private readonly onEnd: () => void;
+  private borrowers = 1;
+
+  /** @param onEnd called when the last one has given them back */
+  constructor({ namespace, copy, series, consistency, version }: WriteFacts, onEnd: () => void) {
+    this.namespace = namespace;
+    this.copy = copy;
+    this.series = series;
+    this.consistency = consistency;
+    this.version = version;
+    this.onEnd = onEnd;
+  }
+
+  borrow(): void {
+    this.borrowers++;
+  }
+
+  giveBack(): void {
+    this.borrowers--;
+    if (this.borrowers === 0) this.onEnd();
+  }
 }
 
 /** One attempt: a request to each owner, and a resend where a node does not know a series. */
@@ -381,19 +428,29 @@ class Attempt {
   ): Promise<WriteResponse> {
     const { work, writer, view, until } = this;
     const request = writer.nextRequest();
-    const packed = writer.pack(work, rows, references);
-    const { batch, referenceEpoch, entrySlots, entryGenerations } = packed;
-    const instance = this.ownership.instances[target.instanceIndex]!;
-    using _ = writer.enter(instance.id, rowCount, batch.length);
-    const answering = writer.nodeOf(this.ownership, target.instanceIndex).write(
-      {
-        namespace: work.namespace,
-        placementVersion: view.placementVersion,
-        referenceEpoch,
-        batch,
-      },
-      until,
-    );
+    const node = writer.nodeOf(this.ownership, target.instanceIndex);
+    const { id } = this.ownership.instances[target.instanceIndex]!;
+    const head = { namespace: work.namespace, placementVersion: view.placementVersion };
+    const packed =
+      node.writeColumns === undefined
+        ? writer.pack(work, rows, references)
+        : writer.packColumns(work, rows, references);
+    using _ = writer.enter(id, rowCount, packed.byteLength);
+    const { referenceEpoch, entrySlots, entryGenerations } = packed;
+    let answering: Promise<WriteResponse>;
+    if ('columns' in packed) {
+      const { batch, columns } = packed;
+      answering = node.writeColumns!({ ...head, referenceEpoch, batch }, until);
+      // The node reads the columns until it has answered, also when nobody waits for that any more.
+      work.borrow();
+      const giveBack = () => {
+        writer.giveBack(columns);
+        work.giveBack();
+      };
+      answering.then(giveBack, giveBack);
+    } else {
+      answering = node.write({ ...head, referenceEpoch, batch: packed.batch }, until);
+    }
     const answer = await untilAborted(answering, until);
     const { outcomes } = answer;
     if (outcomes.length !== 0 && outcomes.length !== rowCount) {
@@ -458,15 +515,25 @@ function clearOutcomes(outcomes: Uint8Array, rows: Uint32Array): void {
   for (const row of rows) outcomes[row] = writeOutcome.written;
 }
 
+function wholeResult(rowCount: number, errors: readonly string[]): WriteResult {
+  return { rowCount, writtenCount: rowCount, outcomes: null, rows: null, errors };
+}
+
 function resultOf(
-  rowCount: number,
+  copy: RowsCopy,
   outcomes: Uint8Array | null,
   errors: readonly string[],
 ): WriteResult {
-  if (outcomes === null) return { rowCount, writtenCount: rowCount, outcomes, errors };
+  const { rowCount, timeUnitNanos } = copy;
+  if (outcomes === null) return wholeResult(rowCount, errors);
   let writtenCount = 0;
   for (const outcome of outcomes) if (outcome === writeOutcome.written) writtenCount++;
-  return { rowCount, writtenCount, outcomes: writtenCount === rowCount ? null : outcomes, errors };
+  if (writtenCount === rowCount) return wholeResult(rowCount, errors);
+  const slots = copy.slots.slice(0, rowCount);
+  const generations = copy.generations.slice(0, rowCount);
+  const timestamps = copy.timestamps.slice(0, rowCount);
+  const rows = { slots, generations, timestamps, timeUnitNanos };
+  return { rowCount, writtenCount, outcomes, rows, errors };
 }
 
 function isStaleOutcome(outcome: number): boolean {

@@ -19,11 +19,22 @@ export const writeOutcome = {
   unavailable: 66,
 } as const;
 
+/** Rows of a write, each column as long as they are many. */
+export interface OutcomeRows {
+  /** Slot in the series table, and its generation when the write began. */
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestamps: BigInt64Array;
+  readonly timeUnitNanos: number;
+}
+
 export interface WriteResult {
   readonly rowCount: number;
   readonly writtenCount: number;
   /** A `writeOutcome` by row; null when all rows were written. */
   readonly outcomes: Uint8Array | null;
+  /** What `outcomes` speak of, for texts: copies of the columns; null when all rows were written. */
+  readonly rows: OutcomeRows | null;
   /** What instances answered that failed, "<instance>: <reason>"; for logs and error texts. */
   readonly errors: readonly string[];
 }

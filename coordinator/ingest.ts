@@ -11,6 +11,7 @@ import {
   describeOutcome,
   isRetryable,
   writeOutcome,
+  type OutcomeRows,
   type WriteResult,
 } from '#cluster/write_result.ts';
 import type { Front, FrontRows, SeriesVerdict } from '#engine/front.ts';
@@ -102,9 +103,8 @@ export class Ingest {
     refusedRows(rows, front, report);
     const total = rows.rowCount + problems.length;
     if (report.count < total) {
-      const kept = new KeptRows(rows, front);
       const writes = namespaces.map((namespace) => session.write(namespace, rows, front, signal));
-      const passing = gather(await Promise.allSettled(writes), namespaces, kept, report, signal);
+      const passing = gather(await Promise.allSettled(writes), namespaces, front, report, signal);
       if (passing !== null) {
         metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
         throw passing;
@@ -118,34 +118,12 @@ export class Ingest {
   }
 }
 
-/** What an error text needs of a batch whose columns are the front's again. */
-class KeptRows {
-  private readonly front: Front;
-  private readonly slots: Uint32Array;
-  private readonly generations: Uint32Array;
-  private readonly timestamps: BigInt64Array;
-  private readonly timeUnitNanos: bigint;
-
-  constructor(rows: FrontRows, front: Front) {
-    const { rowCount } = rows;
-    this.front = front;
-    this.slots = rows.slots.slice(0, rowCount);
-    this.timestamps = rows.timestamps.slice(0, rowCount);
-    this.timeUnitNanos = BigInt(rows.timeUnitNanos);
-    this.generations = new Uint32Array(rowCount);
-    const { generation } = front;
-    for (let row = 0; row < rowCount; row += 1) {
-      this.generations[row] = generation[this.slots[row]!]!;
-    }
-  }
-
-  /** Series and time of a row; the series is left out when its slot was given to another since. */
-  describe(row: number): string {
-    const slot = this.slots[row]!;
-    const isSame = this.front.generation[slot] === this.generations[row];
-    const nanos = this.timestamps[row]! * this.timeUnitNanos;
-    return `${isSame ? seriesTextOf(this.front.tags(slot)) : '{…}'} at ${secondsText(nanos)}`;
-  }
+/** Series and time of a row; the series is left out when its slot was given to another since. */
+function describeRow(rows: OutcomeRows, row: number, front: Front): string {
+  const slot = rows.slots[row]!;
+  const isSame = front.generation[slot] === rows.generations[row];
+  const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
+  return `${isSame ? seriesTextOf(front.tags(slot)) : '{…}'} at ${secondsText(nanos)}`;
 }
 
 /** Unix seconds with as many digits as needed. */
@@ -166,7 +144,7 @@ function secondsText(nanos: bigint): string {
 function gather(
   outcomes: readonly PromiseSettledResult<WriteResult>[],
   namespaces: readonly string[],
-  kept: KeptRows,
+  front: Front,
   report: BadRows,
   signal: AbortSignal,
 ): TsdbError | null {
@@ -177,16 +155,16 @@ function gather(
       if (!(outcome.reason instanceof TsdbError)) throw outcome.reason;
       passing = worse(passing, asPassing(outcome.reason));
     } else if (outcome.value.outcomes !== null) {
-      passing = worse(passing, gatherRows(outcome.value, namespaces[index]!, kept, report));
+      passing = worse(passing, gatherRows(outcome.value, namespaces[index]!, front, report));
     }
   }
   return passing;
 }
 
 function gatherRows(
-  { outcomes, errors }: WriteResult,
+  { outcomes, rows, errors }: WriteResult,
   namespace: string,
-  kept: KeptRows,
+  front: Front,
   report: BadRows,
 ): TsdbError | null {
   let unavailable = 0;
@@ -195,7 +173,7 @@ function gatherRows(
     if (outcome === writeOutcome.written || outcome === writeOutcome.refused) continue;
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
     else if (isRetryable(outcome)) unavailable += 1;
-    else report.add(row, () => `${kept.describe(row)}: ${describeOutcome(outcome)}`);
+    else report.add(row, () => `${describeRow(rows!, row, front)}: ${describeOutcome(outcome)}`);
   }
   if (unavailable + exhausted === 0) return null;
   const [code, outcome] =
@@ -231,11 +209,14 @@ function asPassing(error: TsdbError): TsdbError {
 /** Rows that the front refuses: bad tags, most of all. */
 function refusedRows(rows: FrontRows, front: Front, report: BadRows): void {
   const { refused } = front;
-  for (let row = 0; row < rows.rowCount; row += 1) {
-    const slot = rows.slots[row]!;
-    if (refused[slot] !== 1) continue;
-    report.add(row, () => `${seriesTextOf(front.tags(slot))}: ${front.problem(slot)}`);
+  const { slots, rowCount } = rows;
+  for (let row = 0; row < rowCount; row += 1) {
+    if (refused[slots[row]!] === 1) addRefused(slots[row]!, row, front, report);
   }
+}
+
+function addRefused(slot: number, row: number, front: Front, report: BadRows): void {
+  report.add(row, () => `${seriesTextOf(front.tags(slot))}: ${front.problem(slot)}`);
 }
 
 /** Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts once. */

@@ -67,7 +67,7 @@ const graceMillisDefault = 5_000;
  */
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
   const { limits, handler, onError } = options;
-  const stop = new AbortController();
+  const running = new RunningRequests();
   const server = http.createServer(
     {
       maxHeaderSize: limits.headerBytesMax,
@@ -78,19 +78,19 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       noDelay: true,
     },
     (request, response) => {
-      const left = new AbortController();
+      const ends = running.begin();
       response.once('close', () => {
+        running.end(ends);
         // Kept-alive connections become idle one by one while the server closes.
         if (!server.listening) setImmediate(() => server.closeIdleConnections());
         if (!response.writableFinished) {
-          left.abort(new TsdbError('CANCELLED', 'the client closed the connection'));
+          ends.abort(new TsdbError('CANCELLED', 'the client closed the connection'));
         }
       });
-      const signal = AbortSignal.any([left.signal, stop.signal]);
       // A connection that is lost while we answer is no error of the process.
-      request.on('error', () => {});
-      response.on('error', () => {});
-      void answer(request, response, signal);
+      request.on('error', ignore);
+      response.on('error', ignore);
+      void answer(request, response, ends.signal);
     },
   );
   const answer = async (
@@ -134,27 +134,51 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     });
   });
   server.on('error', onError);
-  return new OpenServer(server, options.host, stop);
+  return new OpenServer(server, options.host, running);
+}
+
+function ignore(): void {}
+
+/** The signals of requests under way: one controller each, since composed signals cost many times as much. */
+class RunningRequests {
+  private readonly controllers = new Set<AbortController>();
+  private stopReason: TsdbError | null = null;
+
+  begin(): AbortController {
+    const controller = new AbortController();
+    if (this.stopReason !== null) controller.abort(this.stopReason);
+    this.controllers.add(controller);
+    return controller;
+  }
+
+  end(controller: AbortController): void {
+    this.controllers.delete(controller);
+  }
+
+  stop(): void {
+    this.stopReason = new TsdbError('UNAVAILABLE', 'the server is stopping');
+    for (const controller of this.controllers) controller.abort(this.stopReason);
+  }
 }
 
 class OpenServer implements HttpServer {
   readonly host: string;
   readonly port: number;
   private readonly server: http.Server;
-  private readonly stop: AbortController;
+  private readonly running: RunningRequests;
   private closing: Promise<void> | null = null;
 
-  constructor(server: http.Server, host: string, stop: AbortController) {
+  constructor(server: http.Server, host: string, running: RunningRequests) {
     this.server = server;
     this.host = host;
-    this.stop = stop;
+    this.running = running;
     this.port = (server.address() as AddressInfo).port;
   }
 
   close(graceMillis: number = graceMillisDefault): Promise<void> {
     this.closing ??= new Promise((resolve) => {
       const cut = setTimeout(() => {
-        this.stop.abort(new TsdbError('UNAVAILABLE', 'the server is stopping'));
+        this.running.stop();
         // One turn of the loop lets handlers answer their aborted requests.
         setImmediate(() => this.server.closeAllConnections());
       }, graceMillis);
@@ -206,7 +230,7 @@ export class BytesInFlight {
 
 /**
  * Collects the body of a request in one buffer. With a Content-Length the bytes are written once, where
- * they stay; without one they are joined at the end.
+ * they stay, or not at all when they come in one part; without one they are joined at the end.
  *
  * @param inFlight the body's bytes are taken from it and stay taken: give back `taken` when done
  * @throws {TsdbError} BAD_REQUEST over the limit or when the body is cut off, RESOURCE_EXHAUSTED when
@@ -258,7 +282,7 @@ function collect(
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const whole = declared === null ? null : Buffer.allocUnsafeSlow(declared);
+    let whole: Buffer | null = null;
     const parts: Buffer[] = [];
     let length = 0;
     const finish = (error: unknown): void => {
@@ -276,11 +300,14 @@ function collect(
     };
     const onData = (part: Buffer): void => {
       try {
-        if (whole === null) {
+        if (declared === null) {
           if (length + part.length > bytesMax) throw bodyTooLarge(bytesMax);
           take(part.length);
           parts.push(part);
+        } else if (part.length === declared) {
+          whole = part;
         } else {
+          whole ??= Buffer.allocUnsafeSlow(declared);
           part.copy(whole, length);
         }
         length += part.length;
@@ -289,7 +316,7 @@ function collect(
       }
     };
     const cutOff = (): TsdbError => new TsdbError('BAD_REQUEST', 'the request body is cut off');
-    const onEnd = (): void => finish(whole !== null && length < whole.length ? cutOff() : null);
+    const onEnd = (): void => finish(declared !== null && length < declared ? cutOff() : null);
     const onClose = (): void => finish(cutOff());
     const onAbort = (): void => finish(signal.reason);
     if (signal.aborted) {

@@ -37,13 +37,20 @@ const clock: Clock = {
     void run();
   },
   deadline(millis, parent) {
-    const timeout = new AbortController();
+    // One controller and two listeners: AbortSignal.any() costs a write several times as much.
+    const ends = new AbortController();
+    const onParent = () => {
+      clearTimeout(timer);
+      ends.abort(parent.reason);
+    };
     const timer = setTimeout(() => {
-      timeout.abort(new TsdbError('DEADLINE_EXCEEDED', `deadline of ${millis} ms exceeded`));
+      parent.removeEventListener('abort', onParent);
+      ends.abort(new TsdbError('DEADLINE_EXCEEDED', `deadline of ${millis} ms exceeded`));
     }, millis);
     timer.unref();
-    parent.addEventListener('abort', () => clearTimeout(timer), { once: true });
-    return AbortSignal.any([parent, timeout.signal]);
+    if (parent.aborted) onParent();
+    else parent.addEventListener('abort', onParent, { once: true });
+    return ends.signal;
   },
 };
 

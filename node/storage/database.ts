@@ -5,6 +5,7 @@
 import type {
   AggregateRequest,
   AggregateResponse,
+  ColumnsWriteRequest,
   FetchByIdRequest,
   FetchRequest,
   FetchResponse,
@@ -212,7 +213,14 @@ export class Database implements NodeService, AsyncDisposable {
     });
   }
 
-  async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+  writeColumns(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    return this.write(request, signal);
+  }
+
+  async write(
+    request: WriteRequest | ColumnsWriteRequest,
+    signal: AbortSignal,
+  ): Promise<WriteResponse> {
     const namespace = this.ready(request.namespace);
     const write = new PendingWrite(this.writes, namespace, request);
     const response = await this.limited('writes', async () => {

@@ -2,7 +2,7 @@
  * One batch on its way through the sequencer: its dictionary is resolved and its rows are checked in the
  * order of the log, the rows that are taken are logged as one batch, and applied.
  */
-import type { WriteRequest, WriteResponse } from '#cluster/node_service.ts';
+import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node_service.ts';
 import { rowOutcome } from '#cluster/node_service.ts';
 import { type BatchView, readBatch } from '#engine/batch.ts';
 import type { Store, StoreRows } from '#engine/store.ts';
@@ -36,7 +36,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   readonly bytes: number;
   private readonly context: WriteContext;
   private readonly namespace: NamespaceState;
-  private readonly request: WriteRequest;
+  private readonly request: WriteRequest | ColumnsWriteRequest;
   private readonly batch: BatchView;
   private rows: StoreRows;
   private outcomes: Uint8Array;
@@ -49,12 +49,17 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private span: TimeSpan = { first: 0n, last: -1n };
 
   /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
-  constructor(context: WriteContext, namespace: NamespaceState, request: WriteRequest) {
+  constructor(
+    context: WriteContext,
+    namespace: NamespaceState,
+    request: WriteRequest | ColumnsWriteRequest,
+  ) {
     this.context = context;
     this.namespace = namespace;
     this.request = request;
-    this.bytes = request.batch.length;
-    this.batch = readBatch(request.batch);
+    const { batch } = request;
+    this.batch = batch instanceof Uint8Array ? readBatch(batch) : batch;
+    this.bytes = batch instanceof Uint8Array ? batch.length : bytesOf(batch);
     this.rows = this.batch;
     this.outcomes = new Uint8Array(this.batch.rowCount);
     this.references = new Uint32Array(2 * this.batch.seriesCount);
@@ -198,6 +203,13 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
       ? rowOutcome.stalePlacement
       : rowOutcome.written;
   }
+}
+
+/** Bytes that the batch would have, about. */
+function bytesOf(batch: BatchView): number {
+  let bytes = batch.rowCount * 24;
+  for (let i = 0; i < batch.seriesCount; i += 1) bytes += batch.seriesTags(i).length;
+  return bytes;
 }
 
 /** The rows whose outcome is 0, in new columns. */
