@@ -6,12 +6,8 @@
  *       discovery: {type: tsdb_cluster,      listenAddress: 0.0.0.0:7201
  *         tsdbCluster: {endpoints: [...]}}   tagOptions: {idScheme: quoted}
  */
-import {
-  type Checked,
-  checkCoordinatorSection,
-  checkDbSection,
-  withoutEffect,
-} from './config_schema.ts';
+import { type Checked, checkCoordinatorSection, checkDbSection } from './config_schema.ts';
+import { withoutEffect } from './config_values.ts';
 import type {
   ClientSection,
   CoordinatorSection,
@@ -23,126 +19,30 @@ import type {
   ServiceSection,
   TlsSection,
 } from './config_sections.ts';
+import type {
+  ClientConfig,
+  Config,
+  CoordinatorConfig,
+  DbConfig,
+  DiscoveryConfig,
+  HostIdConfig,
+  TlsConfig,
+} from './config_types.ts';
 import { type ConfigFile, type ConfigTree, pathSeparator, readConfigFiles } from './config_text.ts';
 import { messageOf } from './errors.ts';
-import type { IdScheme } from './id_scheme.ts';
 
 export type { ConfigFile } from './config_text.ts';
 export type { ListenAddress } from './config_sections.ts';
-
-/** What both kinds of process read from files. */
-export interface Config {
-  /** Null when the file has no such section. */
-  readonly coordinator: CoordinatorConfig | null;
-  readonly db: DbConfig | null;
-  /** Settings that were taken and change nothing here: one line each, for the log. */
-  readonly notes: readonly string[];
-}
-
-export interface CoordinatorConfig {
-  readonly listenAddress: ListenAddress;
-  readonly metricsListenAddress: ListenAddress;
-  readonly metricsPath: string;
-  readonly logLevel: LogLevelConfig;
-  readonly idScheme: IdScheme;
-  readonly discovery: DiscoveryConfig;
-  readonly client: ClientConfig;
-  readonly queryTimeoutMillis: number;
-  readonly querySamplesMax: number;
-  readonly lookbackMillis: number;
-  /** 0 = no limit. */
-  readonly fetchedSeriesMax: number;
-  /** 0 = no limit. */
-  readonly fetchedRangeMillisMax: number;
-  readonly requireExhaustive: boolean;
-  readonly writeBodyBytesMax: number;
-  readonly writeBytesInFlightMax: number;
-  readonly connectionsMax: number;
-  /** For the table of series that pass through writes. */
-  readonly memoryBytesMax: number;
-}
-
-export type LogLevelConfig = 'debug' | 'info' | 'warn' | 'error';
-
-export interface DbConfig {
-  /** gRPC of this node (9000) and of the cluster through it (9001). */
-  readonly listenAddress: ListenAddress;
-  readonly clusterListenAddress: ListenAddress;
-  /** JSON of this node (9002) and of the cluster through it (9003). */
-  readonly httpNodeListenAddress: ListenAddress;
-  readonly httpClusterListenAddress: ListenAddress;
-  readonly debugListenAddress: ListenAddress;
-  readonly hostId: HostIdConfig;
-  readonly discovery: DiscoveryConfig;
-  readonly client: ClientConfig;
-  readonly dataDirectory: string;
-  readonly commitlog: {
-    /** 'always': a write is on disk before it is acknowledged. 'interval': up to flushEvery may be lost. */
-    readonly sync: 'always' | 'interval';
-    readonly flushEveryMillis: number;
-    readonly flushBytesMax: number;
-    readonly queueRowsMax: number;
-  };
-  readonly bootstrapMode: 'default' | 'prefer_peers' | 'exclude_commitlog';
-  /** 0 = no limit. */
-  readonly outstandingWritesMax: number;
-  /** 0 = no limit. */
-  readonly outstandingReadsMax: number;
-  /** 0 = no limit. */
-  readonly newSeriesPerSecondMax: number;
-  readonly tickMinimumMillis: number;
-  readonly diskThroughputMbpsMax: number;
-  readonly logLevel: LogLevelConfig;
-  /** Where metrics are served when no coordinator runs in this process; null for the debug listener. */
-  readonly metricsListenAddress: ListenAddress | null;
-  readonly metricsPath: string;
-  /** The embedded key-value store of a single node. */
-  readonly kvListenAddress: ListenAddress;
-  /** For series in memory; null to derive it from the machine. */
-  readonly memoryBytesMax: number | null;
-}
-
-export type DiscoveryConfig =
-  | { readonly type: 'tsdb_single_node'; readonly env: string; readonly zone: string }
-  | {
-      readonly type: 'tsdb_cluster';
-      readonly env: string;
-      readonly zone: string;
-      /** "host:port" of the key-value store's members, perhaps with "https://". */
-      readonly endpoints: readonly string[];
-      readonly tls: TlsConfig | null;
-    };
-
-/** Paths of PEM files. */
-export interface TlsConfig {
-  readonly caPath: string | null;
-  readonly certificatePath: string | null;
-  readonly keyPath: string | null;
-}
-
-export type HostIdConfig =
-  | { readonly resolver: 'config'; readonly value: string }
-  | { readonly resolver: 'hostname' }
-  | { readonly resolver: 'environment'; readonly envVarName: string }
-  | { readonly resolver: 'file'; readonly path: string; readonly timeoutMillis: number };
-
-export interface RetryConfig {
-  readonly initialBackoffMillis: number;
-  readonly backoffFactor: number;
-  readonly backoffMillisMax: number;
-  readonly retriesMax: number;
-  readonly jitter: boolean;
-}
-
-export interface ClientConfig {
-  readonly writeConsistencyLevel: 'one' | 'majority' | 'all';
-  readonly readConsistencyLevel: 'one' | 'unstrict_majority' | 'majority' | 'unstrict_all' | 'all';
-  readonly writeTimeoutMillis: number;
-  readonly fetchTimeoutMillis: number;
-  readonly connectTimeoutMillis: number;
-  readonly writeRetry: RetryConfig;
-  readonly fetchRetry: RetryConfig;
-}
+export type {
+  ClientConfig,
+  Config,
+  CoordinatorConfig,
+  DbConfig,
+  DiscoveryConfig,
+  HostIdConfig,
+  LogLevelConfig,
+  TlsConfig,
+} from './config_types.ts';
 
 /** The configuration cannot be used; `problems` names every mistake with file and line. */
 export class ConfigError extends Error {
@@ -199,7 +99,24 @@ export function parseConfig(
     notes: reader.notes,
   };
   if (problems.length > 0) throw new ConfigError(problems);
+  if (role === 'node') noteOtherModes(config, reader);
   return config;
+}
+
+/** Settings that stand in the file and belong to a process of another kind. */
+function noteOtherModes({ db, coordinator }: Config, reader: SectionReader): void {
+  if (db!.discovery.type !== 'tsdb_single_node') {
+    reader.noteGiven(['db', 'kv'], 'only discovery type tsdb_single_node embeds a key-value store');
+  }
+  if (coordinator === null) return;
+  reader.noteGiven(
+    ['coordinator', 'logging', 'level'],
+    'the process logs at the level of db.logging',
+  );
+  reader.noteGiven(
+    ['db', 'metrics', 'prometheus', 'listenAddress'],
+    'metrics are served at coordinator.metrics',
+  );
 }
 
 class SectionReader {
@@ -233,6 +150,13 @@ class SectionReader {
   /** Adds a problem at the nearest place that stands in a file. */
   add(path: readonly string[], reason: string): void {
     this.problems.push(`${this.where(path)}: ${reason}`);
+  }
+
+  /** Notes a setting without effect if it stands in a file. */
+  noteGiven(path: readonly string[], reason: string): void {
+    if (this.tree.locations.has(path.join(pathSeparator))) {
+      this.notes.push(`${this.where(path)} has no effect here: ${reason}`);
+    }
   }
 
   private where(path: readonly string[]): string {
@@ -298,7 +222,7 @@ function ofService(section: ServiceSection | undefined): DiscoveryConfig | null 
 function ofTls(section: TlsSection | undefined): TlsConfig | null {
   if (section === undefined) return null;
   return {
-    caPath: section.caCrtPath ?? null,
+    caPath: section.caCrtPath,
     certificatePath: section.crtPath ?? null,
     keyPath: section.keyPath ?? null,
   };
@@ -346,15 +270,12 @@ function resolveDb(
       sync: section.commitlog.sync,
       flushEveryMillis: section.commitlog.flushEvery,
       flushBytesMax: section.commitlog.flushMaxBytes,
-      queueRowsMax: section.commitlog.queue.size,
     },
-    bootstrapMode: section.bootstrap.mode,
     outstandingWritesMax: section.limits.maxOutstandingWriteRequests,
     outstandingReadsMax: section.limits.maxOutstandingReadRequests,
     newSeriesPerSecondMax:
       section.limits.writeNewSeriesPerSecond || section.writeNewSeriesLimitPerSecond || 0,
     tickMinimumMillis: section.tick.minimumInterval,
-    diskThroughputMbpsMax: section.filesystem.throughputLimitMbps,
     logLevel: section.logging.level,
     metricsListenAddress: metricsAddress === undefined ? null : listen(metricsAddress),
     metricsPath: section.metrics.prometheus.handlerPath,
@@ -395,23 +316,6 @@ function resolveClient(section: ClientSection): ClientConfig {
     readConsistencyLevel: section.readConsistencyLevel,
     writeTimeoutMillis: section.writeTimeout,
     fetchTimeoutMillis: section.fetchTimeout,
-    connectTimeoutMillis: section.connectTimeout,
-    writeRetry: resolveRetry(section.writeRetry, 3, 2),
-    fetchRetry: resolveRetry(section.fetchRetry, 2, 3),
-  };
-}
-
-function resolveRetry(
-  section: ClientSection['writeRetry'],
-  backoffFactor: number,
-  retriesMax: number,
-): RetryConfig {
-  return {
-    initialBackoffMillis: section.initialBackoff ?? 500,
-    backoffFactor: section.backoffFactor ?? backoffFactor,
-    backoffMillisMax: section.maxBackoff ?? 30_000,
-    retriesMax: section.maxRetries ?? retriesMax,
-    jitter: section.jitter ?? true,
   };
 }
 
@@ -463,9 +367,6 @@ const defaultClient: ClientSection = {
   readConsistencyLevel: 'unstrict_majority',
   writeTimeout: 10_000,
   fetchTimeout: 15_000,
-  connectTimeout: 20_000,
-  writeRetry: {},
-  fetchRetry: {},
 };
 
 /**

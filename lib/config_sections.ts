@@ -8,7 +8,7 @@ export interface ListenAddress {
 }
 
 export interface TlsSection {
-  readonly caCrtPath?: string | undefined;
+  readonly caCrtPath: string;
   readonly crtPath?: string | undefined;
   readonly keyPath?: string | undefined;
 }
@@ -39,22 +39,11 @@ export interface DiscoveryConfigSection {
   readonly service?: ServiceSection | undefined;
 }
 
-export interface RetrySection {
-  readonly initialBackoff?: number | undefined;
-  readonly backoffFactor?: number | undefined;
-  readonly maxBackoff?: number | undefined;
-  readonly maxRetries?: number | undefined;
-  readonly jitter?: boolean | undefined;
-}
-
 export interface ClientSection {
   readonly writeConsistencyLevel: 'one' | 'majority' | 'all';
   readonly readConsistencyLevel: 'one' | 'unstrict_majority' | 'majority' | 'unstrict_all' | 'all';
   readonly writeTimeout: number;
   readonly fetchTimeout: number;
-  readonly connectTimeout: number;
-  readonly writeRetry: RetrySection;
-  readonly fetchRetry: RetrySection;
   readonly config?: DiscoveryConfigSection | undefined;
 }
 
@@ -114,15 +103,12 @@ export interface DbSection {
   readonly config?: DiscoveryConfigSection | undefined;
   readonly filesystem: {
     readonly filePathPrefix?: string | undefined;
-    readonly throughputLimitMbps: number;
   };
   readonly commitlog: {
     readonly sync: 'always' | 'interval';
     readonly flushEvery: number;
     readonly flushMaxBytes: number;
-    readonly queue: { readonly size: number };
   };
-  readonly bootstrap: { readonly mode: 'default' | 'prefer_peers' | 'exclude_commitlog' };
   readonly limits: {
     readonly maxOutstandingWriteRequests: number;
     readonly maxOutstandingReadRequests: number;

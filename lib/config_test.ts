@@ -80,8 +80,7 @@ db:
   commitlog:
     sync: sometimes
     flushEvery: -1s
-    queue:
-      size: 0
+    flushMaxBytes: many
   discovery:
     type: tsdb_cluster
   hostID:
@@ -90,10 +89,10 @@ extra: 1
 `);
   assert.deepEqual([...problems].sort(), [
     'file1.yml:10: db.commitlog.flushEvery: must not be negative: "-1s"',
-    'file1.yml:12: db.commitlog.queue.size: must be at least 1: 0',
-    'file1.yml:13: db.discovery.tsdbCluster: is required by type tsdb_cluster, with its endpoints',
-    'file1.yml:15: db.hostID.envVarName: is required by resolver environment',
-    'file1.yml:17: extra: unknown section',
+    'file1.yml:11: db.commitlog.flushMaxBytes: not a size such as 4096, "64MiB" or "2GiB": "many"',
+    'file1.yml:12: db.discovery.tsdbCluster: is required by type tsdb_cluster, with its endpoints',
+    'file1.yml:14: db.hostID.envVarName: is required by resolver environment',
+    'file1.yml:16: extra: unknown section',
     'file1.yml:2: coordinator.listenAddress: not an address such as "0.0.0.0:7201": "nowhere"',
     'file1.yml:4: coordinator.tagOptions.idScheme: must be one of quoted, prepend_meta, legacy: "qouted"',
     'file1.yml:5: coordinator.lookbackDuration: not a duration such as "48h", "30m" or "10s": "5 minutes"',
@@ -119,6 +118,42 @@ db:
   assert.equal(problems.length, 3);
   for (const problem of problems) assert.match(problem, /not supported/);
   parse('db:\n  repair: {enabled: false}\n');
+});
+
+test('parseConfig() refuses an order of bootstrap that would be ignored, and memory that no store can have', () => {
+  assert.deepEqual(problemsOf('db:\n  bootstrap: {mode: prefer_peers}\n  memoryMax: 16GiB\n'), [
+    'file1.yml:2: db.bootstrap.mode: not supported: another order of bootstrap than default: "prefer_peers"',
+    'file1.yml:3: db.memoryMax: must be ≥ 8MiB and ≤ 3GiB: "16GiB"',
+  ]);
+  const { db } = parse('db: {bootstrap: {mode: default}, memoryMax: 1536MiB}\n');
+  assert.equal(db!.memoryBytesMax, 1536 * 2 ** 20);
+});
+
+test('parseConfig() refuses half a TLS setting, which would be no TLS or no client certificate', () => {
+  const tls = (value: string): string =>
+    `db: {discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["a:1"], tls: ${value}}}}\n`;
+  const at = 'file1.yml:1: db.discovery.tsdbCluster.tls';
+  assert.deepEqual(problemsOf(tls('{crtPath: a, keyPath: b}')), [`${at}.caCrtPath: is required`]);
+  assert.deepEqual(problemsOf(tls('{caCrtPath: a, crtPath: b}')), [
+    `${at}.keyPath: is required beside the other one`,
+  ]);
+  parse(tls('{caCrtPath: a}'));
+});
+
+test('parseConfig() notes settings of another mode of the process', () => {
+  const cluster = 'discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["a:1"]}}';
+  const text = `coordinator: {logging: {level: warn}}
+db:
+  ${cluster}
+  kv: {listenAddress: "127.0.0.1:1"}
+  metrics: {prometheus: {listenAddress: "127.0.0.1:2"}}
+`;
+  assert.deepEqual([...parse(text).notes].sort(), [
+    'file1.yml:1: coordinator.logging.level has no effect here: the process logs at the level of db.logging',
+    'file1.yml:4: db.kv has no effect here: only discovery type tsdb_single_node embeds a key-value store',
+    'file1.yml:5: db.metrics.prometheus.listenAddress has no effect here: metrics are served at coordinator.metrics',
+  ]);
+  assert.deepEqual(parse('coordinator: {}\ndb: {kv: {listenAddress: "127.0.0.1:1"}}\n').notes, []);
 });
 
 test('parseConfig() takes tuning of pools and notes that it has no effect', () => {
@@ -151,7 +186,7 @@ test('parseConfig() expands variables with plain and quoted defaults, in flow an
   hostID: {resolver: config, value: \${HOST_ID:"tsdb local}"}}
   filesystem:
     filePathPrefix: \${FOLDER:/data}/tsdb
-    throughputLimitMbps: \${RATE:250}
+  limits: {writeNewSeriesPerSecond: \${RATE:250}}
   discovery:
     type: tsdb_cluster
     tsdbCluster:
@@ -162,7 +197,7 @@ test('parseConfig() expands variables with plain and quoted defaults, in flow an
   const { db } = parse(text, { HOST_ID: 'n1', FOLDER: '/mnt', RATE: '7', ENDPOINTS: '["x:1"]' });
   assert.deepEqual(db!.hostId, { resolver: 'config', value: 'n1' });
   assert.equal(db!.dataDirectory, '/mnt/tsdb');
-  assert.equal(db!.diskThroughputMbpsMax, 7);
+  assert.equal(db!.newSeriesPerSecondMax, 7);
   assert.deepEqual(db!.discovery.type === 'tsdb_cluster' && db!.discovery.endpoints, ['x:1']);
 });
 
@@ -284,7 +319,7 @@ db:
   assert.equal(coordinator!.idScheme, 'prepend_meta');
   assert.deepEqual(coordinator!.discovery, db!.discovery);
   assert.equal(db!.newSeriesPerSecondMax, 1_048_576);
-  assert.equal(db!.client.writeRetry.initialBackoffMillis, 500);
+  assert.ok(notes.some((note) => note.includes('db.client.writeRetry has no effect here')));
   assert.ok(notes.some((note) => note.includes('db.pooling has no effect here')));
   assert.ok(notes.some((note) => note.includes('db.config.service.cacheDir has no effect here')));
 });
