@@ -40,6 +40,21 @@ test('parseConfig() takes a section with nothing below it as given', () => {
   const config = parse('db:\n');
   assert.equal(config.coordinator, null);
   assert.notEqual(config.db, null);
+  const both = parse('db:\n  tick:\n  pooling:\ncoordinator:\n  tagOptions:\n');
+  assert.equal(both.coordinator!.idScheme, 'quoted');
+  assert.equal(both.db!.tickMinimumMillis, 10_000);
+  assert.deepEqual(both.notes, []);
+  assert.deepEqual(
+    parse(['coordinator: {lookbackDuration: 1m}\n', 'coordinator:\n']).coordinator!.lookbackMillis,
+    60_000,
+  );
+});
+
+test('parseConfig() refuses an unknown key that has nothing behind it', () => {
+  assert.deepEqual(problemsOf('db:\n  listenAdress:\n'), [
+    'file1.yml:2: db.listenAdress: unknown key',
+  ]);
+  assert.deepEqual(problemsOf('db:\nagregator:\n'), ['file1.yml:2: agregator: unknown section']);
 });
 
 test('parseConfig() reads discovery below db and below db.config alike', () => {

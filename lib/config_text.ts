@@ -22,7 +22,7 @@ export interface ConfigLocation {
 }
 
 export interface ConfigTree {
-  /** Plain objects, arrays, strings, numbers and booleans; a key whose value is empty is left out. */
+  /** Plain objects, arrays, strings, numbers and booleans; undefined for a key with nothing behind it. */
   readonly value: Record<string, unknown>;
   /** Location by path; keys of a path are joined by `pathSeparator`. */
   readonly locations: ReadonlyMap<string, ConfigLocation>;
@@ -70,7 +70,7 @@ interface Node {
 
 /**
  * Lays one file's mapping over what the earlier files said: mappings are merged key by key, everything
- * else replaces. An empty value counts as not given.
+ * else replaces. An empty value takes nothing away from what earlier files said.
  */
 function merge(
   under: Record<string, unknown>,
@@ -81,9 +81,13 @@ function merge(
 ): Record<string, unknown> {
   const merged = { ...under };
   for (const [key, node] of over) {
-    if (node.value === null) continue;
     const keyPath = [...path, key];
+    if (node.value === null) {
+      if (key in merged) continue;
+      merged[key] = undefined;
+    }
     locations.set(keyPath.join(pathSeparator), { file, line: node.line });
+    if (node.value === null) continue;
     if (node.value instanceof Map) {
       const below = merged[key];
       const base = isPlainObject(below) ? below : {};
