@@ -6,6 +6,7 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import {
+  type ClusterStatus,
   finalizer,
   type KubeObject,
   label,
@@ -29,6 +30,8 @@ import { clusterStatus, namespaceStatus, transitionsOf } from './status.ts';
 const pollMillis = 2_000;
 /** And when all is as wanted. */
 const resyncMillis = 60_000;
+/** A status that differs only in the text of its messages is not written sooner after the last one. */
+const messageMillisMin = 10_000;
 /** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
 const finalizeMillisMax = 120_000;
 /** And a namespace's data not longer than this when its resource goes. */
@@ -53,6 +56,8 @@ export class Controller {
   private readonly applied = new AppliedMemory();
   /** Why an action of a cluster's last pass failed, by its key; only of clusters that exist. */
   private readonly lastErrors = new Map<string, string>();
+  /** When a cluster's status was written last, by its key; only of clusters that exist. */
+  private readonly publishedAtMillis = new Map<string, number>();
 
   constructor(options: ControllerOptions) {
     this.options = options;
@@ -75,9 +80,11 @@ export class Controller {
     const claims = await this.claimsOf(namespace, name, signal);
     if (cluster === null) {
       this.lastErrors.delete(key);
+      this.publishedAtMillis.delete(key);
       for (const claim of claims) {
-        await this.publishNamespace(claim, null, signal);
-        await this.dropFinalizerWhenDeleting(claim, signal);
+        if (claim.metadata.deletionTimestamp === undefined) {
+          await this.publishNamespace(claim, null, signal);
+        } else await this.dropFinalizer(claim, signal);
       }
       return null;
     }
@@ -107,7 +114,7 @@ export class Controller {
     const sources = { api, coordinator: executor.coordinator, images, memory };
     const observed = await observe(cluster, claims, sources, signal);
     const next = plan(observed, images);
-    await this.publish(observed, next, signal);
+    await this.publish(key, observed, next, signal);
 
     const steps = [
       ...next.actions.map((action) => ({
@@ -163,10 +170,22 @@ export class Controller {
     );
   }
 
-  private async publish(observed: Observed, next: Plan, signal: AbortSignal): Promise<void> {
+  private async publish(
+    key: string,
+    observed: Observed,
+    next: Plan,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { cluster } = observed;
-    const status = clusterStatus(observed, next, isoSeconds(this.options.env));
-    if (JSON.stringify(sorted(status)) === JSON.stringify(sorted(cluster.status ?? {}))) return;
+    const { env } = this.options;
+    const status = clusterStatus(observed, next, isoSeconds(env));
+    if (isSame(status, cluster.status ?? {})) return;
+    // Errors name now this endpoint and now that one: that is not worth a write each time.
+    const nowMillis = env.clock.monotonicMillis();
+    const lastMillis = this.publishedAtMillis.get(key) ?? Number.NEGATIVE_INFINITY;
+    const soon = nowMillis - lastMillis < messageMillisMin;
+    if (soon && isSame(withoutMessages(status), withoutMessages(cluster.status ?? {}))) return;
+    this.publishedAtMillis.set(key, nowMillis);
     const cleared = Object.fromEntries(
       Object.keys(cluster.status ?? {})
         .filter((key) => !(key in status))
@@ -186,7 +205,7 @@ export class Controller {
     signal: AbortSignal,
   ): Promise<void> {
     const status = namespaceStatus(claim, observed, isoSeconds(this.options.env));
-    if (JSON.stringify(sorted(status)) === JSON.stringify(sorted(claim.status ?? {}))) return;
+    if (isSame(status, claim.status ?? {})) return;
     const { name, namespace } = claim.metadata;
     await this.options.api.mergePatch(
       resource.namespace,
@@ -231,13 +250,6 @@ export class Controller {
       }
     }
     await this.dropFinalizer(claim, signal);
-  }
-
-  private async dropFinalizerWhenDeleting(
-    claim: TsdbNamespace,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (claim.metadata.deletionTimestamp !== undefined) await this.dropFinalizer(claim, signal);
   }
 
   private async dropFinalizer(object: KubeObject, signal: AbortSignal): Promise<void> {
@@ -317,6 +329,16 @@ export class Controller {
 
 function millisSinceDeletion({ metadata }: KubeObject, env: Env): number {
   return env.clock.nowMillis() - Date.parse(metadata.deletionTimestamp!);
+}
+
+const isSame = (a: object, b: object): boolean =>
+  JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
+
+function withoutMessages(status: ClusterStatus): object {
+  return {
+    ...status,
+    conditions: (status.conditions ?? []).map((condition) => ({ ...condition, message: '' })),
+  };
 }
 
 /** Members in order, so that two equal objects print alike. */

@@ -35,6 +35,8 @@ export class FakeKube implements KubeClient {
   readonly writes: string[] = [];
   /** Throws to refuse a write. */
   beforeWrite: (write: string, body: Json) => void = (_write: string, _body: Json): void => {};
+  /** Throws to lose the answer of a write that was carried out. */
+  afterWrite: (write: string) => void = (_write: string): void => {};
   private versions = 0;
 
   private key(kind: string, namespace: string, name: string): string {
@@ -79,10 +81,11 @@ export class FakeKube implements KubeClient {
     this.objects.delete(this.key(object.kind, object.metadata.namespace!, object.metadata.name));
   }
 
-  private record(method: string, kind: string, name: string, body: Json): void {
+  private record(method: string, kind: string, name: string, body: Json): string {
     const write = `${method} ${kind}/${name}`;
     this.beforeWrite(write, body);
     this.writes.push(write);
+    return write;
   }
 
   private require(resource: Resource, namespace: string, name: string): Json {
@@ -118,28 +121,34 @@ export class FakeKube implements KubeClient {
     throw new KubeError(500, 'InternalError', 'the fake has no watches');
   }
 
-  apply(object: KubeObject): Promise<KubeObject> {
+  async apply(object: KubeObject): Promise<KubeObject> {
     const { kind, metadata } = object;
-    this.record('APPLY', kind, metadata.name, object);
+    const write = this.record('APPLY', kind, metadata.name, object);
     const live = this.objects.get(this.key(kind, metadata.namespace!, metadata.name));
-    return Promise.resolve(this.store(merged(live ?? {}, object)));
+    const stored = this.store(merged(live ?? {}, object));
+    this.afterWrite(write);
+    return stored;
   }
 
-  create(resource: Resource, object: KubeObject): Promise<KubeObject> {
+  async create(resource: Resource, object: KubeObject): Promise<KubeObject> {
     const { metadata } = object;
-    this.record('POST', resource.kind, metadata.name, object);
+    const write = this.record('POST', resource.kind, metadata.name, object);
     if (this.objects.has(this.key(resource.kind, metadata.namespace!, metadata.name))) {
       throw new KubeError(409, 'AlreadyExists', metadata.name);
     }
-    return Promise.resolve(this.store(object));
+    const stored = this.store(object);
+    this.afterWrite(write);
+    return stored;
   }
 
   async replace(resource: Resource, object: KubeObject): Promise<KubeObject> {
     const { name, namespace, resourceVersion } = object.metadata;
     const live = this.require(resource, namespace!, name);
-    this.record('PUT', resource.kind, name, object);
+    const write = this.record('PUT', resource.kind, name, object);
     this.checkVersion(live.metadata, resourceVersion);
-    return this.store(object);
+    const stored = this.store(object);
+    this.afterWrite(write);
+    return stored;
   }
 
   async mergePatch(
@@ -150,7 +159,8 @@ export class FakeKube implements KubeClient {
     patch: Json,
   ): Promise<KubeObject> {
     const live = this.require(resource, namespace, name);
-    this.record(`PATCH${subresource === '' ? '' : `(${subresource})`}`, resource.kind, name, patch);
+    const method = `PATCH${subresource === '' ? '' : `(${subresource})`}`;
+    const write = this.record(method, resource.kind, name, patch);
     this.checkVersion(live.metadata, patch.metadata?.resourceVersion);
     const stored = this.store(merged(live, patch));
     const { metadata } = stored;
@@ -158,6 +168,7 @@ export class FakeKube implements KubeClient {
       this.remove(stored);
       this.collectGarbage(metadata);
     }
+    this.afterWrite(write);
     return stored;
   }
 
@@ -174,15 +185,16 @@ export class FakeKube implements KubeClient {
   ): Promise<void> {
     const live = this.objects.get(this.key(resource.kind, namespace, name)) as Json;
     if (live === undefined) return;
-    this.record('DELETE', resource.kind, name, live);
+    const write = this.record('DELETE', resource.kind, name, live);
     if (uid !== null && uid !== live.metadata.uid) throw new KubeError(409, 'Conflict', name);
     if ((live.metadata.finalizers ?? []).length > 0) {
       const metadata = { ...live.metadata, deletionTimestamp: '2026-01-01T00:00:01Z' };
       this.store({ ...live, metadata });
-      return;
+    } else {
+      this.remove(live);
+      if (!orphan) this.collectGarbage(live.metadata);
     }
-    this.remove(live);
-    if (!orphan) this.collectGarbage(live.metadata);
+    this.afterWrite(write);
   }
 
   /** What a deleted object owned goes with it. */

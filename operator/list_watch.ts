@@ -21,8 +21,8 @@ export interface ListWatchOptions {
   /** null for all namespaces. */
   readonly namespace: string | null;
   readonly labelSelector: string;
-  /** Called for each object of a list, and for each that was added, changed or deleted. */
-  readonly onObject: (object: KubeObject) => void;
+  /** Called for each object of a list, and for each that was added, changed or deleted (`isGone`). */
+  readonly onObject: (object: KubeObject, isGone: boolean) => void;
 }
 
 /** Resolves when the signal aborts. */
@@ -42,9 +42,9 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
         signal,
       );
       const listed = new Map(list.items.map((item) => [keyOf(item), item]));
-      for (const [key, object] of known) if (!listed.has(key)) options.onObject(object);
+      for (const [key, object] of known) if (!listed.has(key)) options.onObject(object, true);
       known = listed;
-      for (const object of listed.values()) options.onObject(object);
+      for (const object of listed.values()) options.onObject(object, false);
       await watchUntilBroken(
         options,
         list.resourceVersion,
@@ -97,9 +97,10 @@ async function watchUntilBroken(
       onProgress();
       resourceVersion = event.object.metadata.resourceVersion ?? resourceVersion;
       if (event.type === 'BOOKMARK') continue;
-      if (event.type === 'DELETED') known.delete(keyOf(event.object));
+      const isGone = event.type === 'DELETED';
+      if (isGone) known.delete(keyOf(event.object));
       else known.set(keyOf(event.object), event.object);
-      options.onObject(event.object);
+      options.onObject(event.object, isGone);
     }
     const lastedMillis = clock.monotonicMillis() - startedAtMillis;
     if (lastedMillis < watchMillisMin) {

@@ -5,13 +5,12 @@ import { realEnv } from '#lib/env/real.ts';
 import { messageOf } from '#lib/errors.ts';
 import { type LogLevel, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
-import { type KubeObject, label, type Resource, resource, type TsdbNamespace } from './api.ts';
 import { Controller } from './controller.ts';
 import { KubeApi } from './kube_api.ts';
 import { leadWhileElected } from './lease.ts';
-import { listAndWatch } from './list_watch.ts';
 import { operatorMetrics } from './metrics.ts';
 import { WorkQueue } from './queue.ts';
+import { watchChanges } from './watches.ts';
 
 process.title = 'tsdb-operator';
 const variable = (name: string, fallback: string): string => process.env[name] ?? fallback;
@@ -94,7 +93,9 @@ async function main(): Promise<void> {
     async (signal, requireLease) => {
       mayWrite = requireLease;
       leading = true;
-      await Promise.all([queue.run(signal), ...watches(api, queue, signal)]);
+      const onKey = (key: string) => queue.add(key);
+      const watching = watchChanges({ api, env, log, namespaces: watched, onKey }, signal);
+      await Promise.all([queue.run(signal), watching]);
       leading = false;
     },
     stop.signal,
@@ -103,45 +104,6 @@ async function main(): Promise<void> {
   log.info({}, 'stopped');
   // A lost lease ends the process: a new one starts without anything remembered.
   if (!stop.signal.aborted) process.exitCode = 1;
-}
-
-/** Any change of a cluster, of what belongs to one, or of a namespace claim puts the cluster in the queue. */
-function watches(api: KubeApi, queue: WorkQueue, signal: AbortSignal): Promise<void>[] {
-  const scopes = watched.length === 0 ? [null] : watched;
-  const childKey = ({ metadata }: KubeObject) =>
-    `${metadata.namespace}/${metadata.labels?.[label.cluster]}`;
-  const kinds: readonly [Resource, string, (object: KubeObject) => string][] = [
-    [resource.cluster, '', ({ metadata }) => `${metadata.namespace}/${metadata.name}`],
-    [
-      resource.namespace,
-      '',
-      (object) => `${object.metadata.namespace}/${(object as TsdbNamespace).spec.clusterRef.name}`,
-    ],
-    ...[
-      resource.statefulSet,
-      resource.deployment,
-      resource.service,
-      resource.configMap,
-      resource.disruptionBudget,
-      resource.pod,
-    ].map((kind) => [kind, label.cluster, childKey] as const),
-  ] as [Resource, string, (object: KubeObject) => string][];
-  return scopes.flatMap((namespace) =>
-    kinds.map(([kind, labelSelector, keyOf]) =>
-      listAndWatch(
-        {
-          api,
-          env: realEnv,
-          log,
-          resource: kind,
-          namespace,
-          labelSelector,
-          onObject: (object) => queue.add(keyOf(object)),
-        },
-        signal,
-      ),
-    ),
-  );
 }
 
 try {

@@ -1,13 +1,13 @@
 /** A model of all that is around the operator: the controllers of Kubernetes, storage nodes, the coordinator. */
 import { ClusterAdmin, plainRequest } from '#cluster/admin.ts';
 import { MemoryKvStore } from '#cluster/kv_memory.ts';
-import { realEnv } from '#lib/env/real.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
-import type { ClusterSpec, KubeObject, StatefulSet } from './api.ts';
+import { type ClusterSpec, type KubeObject, resource, type StatefulSet } from './api.ts';
 import { Controller } from './controller.ts';
 import type { Coordinator, PlacementView } from './coordinator_client.ts';
 import { contentHash } from './desired/common.ts';
+import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
 import { FakeKube } from './fake_kube_testing.ts';
 
 type Json = any;
@@ -28,27 +28,43 @@ export function specOf(over: Partial<ClusterSpec> = {}): ClusterSpec {
 
 export class World {
   readonly kube: FakeKube = new FakeKube();
+  readonly clock: FakeClock = new FakeClock();
   readonly admin: ClusterAdmin;
-  readonly controller: Controller;
+  private controller: Controller;
   /** Calls that change something at the coordinator, in order. */
   readonly calls: string[] = [];
   beforeCall: (call: string) => void = (_call: string): void => {};
+  /** Throws to lose the answer of a call that was carried out. */
+  afterCall: (call: string) => void = (_call: string): void => {};
   coordinatorUp = true;
+  coordinatorProblem = 'connection refused';
   /** Pods that never become ready, by name. */
   readonly broken: Set<string> = new Set();
+  /** Images with which no pod starts. */
+  readonly badImages: Set<string> = new Set();
+  private view: PlacementView | null = null;
   private readonly bootstrapped = new Set<string>();
 
   constructor() {
-    const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
-    this.admin = new ClusterAdmin({ kv, cluster: { environment: 'default/c', zone: 'embedded' } });
-    this.controller = new Controller({
+    const kv = new MemoryKvStore({ clock: this.clock }).client();
+    this.admin = new ClusterAdmin({ kv, cluster: { environment: 'default_c', zone: 'embedded' } });
+    this.controller = this.newOperator();
+  }
+
+  private newOperator(): Controller {
+    return new Controller({
       api: this.kube,
-      env: realEnv,
+      env: fakeEnv(this.clock),
       log: silentLog,
       images,
       mayWrite: () => {},
       connect: () => this.coordinator(),
     });
+  }
+
+  /** A new process, which remembers nothing. */
+  restartOperator(): void {
+    this.controller = this.newOperator();
   }
 
   addCluster(spec: ClusterSpec): void {
@@ -76,6 +92,52 @@ export class World {
     stored.metadata.creationTimestamp = creationTimestamp;
   }
 
+  annotate(key: string, value: string): void {
+    const cluster = structuredClone(this.cluster);
+    cluster.metadata.annotations = { ...cluster.metadata.annotations, [key]: value };
+    this.kube.store(cluster);
+  }
+
+  async addForeignInstance(id: string, isolationGroup: string): Promise<void> {
+    const instance = {
+      id,
+      isolation_group: isolationGroup,
+      zone: 'embedded',
+      weight: 100,
+      endpoint: `${id}:9000`,
+      hostname: id,
+      port: 9000,
+    };
+    await this.admin.placementAdd({ instances: [instance] }, plainRequest, forever);
+  }
+
+  /** Passes until the cluster is gone, or until one fails. */
+  async deleteCluster(): Promise<void> {
+    const { cluster } = this;
+    const options = { uid: null, orphan: false };
+    await this.kube.delete(resource.cluster, 'default', cluster.metadata.name, options);
+    for (let pass = 0; pass < 5 && this.cluster !== undefined; pass++) await this.reconcile();
+  }
+
+  instanceIds(): string[] {
+    return Object.keys(this.view?.instances ?? {});
+  }
+
+  shardStates(): string[] {
+    const instances = Object.values(this.view?.instances ?? {});
+    return instances.flatMap(({ shards }) => shards.map(({ state }) => state));
+  }
+
+  /** Pods of storage nodes that are not ready, sorted. */
+  unreadyNodes(): string[] {
+    return this.kube
+      .ofKind('Pod')
+      .filter((pod: Json) => pod.metadata.labels['tsdb.io/component'] === 'node')
+      .map(({ metadata }) => metadata.name)
+      .filter((name) => !this.isReady(name))
+      .sort();
+  }
+
   reconcile(): Promise<number | null> {
     return this.controller.reconcile('default/c', forever);
   }
@@ -87,34 +149,33 @@ export class World {
   private coordinator(): Coordinator {
     const { admin } = this;
     const reachable = () => {
-      if (!this.coordinatorUp) throw new TsdbError('UNAVAILABLE', 'connection refused');
+      if (!this.coordinatorUp) throw new TsdbError('UNAVAILABLE', this.coordinatorProblem);
     };
-    const call = (text: string) => {
+    const call = async (text: string, carryOut: () => Promise<unknown>) => {
       reachable();
       this.beforeCall(text);
       this.calls.push(text);
+      await carryOut();
+      await this.placement();
+      this.afterCall(text);
     };
     return {
       placement: async () => {
         reachable();
         return this.placement();
       },
-      placementInit: async (request) => {
-        call('init');
-        await admin.placementInit(request, plainRequest, forever);
-      },
-      placementAdd: async (instances) => {
-        call(`add ${instances.map(({ id }) => id).join(' ')}`);
-        await admin.placementAdd({ instances }, plainRequest, forever);
-      },
-      placementRemove: async (ids) => {
-        call(`remove ${ids.join(' ')}`);
-        await admin.placementRemove({ instance_ids: ids }, plainRequest, forever);
-      },
-      placementDelete: async () => {
-        call('placement delete');
-        await admin.placementDelete(plainRequest, forever);
-      },
+      placementInit: (request) =>
+        call('init', () => admin.placementInit(request, plainRequest, forever)),
+      placementAdd: (instances) =>
+        call(`add ${instances.map(({ id }) => id).join(' ')}`, () =>
+          admin.placementAdd({ instances }, plainRequest, forever),
+        ),
+      placementRemove: (ids) =>
+        call(`remove ${ids.join(' ')}`, () =>
+          admin.placementRemove({ instance_ids: ids }, plainRequest, forever),
+        ),
+      placementDelete: () =>
+        call('placement delete', () => admin.placementDelete(plainRequest, forever)),
       namespaces: async () => {
         reachable();
         const { registry } = await admin.namespaceGet(false, forever);
@@ -128,36 +189,35 @@ export class World {
           ]),
         );
       },
-      namespaceAdd: async (name, options) => {
-        call(`namespace add ${name}`);
-        await admin.namespaceAdd({ name, options }, plainRequest, forever);
-      },
-      namespaceUpdate: async (name, options) => {
-        call(`namespace update ${name}`);
-        await admin.namespaceUpdate({ name, options }, plainRequest, forever);
-      },
-      namespaceReady: async (name) => {
-        call(`namespace ready ${name}`);
-        const prove = async () => {
-          if (!this.bootstrapped.has(name)) throw badRequest(`${name} is not bootstrapped`);
-        };
-        await admin.namespaceReady({ name }, plainRequest, prove, forever);
-      },
-      namespaceDelete: async (name) => {
-        call(`namespace delete ${name}`);
-        await admin.namespaceDelete(name, plainRequest, forever);
-      },
+      namespaceAdd: (name, options) =>
+        call(`namespace add ${name}`, () =>
+          admin.namespaceAdd({ name, options }, plainRequest, forever),
+        ),
+      namespaceUpdate: (name, options) =>
+        call(`namespace update ${name}`, () =>
+          admin.namespaceUpdate({ name, options }, plainRequest, forever),
+        ),
+      namespaceReady: (name) =>
+        call(`namespace ready ${name}`, () => {
+          const prove = async () => {
+            if (!this.bootstrapped.has(name)) throw badRequest(`${name} is not bootstrapped`);
+          };
+          return admin.namespaceReady({ name }, plainRequest, prove, forever);
+        }),
+      namespaceDelete: (name) =>
+        call(`namespace delete ${name}`, () => admin.namespaceDelete(name, plainRequest, forever)),
     };
   }
 
   async placement(): Promise<PlacementView | null> {
     try {
       const { placement, version } = await this.admin.placementGet(null, forever);
-      return { instances: placement.instances as Json, version };
+      this.view = { instances: placement.instances as Json, version };
     } catch (error) {
-      if (error instanceof TsdbError && error.code === 'NOT_FOUND') return null;
-      throw error;
+      if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
+      this.view = null;
     }
+    return this.view;
   }
 
   /** Everything around the operator moves on: sets, pods, shards, namespaces. */
@@ -174,6 +234,7 @@ export class World {
       );
       await this.admin.markAvailable(id, ready, forever);
     }
+    await this.placement();
     const { registry } = await this.admin.namespaceGet(false, forever);
     for (const name of Object.keys(registry.namespaces)) this.bootstrapped.add(name);
   }
@@ -184,7 +245,9 @@ export class World {
     const revision = contentHash(spec.template);
     const pods = this.podsOf(set);
     for (const pod of pods) {
-      if (ordinalOf(pod) >= spec.replicas) this.kube.remove(pod);
+      const image: string = pod.spec.containers[0].image;
+      if (ordinalOf(pod) >= spec.replicas) this.removePod(pod, spec);
+      else if (this.badImages.has(image)) this.setPod(pod, 'Pending', false);
       else if (pod.status.phase === 'Pending') this.setPod(pod, 'Running', false);
       else this.setPod(pod, 'Running', !this.broken.has(pod.metadata.name));
     }
@@ -223,6 +286,13 @@ export class World {
         updateRevision: revision,
       },
     });
+  }
+
+  private removePod(pod: Json, spec: Json): void {
+    this.kube.remove(pod);
+    const claim = this.kube.find('PersistentVolumeClaim', `data-${pod.metadata.name}`);
+    const policy = spec.persistentVolumeClaimRetentionPolicy?.whenScaled;
+    if (policy === 'Delete' && claim !== undefined) this.kube.remove(claim);
   }
 
   private podsOf(set: KubeObject): Json[] {

@@ -6,10 +6,13 @@
 set -euo pipefail
 version=${1:-1.34.4}
 bin=${KUBE_BIN:-$HOME/.cache/tsdb-kube/bin-$version}
-work=$HOME/.cache/tsdb-kube/build-$version
-mkdir -p "$bin" "$work/kube" "$work/etcd"
+mkdir -p "$bin"
+bin=$(cd "$bin" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/kube" "$work/etcd" "$work/pause"
 missing=
-for program in containerd runc iptables ip jq openssl podman debootstrap python3; do command -v "$program" > /dev/null || missing=yes; done
+for program in containerd ctr runc iptables ip jq openssl podman debootstrap python3; do command -v "$program" > /dev/null || missing=yes; done
 if [ -n "$missing" ]; then
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq containerd runc iptables iproute2 jq openssl podman debootstrap python3 > /dev/null
@@ -55,7 +58,7 @@ for p in main/bridge main/loopback ipam/host-local; do
   have "${p##*/}" || CGO_ENABLED=0 GOBIN=$bin go install "github.com/containernetworking/plugins/plugins/$p@v1.9.1"
 done
 if ! have pause; then
-  mkdir -p "$work/pause"; cd "$work/pause"
+  cd "$work/pause"
   printf 'package main\n\nimport (\n\t"os"\n\t"os/signal"\n\t"syscall"\n)\n\nfunc main() {\n\tc := make(chan os.Signal, 1)\n\tsignal.Notify(c, syscall.SIGINT, syscall.SIGTERM)\n\t<-c\n}\n' > main.go
   CGO_ENABLED=0 go build -o "$bin/pause" main.go
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine: etcd, API server, controller manager, scheduler, CoreDNS, kube-proxy and
 # N kubelets (node1..nodeN, zones a, b, c), each with its own containerd. Pods, StatefulSets, Services, volumes,
-# exec and logs work. Ready in under 10 s. Usage: up.sh [NODES=3] [VERSION=1.34.4]; then
+# exec and logs work. Ready in about 10 s. Usage: up.sh [NODES=3] [VERSION=1.34.4]; then
 #   export KUBECONFIG=$KUBE_HOME/admin.conf        (KUBE_HOME defaults to /tmp/tsdb-kube)
 # Everything stays on a bridge inside this machine; routes keep pod and service addresses from ever leaving it.
 # The storage class fast-disk is there; provisioner.sh makes its volumes.
@@ -23,11 +23,13 @@ certificate() { # name subject alternative-names
 }
 certificate apiserver /CN=kube-apiserver "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local,IP:127.0.0.1,IP:10.96.0.1,IP:10.244.0.1"
 certificate admin "/O=system:masters/CN=admin" DNS:admin
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
+etcd=http://127.0.0.1:$(free_port); etcd_peer=http://127.0.0.1:$(free_port); api_port=$(free_port)
 kubeconfig() { # file certificate
   cat > "$1" <<K
 apiVersion: v1
 kind: Config
-clusters: [{name: local, cluster: {server: "https://127.0.0.1:6443", certificate-authority: $P/ca.crt}}]
+clusters: [{name: local, cluster: {server: "https://127.0.0.1:$api_port", certificate-authority: $P/ca.crt}}]
 users: [{name: user, user: {client-certificate: $P/$2.crt, client-key: $P/$2.key}}]
 contexts: [{name: local, context: {cluster: local, user: user}}]
 current-context: local
@@ -38,14 +40,20 @@ run() { local name=$1; shift; setsid "$@" > "log/$name.log" 2>&1 & echo $! > "ru
 ip link show cni0 > /dev/null 2>&1 || { ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; ip link set cni0 up; }
 ip route replace blackhole 10.244.0.0/16 metric 4000; ip route replace 10.96.0.0/16 dev cni0 src 10.244.0.1 metric 4000
 echo 1 > /proc/sys/net/ipv4/ip_forward
-run etcd "$bin/etcd" --data-dir etcd --listen-client-urls http://127.0.0.1:12379 --advertise-client-urls http://127.0.0.1:12379 \
-  --listen-peer-urls http://127.0.0.1:12380 --initial-advertise-peer-urls http://127.0.0.1:12380 --initial-cluster default=http://127.0.0.1:12380
-run apiserver "$bin/kube-apiserver" --etcd-servers=http://127.0.0.1:12379 --bind-address=0.0.0.0 --advertise-address=10.244.0.1 --secure-port=6443 \
+run etcd "$bin/etcd" --data-dir etcd --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
+  --listen-peer-urls "$etcd_peer" --initial-advertise-peer-urls "$etcd_peer" --initial-cluster "default=$etcd_peer"
+run apiserver "$bin/kube-apiserver" --etcd-servers="$etcd" --bind-address=0.0.0.0 --advertise-address=10.244.0.1 --secure-port="$api_port" \
   --tls-cert-file="$P/apiserver.crt" --tls-private-key-file="$P/apiserver.key" --client-ca-file="$P/ca.crt" \
   --service-account-key-file="$P/sa.pub" --service-account-signing-key-file="$P/sa.key" --service-account-issuer=https://kubernetes.default.svc \
   --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC --allow-privileged=true \
   --kubelet-client-certificate="$P/admin.crt" --kubelet-client-key="$P/admin.key" --kubelet-preferred-address-types=InternalIP
-until_true() { for _ in $(seq 120); do "$@" > /dev/null 2>&1 && return; sleep 0.5; done; echo "never true: $*; see $home/log" >&2; exit 1; }
+all_alive() {
+  for f in run/*.pid; do
+    kill -0 "$(cat "$f")" 2> /dev/null && continue
+    echo "$f has ended:" >&2; tail -n 3 "log/$(basename "$f" .pid).log" >&2; exit 1
+  done
+}
+until_true() { for _ in $(seq 120); do all_alive; "$@" > /dev/null 2>&1 && return; sleep 0.5; done; echo "never true: $*; see $home/log" >&2; exit 1; }
 until_true kubectl --kubeconfig admin.conf get --raw /readyz
 run controller-manager "$bin/kube-controller-manager" --kubeconfig=admin.conf --service-account-private-key-file="$P/sa.key" --root-ca-file="$P/ca.crt" \
   --use-service-account-credentials=true --leader-elect=false --node-monitor-grace-period=20s
@@ -103,6 +111,7 @@ failSwapOn: false
 failCgroupV1: false
 clusterDNS: ["10.244.0.1"]
 clusterDomain: cluster.local
+podLogsDir: $home/$n/logs
 containerRuntimeEndpoint: unix://$home/$n/containerd.sock
 tlsCertFile: $P/$n.crt
 tlsPrivateKeyFile: $P/$n.key
@@ -135,3 +144,4 @@ reclaimPolicy: Delete
 allowVolumeExpansion: true
 K
 run provisioner bash "$here/provisioner.sh"
+sleep 0.2; all_alive

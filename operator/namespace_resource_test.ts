@@ -1,0 +1,140 @@
+/** TSDBNamespace: what becomes of the namespaces that resources ask for. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { plainRequest } from '#cluster/admin.ts';
+import { resource } from './api.ts';
+import { namespaceOptions } from './desired/namespaces.ts';
+import { specOf, World } from './world_testing.ts';
+
+type Json = any;
+
+async function settledWorld(): Promise<World> {
+  const world = new World();
+  world.addCluster(specOf());
+  await world.settle();
+  world.calls.length = 0;
+  return world;
+}
+
+const readyOf = (world: World, name: string): Json =>
+  world.kube
+    .find('TSDBNamespace', name)
+    .status.conditions.find((one: Json) => one.type === 'Ready');
+
+const remove = (world: World, name: string): Promise<void> =>
+  world.kube.delete(resource.namespace, 'default', name, { uid: null, orphan: false });
+
+const registered = async (world: World): Promise<string[]> => {
+  const { registry } = await world.admin.namespaceGet(false, new AbortController().signal);
+  return Object.keys(registry.namespaces).sort();
+};
+
+test('a namespace that comes before its cluster waits for it and becomes ready', async () => {
+  const world = new World();
+  world.addClaim('long', { retentionTime: '30d' });
+  await world.reconcile();
+  assert.equal(readyOf(world, 'long').reason, 'ClusterNotFound');
+  world.addCluster(specOf());
+  await world.settle();
+  assert.deepEqual(
+    [readyOf(world, 'long').status, readyOf(world, 'long').reason],
+    ['True', 'NamespaceReady'],
+  );
+  assert.deepEqual(await registered(world), ['default', 'long']);
+});
+
+test('a namespace is not ready before its nodes have bootstrapped it', async () => {
+  const world = await settledWorld();
+  world.addClaim('long', {});
+  await world.reconcile();
+  assert.equal(readyOf(world, 'long').reason, 'Pending');
+  await world.reconcile().catch(() => {});
+  assert.equal(readyOf(world, 'long').reason, 'Bootstrapping');
+  assert.equal(world.condition('NamespacesReady').status, 'False');
+  await world.settle();
+  assert.equal(readyOf(world, 'long').status, 'True');
+});
+
+test('without Delete the data stays when the resource goes', async () => {
+  const world = await settledWorld();
+  world.addClaim('long', { reclaimPolicy: 'Retain' });
+  await world.settle();
+  await remove(world, 'long');
+  await world.settle();
+  assert.equal(world.kube.find('TSDBNamespace', 'long'), undefined);
+  assert.deepEqual(await registered(world), ['default', 'long']);
+});
+
+test('with Delete the namespace goes before the resource does', async () => {
+  const world = await settledWorld();
+  world.addClaim('short', { reclaimPolicy: 'Delete' });
+  await world.settle();
+  await remove(world, 'short');
+  assert.ok(world.kube.find('TSDBNamespace', 'short'), 'a finalizer holds it');
+  world.coordinatorUp = false;
+  await assert.rejects(world.reconcile(), /connection refused/);
+  assert.ok(world.kube.find('TSDBNamespace', 'short'));
+  world.coordinatorUp = true;
+  await world.settle();
+  assert.equal(world.kube.find('TSDBNamespace', 'short'), undefined);
+  assert.deepEqual(await registered(world), ['default']);
+});
+
+test('a namespace that stays claimed by another resource is not deleted with one of them', async () => {
+  const world = await settledWorld();
+  world.addClaim('first', { name: 'shared', reclaimPolicy: 'Delete' }, '2026-01-01T00:00:01Z');
+  world.addClaim('second', { name: 'shared', reclaimPolicy: 'Delete' }, '2026-01-01T00:00:02Z');
+  await world.settle();
+  const conflict = readyOf(world, 'second');
+  assert.deepEqual([conflict.status, conflict.reason], ['False', 'NameConflict']);
+  assert.match(conflict.message, /TSDBNamespace first/);
+  await remove(world, 'first');
+  await world.settle();
+  assert.deepEqual(await registered(world), ['default', 'shared']);
+  assert.equal(readyOf(world, 'second').status, 'True');
+});
+
+test('the list of the cluster wins over resources', async () => {
+  const world = await settledWorld();
+  world.addClaim('default', { reclaimPolicy: 'Delete' });
+  await world.settle();
+  assert.match(readyOf(world, 'default').message, /TSDBCluster c/);
+  await remove(world, 'default');
+  await world.settle();
+  assert.deepEqual(await registered(world), ['default']);
+});
+
+test('namespaces that no resource made are left alone', async () => {
+  const world = await settledWorld();
+  const { signal } = new AbortController();
+  const options = namespaceOptions({ retentionTime: '12h' });
+  await world.admin.namespaceAdd({ name: 'by-hand', options }, plainRequest, signal);
+  world.addClaim('long', {});
+  await world.settle();
+  await remove(world, 'long');
+  world.changeSpec((spec) => (spec.namespaces = []));
+  await world.settle();
+  assert.deepEqual(await registered(world), ['by-hand', 'default', 'long']);
+});
+
+test('a longer retention is taken over', async () => {
+  const world = await settledWorld();
+  world.addClaim('long', { retentionTime: '24h' });
+  await world.settle();
+  const claim = structuredClone(world.kube.find('TSDBNamespace', 'long'));
+  claim.spec.retentionTime = '48h';
+  world.kube.store(claim);
+  world.calls.length = 0;
+  await world.settle();
+  assert.deepEqual(world.calls, ['namespace update long']);
+});
+
+test('with the cluster the claims of its namespaces can go', async () => {
+  const world = await settledWorld();
+  world.addClaim('short', { reclaimPolicy: 'Delete' });
+  await world.settle();
+  await world.deleteCluster();
+  await remove(world, 'short');
+  await world.reconcile();
+  assert.equal(world.kube.find('TSDBNamespace', 'short'), undefined);
+});
