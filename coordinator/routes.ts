@@ -1,5 +1,6 @@
 /** The whole HTTP API as one table. */
 import { adminRoutes, type AdminApiSetup } from './api/admin.ts';
+import { compatRoutes, type CompatApiSetup } from './api/compat.ts';
 import { labelsRoutes, type LabelsApiSetup } from './api/labels.ts';
 import { opsRoutes, type OpsApiSetup } from './api/ops.ts';
 import { queryRoutes, type QueryApiSetup } from './api/query.ts';
@@ -14,7 +15,7 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
-  readonly ops: Omit<OpsApiSetup, 'paths'>;
+  readonly ops: Omit<OpsApiSetup, 'paths'> & Pick<CompatApiSetup, 'version'>;
 }
 
 /** Every endpoint of the coordinator. */
@@ -24,6 +25,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ...queryRoutes(setup.query),
     ...labelsRoutes(setup.labels),
     ...remoteReadRoutes(setup.labels),
+    ...compatRoutes(setup.ops),
     ...adminRoutes(setup.admin),
     ...opsRoutes({ ...setup.ops, paths: () => pathsOf(routes) }),
   ];

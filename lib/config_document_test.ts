@@ -48,12 +48,9 @@ for (const { name, keys } of configKeySections()) {
 
 test('docs/CONFIGURATION.md has sections for what the schema has and no others', () => {
   const documented = [...document.matchAll(/^## `(\w+)`$/gm)].map((match) => match[1]);
-  assert.deepEqual(
-    documented.sort(),
-    configKeySections()
-      .map(({ name }) => name)
-      .sort(),
-  );
+  const sections = configKeySections().map(({ name }) => name);
+  assert.deepEqual(new Set(documented), new Set(sections));
+  assert.equal(documented.length, sections.length);
 });
 
 test('the examples of docs/CONFIGURATION.md are accepted and have settings with an effect', () => {

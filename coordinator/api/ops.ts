@@ -1,4 +1,4 @@
-/** Health, readiness, the list of routes, and the two questions that Grafana and promtool ask first. */
+/** Health, readiness and the list of routes. */
 import type { Clock } from '#lib/env/env.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import type { Route } from '../server.ts';
@@ -15,7 +15,6 @@ export interface NamespaceReadiness {
 export interface OpsApiSetup {
   readonly clock: Clock;
   readonly startedMillis: number;
-  readonly version: string;
   /** Every READY namespace, whether a quorum of its nodes can be reached. */
   readonly readiness: (signal: AbortSignal) => Promise<readonly NamespaceReadiness[]>;
   /** Paths of all routes, sorted. */
@@ -69,38 +68,6 @@ export function opsRoutes(setup: OpsApiSetup): Route[] {
       methods: ['GET'],
       path: '/routes',
       handler: () => jsonAnswer({ routes: setup.paths() }),
-    },
-    ...['', '/prometheus'].flatMap((prefix) => compatRoutes(prefix, setup.version)),
-  ];
-}
-
-/** What clients of Prometheus ask before anything else. */
-function compatRoutes(prefix: string, version: string): Route[] {
-  return [
-    {
-      methods: ['GET'],
-      path: `${prefix}/api/v1/status/buildinfo`,
-      handler: () =>
-        jsonAnswer({
-          status: 'success',
-          data: {
-            // Clients choose the dialect by this; the language is that of Prometheus 3.
-            version: '3.0.0',
-            application: 'tsdb',
-            applicationVersion: version,
-            revision: '',
-            branch: '',
-            buildUser: '',
-            buildDate: '',
-            goVersion: '',
-          },
-        }),
-    },
-    {
-      methods: ['GET'],
-      path: `${prefix}/api/v1/metadata`,
-      // Kinds and help texts of metrics are not stored, so there is none to tell.
-      handler: () => jsonAnswer({ status: 'success', data: {} }),
     },
   ];
 }

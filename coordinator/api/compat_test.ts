@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
+
+const form = (parameters: Record<string, string | number>): string =>
+  new URLSearchParams(
+    Object.entries(parameters).map(([name, value]) => [name, `${value}`]),
+  ).toString();
+
+test("Grafana's data source finds its health check, its explorer and its panels answered", async () => {
+  await using coordinator = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const tags = { __name__: 'http_requests_total', job: 'api', instance: 'a:1' };
+  const rows = [60, 45, 30, 15, 0].map((ago, index) => ({
+    tags,
+    timestamp: now - ago,
+    value: index * 30,
+  }));
+  assert.equal((await coordinator.post('/api/v1/json/write', rows)).status, 200);
+  const range = { start: now - 60, end: now };
+  const ok = (answer: TestAnswer): any => {
+    assert.equal(answer.status, 200, answer.text);
+    assert.match(String(answer.headers['content-type']), /^application\/json/);
+    assert.equal(answer.json.status, 'success');
+    return answer.json.data;
+  };
+
+  // "Save & test", and what decides on the features that are offered.
+  assert.deepEqual(
+    ok(await coordinator.post('/api/v1/query', form({ query: '1+1', time: now }))).result,
+    [now, '2'],
+  );
+  assert.match(ok(await coordinator.get('/api/v1/status/buildinfo')).version, /^3\./);
+  // The explorer: metrics, labels, values, help, and rules beside them.
+  const matching = form({ ...range, 'match[]': '{job="api"}', limit: 40_000 });
+  assert.deepEqual(ok(await coordinator.get(`/api/v1/label/__name__/values?${matching}`)), [
+    'http_requests_total',
+  ]);
+  assert.deepEqual(ok(await coordinator.post('/api/v1/labels', matching)), [
+    '__name__',
+    'instance',
+    'job',
+  ]);
+  assert.deepEqual(ok(await coordinator.post('/api/v1/series', matching)), [tags]);
+  assert.deepEqual(ok(await coordinator.get('/api/v1/metadata?limit=5000')), {});
+  assert.deepEqual(ok(await coordinator.get('/api/v1/rules')), { groups: [] });
+  assert.deepEqual(ok(await coordinator.get('/api/v1/alerts')), { alerts: [] });
+  // A panel with its exemplars; Grafana sends fractions of seconds, and steps without a unit.
+  const query = 'rate(http_requests_total{job="api"}[1m])';
+  const panel = form({ query, start: `${now - 30}.000`, end: `${now}.000`, step: 15 });
+  const matrix = ok(await coordinator.post('/api/v1/query_range', panel));
+  assert.equal(matrix.resultType, 'matrix');
+  assert.deepEqual(
+    matrix.result[0].values.map(([time]: [number]) => time),
+    [now - 30, now - 15, now],
+  );
+  const exemplars = form({ query, ...range });
+  assert.deepEqual(ok(await coordinator.get(`/api/v1/query_exemplars?${exemplars}`)), []);
+  assert.deepEqual(ok(await coordinator.post('/api/v1/query_exemplars', exemplars)), []);
+  assert.equal(
+    ok(await coordinator.post('/api/v1/format_query', form({ query: 'sum(a)by(b)' }))),
+    'sum by (b) (a)',
+  );
+});
+
+test('what is not there is answered as by a Prometheus that has none', async () => {
+  await using coordinator = await TestCoordinator.open();
+  const answers = {
+    '/api/v1/status/flags': {},
+    '/api/v1/targets?state=active': {
+      activeTargets: [],
+      droppedTargets: [],
+      droppedTargetCounts: {},
+    },
+    '/api/v1/targets/metadata': [],
+    '/api/v1/alertmanagers': { activeAlertmanagers: [], droppedAlertmanagers: [] },
+    '/prometheus/api/v1/rules?type=alert': { groups: [] },
+  };
+  for (const [path, data] of Object.entries(answers)) {
+    const answer = await coordinator.get(path);
+    assert.equal(answer.status, 200, path);
+    assert.deepEqual(answer.json, { status: 'success', data }, path);
+  }
+});
+
+test('these endpoints refuse what Prometheus refuses', async () => {
+  await using coordinator = await TestCoordinator.open();
+  const refused = [
+    ['/api/v1/query_exemplars', /missing required parameter: query/],
+    ['/api/v1/query_exemplars?query=sum(', /parse error/],
+    ['/api/v1/query_exemplars?query=up&start=5&end=1', /end timestamp must not be before/],
+    ['/api/v1/format_query', /missing required parameter: query/],
+    ['/api/v1/format_query?query=)', /parse error/],
+    ['/api/v1/metadata?limit=many', /limit: not a whole number: many/],
+    ['/api/v1/rules?type=both', /type: not one of alert, record: both/],
+    ['/api/v1/targets?state=lost', /state: not one of/],
+  ] as const;
+  for (const [path, reason] of refused) {
+    const answer = await coordinator.get(path);
+    assert.equal(answer.status, 400, path);
+    assert.equal(answer.json.errorType, 'bad_data', path);
+    assert.match(answer.json.error, reason, path);
+  }
+  assert.equal((await coordinator.post('/api/v1/rules', {})).status, 405);
+});

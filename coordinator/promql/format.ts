@@ -1,0 +1,191 @@
+/** A query in its usual form: one space where one belongs, and broken over lines where it is long. */
+import {
+  type Aggregate,
+  type AtModifier,
+  type Binary,
+  type Expr,
+  setOperators,
+  type VectorMatching,
+  type VectorSelector,
+} from './ast.ts';
+import { parseQuery } from './parser.ts';
+import type { Span } from './position.ts';
+
+/** Expressions that are longer stand on several lines. */
+const lineLengthMax = 100;
+
+/**
+ * The query as `format_query` answers it. Comments are lost, literals keep the form that they were written in.
+ * @throws {PromqlError} bad_data
+ */
+export function formatQuery(query: string): string {
+  return new Formatter(query).lines(parseQuery(query, { experimentalFunctions: true }), '');
+}
+
+class Formatter {
+  private readonly query: string;
+
+  constructor(query: string) {
+    this.query = query;
+  }
+
+  /** The expression with every line behind `indent`. */
+  lines(expr: Expr, indent: string): string {
+    const flat = this.flat(expr);
+    if (flat.length <= lineLengthMax) return indent + flat;
+    const inner = `${indent}  `;
+    switch (expr.kind) {
+      case 'binary': {
+        const left = this.lines(expr.left, inner);
+        return `${left}\n${indent}${operatorText(expr)}\n${this.lines(expr.right, inner)}`;
+      }
+      case 'paren':
+        return `${indent}(\n${this.lines(expr.expr, inner)}\n${indent})`;
+      case 'aggregate': {
+        const args = [...(expr.parameter === null ? [] : [expr.parameter]), expr.expr];
+        return `${indent}${aggregateHead(expr)}${this.argumentLines(args, indent)}`;
+      }
+      case 'call':
+        return expr.args.length === 0
+          ? indent + flat
+          : `${indent}${expr.name}${this.argumentLines(expr.args, indent)}`;
+      case 'subquery':
+        return `${this.lines(expr.expr, indent)}${rangeText(expr)}${modifiers(expr)}`;
+      case 'unary':
+        return `${indent}${expr.operator}${this.lines(expr.expr, indent).trimStart()}`;
+      case 'number':
+      case 'string':
+      case 'vectorSelector':
+      case 'matrixSelector':
+        return indent + flat;
+    }
+  }
+
+  private argumentLines(args: readonly Expr[], indent: string): string {
+    const each = args.map((arg) => this.lines(arg, `${indent}  `));
+    return `(\n${each.join(',\n')}\n${indent})`;
+  }
+
+  private flat(expr: Expr): string {
+    switch (expr.kind) {
+      case 'number':
+      case 'string':
+        return this.text(expr.span);
+      case 'vectorSelector':
+        return selectorText(expr) + modifiers(expr);
+      case 'matrixSelector': {
+        const { selector, rangeMillis } = expr;
+        return `${selectorText(selector)}[${durationText(rangeMillis)}]${modifiers(selector)}`;
+      }
+      case 'subquery':
+        return `${this.flat(expr.expr)}${rangeText(expr)}${modifiers(expr)}`;
+      case 'call':
+        return `${expr.name}(${expr.args.map((arg) => this.flat(arg)).join(', ')})`;
+      case 'aggregate': {
+        const parameter = expr.parameter === null ? '' : `${this.flat(expr.parameter)}, `;
+        return `${aggregateHead(expr)}(${parameter}${this.flat(expr.expr)})`;
+      }
+      case 'binary':
+        return `${this.flat(expr.left)} ${operatorText(expr)} ${this.flat(expr.right)}`;
+      case 'unary':
+        return `${expr.operator}${this.flat(expr.expr)}`;
+      case 'paren':
+        return `(${this.flat(expr.expr)})`;
+    }
+  }
+
+  private text({ start, end }: Span): string {
+    return this.query.slice(start, end).trim();
+  }
+}
+
+const metricNamePattern = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+
+function selectorText({ matchers }: VectorSelector): string {
+  const name = matchers.find(
+    (matcher) =>
+      matcher.name === '__name__' && matcher.kind === '=' && metricNamePattern.test(matcher.value),
+  );
+  const others = matchers
+    .filter((matcher) => matcher !== name)
+    .map(({ name: label, kind, value }) => `${labelText(label)}${kind}${JSON.stringify(value)}`);
+  const braces = others.length === 0 && name !== undefined ? '' : `{${others.join(', ')}}`;
+  return `${name?.value ?? ''}${braces}`;
+}
+
+function labelText(label: string): string {
+  return /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) ? label : JSON.stringify(label);
+}
+
+function labelList(labels: readonly string[]): string {
+  return `(${labels.map(labelText).join(', ')})`;
+}
+
+function aggregateHead({ operator, grouping }: Aggregate): string {
+  if (grouping.without) return `${operator} without ${labelList(grouping.labels)} `;
+  return grouping.labels.length === 0 ? operator : `${operator} by ${labelList(grouping.labels)} `;
+}
+
+function operatorText({ operator, returnBool, matching }: Binary): string {
+  const words: string[] = [operator];
+  if (returnBool) words.push('bool');
+  if (matching !== null) words.push(...matchingWords(matching, setOperators.has(operator)));
+  return words.join(' ');
+}
+
+function matchingWords(matching: VectorMatching, isSet: boolean): string[] {
+  const { on, labels, include, cardinality } = matching;
+  const words: string[] = [];
+  if (on || labels.length > 0) words.push(`${on ? 'on' : 'ignoring'} ${labelList(labels)}`);
+  if (isSet) return words;
+  if (cardinality === 'many-to-one') words.push(`group_left ${labelList(include)}`);
+  if (cardinality === 'one-to-many') words.push(`group_right ${labelList(include)}`);
+  return words;
+}
+
+function rangeText(subquery: {
+  readonly rangeMillis: number;
+  readonly stepMillis: number;
+}): string {
+  const { rangeMillis, stepMillis } = subquery;
+  return `[${durationText(rangeMillis)}:${stepMillis === 0 ? '' : durationText(stepMillis)}]`;
+}
+
+function modifiers(expr: {
+  readonly offsetMillis: number;
+  readonly at: AtModifier | null;
+}): string {
+  const { offsetMillis, at } = expr;
+  let text = '';
+  if (at?.kind === 'time') text += ` @ ${(at.millis / 1000).toFixed(3)}`;
+  else if (at !== null) text += ` @ ${at.kind}()`;
+  if (offsetMillis !== 0) {
+    text += ` offset ${offsetMillis < 0 ? '-' : ''}${durationText(Math.abs(offsetMillis))}`;
+  }
+  return text;
+}
+
+const durationUnits = [
+  ['y', 365 * 86_400_000],
+  ['w', 7 * 86_400_000],
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+  ['ms', 1],
+] as const;
+
+/** "1h30m"; years and weeks only where they are the whole of it. */
+function durationText(millis: number): string {
+  if (millis === 0) return '0s';
+  let rest = millis;
+  let text = '';
+  for (const [unit, unitMillis] of durationUnits) {
+    const exact = unit === 'y' || unit === 'w';
+    if (exact && rest % unitMillis !== 0) continue;
+    const count = Math.floor(rest / unitMillis);
+    if (count > 0) text += `${count}${unit}`;
+    rest -= count * unitMillis;
+  }
+  return text;
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { formatQuery } from './format.ts';
+import { parseQuery } from './parser.ts';
+
+const cases: readonly (readonly [given: string, formatted: string])[] = [
+  ['foo/bar', 'foo / bar'],
+  [
+    'sum( rate(up{job="a",b=~"x|y"}[5m]) )by(job)',
+    'sum by (job) (rate(up{job="a", b=~"x|y"}[5m]))',
+  ],
+  ['sum without()(x)', 'sum without () (x)'],
+  ['topk(0x5,  x offset -90m)', 'topk(0x5, x offset -1h30m)'],
+  ['a+on(x)group_left(y)b', 'a + on (x) group_left (y) b'],
+  ['a and ignoring(z) b', 'a and ignoring (z) b'],
+  ['a  >bool   -1', 'a > bool -1'],
+  ['-(a^2)', '-(a ^ 2)'],
+  ['max_over_time(x[1w:] @ 17.5)', 'max_over_time(x[1w:] @ 17.500)'],
+  ['x[1d12h:30s] @ end() offset 7d', 'x[1d12h:30s] @ end() offset 1w'],
+  ["{'köln'='a\\'b'}", '{"köln"="a\'b"}'],
+  ['label_replace(x,"a",\'$1\',"b",`(.*)`)', 'label_replace(x, "a", \'$1\', "b", `(.*)`)'],
+  ['time( )', 'time()'],
+];
+
+for (const [given, formatted] of cases) {
+  test(`formatQuery() makes ${formatted} of ${given}`, () => {
+    assert.equal(formatQuery(given), formatted);
+  });
+}
+
+test('formatQuery() breaks what is longer than a line', () => {
+  const long = `rate(${'requests_of_a_service'.repeat(3)}{job="api"}[5m])`;
+  assert.equal(
+    formatQuery(`sum by (code)(${long})/ignoring(code)group_left()sum(${long})`),
+    [`  sum by (code) (${long})`, '/ ignoring (code) group_left ()', `  sum(${long})`].join('\n'),
+  );
+  assert.equal(
+    formatQuery(`topk(3,${long}+${long})`),
+    ['topk(', '  3,', `    ${long}`, '  +', `    ${long}`, ')'].join('\n'),
+  );
+});
+
+test('formatQuery() gives text with the same meaning', () => {
+  const long = `${'m'.repeat(40)}{a="1"}`;
+  const queries = [
+    ...cases.map(([given]) => given),
+    `(${long} or ${long}) unless on(a) -${long}`,
+    `histogram_quantile(0.9, sum by(le)(rate(${long}[1m] offset 5m))) * 2 ^ 3 % max_over_time((${long})[5m:1m])`,
+  ];
+  const withoutSpans = (query: string): string =>
+    JSON.stringify(parseQuery(query, { experimentalFunctions: true }), (key, value: unknown) =>
+      key === 'span' ? undefined : value,
+    );
+  for (const query of queries) {
+    assert.equal(withoutSpans(formatQuery(query)), withoutSpans(query), query);
+  }
+});
+
+test('formatQuery() refuses what does not parse', () => {
+  assert.throws(() => formatQuery('sum('), /parse error/);
+});
