@@ -2,7 +2,7 @@
 import { countOf, orInto, type OrdinalSet } from './ordinal_set.ts';
 import { enumerateBits, hasBit, type PostingsStore, wordsFor } from './postings.ts';
 import type { SeriesTable } from './series_table.ts';
-import type { TermDictionary } from './term_dictionary.ts';
+import { noTerm, type TermDictionary } from './term_dictionary.ts';
 
 export interface TagAggregate {
   readonly name: string;
@@ -47,8 +47,9 @@ export function aggregateTags(
     }
     const field = dictionary.field(fieldIndex);
     const values: string[] = [];
-    for (let i = 0; i < field.termCount; i++) {
-      if (occurs.term(field.terms[i]!)) values.push(dictionary.value(field.terms[i]!));
+    for (let i = 0; i < field.positionsEnd; i++) {
+      const term = field.terms[i]!;
+      if (term !== noTerm && occurs.term(term)) values.push(dictionary.value(term));
     }
     sortByBytes(values);
     if (values.length > room) {

@@ -4,7 +4,9 @@ import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
 import { type IndexRange, NamespaceIndex } from './namespace_index.ts';
+import { type IndexSection, type IndexSectionSource, sectionKind } from './section.ts';
 import { SeededRandom } from './seeded_random.ts';
+import type { NamedCount } from './statistics.ts';
 
 interface TwinSeries {
   readonly tags: Tags;
@@ -37,7 +39,7 @@ const patterns = [
 
 class Twin {
   readonly random: SeededRandom;
-  readonly index: NamespaceIndex;
+  index: NamespaceIndex;
   readonly series: Map<number, TwinSeries> = new Map();
   readonly free: number[] = [];
   ordinalsEnd = 0;
@@ -107,14 +109,114 @@ class Twin {
   removeSome(): void {
     const share = this.random.pick([2, 10, 1000]);
     const removed = [...this.series.keys()].filter(() => this.random.below(share) === 0);
-    this.index.remove(Uint32Array.from(removed));
-    for (const ordinal of removed) this.series.delete(ordinal);
+    if (this.random.below(2) === 0) {
+      this.index.remove(Uint32Array.from(removed));
+      for (const ordinal of removed) this.series.delete(ordinal);
+    } else {
+      this.removeInSteps(removed);
+    }
     this.free.push(...removed);
     const dead = [...this.series].filter(([, { blocks }]) => blocks.size === 0);
     assert.deepEqual(
       [...this.index.ordinalsWithoutBlock()],
       dead.map(([ordinal]) => ordinal).sort((a, b) => a - b),
     );
+  }
+
+  /** Removes with questions and new series in between; the ordinals are not given again meanwhile. */
+  removeInSteps(removed: readonly number[]): void {
+    const stepCost = 1 + this.random.below(20);
+    let gone = 0;
+    for (const _ of this.index.removeInSteps(Uint32Array.from(removed), stepCost)) {
+      // The first steps take the series out, as many in each as a step costs.
+      const end = Math.min(removed.length, gone + stepCost);
+      for (; gone < end; gone++) this.series.delete(removed[gone]!);
+      if (this.random.below(4) === 0) this.insertOne();
+      if (this.random.below(8) === 0) this.checkQuery();
+    }
+    for (const ordinal of removed) this.series.delete(ordinal);
+  }
+
+  /** Goes on with the index as it is after a save and a load, in the middle of which it changes. */
+  async saveAndLoad(): Promise<void> {
+    const saved = new Map(this.series);
+    const limits = {
+      bytes: 1 + this.random.below(this.random.pick([50, 2000])),
+      rows: 1 + this.random.below(50),
+      ordinals: 1 + this.random.below(200),
+    };
+    const sections: IndexSection[] = [];
+    for (const section of this.index.save(limits)) {
+      sections.push(section);
+      // The summary, which comes last, says which series are saved.
+      if (section.kind === sectionKind.summary) break;
+      if (this.random.below(20) === 0) this.insertOne();
+      if (this.random.below(40) === 0) this.removeSome();
+    }
+    // A series that is not the same any more was removed, and its ordinal perhaps given again.
+    const kept = [...saved].filter(([ordinal, series]) => this.series.get(ordinal) === series);
+    kept.sort(([a], [b]) => a - b);
+    const ordinals = this.random.below(2) === 0 ? this.otherOrdinals(kept.length) : null;
+    const options = { random: this.random, blockSizeNanos };
+    this.index = await NamespaceIndex.load(sourceOf(sections), options, (found) => {
+      assert.equal(found.seriesCount, kept.length);
+      for (const [ordinal] of kept) {
+        assert.ok((found.present[ordinal >>> 5]! & (1 << (ordinal & 31))) !== 0);
+      }
+      return ordinals;
+    });
+    this.series.clear();
+    kept.forEach(([ordinal, series], i) => this.series.set(ordinals?.[i] ?? ordinal, series));
+    this.ordinalsEnd = Math.max(this.ordinalsEnd, (ordinals?.at(-1) ?? -1) + 1);
+    this.free.length = 0;
+    for (let i = 0; i < this.ordinalsEnd; i++) if (!this.series.has(i)) this.free.push(i);
+  }
+
+  otherOrdinals(count: number): Uint32Array {
+    const gap = this.random.pick([1, 1, 5]);
+    let ordinal = this.random.below(3);
+    return Uint32Array.from({ length: count }, () => (ordinal += 1 + this.random.below(gap)));
+  }
+
+  checkStatistics(): void {
+    const options = { limit: 1 + this.random.below(12), metricName: '__name__' };
+    const byPair = new Map<string, number>();
+    const byName = new Map<string, number>();
+    const values = new Map<string, Set<string>>();
+    for (const { tags } of this.series.values()) {
+      for (const { name, value } of tags) {
+        const pair = JSON.stringify([name, value]);
+        byPair.set(pair, (byPair.get(pair) ?? 0) + 1);
+        byName.set(name, (byName.get(name) ?? 0) + 1);
+        const known = values.get(name);
+        if (known === undefined) values.set(name, new Set([value]));
+        else known.add(value);
+      }
+    }
+    const statistics = this.index.statistics(options);
+    const top = (rows: Iterable<readonly [string, number]>) =>
+      [...rows].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).slice(0, options.limit);
+    const given = (rows: readonly NamedCount[]) => rows.map(({ name, count }) => [name, count]);
+    assert.equal(statistics.seriesCount, this.series.size);
+    assert.equal(statistics.nameCount, byName.size);
+    assert.equal(statistics.pairCount, byPair.size);
+    assert.deepEqual(given(statistics.seriesByName), top(byName));
+    const counts = [...values].map(([name, all]) => [name, all.size] as const);
+    assert.deepEqual(given(statistics.valuesByName), top(counts));
+    const metrics = [...byPair].flatMap(([pair, count]) => {
+      const [name, value] = JSON.parse(pair) as [string, string];
+      return name === '__name__' ? [[value, count] as const] : [];
+    });
+    assert.deepEqual(given(statistics.seriesByMetric), top(metrics));
+    const topCounts = top(byPair).map(([, count]) => count);
+    assert.deepEqual(
+      statistics.seriesByPair.map(({ count }) => count),
+      topCounts,
+    );
+    for (const { name, value, count } of statistics.seriesByPair) {
+      assert.equal(byPair.get(JSON.stringify([name, value])), count);
+    }
+    assert.equal(statistics.bytesByName.length, Math.min(options.limit, byName.size));
   }
 
   query(depth: number): IndexQuery {
@@ -205,6 +307,13 @@ class Twin {
   }
 }
 
+export function sourceOf(sections: readonly IndexSection[]): IndexSectionSource {
+  return {
+    kinds: sections.map(({ kind }) => kind),
+    read: (section) => Promise.resolve(sections[section]!.bytes.slice()),
+  };
+}
+
 function keyOf(series: Omit<TwinSeries, 'shard' | 'blocks'>): string {
   return JSON.stringify([series.tags, series.idScheme, series.explicitId]);
 }
@@ -255,7 +364,7 @@ function matches(series: TwinSeries, query: IndexQuery): boolean {
 }
 
 /** @param size about the number of series inserted */
-export function fuzz(seed: number, size: number): void {
+export async function fuzz(seed: number, size: number): Promise<void> {
   const twin = new Twin(seed);
   let inserted = 0;
   while (inserted < size) {
@@ -265,7 +374,9 @@ export function fuzz(seed: number, size: number): void {
     for (let i = 0; i < 2; i++) twin.markSome();
     for (let i = 0; i < 20; i++) twin.checkQuery();
     if (twin.random.below(2) === 0) twin.expire();
+    if (twin.random.below(2) === 0) await twin.saveAndLoad();
     twin.removeSome();
+    twin.checkStatistics();
     for (let i = 0; i < 20; i++) twin.checkQuery();
     twin.checkSeries();
   }

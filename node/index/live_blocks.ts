@@ -38,6 +38,19 @@ export class LiveBlocks {
     words[ordinal >>> 5]! |= 1 << (ordinal & 31);
   }
 
+  /** Sets all bits of a block from a copy of these. */
+  load(blockStartNanos: UnixNanos, bits: Uint32Array): void {
+    const block = this.#blockAt(blockStartNanos);
+    const words = new Uint32Array(Math.ceil(bits.length * 1.25));
+    words.set(bits);
+    block.words = words;
+  }
+
+  /** Bits of the block, borrowed; null when there is no such block. */
+  bitsOf(blockStartNanos: UnixNanos): Uint32Array | null {
+    return this.#blocks.find(({ startNanos }) => startNanos === blockStartNanos)?.words ?? null;
+  }
+
   #blockAt(startNanos: UnixNanos): LiveBlock {
     if (this.#lastUsed !== null && this.#lastUsed.startNanos === startNanos) return this.#lastUsed;
     let at = this.#blocks.length;
@@ -52,8 +65,8 @@ export class LiveBlocks {
   }
 
   isLive(ordinal: number, blockStartNanos: UnixNanos): boolean {
-    const block = this.#blocks.find(({ startNanos }) => startNanos === blockStartNanos);
-    return block !== undefined && hasBit(block.words, ordinal);
+    const words = this.bitsOf(blockStartNanos);
+    return words !== null && hasBit(words, ordinal);
   }
 
   /** Bitsets, borrowed, of the blocks that overlap [startNanos, endNanos). */

@@ -10,15 +10,22 @@ import type { IndexQuery } from '#lib/index_query.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { aggregateTags, type TagAggregate } from './aggregate.ts';
+import { Churn, type SeriesChurn } from './churn.ts';
 import { Evaluator } from './evaluate.ts';
+import { equalBytes, IdentityTable } from './identity_table.ts';
 import { LiveBlocks } from './live_blocks.ts';
+import { IndexLoad, type PlaceSeries } from './load.ts';
 import { countOf, type OrdinalSet } from './ordinal_set.ts';
-import { OrdinalTable } from './ordinal_table.ts';
-import { enumerateBits, hasBit, PostingsStore, wordsFor } from './postings.ts';
+import { enumerateBits, hasBit, PostingsStore } from './postings.ts';
 import { RegexpTerms } from './regexp_terms.ts';
+import { Removal, removalStepCost } from './removal.ts';
+import { IndexSave, type SaveLimits, saveLimits } from './save.ts';
+import type { IndexSection, IndexSectionSource } from './section.ts';
 import { idBytesOf, isFoundByParsing, tagsOfId } from './series_id.ts';
 import { SeriesTable } from './series_table.ts';
-import { finish, hashBytes, mix, TermDictionary } from './term_dictionary.ts';
+import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './statistics.ts';
+import type { IndexTables } from './tables.ts';
+import { TermDictionary } from './term_dictionary.ts';
 import { textBytesMax, viewOf } from './text_arena.ts';
 
 export interface NamespaceIndexOptions {
@@ -64,15 +71,13 @@ export const shardsMax: number = 65_536;
 const tagBytesMin = 4;
 
 export class NamespaceIndex {
-  readonly #seed: number;
+  readonly #options: NamespaceIndexOptions;
+  readonly #tables: IndexTables;
   readonly #dictionary: TermDictionary;
   readonly #series: SeriesTable;
   readonly #termPostings: PostingsStore;
   readonly #fieldPostings: PostingsStore;
-  /** By identity: terms, ID scheme and explicit ID. */
-  readonly #identities: OrdinalTable;
-  /** By ID, only the series whose ID does not tell their tags: explicit IDs and the legacy scheme. */
-  readonly #ids: OrdinalTable;
+  readonly #identities: IdentityTable;
   readonly #live: LiveBlocks;
   readonly #regexps: RegexpTerms;
   readonly #evaluator: Evaluator;
@@ -81,16 +86,27 @@ export class NamespaceIndex {
   /** Terms of the series before: neighbours share most of theirs at the same positions. */
   readonly #predicted: Uint32Array;
   #lastView: DataView;
+  readonly #churn: Churn;
+  /** Those whose steps are not done. */
+  readonly #removals: Set<Removal>;
+  #saving: IndexSave | null;
 
   constructor(options: NamespaceIndexOptions) {
-    this.#seed = options.random.u32();
+    this.#options = options;
     this.#dictionary = new TermDictionary(options.random.u32());
     this.#series = new SeriesTable();
     this.#termPostings = new PostingsStore();
     this.#fieldPostings = new PostingsStore();
-    this.#identities = new OrdinalTable();
-    this.#ids = new OrdinalTable();
+    this.#identities = new IdentityTable(options.random, this.#dictionary, this.#series);
     this.#live = new LiveBlocks(options.blockSizeNanos);
+    this.#tables = {
+      dictionary: this.#dictionary,
+      series: this.#series,
+      termPostings: this.#termPostings,
+      fieldPostings: this.#fieldPostings,
+      identities: this.#identities,
+      live: this.#live,
+    };
     this.#regexps = new RegexpTerms(this.#dictionary);
     this.#evaluator = new Evaluator(
       this.#dictionary,
@@ -102,6 +118,40 @@ export class NamespaceIndex {
     this.#terms = new Uint32Array(Math.ceil(tagsBytesMax / tagBytesMin));
     this.#predicted = new Uint32Array(this.#terms.length);
     this.#lastView = viewOf(noBytes);
+    this.#churn = new Churn();
+    this.#removals = new Set();
+    this.#saving = null;
+  }
+
+  /**
+   * The index that was saved as these sections.
+   * @param place gives the series other ordinals than they had, see `PlaceSeries`
+   * @throws {IndexDamaged} when the sections are not whole, or those of an index with another block size
+   */
+  static async load(
+    source: IndexSectionSource,
+    options: NamespaceIndexOptions,
+    place: PlaceSeries = () => null,
+  ): Promise<NamespaceIndex> {
+    const index = new NamespaceIndex(options);
+    await new IndexLoad(index.#tables, source, options.blockSizeNanos).run(place);
+    return index;
+  }
+
+  /**
+   * The index as sections for `load`: the series that are there when the first section is taken, but for those
+   * that are removed before the last one is. Each step takes some milliseconds; between two of them the index may be
+   * used and changed as always. One save at a time.
+   */
+  *save(limits: SaveLimits = saveLimits): Generator<IndexSection, void, void> {
+    assert(this.#saving === null, 'an index is saved once at a time');
+    const save = new IndexSave(this.#tables, this.#options.blockSizeNanos, limits);
+    this.#saving = save;
+    try {
+      yield* save.sections();
+    } finally {
+      this.#saving = null;
+    }
   }
 
   /**
@@ -127,7 +177,7 @@ export class NamespaceIndex {
       this.#terms[termCount++] = term;
       at = end;
     }
-    return this.#findByTerms(termCount, idScheme, explicitId);
+    return this.#identities.find(this.#terms, termCount, idScheme, explicitId);
   }
 
   /** View of the whole buffer in which the tags lie: the entries of one batch share it. */
@@ -136,56 +186,13 @@ export class NamespaceIndex {
     return this.#lastView;
   }
 
-  #findByTerms(termCount: number, idScheme: number, explicitId: Uint8Array): number {
-    const table = this.#identities;
-    const hash = this.#identityHash(this.#terms, 0, termCount, idScheme, explicitId);
-    for (let ordinal = table.first(hash); ordinal >= 0; ordinal = table.next()) {
-      if (this.#isIdentity(ordinal, termCount, idScheme, explicitId)) return ordinal;
-    }
-    return -1;
-  }
-
-  #identityHash(
-    terms: Uint32Array,
-    start: number,
-    termCount: number,
-    idScheme: number,
-    explicitId: Uint8Array,
-  ): number {
-    let hash = this.#seed ^ idScheme;
-    for (let i = start; i < start + termCount; i++) hash = mix(hash, terms[i]!);
-    if (explicitId.length > 0) hash ^= hashBytes(explicitId, 0, explicitId.length, this.#seed);
-    return finish(hash);
-  }
-
-  #isIdentity(
-    ordinal: number,
-    termCount: number,
-    idScheme: number,
-    explicitId: Uint8Array,
-  ): boolean {
-    const series = this.#series;
-    if (series.termCount(ordinal) !== termCount || series.idScheme(ordinal) !== idScheme) {
-      return false;
-    }
-    if (termCount > 0) {
-      const page = series.termsPage(ordinal);
-      const start = series.termsStart(ordinal);
-      for (let i = 0; i < termCount; i++) if (page[start + i] !== this.#terms[i]) return false;
-    }
-    return equalBytes(series.explicitId(ordinal), explicitId);
-  }
-
   /**
    * Ordinal of a series with this ID, or -1. When several series have one ID (an explicit ID used with
    * several tags, or a collision of the legacy scheme) it is any of them.
    */
   findById(id: Uint8Array): number {
-    const table = this.#ids;
-    const hash = hashBytes(id, 0, id.length, this.#seed);
-    for (let ordinal = table.first(hash); ordinal >= 0; ordinal = table.next()) {
-      if (equalBytes(this.id(ordinal), id)) return ordinal;
-    }
+    const listed = this.#identities.findById(id);
+    if (listed >= 0) return listed;
     for (const { tags, idScheme } of tagsOfId(id)) {
       const ordinal = tags.length > tagsBytesMax ? -1 : this.find(tags, idScheme, noBytes);
       if (ordinal >= 0 && equalBytes(this.id(ordinal), id)) return ordinal;
@@ -211,9 +218,13 @@ export class NamespaceIndex {
       throw badRequest(`cannot index series: ID is longer than ${textBytesMax} bytes`);
     }
     assert(!this.#series.has(ordinal), 'an inserted ordinal is not in use');
+    for (const removal of this.#removals) {
+      assert(!removal.holds(ordinal), 'an ordinal is given again when its removal is done');
+    }
     assert(shard < shardsMax, 'shard numbers are below 65536');
-    const isParsed = isFoundByParsing(tags, idScheme, explicitId);
-    const idHash = isParsed ? 0 : this.#idHash(tags, idScheme, explicitId);
+    // What has no ID is refused before anything is changed.
+    const isDerived = explicitId.length === 0 && !isFoundByParsing(tags, idScheme, explicitId);
+    if (isDerived) idBytesOf(tags, idScheme);
     const termCount = this.#internTerms(tags);
     for (let i = 0; i < termCount; i++) {
       const term = this.#terms[i]!;
@@ -221,9 +232,8 @@ export class NamespaceIndex {
       this.#fieldPostings.add(this.#dictionary.fieldOfTerm(term), ordinal);
     }
     this.#series.insert(ordinal, this.#terms, termCount, idScheme, explicitId, shard);
-    const hash = this.#identityHash(this.#terms, 0, termCount, idScheme, explicitId);
-    this.#identities.add(hash, ordinal);
-    if (!isParsed) this.#ids.add(idHash, ordinal);
+    this.#identities.add(ordinal);
+    this.#churn.created++;
   }
 
   #internTerms(tags: Uint8Array): number {
@@ -251,47 +261,33 @@ export class NamespaceIndex {
     return termCount;
   }
 
-  #idHash(tags: Uint8Array, idScheme: number, explicitId: Uint8Array): number {
-    const id = explicitId.length > 0 ? explicitId : idBytesOf(tags, idScheme);
-    return hashBytes(id, 0, id.length, this.#seed);
-  }
-
   /** Removes series, each given once; terms and names without series vanish. */
   remove(ordinals: Uint32Array): void {
-    if (ordinals.length === 0) return;
-    const removed = new Uint32Array(wordsFor(this.#series.ordinalsEnd));
-    const terms = new Set<number>();
-    for (const ordinal of ordinals) {
-      assert(this.#series.has(ordinal), 'a removed series is in the index');
-      removed[ordinal >>> 5]! |= 1 << (ordinal & 31);
-      this.#removeIdentity(ordinal, terms);
-    }
-    for (const ordinal of ordinals) this.#series.remove(ordinal);
-    this.#live.remove(ordinals);
-    const fields = new Set<number>();
-    for (const term of terms) fields.add(this.#dictionary.fieldOfTerm(term));
-    for (const field of fields) this.#fieldPostings.removeAll(field, removed, ordinals);
-    for (const term of terms) {
-      this.#termPostings.removeAll(term, removed, ordinals);
-      if (this.#termPostings.count(term) === 0) this.#dictionary.remove(term);
-    }
-    this.#dictionary.compactWhenWasteful();
+    for (const _ of this.removeInSteps(ordinals)) continue;
   }
 
-  /** Takes the series out of the tables and notes its terms. */
-  #removeIdentity(ordinal: number, terms: Set<number>): void {
-    const series = this.#series;
-    const termCount = series.termCount(ordinal);
-    const page = termCount === 0 ? this.#terms : series.termsPage(ordinal);
-    const start = termCount === 0 ? 0 : series.termsStart(ordinal);
-    for (let i = start; i < start + termCount; i++) terms.add(page[i]!);
-    const idScheme = series.idScheme(ordinal);
-    const explicitId = series.explicitId(ordinal);
-    const hash = this.#identityHash(page, start, termCount, idScheme, explicitId);
-    this.#identities.remove(hash, ordinal);
-    const tags = this.tags(ordinal);
-    if (!isFoundByParsing(tags, idScheme, explicitId)) {
-      this.#ids.remove(this.#idHash(tags, idScheme, explicitId), ordinal);
+  /**
+   * The same in steps of about a millisecond, between which the index may be used and changed. A series is gone for
+   * `find`, `has` and queries when its step came; its ordinal may be given again when all steps are done,
+   * and so may a slot that it stands for. Steps that are given up are done at once.
+   * @param stepCost work of a step, in series that leave the tables
+   */
+  *removeInSteps(
+    ordinals: Uint32Array,
+    stepCost: number = removalStepCost,
+  ): Generator<void, void, void> {
+    if (ordinals.length === 0) return;
+    const removal = new Removal(this.#tables, ordinals, stepCost);
+    const steps = removal.steps((ordinal) => {
+      this.#saving?.forget(ordinal);
+      this.#churn.removed++;
+    });
+    this.#removals.add(removal);
+    try {
+      while (steps.next().done !== true) yield;
+    } finally {
+      while (steps.next().done !== true) continue;
+      this.#removals.delete(removal);
     }
   }
 
@@ -387,16 +383,7 @@ export class NamespaceIndex {
     options: AggregateOptions,
   ): { tags: TagAggregate[]; exhaustive: boolean } {
     const set = this.#visible(query, range, options.shards);
-    return aggregateTags(
-      set,
-      {
-        dictionary: this.#dictionary,
-        series: this.#series,
-        termPostings: this.#termPostings,
-        fieldPostings: this.#fieldPostings,
-      },
-      options,
-    );
+    return aggregateTags(set, this.#tables, options);
   }
 
   has(ordinal: number): boolean {
@@ -405,30 +392,7 @@ export class NamespaceIndex {
 
   /** Canonical layout of the series' tags; a copy. */
   tags(ordinal: number): Uint8Array {
-    const tags = new Uint8Array(this.#tagsLength(ordinal));
-    this.#copyTags(ordinal, viewOf(tags), 0);
-    return tags;
-  }
-
-  #tagsLength(ordinal: number): number {
-    const termCount = this.#series.termCount(ordinal);
-    if (termCount === 0) return 0;
-    const page = this.#series.termsPage(ordinal);
-    const start = this.#series.termsStart(ordinal);
-    let length = 0;
-    for (let i = 0; i < termCount; i++) length += this.#dictionary.textLength(page[start + i]!);
-    return length;
-  }
-
-  #copyTags(ordinal: number, target: DataView, targetStart: number): void {
-    const termCount = this.#series.termCount(ordinal);
-    if (termCount === 0) return;
-    const page = this.#series.termsPage(ordinal);
-    const start = this.#series.termsStart(ordinal);
-    let at = targetStart;
-    for (let i = 0; i < termCount; i++) {
-      at = this.#dictionary.copyText(page[start + i]!, target, at);
-    }
+    return this.#identities.tagsOf(ordinal);
   }
 
   idScheme(ordinal: number): number {
@@ -449,9 +413,7 @@ export class NamespaceIndex {
    * @throws {TsdbError} BAD_REQUEST when a derived one has tags that are not UTF-8
    */
   id(ordinal: number): Uint8Array {
-    const explicitId = this.#series.explicitId(ordinal);
-    if (explicitId.length > 0) return explicitId;
-    return idBytesOf(this.tags(ordinal), this.#series.idScheme(ordinal));
+    return this.#identities.idOf(ordinal);
   }
 
   /** Tags and IDs of many series in the form of a SeriesBundle. */
@@ -462,7 +424,7 @@ export class NamespaceIndex {
     const idScheme = new Uint8Array(seriesCount);
     for (let i = 0; i < seriesCount; i++) {
       const ordinal = ordinals[i]!;
-      tagsOffset[i + 1] = tagsOffset[i]! + this.#tagsLength(ordinal);
+      tagsOffset[i + 1] = tagsOffset[i]! + this.#identities.tagsLength(ordinal);
       idOffset[i + 1] = idOffset[i]! + this.#series.explicitId(ordinal).length;
       idScheme[i] = this.#series.idScheme(ordinal);
     }
@@ -470,7 +432,7 @@ export class NamespaceIndex {
     const tagsView = viewOf(tagsData);
     const idData = new Uint8Array(idOffset[seriesCount]!);
     for (let i = 0; i < seriesCount; i++) {
-      this.#copyTags(ordinals[i]!, tagsView, tagsOffset[i]!);
+      this.#identities.copyTags(ordinals[i]!, tagsView, tagsOffset[i]!);
       if (idOffset[i + 1]! > idOffset[i]!) {
         idData.set(this.#series.explicitId(ordinals[i]!), idOffset[i]);
       }
@@ -478,8 +440,33 @@ export class NamespaceIndex {
     return { seriesCount, tagsData, tagsOffset, idScheme, idData, idOffset };
   }
 
+  /** Cardinality of names, values and pairs; cost is linear in the number of terms. */
+  statistics(options: StatisticsOptions): IndexStatistics {
+    return statisticsOf(this.#tables, options);
+  }
+
+  /** Series created and removed. @param nowMillis of a clock that never runs backwards */
+  churn(nowMillis: number): SeriesChurn {
+    return this.#churn.at(nowMillis);
+  }
+
+  /** To be called now and then, so that `churn` knows the last hour. */
+  recordChurn(nowMillis: number): void {
+    this.#churn.record(nowMillis);
+  }
+
   get seriesCount(): number {
     return this.#series.count;
+  }
+
+  /** All ordinals are below this. */
+  get ordinalsEnd(): number {
+    return this.#series.ordinalsEnd;
+  }
+
+  /** Bits of the ordinals that are in use. Borrowed until the next change. */
+  get present(): Uint32Array {
+    return this.#series.present;
   }
 
   /** Distinct (name, value) pairs. */
@@ -498,7 +485,7 @@ export class NamespaceIndex {
   }
 
   get memoryBytes(): number {
-    const tables = this.#identities.memoryBytes + this.#ids.memoryBytes;
+    const tables = this.#identities.memoryBytes;
     const postings = this.#termPostings.memoryBytes + this.#fieldPostings.memoryBytes;
     const terms = this.#dictionary.memoryBytes + this.#dictionary.textBytes;
     const queries = this.#regexps.memoryBytes + this.#evaluator.memoryBytes;
@@ -531,12 +518,6 @@ function checkLayout(tags: Uint8Array): void {
 function pairEnd(tags: Uint8Array, at: number): number {
   const value = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
   return value + 2 + (tags[value]! | (tags[value + 1]! << 8));
-}
-
-function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }
 
 function isInSome(bitsets: readonly Uint32Array[], ordinal: number): boolean {

@@ -3,7 +3,7 @@
  * are never changed and may be borrowed from the postings; results are new or lie in scratch memory that is
  * taken back when the query ends.
  */
-import { hasBit, lowerBound } from './postings.ts';
+import { bitCount, hasBit, lowerBound } from './postings.ts';
 
 export type OrdinalSet =
   | { readonly values: Uint32Array; readonly words: null }
@@ -69,12 +69,7 @@ export function countOf(set: OrdinalSet): number {
 
 export function popCount(words: Uint32Array): number {
   let count = 0;
-  for (let i = 0; i < words.length; i++) {
-    let word = words[i]!;
-    word -= (word >>> 1) & 0x55555555;
-    word = (word & 0x33333333) + ((word >>> 2) & 0x33333333);
-    count += Math.imul((word + (word >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
-  }
+  for (let i = 0; i < words.length; i++) count += bitCount(words[i]!);
   return count;
 }
 

@@ -133,13 +133,8 @@ export class PostingsStore {
   /** Makes room for one more in an array; true when the list became bits instead. */
   #grow(list: number): boolean {
     const count = this.#counts[list]!;
-    const bitsWords = wordsFor(Math.ceil(this.#ordinalsEnd * 1.25));
-    if (count >= bitsCountMin && count >= bitsWords) {
-      const bits = new Uint32Array(bitsWords);
-      this.orInto(list, bits);
-      this.#release(list);
-      this.#forms[list] = formBits;
-      this.#handles[list] = this.#takeLarge(bits);
+    if (this.#isBetterAsBits(count)) {
+      this.#toBits(list);
       return true;
     }
     this.#setArray(list, this.toArray(list), count + 1);
@@ -219,37 +214,87 @@ export class PostingsStore {
 
   /**
    * Removes from the list all ordinals whose bit is set, and shrinks it to the form that fits.
-   * @param ordinals the same ordinals; for a list of bits these are walked
+   * @param bits as long as all ordinals of the list
+   * @param ordinals the same ordinals: when they are few, a list of bits is not walked whole
    */
   removeAll(list: number, bits: Uint32Array, ordinals: Uint32Array): void {
     const form = this.#forms[list]!;
+    const handle = this.#handles[list]!;
     if (form === formEmpty) return;
     if (form === formBits) {
-      this.#removeBits(list, ordinals);
-      return;
-    }
-    const values = this.toArray(list);
-    let kept = 0;
-    for (let i = 0; i < values.length; i++) {
-      if (!hasBit(bits, values[i]!)) values[kept++] = values[i]!;
-    }
-    if (kept < values.length) this.#settle(list, values.subarray(0, kept));
-  }
-
-  #removeBits(list: number, ordinals: Uint32Array): void {
-    const words = this.#large[this.#handles[list]!]!;
-    let removed = 0;
-    for (let i = 0; i < ordinals.length; i++) {
-      const ordinal = ordinals[i]!;
-      const bit = 1 << (ordinal & 31);
-      if (ordinal >>> 5 < words.length && (words[ordinal >>> 5]! & bit) !== 0) {
-        words[ordinal >>> 5]! &= ~bit;
-        removed++;
+      const words = this.#large[handle]!;
+      const isFew = ordinals.length < words.length;
+      const removed = isFew ? clearOrdinals(words, ordinals) : clearWords(words, bits);
+      const count = this.#counts[list]! - removed;
+      this.#counts[list] = count;
+      if (count < words.length >>> 1) this.#settle(list, enumerateBits(words, count));
+    } else if (form === formSingle) {
+      if (hasBit(bits, handle)) this.#settle(list, noOrdinals);
+    } else {
+      const isLarge = form === formLarge;
+      const words = isLarge ? this.#large[handle]! : this.#pages[handle >>> pageBits]!;
+      const start = isLarge ? 0 : handle & pageMask;
+      const kept = keepOthers(words, start, start + this.#counts[list]!, bits);
+      this.#counts[list] = kept;
+      if (kept < 2 || kept * 2 < this.#capacity(list)) {
+        this.#settle(list, words.slice(start, start + kept));
       }
     }
-    const count = this.#counts[list]! - removed;
+  }
+
+  /** Gives an empty list these values, which are sorted and copied. */
+  load(list: number, values: Uint32Array): void {
+    if (list >= this.#counts.length) this.#growLists(list);
+    if (values.length === 0) return;
+    const end = values[values.length - 1]! + 1;
+    if (end > this.#ordinalsEnd) this.#ordinalsEnd = end;
+    this.#settle(list, values);
+    if (this.#forms[list] === formLarge && this.#isBetterAsBits(values.length)) this.#toBits(list);
+  }
+
+  /** Says before lists are loaded how far ordinals will reach, by which their forms are chosen. */
+  expectOrdinals(ordinalsEnd: number): void {
+    if (ordinalsEnd > this.#ordinalsEnd) this.#ordinalsEnd = ordinalsEnd;
+  }
+
+  /** Gives an empty list the ordinals of these bits, which are copied. @param count how many are set */
+  loadBits(list: number, bits: Uint32Array, count: number): void {
+    if (list >= this.#counts.length) this.#growLists(list);
+    if (!this.#isBetterAsBits(count)) {
+      this.load(list, enumerateBits(bits, count));
+      return;
+    }
+    const words = new Uint32Array(Math.max(bits.length, this.#bitsWords));
+    words.set(bits);
     this.#counts[list] = count;
-    if (count < words.length >>> 1) this.#settle(list, enumerateBits(words, count));
+    this.#forms[list] = formBits;
+    this.#handles[list] = this.#takeLarge(words);
+  }
+
+  /** Words of a new list of bits: some more than are needed now. */
+  get #bitsWords(): number {
+    return wordsFor(Math.ceil(this.#ordinalsEnd * 1.25));
+  }
+
+  #isBetterAsBits(count: number): boolean {
+    return count >= bitsCountMin && count >= this.#bitsWords;
+  }
+
+  #toBits(list: number): void {
+    const bits = new Uint32Array(this.#bitsWords);
+    this.orInto(list, bits);
+    this.#release(list);
+    this.#forms[list] = formBits;
+    this.#handles[list] = this.#takeLarge(bits);
+  }
+
+  /** Bytes that the list takes beside its row in the columns. */
+  bytesOf(list: number): number {
+    if (list >= this.#forms.length) return 0;
+    const form = this.#forms[list]!;
+    if (form < formArray) return 0;
+    if (form >= formBits) return this.#large[this.#handles[list]!]!.byteLength;
+    return 4 * capacities[form - formArray]!;
   }
 
   /** Gives the list exactly these values, which are a copy. */
@@ -331,6 +376,53 @@ export class PostingsStore {
     const lists = this.#counts.byteLength + this.#forms.byteLength + this.#handles.byteLength;
     return lists + this.#pages.length * pageWords * 4 + this.#largeBytes;
   }
+}
+
+const noOrdinals = new Uint32Array(0);
+
+/** Clears the bits of these ordinals. @returns how many were set */
+function clearOrdinals(words: Uint32Array, ordinals: Uint32Array): number {
+  let cleared = 0;
+  for (let i = 0; i < ordinals.length; i++) {
+    const word = ordinals[i]! >>> 5;
+    const bit = 1 << (ordinals[i]! & 31);
+    if (word < words.length && (words[word]! & bit) !== 0) {
+      words[word]! &= ~bit;
+      cleared++;
+    }
+  }
+  return cleared;
+}
+
+/** Clears the set bits of another bitset. @returns how many were set in both */
+function clearWords(words: Uint32Array, bits: Uint32Array): number {
+  const length = Math.min(words.length, bits.length);
+  let cleared = 0;
+  for (let i = 0; i < length; i++) {
+    const both = words[i]! & bits[i]!;
+    if (both === 0) continue;
+    words[i]! ^= both;
+    cleared += bitCount(both);
+  }
+  return cleared;
+}
+
+/** Moves the values of words[start, end) whose bit is not set together. @returns how many they are */
+function keepOthers(words: Uint32Array, start: number, end: number, bits: Uint32Array): number {
+  let at = start;
+  for (let i = start; i < end; i++) {
+    const value = words[i]!;
+    if (hasBit(bits, value)) continue;
+    words[at++] = value;
+  }
+  return at - start;
+}
+
+/** Number of set bits of a word. */
+export function bitCount(word: number): number {
+  let bits = word - ((word >>> 1) & 0x55555555);
+  bits = (bits & 0x33333333) + ((bits >>> 2) & 0x33333333);
+  return Math.imul((bits + (bits >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
 function copied(target: Uint32Array, source: Uint32Array): Uint32Array {

@@ -1,9 +1,10 @@
 /**
  * Which terms of a field match a regexp, remembered per (field, pattern). New terms are tested when they
- * appear, so a query that comes again costs only them; a removed term makes the memory worthless.
+ * appear, so a query that comes again costs only them. What is remembered are positions in the field, so terms
+ * may go; a field that lost most of its terms is compacted, and then tested anew.
  */
 import { type AnchoredRegexp, compileAnchored } from '#lib/regexp.ts';
-import type { TermDictionary } from './term_dictionary.ts';
+import { type Field, noTerm, type TermDictionary } from './term_dictionary.ts';
 
 /** Most (field, pattern) pairs remembered, and most terms of all of them together. */
 export const regexpCacheEntriesMax: number = 1024;
@@ -13,11 +14,12 @@ export const regexpCacheTermsMax: number = 4_000_000;
 const compiledMax = 1024;
 
 interface Entry {
-  removals: number;
-  /** Terms of the field up to here were tested. */
+  compaction: number;
+  /** Positions of the field up to here were tested. */
   seen: number;
-  terms: Uint32Array;
-  termCount: number;
+  /** Positions in the field of the terms that match; some may be empty by now. */
+  positions: Uint32Array;
+  count: number;
 }
 
 export class RegexpTerms {
@@ -25,13 +27,13 @@ export class RegexpTerms {
   /** Least recently used first. */
   readonly #entries: Map<string, Entry>;
   readonly #compiled: Map<string, AnchoredRegexp>;
-  #termsHeld: number;
+  #positionsHeld: number;
 
   constructor(dictionary: TermDictionary) {
     this.#dictionary = dictionary;
     this.#entries = new Map();
     this.#compiled = new Map();
-    this.#termsHeld = 0;
+    this.#positionsHeld = 0;
   }
 
   /** @throws {TsdbError} BAD_REQUEST for a bad pattern */
@@ -51,8 +53,8 @@ export class RegexpTerms {
     const field = this.#dictionary.field(fieldIndex);
     return (
       entry !== undefined &&
-      entry.removals === field.removals &&
-      field.termCount - entry.seen < 1000
+      entry.compaction === field.compaction &&
+      field.positionsEnd - entry.seen < 1000
     );
   }
 
@@ -63,15 +65,17 @@ export class RegexpTerms {
     const key = keyOf(fieldIndex, regexp);
     let entry = this.#entries.get(key);
     this.#entries.delete(key);
-    if (entry !== undefined) this.#termsHeld -= entry.termCount;
-    if (entry === undefined || entry.removals !== field.removals) {
-      entry = { removals: field.removals, seen: 0, terms: new Uint32Array(4), termCount: 0 };
+    if (entry !== undefined) this.#positionsHeld -= entry.count;
+    if (entry === undefined || entry.compaction !== field.compaction) {
+      const { compaction } = field;
+      entry = { compaction, seen: 0, positions: new Uint32Array(4), count: 0 };
     }
-    this.#testNew(entry, field.terms, field.termCount, regexp);
+    this.#testNew(entry, field, regexp);
+    const terms = liveTerms(entry, field);
     this.#entries.set(key, entry);
-    this.#termsHeld += entry.termCount;
+    this.#positionsHeld += entry.count;
     this.#evict();
-    return entry.terms.subarray(0, entry.termCount);
+    return terms;
   }
 
   #termsOfSet(name: string, texts: readonly string[]): Uint32Array {
@@ -84,37 +88,53 @@ export class RegexpTerms {
     return terms.subarray(0, count);
   }
 
-  #testNew(entry: Entry, terms: Uint32Array, termCount: number, regexp: AnchoredRegexp): void {
+  #testNew(entry: Entry, field: Field, regexp: AnchoredRegexp): void {
     const test = (bytes: Uint8Array, start: number, end: number) =>
       regexp.testBytes(bytes, start, end);
-    for (let i = entry.seen; i < termCount; i++) {
-      const term = terms[i]!;
-      if (!this.#dictionary.testValue(term, test)) continue;
-      if (entry.termCount === entry.terms.length) {
-        const larger = new Uint32Array(2 * entry.terms.length);
-        larger.set(entry.terms);
-        entry.terms = larger;
+    const { terms, positionsEnd } = field;
+    for (let position = entry.seen; position < positionsEnd; position++) {
+      const term = terms[position]!;
+      if (term === noTerm || !this.#dictionary.testValue(term, test)) continue;
+      if (entry.count === entry.positions.length) {
+        const larger = new Uint32Array(2 * entry.positions.length);
+        larger.set(entry.positions);
+        entry.positions = larger;
       }
-      entry.terms[entry.termCount++] = term;
+      entry.positions[entry.count++] = position;
     }
-    entry.seen = termCount;
+    entry.seen = positionsEnd;
   }
 
   #evict(): void {
     while (
       this.#entries.size > regexpCacheEntriesMax ||
-      (this.#termsHeld > regexpCacheTermsMax && this.#entries.size > 1)
+      (this.#positionsHeld > regexpCacheTermsMax && this.#entries.size > 1)
     ) {
       const oldest = dropFirst(this.#entries);
-      if (oldest !== undefined) this.#termsHeld -= oldest.termCount;
+      if (oldest !== undefined) this.#positionsHeld -= oldest.count;
     }
   }
 
   get memoryBytes(): number {
     let bytes = 0;
-    for (const entry of this.#entries.values()) bytes += entry.terms.byteLength + 100;
+    for (const entry of this.#entries.values()) bytes += entry.positions.byteLength + 100;
     return bytes;
   }
+}
+
+/** The terms at the remembered positions; forgets positions that are empty. */
+function liveTerms(entry: Entry, field: Field): Uint32Array {
+  const terms = new Uint32Array(entry.count);
+  let count = 0;
+  for (let i = 0; i < entry.count; i++) {
+    const position = entry.positions[i]!;
+    const term = field.terms[position]!;
+    if (term === noTerm) continue;
+    entry.positions[count] = position;
+    terms[count++] = term;
+  }
+  entry.count = count;
+  return terms.subarray(0, count);
 }
 
 function keyOf(fieldIndex: number, regexp: AnchoredRegexp): string {

@@ -25,6 +25,22 @@ export function idBytesOf(tags: Uint8Array, idScheme: number): Uint8Array {
   return Buffer.from(idOfTags(decodeTags(tags), scheme));
 }
 
+/** The same for the legacy scheme, straight from bytes to bytes. @param tags canonical layout, checked */
+export function legacyIdBytes(tags: Uint8Array): Uint8Array {
+  // Each name and each value loses the two bytes of its length and gains '=' or ','.
+  const id = new Uint8Array(tags.length);
+  let used = 0;
+  let isName = true;
+  for (let at = 0; at < tags.length; ) {
+    const end = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
+    for (let i = at + 2; i < end; i++) id[used++] = tags[i]!;
+    id[used++] = isName ? 0x3d : 0x2c;
+    isName = !isName;
+    at = end;
+  }
+  return id.subarray(0, used);
+}
+
 /** No derived ID is longer: an escape makes four bytes of one. */
 const derivedIdBytesMax = 4 * tagsBytesMax;
 

@@ -9,6 +9,9 @@ const pageBits = 16;
 const pageWords = 1 << pageBits;
 const pageMask = pageWords - 1;
 
+/** Most terms of one page. */
+export const termsPageWords: number = pageWords;
+
 export class SeriesTable {
   readonly #pages: Uint32Array[];
   #pageUsed: number;
@@ -19,6 +22,7 @@ export class SeriesTable {
   #idSchemes: Uint8Array;
   #shards: Uint16Array;
   #present: Uint32Array;
+  #pagesWords: number;
   readonly #explicitIds: Map<number, Uint8Array>;
   #explicitIdBytes: number;
   #ordinalsEnd: number;
@@ -33,6 +37,7 @@ export class SeriesTable {
     this.#idSchemes = new Uint8Array(64);
     this.#shards = new Uint16Array(64);
     this.#present = new Uint32Array(2);
+    this.#pagesWords = 0;
     this.#explicitIds = new Map();
     this.#explicitIdBytes = 0;
     this.#ordinalsEnd = 0;
@@ -48,13 +53,25 @@ export class SeriesTable {
     explicitId: Uint8Array,
     shard: number,
   ): void {
-    if (ordinal >= this.#runs.length) this.#grow(ordinal);
-    if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
     const run = this.#takeRun(termCount);
     if (termCount > 0) {
       const page = this.#pages[run >>> pageBits]!;
       for (let i = 0; i < termCount; i++) page[(run & pageMask) + i] = terms[i]!;
     }
+    this.place(ordinal, run, termCount, idScheme, explicitId, shard);
+  }
+
+  /** Enters a series whose terms lie at `run`: for loading. Its ordinal is not in use. */
+  place(
+    ordinal: number,
+    run: number,
+    termCount: number,
+    idScheme: number,
+    explicitId: Uint8Array,
+    shard: number,
+  ): void {
+    if (ordinal >= this.#runs.length) this.#grow(ordinal);
+    if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
     this.#runs[ordinal] = run;
     this.#termCounts[ordinal] = termCount;
     this.#idSchemes[ordinal] = idScheme;
@@ -73,11 +90,26 @@ export class SeriesTable {
     if (free !== undefined) return free;
     if (termCount > pageWords - this.#pageUsed) {
       this.#pages.push(new Uint32Array(pageWords));
+      this.#pagesWords += pageWords;
       this.#pageUsed = 0;
     }
     const run = (this.#pages.length - 1) * pageWords + this.#pageUsed;
     this.#pageUsed += termCount;
     return run;
+  }
+
+  /** Takes a page of terms that were loaded, at most `termsPageWords`. @returns run of the first word */
+  addPage(terms: Uint32Array): number {
+    assert(terms.length <= pageWords, 'a page of terms is not longer than its numbers reach');
+    this.#pages.push(terms);
+    this.#pagesWords += terms.length;
+    this.#pageUsed = pageWords;
+    return (this.#pages.length - 1) * pageWords;
+  }
+
+  /** Makes room for ordinals that are loaded. */
+  reserve(ordinalsEnd: number): void {
+    if (ordinalsEnd > this.#runs.length) this.#grow(ordinalsEnd - 1);
   }
 
   #grow(ordinal: number): void {
@@ -102,11 +134,7 @@ export class SeriesTable {
   remove(ordinal: number): void {
     assert(this.has(ordinal), 'a removed series is in the index');
     const termCount = this.#termCounts[ordinal]!;
-    if (termCount > 0) {
-      const runs = this.#freeRuns.get(termCount);
-      if (runs === undefined) this.#freeRuns.set(termCount, [this.#runs[ordinal]!]);
-      else runs.push(this.#runs[ordinal]!);
-    }
+    this.releaseRun(this.#runs[ordinal]!, termCount);
     this.#present[ordinal >>> 5]! &= ~(1 << (ordinal & 31));
     this.#count--;
     const explicitId = this.#explicitIds.get(ordinal);
@@ -114,6 +142,14 @@ export class SeriesTable {
       this.#explicitIdBytes -= explicitId.length;
       this.#explicitIds.delete(ordinal);
     }
+  }
+
+  /** Says that a run of terms belongs to no series: another one may have it. */
+  releaseRun(run: number, termCount: number): void {
+    if (termCount === 0) return;
+    const runs = this.#freeRuns.get(termCount);
+    if (runs === undefined) this.#freeRuns.set(termCount, [run]);
+    else runs.push(run);
   }
 
   has(ordinal: number): boolean {
@@ -167,7 +203,7 @@ export class SeriesTable {
       this.#runs.byteLength + this.#termCounts.byteLength + this.#idSchemes.byteLength;
     const rest = this.#shards.byteLength + this.#present.byteLength;
     const ids = this.#explicitIdBytes + this.#explicitIds.size * 128;
-    return columns + rest + ids + this.#pages.length * pageWords * 4;
+    return columns + rest + ids + this.#pagesWords * 4;
   }
 }
 

@@ -12,33 +12,53 @@ import { assert } from '#lib/assert.ts';
 import { OrdinalTable } from './ordinal_table.ts';
 import { TextArena, viewOf } from './text_arena.ts';
 
+/** Bytes of a term in the columns (14), its place in the list of its field (4), two pairs of the hash table. */
+const termRowBytes = 34;
+
 /** A tag name. */
 export interface Field {
   readonly name: string;
-  /** Its terms in terms[0 .. termCount), in no order. */
+  /**
+   * Its terms in terms[0 .. positionsEnd), in the order in which they came; `noTerm` where one was removed. A
+   * position is not used again before the next compaction, so what is known of a position stays true.
+   */
   terms: Uint32Array;
+  positionsEnd: number;
   termCount: number;
-  /** Grows with every removal of a term; a list of terms seen before is then worthless. */
-  removals: number;
+  /** Another number after each compaction. */
+  compaction: number;
+  /** The name is empty or holds '=': IDs of the quoted scheme do not tell such tags. */
+  readonly isOdd: boolean;
 }
 
-const textDecoder = new TextDecoder();
+/** Marks in the terms of a field where one was removed. */
+export const noTerm = 0xffffffff;
+
+/** Terms that one step of a compaction looks at. */
+const compactionStepTerms = 16_384;
+
+/** Fields with fewer positions are not compacted. */
+const compactedPositionsMin = 64;
+
+/** Keeps a mark of the byte order, so that names with and without one stay apart. */
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 export class TermDictionary {
-  #texts: TextArena;
+  readonly #texts: TextArena;
   readonly #table: OrdinalTable;
   readonly #seed: number;
   #starts: Uint32Array;
   /** Bytes of the text; 0 marks a free term. */
   #lengths: Uint16Array;
   #fieldOfTerm: Uint32Array;
-  #indexInField: Uint32Array;
+  #positions: Uint32Array;
   #termsEnd: number;
   readonly #freeTerms: number[];
   readonly #fields: (Field | null)[];
   readonly #freeFields: number[];
   readonly #fieldByName: Map<string, number>;
-  #removals: number;
+  #compactions: number;
+  #oddNames: number;
 
   constructor(seed: number) {
     this.#texts = new TextArena();
@@ -47,13 +67,14 @@ export class TermDictionary {
     this.#starts = new Uint32Array(64);
     this.#lengths = new Uint16Array(64);
     this.#fieldOfTerm = new Uint32Array(64);
-    this.#indexInField = new Uint32Array(64);
+    this.#positions = new Uint32Array(64);
     this.#termsEnd = 0;
     this.#freeTerms = [];
     this.#fields = [];
     this.#freeFields = [];
     this.#fieldByName = new Map();
-    this.#removals = 0;
+    this.#compactions = 0;
+    this.#oddNames = 0;
   }
 
   /** Term whose text is bytes [start, end) of the view, or -1. */
@@ -108,26 +129,35 @@ export class TermDictionary {
     const known = this.#fieldByName.get(name);
     if (known !== undefined) return known;
     const index = this.#freeFields.pop() ?? this.#fields.length;
-    this.#fields[index] = {
-      name,
-      terms: new Uint32Array(4),
-      termCount: 0,
-      removals: ++this.#removals,
-    };
+    this.#fields[index] = this.#newField(name);
     this.#fieldByName.set(name, index);
     return index;
   }
 
+  #newField(name: string): Field {
+    const isOdd = name === '' || name.includes('=');
+    if (isOdd) this.#oddNames++;
+    return {
+      name,
+      terms: new Uint32Array(4),
+      positionsEnd: 0,
+      termCount: 0,
+      compaction: ++this.#compactions,
+      isOdd,
+    };
+  }
+
   #joinField(term: number, fieldIndex: number): void {
     const field = this.#fields[fieldIndex]!;
-    if (field.termCount === field.terms.length) {
+    if (field.positionsEnd === field.terms.length) {
       const larger = new Uint32Array(2 * field.terms.length);
       larger.set(field.terms);
       field.terms = larger;
     }
-    field.terms[field.termCount] = term;
+    field.terms[field.positionsEnd] = term;
+    field.termCount++;
     this.#fieldOfTerm[term] = fieldIndex;
-    this.#indexInField[term] = field.termCount++;
+    this.#positions[term] = field.positionsEnd++;
   }
 
   #growTerms(): void {
@@ -139,10 +169,76 @@ export class TermDictionary {
     };
     this.#starts = grow(this.#starts);
     this.#fieldOfTerm = grow(this.#fieldOfTerm);
-    this.#indexInField = grow(this.#indexInField);
+    this.#positions = grow(this.#positions);
     const lengths = new Uint16Array(size);
     lengths.set(this.#lengths);
     this.#lengths = lengths;
+  }
+
+  /** Makes room for terms that are loaded, up to this number. */
+  reserve(termsEnd: number): void {
+    while (this.#starts.length < termsEnd) this.#growTerms();
+    this.#table.reserve(termsEnd - this.#termsEnd);
+    this.#termsEnd = termsEnd;
+  }
+
+  /**
+   * Takes texts of terms that lie one behind the other; `loadTerm` tells whose they are.
+   * @returns offset of the first one
+   * @throws {TsdbError} RESOURCE_EXHAUSTED
+   */
+  loadTexts(texts: Uint8Array): number {
+    return this.#texts.addMany(texts);
+  }
+
+  /**
+   * Gives a reserved number its text, which `loadTexts` took.
+   * @returns false when the text is no pair of a name and a value, or another term has it
+   */
+  loadTerm(term: number, textStart: number, length: number): boolean {
+    const page = this.#texts.viewOf(textStart);
+    const start = this.#texts.positionOf(textStart);
+    if (!isPair(page, start, length)) return false;
+    const hash = hashText(page, start, start + length, this.#seed);
+    if (this.#find(hash, page, start, start + length) >= 0) return false;
+    this.#starts[term] = textStart;
+    this.#lengths[term] = length;
+    this.#table.add(hash, term);
+    return true;
+  }
+
+  /** Says that a text that `loadTexts` took belongs to no term. */
+  dropText(textStart: number, length: number): void {
+    this.#texts.free(textStart, length);
+  }
+
+  /** Puts a loaded term into the field with this number. @returns false when its text has another name */
+  loadField(term: number, fieldIndex: number, nameBytes: Uint8Array): boolean {
+    const page = this.#texts.pageOf(this.#starts[term]!);
+    const start = this.#texts.positionOf(this.#starts[term]!);
+    if ((page[start]! | (page[start + 1]! << 8)) !== nameBytes.length) return false;
+    for (let i = 0; i < nameBytes.length; i++) {
+      if (page[start + 2 + i] !== nameBytes[i]) return false;
+    }
+    if (this.#fields[fieldIndex] === undefined || this.#fields[fieldIndex] === null) {
+      const name = textDecoder.decode(nameBytes);
+      if (this.#fieldByName.has(name)) return false;
+      while (this.#fields.length < fieldIndex) this.#fields.push(null);
+      this.#fields[fieldIndex] = this.#newField(name);
+      this.#fieldByName.set(name, fieldIndex);
+    }
+    this.#joinField(term, fieldIndex);
+    return true;
+  }
+
+  /** Numbers that no loaded term has will be given to new ones. */
+  endLoading(): void {
+    for (let term = this.#termsEnd - 1; term >= 0; term--) {
+      if (this.#lengths[term] === 0) this.#freeTerms.push(term);
+    }
+    for (let index = this.#fields.length - 1; index >= 0; index--) {
+      if (this.#fields[index] === null) this.#freeFields.push(index);
+    }
   }
 
   /** Forgets a term that no series has; its number will be used again. */
@@ -152,7 +248,7 @@ export class TermDictionary {
     const start = this.#texts.positionOf(this.#starts[term]!);
     const length = this.#lengths[term]!;
     this.#table.remove(hashText(page, start, start + length, this.#seed), term);
-    this.#texts.free(length);
+    this.#texts.free(this.#starts[term]!, length);
     this.#leaveField(term);
     this.#lengths[term] = 0;
     this.#freeTerms.push(term);
@@ -161,28 +257,46 @@ export class TermDictionary {
   #leaveField(term: number): void {
     const fieldIndex = this.#fieldOfTerm[term]!;
     const field = this.#fields[fieldIndex]!;
-    const last = field.terms[--field.termCount]!;
-    field.terms[this.#indexInField[term]!] = last;
-    this.#indexInField[last] = this.#indexInField[term]!;
-    field.removals = ++this.#removals;
-    if (field.termCount > 0) return;
-    this.#fieldByName.delete(field.name);
-    this.#fields[fieldIndex] = null;
-    this.#freeFields.push(fieldIndex);
+    field.terms[this.#positions[term]!] = noTerm;
+    field.termCount--;
+    if (field.termCount === 0) {
+      if (field.isOdd) this.#oddNames--;
+      this.#fieldByName.delete(field.name);
+      this.#fields[fieldIndex] = null;
+      this.#freeFields.push(fieldIndex);
+    } else if (
+      field.positionsEnd > compactedPositionsMin &&
+      field.termCount * 2 < field.positionsEnd
+    ) {
+      this.#compact(field);
+    }
   }
 
-  /** Copies the texts into fresh pages when more than half of the pages are holes. */
-  compactWhenWasteful(): void {
-    if (!this.#texts.isWasteful) return;
-    const fresh = new TextArena();
+  #compact(field: Field): void {
+    const terms = new Uint32Array(Math.ceil(field.termCount * 1.25));
+    let end = 0;
+    for (let i = 0; i < field.positionsEnd; i++) {
+      const term = field.terms[i]!;
+      if (term === noTerm) continue;
+      this.#positions[term] = end;
+      terms[end++] = term;
+    }
+    field.terms = terms;
+    field.positionsEnd = end;
+    field.compaction = ++this.#compactions;
+  }
+
+  /**
+   * Moves texts together when more than half of their pages is holes. Each step takes some milliseconds at
+   * most; between two of them terms may come and go.
+   */
+  *compaction(): Generator<void, void, void> {
+    if (!this.#texts.beginCompaction()) return;
     for (let term = 0; term < this.#termsEnd; term++) {
       const length = this.#lengths[term]!;
-      if (length === 0) continue;
-      const page = this.#texts.pageOf(this.#starts[term]!);
-      const start = this.#texts.positionOf(this.#starts[term]!);
-      this.#starts[term] = fresh.add(page, start, start + length);
+      if (length !== 0) this.#starts[term] = this.#texts.moved(this.#starts[term]!, length);
+      if (term % compactionStepTerms === compactionStepTerms - 1) yield;
     }
-    this.#texts = fresh;
   }
 
   /** Bytes of the term's text. */
@@ -237,6 +351,15 @@ export class TermDictionary {
     return this.#fields[index]!;
   }
 
+  /** Whether any field is odd. */
+  get hasOddNames(): boolean {
+    return this.#oddNames > 0;
+  }
+
+  hasField(index: number): boolean {
+    return index < this.#fields.length && this.#fields[index] !== null;
+  }
+
   /** Names of all fields with their index, in no order. */
   fieldNames(): IterableIterator<[string, number]> {
     return this.#fieldByName.entries();
@@ -260,6 +383,27 @@ export class TermDictionary {
     return this.#termsEnd;
   }
 
+  /** All fields are below this number; those of which `field` gives null have no terms. */
+  get fieldsEnd(): number {
+    return this.#fields.length;
+  }
+
+  has(term: number): boolean {
+    return term < this.#termsEnd && this.#lengths[term] !== 0;
+  }
+
+  /** Copies the term's text to the position. */
+  copyTextTo(term: number, target: Uint8Array, targetStart: number): void {
+    const page = this.#texts.pageOf(this.#starts[term]!);
+    const start = this.#texts.positionOf(this.#starts[term]!);
+    for (let i = 0; i < this.#lengths[term]!; i++) target[targetStart + i] = page[start + i]!;
+  }
+
+  /** Bytes that the term takes in the dictionary, with its text and its part of the hash table. */
+  bytesOf(term: number): number {
+    return this.#lengths[term]! + termRowBytes;
+  }
+
   get termCount(): number {
     return this.#termsEnd - this.#freeTerms.length;
   }
@@ -270,9 +414,9 @@ export class TermDictionary {
 
   /** Without the texts. */
   get memoryBytes(): number {
-    let bytes = this.#table.memoryBytes + this.#freeTerms.length * 8;
+    let bytes = this.#table.memoryBytes + this.#freeTerms.length * 4;
     bytes += this.#starts.byteLength + this.#lengths.byteLength;
-    bytes += this.#fieldOfTerm.byteLength + this.#indexInField.byteLength;
+    bytes += this.#fieldOfTerm.byteLength + this.#positions.byteLength;
     for (const field of this.#fields) if (field !== null) bytes += field.terms.byteLength + 64;
     return bytes;
   }
@@ -290,6 +434,14 @@ export function hashBytes(bytes: Uint8Array, start: number, end: number, seed: n
   let tail = 0;
   for (; at < end; at++) tail = (tail << 8) | bytes[at]!;
   return finish(mix(h, tail));
+}
+
+/** True when the bytes are a name and a value with their lengths, and nothing more. */
+function isPair(view: DataView, start: number, length: number): boolean {
+  if (length < 4) return false;
+  const nameLength = view.getUint16(start, true);
+  if (nameLength > length - 4) return false;
+  return view.getUint16(start + 2 + nameLength, true) === length - 4 - nameLength;
 }
 
 function bytesOf(view: DataView, start: number, end: number): Uint8Array {

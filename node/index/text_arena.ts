@@ -1,6 +1,7 @@
 /**
  * Bytes of many short texts in pages. A text is appended once and named by its offset; it never crosses
- * a page. Freed texts leave a hole; when holes outgrow the rest, the owner copies the live texts over.
+ * a page. Freed texts leave holes; a page without texts is given back, and when holes outgrow the rest, the
+ * owner moves the texts of the emptier pages, some at a time.
  */
 import { TsdbError } from '#lib/errors.ts';
 
@@ -8,21 +9,45 @@ const pageBits = 20;
 const pageBytes = 1 << pageBits;
 const pageMask = pageBytes - 1;
 const pagesMax = 4096;
+const firstPageBytes = 4096;
 
 /** Longest text. */
 export const textBytesMax: number = 65_535;
 
 export class TextArena {
+  /** Of no bytes where a page was given back. */
   readonly #pages: Uint8Array[];
   readonly #views: DataView[];
+  /** By page: bytes of its texts. */
+  readonly #liveBytes: number[];
+  /** By page: whether its texts are to be moved. */
+  readonly #isLeaving: boolean[];
+  readonly #freePages: number[];
+  /** Page that takes new texts, and how much of it is used. */
+  #current: number;
   #used: number;
-  #liveBytes: number;
+  #liveTotal: number;
+  #memoryBytes: number;
 
   constructor() {
-    this.#pages = [new Uint8Array(4096)];
-    this.#views = [viewOf(this.#pages[0]!)];
+    this.#pages = [];
+    this.#views = [];
+    this.#liveBytes = [];
+    this.#isLeaving = [];
+    this.#freePages = [];
+    this.#current = 0;
     this.#used = 0;
-    this.#liveBytes = 0;
+    this.#liveTotal = 0;
+    this.#memoryBytes = 0;
+    this.#setPage(0, new Uint8Array(firstPageBytes));
+  }
+
+  #setPage(index: number, page: Uint8Array): void {
+    this.#memoryBytes += page.length - (this.#pages[index]?.length ?? 0);
+    this.#pages[index] = page;
+    this.#views[index] = viewOf(page);
+    this.#liveBytes[index] ??= 0;
+    this.#isLeaving[index] = false;
   }
 
   /**
@@ -30,36 +55,56 @@ export class TextArena {
    * @throws {TsdbError} RESOURCE_EXHAUSTED beyond 4 GiB of text
    */
   add(bytes: Uint8Array, start: number, end: number): number {
-    const length = end - start;
-    let page = this.#pages[this.#pages.length - 1]!;
-    if (length > page.length - this.#used) page = this.#makeRoom(length);
+    const at = this.#take(end - start);
+    const page = this.#pages[this.#current]!;
+    for (let i = start; i < end; i++) page[at + i - start] = bytes[i]!;
+    return this.#current * pageBytes + at;
+  }
+
+  /**
+   * Copies texts that lie one behind the other, all together at most a page of 1 MiB.
+   * @returns offset of the first one
+   */
+  addMany(texts: Uint8Array): number {
+    const at = this.#take(texts.length);
+    this.#pages[this.#current]!.set(texts, at);
+    return this.#current * pageBytes + at;
+  }
+
+  #take(length: number): number {
+    if (length > this.#pages[this.#current]!.length - this.#used) this.#makeRoom(length);
     const at = this.#used;
-    for (let i = 0; i < length; i++) page[at + i] = bytes[start + i]!;
     this.#used += length;
-    this.#liveBytes += length;
-    return (this.#pages.length - 1) * pageBytes + at;
+    this.#liveTotal += length;
+    this.#liveBytes[this.#current]! += length;
+    return at;
   }
 
   /** The first page begins small and doubles, so that an empty namespace costs little. */
-  #makeRoom(length: number): Uint8Array {
-    const last = this.#pages.length - 1;
-    if (last === 0 && this.#used + length <= pageBytes) {
-      let size = this.#pages[0]!.length;
+  #makeRoom(length: number): void {
+    const page = this.#pages[this.#current]!;
+    if (page.length < pageBytes && this.#used + length <= pageBytes) {
+      let size = page.length;
       while (size < this.#used + length) size *= 2;
       const larger = new Uint8Array(size);
-      larger.set(this.#pages[0]!.subarray(0, this.#used));
-      this.#pages[0] = larger;
-      this.#views[0] = viewOf(larger);
-      return larger;
+      larger.set(page.subarray(0, this.#used));
+      this.#setPage(this.#current, larger);
+      return;
     }
-    if (this.#pages.length === pagesMax) {
+    const index = this.#freePages.pop() ?? this.#pages.length;
+    if (index === pagesMax) {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot index series: more than 4 GiB of tag text');
     }
-    const page = new Uint8Array(pageBytes);
-    this.#pages.push(page);
-    this.#views.push(viewOf(page));
+    const before = this.#current;
+    this.#current = index;
     this.#used = 0;
-    return page;
+    this.#setPage(index, new Uint8Array(pageBytes));
+    if (this.#liveBytes[before] === 0) this.#giveBack(before);
+  }
+
+  #giveBack(index: number): void {
+    this.#setPage(index, noBytes);
+    this.#freePages.push(index);
   }
 
   /** Page that holds the text; its bytes begin at `positionOf(offset)` there. */
@@ -76,21 +121,49 @@ export class TextArena {
     return offset & pageMask;
   }
 
-  /** Says that a text of this length is no longer used. */
-  free(length: number): void {
-    this.#liveBytes -= length;
+  /** Says that the text is no longer used. */
+  free(offset: number, length: number): void {
+    const index = offset >>> pageBits;
+    this.#liveTotal -= length;
+    this.#liveBytes[index]! -= length;
+    if (this.#liveBytes[index] !== 0) return;
+    if (index !== this.#current) {
+      this.#giveBack(index);
+    } else if (this.#liveTotal === 0) {
+      this.#setPage(index, new Uint8Array(firstPageBytes));
+      this.#used = 0;
+    }
   }
 
-  /** True when copying the live texts to a new arena would win back at least half of this one. */
-  get isWasteful(): boolean {
-    const total = this.memoryBytes;
-    return total > 2 * pageBytes && this.#liveBytes * 2 < total;
+  /**
+   * Marks the pages that are mostly holes when half of the memory is: their texts are to be moved.
+   * @returns false when there is nothing to move
+   */
+  beginCompaction(): boolean {
+    if (this.#memoryBytes <= 2 * pageBytes || this.#liveTotal * 2 >= this.#memoryBytes)
+      return false;
+    for (let i = 0; i < this.#pages.length; i++) {
+      this.#isLeaving[i] = i !== this.#current && this.#liveBytes[i]! * 2 < this.#pages[i]!.length;
+    }
+    return true;
+  }
+
+  /** Moves the text to another page if its page was marked. @returns its offset from now on */
+  moved(offset: number, length: number): number {
+    const index = offset >>> pageBits;
+    if (!this.#isLeaving[index]) return offset;
+    const start = offset & pageMask;
+    const to = this.add(this.#pages[index]!, start, start + length);
+    this.free(offset, length);
+    return to;
   }
 
   get memoryBytes(): number {
-    return (this.#pages.length - 1) * pageBytes + this.#pages[this.#pages.length - 1]!.length;
+    return this.#memoryBytes;
   }
 }
+
+const noBytes = new Uint8Array(0);
 
 /** The bytes as a DataView. */
 export function viewOf(bytes: Uint8Array): DataView {
