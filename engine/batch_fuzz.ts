@@ -11,6 +11,8 @@ import {
   readBatch,
   type TimeUnitNanos,
 } from './batch.ts';
+import { BatchEncoder } from './batch_encoder.ts';
+import { BatchEncoderTwin } from './batch_encoder_twin.ts';
 
 type Pick = (below: number) => number;
 
@@ -124,6 +126,21 @@ function checkSame(view: BatchView, content: Content): void {
   });
 }
 
+/** The kernel's bytes are the twin's, and hold the rows. */
+function checkEncoders(encoder: BatchEncoder, twin: BatchEncoderTwin, content: Content): void {
+  const { version, slots, generations, unit } = content;
+  const rows = {
+    rowCount: slots.length,
+    slots,
+    generations,
+    timestamps: new BigInt64Array(content.timestamps.buffer),
+    values: new Float64Array(content.valueBits.buffer),
+  };
+  const encoded = encoder.encode(version, rows, unit);
+  assert.deepEqual(encoded, twin.encode(version, rows, unit));
+  if (!generations.includes(0)) checkSame(readBatch(encoded), { ...content, series: [] });
+}
+
 function mutate(pick: Pick, bytes: Uint8Array): Uint8Array {
   const mutated = new Uint8Array(bytes);
   for (let i = 1 + pick(4); i > 0; i--) {
@@ -155,6 +172,8 @@ function readWhole(view: BatchView): void {
  */
 export function fuzz(seed: number, size: number): void {
   const pick = numbers(seed);
+  const encoder = new BatchEncoder();
+  const twin = new BatchEncoderTwin();
   const builder = new BatchBuilder();
   for (let i = 0; i < size; i++) {
     const content = contentOf(pick);
@@ -164,6 +183,7 @@ export function fuzz(seed: number, size: number): void {
     checkSame(readBatch(bytes), content);
     checkSame(readBatch(compact), content);
     assert.deepEqual(compactBatch(compact), compact);
+    if (content.slots.length > 0) checkEncoders(encoder, twin, content);
     for (const whole of [bytes, compact]) {
       try {
         const mutated = mutate(pick, whole);

@@ -39,10 +39,15 @@ export interface Random {
   fraction(): number;
 }
 
+export type DiskOpenMode = 'read' | 'create' | 'createSynced' | 'append' | 'write';
+
 /** Paths are plain strings; every method rejects with the system's error (`code` 'ENOENT', 'ENOSPC', …). */
 export interface Disk {
-  /** 'create' fails when the file exists; 'append' opens or creates; 'read' must exist. */
-  open(path: string, mode: 'read' | 'create' | 'append' | 'write'): Promise<DiskFile>;
+  /**
+   * 'create' fails when the file exists; 'append' opens or creates; 'read' must exist. 'createSynced' is 'create' for a
+   * file of which every write is followed by a sync: a write may do the sync's work then, in one call to the system.
+   */
+  open(path: string, mode: DiskOpenMode): Promise<DiskFile>;
   readFile(path: string): Promise<Uint8Array>;
   /** Writes a whole file, syncs it, renames it into place and syncs the folder: all or nothing. */
   writeFileAtomic(path: string, bytes: Uint8Array): Promise<void>;

@@ -102,6 +102,11 @@ export class Commitlog implements AsyncDisposable {
     return commitlog;
   }
 
+  /** Whether records may be asked for again after `write` has resolved: until the next sync. */
+  get keepsRecords(): boolean {
+    return this.options.sync === 'interval';
+  }
+
   /** All segments, oldest first; the last one may be open. */
   segments(): readonly SegmentInfo[] {
     const all = [...this.closed.values()].sort((a, b) => a.number - b.number);
@@ -269,7 +274,8 @@ export class Commitlog implements AsyncDisposable {
     let file: DiskFile | null = null;
     try {
       const salt = this.env.random.u32();
-      file = await this.env.disk.open(path, 'create');
+      const mode = this.options.sync === 'always' ? 'createSynced' : 'create';
+      file = await this.env.disk.open(path, mode);
       const header = encodeSegmentHeader({
         salt,
         incarnation: this.options.incarnation,

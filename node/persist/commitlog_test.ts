@@ -81,7 +81,7 @@ function failingEnv(): { env: Env; fail: { write: number; sync: number; open: bo
   const disk: Disk = {
     ...realEnv.disk,
     async open(path, mode) {
-      if (fail.open && mode === 'create') throw noSpace();
+      if (fail.open && mode.startsWith('create')) throw noSpace();
       const file = await realEnv.disk.open(path, mode);
       const failing: DiskFile = {
         read: (position, length) => file.read(position, length),

@@ -1,6 +1,6 @@
 /** Damaged commit logs and filesets: never a hang, never a wrong byte, only what was written or a report. */
 import assert from 'node:assert/strict';
-import type { Disk, DiskFile } from '#lib/env/env.ts';
+import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
 import { encodeSegmentHeader, SegmentBuffer } from './commitlog_format.ts';
 import { readSegment, type SegmentProblem } from './commitlog_reader.ts';
@@ -33,8 +33,8 @@ class Dice {
 class MemoryDisk implements Disk {
   readonly files = new Map<string, Uint8Array>();
 
-  async open(path: string, mode: 'read' | 'create' | 'append' | 'write'): Promise<DiskFile> {
-    if (mode === 'create') this.files.set(path, new Uint8Array(0));
+  async open(path: string, mode: DiskOpenMode): Promise<DiskFile> {
+    if (mode.startsWith('create')) this.files.set(path, new Uint8Array(0));
     if (!this.files.has(path)) throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
     return {
       read: async (position, length) => this.files.get(path)!.slice(position, position + length),

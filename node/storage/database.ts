@@ -18,6 +18,7 @@ import type {
 } from '#cluster/node_service.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
 import type { Placement } from '#cluster/placement.ts';
+import { BatchEncoder } from '#engine/batch_encoder.ts';
 import { Store } from '#engine/store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -26,7 +27,6 @@ import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
 import { placementWaitMillisMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.ts';
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
-import { LogBatchEncoder } from './log_batch.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import { NamespaceState } from './namespace.ts';
 import { bundleOf, wholeShards } from './read.ts';
@@ -34,7 +34,7 @@ import { SeriesRate } from './series_rate.ts';
 import { Sequencer } from './sequencer.ts';
 import { type ShardChange, ShardTable } from './shards.ts';
 import { streamPages } from './stream.ts';
-import { PendingWrite, type WriteContext } from './write.ts';
+import { PendingWrite, type WriteContext, WriteScratch } from './write.ts';
 
 export interface DatabaseOptions {
   readonly instanceId: string;
@@ -100,7 +100,8 @@ export class Database implements NodeService, AsyncDisposable {
       commitlog,
       clock: env.clock,
       referenceEpoch: referenceEpochOf(options.identity),
-      encoder: new LogBatchEncoder(),
+      encoder: new BatchEncoder(),
+      scratch: new WriteScratch(),
     };
   }
 

@@ -2,7 +2,7 @@
  * A disk that a seed decides, for crash tests: what was not synced may be lost, in whole or sector by
  * sector; a sync may fail and lose what it should have kept; space may run out in the middle of a write.
  */
-import type { Disk, DiskFile } from '#lib/env/env.ts';
+import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 
 const sectorBytes = 512;
 
@@ -77,9 +77,9 @@ export class SimulatedDisk implements Disk {
     return perThousand > 0 && this.dice.below(1000) < perThousand;
   }
 
-  async open(path: string, mode: 'read' | 'create' | 'append' | 'write'): Promise<DiskFile> {
+  async open(path: string, mode: DiskOpenMode): Promise<DiskFile> {
     let inode = this.names.get(path);
-    if (mode === 'create' && inode !== undefined) throw systemError('EEXIST', path);
+    if (mode.startsWith('create') && inode !== undefined) throw systemError('EEXIST', path);
     if (inode === undefined) {
       if (mode === 'read' || mode === 'write') throw systemError('ENOENT', path);
       if (this.failing(this.troubles.writeFailures)) throw systemError('ENOSPC', path);

@@ -5,12 +5,12 @@
 import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node_service.ts';
 import { rowOutcome } from '#cluster/node_service.ts';
 import { type BatchView, readBatch } from '#engine/batch.ts';
+import type { BatchEncoder } from '#engine/batch_encoder.ts';
 import type { Store, StoreRows } from '#engine/store.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
 import type { Commitlog } from '../persist/commitlog.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
-import type { LogBatchEncoder } from './log_batch.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { SequencedWrite } from './sequencer.ts';
 import type { ShardTable } from './shards.ts';
@@ -23,7 +23,19 @@ export interface WriteContext {
   readonly clock: Clock;
   readonly referenceEpoch: string;
   /** Reused from batch to batch: the sequencer prepares one at a time. */
-  readonly encoder: LogBatchEncoder;
+  readonly encoder: BatchEncoder;
+  readonly scratch: WriteScratch;
+}
+
+/** Outcomes of the batch that is prepared or applied; fresh ones for each batch would cost more than its checks. */
+export class WriteScratch {
+  private outcomes = new Uint8Array(4096);
+
+  /** Zeros for so many rows, until the next call. */
+  zeros(rowCount: number): Uint8Array {
+    if (rowCount > this.outcomes.length) this.outcomes = new Uint8Array(2 * rowCount);
+    return this.outcomes.subarray(0, rowCount).fill(0);
+  }
 }
 
 /** Oldest and newest row of a batch, in its time unit. */
@@ -32,6 +44,9 @@ interface TimeSpan {
   readonly last: bigint;
 }
 
+const noOutcomes = new Uint8Array(0);
+const noSlots = new Uint32Array(0);
+
 export class PendingWrite implements SequencedWrite<WriteResponse> {
   readonly bytes: number;
   private readonly context: WriteContext;
@@ -39,10 +54,12 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private readonly request: WriteRequest | ColumnsWriteRequest;
   private readonly batch: BatchView;
   private rows: StoreRows;
-  private outcomes: Uint8Array;
-  private allWritten = true;
+  /** Of the batch's rows, while they are prepared; then kept only when one is refused. */
+  private outcomes: Uint8Array = noOutcomes;
   private references: Uint32Array;
   private logged: Uint8Array | null = null;
+  /** Slots of the logged rows. */
+  private loggedSlots: Uint32Array = noSlots;
   private nowNanos = 0n;
   /** Dictionary entries whose series this batch has made. */
   private readonly madeEntries: number[] = [];
@@ -61,7 +78,6 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     this.batch = batch instanceof Uint8Array ? readBatch(batch) : batch;
     this.bytes = batch instanceof Uint8Array ? batch.length : bytesOf(batch);
     this.rows = this.batch;
-    this.outcomes = new Uint8Array(this.batch.rowCount);
     this.references = new Uint32Array(2 * this.batch.seriesCount);
   }
 
@@ -77,10 +93,12 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   prepare(): void {
     const { context, batch, namespace } = this;
     this.nowNanos = context.clock.nowNanos();
+    this.outcomes = context.scratch.zeros(batch.rowCount);
     this.resolveReferences();
     const refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
-    if (refused > 0) {
-      this.allWritten = false;
+    if (refused === 0) this.outcomes = noOutcomes;
+    else {
+      this.outcomes = this.outcomes.slice();
       this.releaseUnused();
       this.rows = acceptedRows(batch, this.outcomes, batch.rowCount - refused);
     }
@@ -89,13 +107,16 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     if (namespace.options.writesToCommitLog) {
       // The rows alone: each segment has a dictionary of its own.
       this.logged = context.encoder.encode(batch.version, this.rows, batch.timeUnitNanos);
+      const slots = this.rows.slots.subarray(0, this.rows.rowCount);
+      // The columns are the sender's again when this is answered, and the log may ask for its records after that.
+      this.loggedSlots = context.commitlog.keepsRecords ? slots.slice() : slots;
     }
   }
 
   record(buffer: SegmentBuffer): void {
     if (this.logged === null) return;
-    const { namespace, rows } = this;
-    namespace.recordSeries(buffer, rows.slots, rows.rowCount);
+    const { namespace, rows, loggedSlots } = this;
+    namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
     buffer.addBatch(namespace.ordinalIn(buffer), [this.logged]);
     const newestMillis = (Number(this.span.last) * rows.timeUnitNanos) / 1e6;
     this.context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
@@ -104,12 +125,12 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   apply(): WriteResponse {
     const { context, rows, namespace } = this;
     if (rows.rowCount > 0) {
-      context.store.append(rows, this.batch.version, new Uint8Array(rows.rowCount));
+      context.store.append(rows, this.batch.version, context.scratch.zeros(rows.rowCount));
       markRowsLive(namespace, rows, this.span);
     }
     return {
       referenceEpoch: context.referenceEpoch,
-      outcomes: this.allWritten ? new Uint8Array(0) : this.outcomes,
+      outcomes: this.outcomes,
       references: this.references,
     };
   }
@@ -118,9 +139,11 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private resolveReferences(): void {
     const { batch, context, request, references } = this;
     const { slots, generations } = batch;
-    const refusals = this.resolveDictionary();
     const knowsReferences = request.referenceEpoch === context.referenceEpoch;
     const checkWriter = request.placementVersion < context.shards.writerVersionMax;
+    // The usual batch: the store checks its references.
+    if (knowsReferences && !checkWriter && batch.seriesCount === 0) return;
+    const refusals = this.resolveDictionary();
     for (let row = 0; row < batch.rowCount; row += 1) {
       if (generations[row] === 0) {
         const entry = slots[row]!;

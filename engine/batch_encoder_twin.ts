@@ -1,24 +1,24 @@
-/** Rows as a compact batch without a dictionary, for the commit log: straight from the columns they came in. */
-import { encodeDelta, encodeSlackBytes, encodeWhole } from '#engine/batch_columns.ts';
+/** The plain twin of the batch encoder: the same bytes by the encoders of batch_columns.ts. */
+import { encodeDelta, encodeSlackBytes, encodeWhole } from './batch_columns.ts';
 import {
   columnEncoding,
   columnId,
   exponentOfTimeUnit,
   sectionKind,
   type TimeUnitNanos,
-} from '#engine/batch_format.ts';
-import { type PlacedColumn, writeSections } from '#engine/batch_write.ts';
-import type { StoreRows } from '#engine/store.ts';
+} from './batch_format.ts';
+import { type PlacedColumn, writeSections } from './batch_write.ts';
+import type { BatchRows } from './batch_encoder.ts';
 
 type Columns = Uint32Array | BigInt64Array | Float64Array;
 
 /** Keeps its buffers from batch to batch. */
-export class LogBatchEncoder {
+export class BatchEncoderTwin {
   /** One for each column, since all of them are needed until the batch is put together. */
   private readonly scratch: Uint8Array[] = [0, 1, 2, 3].map(() => new Uint8Array(0));
 
   /** @returns a fresh buffer (docs/formats/batch.md) */
-  encode(version: number, rows: StoreRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
+  encode(version: number, rows: BatchRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
     const { rowCount } = rows;
     const slots = rows.slots.subarray(0, rowCount);
     const generations = rows.generations.subarray(0, rowCount);
