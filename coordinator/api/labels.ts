@@ -101,7 +101,7 @@ async function callOf(
   const endNanos = timestampParameter(parameters, 'end', now, now);
   // Without a start everything is asked for, which is no range that a limit is about.
   if ((parameters.get('start') ?? '') !== '') {
-    checkRange(request, startNanos, endNanos, settings);
+    checkRange(request, parameters, startNanos, endNanos, settings);
   } else if (endNanos < startNanos) {
     throw badRequest('end: end timestamp must not be before start time');
   }

@@ -149,6 +149,7 @@ export function limitsOf(
 /** @throws {TsdbError} BAD_REQUEST when the range is longer than the configuration or the request allows */
 export function checkRange(
   request: ApiRequest,
+  parameters: URLSearchParams,
   startNanos: UnixNanos,
   endNanos: UnixNanos,
   settings: QuerySettings,
@@ -156,7 +157,7 @@ export function checkRange(
   if (endNanos < startNanos) {
     throw badRequest('end: end timestamp must not be before start time');
   }
-  const text = request.urlParameters.get('rangeLimit') || eitherHeader(request, 'Limit-Max-Range');
+  const text = parameters.get('rangeLimit') || eitherHeader(request, 'Limit-Max-Range');
   const asked = text === '' ? 0 : durationMillis(text, 'rangeLimit');
   const bounds = [asked, settings.rangeMillisMax].filter((millis) => millis > 0);
   if (bounds.length === 0) return;

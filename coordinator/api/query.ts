@@ -54,7 +54,7 @@ async function rangeQuery(setup: QueryApiSetup, request: ApiRequest): Promise<Ap
   const startNanos = timestampParameter(parameters, 'start', now, null);
   const endNanos = timestampParameter(parameters, 'end', now, null);
   const stepMillis = stepParameter(parameters);
-  checkRange(request, startNanos, endNanos, settings);
+  checkRange(request, parameters, startNanos, endNanos, settings);
   const options = optionsOf(setup, request, parameters, stepMillis);
   const result = await engine.rangeQuery(
     query,

@@ -119,6 +119,14 @@ test('a range over the limit is refused with both lengths', async () => {
   const answer = await test.get('/api/v1/query_range?query=cpu&start=0&end=7200&step=60');
   assert.equal(answer.status, 400);
   assert.match(answer.json.error, /range of 2h0m0s is longer than 1h0m0s/);
+  const asked = 'query=cpu&start=0&end=1800&step=60&rangeLimit=10m';
+  for (const tighter of [
+    await test.get(`/api/v1/query_range?${asked}`),
+    await test.post('/api/v1/query_range', asked),
+  ]) {
+    assert.equal(tighter.status, 400);
+    assert.match(tighter.json.error, /range of 30m0s is longer than 10m0s/);
+  }
 });
 
 test('lookback decides how old a sample an instant selector takes', async () => {
