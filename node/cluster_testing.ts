@@ -63,6 +63,7 @@ export class TestCluster implements AsyncDisposable {
       topology,
       instanceId: id,
       dataFolder: this.dataFolder(id),
+      pageBytesMax: 1024 * 1024,
       memoryBytesMax: 64 * 1024 * 1024,
       commitlog: {
         sync: 'always',

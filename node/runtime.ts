@@ -31,6 +31,7 @@ export interface RuntimeOptions {
   readonly instanceId: string;
   readonly dataFolder: string;
   readonly memoryBytesMax: number;
+  readonly pageBytesMax: number;
   readonly commitlog: DatabaseOptions['commitlog'];
   readonly limits: DatabaseOptions['limits'];
   /** Between two background ticks. */
@@ -42,6 +43,8 @@ export interface RuntimeOptions {
 }
 
 const syncCheckMillis = 100;
+/** How often it is looked which blocks are to be flushed. */
+const flushMillis = 5_000;
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
 /** How often shards that could not be marked AVAILABLE are tried again. */
@@ -81,6 +84,7 @@ export class NodeRuntime implements AsyncDisposable {
       dataFolder,
       identity: await openIdentity(env, dataFolder),
       memoryBytesMax: options.memoryBytesMax,
+      pageBytesMax: options.pageBytesMax,
       commitlog: options.commitlog,
       limits: options.limits,
     });
@@ -96,6 +100,10 @@ export class NodeRuntime implements AsyncDisposable {
     await this.apply(view);
     const { corrupt, replay } = await bootstrapLocal(this.database, signal);
     this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    this.database.onDamage = (namespace, { shard, blockStartNanos }) => {
+      this.metrics.corruption(1);
+      this.jobs.repair({ namespace, shard, blocks: new Set([blockStartNanos]) });
+    };
     this.database.setLoaded();
     for (const shard of corrupt) this.jobs.repair(shard);
     this.jobs.reconcile();
@@ -110,6 +118,7 @@ export class NodeRuntime implements AsyncDisposable {
       onError('background tick failed'),
       signal,
     );
+    env.clock.every(flushMillis, () => this.flush(), onError('background flush failed'), signal);
     env.clock.every(markMillis, () => this.mark(), onError('cannot mark shards'), signal);
     env.clock.every(syncCheckMillis, () => this.sync(), onError('cannot sync'), signal);
     for (;;) {
@@ -202,6 +211,10 @@ export class NodeRuntime implements AsyncDisposable {
     const { seriesExpired } = await tick(this.database);
     this.metrics.seriesExpired(seriesExpired);
     this.metrics.tickSeconds((clock.monotonicMillis() - started) / 1000);
+  }
+
+  private async flush(): Promise<void> {
+    await this.database.flusher.runDue(this.stop.signal);
   }
 
   /** With `commitlog.sync: interval`, a log that nobody writes to is synced too. */

@@ -21,7 +21,7 @@ import { ClusterBackend } from './json/cluster_backend.ts';
 import { clusterMethods, nodeMethods } from './json/methods.ts';
 import { NodeBackend } from './json/node_backend.ts';
 import { serveJson } from './json/server.ts';
-import { segmentBytesMax } from './limits.ts';
+import { pageBytesMaxDefault, segmentBytesMax } from './limits.ts';
 import { NodeRuntime } from './runtime.ts';
 import type { Database } from './storage/database.ts';
 
@@ -47,6 +47,8 @@ export interface StartNodeOptions {
   /** As in the placement. */
   readonly instanceId: string;
   readonly memoryBytesMax: number;
+  /** Data of filesets that are kept in memory. */
+  readonly pageBytesMax?: number;
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly topology: Topology;
@@ -96,6 +98,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       instanceId,
       dataFolder: config.dataDirectory,
       memoryBytesMax: options.memoryBytesMax,
+      pageBytesMax: options.pageBytesMax ?? pageBytesMaxDefault,
       commitlog: {
         sync: config.commitlog.sync,
         syncEveryMillis: config.commitlog.flushEveryMillis,

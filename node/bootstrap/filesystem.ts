@@ -1,6 +1,6 @@
 /**
- * Loads the filesets of a shard into the engine. What cannot be trusted is set aside by name and
- * reported; its neighbours are loaded.
+ * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What cannot be
+ * trusted is set aside by name and reported; its neighbours are served.
  */
 import { TsdbError } from '#lib/errors.ts';
 import {
@@ -14,10 +14,13 @@ import {
 } from '../persist/fileset_format.ts';
 import { FilesetReader } from '../persist/fileset_reader.ts';
 import type { Database } from '../storage/database.ts';
+import { Directory } from '../storage/directory.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
+import { BlockFile } from '../storage/namespace_files.ts';
 
 export interface FilesystemReport {
   filesets: number;
+  /** Entries of filesets. */
   series: number;
   /** Blocks that were on disk and could not be trusted, to be fetched from peers again. */
   readonly corruptBlocks: Set<bigint>;
@@ -36,19 +39,18 @@ export async function loadShard(
   const { env, log, options } = database;
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
   const report: FilesystemReport = { filesets: 0, series: 0, corruptBlocks: new Set() };
-  const filesets = await listFilesets(env.disk, folder);
-  const oldestNanos = env.clock.nowNanos() - namespace.retentionNanos;
-  for (const fileset of filesets) {
+  const now = env.clock.nowNanos();
+  // The highest volume of a block comes first; a lower one counts only when that is damaged.
+  for (const fileset of (await listFilesets(env.disk, folder)).reverse()) {
     signal.throwIfAborted();
-    const isReplaced = filesets.some(
-      (other) =>
-        other.complete &&
-        other.blockStartNanos === fileset.blockStartNanos &&
-        other.volume > fileset.volume,
-    );
-    const isExpired = fileset.blockStartNanos + namespace.blockSizeNanos <= oldestNanos;
-    if (!fileset.complete || isReplaced || isExpired) {
+    const { blockStartNanos } = fileset;
+    const isReplaced = namespace.files.get(shard, blockStartNanos) !== null;
+    if (!fileset.complete || isReplaced) {
       await removeFileset(env.disk, folder, fileset);
+      continue;
+    }
+    if (namespace.isExpired(blockStartNanos, now)) {
+      if (namespace.options.cleanupEnabled) await removeFileset(env.disk, folder, fileset);
       continue;
     }
     try {
@@ -57,18 +59,28 @@ export async function loadShard(
         await removeFileset(env.disk, folder, fileset);
         continue;
       }
-      await reader.verifyData();
-      report.series += await loadFileset(database, namespace, reader);
+      report.series += useFileset(namespace, folder, reader);
       report.filesets += 1;
     } catch (error) {
       if (!isDamage(error)) throw error;
-      const path = filesetPath(folder, fileset, 'info');
-      log.error({ path, error: error.message }, 'fileset is corrupt and is set aside');
-      await setFilesetAside(env.disk, folder, fileset);
-      report.corruptBlocks.add(fileset.blockStartNanos);
+      await setAside(database, folder, fileset, error);
+      report.corruptBlocks.add(blockStartNanos);
     }
   }
+  if (report.corruptBlocks.size > 0) log.warn({ folder }, 'blocks of a shard are damaged');
   return report;
+}
+
+async function setAside(
+  database: Database,
+  folder: string,
+  fileset: FilesetKey,
+  error: Error,
+): Promise<void> {
+  const { env, log } = database;
+  const path = filesetPath(folder, fileset, 'info');
+  log.error({ path, error: error.message }, 'fileset is corrupt and is set aside');
+  await setFilesetAside(env.disk, folder, fileset);
 }
 
 /** Damage of the file, and not a passing failure of the disk or a full memory. */
@@ -78,44 +90,17 @@ function isDamage(error: unknown): error is Error {
 }
 
 /**
- * Puts the series of a verified fileset into the engine.
- * @param truncations of the namespace when the fileset was known to be valid
- * @returns how many
- * @throws {TsdbError} UNAVAILABLE when the namespace was truncated since
+ * Puts a fileset in use, with its series in the index.
+ * @returns how many series it has here
  */
-export async function loadFileset(
-  database: Database,
-  namespace: NamespaceState,
-  reader: FilesetReader,
-  truncations: number = namespace.truncations,
-): Promise<number> {
-  let count = 0;
-  for await (const [entry, chunks] of reader.all()) {
-    if (chunks.length === 0) continue;
-    if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
-    const slot = namespace.resolve(entry, Number.POSITIVE_INFINITY);
-    if (slot < 0) continue;
-    database.store.insertChunks(slot, chunks);
-    namespace.index.markLiveOne(slot, reader.info.blockStartNanos);
-    count += 1;
-  }
-  return count;
-}
-
-export function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
-  return new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
-}
-
-/** A volume above all that the block has, complete or not. */
-export async function nextVolume(
-  database: Database,
-  folder: string,
-  blockStartNanos: bigint,
-): Promise<number> {
-  let volume = 0;
-  const filesets: readonly FilesetKey[] = await listFilesets(database.env.disk, folder);
-  for (const fileset of filesets) {
-    if (fileset.blockStartNanos === blockStartNanos) volume = Math.max(volume, fileset.volume + 1);
-  }
-  return volume;
+function useFileset(namespace: NamespaceState, folder: string, reader: FilesetReader): number {
+  const { info, index, digest } = reader;
+  const directory = Directory.of(index, (series) =>
+    namespace.resolve(series, Number.POSITIVE_INFINITY),
+  );
+  namespace.index.markLive(directory.slots, info.blockStartNanos);
+  const file = new BlockFile(folder, info, index.seriesCount, digest);
+  namespace.files.adopt(file);
+  namespace.files.keepDirectory(file, directory);
+  return directory.slots.length;
 }

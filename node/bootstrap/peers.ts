@@ -1,19 +1,15 @@
 /**
- * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into filesets, and
- * these are loaded into the engine. A block is on disk before it is in memory.
+ * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into filesets. Their
+ * data stay on disk, their series enter the index.
  */
 import type { NodeService } from '#cluster/node_service.ts';
 import { chunkHeaders } from '#engine/chunk.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
-import { shardFolder } from '../persist/fileset_format.ts';
-import { FilesetReader } from '../persist/fileset_reader.ts';
-import { FilesetWriter } from '../persist/fileset_writer.ts';
-import { makeDurableFolder } from '../persist/folders.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { checkedId, type SeriesName } from '../storage/series_name.ts';
-import { loadFileset, nextVolume, truncatedMeanwhile } from './filesystem.ts';
+import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/volume.ts';
 
 export interface PeersReport {
   blocks: number;
@@ -50,60 +46,106 @@ export async function bootstrapFromPeers(
   };
   const report: PeersReport = { blocks: 0, series: 0, bytes: 0 };
   const { truncations } = namespace;
-  const streams = donors.map((donor) => seriesOf(donor, request, namespace, signal));
-  const merged = mergeStreams(streams);
+  const stop = new AbortController();
+  const either = AbortSignal.any([signal, stop.signal]);
+  const streams = donors.map((donor) => seriesOf(donor, request, namespace, either));
+  const merged = new PeekedStream(mergeStreams(streams));
   try {
-    let next = await merged.next();
-    while (next.done !== true) {
-      const { blockStartNanos } = next.value;
-      const isWanted = onlyBlocks === null || onlyBlocks.has(blockStartNanos);
-      const block = isWanted ? await openBlock(database, namespace, shard, blockStartNanos) : null;
-      await using writer = block?.writer ?? null;
-      while (next.done !== true && next.value.blockStartNanos === blockStartNanos) {
-        signal.throwIfAborted();
-        const { id, name, chunks } = next.value;
-        if (writer !== null) {
-          await writer.add(id, name, chunks);
-          report.series += 1;
-          report.bytes += chunks.length;
-        }
-        next = await merged.next();
+    for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
+      const { blockStartNanos } = first;
+      const source = new BlockSource(merged, blockStartNanos);
+      if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
+        await source.passOver();
+        continue;
       }
-      if (block === null) continue;
-      await block.writer.finish();
-      signal.throwIfAborted();
-      await using reader = await FilesetReader.open(database.env.disk, block.folder, block.key);
-      await loadFileset(database, namespace, reader, truncations);
+      const written = await namespace.files.write(shard, (dropped) => {
+        // Whoever drops the shard must not wait for a peer.
+        const end = () => stop.abort(dropped.reason);
+        dropped.addEventListener('abort', end, { once: true });
+        const options = {
+          namespace,
+          shard,
+          blockStartNanos,
+          source: 'peers',
+          onSafe: () => markLive(namespace, source, truncations),
+        } as const;
+        return writeVolume(database, options, source, AbortSignal.any([either, dropped])).finally(
+          () => dropped.removeEventListener('abort', end),
+        );
+      });
       report.blocks += 1;
+      report.series += written.series;
+      report.bytes += written.bytes;
     }
   } finally {
-    await merged.return();
+    await merged.close();
   }
   if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
   return report;
 }
 
-async function openBlock(
-  database: Database,
-  namespace: NamespaceState,
-  shard: number,
-  blockStartNanos: bigint,
-) {
-  const { env, options, shards } = database;
-  const folder = shardFolder(options.dataFolder, namespace.name, shard);
-  const key = { blockStartNanos, volume: await nextVolume(database, folder, blockStartNanos) };
-  await makeDurableFolder(env.disk, options.dataFolder, folder);
-  const writer = await FilesetWriter.open(env.disk, folder, {
-    ...key,
-    namespace: namespace.name,
-    namespaceRevision: 0,
-    shard,
-    shardCount: shards.shardCount,
-    blockSizeNanos: namespace.blockSizeNanos,
-    createdNanos: env.clock.nowNanos(),
-    source: 'peers',
-  });
-  return { folder, key, writer };
+/** Series of the block enter the index in the step in which their fileset is put in use. */
+function markLive(namespace: NamespaceState, source: BlockSource, truncations: number): void {
+  if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
+  for (const name of source.names) {
+    const slot = namespace.resolve(name, Number.POSITIVE_INFINITY);
+    if (slot >= 0) namespace.index.markLiveOne(slot, source.blockStartNanos);
+  }
+}
+
+function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
+  return new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
+}
+
+/** A stream of which the next series can be looked at. */
+class PeekedStream {
+  private readonly stream: AsyncGenerator<StreamedSeries, void, undefined>;
+  private ahead: StreamedSeries | null = null;
+
+  constructor(stream: AsyncGenerator<StreamedSeries, void, undefined>) {
+    this.stream = stream;
+  }
+
+  async peek(): Promise<StreamedSeries | null> {
+    if (this.ahead === null) {
+      const next = await this.stream.next();
+      this.ahead = next.done === true ? null : next.value;
+    }
+    return this.ahead;
+  }
+
+  take(): void {
+    this.ahead = null;
+  }
+
+  async close(): Promise<void> {
+    await this.stream.return();
+  }
+}
+
+/** The series of one block of the stream. */
+class BlockSource implements VolumeSource {
+  readonly blockStartNanos: bigint;
+  readonly names: SeriesName[] = [];
+  private readonly stream: PeekedStream;
+
+  constructor(stream: PeekedStream, blockStartNanos: bigint) {
+    this.stream = stream;
+    this.blockStartNanos = blockStartNanos;
+  }
+
+  async next(): Promise<readonly VolumeSeries[] | null> {
+    const series = await this.stream.peek();
+    if (series === null || series.blockStartNanos !== this.blockStartNanos) return null;
+    this.stream.take();
+    const { idScheme, tags, explicitId } = series.name;
+    this.names.push({ idScheme, tags: tags.slice(), explicitId: explicitId.slice() });
+    return [series];
+  }
+
+  async passOver(): Promise<void> {
+    while ((await this.next()) !== null) this.names.length = 0;
+  }
 }
 
 /** One donor's series, checked: the order is what the merge and the fileset rely on. */

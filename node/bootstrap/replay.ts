@@ -200,7 +200,7 @@ class SegmentReplay {
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     namespace.slots.fill(slotUnknown);
-    namespace.state?.truncate();
+    namespace.state?.truncate(atNanos);
   }
 }
 

@@ -4,8 +4,6 @@
  */
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
-import { decodeTags } from '#lib/tags.ts';
 
 export const filesetFormatVersion = 1;
 export const fileHeaderBytes = 16;
@@ -207,28 +205,4 @@ export function encodeCheckpoint(digestBytes: Uint8Array): Uint8Array {
   bytes.set(encodeFileHeader(checkpointMagic));
   new DataView(bytes.buffer).setUint32(fileHeaderBytes, crc32c(digestBytes), true);
   return bytes;
-}
-
-const schemeOfCode = new Map<number, IdScheme>(
-  (Object.entries(idSchemeCode) as [IdScheme | 'explicit', number][]).flatMap(([name, code]) =>
-    name === 'explicit' ? [] : [[code, name] as const],
-  ),
-);
-
-/**
- * ID of a series.
- * @param tags canonical
- * @param explicitId for scheme 0
- * @returns null when the scheme is unknown
- * @throws {TsdbError} BAD_REQUEST when the tags are not canonical
- */
-export function seriesIdOf(
-  idScheme: number,
-  tags: Uint8Array,
-  explicitId: Uint8Array,
-): Uint8Array | null {
-  if (idScheme === idSchemeCode.explicit) return explicitId;
-  const scheme = schemeOfCode.get(idScheme);
-  if (scheme === undefined) return null;
-  return new TextEncoder().encode(idOfTags(decodeTags(tags), scheme));
 }

@@ -5,26 +5,21 @@
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
-import { compareBytes } from '#lib/tags.ts';
 import {
   checkpointMagic,
   dataMagic,
   decodeDigest,
   decodeInfo,
+  type FileDigest,
   FilesetCorrupt,
   type FilesetDigest,
   type FilesetInfo,
   type FilesetKey,
-  filesetFormatVersion,
   filesetPath,
   fileHeaderBytes,
   fileHeaderProblem,
-  indexFooterBytes,
-  indexGroupEntries,
-  indexMagic,
-  seriesIdOf,
 } from './fileset_format.ts';
+import { type IndexCursor, IndexView } from './fileset_index.ts';
 
 export interface FilesetEntry {
   readonly id: Uint8Array;
@@ -45,10 +40,10 @@ const readBytes = 4 * 1024 * 1024;
 export class FilesetReader implements AsyncDisposable {
   readonly info: FilesetInfo;
   readonly seriesCount: number;
+  readonly digest: FilesetDigest;
+  readonly index: IndexView;
   private readonly dataFile: DiskFile;
   private readonly dataPath: string;
-  private readonly digest: FilesetDigest;
-  private readonly index: IndexView;
 
   private constructor(
     info: FilesetInfo,
@@ -88,7 +83,7 @@ export class FilesetReader implements AsyncDisposable {
     if (info.blockStartNanos !== key.blockStartNanos || info.volume !== key.volume) {
       throw new FilesetCorrupt(path('info'), 'info is that of another fileset');
     }
-    const index = new IndexView(await readPart(disk, path('index'), digest.index), path('index'));
+    const index = await readFilesetIndex(disk, folder, key, digest.index);
     const size = await disk.size(path('data'));
     if (size !== digest.data.bytes || size !== index.dataEnd) {
       throw new FilesetCorrupt(path('data'), `length is not ${digest.data.bytes} but ${size}`);
@@ -98,13 +93,15 @@ export class FilesetReader implements AsyncDisposable {
   }
 
   /** Entries in the order of their IDs. @throws {FilesetCorrupt} at one that is damaged */
-  entries(): Generator<FilesetEntry, void, undefined> {
-    return this.index.entries(0, this.index.groupCount);
+  *entries(): Generator<FilesetEntry, void, undefined> {
+    const cursor = this.index.cursor();
+    while (cursor.next()) yield entryOf(cursor);
   }
 
   /** The entry of a series, or null. @throws {FilesetCorrupt} */
   find(id: Uint8Array): FilesetEntry | null {
-    return this.index.find(id);
+    const cursor = this.index.find(id);
+    return cursor === null ? null : entryOf(cursor);
   }
 
   /** Chunks of a series. @throws {FilesetCorrupt} when they are damaged */
@@ -135,6 +132,16 @@ export class FilesetReader implements AsyncDisposable {
     }
   }
 
+  /** Bytes of the data file, unchecked; fewer at its end. */
+  readData(position: number, length: number): Promise<Uint8Array> {
+    return this.dataFile.read(position, length);
+  }
+
+  /** Whether these are the chunks of an entry. */
+  isWhole(entry: Pick<FilesetEntry, 'dataLength' | 'dataCrc32c'>, bytes: Uint8Array): boolean {
+    return bytes.length === entry.dataLength && crc32c(bytes) === entry.dataCrc32c;
+  }
+
   /** Compares the whole data file with the digest. @throws {FilesetCorrupt} */
   async verifyData(): Promise<void> {
     const { bytes, crc32c: expected } = this.digest.data;
@@ -157,13 +164,34 @@ export class FilesetReader implements AsyncDisposable {
   }
 
   private check(entry: FilesetEntry, bytes: Uint8Array): void {
-    if (bytes.length !== entry.dataLength || crc32c(bytes) !== entry.dataCrc32c) {
+    if (!this.isWhole(entry, bytes)) {
       throw new FilesetCorrupt(
         this.dataPath,
         `checksum of the chunks at ${entry.dataOffset} is wrong`,
       );
     }
   }
+}
+
+/**
+ * The index file of a complete fileset.
+ * @param digest what the fileset's digest says of it
+ * @throws {FilesetCorrupt} naming the file
+ */
+export async function readFilesetIndex(
+  disk: Disk,
+  folder: string,
+  key: FilesetKey,
+  digest: FileDigest,
+): Promise<IndexView> {
+  const path = filesetPath(folder, key, 'index');
+  return new IndexView(await readPart(disk, path, digest), path);
+}
+
+function entryOf(cursor: IndexCursor): FilesetEntry {
+  const { idScheme, explicitId, dataOffset, dataLength, dataCrc32c } = cursor;
+  const tags = cursor.tags.slice();
+  return { id: cursor.id(), idScheme, tags, explicitId, dataOffset, dataLength, dataCrc32c };
 }
 
 async function readPart(
@@ -189,170 +217,5 @@ function decoded<T>(path: string, decode: () => T): T {
     return decode();
   } catch (error) {
     throw new FilesetCorrupt(path, messageOf(error), { cause: error });
-  }
-}
-
-/** The index file in memory. Every offset is checked, also when the digest was right. */
-class IndexView {
-  private readonly bytes: Uint8Array;
-  private readonly view: DataView;
-  private readonly path: string;
-  private readonly groupsOffset: number;
-  private readonly symbolEnds: number;
-  private readonly symbolText: number;
-  private readonly symbolCount: number;
-  readonly seriesCount: number;
-  readonly groupCount: number;
-  readonly dataEnd: number;
-
-  constructor(bytes: Uint8Array, path: string) {
-    this.bytes = bytes;
-    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.path = path;
-    const problem = fileHeaderProblem(bytes, indexMagic);
-    if (problem !== null) throw this.corrupt(problem);
-    const footer = bytes.length - indexFooterBytes;
-    if (footer < fileHeaderBytes) throw this.corrupt('footer is cut off');
-    this.groupsOffset = this.u64(footer);
-    this.symbolEnds = this.u64(footer + 8);
-    this.dataEnd = this.u64(footer + 16);
-    this.seriesCount = this.view.getUint32(footer + 24, true);
-    this.groupCount = this.view.getUint32(footer + 28, true);
-    this.symbolCount = this.view.getUint32(footer + 32, true);
-    if (this.view.getUint32(footer + 36, true) !== filesetFormatVersion) {
-      throw this.corrupt('format version is unknown');
-    }
-    this.symbolText = this.symbolEnds + 4 * this.symbolCount;
-    if (
-      this.groupsOffset < fileHeaderBytes ||
-      this.groupsOffset > footer ||
-      this.groupCount !== Math.ceil(this.seriesCount / indexGroupEntries) ||
-      this.symbolEnds !== this.groupsOffset + 16 * this.groupCount ||
-      this.symbolText > footer ||
-      this.symbolText + this.symbolEnd(this.symbolCount) !== footer
-    ) {
-      throw this.corrupt('sections do not fit');
-    }
-    if (
-      crc32c(bytes, 0, this.groupsOffset, footer + 40) !== this.view.getUint32(footer + 40, true)
-    ) {
-      throw this.corrupt('checksum of the footer is wrong');
-    }
-  }
-
-  *entries(groupFirst: number, groupEnd: number): Generator<FilesetEntry, void, undefined> {
-    for (let group = groupFirst; group < groupEnd; group += 1) {
-      const row = this.groupsOffset + 16 * group;
-      const cursor = { at: this.u64(row), dataOffset: this.u64(row + 8) };
-      const count = Math.min(indexGroupEntries, this.seriesCount - group * indexGroupEntries);
-      for (let i = 0; i < count; i += 1) yield this.entry(cursor);
-    }
-  }
-
-  find(id: Uint8Array): FilesetEntry | null {
-    let low = 0;
-    let high = this.groupCount;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const [first] = this.entries(middle, middle + 1);
-      if (compareBytes(first!.id, id) <= 0) low = middle + 1;
-      else high = middle;
-    }
-    if (low === 0) return null;
-    for (const entry of this.entries(low - 1, low)) {
-      const order = compareBytes(entry.id, id);
-      if (order === 0) return entry;
-      if (order > 0) return null;
-    }
-    return null;
-  }
-
-  private entry(cursor: { at: number; dataOffset: number }): FilesetEntry {
-    const start = cursor.at;
-    const dataOffset = cursor.dataOffset;
-    const dataLength = this.varint(cursor);
-    const idScheme = this.varint(cursor);
-    let explicitId: Uint8Array = new Uint8Array(0);
-    if (idScheme === idSchemeCode.explicit) {
-      const length = this.varint(cursor);
-      if (length > this.groupsOffset - cursor.at) throw this.corrupt('an ID is cut off');
-      explicitId = this.bytes.subarray(cursor.at, cursor.at + length);
-      cursor.at += length;
-    }
-    const tags = this.tags(cursor);
-    if (8 > this.groupsOffset - cursor.at) throw this.corrupt('an entry is cut off');
-    const dataCrc32c = this.view.getUint32(cursor.at, true);
-    if (crc32c(this.bytes, 0, start, cursor.at + 4) !== this.view.getUint32(cursor.at + 4, true)) {
-      throw this.corrupt(`checksum of the entry at ${start} is wrong`);
-    }
-    cursor.at += 8;
-    cursor.dataOffset += dataLength;
-    if (cursor.dataOffset > this.dataEnd) throw this.corrupt('an entry lies behind the data');
-    const id = decoded(this.path, () => seriesIdOf(idScheme, tags, explicitId));
-    if (id === null) throw this.corrupt(`ID scheme is unknown: ${idScheme}`);
-    return { id, idScheme, tags, explicitId, dataOffset, dataLength, dataCrc32c };
-  }
-
-  /** Canonical tags of symbol pairs. */
-  private tags(cursor: { at: number }): Uint8Array {
-    const count = 2 * this.varint(cursor);
-    if (count > this.groupsOffset - cursor.at) throw this.corrupt('tags are cut off');
-    const symbols: Uint8Array[] = [];
-    let length = 0;
-    for (let i = 0; i < count; i += 1) {
-      const symbol = this.symbol(this.varint(cursor));
-      symbols.push(symbol);
-      length += 2 + symbol.length;
-    }
-    const tags = new Uint8Array(length);
-    let at = 0;
-    for (const symbol of symbols) {
-      tags[at] = symbol.length & 255;
-      tags[at + 1] = symbol.length >> 8;
-      tags.set(symbol, at + 2);
-      at += 2 + symbol.length;
-    }
-    return tags;
-  }
-
-  private symbol(ordinal: number): Uint8Array {
-    if (ordinal >= this.symbolCount) throw this.corrupt(`symbol is unknown: ${ordinal}`);
-    const start = this.symbolEnd(ordinal);
-    const end = this.symbolEnd(ordinal + 1);
-    if (start > end || this.symbolText + end > this.bytes.length || end - start > 65_535) {
-      throw this.corrupt('symbols do not fit');
-    }
-    return this.bytes.subarray(this.symbolText + start, this.symbolText + end);
-  }
-
-  /** End of the texts of the first `count` symbols, relative to the first text. */
-  private symbolEnd(count: number): number {
-    return count === 0 ? 0 : this.view.getUint32(this.symbolEnds + 4 * (count - 1), true);
-  }
-
-  private varint(cursor: { at: number }): number {
-    let value = 0;
-    let scale = 1;
-    for (let i = 0; i < 8; i += 1) {
-      if (cursor.at < fileHeaderBytes || cursor.at >= this.groupsOffset) {
-        throw this.corrupt('an entry is cut off');
-      }
-      const byte = this.bytes[cursor.at]!;
-      cursor.at += 1;
-      value += (byte & 127) * scale;
-      if (byte < 128) return value;
-      scale *= 128;
-    }
-    throw this.corrupt('a number is too long');
-  }
-
-  private u64(at: number): number {
-    const value = this.view.getBigUint64(at, true);
-    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.corrupt('an offset is too large');
-    return Number(value);
-  }
-
-  private corrupt(reason: string): FilesetCorrupt {
-    return new FilesetCorrupt(this.path, reason);
   }
 }

@@ -14,11 +14,11 @@ import {
   listFilesets,
   namespaceFolder,
   namespaceOfFolder,
-  seriesIdOf,
   setFilesetAside,
 } from './fileset_format.ts';
 import { FilesetReader } from './fileset_reader.ts';
 import { type FilesetSeries, FilesetWriter } from './fileset_writer.ts';
+import { seriesIdOf } from './series_id.ts';
 
 const folders: string[] = [];
 after(() => {

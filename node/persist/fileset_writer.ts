@@ -11,6 +11,7 @@ import {
   encodeFileHeader,
   encodeInfo,
   type FileDigest,
+  type FilesetDigest,
   type FilesetInfo,
   filesetFormatVersion,
   filesetPath,
@@ -64,11 +65,22 @@ export class FilesetWriter implements AsyncDisposable {
     return new FilesetWriter(disk, folder, info, dataFile);
   }
 
+  /** `put`, and writes what was collected when it is much. */
+  async add(id: Uint8Array, series: FilesetSeries, chunks: Uint8Array): Promise<void> {
+    this.put(id, series, chunks);
+    if (this.isFull) await this.drain();
+  }
+
+  /** Whether so much is collected that `drain` is due. */
+  get isFull(): boolean {
+    return this.pendingBytes >= dataBufferBytes;
+  }
+
   /**
-   * Adds a series with its chunks, one behind the other (docs/formats/chunk.md).
+   * Adds a series with its chunks, one behind the other (docs/formats/chunk.md); all bytes are copied.
    * @param id of the series; greater than the one before
    */
-  async add(id: Uint8Array, series: FilesetSeries, chunks: Uint8Array): Promise<void> {
+  put(id: Uint8Array, series: FilesetSeries, chunks: Uint8Array): void {
     assert(
       this.lastId === null || compareBytes(this.lastId, id) < 0,
       'series of a fileset are added in the order of their IDs',
@@ -82,21 +94,27 @@ export class FilesetWriter implements AsyncDisposable {
     this.pending.push(chunks.slice());
     this.pendingBytes += chunks.length;
     this.dataEnd += chunks.length;
-    if (this.pendingBytes >= dataBufferBytes) await this.drain();
   }
 
   /** Makes the fileset durable and whole; the checkpoint comes last. */
-  async finish(): Promise<void> {
+  async finish(): Promise<FilesetDigest> {
     await this.drain();
     const data = await this.dataFile.finish();
     const index = await this.writePart('index', this.finishIndex());
     const info = await this.writePart('info', encodeInfo(this.info));
-    const digest = encodeDigest({ info, index, data });
-    await this.writePart('digest', digest);
+    const digest = { info, index, data };
+    const digestBytes = encodeDigest(digest);
+    await this.writePart('digest', digestBytes);
     await this.disk.syncFolder(this.folder);
-    await this.writePart('checkpoint', encodeCheckpoint(digest));
+    await this.writePart('checkpoint', encodeCheckpoint(digestBytes));
     await this.disk.syncFolder(this.folder);
     this.finished = true;
+    return digest;
+  }
+
+  /** Removes the fileset again, before it was used. */
+  async undo(): Promise<void> {
+    await removeFileset(this.disk, this.folder, this.info);
   }
 
   /** Removes what was written when `finish` was not reached. */
@@ -166,7 +184,8 @@ export class FilesetWriter implements AsyncDisposable {
     return index.view(0);
   }
 
-  private async drain(): Promise<void> {
+  /** Writes what was collected to the data file. */
+  async drain(): Promise<void> {
     if (this.pending.length === 0) return;
     const joined = new Uint8Array(this.pendingBytes);
     let at = 0;

@@ -4,9 +4,10 @@ import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
 import { encodeSegmentHeader, SegmentBuffer } from './commitlog_format.ts';
 import { readSegment, type SegmentProblem } from './commitlog_reader.ts';
-import { FilesetCorrupt, type FilesetInfo, filesetPath, seriesIdOf } from './fileset_format.ts';
+import { FilesetCorrupt, type FilesetInfo, filesetPath } from './fileset_format.ts';
 import { FilesetReader } from './fileset_reader.ts';
 import { FilesetWriter } from './fileset_writer.ts';
+import { seriesIdOf } from './series_id.ts';
 
 /** A generator of whole numbers that a seed decides. */
 class Dice {

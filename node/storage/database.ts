@@ -24,12 +24,21 @@ import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
-import { placementWaitMillisMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.ts';
+import {
+  directoryBytesMax,
+  openFilesMax,
+  placementWaitMillisMax,
+  writeGroupBytesMax,
+  writeQueueBytesMax,
+} from '../limits.ts';
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
+import { FileCache } from './file_cache.ts';
+import { Flusher } from './flusher.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import { NamespaceState } from './namespace.ts';
-import { bundleOf, wholeShards } from './read.ts';
+import type { BlockFile } from './namespace_files.ts';
+import { bundleOf, type ReadParts, wholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
 import { Sequencer } from './sequencer.ts';
 import { type ShardChange, ShardTable } from './shards.ts';
@@ -42,6 +51,8 @@ export interface DatabaseOptions {
   readonly identity: NodeIdentity;
   /** Everything that the store may take. */
   readonly memoryBytesMax: number;
+  /** Data of filesets that are kept in memory. */
+  readonly pageBytesMax: number;
   readonly commitlog: Pick<
     CommitlogOptions,
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
@@ -67,6 +78,10 @@ export class Database implements NodeService, AsyncDisposable {
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
+  readonly fileCache: FileCache;
+  readonly flusher: Flusher;
+  /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
+  onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
   /** Counts of this process, for metrics. */
   readonly counts: { rowsWritten: number; rowsRefused: number; fetches: number } = {
@@ -93,6 +108,12 @@ export class Database implements NodeService, AsyncDisposable {
       queueBytesMax: writeQueueBytesMax,
       groupBytesMax: writeGroupBytesMax,
     });
+    this.fileCache = new FileCache(env.disk, {
+      openFilesMax,
+      directoryBytesMax,
+      pageBytesMax: options.pageBytesMax,
+    });
+    this.flusher = new Flusher(this);
     this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.writes = {
       store: this.store,
@@ -116,6 +137,10 @@ export class Database implements NodeService, AsyncDisposable {
       ...options.commitlog,
     });
     return new Database(env, log, options, commitlog);
+  }
+
+  private get reads(): ReadParts {
+    return { store: this.store, cache: this.fileCache };
   }
 
   get referenceEpoch(): string {
@@ -181,6 +206,10 @@ export class Database implements NodeService, AsyncDisposable {
       shards,
       random: env.random,
       newSeries,
+      disk: env.disk,
+      log: this.log,
+      fileCache: this.fileCache,
+      onDamage: (damaged, file) => this.onDamage(damaged, file),
     });
     this.namespaces.set(definition.name, namespace);
     return namespace;
@@ -190,9 +219,7 @@ export class Database implements NodeService, AsyncDisposable {
     for (const [name, namespace] of this.namespaces) {
       if (registry.has(name)) continue;
       this.namespaces.delete(name);
-      await this.logTruncate(namespace);
-      namespace.truncate();
-      await this.env.disk.removeTree(namespaceFolder(this.options.dataFolder, name));
+      await this.deleteAll(namespace);
       this.log.info({ namespace: name }, 'namespace dropped');
     }
   }
@@ -201,13 +228,33 @@ export class Database implements NodeService, AsyncDisposable {
     for (const namespace of this.namespaces.values()) {
       namespace.readyShards.delete(shard);
       namespace.release(namespace.slotsOfShard(shard));
-      await this.env.disk.removeTree(shardFolder(this.options.dataFolder, namespace.name, shard));
+      const { name } = namespace;
+      await namespace.files.drop([shard], async () => {
+        await this.env.disk.removeTree(shardFolder(this.options.dataFolder, name, shard));
+      });
     }
   }
 
+  /** Deletes all of a namespace, in the log, in memory and on disk. @returns how many series went */
+  private async deleteAll(namespace: NamespaceState): Promise<number> {
+    const atNanos = namespace.filesetTime(this.env.clock.nowNanos());
+    await this.logTruncate(namespace, atNanos);
+    const count = namespace.truncate(atNanos);
+    const { disk } = this.env;
+    const { dataFolder } = this.options;
+    const shards = this.shards.all().map(({ id }) => id);
+    await namespace.files.drop(shards, async () => {
+      const folder = namespaceFolder(dataFolder, namespace.name);
+      if ((await disk.list(folder)).length === 0) return;
+      await disk.removeTree(folder);
+      // The record in the log goes with its segment, and the files must not come back then.
+      await disk.syncFolder(`${dataFolder}/data`);
+    });
+    return count;
+  }
+
   /** Notes in the log that what it holds of a namespace so far is gone. */
-  private async logTruncate(namespace: NamespaceState): Promise<void> {
-    const atNanos = this.env.clock.nowNanos();
+  private async logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
     await this.commitlog.write((buffer) => {
       buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
       this.commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
@@ -242,7 +289,8 @@ export class Database implements NodeService, AsyncDisposable {
         limit: request.seriesLimit,
         shards: request.shards,
       });
-      const bundle = bundleOf(namespace, this.store, ordinals, request.fetchData ? request : null);
+      const range = request.fetchData ? request : null;
+      const bundle = await bundleOf(this.reads, namespace, ordinals, range, signal);
       return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
     });
   }
@@ -257,7 +305,8 @@ export class Database implements NodeService, AsyncDisposable {
         const slot = namespace.index.findById(id);
         if (slot !== -1) slots.add(slot);
       }
-      const bundle = bundleOf(namespace, this.store, Uint32Array.from(slots), request);
+      const ordinals = Uint32Array.from(slots).sort();
+      const bundle = await bundleOf(this.reads, namespace, ordinals, request, signal);
       return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
     });
   }
@@ -279,12 +328,7 @@ export class Database implements NodeService, AsyncDisposable {
 
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
     const namespace = this.ready(name);
-    return this.sequencer.exclusive(async () => {
-      await this.logTruncate(namespace);
-      const count = namespace.truncate();
-      await this.env.disk.removeTree(namespaceFolder(this.options.dataFolder, name));
-      return count;
-    });
+    return this.sequencer.exclusive(() => this.deleteAll(namespace));
   }
 
   async *streamShard(
@@ -305,7 +349,8 @@ export class Database implements NodeService, AsyncDisposable {
     }
     // Writes of older placements that were taken before are applied when this step is done.
     await this.sequencer.exclusive(() => {});
-    yield* streamPages(namespace, this.store, request.shard, signal);
+    const parts = { store: this.store, disk: this.env.disk };
+    yield* streamPages(parts, namespace, request.shard, signal);
   }
 
   async health(_signal: AbortSignal): Promise<NodeHealth> {
@@ -384,6 +429,8 @@ export class Database implements NodeService, AsyncDisposable {
     this.loaded = false;
     await this.sequencer[Symbol.asyncDispose]();
     await this.commitlog[Symbol.asyncDispose]();
+    for (const { files } of this.namespaces.values()) await files.settled();
+    await this.fileCache[Symbol.asyncDispose]();
   }
 }
 

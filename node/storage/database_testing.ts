@@ -105,6 +105,7 @@ export interface TestDatabaseOptions {
   readonly sync?: 'always' | 'interval';
   readonly segmentBytesMax?: number;
   readonly memoryBytesMax?: number;
+  readonly pageBytesMax?: number;
   readonly limits?: Partial<DatabaseOptions['limits']>;
 }
 
@@ -120,6 +121,7 @@ export async function openDatabase(
     dataFolder,
     identity: await openIdentity(env, dataFolder),
     memoryBytesMax: options.memoryBytesMax ?? 256 * 1024 * 1024,
+    pageBytesMax: options.pageBytesMax ?? 1024 * 1024,
     commitlog: {
       sync: options.sync ?? 'always',
       syncEveryMillis: 1000,

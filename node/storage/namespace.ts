@@ -5,13 +5,16 @@
 import { rowOutcome } from '#cluster/node_service.ts';
 import type { Namespace } from '#cluster/namespaces.ts';
 import type { Store } from '#engine/store.ts';
-import type { Random } from '#lib/env/env.ts';
+import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hash.ts';
+import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { NamespaceIndex } from '../index/namespace_index.ts';
 import { isFoundByParsing } from '../index/series_id.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
+import type { FileCache } from './file_cache.ts';
+import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
 import { checkedId, type SeriesName } from './series_name.ts';
 import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
@@ -25,6 +28,17 @@ export interface NamespaceParts {
   readonly shards: ShardTable;
   readonly random: Random;
   readonly newSeries: SeriesRate;
+  readonly disk: Disk;
+  readonly log: Log;
+  readonly fileCache: FileCache;
+  /** Called when a fileset of the namespace was found to be damaged. */
+  readonly onDamage: (namespace: NamespaceState, file: BlockFile) => void;
+}
+
+/** What an expiry took away. */
+export interface Expired {
+  readonly series: number;
+  readonly filesets: number;
 }
 
 export class NamespaceState {
@@ -32,6 +46,7 @@ export class NamespaceState {
   /** Number of the namespace in the store; never used again for another one in this process. */
   readonly ordinal: number;
   readonly index: NamespaceIndex;
+  readonly files: NamespaceFiles;
   private readonly store: Store;
   private readonly shards: ShardTable;
   private readonly newSeries: SeriesRate;
@@ -40,6 +55,8 @@ export class NamespaceState {
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
   truncations = 0;
+  /** Filesets made at or before this time hold what was deleted. */
+  truncatedAtNanos: UnixNanos = 0n;
   /** There may be series whose ID does not tell their tags, so that two can have one ID. */
   private mayShareIds = false;
   /** Counts the series that were made. */
@@ -58,6 +75,13 @@ export class NamespaceState {
     this.newSeries = newSeries;
     this.definition = definition;
     this.index = new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
+    this.files = new NamespaceFiles({
+      disk: parts.disk,
+      log: parts.log,
+      cache: parts.fileCache,
+      slotOf: (series) => this.findSeries(series),
+      onDamage: (file) => parts.onDamage(this, file),
+    });
     this.setRules();
   }
 
@@ -151,6 +175,14 @@ export class NamespaceState {
     }
   }
 
+  /** The series that these tags and this ID stand for, or -1. */
+  findSeries(series: SeriesName): number {
+    const slot = this.findExactly(series);
+    if (slot !== -1 || !(this.mayShareIds || !tellsItsTags(series))) return slot;
+    const id = checkedId(series);
+    return id === null ? -1 : this.index.findById(id);
+  }
+
   private unlessStale(slot: number, writerVersion: number): SlotOrRefusal {
     return this.shards.writerIsStale(this.index.shard(slot), writerVersion)
       ? -1 - rowOutcome.stalePlacement
@@ -203,12 +235,18 @@ export class NamespaceState {
     return buffer.namespaceOrdinal(this.name, 0);
   }
 
-  /** Forgets everything. @returns how many series went */
-  truncate(): number {
+  /** Forgets everything in memory. @returns how many series went */
+  truncate(atNanos: UnixNanos): number {
     this.truncations += 1;
+    if (atNanos > this.truncatedAtNanos) this.truncatedAtNanos = atNanos;
     const slots = this.slotsOfShard(null);
     this.release(slots);
     return slots.length;
+  }
+
+  /** Time of a fileset that is made now: later than any deletion, whatever the clock did. */
+  filesetTime(nowNanos: UnixNanos): UnixNanos {
+    return nowNanos > this.truncatedAtNanos ? nowNanos : this.truncatedAtNanos + 1n;
   }
 
   /** Forgets series with all their samples. */
@@ -218,12 +256,26 @@ export class NamespaceState {
     for (const slot of slots) this.store.releaseSeries(slot);
   }
 
-  /** Drops what is past retention. @returns how many series went */
-  expire(nowNanos: UnixNanos): number {
+  /** Whether the block is past retention. */
+  isExpired(blockStartNanos: UnixNanos, nowNanos: UnixNanos): boolean {
+    return blockStartNanos + this.blockSizeNanos <= nowNanos - this.retentionNanos;
+  }
+
+  /**
+   * Drops what is past retention, of memory, index and filesets in one step: a series goes when no block of
+   * it is left anywhere.
+   */
+  expire(nowNanos: UnixNanos): Expired {
+    const expired = this.files
+      .all(null)
+      .filter((file) => this.isExpired(file.blockStartNanos, nowNanos));
+    const { cleanupEnabled } = this.definition.options;
+    for (const file of expired) this.files.retire(file, cleanupEnabled ? 'delete' : 'keep');
     const empty = this.store.expire(this.ordinal, nowNanos);
     this.index.expireBlocks(nowNanos - this.retentionNanos);
-    this.release(empty);
-    return empty.length;
+    const gone = intersection(empty, this.index.ordinalsWithoutBlock());
+    this.release(gone);
+    return { series: gone.length, filesets: expired.length };
   }
 
   /** Slots of the series of a shard, ascending; of all shards with null. */
@@ -240,4 +292,16 @@ export class NamespaceState {
 /** Whether only this series can have its ID, among those of which the same is true. */
 function tellsItsTags({ tags, idScheme, explicitId }: SeriesName): boolean {
   return isFoundByParsing(tags, idScheme, explicitId);
+}
+
+/** What is in both of two ascending columns. */
+function intersection(a: Uint32Array, b: Uint32Array): Uint32Array {
+  const both = new Uint32Array(Math.min(a.length, b.length));
+  let count = 0;
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    if (a[i] === b[j]) both[count++] = a[i]!;
+    if (a[i]! <= b[j]!) i += 1;
+    else j += 1;
+  }
+  return both.subarray(0, count);
 }

@@ -1,44 +1,324 @@
-/** Answers of reads: series of the index with the chunks of the store, as one bundle. */
+/**
+ * Answers of reads: series of the index with their chunks of memory and of filesets, as one bundle.
+ *
+ * Memory is copied first and the filesets are pinned right behind it, without a wait in between: a flush puts
+ * a fileset in use and drops its rows from memory in one step, so a row is in one of them at least.
+ */
 import type { FetchResponse } from '#cluster/node_service.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
 import type { Store } from '#engine/store.ts';
+import { crc32c } from '#lib/crc32c.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { fetchBytesMax } from '../limits.ts';
+import { FilesetCorrupt } from '../persist/fileset_format.ts';
+import type { Directory } from './directory.ts';
+import type { FileCache } from './file_cache.ts';
 import type { NamespaceState } from './namespace.ts';
+import type { BlockFile } from './namespace_files.ts';
 import type { ShardTable } from './shards.ts';
 
 /** Series that are read in one piece, so that a large answer does not double its memory. */
 const seriesAtOnce = 4096;
+/** Filesets that are read at a time for one answer. */
+const filesAtOnce = 8;
+/** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
+const gapBytesMax = 16 * 1024;
+const runBytesMax = 4 * 1024 * 1024;
 
-/** Series with tags and IDs, and with their chunks that overlap the range, or without chunks. */
-export function bundleOf(
+interface Range {
+  readonly startNanos: UnixNanos;
+  readonly endNanos: UnixNanos;
+}
+
+export interface ReadParts {
+  readonly store: Store;
+  readonly cache: FileCache;
+}
+
+/** What one fileset has of the series that are asked for, in the order of the file. */
+interface FilePart {
+  readonly file: BlockFile;
+  readonly directory: Directory;
+  /** Places in the answer, and entries of the directory. */
+  readonly places: Uint32Array;
+  readonly entries: Uint32Array;
+}
+
+/**
+ * Series with tags and IDs, and with their chunks that overlap the range, or without chunks.
+ * @param slots ascending
+ */
+export async function bundleOf(
+  parts: ReadParts,
   namespace: NamespaceState,
-  store: Store,
   slots: Uint32Array,
-  range: { readonly startNanos: UnixNanos; readonly endNanos: UnixNanos } | null,
-): SeriesBundle {
-  const chunkOffset = new Uint32Array(slots.length + 1);
+  range: Range | null,
+  signal: AbortSignal,
+): Promise<SeriesBundle> {
   if (range === null) {
+    const chunkOffset = new Uint32Array(slots.length + 1);
     return { ...namespace.index.tagsOf(slots), chunkData: new Uint8Array(0), chunkOffset };
   }
-  const parts: Uint8Array[] = [];
+  let current = slots;
+  for (;;) {
+    signal.throwIfAborted();
+    const read = new SeriesRead(parts, namespace, current, range);
+    try {
+      const bundle = await read.run(signal);
+      if (bundle !== null) return bundle;
+      // A fileset went away or was found to be damaged, so what there is now is read from the start.
+      current = read.slotsStillHere();
+    } finally {
+      read.unpin();
+    }
+  }
+}
+
+/** One attempt to read series. */
+class SeriesRead {
+  private readonly parts: ReadParts;
+  private readonly namespace: NamespaceState;
+  private readonly slots: Uint32Array;
+  private readonly generations: Uint32Array;
+  private readonly names: ReturnType<NamespaceState['index']['tagsOf']>;
+  private readonly memory: MemoryPart;
+  /** By shard: places of its series in the answer. */
+  private readonly placesOfShard: Map<number, Uint32Array>;
+  private readonly files: BlockFile[] = [];
+  /** Bytes by place: of memory, and of all so far. */
+  private readonly lengths: Float64Array;
+  private isDamaged = false;
+
+  constructor(parts: ReadParts, namespace: NamespaceState, slots: Uint32Array, range: Range) {
+    this.parts = parts;
+    this.namespace = namespace;
+    this.slots = slots;
+    this.generations = generationsOf(parts.store, slots);
+    this.names = namespace.index.tagsOf(slots);
+    this.memory = readMemory(parts.store, slots, range);
+    this.placesOfShard = byShard(namespace, slots);
+    for (const shard of this.placesOfShard.keys()) {
+      this.files.push(...namespace.files.pinRange(shard, range.startNanos, range.endNanos));
+    }
+    this.files.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+    this.lengths = new Float64Array(slots.length);
+  }
+
+  unpin(): void {
+    for (const file of this.files) this.namespace.files.unpin(file);
+  }
+
+  slotsStillHere(): Uint32Array {
+    const { generation } = this.parts.store;
+    return this.slots.filter((slot, i) => generation[slot] === this.generations[i]);
+  }
+
+  /** @returns null when it must be tried again */
+  async run(signal: AbortSignal): Promise<SeriesBundle | null> {
+    const { memory, names, slots } = this;
+    if (this.files.length === 0) {
+      return { ...names, chunkData: memory.joined(), chunkOffset: memory.offsets };
+    }
+    const fileParts: FilePart[] = [];
+    for (const file of this.files) {
+      signal.throwIfAborted();
+      const part = await this.matchFile(file);
+      if (part === 'again') return null;
+      if (part !== null) fileParts.push(part);
+    }
+    const chunkOffset = this.layOut();
+    const chunkData = new Uint8Array(chunkOffset.at(-1)!);
+    /** By place: where the next bytes go. Chunks of files come first, in order of time. */
+    const next = chunkOffset.slice(0, slots.length);
+    const targets = fileParts.map(({ places, directory, entries }) =>
+      places.map((place, i) => {
+        const at = next[place]!;
+        next[place] = at + directory.lengths[entries[i]!]!;
+        return at;
+      }),
+    );
+    memory.copyTo(chunkData, next);
+    for (let first = 0; first < fileParts.length; first += filesAtOnce) {
+      signal.throwIfAborted();
+      const some = fileParts.slice(first, first + filesAtOnce);
+      const read = some.map((part, i) => this.readPart(part, chunkData, targets[first + i]!));
+      await Promise.all(read);
+    }
+    return this.isDamaged ? null : { ...names, chunkData, chunkOffset };
+  }
+
+  /** Where each series' bytes begin, with the end of the last one. */
+  private layOut(): Uint32Array {
+    const { memory, lengths, slots } = this;
+    const chunkOffset = new Uint32Array(slots.length + 1);
+    let total = 0;
+    for (let i = 0; i < slots.length; i += 1) {
+      total += lengths[i]! + memory.offsets[i + 1]! - memory.offsets[i]!;
+      if (total > fetchBytesMax) throw tooLarge();
+      chunkOffset[i + 1] = total;
+    }
+    return chunkOffset;
+  }
+
+  private async matchFile(file: BlockFile): Promise<FilePart | null | 'again'> {
+    const { namespace, slots, generations, lengths } = this;
+    let directory: Directory;
+    try {
+      directory = await namespace.files.directory(file);
+    } catch (error) {
+      if (!(error instanceof FilesetCorrupt)) throw error;
+      // When its folder was removed meanwhile it is not in use any more.
+      if (file.retired === null) namespace.files.setAside(file, error.message);
+      return 'again';
+    }
+    // A slot may be another series' by now.
+    const { generation } = this.parts.store;
+    const candidates = this.placesOfShard.get(file.shard)!;
+    const wanted = Uint32Array.from(candidates, (place) => slots[place]!);
+    const places: number[] = [];
+    const entries: number[] = [];
+    directory.match(wanted, (position, entry) => {
+      const place = candidates[position]!;
+      if (generation[slots[place]!] !== generations[place]) return;
+      places.push(place);
+      entries.push(entry);
+      lengths[place]! += directory.lengths[entry]!;
+    });
+    if (places.length === 0) return null;
+    const order = Uint32Array.from(places, (_, i) => i).sort(
+      (a, b) => directory.offsets[entries[a]!]! - directory.offsets[entries[b]!]!,
+    );
+    return {
+      file,
+      directory,
+      places: order.map((i) => places[i]!),
+      entries: order.map((i) => entries[i]!),
+    };
+  }
+
+  /** Reads ranges of the data file, near ones in one go, and compares each entry's checksum. */
+  private async readPart(part: FilePart, out: Uint8Array, targets: Uint32Array): Promise<void> {
+    const { file, directory, entries } = part;
+    const { offsets, lengths, checksums } = directory;
+    for (let first = 0; first < entries.length; ) {
+      const start = offsets[entries[first]!]!;
+      let end = start;
+      let last = first;
+      for (; last < entries.length; last += 1) {
+        const entry = entries[last]!;
+        if (offsets[entry]! - end > gapBytesMax) break;
+        if (last > first && offsets[entry]! + lengths[entry]! - start > runBytesMax) break;
+        end = offsets[entry]! + lengths[entry]!;
+      }
+      const bytes = await this.readRun(file, start, end);
+      if (bytes === null) return;
+      for (; first < last; first += 1) {
+        const entry = entries[first]!;
+        const from = offsets[entry]! - start;
+        const chunk = bytes.subarray(from, from + lengths[entry]!);
+        if (chunk.length !== lengths[entry] || crc32c(chunk) !== checksums[entry]) {
+          this.namespace.files.noteDamage(file, offsets[entry]!);
+          directory.leaveOutAt(file.damaged);
+          this.isDamaged = true;
+          continue;
+        }
+        out.set(chunk, targets[first]);
+      }
+    }
+  }
+
+  private async readRun(file: BlockFile, start: number, end: number): Promise<Uint8Array | null> {
+    try {
+      return await this.parts.cache.read(file, start, end);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.isDamaged = true;
+      // Otherwise its folder was removed meanwhile.
+      if (file.retired === null) this.namespace.files.setAside(file, 'file is missing');
+      return null;
+    }
+  }
+}
+
+/** Chunks of the store, of a few thousand series each. */
+class MemoryPart {
+  readonly offsets: Uint32Array;
+  private readonly pieces: readonly Uint8Array[];
+
+  constructor(offsets: Uint32Array, pieces: readonly Uint8Array[]) {
+    this.offsets = offsets;
+    this.pieces = pieces;
+  }
+
+  joined(): Uint8Array {
+    if (this.pieces.length === 1) return this.pieces[0]!;
+    const all = new Uint8Array(this.offsets.at(-1)!);
+    let at = 0;
+    for (const piece of this.pieces) {
+      all.set(piece, at);
+      at += piece.length;
+    }
+    return all;
+  }
+
+  /** Copies each series' chunks to where they belong. */
+  copyTo(out: Uint8Array, targets: Uint32Array): void {
+    const { offsets, pieces } = this;
+    pieces.forEach((piece, number) => {
+      const first = number * seriesAtOnce;
+      const end = Math.min(first + seriesAtOnce, targets.length);
+      const base = offsets[first]!;
+      for (let i = first; i < end; i += 1) {
+        if (offsets[i] === offsets[i + 1]) continue;
+        out.set(piece.subarray(offsets[i]! - base, offsets[i + 1]! - base), targets[i]);
+      }
+    });
+  }
+}
+
+function readMemory(store: Store, slots: Uint32Array, range: Range): MemoryPart {
+  const offsets = new Uint32Array(slots.length + 1);
+  const pieces: Uint8Array[] = [];
   let length = 0;
   for (let first = 0; first < slots.length; first += seriesAtOnce) {
     const some = slots.subarray(first, first + seriesAtOnce);
     const read = store.read(some, range.startNanos, range.endNanos);
     for (let i = 0; i < some.length; i += 1) {
-      chunkOffset[first + i + 1] = length + read.chunkOffset[i + 1]!;
+      offsets[first + i + 1] = length + read.chunkOffset[i + 1]!;
     }
-    parts.push(read.chunkData);
+    pieces.push(read.chunkData);
     length += read.chunkData.length;
-    if (length > fetchBytesMax) {
-      throw badRequest(
-        `cannot read: the answer holds more than ${fetchBytesMax} bytes; ask for fewer series or less time`,
-      );
-    }
+    if (length > fetchBytesMax) throw tooLarge();
   }
-  return { ...namespace.index.tagsOf(slots), chunkData: joined(parts, length), chunkOffset };
+  return new MemoryPart(offsets, pieces);
+}
+
+function generationsOf(store: Store, slots: Uint32Array): Uint32Array {
+  const { generation } = store;
+  return slots.map((slot) => generation[slot]!);
+}
+
+function byShard(namespace: NamespaceState, slots: Uint32Array): Map<number, Uint32Array> {
+  const places = new Map<number, number[]>();
+  for (let place = 0; place < slots.length; place += 1) {
+    const shard = namespace.index.shard(slots[place]!);
+    const list = places.get(shard);
+    if (list === undefined) places.set(shard, [place]);
+    else list.push(place);
+  }
+  return new Map([...places].map(([shard, list]) => [shard, Uint32Array.from(list)]));
+}
+
+function isMissing(error: unknown): boolean {
+  const cause = error instanceof FilesetCorrupt ? error.cause : error;
+  return (cause as { code?: unknown } | undefined)?.code === 'ENOENT';
+}
+
+function tooLarge(): Error {
+  return badRequest(
+    `cannot read: the answer holds more than ${fetchBytesMax} bytes; ask for fewer series or less time`,
+  );
 }
 
 /** Shards for which an answer of this node is whole. */
@@ -55,15 +335,4 @@ export function wholeShards(
         state !== 'INITIALIZING' && namespace.readyShards.has(id) && (asked?.has(id) ?? true),
     );
   return Uint32Array.from(whole, ({ id }) => id);
-}
-
-function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const all = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

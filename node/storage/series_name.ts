@@ -3,7 +3,7 @@ import { idSchemeCode } from '#lib/id_scheme.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '#lib/tags.ts';
 import { seriesIdBytesMax } from '../limits.ts';
-import { seriesIdOf } from '../persist/fileset_format.ts';
+import { plainQuotedId, seriesIdOf } from '../persist/series_id.ts';
 
 export interface SeriesName {
   readonly idScheme: number;
@@ -12,9 +12,6 @@ export interface SeriesName {
   /** For ID scheme 0, else empty. */
   readonly explicitId: Uint8Array;
 }
-
-/** Reused: an ID is at most this long before it is copied out. */
-const scratch = new Uint8Array(2 * tagsBytesMax + 16);
 
 /**
  * ID of a series of any origin, or null when it is none: tags must be canonical and the ID not empty.
@@ -44,63 +41,4 @@ function anyId(series: SeriesName): Uint8Array | null {
     }
   }
   return seriesIdOf(series.idScheme, series.tags, series.explicitId);
-}
-
-const quote = 0x22;
-const backslash = 0x5c;
-
-/**
- * The quoted ID of tags that need no escapes, by far the usual ones: bytes to bytes. Null for all others and
- * for what is not canonical, for `anyId` to decide.
- */
-export function plainQuotedId(tags: Uint8Array): Uint8Array | null {
-  let at = 0;
-  let out = 0;
-  let nameBefore = -1;
-  scratch[out++] = 0x7b;
-  while (at < tags.length) {
-    const name = at;
-    const nameEnd = textEnd(tags, at);
-    if (nameEnd < 0 || nameEnd === at + 2) return null;
-    if (nameBefore >= 0 && !isBefore(tags, nameBefore, name)) return null;
-    if (nameBefore >= 0) scratch[out++] = 0x2c;
-    for (let i = at + 2; i < nameEnd; i += 1) {
-      const byte = tags[i]!;
-      if (byte >= 0x80) return null;
-      scratch[out++] = byte;
-    }
-    const valueEnd = textEnd(tags, nameEnd);
-    if (valueEnd < 0) return null;
-    scratch[out++] = 0x3d;
-    scratch[out++] = quote;
-    for (let i = nameEnd + 2; i < valueEnd; i += 1) {
-      const byte = tags[i]!;
-      if (byte < 0x20 || byte >= 0x7f || byte === quote || byte === backslash) return null;
-      scratch[out++] = byte;
-    }
-    scratch[out++] = quote;
-    nameBefore = name;
-    at = valueEnd;
-  }
-  scratch[out++] = 0x7d;
-  return scratch.slice(0, out);
-}
-
-/** End of the text whose length stands at `at`, or -1 when it is cut off. */
-function textEnd(tags: Uint8Array, at: number): number {
-  if (tags.length - at < 2) return -1;
-  const length = tags[at]! | (tags[at + 1]! << 8);
-  return length > tags.length - at - 2 ? -1 : at + 2 + length;
-}
-
-/** Whether the text at `a` is less than the one at `b`, by bytes. */
-function isBefore(tags: Uint8Array, a: number, b: number): boolean {
-  const aLength = tags[a]! | (tags[a + 1]! << 8);
-  const bLength = tags[b]! | (tags[b + 1]! << 8);
-  const both = Math.min(aLength, bLength);
-  for (let i = 2; i < both + 2; i += 1) {
-    const difference = tags[a + i]! - tags[b + i]!;
-    if (difference !== 0) return difference < 0;
-  }
-  return aLength < bLength;
 }

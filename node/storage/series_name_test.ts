@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { encodeTags, sortTags, type Tag } from '#lib/tags.ts';
-import { checkedId, plainQuotedId } from './series_name.ts';
+import { plainQuotedId } from '../persist/series_id.ts';
+import { checkedId } from './series_name.ts';
 
 const none = new Uint8Array(0);
 const quoted = (tags: Uint8Array) =>

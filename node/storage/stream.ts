@@ -1,56 +1,55 @@
 /**
  * A shard as pages for a peer that bootstraps: block by block, oldest first, and in a block by the order
- * of the series' IDs, which is the order of a fileset.
+ * of the series' IDs, which is the order of a fileset. Rows of memory and of filesets stand one behind the
+ * other; the peer merges them.
  */
 import type { StreamShardPage } from '#cluster/node_service.ts';
 import type { Store } from '#engine/store.ts';
+import type { Disk } from '#lib/env/env.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { streamPageBytesTarget } from '../limits.ts';
+import { FilesetCorrupt } from '../persist/fileset_format.ts';
 import type { NamespaceState } from './namespace.ts';
+import type { BlockFile } from './namespace_files.ts';
+import type { SeriesName } from './series_name.ts';
+import { VolumeWalk } from './volume_walk.ts';
 
 /** Series of a page before their size is known. */
 const seriesOfPageFirst = 64;
 const seriesOfPageMax = 16_384;
 
-interface StreamedSeries {
+export interface StreamParts {
+  readonly store: Store;
+  readonly disk: Disk;
+}
+
+/** A series of memory, by the order of IDs. */
+interface MemorySeries {
   readonly slot: number;
   readonly generation: number;
   readonly id: Uint8Array;
-  readonly blockStarts: readonly bigint[];
 }
 
 export async function* streamPages(
+  parts: StreamParts,
   namespace: NamespaceState,
-  store: Store,
   shard: number,
   signal: AbortSignal,
 ): AsyncGenerator<StreamShardPage, void, undefined> {
-  const all = seriesOf(namespace, store, shard);
-  const blocks = new Map<bigint, StreamedSeries[]>();
-  for (const series of all) {
-    for (const start of series.blockStarts) {
-      const members = blocks.get(start);
-      if (members === undefined) blocks.set(start, [series]);
-      else members.push(series);
-    }
+  const starts = new Set<bigint>();
+  for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
+    starts.add(blockStartNanos);
   }
-  const starts = [...blocks.keys()].sort((a, b) => (a < b ? -1 : 1));
+  for (const file of namespace.files.all(shard)) starts.add(file.blockStartNanos);
   let seriesOfPage = seriesOfPageFirst;
-  for (const start of starts) {
-    const members = blocks.get(start)!;
-    for (let first = 0; first < members.length; ) {
+  for (const start of [...starts].sort((a, b) => (a < b ? -1 : 1))) {
+    await using block = new StreamedBlock(parts, namespace, shard, start);
+    for (;;) {
       signal.throwIfAborted();
-      const some = members.slice(first, first + seriesOfPage);
-      first += some.length;
-      // A series may have expired since, and its slot may be another's.
-      const slots = Uint32Array.from(
-        some.filter(({ slot, generation }) => store.generation[slot] === generation),
-        ({ slot }) => slot,
-      );
-      const chunks = store.read(slots, start, start + namespace.blockSizeNanos);
-      const bundle = { ...namespace.index.tagsOf(slots), ...chunks };
+      const bundle = await block.page(seriesOfPage);
+      if (bundle === null) break;
       yield { bundle };
-      const bytes = chunks.chunkData.length + bundle.tagsData.length;
+      const bytes = bundle.chunkData.length + bundle.tagsData.length;
       if (bytes < streamPageBytesTarget / 2) {
         seriesOfPage = Math.min(seriesOfPage * 2, seriesOfPageMax);
       } else if (bytes > streamPageBytesTarget) {
@@ -60,13 +59,173 @@ export async function* streamPages(
   }
 }
 
-/** By the order of their IDs. */
-function seriesOf(namespace: NamespaceState, store: Store, shard: number): StreamedSeries[] {
-  const all = Array.from(namespace.slotsOfShard(shard), (slot) => ({
-    slot,
-    generation: store.generation[slot]!,
-    id: namespace.index.id(slot),
-    blockStarts: store.blockStarts(slot),
-  }));
-  return all.sort((a, b) => compareBytes(a.id, b.id));
+/**
+ * One block. Between two pages its fileset may be replaced by one that has rows of memory too, so each page
+ * is made of memory and of the fileset that is in use at that moment.
+ */
+class StreamedBlock implements AsyncDisposable {
+  private readonly parts: StreamParts;
+  private readonly namespace: NamespaceState;
+  private readonly shard: number;
+  private readonly blockStartNanos: bigint;
+  private readonly memory: readonly MemorySeries[];
+  private memoryNext = 0;
+  private file: BlockFile | null = null;
+  private walk: VolumeWalk | null = null;
+  private lastId: Uint8Array | null = null;
+
+  constructor(
+    parts: StreamParts,
+    namespace: NamespaceState,
+    shard: number,
+    blockStartNanos: bigint,
+  ) {
+    this.parts = parts;
+    this.namespace = namespace;
+    this.shard = shard;
+    this.blockStartNanos = blockStartNanos;
+    const { generation } = parts.store;
+    const slots = parts.store
+      .slotsOfBlock(namespace.ordinal, blockStartNanos)
+      .filter((slot) => namespace.index.shard(slot) === shard);
+    this.memory = Array.from(slots, (slot) => ({
+      slot,
+      generation: generation[slot]!,
+      id: namespace.index.id(slot),
+    })).sort((a, b) => compareBytes(a.id, b.id));
+  }
+
+  /** The next series, at most so many; null when there are none. */
+  async page(seriesMax: number): Promise<StreamShardPage['bundle'] | null> {
+    const page = new PageBuilder();
+    while (page.seriesCount < seriesMax && page.bytes < streamPageBytesTarget) {
+      await this.useCurrentFile();
+      // No wait from here to the copy of memory: its rows are in the fileset that is in use, or still here.
+      if (this.file !== this.currentFile()) continue;
+      const mine = this.memory[this.memoryNext];
+      const entryId = this.walk?.id ?? null;
+      if (mine === undefined && entryId === null) break;
+      const order = mine === undefined ? 1 : entryId === null ? -1 : compareBytes(mine.id, entryId);
+      const fromMemory = order <= 0 ? this.readMemory(mine!) : noBytes;
+      const name = order >= 0 ? nameOf(this.walk!.name) : this.nameOfMemory(mine!);
+      const fromFile = order >= 0 ? await this.walk!.chunks() : null;
+      this.lastId = order >= 0 ? entryId : mine!.id;
+      if (order <= 0) this.memoryNext += 1;
+      if (order >= 0) this.walk!.step();
+      const chunks = [fromFile ?? noBytes, fromMemory];
+      if (chunks.some(({ length }) => length > 0)) page.add(name!, chunks);
+    }
+    return page.seriesCount === 0 ? null : page.finish();
+  }
+
+  private currentFile(): BlockFile | null {
+    return this.namespace.files.get(this.shard, this.blockStartNanos);
+  }
+
+  private readMemory(series: MemorySeries): Uint8Array {
+    const { store } = this.parts;
+    // It may have expired since, and its slot may be another's.
+    if (store.generation[series.slot] !== series.generation) return noBytes;
+    const start = this.blockStartNanos;
+    const end = start + this.namespace.blockSizeNanos;
+    return store.read(Uint32Array.of(series.slot), start, end).chunkData;
+  }
+
+  /** Null when the series has expired. */
+  private nameOfMemory({ slot, generation }: MemorySeries): SeriesName | null {
+    if (this.parts.store.generation[slot] !== generation) return null;
+    const { index } = this.namespace;
+    return {
+      idScheme: index.idScheme(slot),
+      tags: index.tags(slot),
+      explicitId: index.explicitId(slot).slice(),
+    };
+  }
+
+  /** Goes on in the fileset that is in use, behind the last series that was given. */
+  private async useCurrentFile(): Promise<void> {
+    const { namespace, parts } = this;
+    for (let file = this.currentFile(); file !== this.file; file = this.currentFile()) {
+      await this.leaveFile();
+      if (file === null || file !== this.currentFile()) continue;
+      namespace.files.pin(file);
+      this.file = file;
+      try {
+        this.walk = await VolumeWalk.open(parts.disk, namespace.files, file, this.lastId);
+      } catch (error) {
+        if (!(error instanceof FilesetCorrupt)) throw error;
+        namespace.files.setAside(file, error.message);
+      }
+    }
+  }
+
+  private async leaveFile(): Promise<void> {
+    const { file, walk } = this;
+    this.file = null;
+    this.walk = null;
+    await walk?.[Symbol.asyncDispose]();
+    if (file !== null) this.namespace.files.unpin(file);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.leaveFile();
+  }
+}
+
+const noBytes = new Uint8Array(0);
+
+/** A copy. */
+function nameOf({ idScheme, tags, explicitId }: SeriesName): SeriesName {
+  return { idScheme, tags: tags.slice(), explicitId };
+}
+
+/** Collects series for one bundle. */
+class PageBuilder {
+  private readonly tags: Uint8Array[] = [];
+  private readonly ids: Uint8Array[] = [];
+  private readonly chunks: Uint8Array[] = [];
+  private readonly schemes: number[] = [];
+  private readonly tagEnds: number[] = [0];
+  private readonly idEnds: number[] = [0];
+  private readonly chunkEnds: number[] = [0];
+
+  get seriesCount(): number {
+    return this.schemes.length;
+  }
+
+  get bytes(): number {
+    return this.tagEnds.at(-1)! + this.chunkEnds.at(-1)!;
+  }
+
+  /** Takes a copy of the chunks. */
+  add(name: SeriesName, chunks: readonly Uint8Array[]): void {
+    this.schemes.push(name.idScheme);
+    this.tags.push(name.tags);
+    this.tagEnds.push(this.tagEnds.at(-1)! + name.tags.length);
+    this.ids.push(name.explicitId);
+    this.idEnds.push(this.idEnds.at(-1)! + name.explicitId.length);
+    let end = this.chunkEnds.at(-1)!;
+    for (const part of chunks) {
+      this.chunks.push(part.slice());
+      end += part.length;
+    }
+    this.chunkEnds.push(end);
+  }
+
+  finish(): StreamShardPage['bundle'] {
+    return {
+      seriesCount: this.seriesCount,
+      tagsData: joined(this.tags),
+      tagsOffset: Uint32Array.from(this.tagEnds),
+      idScheme: Uint8Array.from(this.schemes),
+      idData: joined(this.ids),
+      idOffset: Uint32Array.from(this.idEnds),
+      chunkData: joined(this.chunks),
+      chunkOffset: Uint32Array.from(this.chunkEnds),
+    };
+  }
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  return new Uint8Array(Buffer.concat(parts));
 }

@@ -1,5 +1,4 @@
 /** What the node does every few seconds: it forgets what is past retention, in memory and on disk. */
-import { listFilesets, removeFileset, shardFolder } from '../persist/fileset_format.ts';
 import type { Database } from './database.ts';
 
 export interface TickReport {
@@ -12,8 +11,10 @@ export async function tick(database: Database): Promise<TickReport> {
   const report: TickReport = { seriesExpired: 0, segmentsDeleted: 0, filesetsDeleted: 0 };
   const now = database.env.clock.nowNanos();
   for (const namespace of database.namespaces.values()) {
-    report.seriesExpired += await database.sequencer.exclusive(() => namespace.expire(now));
-    report.filesetsDeleted += await deleteExpiredFilesets(database, namespace.name, now);
+    const { series, filesets } = await database.sequencer.exclusive(() => namespace.expire(now));
+    report.seriesExpired += series;
+    report.filesetsDeleted += filesets;
+    await namespace.files.settled();
   }
   report.segmentsDeleted = await deleteExpiredSegments(database, now);
   return report;
@@ -37,25 +38,4 @@ async function deleteExpiredSegments(database: Database, now: bigint): Promise<n
     await database.sequencer.exclusive(() => database.commitlog.deleteSegments(expired));
   }
   return expired.length;
-}
-
-async function deleteExpiredFilesets(
-  database: Database,
-  name: string,
-  now: bigint,
-): Promise<number> {
-  const namespace = database.namespaces.get(name);
-  if (namespace === undefined) return 0;
-  const { env, options } = database;
-  let deleted = 0;
-  for (const { id } of database.shards.all()) {
-    const folder = shardFolder(options.dataFolder, name, id);
-    for (const fileset of await listFilesets(env.disk, folder)) {
-      const end = fileset.blockStartNanos + namespace.blockSizeNanos;
-      if (!fileset.complete || end > now - namespace.retentionNanos) continue;
-      await removeFileset(env.disk, folder, fileset);
-      deleted += 1;
-    }
-  }
-  return deleted;
 }

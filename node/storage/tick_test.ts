@@ -5,10 +5,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { encodeTags } from '#lib/tags.ts';
 import { listFilesets, shardFolder } from '../persist/fileset_format.ts';
-import { FilesetWriter } from '../persist/fileset_writer.ts';
-import { closeDatabases, openDatabase, readAll, writeRows } from './database_testing.ts';
+import { closeDatabases, never, openDatabase, readAll, writeRows } from './database_testing.ts';
 import { tick } from './tick.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-tick-'));
@@ -36,25 +34,15 @@ test('a tick forgets series, segments and filesets that are past retention, and 
   const old = { __name__: 'old' };
   const kept = { __name__: 'kept' };
   await writeRows(database, [{ series: old, nanos: env.clock.nowNanos(), value: 1 }]);
-  const shards = shardFolder(folder, 'metrics', 0);
-  const blockStart = database.namespaces.get('metrics')!.blockStartOf(env.clock.nowNanos());
-  {
-    await using writer = await FilesetWriter.open(env.disk, shards, {
-      namespace: 'metrics',
-      namespaceRevision: 0,
-      shard: 0,
-      shardCount: 4,
-      blockStartNanos: blockStart,
-      blockSizeNanos: 2n * hourNanos,
-      volume: 0,
-      createdNanos: 0n,
-      source: 'peers',
-    });
-    const tags = encodeTags([{ name: 'x', value: 'y' }]);
-    const name = { idScheme: 1, tags, explicitId: new Uint8Array(0) };
-    await writer.add(new Uint8Array([1]), name, new Uint8Array(3));
-    await writer.finish();
-  }
+  await database.flusher.flushAll(null, never);
+  const filesets = async () => {
+    const found = [];
+    for (let shard = 0; shard < 4; shard += 1) {
+      found.push(...(await listFilesets(env.disk, shardFolder(folder, 'metrics', shard))));
+    }
+    return found;
+  };
+  assert.equal((await filesets()).length, 1);
   moved.nanos = 47n * hourNanos;
   await writeRows(database, [{ series: kept, nanos: env.clock.nowNanos(), value: 2 }]);
   await writeRows(database, [{ series: kept, nanos: env.clock.nowNanos() + 1n, value: 3 }]);
@@ -80,6 +68,6 @@ test('a tick forgets series, segments and filesets that are past retention, and 
     sum(({ filesetsDeleted }) => filesetsDeleted),
     1,
   );
-  assert.deepEqual(await listFilesets(env.disk, shards), []);
+  assert.deepEqual(await filesets(), []);
   assert.deepEqual([...(await readAll(database)).keys()], ['__name__=kept']);
 });

@@ -1,0 +1,270 @@
+/**
+ * The filesets of one namespace that are in use: one for each block of each shard, the highest complete
+ * volume. A reader pins what it reads; a fileset that was replaced leaves the disk when its last reader is
+ * gone. Whoever writes filesets of a shard does so alone.
+ */
+import { assert } from '#lib/assert.ts';
+import type { Disk } from '#lib/env/env.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { UnixNanos } from '#lib/time.ts';
+import {
+  type FilesetDigest,
+  type FilesetInfo,
+  type FilesetKey,
+  filesetPath,
+  removeFileset,
+  setFilesetAside,
+} from '../persist/fileset_format.ts';
+import { readFilesetIndex } from '../persist/fileset_reader.ts';
+import { Directory } from './directory.ts';
+import type { CachedFile, FileCache } from './file_cache.ts';
+import type { SeriesName } from './series_name.ts';
+
+/** What becomes of a fileset that is not in use any more. */
+export type Retirement = 'delete' | 'keep' | 'set aside' | 'folder removed';
+
+/** One complete fileset in use. */
+export class BlockFile implements CachedFile, FilesetKey {
+  readonly folder: string;
+  readonly info: FilesetInfo;
+  readonly seriesCount: number;
+  readonly dataBytes: number;
+  readonly indexBytes: number;
+  readonly indexCrc32c: number;
+  readonly dataPath: string;
+  /** Readers that are under way. */
+  pins = 0;
+  retired: Retirement | null = null;
+  /** Offsets of the entries that were found to be damaged, and are not served. */
+  readonly damaged: Set<number> = new Set();
+
+  constructor(folder: string, info: FilesetInfo, seriesCount: number, digest: FilesetDigest) {
+    this.folder = folder;
+    this.info = info;
+    this.seriesCount = seriesCount;
+    this.dataBytes = digest.data.bytes;
+    this.indexBytes = digest.index.bytes;
+    this.indexCrc32c = digest.index.crc32c;
+    this.dataPath = filesetPath(folder, info, 'data');
+  }
+
+  get blockStartNanos(): bigint {
+    return this.info.blockStartNanos;
+  }
+
+  get volume(): number {
+    return this.info.volume;
+  }
+
+  get shard(): number {
+    return this.info.shard;
+  }
+}
+
+interface ShardFiles {
+  readonly blocks: Map<bigint, BlockFile>;
+  /** Ends the writers of this shard. */
+  stop: AbortController;
+  /** When the last of the writers that wait is done. */
+  tail: Promise<void>;
+}
+
+export interface NamespaceFilesParts {
+  readonly disk: Disk;
+  readonly log: Log;
+  readonly cache: FileCache;
+  /** Slot of a series of this namespace, or a negative number. */
+  readonly slotOf: (series: SeriesName) => number;
+  /** Called when a fileset was found to be damaged. */
+  readonly onDamage: (file: BlockFile) => void;
+}
+
+export class NamespaceFiles {
+  private readonly parts: NamespaceFilesParts;
+  private readonly shards = new Map<number, ShardFiles>();
+  /** Filesets that are being deleted or renamed. */
+  private readonly leaving = new Set<Promise<void>>();
+
+  constructor(parts: NamespaceFilesParts) {
+    this.parts = parts;
+  }
+
+  get(shard: number, blockStartNanos: bigint): BlockFile | null {
+    return this.shards.get(shard)?.blocks.get(blockStartNanos) ?? null;
+  }
+
+  /** Filesets of a shard by ascending block; of all shards with null. */
+  all(shard: number | null): BlockFile[] {
+    const found: BlockFile[] = [];
+    for (const [id, { blocks }] of this.shards) {
+      if (shard === null || shard === id) found.push(...blocks.values());
+    }
+    return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+  }
+
+  /** Filesets of a shard whose blocks overlap [startNanos, endNanos), by ascending block, pinned. */
+  pinRange(shard: number, startNanos: UnixNanos, endNanos: UnixNanos): BlockFile[] {
+    const found: BlockFile[] = [];
+    for (const file of this.shards.get(shard)?.blocks.values() ?? []) {
+      const { blockStartNanos, info } = file;
+      if (blockStartNanos >= endNanos) continue;
+      if (blockStartNanos + info.blockSizeNanos <= startNanos) continue;
+      this.pin(file);
+      found.push(file);
+    }
+    return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+  }
+
+  pin(file: BlockFile): void {
+    file.pins += 1;
+  }
+
+  unpin(file: BlockFile): void {
+    assert(file.pins > 0, 'a fileset is unpinned as often as it was pinned');
+    file.pins -= 1;
+    if (file.pins === 0 && file.retired !== null) this.leave(file, file.retired);
+  }
+
+  /** Puts a complete fileset in use, in place of the one that its block had. */
+  adopt(file: BlockFile): void {
+    const { blocks } = this.shard(file.shard);
+    const before = blocks.get(file.blockStartNanos);
+    assert(before === undefined || before.volume < file.volume, 'a higher volume replaces');
+    blocks.set(file.blockStartNanos, file);
+    if (before === undefined) return;
+    this.retire(before, before.damaged.size > 0 ? 'set aside' : 'delete');
+  }
+
+  /** Takes a fileset out of use. */
+  retire(file: BlockFile, why: Retirement): void {
+    const blocks = this.shards.get(file.shard)?.blocks;
+    if (blocks?.get(file.blockStartNanos) === file) blocks.delete(file.blockStartNanos);
+    if (file.retired !== null) return;
+    file.retired = why;
+    if (file.pins === 0) this.leave(file, why);
+  }
+
+  private leave(file: BlockFile, why: Retirement): void {
+    const { cache, disk, log } = this.parts;
+    const leaving = (async () => {
+      await cache.forget(file);
+      if (why === 'delete') await removeFileset(disk, file.folder, file);
+      if (why === 'set aside') await setFilesetAside(disk, file.folder, file);
+    })()
+      .catch((error: unknown) => {
+        // The next start finds what is left of it.
+        log.warn({ path: file.dataPath, error: messageOf(error) }, 'fileset could not be removed');
+      })
+      .finally(() => this.leaving.delete(leaving));
+    this.leaving.add(leaving);
+  }
+
+  /** Waits until all that is to leave the disk has left it. */
+  async settled(): Promise<void> {
+    while (this.leaving.size > 0) await Promise.all(this.leaving);
+  }
+
+  /**
+   * Where the chunks of series are in a pinned fileset.
+   * @throws {FilesetCorrupt} when the index file is damaged
+   */
+  async directory(file: BlockFile): Promise<Directory> {
+    const known = this.parts.cache.directory(file);
+    if (known !== null) return known;
+    const index = await readFilesetIndex(this.parts.disk, file.folder, file, {
+      bytes: file.indexBytes,
+      crc32c: file.indexCrc32c,
+    });
+    // Somebody else may have made it meanwhile, and marked damage in it.
+    const made = this.parts.cache.directory(file);
+    if (made !== null) return made;
+    const directory = Directory.of(index, this.parts.slotOf);
+    directory.leaveOutAt(file.damaged);
+    this.parts.cache.addDirectory(file, directory);
+    return directory;
+  }
+
+  /** Keeps a directory that was made elsewhere. */
+  keepDirectory(file: BlockFile, directory: Directory): void {
+    this.parts.cache.addDirectory(file, directory);
+  }
+
+  /** Notes that the entry at an offset is damaged: it is served no more, its neighbours are. */
+  noteDamage(file: BlockFile, offset: number): void {
+    if (file.damaged.has(offset)) return;
+    file.damaged.add(offset);
+    this.parts.cache.directory(file)?.leaveOutAt(file.damaged);
+    const fields = { path: file.dataPath, offset };
+    this.parts.log.error(fields, 'chunks of a series are damaged and are not served');
+    this.parts.onDamage(file);
+  }
+
+  /** Sets a fileset aside that cannot be read at all. */
+  setAside(file: BlockFile, reason: string): void {
+    if (file.retired !== null) return;
+    this.parts.log.error({ path: file.dataPath, reason }, 'fileset is damaged and is set aside');
+    this.retire(file, 'set aside');
+    this.parts.onDamage(file);
+  }
+
+  /**
+   * Runs the only task that writes filesets of a shard.
+   * @param task ends soon when its signal aborts, and never waits for the sequencer
+   * @throws {TsdbError} CANCELLED when the shard is dropped
+   */
+  async write<T>(shard: number, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const own = this.shard(shard);
+    const { signal } = own.stop;
+    const before = own.tail;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    own.tail = promise;
+    try {
+      await before;
+      signal.throwIfAborted();
+      return await task(signal);
+    } finally {
+      resolve();
+    }
+  }
+
+  /**
+   * Ends what is written of these shards and forgets their filesets at once, then removes the files.
+   * @param remove removes them from the disk, when nobody writes there
+   */
+  async drop(shards: readonly number[], remove: () => Promise<void>): Promise<void> {
+    for (const id of shards) {
+      const own = this.shard(id);
+      own.stop.abort(new TsdbError('CANCELLED', 'the files of the shard are removed'));
+      own.stop = new AbortController();
+      for (const file of own.blocks.values()) this.retire(file, 'folder removed');
+    }
+    const removed = Promise.withResolvers<void>();
+    const arrived: Promise<void>[] = [];
+    const held = shards.map((id) => {
+      const here = Promise.withResolvers<void>();
+      arrived.push(here.promise);
+      return this.write(id, () => {
+        here.resolve();
+        return removed.promise;
+      });
+    });
+    try {
+      await Promise.all(arrived);
+      await this.settled();
+      await remove();
+    } finally {
+      removed.resolve();
+      await Promise.all(held);
+    }
+  }
+
+  private shard(id: number): ShardFiles {
+    let own = this.shards.get(id);
+    if (own === undefined) {
+      own = { blocks: new Map(), stop: new AbortController(), tail: Promise.resolve() };
+      this.shards.set(id, own);
+    }
+    return own;
+  }
+}

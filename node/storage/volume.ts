@@ -1,0 +1,203 @@
+/**
+ * Writes the next volume of a block: rows that come, in the order of their series' IDs, merged with the
+ * fileset that the block has. One operation serves flushes, peers and the repair of damaged files.
+ */
+import { mergeChunks } from '#engine/chunk_merge.ts';
+import type { Disk } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { compareBytes } from '#lib/tags.ts';
+import {
+  FilesetCorrupt,
+  type FilesetInfo,
+  listFilesets,
+  shardFolder,
+} from '../persist/fileset_format.ts';
+import { FilesetWriter } from '../persist/fileset_writer.ts';
+import { makeDurableFolder } from '../persist/folders.ts';
+import type { Database } from './database.ts';
+import type { NamespaceState } from './namespace.ts';
+import { BlockFile } from './namespace_files.ts';
+import type { SeriesName } from './series_name.ts';
+import { VolumeWalk } from './volume_walk.ts';
+
+/** A series with its chunks in the block. */
+export interface VolumeSeries {
+  readonly id: Uint8Array;
+  readonly name: SeriesName;
+  readonly chunks: Uint8Array;
+}
+
+/** What is to be written, by ascending ID. */
+export interface VolumeSource {
+  /** More of it; null at the end. Borrowed until the next call. */
+  next(): Promise<readonly VolumeSeries[] | null>;
+}
+
+export interface VolumeOptions {
+  readonly namespace: NamespaceState;
+  readonly shard: number;
+  readonly blockStartNanos: bigint;
+  /** Where the rows come from. */
+  readonly source: 'peers' | 'flush';
+  /**
+   * Called in the step that puts the fileset in use: from here on the rows are safe. Also called when the
+   * block's fileset has all of them already.
+   */
+  readonly onSafe: () => void;
+  /** Write it anew although nothing changes: without the entries that are damaged. */
+  readonly always?: boolean;
+}
+
+export interface VolumeReport {
+  /** 0 when the fileset that the block has holds all of it already. */
+  readonly volumes: number;
+  readonly series: number;
+  readonly bytes: number;
+}
+
+/**
+ * Runs as the shard's only writer of files.
+ * @param signal of `NamespaceFiles.write`
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated meanwhile; what the disk rejects with
+ */
+export async function writeVolume(
+  database: Database,
+  options: VolumeOptions,
+  source: VolumeSource,
+  signal: AbortSignal,
+): Promise<VolumeReport> {
+  const { namespace, shard, blockStartNanos } = options;
+  const { env } = database;
+  const { truncations, files } = namespace;
+  const folder = shardFolder(database.options.dataFolder, namespace.name, shard);
+  const current = files.get(shard, blockStartNanos);
+  if (current !== null) files.pin(current);
+  try {
+    await makeDurableFolder(env.disk, database.options.dataFolder, folder);
+    const info: FilesetInfo = {
+      namespace: namespace.name,
+      namespaceRevision: 0,
+      shard,
+      shardCount: database.shards.shardCount,
+      blockStartNanos,
+      blockSizeNanos: namespace.blockSizeNanos,
+      volume: await nextVolume(env.disk, folder, blockStartNanos),
+      createdNanos: namespace.filesetTime(env.clock.nowNanos()),
+      source: current !== null && options.source === 'flush' ? 'merge' : options.source,
+    };
+    await using old = await VolumeWalk.open(env.disk, files, current, null);
+    await using writer = await FilesetWriter.open(env.disk, folder, info);
+    const isChanged = await new Merge(writer, old).run(source, signal);
+    const endStep = (): void => {
+      signal.throwIfAborted();
+      if (namespace.truncations === truncations) return;
+      throw new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
+    };
+    if (!isChanged && current !== null && options.always !== true) {
+      endStep();
+      options.onSafe();
+      return { volumes: 0, series: 0, bytes: 0 };
+    }
+    endStep();
+    const digest = await writer.finish();
+    try {
+      endStep();
+    } catch (error) {
+      await writer.undo();
+      throw error;
+    }
+    const file = new BlockFile(folder, info, writer.seriesCount, digest);
+    // In use and forgotten in memory in one step, so that a read sees every row.
+    files.adopt(file);
+    options.onSafe();
+    return {
+      volumes: 1,
+      series: writer.seriesCount,
+      bytes: digest.data.bytes + digest.index.bytes,
+    };
+  } catch (error) {
+    if (error instanceof FilesetCorrupt && current !== null && current.retired === null) {
+      files.setAside(current, error.message);
+    }
+    throw error;
+  } finally {
+    if (current !== null) files.unpin(current);
+  }
+}
+
+/** A volume above all that the block has, complete or not. */
+async function nextVolume(disk: Disk, folder: string, blockStartNanos: bigint): Promise<number> {
+  let volume = 0;
+  for (const fileset of await listFilesets(disk, folder)) {
+    if (fileset.blockStartNanos === blockStartNanos) volume = Math.max(volume, fileset.volume + 1);
+  }
+  return volume;
+}
+
+class Merge {
+  private readonly writer: FilesetWriter;
+  private readonly old: VolumeWalk;
+  private isChanged = false;
+
+  constructor(writer: FilesetWriter, old: VolumeWalk) {
+    this.writer = writer;
+    this.old = old;
+  }
+
+  /** @returns whether the result differs from the old volume */
+  async run(source: VolumeSource, signal: AbortSignal): Promise<boolean> {
+    const { writer, old } = this;
+    for (let some = await source.next(); some !== null; some = await source.next()) {
+      signal.throwIfAborted();
+      for (const series of some) {
+        if (series.chunks.length === 0) continue;
+        while (old.id !== null && compareBytes(old.id, series.id) < 0) await this.copyOld(signal);
+        await this.add(series);
+        if (writer.isFull) await writer.drain();
+      }
+    }
+    while (old.id !== null) await this.copyOld(signal);
+    return this.isChanged;
+  }
+
+  private async add(series: VolumeSeries): Promise<void> {
+    const { writer, old } = this;
+    if (old.id === null || compareBytes(old.id, series.id) !== 0) {
+      this.isChanged = true;
+      writer.put(series.id, series.name, series.chunks);
+      return;
+    }
+    const before = await old.chunks();
+    const merged = before === null ? series.chunks : merge(before, series.chunks);
+    if (before === null || !areEqual(before, merged)) this.isChanged = true;
+    writer.put(series.id, series.name, merged);
+    old.step();
+  }
+
+  private async copyOld(signal: AbortSignal): Promise<void> {
+    const { writer, old } = this;
+    signal.throwIfAborted();
+    const chunks = await old.chunks();
+    if (chunks === null) this.isChanged = true;
+    else writer.put(old.id!, old.name, chunks);
+    old.step();
+    if (writer.isFull) await writer.drain();
+  }
+}
+
+/** Merged chunks; where there are too many rows for one piece of work, both as they are. */
+function merge(before: Uint8Array, more: Uint8Array): Uint8Array {
+  try {
+    return mergeChunks([before, more]);
+  } catch (error) {
+    if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
+    const both = new Uint8Array(before.length + more.length);
+    both.set(before);
+    both.set(more, before.length);
+    return both;
+  }
+}
+
+function areEqual(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && Buffer.compare(a, b) === 0;
+}
