@@ -1,5 +1,7 @@
 /** Instant and range queries of the expression language. */
 import type { Clock } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import { stepsMax } from '../limits.ts';
 import type { PromqlEngine, QueryOptions, QueryResult } from '../promql/engine.ts';
 import type { Route } from '../server.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from './http_api.ts';
@@ -55,16 +57,28 @@ async function rangeQuery(setup: QueryApiSetup, request: ApiRequest): Promise<Ap
   const endNanos = timestampParameter(parameters, 'end', now, null);
   const stepMillis = stepParameter(parameters);
   checkRange(request, parameters, startNanos, endNanos, settings);
+  const startMillis = millisOfNanos(startNanos);
+  const endMillis = millisOfNanos(endNanos);
+  checkSteps(startMillis, endMillis, stepMillis);
   const options = optionsOf(setup, request, parameters, stepMillis);
   const result = await engine.rangeQuery(
     query,
-    millisOfNanos(startNanos),
-    millisOfNanos(endNanos),
+    startMillis,
+    endMillis,
     stepMillis,
     options,
     request.signal,
   );
   return queryAnswer(result, options);
+}
+
+function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
+  const steps = Math.floor((endMillis - startMillis) / stepMillis) + 1;
+  if (steps > stepsMax) {
+    throw badRequest(
+      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps} points`,
+    );
+  }
 }
 
 async function instantQuery(setup: QueryApiSetup, request: ApiRequest): Promise<ApiAnswer> {

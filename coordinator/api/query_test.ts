@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
-import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
+import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
 
 /** Ten points of two hosts, every 10 s, values 0..9 and 100..109; returns the time of the first. */
 async function filled(test: TestCoordinator): Promise<number> {
@@ -127,6 +127,18 @@ test('a range over the limit is refused with both lengths', async () => {
     assert.equal(tighter.status, 400);
     assert.match(tighter.json.error, /range of 30m0s is longer than 10m0s/);
   }
+});
+
+test('a range query has at most 11000 steps, so that one request cannot take the process down', async () => {
+  await using test = await TestCoordinator.openReady();
+  const ask = (end: number): Promise<TestAnswer> =>
+    test.get(`/api/v1/query_range?query=vector(1)&start=0&end=${end}&step=1`);
+  const most = await ask(10_999);
+  assert.equal(most.json.data.result[0].values.length, 11_000);
+  const more = await ask(11_000);
+  assert.equal(more.status, 400);
+  assert.equal(more.json.errorType, 'bad_data');
+  assert.match(more.json.error, /maximum resolution of 11000 points .*: 11001 points/);
 });
 
 test('lookback decides how old a sample an instant selector takes', async () => {
