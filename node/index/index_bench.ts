@@ -1,5 +1,6 @@
-/** Cost of the index: insertion, memory, and the questions that dashboards ask. */
+/** Cost of the index: insertion, memory, questions of dashboards, removal, save and load. */
 import type { BenchResult, BenchSize } from '#lib/bench.ts';
+import { crc32c } from '#lib/crc32c.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags } from '#lib/tags.ts';
@@ -68,34 +69,54 @@ const questions: readonly (readonly [string, IndexQuery])[] = [
     and(term('hostname', 'host_77'), not(regexp('region', 'region-[1-3]'))),
   ],
   ['name and hostname!=""', and(name, { kind: 'field', field: 'hostname' })],
+  ['name and region!="region-4"', and(name, not(term('region', 'region-4')))],
+  ['name and hostname!="host_77"', and(name, not(term('hostname', 'host_77')))],
+  ['hostname=~"host_123.*"', regexp('hostname', 'host_123.*')],
+  ['hostname=~".*77"', regexp('hostname', '.*77')],
+  ['name and hostname=~"host_1|…" of 50', and(name, regexp('hostname', hosts(50)))],
+  ['name and region=~"region-[1-4]"', and(name, regexp('region', 'region-[1-4]'))],
+  ['name and hostname!~"host_1.*"', and(name, not(regexp('hostname', 'host_1.*')))],
 ];
 
-export function bench(size: BenchSize): Promise<BenchResult[]> {
+function hosts(count: number): string {
+  return Array.from({ length: count }, (_, i) => `host_${i * 7 + 1}`).join('|');
+}
+
+export async function bench(size: BenchSize): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
   const add = (label: string, unit: string, value: number) =>
     results.push({ name: `node/index: ${label}`, unit, value: Number(value.toPrecision(4)) });
   for (const seriesCount of size === 'full' ? [100_000, 1_000_000] : [2_000]) {
-    benchFleet(seriesCount, size === 'full' ? 20 : 2, add);
+    await benchFleet(seriesCount, size === 'full' ? 20 : 2, add);
   }
-  return Promise.resolve(results);
+  return results;
 }
 
 type Add = (label: string, unit: string, value: number) => void;
 
-function benchFleet(seriesCount: number, repetitions: number, add: Add): void {
+async function benchFleet(seriesCount: number, repetitions: number, add: Add): Promise<void> {
   const label = `${seriesCount} series`;
   const random = new SeededRandom(1);
   const index = new NamespaceIndex({ random, blockSizeNanos });
   const tagsOf = fleetLayouts(seriesCount);
+  const order = shuffled(seriesCount, random);
+  const batchSeries = 2000;
+  let slowest = 0;
   const insertion = cpuMicros(() => {
-    for (let i = 0; i < seriesCount; i++) {
-      const tags = tagsOf(i);
-      if (index.find(tags, idSchemeCode.quoted, noId) < 0) {
-        index.insert(i, tags, idSchemeCode.quoted, noId, i % 64);
+    for (let start = 0; start < seriesCount; start += batchSeries) {
+      const before = performance.now();
+      const end = Math.min(seriesCount, start + batchSeries);
+      for (let ordinal = start; ordinal < end; ordinal++) {
+        const tags = tagsOf(order[ordinal]!);
+        if (index.find(tags, idSchemeCode.quoted, noId) < 0) {
+          index.insert(ordinal, tags, idSchemeCode.quoted, noId, ordinal % 64);
+        }
       }
+      slowest = Math.max(slowest, performance.now() - before);
     }
   });
   add(`${label}: find and insert`, 'us/series', insertion / seriesCount);
+  add(`${label}: find and insert, slowest ${batchSeries}`, 'ms', slowest);
   const memory = index.memoryBytes - index.textBytes;
   add(`${label}: memory without text`, 'bytes/series', memory / seriesCount);
   add(`${label}: text`, 'bytes/series', index.textBytes / seriesCount);
@@ -107,6 +128,64 @@ function benchFleet(seriesCount: number, repetitions: number, add: Add): void {
   });
   add(`${label}: find`, 'us/series', finding / seriesCount);
   benchQuestions(index, label, repetitions, add);
+  await benchSave(index, label, add);
+  benchRemoval(index, label, add);
+}
+
+function shuffled(count: number, random: SeededRandom): Uint32Array {
+  const order = Uint32Array.from({ length: count }, (_, i) => i);
+  for (let i = count - 1; i > 0; i--) {
+    const other = random.below(i + 1);
+    const value = order[i]!;
+    order[i] = order[other]!;
+    order[other] = value;
+  }
+  return order;
+}
+
+/** Takes all steps. @returns the longest one, ms */
+function slowestStep(steps: Iterator<unknown>): number {
+  let slowest = 0;
+  for (;;) {
+    const before = performance.now();
+    const { done } = steps.next();
+    slowest = Math.max(slowest, performance.now() - before);
+    if (done === true) return slowest;
+  }
+}
+
+async function benchSave(index: NamespaceIndex, label: string, add: Add): Promise<void> {
+  let slowest = 0;
+  const saving = cpuMicros(() => {
+    slowest = slowestStep(index.save());
+  });
+  add(`${label}: save`, 'CPU ms', saving / 1000);
+  add(`${label}: save, slowest step`, 'ms', slowest);
+  const sections = [...index.save()];
+  const bytes = sections.reduce((sum, section) => sum + section.bytes.length, 0);
+  add(`${label}: saved`, 'bytes/series', bytes / index.seriesCount);
+  const before = process.cpuUsage();
+  for (const section of sections) crc32c(section.bytes);
+  const source = {
+    kinds: sections.map(({ kind }) => kind),
+    read: (section: number) => Promise.resolve(sections[section]!.bytes),
+  };
+  const options = { random: new SeededRandom(2), blockSizeNanos };
+  const loaded = await NamespaceIndex.load(source, options);
+  const { user, system } = process.cpuUsage(before);
+  add(`${label}: load, checksums too`, 'CPU ms', (user + system) / 1000);
+  add(`${label}: memory when loaded`, 'bytes/series', loaded.memoryBytes / loaded.seriesCount);
+}
+
+/** A tenth of the series goes: the oldest hosts, as when they are replaced. */
+function benchRemoval(index: NamespaceIndex, label: string, add: Add): void {
+  const gone = Uint32Array.from({ length: index.seriesCount / 10 }, (_, i) => i);
+  let slowest = 0;
+  const removing = cpuMicros(() => {
+    slowest = slowestStep(index.removeInSteps(gone));
+  });
+  add(`${label}: remove a tenth`, 'us/series', removing / gone.length);
+  add(`${label}: remove a tenth, slowest step`, 'ms', slowest);
 }
 
 function benchQuestions(index: NamespaceIndex, label: string, repetitions: number, add: Add): void {
@@ -128,6 +207,19 @@ function benchQuestions(index: NamespaceIndex, label: string, repetitions: numbe
   add(`${label}: all names and values`, 'CPU ms', values / 1000);
   const ofOne = cpuMicros(() => index.aggregate(term('rack', '13'), wholeRange, options));
   add(`${label}: names and values of a rack`, 'CPU ms', ofOne / 1000);
+  const ofHosts = { ...options, tagNames: ['hostname'] };
+  const hostnames = cpuMicros(() => index.aggregate(name, wholeRange, ofHosts));
+  add(`${label}: values of hostname of a name`, 'CPU ms', hostnames / 1000);
+  const byName = cpuMicros(() =>
+    index.aggregate(name, wholeRange, { ...options, tagNames: ['region'] }),
+  );
+  add(`${label}: values of region of a name`, 'CPU ms', byName / 1000);
+  const namesOnly = cpuMicros(() =>
+    index.aggregate(name, wholeRange, { ...options, namesOnly: true }),
+  );
+  add(`${label}: names of a name`, 'CPU ms', namesOnly / 1000);
+  const cardinality = cpuMicros(() => index.statistics({ limit: 10, metricName: '__name__' }));
+  add(`${label}: statistics`, 'CPU ms', cardinality / 1000);
 }
 
 function cpuMicros(task: () => void): number {

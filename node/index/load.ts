@@ -33,6 +33,9 @@ export interface SavedSeries {
  */
 export type PlaceSeries = (saved: SavedSeries) => Uint32Array | null;
 
+/** Most ordinals: more than series of one process can be. */
+const ordinalsMax = 0x80000000;
+
 /** Most bytes of texts in a section of terms: a page of the arena. */
 const textsMax = 1 << 20;
 
@@ -111,6 +114,8 @@ export class IndexLoad {
       const seriesCount = section.u32();
       this.#termsEnd = section.u32();
       this.#fieldsEnd = section.u32();
+      // Near 2^32 the number of words would wrap around.
+      damagedUnless(ordinalsEnd <= ordinalsMax, 'there are too many ordinals');
       const present = section.u32s(wordsFor(ordinalsEnd));
       section.end();
       let count = 0;

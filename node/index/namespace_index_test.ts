@@ -112,6 +112,52 @@ test('a series that was removed is gone and its ordinal can be used again', () =
   assert.equal(index.seriesCount, 3);
 });
 
+test('removeInSteps() takes series out step by step, and keeps their ordinals until it is done', () => {
+  const index = smallIndex();
+  const steps = index.removeInSteps(Uint32Array.of(0, 2), 1);
+  steps.next();
+  assert.deepEqual(found(index, { kind: 'all' }), [1, 2]);
+  assert.equal(index.has(0), false);
+  const tags = tagsOf({ __name__: 'up', job: 'node', zone: 'a' });
+  assert.equal(index.find(tags, quoted, noId), -1);
+  assert.throws(() => index.insert(0, tags, quoted, noId, 1), /when its removal is done/);
+  index.insert(3, tags, quoted, noId, 1);
+  index.markLiveOne(3, 0n);
+  while (steps.next().done !== true) continue;
+  assert.deepEqual(found(index, term('job', 'node')), [3]);
+  assert.deepEqual(found(index, { kind: 'all' }), [1, 3]);
+  index.insert(0, tagsOf({ zone: 'b' }), quoted, noId, 1);
+  index.markLiveOne(0, 0n);
+  assert.deepEqual(found(index, { kind: 'field', field: 'zone' }), [0, 3]);
+});
+
+test('a removal that is given up is done at once', () => {
+  const index = smallIndex();
+  for (const _ of index.removeInSteps(Uint32Array.of(0, 1, 2), 1)) break;
+  assert.equal(index.seriesCount, 0);
+  assert.equal(index.termCount, 0);
+  index.insert(0, tagsOf({ job: 'new' }), quoted, noId, 0);
+  assert.equal(index.seriesCount, 1);
+});
+
+test('a regexp forgets terms that are gone, also when others came and most were removed', () => {
+  const index = newIndex();
+  const query: IndexQuery = { kind: 'regexp', field: 'id', regexp: 'a.*' };
+  const insert = (ordinal: number, id: string) => {
+    index.insert(ordinal, tagsOf({ id }), quoted, noId, 0);
+    index.markLiveOne(ordinal, 0n);
+  };
+  for (let i = 0; i < 300; i++) insert(i, `${'ab'[i % 2]}${i}`);
+  assert.equal(found(index, query).length, 150);
+  index.remove(Uint32Array.of(0, 1));
+  insert(0, 'b-again');
+  insert(1, 'a-again');
+  assert.deepEqual(found(index, query).slice(0, 2), [1, 2]);
+  assert.equal(found(index, query).length, 150);
+  index.remove(Uint32Array.from({ length: 290 }, (_, i) => i));
+  assert.deepEqual(found(index, query), [290, 292, 294, 296, 298]);
+});
+
 test('a regexp sees terms that appeared after its result was remembered', () => {
   const index = smallIndex();
   const query: IndexQuery = { kind: 'regexp', field: 'job', regexp: 'n[a-z]+' };

@@ -330,12 +330,10 @@ export class TermDictionary {
 
   /** The term's value as text. */
   value(term: number): string {
-    let text = '';
-    this.testValue(term, (bytes, start, end) => {
-      text = textDecoder.decode(bytes.subarray(start, end));
-      return true;
-    });
-    return text;
+    const start = this.#texts.positionOf(this.#starts[term]!);
+    const page = this.#texts.bufferOf(this.#starts[term]!);
+    const valueStart = start + 4 + page.readUInt16LE(start);
+    return page.toString('utf8', valueStart, start + this.#lengths[term]!);
   }
 
   fieldOfTerm(term: number): number {

@@ -18,6 +18,7 @@ export class TextArena {
   /** Of no bytes where a page was given back. */
   readonly #pages: Uint8Array[];
   readonly #views: DataView[];
+  readonly #buffers: Buffer[];
   /** By page: bytes of its texts. */
   readonly #liveBytes: number[];
   /** By page: whether its texts are to be moved. */
@@ -32,6 +33,7 @@ export class TextArena {
   constructor() {
     this.#pages = [];
     this.#views = [];
+    this.#buffers = [];
     this.#liveBytes = [];
     this.#isLeaving = [];
     this.#freePages = [];
@@ -46,6 +48,7 @@ export class TextArena {
     this.#memoryBytes += page.length - (this.#pages[index]?.length ?? 0);
     this.#pages[index] = page;
     this.#views[index] = viewOf(page);
+    this.#buffers[index] = Buffer.from(page.buffer, page.byteOffset, page.length);
     this.#liveBytes[index] ??= 0;
     this.#isLeaving[index] = false;
   }
@@ -115,6 +118,11 @@ export class TextArena {
   /** The same page for reading several bytes at once. */
   viewOf(offset: number): DataView {
     return this.#views[offset >>> pageBits]!;
+  }
+
+  /** The same page for decoding text. */
+  bufferOf(offset: number): Buffer {
+    return this.#buffers[offset >>> pageBits]!;
   }
 
   positionOf(offset: number): number {
