@@ -24,6 +24,8 @@ const noSlot = 2 ** 32 - 1;
 const readRoomBytesMin = 256 << 10;
 /** Rows of a batch at once; a longer one is taken in parts. */
 const stageRowsMax = 65_536;
+/** The stage of rows has room for so many at least. */
+const stageRowsMin = 8192;
 /** Slots that a walk over all series gives in one call of the kernel. */
 const slotsAtOnce = 65_536;
 const blockEntryBytes = 32;
@@ -47,6 +49,7 @@ export class Store {
   readonly #budgetBytes: number;
   readonly #reserveBytes: number;
   #generation: Uint32Array;
+  #rowStage: RowStage | null;
 
   /** @param options.memoryBytesMax everything that the store may ever take: 8 MiB to 4 GiB */
   constructor(options: { random: Random; memoryBytesMax: number }) {
@@ -59,6 +62,7 @@ export class Store {
     this.#reserveBytes = reserveOf(memoryBytesMax);
     this.#budgetBytes = memoryBytesMax - this.#reserveBytes;
     this.#generation = new Uint32Array(1024);
+    this.#rowStage = null;
   }
 
   /**
@@ -121,10 +125,10 @@ export class Store {
     for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
       const stage = this.#stageRows(rows, row, outcomes, false);
       refused += this.#kernel.check(
-        stage.slots,
-        stage.generations,
-        stage.times,
-        stage.outcomes,
+        stage.slots.byteOffset,
+        stage.generations.byteOffset,
+        stage.times.byteOffset,
+        stage.outcomes.byteOffset,
         stage.rowCount,
         BigInt(rows.timeUnitNanos),
         namespaceOrdinal,
@@ -133,7 +137,7 @@ export class Store {
         this.#budgetBytes,
         this.#reserveBytes,
       );
-      outcomes.set(new Uint8Array(this.#memory.buffer, stage.outcomes, stage.rowCount), row);
+      outcomes.set(stage.outcomes.subarray(0, stage.rowCount), row);
     }
     return refused;
   }
@@ -148,11 +152,11 @@ export class Store {
     for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
       const stage = this.#stageRows(rows, row, outcomes, true);
       this.#kernel.append(
-        stage.slots,
-        stage.generations,
-        stage.times,
-        stage.values,
-        stage.outcomes,
+        stage.slots.byteOffset,
+        stage.generations.byteOffset,
+        stage.times.byteOffset,
+        stage.values.byteOffset,
+        stage.outcomes.byteOffset,
         stage.rowCount,
         BigInt(rows.timeUnitNanos),
         BigInt(version),
@@ -331,23 +335,24 @@ export class Store {
   }
 
   /** Copies rows [row, …) of the columns into the stage, at most `stageRowsMax`. */
-  #stageRows(rows: StoreRows, row: number, outcomes: Uint8Array, withValues: boolean): StagedRows {
+  #stageRows(rows: StoreRows, row: number, outcomes: Uint8Array, withValues: boolean): RowStage {
     const rowCount = Math.min(rows.rowCount - row, stageRowsMax);
     const rowEnd = row + rowCount;
-    const times = this.#stageBytes(rowCount * 25);
-    const values = times + rowCount * 8;
-    const slots = values + rowCount * 8;
-    const generations = slots + rowCount * 4;
-    const stagedOutcomes = generations + rowCount * 4;
-    const { buffer } = this.#memory;
-    new BigInt64Array(buffer, times, rowCount).set(rows.timestamps.subarray(row, rowEnd));
-    new Uint32Array(buffer, slots, rowCount).set(rows.slots.subarray(row, rowEnd));
-    new Uint32Array(buffer, generations, rowCount).set(rows.generations.subarray(row, rowEnd));
-    new Uint8Array(buffer, stagedOutcomes, rowCount).set(outcomes.subarray(row, rowEnd));
-    if (withValues) {
-      new Float64Array(buffer, values, rowCount).set(rows.values.subarray(row, rowEnd));
+    const capacity = Math.max(rowCount, stageRowsMin);
+    const at = this.#stageBytes(capacity * 25);
+    // Making views costs as much as copying hundreds of rows.
+    let stage = this.#rowStage;
+    if (stage === null || stage.at !== at || stage.capacity < rowCount) {
+      stage = new RowStage(this.#memory.buffer, at, capacity);
+      this.#rowStage = stage;
     }
-    return { rowCount, times, values, slots, generations, outcomes: stagedOutcomes };
+    stage.rowCount = rowCount;
+    stage.times.set(partOf(rows.timestamps, row, rowEnd));
+    stage.slots.set(partOf(rows.slots, row, rowEnd));
+    stage.generations.set(partOf(rows.generations, row, rowEnd));
+    stage.outcomes.set(partOf(outcomes, row, rowEnd));
+    if (withValues) stage.values.set(partOf(rows.values, row, rowEnd));
+    return stage;
   }
 
   /** Fills the stage with chunks of as many slots as fit, again and again. */
@@ -381,14 +386,35 @@ export class Store {
   }
 }
 
-interface StagedRows {
-  readonly rowCount: number;
-  /** Addresses of the columns. */
-  readonly times: number;
-  readonly values: number;
-  readonly slots: number;
-  readonly generations: number;
-  readonly outcomes: number;
+function partOf<Column extends { length: number; subarray(from: number, end: number): Column }>(
+  column: Column,
+  from: number,
+  end: number,
+): Column {
+  return from === 0 && end === column.length ? column : column.subarray(from, end);
+}
+
+/** Columns in the stage, with room for `capacity` rows. */
+class RowStage {
+  readonly at: number;
+  readonly capacity: number;
+  rowCount: number;
+  readonly times: BigInt64Array;
+  readonly values: Float64Array;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly outcomes: Uint8Array;
+
+  constructor(buffer: ArrayBufferLike, at: number, capacity: number) {
+    this.at = at;
+    this.capacity = capacity;
+    this.rowCount = 0;
+    this.times = new BigInt64Array(buffer, at, capacity);
+    this.values = new Float64Array(buffer, at + capacity * 8, capacity);
+    this.slots = new Uint32Array(buffer, at + capacity * 16, capacity);
+    this.generations = new Uint32Array(buffer, at + capacity * 20, capacity);
+    this.outcomes = new Uint8Array(buffer, at + capacity * 24, capacity);
+  }
 }
 
 function joined(parts: readonly Uint8Array[], length: number): Uint8Array {

@@ -213,6 +213,9 @@ function insertSome(
   pair.twin.insertChunks(slot, chunk);
 }
 
+/** Batches follow each other within moments or hours. */
+const versionSteps = [1000, 1000, 1000, 100_000, 2 ** 21, 2 ** 25, 2 ** 30, 2 ** 34];
+
 /** @param size how many calls; each takes some milliseconds with the twin */
 export function fuzz(seed: number, size: number): void {
   const numbers = new SeededNumbers(seed);
@@ -231,8 +234,7 @@ export function fuzz(seed: number, size: number): void {
     if (kind < 70) {
       const ordinal = numbers.below(namespaces.length);
       const rows = batchOf(numbers, pair, ordinal, nowNanos, writers);
-      version += 1 + numbers.below(1000);
-      if (numbers.below(200) === 0) version += 2 ** 33;
+      version += 1 + numbers.below(versionSteps[numbers.below(versionSteps.length)]!);
       pair.write(rows, ordinal, nowNanos, version);
       nowNanos += BigInt(numbers.below(20)) * second;
     } else if (kind < 82) {

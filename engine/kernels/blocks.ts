@@ -1,6 +1,6 @@
 // What the blocks of a store hold: one walk over all series, which changes nothing.
-import { roomOf, state } from './pages';
-import { headRowBytes, lateRowBytes, Node, nodeBytes, Series, seriesAt } from './series';
+import { roomAt, state } from './pages';
+import { Node, nodeBytes, Series, seriesAt } from './series';
 
 /** An entry of the answer: start i64; series, rows and bytes as float64. */
 const entryShift: usize = 5;
@@ -52,11 +52,12 @@ export function sumBlocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32
 function addNode(entry: usize, series: Series, node: Node): void {
   const isCurrent = series.current == changetype<usize>(node);
   const headCount = <u32>(isCurrent ? series.headCount : node.headCount);
-  const headCapacity = <u32>(isCurrent ? series.headCapacity : node.headCapacity);
+  const head = isCurrent ? series.head : node.head;
   const rows = node.areaRows + headCount + <u32>node.lateCount;
-  let bytes = nodeBytes + node.areaCapacity;
-  if (headCapacity != 0) bytes += roomOf(<usize>headCapacity * headRowBytes);
-  if (node.lateCapacity != 0) bytes += roomOf(<usize>node.lateCapacity * lateRowBytes);
+  let bytes = nodeBytes;
+  if (head != 0) bytes += roomAt(head);
+  if (node.area != 0) bytes += roomAt(node.area);
+  if (node.late != 0) bytes += roomAt(node.late);
   store<f64>(entry, load<f64>(entry, 8) + 1, 8);
   store<f64>(entry, load<f64>(entry, 16) + <f64>rows, 16);
   store<f64>(entry, load<f64>(entry, 24) + <f64>bytes, 24);

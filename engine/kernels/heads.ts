@@ -1,36 +1,43 @@
 // Appends rows. A row that is later than the last one of its block goes behind the head's rows; a full head
-// is sealed into a compressed chunk. Rows in between take the slow ways below: into the head by copy, or
-// beside the sealed chunks until there are enough of them to merge.
+// is sealed into a compressed chunk. Rows in between are kept beside both until there are enough of them to
+// be merged into what they overlap.
 import { Chunk, readHeader } from './codec';
 import { encodeChunk, encodedBytesMax } from './codec_write';
-import { addChunk, addRow, Desk, deskBytes, finishDesk, openDesk } from './merge';
+import {
+  firstNanosOf,
+  headHeaderBytes,
+  headRowsMax,
+  headTimesAt,
+  headValuesAt,
+  headVersionsAt,
+  highestVersionRead,
+  isNearBase,
+  isNearVersion,
+  lowestVersionRead,
+  readRows,
+  rowBytesMax,
+  stepRead,
+  writeRow,
+} from './head_rows';
+import { addChunk, addColumns, addRow, Desk, deskBytes, desksNextRow, finishDesk, openDesk } from './merge';
 import {
   allocate,
   deskOf,
   encoderAt,
   releaseLater,
+  roomAt,
   roomOf,
   state,
   stateAt,
   tablesAt,
   trimDesk,
 } from './pages';
-import {
-  headRowBytes,
-  headRowsMax,
-  lateRowBytes,
-  makeCurrent,
-  Node,
-  nodeOf,
-  park,
-  Series,
-} from './series';
+import { blockSizeOf, lateRowBytes, makeCurrent, Node, nodeOf, park, Series } from './series';
 
-/** Behind the state: a chunk header for whoever reads one, and columns of a head that is sealed. */
+/** Behind the state: a chunk header for whoever reads one, a row and a sealed chunk on their way. */
 const chunkAt: usize = stateAt + 2048;
-const sealTimesAt: usize = stateAt + 4096;
-const sealValuesAt: usize = sealTimesAt + 2048;
-const sealedAt: usize = sealValuesAt + 2048;
+const rowAt: usize = stateAt + 3904;
+const sealedAt: usize = stateAt + 16384;
 
 /** Merged chunks of an open block have up to so many rows: long enough to be compact. */
 const mergedRowsMax: u32 = 512;
@@ -38,48 +45,74 @@ const lateRowsMin: u32 = 32;
 const lateRowsMax: u32 = 2048;
 const lateRowsHardMax: u32 = 65535;
 const deskBytesKept: usize = 1 << 20;
-/** A head's first version is this much above its base, so that later rows may have lower ones. */
-const versionSpan: i64 = 0x80000000;
+
+/** A head of more bytes is sealed although it has few rows. */
+const headBytesMax: u32 = 1536;
 
 /**
- * Rows that the next larger head has room for: small steps, so that a short series costs little, and
- * larger ones for a series that has sealed chunks in the block already and will fill this head too.
+ * Bytes that the next larger head has: a short series costs little, one that has sealed chunks in the block
+ * already will fill this head too. Steps are wide, for a few series that stay behind keep the pages of the
+ * size before, and none has the size of a node, which stays.
  */
 export function headCapacityAfter(capacity: u32, hasChunks: bool): u32 {
-  if (capacity == 0) return hasChunks ? 32 : 4;
-  if (capacity < 16) return capacity << 1;
-  if (capacity < 24) return 24;
-  return capacity < 48 && !hasChunks ? 48 : headRowsMax;
+  if (capacity == 0) return hasChunks ? 320 : 64;
+  if (capacity < 144) return 144;
+  if (capacity < 320) return 320;
+  if (capacity < 640) return 640;
+  if (capacity < 1024) return 1024;
+  return headBytesMax;
 }
 
 // @ts-ignore: decorator
 @inline
-function storeHeadRow(series: Series, row: u32, nanos: i64, bits: u64, versionOffset: u32): void {
-  const at = series.head + (<usize>row << 4);
-  store<i64>(at, nanos);
-  store<u64>(at, bits, 8);
-  store<u32>(versionsOf(series) + (<usize>row << 2), versionOffset);
+export function isInBlock(series: Series, nanos: i64): bool {
+  return <u64>(nanos - series.blockStart) < <u64>blockSizeOf(series);
 }
 
+/** Whether the head takes any row without growing. */
 // @ts-ignore: decorator
 @inline
-function versionsOf(series: Series): usize {
-  return series.head + (<usize>series.headCapacity << 4);
+export function hasRoom(series: Series): bool {
+  return (
+    <u32>series.headBytes + <u32>rowBytesMax <= <u32>series.headCapacity &&
+    <u32>series.headCount < headRowsMax
+  );
+}
+
+/** Whether the head is sealed before it takes another row. */
+// @ts-ignore: decorator
+@inline
+export function isFull(series: Series): bool {
+  return (
+    <u32>series.headCount >= headRowsMax ||
+    <u32>series.headBytes + <u32>rowBytesMax > headBytesMax
+  );
 }
 
 /** Appends one row, which the caller counts as a sample. Traps when there is no memory at all: admission keeps a reserve for this. */
 export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): void {
-  if (nanos < series.blockStart || nanos >= series.blockEnd) switchBlock(series, nanos);
-  if (nanos > series.lastNanos) {
-    const count = <u32>series.headCount;
-    const offset = version - series.baseVersion;
-    if (count < <u32>series.headCapacity && count != 0 && <u64>offset < 0x100000000) {
-      storeHeadRow(series, count, nanos, bits, <u32>offset);
-      series.headCount = <u16>(count + 1);
-      series.lastNanos = nanos;
-      return;
+  if (!isInBlock(series, nanos)) switchBlock(series, nanos);
+  const before = series.lastNanos;
+  if (nanos > before) {
+    const versionBefore = series.lastVersion;
+    if (!hasRoom(series) || !isNearVersion(version, versionBefore)) {
+      return appendWithRoom(series, nanos, bits, version);
     }
-    appendWithRoom(series, nanos, bits, version);
+    const at = series.head + <usize>series.headBytes;
+    const written = writeRow(
+      at,
+      nanos - before,
+      series.stepMillis,
+      bits,
+      series.lastBits,
+      version - versionBefore,
+    );
+    series.stepMillis = <u32>(written >> 32);
+    series.headBytes = <u16>(<usize><u32>written - series.head);
+    series.lastNanos = nanos;
+    series.lastVersion = version;
+    series.lastBits = bits;
+    series.headCount++;
     return;
   }
   insertRow(series, nanos, bits, version);
@@ -92,34 +125,58 @@ function switchBlock(series: Series, nanos: i64): void {
   makeCurrent(series, node!);
 }
 
-/** Behind the last row, when the head has no room or cannot express the version. */
+/** Behind the last row, when the head may have no room or cannot express the version. */
 function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): void {
-  const count = <u32>series.headCount;
-  if (count == headRowsMax || (count != 0 && !fitsBase(series, version))) seal(series);
-  if (series.headCount == 0) series.baseVersion = max<i64>(0, version - versionSpan);
-  if (series.headCount == series.headCapacity) growHead(series);
-  storeHeadRow(series, <u32>series.headCount, nanos, bits, <u32>(version - series.baseVersion));
-  series.headCount++;
-  series.lastNanos = nanos;
-}
-
-// @ts-ignore: decorator
-@inline
-function fitsBase(series: Series, version: i64): bool {
-  return <u64>(version - series.baseVersion) < 0x100000000;
-}
-
-function growHead(series: Series): void {
-  const hasChunks = changetype<Node>(series.current).areaLength != 0;
-  const capacity = headCapacityAfter(<u32>series.headCapacity, hasChunks);
-  const head = allocate(<usize>capacity * headRowBytes);
-  if (head == 0) unreachable();
-  const count = <usize>series.headCount;
-  if (count != 0) {
-    memory.copy(head, series.head, count << 4);
-    memory.copy(head + (<usize>capacity << 4), versionsOf(series), count << 2);
+  if (series.headCount != 0) {
+    const isNear =
+      isNearVersion(version, series.lastVersion) || isNearBase(version, load<i64>(series.head));
+    if (isFull(series) || !isNear) seal(series);
   }
-  if (series.head != 0) releaseLater(series.head);
+  const isFirst = series.headCount == 0;
+  if (isFirst) beginHead(series, version);
+  const written = writeRow(
+    rowAt,
+    nanos - (isFirst ? series.blockStart : series.lastNanos),
+    series.stepMillis,
+    bits,
+    series.lastBits,
+    version - series.lastVersion,
+  );
+  const length = <usize><u32>written - rowAt;
+  const headBytes = <usize>series.headBytes;
+  if (headBytes + length > <usize>series.headCapacity) {
+    const hasChunks = changetype<Node>(series.current).areaLength != 0;
+    resizeHead(series, headCapacityAfter(<u32>series.headCapacity, hasChunks), headBytes);
+  }
+  memory.copy(series.head + headBytes, rowAt, length);
+  series.headBytes = <u16>(headBytes + length);
+  series.stepMillis = <u32>(written >> 32);
+  series.lastNanos = nanos;
+  series.lastVersion = version;
+  series.lastBits = bits;
+  series.headCount++;
+}
+
+function beginHead(series: Series, version: i64): void {
+  const hasChunks = changetype<Node>(series.current).areaLength != 0;
+  const bytes = <usize>max(headCapacityAfter(0, hasChunks), <u32>series.headBytesSealed);
+  const head = allocate(bytes);
+  if (head == 0) unreachable();
+  store<i64>(head, version);
+  series.head = head;
+  series.headCapacity = <u16>min(roomOf(bytes), <usize>headBytesMax);
+  series.headBytes = <u16>headHeaderBytes;
+  series.stepMillis = 0;
+  series.lastBits = 0;
+  series.lastVersion = version;
+}
+
+/** A copy of the first bytes of the head, so that a reader of the old one is not disturbed. */
+function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
+  const head = allocate(<usize>capacity);
+  if (head == 0) unreachable();
+  memory.copy(head, series.head, bytesKept);
+  releaseLater(series.head);
   series.head = head;
   series.headCapacity = <u16>capacity;
 }
@@ -133,44 +190,45 @@ function sealedVersion(lowest: i64, highest: i64): i64 {
   return highest == state().batchVersion && lowest < highest ? highest - 1 : highest;
 }
 
+function hasLateRowFrom(node: Node, nanos: i64): bool {
+  const end = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < end; at += lateRowBytes) {
+    if (load<i64>(at) >= nanos) return true;
+  }
+  return false;
+}
+
 /** Compresses the head's rows and begins an empty head. */
 function seal(series: Series): void {
-  const count = <usize>series.headCount;
+  const count = <u32>series.headCount;
   const head = series.head;
   const node = changetype<Node>(series.current);
-  // A chunk has one version. Rows that came as chunks from elsewhere must be compared with the head's rows
-  // by the rows' own versions before that.
-  if (load<i64>(head) <= node.areaLastNanos && mergeBlock(series, node, true)) return;
-  const versions = versionsOf(series);
-  let highest: u32 = 0;
-  let lowest: u32 = u32.MAX_VALUE;
-  for (let row: usize = 0; row < count; row++) {
-    store<i64>(sealTimesAt + (row << 3), load<i64>(head + (row << 4)));
-    store<u64>(sealValuesAt + (row << 3), load<u64>(head + (row << 4), 8));
-    const offset = load<u32>(versions + (row << 2));
-    highest = max(highest, offset);
-    lowest = min(lowest, offset);
-  }
-  const base = series.baseVersion;
-  const version = sealedVersion(base + <i64>lowest, base + <i64>highest);
+  // A chunk has one version. Late rows and rows that came as chunks from elsewhere must be compared with
+  // the head's rows by the rows' own versions before that.
+  const firstNanos = firstNanosOf(head, series.blockStart);
+  const isApart = firstNanos > node.areaLastNanos && !hasLateRowFrom(node, firstNanos);
+  if (!isApart && mergeBlock(series, node, true)) return;
+  readRows(head, series.blockStart, count, headTimesAt, headValuesAt, headVersionsAt);
   const end = encodeChunk(
     encoderAt,
     tablesAt,
-    sealTimesAt,
-    sealValuesAt,
-    <u32>count,
-    version,
+    headTimesAt,
+    headValuesAt,
+    count,
+    sealedVersion(lowestVersionRead(), highestVersionRead()),
     sealedAt,
   );
-  addToArea(node, sealedAt, end - sealedAt, <u32>count, series.lastNanos);
+  series.headBytesSealed = series.headBytes + <u16>rowBytesMax;
+  addToArea(node, sealedAt, end - sealedAt, count, series.lastNanos);
   forgetHead(series);
 }
 
 function forgetHead(series: Series): void {
   if (series.head != 0) releaseLater(series.head);
   series.head = 0;
-  series.headCount = 0;
+  series.headBytes = 0;
   series.headCapacity = 0;
+  series.headCount = 0;
 }
 
 /** Copies sealed chunks behind the others of a block. */
@@ -182,17 +240,15 @@ export function addToArea(
   lastNanos: i64,
 ): void {
   const lengthNew = node.areaLength + length;
-  if (lengthNew > node.areaCapacity) {
+  if (node.area == 0 || lengthNew > roomAt(node.area)) {
     // An eighth more than needed once there is something: few copies, little room unused. The slack is
     // for loads behind the last chunk.
     const wanted = lengthNew + (node.areaLength == 0 ? 0 : lengthNew >> 3);
-    const room = roomOf(wanted);
     const area = allocate(wanted);
     if (area == 0) unreachable();
     memory.copy(area, node.area, node.areaLength);
     if (node.area != 0) releaseLater(node.area);
     node.area = area;
-    node.areaCapacity = room;
   }
   memory.copy(node.area + node.areaLength, chunks, length);
   node.areaLength = lengthNew;
@@ -202,77 +258,56 @@ export function addToArea(
 
 /** A row at or before the last one of its block. */
 function insertRow(series: Series, nanos: i64, bits: u64, version: i64): void {
-  const count = <u32>series.headCount;
-  const head = series.head;
-  const node = changetype<Node>(series.current);
-  if (count == 0 || (nanos < load<i64>(head) && node.areaLength != 0)) {
-    return appendLate(series, node, nanos, bits, version);
+  const isLast = series.headCount != 0 && nanos == series.lastNanos;
+  if (isLast && isNearBase(version, load<i64>(series.head))) {
+    return replaceLastRow(series, bits, version);
   }
-  let low: u32 = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (load<i64>(head + (<usize>middle << 4)) < nanos) low = middle + 1;
-    else high = middle;
-  }
-  if (low < count && load<i64>(head + (<usize>low << 4)) == nanos) {
-    if (fitsBase(series, version)) return replaceHeadRow(series, low, bits, version);
-    return appendLate(series, node, nanos, bits, version);
-  }
-  if (count == headRowsMax || !fitsBase(series, version)) {
-    return appendLate(series, node, nanos, bits, version);
-  }
-  insertIntoHead(series, low, nanos, bits, version);
+  appendLate(series, changetype<Node>(series.current), nanos, bits, version);
 }
 
-/** The same time again: the row that wins stays, and costs nothing more. */
-function replaceHeadRow(series: Series, row: u32, bits: u64, version: i64): void {
-  const valueAt = series.head + (<usize>row << 4) + 8;
-  const offsetAt = versionsOf(series) + (<usize>row << 2);
-  const held = series.baseVersion + <i64>load<u32>(offsetAt);
+/** The last time again, as when a batch is sent twice: the row that wins stays, and costs nothing more. */
+function replaceLastRow(series: Series, bits: u64, version: i64): void {
   state().sampleCount--;
-  if (version < held || (version == held && bits <= load<u64>(valueAt))) return;
-  store<u64>(valueAt, bits);
-  store<u32>(offsetAt, <u32>(version - series.baseVersion));
-}
-
-/** Copies the head with the row in its place, so that a reader of the old one sees no row twice. */
-function insertIntoHead(series: Series, row: u32, nanos: i64, bits: u64, version: i64): void {
-  const count = <usize>series.headCount;
-  const before = <usize>row;
-  const old = series.head;
-  const oldVersions = versionsOf(series);
+  const held = series.lastVersion;
+  if (version < held || (version == held && bits <= series.lastBits)) return;
+  const head = series.head;
+  const rows = <u32>series.headCount - 1;
+  const end = readRows(head, series.blockStart, rows, headTimesAt, headValuesAt, headVersionsAt);
+  const last = (<usize>rows << 3) - 8;
+  const isFirst = rows == 0;
+  const written = writeRow(
+    rowAt,
+    series.lastNanos - (isFirst ? series.blockStart : load<i64>(headTimesAt + last)),
+    stepRead(),
+    bits,
+    isFirst ? 0 : load<u64>(headValuesAt + last),
+    version - (isFirst ? load<i64>(head) : load<i64>(headVersionsAt + last)),
+  );
+  const length = <usize><u32>written - rowAt;
+  const kept = end - head;
   let capacity = <u32>series.headCapacity;
-  if (<u32>count == capacity) capacity = headCapacityAfter(capacity, false);
-  const head = allocate(<usize>capacity * headRowBytes);
-  if (head == 0) unreachable();
-  const versions = head + (<usize>capacity << 4);
-  memory.copy(head, old, before << 4);
-  memory.copy(head + ((before + 1) << 4), old + (before << 4), (count - before) << 4);
-  memory.copy(versions, oldVersions, before << 2);
-  memory.copy(versions + ((before + 1) << 2), oldVersions + (before << 2), (count - before) << 2);
-  series.head = head;
-  series.headCapacity = <u16>capacity;
-  storeHeadRow(series, row, nanos, bits, <u32>(version - series.baseVersion));
-  series.headCount = <u16>(count + 1);
-  releaseLater(old);
+  while (kept + length > <usize>capacity) capacity = headCapacityAfter(capacity, false);
+  resizeHead(series, capacity, kept);
+  memory.copy(series.head + kept, rowAt, length);
+  series.headBytes = <u16>(kept + length);
+  series.lastVersion = version;
+  series.lastBits = bits;
 }
 
 /** Beside the sealed chunks; enough of these rows are merged into the chunks that they overlap. */
 function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: i64): void {
   const limit = min(max(node.areaRows >> 3, lateRowsMin), lateRowsMax);
   if (<u32>node.lateCount >= limit) mergeBlock(series, node, false);
-  if (node.lateCount == node.lateCapacity) {
-    const capacity = min(max<u32>(8, <u32>node.lateCapacity << 1), lateRowsHardMax);
-    if (<u32>node.lateCount == capacity) unreachable();
-    const late = allocate(<usize>capacity * lateRowBytes);
+  if (<u32>node.lateCount == lateRowsHardMax) unreachable();
+  const bytes = <usize>node.lateCount * lateRowBytes;
+  if (node.late == 0 || bytes + lateRowBytes > roomAt(node.late)) {
+    const late = allocate(max<usize>(2 * lateRowBytes, bytes << 1));
     if (late == 0) unreachable();
     if (node.late != 0) {
-      memory.copy(late, node.late, <usize>node.lateCount * lateRowBytes);
+      memory.copy(late, node.late, bytes);
       releaseLater(node.late);
     }
     node.late = late;
-    node.lateCapacity = <u16>capacity;
   }
   const at = node.late + <usize>node.lateCount * lateRowBytes;
   store<i64>(at, nanos);
@@ -290,19 +325,11 @@ export function addLateRows(desk: Desk, node: Node): void {
 }
 
 /** Adds the rows of a head to a desk. */
-export function addHeadRows(
-  desk: Desk,
-  head: usize,
-  capacity: u32,
-  count: u32,
-  baseVersion: i64,
-): void {
-  const versions = head + (<usize>capacity << 4);
-  for (let row: usize = 0; row < <usize>count; row++) {
-    const at = head + (row << 4);
-    const version = baseVersion + <i64>load<u32>(versions + (row << 2));
-    addRow(desk, load<i64>(at), load<u64>(at, 8), version);
-  }
+export function addHeadRows(desk: Desk, head: usize, blockStart: i64, count: u32): void {
+  if (count == 0) return;
+  const next = desksNextRow(desk);
+  readRows(head, blockStart, count, desk.times + next, desk.values + next, desk.versions + next);
+  addColumns(desk, count, lowestVersionRead(), highestVersionRead());
 }
 
 /** Header of a chunk of our own at `at`, which was checked when it came in. */
@@ -347,9 +374,10 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
   for (let at = node.late; at < lateEnd; at += lateRowBytes) {
     widen(extent, load<i64>(at), load<i64>(at));
   }
-  const head = series.head;
-  const headLast = head + (<usize>series.headCount << 4) - 16;
-  if (withHead) widen(extent, load<i64>(head), load<i64>(headLast));
+  const hasHead = series.headCount != 0;
+  const headFirst = hasHead ? firstNanosOf(series.head, series.blockStart) : 0;
+  const headLast = series.lastNanos;
+  if (withHead) widen(extent, headFirst, headLast);
   const areaEnd = node.area + node.areaLength;
   for (let isWider = true; isWider; ) {
     const firstNanos = extent.firstNanos;
@@ -368,11 +396,11 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
       }
       at = chunk.end;
     }
-    if (series.headCount != 0 && !isOutside(extent, load<i64>(head), load<i64>(headLast))) {
-      widen(extent, load<i64>(head), load<i64>(headLast));
+    if (hasHead && !isOutside(extent, headFirst, headLast)) {
+      widen(extent, headFirst, headLast);
       extent.withHead = 1;
       extent.rowCount += <u32>series.headCount;
-      extent.partCount += <u32>series.headCount;
+      extent.partCount++;
     }
     isWider = firstNanos != extent.firstNanos || lastNanos != extent.lastNanos;
   }
@@ -414,7 +442,7 @@ function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   let rowsBefore = node.areaRows + <u32>node.lateCount;
   if (extent.withHead) {
     rowsBefore += <u32>series.headCount;
-    addHeadRows(desk, series.head, series.headCapacity, series.headCount, series.baseVersion);
+    addHeadRows(desk, series.head, series.blockStart, <u32>series.headCount);
   }
   finishDesk(desk, false);
   const version = sealedVersion(desk.versionLowest, desk.version);
@@ -426,7 +454,6 @@ function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   if (node.late != 0) releaseLater(node.late);
   node.late = 0;
   node.lateCount = 0;
-  node.lateCapacity = 0;
   if (extent.withHead) forgetHead(series);
   trimDesk(deskBytesKept);
   return true;
@@ -439,7 +466,6 @@ function replaceArea(node: Node, chunks: usize, length: usize): bool {
   if (node.area != 0) releaseLater(node.area);
   node.area = area;
   node.areaLength = length;
-  node.areaCapacity = roomOf(length);
   return true;
 }
 

@@ -111,6 +111,23 @@ export function addRow(desk: Desk, nanos: i64, valueBits: u64, version: i64): vo
   desk.versionLowest = min(desk.versionLowest, version);
 }
 
+/** Where the columns go on: what is put there becomes rows by `addColumns`. */
+// @ts-ignore: decorator
+@inline
+export function desksNextRow(desk: Desk): usize {
+  return <usize>desk.rowCount << 3;
+}
+
+/** Adds rows in ascending time that were put behind the others, with their versions. */
+export function addColumns(desk: Desk, count: u32, lowest: i64, highest: i64): void {
+  const place = <usize>desk.rowCount << 3;
+  beginPart(desk, load<i64>(desk.times + place), versionsInColumn, 0);
+  desk.version = max(desk.version, highest);
+  desk.versionLowest = min(desk.versionLowest, lowest);
+  desk.rowCount += count;
+  desk.lastNanos = load<i64>(desk.times + place + ((<usize>count - 1) << 3));
+}
+
 /** Brings all rows into the columns in order; versions are filled only when `needVersions` or merged. */
 export function finishDesk(desk: Desk, needVersions: bool): void {
   if (desk.runCount > 1 || needVersions) fillVersions(desk);

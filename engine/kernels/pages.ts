@@ -104,6 +104,12 @@ export function roomOf(bytes: usize): usize {
   return (bytes + pageBytes - 1) & ~(pageBytes - 1);
 }
 
+/** Bytes that the allocation at the address really has. */
+export function roomAt(address: usize): usize {
+  const p = pageAt(<u32>(address / pageBytes));
+  return p.kind == 0 ? <usize>p.runPages * pageBytes : cellBytesOf(<usize>p.kind - 1);
+}
+
 /** Begins the state of a memory that is all zero. */
 export function initPages(pageMax: u32): void {
   const s = state();
@@ -295,7 +301,7 @@ const stageBytesKept: usize = 8 << 20;
 export function stageOf(bytes: usize): usize {
   const s = state();
   const isTooLarge = s.stageBytes > stageBytesKept && bytes <= stageBytesKept;
-  if (bytes <= s.stageBytes && !isTooLarge) return s.stage;
+  if (s.stage != 0 && bytes <= s.stageBytes && !isTooLarge) return s.stage;
   if (s.stage != 0) release(s.stage);
   s.stageBytes = 0;
   s.stage = allocate(bytes);

@@ -3,14 +3,18 @@
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
 import { encodedBytesMax, encodeRaw, encodeRowsMax } from './codec_write';
 import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
+import {
+  headTimesAt,
+  headValuesAt,
+  headVersionsAt,
+  highestVersionRead,
+  readRows,
+} from './head_rows';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
   blockSizeOf,
   findNode,
-  headRowBytes,
-  headRowsMax,
-  lateRowBytes,
   makeCurrent,
   Node,
   nodeOf,
@@ -20,11 +24,9 @@ import {
 } from './series';
 
 const checkedAt: usize = stateAt + 3072;
-/** Columns of a head that is copied. */
-const timesAt: usize = stateAt + 16384;
-const valuesAt: usize = timesAt + 2048;
-const versionsAt: usize = valuesAt + 2048;
 
+/** Bytes of a row in a raw chunk with versions. */
+const rawRowBytes: usize = 20;
 const chunkHeaderBytesMax: usize = 48;
 const versionSpan: i64 = 0x100000000;
 /** Times that a store takes: the years 1823 to 2116. */
@@ -35,8 +37,8 @@ function readBytesMax(node: Node): usize {
   return (
     node.areaLength +
     chunkHeaderBytesMax +
-    <usize>node.headCount * headRowBytes +
-    <usize>node.lateCount * (headRowBytes + chunkHeaderBytesMax)
+    <usize>node.headCount * rawRowBytes +
+    <usize>node.lateCount * (rawRowBytes + chunkHeaderBytesMax)
   );
 }
 
@@ -94,20 +96,11 @@ function copyArea(node: Node, start: i64, end: i64, isWhole: bool, o: usize): us
 }
 
 function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
-  const count = <usize>node.headCount;
-  if (count == 0) return o;
-  const head = node.head;
-  if (load<i64>(head) >= end || load<i64>(head + ((count - 1) << 4)) < start) return o;
-  const offsets = head + (<usize>node.headCapacity << 4);
-  let version: i64 = 0;
-  for (let row: usize = 0; row < count; row++) {
-    const rowVersion = node.baseVersion + <i64>load<u32>(offsets + (row << 2));
-    store<i64>(timesAt + (row << 3), load<i64>(head + (row << 4)));
-    store<u64>(valuesAt + (row << 3), load<u64>(head + (row << 4), 8));
-    store<i64>(versionsAt + (row << 3), rowVersion);
-    version = max(version, rowVersion);
-  }
-  return encodeRaw(timesAt, valuesAt, versionsAt, <u32>count, version, o);
+  const count = <u32>node.headCount;
+  if (count == 0 || node.lastNanos < start) return o;
+  readRows(node.head, node.blockStart, count, headTimesAt, headValuesAt, headVersionsAt);
+  if (load<i64>(headTimesAt) >= end) return o;
+  return encodeRaw(headTimesAt, headValuesAt, headVersionsAt, count, highestVersionRead(), o);
 }
 
 /** Late rows in order, as one raw chunk, or several when their versions are far apart. */
@@ -179,7 +172,7 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
     return 0;
   }
   const areaEnd = node.area + node.areaLength;
-  let parts = <u32>node.headCount + <u32>node.lateCount;
+  let parts = 1 + <u32>node.lateCount;
   for (let at = node.area; at < areaEnd; parts++) at = headerAt(at, areaEnd).end;
   const work = deskOf(deskBytes(rows, parts));
   if (work == 0) unreachable();
@@ -189,7 +182,7 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
     if (!addChunk(desk, chunk)) unreachable();
     at = chunk.end;
   }
-  addHeadRows(desk, node.head, node.headCapacity, node.headCount, node.baseVersion);
+  addHeadRows(desk, node.head, node.blockStart, node.headCount);
   addLateRows(desk, node);
   return encodeLong(desk, out);
 }

@@ -12,21 +12,24 @@ export class Series {
   isLive: u8;
   /** A row was admitted since the last expiry. */
   isAdmitted: u8;
-  /** Of the current block; an end at or before the start when there is none. */
+  /** Of the current block; the least int64 when there is none, so that no time is in it. */
   blockStart: i64;
-  blockEnd: i64;
-  /** No row of the current block that is in the head or was sealed from it is later. */
+  /** No row of the current block that is in the head or was sealed from it is later; of the head's last row. */
   lastNanos: i64;
-  /** Versions of the head's rows are u32 offsets from it. */
-  baseVersion: i64;
+  /** Of the head's last row: what the next one is written against. */
+  lastVersion: i64;
+  lastBits: u64;
+  stepMillis: u32;
+  /** Rows as head_rows.ts has them. */
   head: usize;
-  headCount: u16;
+  headBytes: u16;
   headCapacity: u16;
+  headCount: u16;
+  /** Bytes of the head that was sealed last, 0 before: the next one will have as many. */
+  headBytesSealed: u16;
   current: usize;
-  /** List of the blocks' nodes by ascending start. */
+  /** List of the blocks' nodes by ascending start; of a slot that is free the next free one, + 1. */
   nodes: usize;
-  /** Next slot of the list of free ones, + 1. */
-  slotNext: u32;
 }
 
 /** A block of a series, 80 bytes. */
@@ -35,23 +38,24 @@ export class Series {
 export class Node {
   blockStart: i64;
   lastNanos: i64;
-  baseVersion: i64;
+  lastVersion: i64;
+  lastBits: u64;
   /** No chunk of the area has a later row; the least int64 when there is none. */
   areaLastNanos: i64;
+  stepMillis: u32;
   head: usize;
-  headCount: u16;
+  headBytes: u16;
   headCapacity: u16;
+  headCount: u16;
+  lateCount: u16;
   next: usize;
   /** Sealed chunks, one behind the other. */
   area: usize;
   areaLength: usize;
-  areaCapacity: usize;
   /** Rows in the area. */
   areaRows: u32;
   /** Rows that came late, 24 bytes each: time, value, version. In no order. */
   late: usize;
-  lateCount: u16;
-  lateCapacity: u16;
   /** 1 when nothing came since its rows were read for a file; never of the current block. */
   isFlushed: u8;
 }
@@ -64,9 +68,6 @@ export class Namespace {
 }
 export const namespaceStructBytes: usize = 16;
 
-/** Bytes of a head row: int64 time and float64 value together, the u32 version behind all rows. */
-export const headRowBytes: usize = 20;
-export const headRowsMax: u32 = 128;
 export const lateRowBytes: usize = 24;
 const slotsPerPage: u32 = 1024;
 const slotsMax: u32 = 16384 * slotsPerPage;
@@ -96,7 +97,7 @@ export function takeSlot(namespaceOrdinal: u32): u32 {
   let slot: u32;
   if (s.slotFree != 0) {
     slot = s.slotFree - 1;
-    s.slotFree = seriesAt(slot).slotNext;
+    s.slotFree = <u32>seriesAt(slot).nodes;
   } else {
     slot = s.seriesEnd;
     if (slot >= slotsMax) return u32.MAX_VALUE;
@@ -126,7 +127,7 @@ export function freeSlot(slot: u32): void {
   series.isLive = 0;
   series.generation++;
   if (series.generation == 0) series.generation = 1;
-  series.slotNext = s.slotFree;
+  series.nodes = <usize>s.slotFree;
   s.slotFree = slot + 1;
   s.seriesCount--;
 }
@@ -134,11 +135,12 @@ export function freeSlot(slot: u32): void {
 /** Makes no block the current one. */
 function forgetCurrent(series: Series): void {
   series.current = 0;
-  series.blockStart = 0;
-  series.blockEnd = 0;
+  series.blockStart = i64.MIN_VALUE;
   series.head = 0;
-  series.headCount = 0;
+  series.headBytes = 0;
   series.headCapacity = 0;
+  series.headCount = 0;
+  series.headBytesSealed = 0;
 }
 
 /** Writes the head's state back to its node, which has it from now on. */
@@ -146,10 +148,13 @@ export function park(series: Series): void {
   if (series.current == 0) return;
   const node = changetype<Node>(series.current);
   node.lastNanos = series.lastNanos;
-  node.baseVersion = series.baseVersion;
+  node.lastVersion = series.lastVersion;
+  node.lastBits = series.lastBits;
+  node.stepMillis = series.stepMillis;
   node.head = series.head;
-  node.headCount = series.headCount;
+  node.headBytes = series.headBytes;
   node.headCapacity = series.headCapacity;
+  node.headCount = series.headCount;
   forgetCurrent(series);
 }
 
@@ -159,12 +164,15 @@ export function makeCurrent(series: Series, node: Node): void {
   node.isFlushed = 0;
   series.current = changetype<usize>(node);
   series.blockStart = node.blockStart;
-  series.blockEnd = node.blockStart + blockSizeOf(series);
   series.lastNanos = node.lastNanos;
-  series.baseVersion = node.baseVersion;
+  series.lastVersion = node.lastVersion;
+  series.lastBits = node.lastBits;
+  series.stepMillis = node.stepMillis;
   series.head = node.head;
-  series.headCount = node.headCount;
+  series.headBytes = node.headBytes;
   series.headCapacity = node.headCapacity;
+  series.headCount = node.headCount;
+  series.headBytesSealed = 0;
 }
 
 /** The node of the block that holds the time, or null. */

@@ -1,7 +1,7 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and answers are in
 // the stage, which the caller asks for.
 import { Chunk, readHeader } from './codec';
-import { appendRow, headCapacityAfter } from './heads';
+import { appendRow, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import {
   beginCall,
@@ -19,8 +19,7 @@ import {
   dropBlocks,
   dropFlushedBlock,
   freeSlot,
-  headRowBytes,
-  headRowsMax,
+  lateRowBytes,
   namespaceAt,
   Node,
   park,
@@ -82,11 +81,12 @@ export function releaseSeries(slot: u32): void {
 // @ts-ignore: decorator
 @inline
 function bytesNeeded(series: Series, nanos: i64): usize {
-  if (nanos < series.blockStart || nanos >= series.blockEnd) return 4096;
-  const count = <u32>series.headCount;
-  const capacity = <u32>series.headCapacity;
-  if (count < capacity) return 0;
-  if (count < headRowsMax) return <usize>headCapacityAfter(capacity, true) * headRowBytes;
+  if (!isInBlock(series, nanos)) return 4096;
+  if (hasRoom(series)) return 0;
+  if (!isFull(series)) {
+    const next = headCapacityAfter(<u32>series.headCapacity, true);
+    return <usize>max(next, <u32>series.headBytesSealed);
+  }
   const node = changetype<Node>(series.current);
   return 4096 + node.areaLength + (node.areaLength >> 3);
 }
@@ -135,11 +135,11 @@ export function check(
         } else {
           const needed = bytesNeeded(series, nanos);
           const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
-          if (bytes + needed + headRowBytes > limit) {
+          if (bytes + needed + lateRowBytes > limit) {
             outcome = outcomeResourceExhausted;
           } else {
             outcome = outcomeWritten;
-            bytes += needed + headRowBytes;
+            bytes += needed + lateRowBytes;
             series.isAdmitted = 1;
           }
         }
