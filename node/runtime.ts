@@ -45,6 +45,10 @@ export interface RuntimeOptions {
 const syncCheckMillis = 100;
 /** How often it is looked which blocks are to be flushed. */
 const flushMillis = 5_000;
+/** Share of the main loop's time for a snapshot. */
+const snapshotShare = 0.2;
+/** Time for the snapshot at a clean stop; the log stays when it does not do. */
+const lastSnapshotMillisMax = 15_000;
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
 /** How often shards that could not be marked AVAILABLE are tried again. */
@@ -59,6 +63,7 @@ export class NodeRuntime implements AsyncDisposable {
   private readonly stop = new AbortController();
   private readonly following: Promise<void>;
   private marking: Promise<void> | null = null;
+  private flushing: Promise<void> = Promise.resolve();
   private bootstrapLogged = false;
 
   private constructor(options: RuntimeOptions, database: Database) {
@@ -213,14 +218,35 @@ export class NodeRuntime implements AsyncDisposable {
     this.metrics.tickSeconds((clock.monotonicMillis() - started) / 1000);
   }
 
-  private async flush(): Promise<void> {
-    await this.database.flusher.runDue(this.stop.signal);
+  private flush(): Promise<void> {
+    this.flushing = this.flushDue();
+    return this.flushing;
+  }
+
+  private async flushDue(): Promise<void> {
+    const { database } = this;
+    const { signal } = this.stop;
+    await database.flusher.runDue(signal);
+    if (await database.snapshots.isDue()) await database.snapshot(snapshotShare, signal);
   }
 
   /** With `commitlog.sync: interval`, a log that nobody writes to is synced too. */
   private async sync(): Promise<void> {
     const { commitlog, sequencer } = this.database;
     if (commitlog.syncIsDue()) await sequencer.exclusive(() => {});
+  }
+
+  /** A clean stop leaves a snapshot in place of the log, which is read faster. */
+  private async lastSnapshot(): Promise<void> {
+    const { env, log } = this.options;
+    const { database } = this;
+    if (!database.isLoaded || database.commitlog.counts.bytes === 0) return;
+    const signal = env.clock.deadline(lastSnapshotMillisMax, new AbortController().signal);
+    try {
+      await database.snapshot(1, signal);
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, 'no snapshot at the end; the commit log stays');
+    }
   }
 
   private async retrying<T>(what: string, action: () => Promise<T>): Promise<T> {
@@ -244,6 +270,8 @@ export class NodeRuntime implements AsyncDisposable {
     await this.following;
     await this.jobs[Symbol.asyncDispose]();
     await this.marking?.catch(() => {});
+    await this.flushing.catch(() => {});
+    await this.lastSnapshot();
     await this.database[Symbol.asyncDispose]();
   }
 }

@@ -45,6 +45,7 @@ export async function bootstrapLocal(
       millis: Math.round(database.env.clock.monotonicMillis() - started),
       segments: replay.segments,
       rows: replay.rows,
+      snapshotSeries: replay.snapshotSeries,
       rowsPassedOver: replay.rowsPassedOver,
       rowsWithoutSeries: replay.rowsWithoutSeries,
       problems: replay.problems.length,

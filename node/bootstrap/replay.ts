@@ -1,13 +1,14 @@
 /**
- * Streams the commit log into the engine. Each segment's dictionary gives the slots of this boot for the
+ * Streams snapshot and commit log into the engine. Each segment's dictionary gives the slots of this boot for the
  * slots of the one that wrote it; rows of series that are not here any more are passed over.
  */
 import { type BatchView, readBatch } from '#engine/batch.ts';
 import type { StoreRows } from '#engine/store.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { listSegments } from '../persist/commitlog.ts';
-import type { DictionaryEntry } from '../persist/commitlog_format.ts';
+import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog_format.ts';
 import { readSegment, type SegmentProblem } from '../persist/commitlog_reader.ts';
+import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { markRowsLive, spanOf } from '../storage/write.ts';
@@ -15,6 +16,8 @@ import { markRowsLive, spanOf } from '../storage/write.ts';
 export interface ReplayReport {
   segments: number;
   rows: number;
+  /** Series of the snapshot. */
+  snapshotSeries: number;
   /** Of namespaces and shards that this node does not have, or past retention. */
   rowsPassedOver: number;
   /** Whose dictionary entry was lost to damage. */
@@ -40,7 +43,7 @@ interface SegmentNamespace {
   generations: Uint32Array;
 }
 
-/** Replays every segment, oldest first. */
+/** Replays the newest snapshot that is whole, and every segment, in the order in which they were begun. */
 export async function replayCommitlog(
   database: Database,
   signal: AbortSignal,
@@ -48,18 +51,41 @@ export async function replayCommitlog(
   const report: ReplayReport = {
     segments: 0,
     rows: 0,
+    snapshotSeries: 0,
     rowsPassedOver: 0,
     rowsWithoutSeries: 0,
     recordsMalformed: 0,
     problems: [],
     truncatedAtNanos: new Map(),
   };
-  const folder = commitlogFolder(database.options.dataFolder);
-  for (const { number, path } of await listSegments(database.env, folder)) {
-    signal.throwIfAborted();
-    await new SegmentReplay(database, number, path, report).run(signal);
-    report.segments += 1;
+  const { env, options } = database;
+  const segments = await listSegments(env, commitlogFolder(options.dataFolder));
+  const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
+  const replayed = new Set<number>();
+  const replaySegments = async (from: number, end: number): Promise<void> => {
+    for (const { number, path } of segments) {
+      if (number < from || number >= end || replayed.has(number)) continue;
+      signal.throwIfAborted();
+      replayed.add(number);
+      await new SegmentReplay(database, number, path, report).run(signal);
+      report.segments += 1;
+    }
+  };
+  // Segments that a snapshot replaces are left when there was no time to delete them, or when they hold rows of
+  // namespaces without snapshots. They come first, since they may tell of a deletion.
+  const newest = snapshots[0];
+  const first = newest?.segment ?? 0;
+  await replaySegments(0, first);
+  for (const { path } of snapshots) {
+    const replay = new SegmentReplay(database, 0, path, report);
+    await replay.run(signal);
+    if (replay.hasEnd) break;
+    database.log.error({ path }, 'snapshot is damaged; what can be read of it is used');
+    if (report.problems.every((problem) => problem.path !== path)) {
+      report.problems.push({ path, kind: 'corrupt records', start: 0, end: 0 });
+    }
   }
+  await replaySegments(first, Number.POSITIVE_INFINITY);
   return report;
 }
 
@@ -69,6 +95,11 @@ class SegmentReplay {
   private readonly path: string;
   private readonly report: ReplayReport;
   private readonly namespaces = new Map<number, SegmentNamespace>();
+  /** What a snapshot has, to be compared with its end record. */
+  private chunkSeries = 0;
+  private chunkBytes = 0;
+  /** The end record of a snapshot was there, and agrees with all before it. */
+  hasEnd = false;
 
   constructor(database: Database, number: number, path: string, report: ReplayReport) {
     this.database = database;
@@ -91,6 +122,11 @@ class SegmentReplay {
         });
         continue;
       }
+      if (record.kind === 'end') {
+        const { seriesCount, chunkBytes } = record;
+        this.hasEnd = seriesCount === this.chunkSeries && chunkBytes === this.chunkBytes;
+        continue;
+      }
       const namespace = this.namespaces.get(record.namespaceOrdinal);
       switch (record.kind) {
         case 'series':
@@ -98,6 +134,9 @@ class SegmentReplay {
           break;
         case 'batch':
           this.addBatch(namespace, record.batch);
+          break;
+        case 'chunks':
+          this.addChunks(namespace, record.series);
           break;
         case 'truncate':
           if (namespace !== undefined) this.truncate(namespace, record.atNanos);
@@ -125,6 +164,32 @@ class SegmentReplay {
       if (entry.slot >= namespace.slots.length) growTo(namespace, entry.slot + 1);
       namespace.slots[entry.slot] = slot < 0 ? slotPassedOver : slot + 1;
       namespace.generations[entry.slot] = entry.generation;
+    }
+  }
+
+  private addChunks(namespace: SegmentNamespace | undefined, all: readonly SeriesChunks[]): void {
+    const { store } = this.database;
+    for (const { slot: from, generation, chunks } of all) {
+      this.chunkSeries += 1;
+      this.chunkBytes += chunks.length;
+      const state = namespace?.state ?? null;
+      const slot = namespace?.slots[from] ?? slotUnknown;
+      if (state === null || slot === slotPassedOver) continue;
+      if (slot === slotUnknown || namespace!.generations[from] !== generation) {
+        this.report.recordsMalformed += 1;
+        continue;
+      }
+      try {
+        store.insertChunks(slot - 1, chunks);
+      } catch (error) {
+        if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
+        this.report.recordsMalformed += 1;
+        const fields = { path: this.path, error: error.message };
+        this.database.log.error(fields, 'chunks of a snapshot cannot be read');
+        continue;
+      }
+      for (const start of store.blockStarts(slot - 1)) state.index.markLiveOne(slot - 1, start);
+      this.report.snapshotSeries += 1;
     }
   }
 

@@ -42,6 +42,22 @@ export interface JsonTags {
   readonly exhaustive: boolean;
 }
 
+/** What a flush on demand did. */
+export interface JsonFlushed {
+  /** Blocks of shards whose rows are in filesets now. */
+  readonly blocks: number;
+  /** Filesets that were written for them, with their series and bytes. */
+  readonly filesets: number;
+  readonly series: number;
+  readonly bytes: number;
+  /** Blocks of shards that are bootstrapping, which stay in memory. */
+  readonly blocksLeft: number;
+  /** Series that stayed in memory, in the snapshot that took the place of the commit log. */
+  readonly snapshotSeries: number;
+  readonly snapshotBytes: number;
+  readonly segmentsDeleted: number;
+}
+
 export interface JsonBackend {
   /** @throws {TsdbError} when the row was not written, naming why */
   write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void>;
@@ -54,6 +70,8 @@ export interface JsonBackend {
   query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries>;
   aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags>;
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
+  /** Of the node: writes memory to filesets and deletes the commit log that held it; null for all. */
+  flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed>;
   /** Whether there is a namespace of exactly this name. */
   hasNamespace(name: string): boolean;
   /** Of the node; null for the cluster. */

@@ -80,6 +80,10 @@ export class ClusterBackend implements JsonBackend {
     return null;
   }
 
+  flush(): Promise<never> {
+    return Promise.reject(badRequest('cannot flush: ask each node, at its own address'));
+  }
+
   bootstrapState(): null {
     return null;
   }

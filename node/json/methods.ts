@@ -15,6 +15,8 @@ export type JsonAnswer = string | Iterable<Uint8Array>;
 export type JsonMethod =
   | {
       readonly verb: 'POST';
+      /** Fields may stand in the query too, and the body may be empty. */
+      readonly takesQuery?: boolean;
       readonly call: (
         backend: JsonBackend,
         fields: JsonFields,
@@ -42,6 +44,7 @@ export const clusterMethods: ReadonlyMap<string, JsonMethod> = new Map<string, J
 
 export const nodeMethods: ReadonlyMap<string, JsonMethod> = new Map<string, JsonMethod>([
   ...clusterMethods,
+  ['/flush', { verb: 'POST', takesQuery: true, call: flush }],
   ['/bootstrapped', { verb: 'GET', call: bootstrapped }],
   [
     '/bootstrappedinplacementornoplacement',
@@ -216,6 +219,17 @@ async function truncate(
   const namespace = namespaceOf(backend, fields.text('nameSpace'));
   fields.end();
   return `${JSON.stringify({ numSeries: await backend.truncate(namespace, signal) })}\n`;
+}
+
+/** Ends when the rows are in filesets and the commit log that held them is gone. */
+async function flush(
+  backend: JsonBackend,
+  fields: JsonFields,
+  signal: AbortSignal,
+): Promise<string> {
+  const name = fields.textOr('nameSpace', '');
+  fields.end();
+  return `${JSON.stringify(await backend.flush(name === '' ? null : [name], signal))}\n`;
 }
 
 function idOf(fields: JsonFields): Uint8Array {

@@ -9,6 +9,7 @@ import type { Database } from '../storage/database.ts';
 import type {
   JsonAggregate,
   JsonBackend,
+  JsonFlushed,
   JsonQuery,
   JsonRow,
   JsonSeries,
@@ -122,6 +123,16 @@ export class NodeBackend implements JsonBackend {
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
     return this.database.truncate(namespace, signal);
+  }
+
+  async flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed> {
+    const { snapshot, ...flushed } = await this.database.flush(namespaces, signal);
+    return {
+      ...flushed,
+      snapshotSeries: snapshot.series,
+      snapshotBytes: snapshot.bytes,
+      segmentsDeleted: snapshot.segmentsDeleted,
+    };
   }
 
   hasNamespace(name: string): boolean {

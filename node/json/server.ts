@@ -12,7 +12,7 @@ import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { jsonBodyBytesMax } from '../limits.ts';
 import type { JsonBackend } from './backend.ts';
-import { JsonFields, parseJson } from './fields.ts';
+import { type Json, JsonFields, parseJson } from './fields.ts';
 import type { JsonAnswer, JsonMethod } from './methods.ts';
 
 export interface JsonServerOptions {
@@ -72,8 +72,18 @@ async function call(
   const allowUnknown = ['tsdb', 'm3'].some(
     (prefix) => request.headers[`${prefix}-json-disable-disallow-unknown-fields`] === 'true',
   );
-  const fields = new JsonFields(parseJson(new TextDecoder().decode(body)), '', allowUnknown);
+  const text = new TextDecoder().decode(body);
+  const json = method.takesQuery === true ? withQuery(text, request) : parseJson(text);
+  const fields = new JsonFields(json, '', allowUnknown);
   return method.call(options.backend, fields, signal);
+}
+
+/** The fields of the body, which may be empty, and those of the query. */
+function withQuery(text: string, request: HttpRequest): Json {
+  const body = text.trim() === '' ? {} : parseJson(text);
+  const query = Object.fromEntries(new URL(request.url ?? '/', 'http://node').searchParams);
+  if (body === null || typeof body !== 'object' || Array.isArray(body)) return body;
+  return { ...body, ...query };
 }
 
 function send(response: HttpResponse, status: number, body: string): void {

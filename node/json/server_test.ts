@@ -284,3 +284,22 @@ test('before the bootstrap the listeners answer that the node is not bootstrappe
   assert.equal((await call(server, '/bootstrapped')).status, 503);
   assert.equal((await call(server, '/health')).json.bootstrapped, false);
 });
+
+test('a flush on demand answers when rows are in filesets and the commit log is gone', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await using node = await listen(new NodeBackend(runtime.database), 'node');
+  for (let i = 0; i < 5; i += 1) {
+    const datapoint = { timestamp: nowSeconds, value: i };
+    const answer = await call(node, '/write', { nameSpace: 'metrics', id: `s${i}`, datapoint });
+    assert.equal(answer.status, 200, answer.text);
+  }
+  const { status, json } = await call(node, '/flush?namespace=metrics', '');
+  assert.equal(status, 200);
+  assert.ok(json.filesets > 0 && json.series === 5 && json.segmentsDeleted === 1, json);
+  assert.equal(runtime.database.store.sampleCount, 0);
+  const again = await call(node, '/flush', '');
+  assert.deepEqual([again.status, again.json.filesets, again.json.blocksLeft], [200, 0, 0]);
+  assert.equal((await call(node, '/flush', { nameSpace: 'none' })).status, 404);
+  assert.equal((await call(node, '/flush', { what: 1 })).status, 400);
+});

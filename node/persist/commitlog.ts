@@ -114,6 +114,11 @@ export class Commitlog implements AsyncDisposable {
     return all;
   }
 
+  /** Number of the segment that comes next when the open one is closed. */
+  get nextSegment(): number {
+    return this.nextNumber;
+  }
+
   /** Notes that a segment holds rows of a namespace up to a time; segment 0 means none. */
   noteRows(segment: number, namespace: string, newestMillis: number): void {
     const info =

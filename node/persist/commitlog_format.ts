@@ -18,7 +18,14 @@ export const recordPayloadBytesMax: number = batchBytesMax + 64;
 /** A series record is closed when its payload gets longer than this. */
 const seriesRecordBytesTarget = 1024 * 1024;
 
-export const recordKind = { namespace: 1, series: 2, batch: 3, truncate: 4 } as const;
+export const recordKind = {
+  namespace: 1,
+  series: 2,
+  batch: 3,
+  truncate: 4,
+  chunks: 5,
+  end: 6,
+} as const;
 
 /** The marker is the salt mixed with this, so that a salt of 0 does not look like empty space. */
 const markerMask = 0x5ca1ab1e;
@@ -100,6 +107,15 @@ export interface DictionaryEntry {
 }
 
 const dictionaryEntryBytes = 20;
+
+/** Chunks of one series, one behind the other (docs/formats/chunk.md). */
+export interface SeriesChunks {
+  readonly slot: number;
+  readonly generation: number;
+  readonly chunks: Uint8Array;
+}
+
+const chunksEntryBytes = 12;
 
 /**
  * Collects records for one segment in one buffer, which is written in one piece. Reused from group to
@@ -215,6 +231,39 @@ export class SegmentBuffer {
     this.close(start, 16);
   }
 
+  /** Chunks of series that stand in the dictionary; all of one call are one record. */
+  addChunks(namespaceOrdinal: number, all: readonly SeriesChunks[]): void {
+    this.closeSeries();
+    let size = 8;
+    for (const { chunks } of all) size += chunksEntryBytes + chunks.length;
+    const start = this.open(recordKind.chunks, size);
+    this.view.setUint32(start, namespaceOrdinal, true);
+    this.view.setUint32(start + 4, 0, true);
+    let at = start + 8;
+    for (const { slot, generation, chunks } of all) {
+      this.view.setUint32(at, slot, true);
+      this.view.setUint32(at + 4, generation, true);
+      this.view.setUint32(at + 8, chunks.length, true);
+      this.data.set(chunks, at + chunksEntryBytes);
+      at += chunksEntryBytes + chunks.length;
+    }
+    this.close(start, size);
+  }
+
+  /** The last record of a snapshot. */
+  addEnd(seriesCount: number, chunkBytes: number): void {
+    this.closeSeries();
+    const start = this.open(recordKind.end, 16);
+    this.view.setBigUint64(start, BigInt(seriesCount), true);
+    this.view.setBigUint64(start + 8, BigInt(chunkBytes), true);
+    this.close(start, 16);
+  }
+
+  /** Bytes that are collected. */
+  get byteLength(): number {
+    return this.length;
+  }
+
   private closeSeries(): void {
     if (this.seriesStart === -1) return;
     const start = this.seriesStart;
@@ -283,6 +332,29 @@ export function decodeDictionary(payload: Uint8Array): DictionaryEntry[] | null 
       explicitId: payload.subarray(body + tagsLength, body + tagsLength + idLength),
     });
     at = body + tagsLength + idLength;
+  }
+  return entries;
+}
+
+/**
+ * The entries of a chunks record.
+ * @param payload as written, without the namespace ordinal's eight bytes
+ * @returns null when the lengths do not fit
+ */
+export function decodeChunks(payload: Uint8Array): SeriesChunks[] | null {
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+  const entries: SeriesChunks[] = [];
+  for (let at = 0; at < payload.length; ) {
+    if (payload.length - at < chunksEntryBytes) return null;
+    const length = view.getUint32(at + 8, true);
+    const body = at + chunksEntryBytes;
+    if (length > payload.length - body) return null;
+    entries.push({
+      slot: view.getUint32(at, true),
+      generation: view.getUint32(at + 4, true),
+      chunks: payload.subarray(body, body + length),
+    });
+    at = body + length;
   }
   return entries;
 }

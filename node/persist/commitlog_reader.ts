@@ -7,6 +7,7 @@ import type { Disk, DiskFile } from '#lib/env/env.ts';
 import {
   batchPrefixBytes,
   type DictionaryEntry,
+  decodeChunks,
   decodeDictionary,
   decodeSegmentHeader,
   markerOf,
@@ -16,6 +17,7 @@ import {
   recordKind,
   recordPayloadBytesMax,
   type SegmentHeader,
+  type SeriesChunks,
   saltOfMarker,
   segmentHeaderBytes,
 } from './commitlog_format.ts';
@@ -34,7 +36,13 @@ export type LogRecord =
       readonly entries: readonly DictionaryEntry[];
     }
   | { readonly kind: 'batch'; readonly namespaceOrdinal: number; readonly batch: Uint8Array }
-  | { readonly kind: 'truncate'; readonly namespaceOrdinal: number; readonly atNanos: bigint };
+  | { readonly kind: 'truncate'; readonly namespaceOrdinal: number; readonly atNanos: bigint }
+  | {
+      readonly kind: 'chunks';
+      readonly namespaceOrdinal: number;
+      readonly series: readonly SeriesChunks[];
+    }
+  | { readonly kind: 'end'; readonly seriesCount: number; readonly chunkBytes: number };
 
 /** What was skipped of a segment. */
 export interface SegmentProblem {
@@ -193,6 +201,17 @@ function decodeRecord(window: Window, start: number, length: number): LogRecord 
       if (length < 16) return null;
       const atNanos = window.view.getBigInt64(payload + 8, true);
       return { kind: 'truncate', namespaceOrdinal: ordinal, atNanos };
+    }
+    case recordKind.chunks: {
+      if (length < 8) return null;
+      const series = decodeChunks(window.bytes.subarray(payload + 8, payload + length));
+      return series === null ? null : { kind: 'chunks', namespaceOrdinal: ordinal, series };
+    }
+    case recordKind.end: {
+      if (length < 16) return null;
+      const seriesCount = Number(window.view.getBigUint64(payload, true));
+      const chunkBytes = Number(window.view.getBigUint64(payload + 8, true));
+      return { kind: 'end', seriesCount, chunkBytes };
     }
     default:
       return null;

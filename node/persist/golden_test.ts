@@ -62,6 +62,33 @@ function segment(): Uint8Array {
   return new Uint8Array(Buffer.concat([header, buffer.bytes()]));
 }
 
+function snapshot(): Uint8Array {
+  const salt = 0x01020304;
+  const header = encodeSegmentHeader({
+    salt,
+    incarnation: '00112233445566778899aabbccddeeff',
+    boot: 3,
+    segment: 8,
+    createdNanos: 1_700_000_000_000_000_000n,
+  });
+  const buffer = new SegmentBuffer();
+  buffer.reset(8, salt);
+  const namespace = buffer.namespaceOrdinal('default', 12);
+  const names = [
+    { slot: 4, generation: 1, idScheme: 1, tags: tagsOf('a'), explicitId: none },
+    { slot: 5, generation: 2, idScheme: 0, tags: none, explicitId: Buffer.from('plain') },
+  ];
+  for (const name of names) buffer.addSeries(namespace, name);
+  const raw = new Uint8Array(readFileSync(join(fixtures, 'chunk_v1_raw.bin')));
+  const sealed = new Uint8Array(readFileSync(join(fixtures, 'chunk_v1_example.bin')));
+  buffer.addChunks(namespace, [
+    { slot: 4, generation: 1, chunks: sealed },
+    { slot: 5, generation: 2, chunks: raw },
+  ]);
+  buffer.addEnd(2, raw.length + sealed.length);
+  return new Uint8Array(Buffer.concat([header, buffer.bytes()]));
+}
+
 const info: FilesetInfo = {
   namespace: 'default',
   namespaceRevision: 12,
@@ -108,6 +135,28 @@ test('a commit log segment of version 1 is written and read as it was', async ()
     }
   }
   assert.deepEqual(records, ['namespace', 'series', 'batch', 'truncate']);
+});
+
+test('a snapshot of version 1 is written and read as it was', async () => {
+  const path = join(fixtures, 'snapshot_v1.bin');
+  assert.deepEqual(snapshot(), new Uint8Array(readFileSync(path)));
+  const records: string[] = [];
+  for await (const record of readSegment(realEnv.disk, path, () => assert.fail('it is whole'))) {
+    if (record.kind === 'chunks') {
+      const all = record.series.map(({ slot, generation, chunks }) => [
+        slot,
+        generation,
+        chunks.length,
+      ]);
+      assert.deepEqual(all, [
+        [4, 1, readFileSync(join(fixtures, 'chunk_v1_example.bin')).length],
+        [5, 2, readFileSync(join(fixtures, 'chunk_v1_raw.bin')).length],
+      ]);
+    }
+    if (record.kind === 'end') assert.equal(record.seriesCount, 2);
+    records.push(record.kind);
+  }
+  assert.deepEqual(records, ['namespace', 'series', 'chunks', 'end']);
 });
 
 test('a fileset of version 1 is written and read as it was', async () => {

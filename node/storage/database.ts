@@ -21,7 +21,7 @@ import type { Placement } from '#cluster/placement.ts';
 import { BatchEncoder } from '#engine/batch_encoder.ts';
 import { Store } from '#engine/store.ts';
 import type { Env } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
 import {
@@ -34,13 +34,16 @@ import {
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
 import { FileCache } from './file_cache.ts';
+import type { FlushReport } from './flush.ts';
 import { Flusher } from './flusher.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
 import { bundleOf, type ReadParts, wholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
+import { Pace } from './pace.ts';
 import { Sequencer } from './sequencer.ts';
+import { type SnapshotReport, Snapshots } from './snapshot.ts';
 import { type ShardChange, ShardTable } from './shards.ts';
 import { streamPages } from './stream.ts';
 import { PendingWrite, type WriteContext, WriteScratch } from './write.ts';
@@ -65,6 +68,10 @@ export interface DatabaseOptions {
   };
 }
 
+export interface FlushedReport extends FlushReport {
+  readonly snapshot: SnapshotReport;
+}
+
 /** What came and went with a change of the topology. */
 export interface TopologyChange extends ShardChange {
   readonly addedNamespaces: readonly NamespaceState[];
@@ -80,6 +87,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly sequencer: Sequencer;
   readonly fileCache: FileCache;
   readonly flusher: Flusher;
+  readonly snapshots: Snapshots;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -114,6 +122,7 @@ export class Database implements NodeService, AsyncDisposable {
       pageBytesMax: options.pageBytesMax,
     });
     this.flusher = new Flusher(this);
+    this.snapshots = new Snapshots(this);
     this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.writes = {
       store: this.store,
@@ -329,6 +338,34 @@ export class Database implements NodeService, AsyncDisposable {
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
     const namespace = this.ready(name);
     return this.sequencer.exclusive(() => this.deleteAll(namespace));
+  }
+
+  /**
+   * Writes all rows of memory to filesets and deletes the commit log that held them: done when it resolves.
+   * @param names of namespaces; null for all that are flushed
+   * @throws {TsdbError} NOT_FOUND, BAD_REQUEST as `Flusher.flushAll`, UNAVAILABLE when the disk fails
+   */
+  async flush(names: readonly string[] | null, signal: AbortSignal): Promise<FlushedReport> {
+    if (!this.loaded) throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
+    const flushed = await this.flusher.flushAll(names, signal);
+    const snapshot = await this.snapshot(1, signal);
+    for (const { files } of this.namespaces.values()) await files.settled();
+    return { ...flushed, snapshot };
+  }
+
+  /**
+   * Compacts the commit log into a snapshot.
+   * @param share of the main loop's time that it may take
+   * @throws {TsdbError} UNAVAILABLE when the disk fails: the log stays
+   */
+  async snapshot(share: number, signal: AbortSignal): Promise<SnapshotReport> {
+    try {
+      return await this.snapshots.take(new Pace(this.env.clock, () => share), signal);
+    } catch (error) {
+      if (error instanceof TsdbError || signal.aborted) throw error;
+      const message = `cannot write snapshot: ${messageOf(error)}`;
+      throw new TsdbError('UNAVAILABLE', message, { cause: error });
+    }
   }
 
   async *streamShard(

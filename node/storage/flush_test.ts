@@ -322,9 +322,12 @@ test('a series by its ID is read from memory and filesets', async () => {
     never,
   );
   const samples = samplesOf(response);
-  assert.deepEqual([...samples].map(([name, rows]) => [name, rows.length]), [
-    ['__name__=cpu,host=h1', 21],
-    ['__name__=cpu,host=h3', 21],
-  ]);
+  assert.deepEqual(
+    [...samples].map(([name, rows]) => [name, rows.length]),
+    [
+      ['__name__=cpu,host=h1', 21],
+      ['__name__=cpu,host=h3', 21],
+    ],
+  );
   await closeDatabases();
 });

@@ -1,0 +1,168 @@
+/**
+ * Snapshots: the commit log compacted (docs/STORAGE.md). Rows of memory are written as they are, and then
+ * the segments before go. Rows that come meanwhile are in the log behind it, rows that a flush takes
+ * meanwhile are in filesets.
+ */
+import {
+  listSnapshots,
+  removeOtherSnapshots,
+  snapshotFolder,
+  SnapshotWriter,
+} from '../persist/snapshot_file.ts';
+import { makeDurableFolder } from '../persist/folders.ts';
+import type { Database } from './database.ts';
+import type { NamespaceState } from './namespace.ts';
+import type { Pace } from './pace.ts';
+
+/** Series that are copied in one stretch of the main loop. */
+const seriesAtOnce = 256;
+/** Bytes of the log from which on a snapshot is worth its work. */
+const logBytesMin = 64 * 1024 * 1024;
+const anyStart = -(2n ** 63n);
+const anyEnd = 2n ** 63n - 1n;
+
+export interface SnapshotReport {
+  readonly series: number;
+  readonly bytes: number;
+  readonly segmentsDeleted: number;
+}
+
+export class Snapshots {
+  private readonly database: Database;
+  private running: Promise<void> = Promise.resolve();
+  /** Of the last one; null when it is not known. */
+  private lastBytes: number | null = null;
+  /** Counts of this process, for metrics. */
+  readonly counts: { snapshots: number; bytes: number } = { snapshots: 0, bytes: 0 };
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /** Whether the log is longer than a minimum and than the last snapshot. */
+  async isDue(): Promise<boolean> {
+    const { env, commitlog, options } = this.database;
+    this.lastBytes ??=
+      (await listSnapshots(env.disk, snapshotFolder(options.dataFolder)))[0]?.bytes ?? 0;
+    const logBytes = commitlog.segments().reduce((sum, { bytes }) => sum + bytes, 0);
+    return logBytes >= Math.max(logBytesMin, this.lastBytes);
+  }
+
+  /**
+   * Writes a snapshot and deletes the segments and snapshots that it replaces.
+   * @throws {TsdbError} UNAVAILABLE when the log cannot be closed; what the disk rejects with: the log stays
+   */
+  async take(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
+    const before = this.running;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.running = promise;
+    try {
+      await before;
+      return await this.takeAlone(pace, signal);
+    } finally {
+      resolve();
+    }
+  }
+
+  private async takeAlone(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
+    const { env, options, sequencer, commitlog } = this.database;
+    const folder = snapshotFolder(options.dataFolder);
+    await makeDurableFolder(env.disk, options.dataFolder, folder);
+    const segment = await sequencer.exclusive(async () => {
+      await commitlog.rotate();
+      return commitlog.nextSegment;
+    });
+    const { incarnation, boot } = options.identity;
+    await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
+    let series = 0;
+    let chunkBytes = 0;
+    for (const namespace of this.database.namespaces.values()) {
+      if (!namespace.options.snapshotEnabled) continue;
+      const copied = await this.copyNamespace(namespace, writer, pace, signal);
+      series += copied.series;
+      chunkBytes += copied.chunkBytes;
+    }
+    const bytes = await writer.finish(series, chunkBytes);
+    this.lastBytes = bytes;
+    this.counts.snapshots += 1;
+    this.counts.bytes += bytes;
+    const segmentsDeleted = await sequencer.exclusive(() => this.deleteSegments(segment));
+    await removeOtherSnapshots(env.disk, folder, segment);
+    return { series, bytes, segmentsDeleted };
+  }
+
+  private async copyNamespace(
+    namespace: NamespaceState,
+    writer: SnapshotWriter,
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<{ series: number; chunkBytes: number }> {
+    const { store } = this.database;
+    const { index, truncations } = namespace;
+    const slots = slotsWithRows(this.database, namespace);
+    const generations = slots.map((slot) => store.generation[slot]!);
+    let series = 0;
+    let chunkBytes = 0;
+    for (let first = 0; first < slots.length; first += seriesAtOnce) {
+      signal.throwIfAborted();
+      // What was deleted is told by the log behind the snapshot; there is nothing left to copy.
+      if (namespace.truncations !== truncations) break;
+      const { generation } = store;
+      const some = slots
+        .subarray(first, first + seriesAtOnce)
+        .filter((slot, i) => generation[slot] === generations[first + i]);
+      const { chunkData, chunkOffset } = store.read(some, anyStart, anyEnd);
+      const { buffer } = writer;
+      const ordinal = namespace.ordinalIn(buffer);
+      const entries = [];
+      for (let i = 0; i < some.length; i += 1) {
+        const slot = some[i]!;
+        const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+        if (chunks.length === 0) continue;
+        entries.push({ slot, generation: generation[slot]!, chunks });
+        buffer.addSeries(ordinal, {
+          slot,
+          generation: generation[slot]!,
+          idScheme: index.idScheme(slot),
+          tags: index.tags(slot),
+          explicitId: index.explicitId(slot),
+        });
+      }
+      if (entries.length > 0) buffer.addChunks(ordinal, entries);
+      series += entries.length;
+      chunkBytes += chunkData.length;
+      await writer.drain();
+      await pace.rest(signal);
+    }
+    return { series, chunkBytes };
+  }
+
+  /** Closed segments before this one go, but those with rows that no snapshot and no fileset has. */
+  private async deleteSegments(before: number): Promise<number> {
+    const { commitlog, namespaces, store } = this.database;
+    const gone: number[] = [];
+    for (const { number, newestMillis } of commitlog.segments()) {
+      if (number >= before) continue;
+      const isNeeded = [...newestMillis.keys()].some((name) => {
+        const namespace = namespaces.get(name);
+        if (namespace === undefined || namespace.options.snapshotEnabled) return false;
+        return store.blocks(namespace.ordinal).length > 0;
+      });
+      if (!isNeeded) gone.push(number);
+    }
+    await commitlog.deleteSegments(gone);
+    return gone.length;
+  }
+}
+
+/** Series with rows in memory, ascending. */
+function slotsWithRows({ store }: Database, namespace: NamespaceState): Uint32Array {
+  const blocks = store.blocks(namespace.ordinal);
+  const parts = blocks.map(({ blockStartNanos }) =>
+    store.slotsOfBlock(namespace.ordinal, blockStartNanos),
+  );
+  if (parts.length === 1) return parts[0]!;
+  const all = new Set<number>();
+  for (const part of parts) for (const slot of part) all.add(slot);
+  return Uint32Array.from(all).sort();
+}
