@@ -197,6 +197,26 @@ for (const cure of ['node:3', 'node:1']) {
   });
 }
 
+test('pods that run and do not serve are replaced one by one, each when the one before serves', async () => {
+  const world = await settledWorld();
+  for (const name of ['c-a-0', 'c-a-b-0', 'c-c-0']) world.broken.add(name);
+  await world.advance();
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  for (let pass = 0; pass < 10; pass++) {
+    await world.reconcile();
+    await world.advance();
+  }
+  assert.deepEqual(writesTo(world, 'Pod'), ['DELETE Pod/c-a-0'], 'the cure is tried on one');
+  world.broken.delete('c-a-0');
+  await world.advance();
+  await world.reconcile();
+  await world.reconcile();
+  assert.deepEqual(writesTo(world, 'Pod'), ['DELETE Pod/c-a-0', 'DELETE Pod/c-a-b-0']);
+  world.broken.clear();
+  await world.settle();
+  assert.equal(writesTo(world, 'Pod').length, 3);
+});
+
 test('under Gated pods are replaced only after the plan was approved by its hash', async () => {
   const world = await settledWorld({ updatePolicy: 'Gated' });
   world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
@@ -264,6 +284,31 @@ test('a set of nodes that somebody deleted comes back as large as it was', async
   assert.equal(world.kube.find('StatefulSet', 'c-a').spec.replicas, 2);
   await world.settle();
   assert.equal((await instancesOf(world)).length, 3);
+});
+
+test('a set that somebody made smaller than its shards need gets its nodes back first', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 3 } });
+  const set = structuredClone(world.kube.find('StatefulSet', 'c-a'));
+  set.spec.replicas = 1;
+  world.kube.store(set);
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  await world.advance();
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal((await instancesOf(world)).length, 6);
+});
+
+test('replicas raised before the placement exists are all in its first version', async () => {
+  const world = new World();
+  world.addCluster(specOf());
+  await world.reconcile();
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  await world.settle();
+  assert.equal((await instancesOf(world)).length, 6);
+  assert.deepEqual(
+    world.calls.filter((call) => /^(init|add)/.test(call)),
+    ['init'],
+  );
 });
 
 test('an object of another under one of our names is left alone, and said', async () => {

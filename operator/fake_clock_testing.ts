@@ -68,6 +68,11 @@ export class FakeClock implements Clock {
     return AbortSignal.any([parent, timeout.signal]);
   }
 
+  /** The time is later and nothing has run: a process that was stopped and goes on. */
+  jump(millis: number): void {
+    this.passedMillis += millis;
+  }
+
   /** Lets this time pass, with all that is due in it. */
   async pass(millis: number): Promise<void> {
     const endMillis = this.passedMillis + millis;

@@ -41,7 +41,7 @@ function livePlan(observed: Observed, images: ImageDefaults): Plan {
   if (dead !== null) return dead;
   const { coordinator } = observed;
   if (!coordinator.reachable) return waitingFor('CoordinatorUnreachable', coordinator.problem);
-  if (coordinator.placement === null) return initPlan(observed);
+  if (coordinator.placement === null) return initPlan(observed, images);
   const next = placementPlan(observed, coordinator.placement, images);
   if (next.stalled !== null) return next;
   const namespaces = namespaceActions(observed, isSettled(coordinator.placement));
@@ -73,8 +73,23 @@ const isRunning = (pod: Pod | undefined): boolean =>
 
 const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
 
-function initPlan(observed: Observed): Plan {
-  const { spec } = observed.cluster;
+function initPlan(observed: Observed, images: ImageDefaults): Plan {
+  const { cluster, statefulSets } = observed;
+  const { spec } = cluster;
+  const names = new Names(cluster);
+  const wanted = spec.nodes.replicasPerGroup;
+  // The resource may ask for more since its sets were made. Too many are taken away when it is known where shards are.
+  const small = spec.isolationGroups.filter(
+    ({ name }) => (statefulSets.get(names.group(name))?.spec.replicas ?? wanted) < wanted,
+  );
+  if (small.length > 0) {
+    const objects = small.map((group) => nodeStatefulSet(cluster, group, wanted, images));
+    return doing(
+      objects.map((object) => ({ kind: 'apply', object })),
+      'ScalingUp',
+      `isolation groups ${small.map(({ name }) => name).join(', ')} go to ${wanted} nodes`,
+    );
+  }
   const pods = nodePods(observed);
   const instances = allWanted(observed);
   const missing = instances.filter(({ id }) => !isRunning(pods.get(id)));
@@ -106,6 +121,8 @@ function placementPlan(observed: Observed, placement: PlacementView, images: Ima
     const message = `the placement has instances of others: ${foreign.join(', ')}`;
     return stalledBy('ForeignPlacement', message);
   }
+  const restore = restorePlan(observed, placement, images);
+  if (restore !== null) return restore;
   if (!isSettled(placement)) {
     return waitingFor('ShardsInitializing', 'shards are bootstrapping or move');
   }
@@ -115,6 +132,30 @@ function placementPlan(observed: Observed, placement: PlacementView, images: Ima
     growOrShrinkPlan(observed, placement, images) ??
     readinessPlan(observed) ??
     (shrunk === null ? nothing : { ...nothing, stalled: shrunk })
+  );
+}
+
+/** Sets that somebody made smaller than their shards need: nothing else can go on without those nodes. */
+function restorePlan(
+  observed: Observed,
+  placement: PlacementView,
+  images: ImageDefaults,
+): Plan | null {
+  const { cluster, statefulSets } = observed;
+  const names = new Names(cluster);
+  const objects = cluster.spec.isolationGroups.flatMap((group) => {
+    const live = statefulSets.get(names.group(group.name))?.spec.replicas;
+    const ordinals = Object.keys(placement.instances).map((id) => names.ordinalIn(group.name, id));
+    const needed = Math.max(...ordinals.map((ordinal) => (ordinal ?? -1) + 1));
+    if (live === undefined || live >= needed) return [];
+    return [nodeStatefulSet(cluster, group, needed, images)];
+  });
+  if (objects.length === 0) return null;
+  const list = objects.map(({ metadata }) => metadata.name).join(', ');
+  return doing(
+    objects.map((object) => ({ kind: 'apply', object })),
+    'NodesNotReady',
+    `nodes that have shards come back: ${list}`,
   );
 }
 

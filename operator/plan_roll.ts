@@ -45,12 +45,27 @@ function rollingPods(observed: Observed): Rolling[] {
   });
 }
 
+/** What a container waits for that comes by itself. */
+const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
+
 /** It does not run and will not by itself: image or configuration is bad, or there is no place for it. */
-function isStuck(pod: Pod): boolean {
-  return (
-    pod.status?.phase !== 'Running' ||
-    (pod.status.containerStatuses ?? []).some(({ state }) => state?.waiting !== undefined)
+function isStuck({ status }: Pod): boolean {
+  const { phase = 'Pending', conditions = [], containerStatuses = [] } = status ?? {};
+  if (phase !== 'Running' && phase !== 'Pending') return true;
+  if (conditions.some((one) => one.type === 'PodScheduled' && one.status === 'False')) return true;
+  return containerStatuses.some(
+    ({ state }) =>
+      state?.waiting !== undefined && !passingReasons.includes(state.waiting.reason ?? ''),
   );
+}
+
+/** A deleted pod is away for a moment before its set makes it again. */
+function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
+  const names = new Names(observed.cluster);
+  return observed.cluster.spec.isolationGroups.some(({ name }) => {
+    const own = all.filter(({ pod }) => pod.metadata.labels?.[label.group] === name);
+    return own.length < (observed.statefulSets.get(names.group(name))?.spec.replicas ?? 0);
+  });
 }
 
 /**
@@ -60,7 +75,9 @@ function isStuck(pod: Pod): boolean {
 export function deadRollPlan(observed: Observed): Plan | null {
   const all = rollingPods(observed);
   const dead = all.filter(({ pod, outdated }) => outdated && !podReady(pod));
-  const starting = all.some(({ pod, outdated }) => !outdated && !podReady(pod) && !isStuck(pod));
+  const starting =
+    all.some(({ pod, outdated }) => !outdated && !podReady(pod) && !isStuck(pod)) ||
+    hasMissingPods(observed, all);
   const next = dead.find(({ pod }) => isStuck(pod)) ?? (starting ? undefined : dead[0]);
   return next === undefined ? null : rollPlan(observed, next.pod);
 }

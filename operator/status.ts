@@ -96,7 +96,7 @@ function verdictsOf(observed: Observed, plan: Plan): Map<string, Verdict> {
   const initialized = coordinator.reachable
     ? coordinator.placement === null
       ? no('NoPlacement', 'there is no placement yet')
-      : yes('PlacementExists')
+      : yes('PlacementExists', 'the placement is there')
     : unknown('CoordinatorUnreachable', coordinator.problem);
   verdicts.set('PlacementInitialized', initialized);
   verdicts.set(
@@ -154,7 +154,10 @@ function namespacesVerdict(observed: Observed): Verdict {
   if (!coordinator.reachable) return unknown('CoordinatorUnreachable', coordinator.problem);
   const { desired } = namespaceClaims(cluster, claims);
   const waiting = desired.filter(({ name }) => coordinator.namespaces.get(name)?.ready !== true);
-  if (waiting.length === 0) return yes('AllReady', `${desired.length} namespaces are ready`);
+  if (waiting.length === 0) {
+    const names = desired.map(({ name }) => name).join(', ');
+    return yes('AllReady', names === '' ? 'none is asked for' : `ready: ${names}`);
+  }
   return no('NotReady', `not ready: ${waiting.map(({ name }) => name).join(', ')}`);
 }
 
@@ -230,19 +233,30 @@ function namespaceVerdict(claim: TsdbNamespace, observed: Observed | null): Verd
   return yes('NamespaceReady', 'the namespace takes writes and queries');
 }
 
-/** Events for conditions that changed, so that `kubectl describe` tells the story. */
+/** Conditions that sum up the others: whatever they say first is news. */
+const summaries: readonly string[] = ['Ready', 'Reconciling', 'Stalled', 'Paused'];
+const badReasons: readonly string[] = ['NodesNotReady', 'NoQuorum'];
+
+/** Events for conditions that changed, so that `kubectl describe` tells the story: each sentence once. */
 export function transitionsOf(
   cluster: TsdbCluster,
   status: ClusterStatus,
 ): { readonly reason: string; readonly message: string; readonly type: 'Normal' | 'Warning' }[] {
   const before = cluster.status?.conditions ?? [];
-  const events: { reason: string; message: string; type: 'Normal' | 'Warning' }[] = [];
-  for (const condition of status.conditions ?? []) {
-    const old = before.find(({ type }) => type === condition.type);
-    if (old?.status === condition.status && old.reason === condition.reason) continue;
-    const bad = condition.type === 'Stalled' || condition.reason === 'NodesNotReady';
-    const message = `${condition.type}=${condition.status}: ${condition.message || condition.reason}`;
-    events.push({ reason: condition.reason, message, type: bad ? 'Warning' : 'Normal' });
+  const conditions = status.conditions ?? [];
+  const stalled = conditions.find(({ type }) => type === 'Stalled')?.reason;
+  const events = new Map<string, ReturnType<typeof transitionsOf>[number]>();
+  for (const { type, status: now, reason, message } of conditions) {
+    const old = before.find((condition) => condition.type === type);
+    if (old?.status === now && old.reason === reason) continue;
+    // What a part lacks is told by the summary; what it has reached is told by itself.
+    const silent = now === 'Unknown' || (old === undefined && now === 'False');
+    if (silent && !summaries.includes(type)) continue;
+    events.set(`${reason} ${message}`, {
+      reason,
+      message: message === '' ? reason : message,
+      type: badReasons.includes(reason) || reason === stalled ? 'Warning' : 'Normal',
+    });
   }
-  return events;
+  return [...events.values()];
 }

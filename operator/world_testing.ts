@@ -247,7 +247,7 @@ export class World {
     for (const pod of pods) {
       const image: string = pod.spec.containers[0].image;
       if (ordinalOf(pod) >= spec.replicas) this.removePod(pod, spec);
-      else if (this.badImages.has(image)) this.setPod(pod, 'Pending', false);
+      else if (this.badImages.has(image)) this.setPod(pod, 'Pending', false, 'ImagePullBackOff');
       else if (pod.status.phase === 'Pending') this.setPod(pod, 'Running', false);
       else this.setPod(pod, 'Running', !this.broken.has(pod.metadata.name));
     }
@@ -301,9 +301,11 @@ export class World {
       .filter((pod: Json) => pod.metadata.name.replace(/-\d+$/, '') === set.metadata.name);
   }
 
-  setPod(pod: Json, phase: string, ready: boolean): void {
+  private setPod(pod: Json, phase: string, ready: boolean, waitsFor?: string): void {
     const conditions = [{ type: 'Ready', status: ready ? 'True' : 'False' }];
-    this.kube.store({ ...pod, status: { phase, conditions } });
+    const state = waitsFor === undefined ? {} : { waiting: { reason: waitsFor } };
+    const containerStatuses = [{ ready, restartCount: 0, state }];
+    this.kube.store({ ...pod, status: { phase, conditions, containerStatuses } });
   }
 
   isReady(name: string): boolean {

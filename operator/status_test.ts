@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Condition } from './api.ts';
+import { conditionsOf, transitionsOf } from './status.ts';
+import { specOf, World } from './world_testing.ts';
+
+type Json = any;
+
+const verdict = (status: Condition['status'], reason: string, message = 'm') => ({
+  status,
+  reason,
+  message,
+});
+
+test('the transition time of a condition moves only when its status does', () => {
+  const first = conditionsOf(new Map([['Ready', verdict('False', 'A')]]), [], 1, 't1');
+  const second = conditionsOf(new Map([['Ready', verdict('False', 'B')]]), first, 2, 't2');
+  const third = conditionsOf(new Map([['Ready', verdict('True', 'C')]]), second, 3, 't3');
+  assert.deepEqual(
+    [first, second, third].map(([one]) => [one!.lastTransitionTime, one!.observedGeneration]),
+    [
+      ['t1', 1],
+      ['t1', 2],
+      ['t3', 3],
+    ],
+  );
+});
+
+/** Every status that a cluster had in its life, and the object it stood in. */
+async function statusesOfALife(): Promise<Json[]> {
+  const world = new World();
+  const statuses: Json[] = [];
+  const passes = async (count: number) => {
+    for (let pass = 0; pass < count; pass++) {
+      await world.reconcile().catch(() => {});
+      const { status, metadata } = structuredClone(world.cluster);
+      statuses.push({ ...status, generation: metadata.generation });
+      await world.clock.pass(11_000);
+      await world.advance();
+    }
+  };
+  world.addCluster(specOf());
+  await passes(15);
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  await passes(20);
+  world.broken.add('c-a-0');
+  await passes(5);
+  world.broken.clear();
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  await passes(20);
+  world.coordinatorUp = false;
+  await passes(3);
+  world.coordinatorUp = true;
+  world.changeSpec((spec) => (spec.paused = true));
+  await passes(3);
+  world.changeSpec((spec) => (spec.paused = false));
+  await passes(3);
+  return statuses;
+}
+
+test('Ready is true only when everything is, and then neither Reconciling nor Stalled is there', async () => {
+  const statuses = await statusesOfALife();
+  const phases = new Set<string>();
+  for (const status of statuses) {
+    const of = (type: string) => status.conditions.find((one: Json) => one.type === type);
+    phases.add(status.phase);
+    assert.equal(status.observedGeneration, status.generation);
+    for (const { type, reason, message, lastTransitionTime } of status.conditions) {
+      assert.match(reason, /^[A-Za-z]+$/, type);
+      assert.equal(typeof message, 'string');
+      assert.match(lastTransitionTime, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    }
+    // What kstatus and Argo CD read: at most one of them, and only while true.
+    for (const type of ['Reconciling', 'Stalled']) {
+      assert.ok(of(type) === undefined || of(type).status === 'True');
+    }
+    if (of('Ready').status === 'True') {
+      assert.equal(of('Reconciling'), undefined);
+      assert.equal(of('Stalled'), undefined);
+      assert.equal(of('PlacementStable').status, 'True');
+      assert.equal(of('NamespacesReady').status, 'True');
+      assert.ok(status.nodes.every((node: Json) => node.ready));
+      const [available, all] = status.shards.split('/');
+      assert.equal(available, all);
+    } else assert.ok(of('Reconciling') ?? of('Stalled'), JSON.stringify(status.conditions));
+  }
+  assert.deepEqual([...phases].sort(), [
+    'Creating',
+    'Degraded',
+    'Paused',
+    'Reconciling',
+    'Running',
+    'Scaling',
+    'Updating',
+  ]);
+});
+
+test('events tell each change once, and what is bad as a warning', () => {
+  const cluster = (conditions: readonly Condition[]): Json => ({ status: { conditions } });
+  const at = { lastTransitionTime: 't' };
+  const ready = { type: 'Ready', ...verdict('True', 'AllNodesServe', 'all serve'), ...at };
+  const degraded = { type: 'Ready', ...verdict('False', 'NodesNotReady', 'x is down'), ...at };
+  assert.deepEqual(transitionsOf(cluster([ready]), { conditions: [ready] }), []);
+  assert.deepEqual(transitionsOf(cluster([ready]), { conditions: [degraded] }), [
+    { reason: 'NodesNotReady', message: 'x is down', type: 'Warning' },
+  ]);
+  const stalled = { type: 'Stalled', ...verdict('True', 'InvalidSpec', 'bad'), ...at };
+  const unready = { type: 'Ready', ...verdict('False', 'InvalidSpec', 'bad'), ...at };
+  assert.deepEqual(
+    transitionsOf(cluster([ready]), { conditions: [unready, stalled] }),
+    [{ reason: 'InvalidSpec', message: 'bad', type: 'Warning' }],
+    'what two conditions say is told once',
+  );
+});
