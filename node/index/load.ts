@@ -14,7 +14,7 @@ import {
   sectionKind,
   SectionReader,
 } from './section.ts';
-import { termsPageWords } from './series_table.ts';
+import { idSchemesEnd, seriesTermsMax, termsPageWords } from './series_table.ts';
 import type { IndexTables } from './tables.ts';
 import { textBytesMax } from './text_arena.ts';
 
@@ -273,7 +273,6 @@ export class IndexLoad {
 
   async #readSeries(): Promise<void> {
     this.#seen = new Uint32Array(this.#termsEnd);
-    this.#tables.series.reserve(this.#newOrdinalsEnd);
     let end = 0;
     for await (const section of this.#sectionsOf(sectionKind.series, 'series')) {
       damagedUnless(section.u32() === end, 'a section of series is missing');
@@ -349,6 +348,10 @@ export class IndexLoad {
         damagedUnless(terms[i]! < seen.length, 'a series has a term that is none');
         seen[terms[i]!]!++;
       }
+      damagedUnless(
+        termCount <= seriesTermsMax && schemes[row]! < idSchemesEnd,
+        'a series has too many terms or an unknown ID scheme',
+      );
       const explicitId = ids.size === 0 ? noBytes : (ids.get(row) ?? noBytes);
       const placed = this.#newOrdinals === null ? ordinal : this.#newOrdinals[ordinal]!;
       series.place(placed, run + start, termCount, schemes[row]!, explicitId, shards[row]!);

@@ -22,7 +22,7 @@ import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './save.ts';
 import type { IndexSection, IndexSectionSource } from './section.ts';
 import { idBytesOf, isFoundByParsing, tagsOfId } from './series_id.ts';
-import { SeriesTable } from './series_table.ts';
+import { idSchemesEnd, SeriesTable } from './series_table.ts';
 import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './statistics.ts';
 import type { IndexTables } from './tables.ts';
 import { TermDictionary } from './term_dictionary.ts';
@@ -216,6 +216,9 @@ export class NamespaceIndex {
     checkLayout(tags);
     if (explicitId.length > textBytesMax) {
       throw badRequest(`cannot index series: ID is longer than ${textBytesMax} bytes`);
+    }
+    if (idScheme >= idSchemesEnd) {
+      throw badRequest(`cannot index series: ID scheme is unknown: ${idScheme}`);
     }
     assert(!this.#series.has(ordinal), 'an inserted ordinal is not in use');
     for (const removal of this.#removals) {

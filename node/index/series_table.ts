@@ -1,13 +1,32 @@
 /**
  * The forward side of the index: for each ordinal its terms in the order of the canonical layout, ID scheme
- * and shard, in columns; the terms lie in pages, and runs of removed series are used again by series with as many
- * tags. About 53 bytes a series of eleven tags. Explicit IDs are held once, derived ones not at all.
+ * and shard. Rows and terms lie in pages, so that growing never copies what is there, and a row is two words
+ * side by side, so that finding a series touches one cache line of it:
+ *
+ *     word 0    run: where its terms begin
+ *     word 1    number of terms (bits 0 to 13), ID scheme (14 and 15), shard (16 to 31)
+ *
+ * Runs of removed series are used again by series with as many tags. 52 bytes a series of eleven tags. Explicit IDs
+ * are held once, derived ones not at all.
  */
 import { assert } from '#lib/assert.ts';
 
 const pageBits = 16;
 const pageWords = 1 << pageBits;
 const pageMask = pageWords - 1;
+
+const rowPageBits = 12;
+const rowPageOrdinals = 1 << rowPageBits;
+const rowMask = rowPageOrdinals - 1;
+
+const termCountBits = 14;
+const termCountMask = (1 << termCountBits) - 1;
+
+/** Most terms of one series: each takes four bytes of a layout of at most 65,535. */
+export const seriesTermsMax: number = termCountMask;
+
+/** ID schemes are below this. */
+export const idSchemesEnd = 4;
 
 /** Most terms of one page. */
 export const termsPageWords: number = pageWords;
@@ -17,10 +36,9 @@ export class SeriesTable {
   #pageUsed: number;
   /** By number of terms: offsets of runs to use again. */
   readonly #freeRuns: Map<number, number[]>;
-  #runs: Uint32Array;
-  #termCounts: Uint16Array;
-  #idSchemes: Uint8Array;
-  #shards: Uint16Array;
+  /** Pages of rows; of no rows where no ordinal was used yet. */
+  readonly #rows: Uint32Array[];
+  #rowPagesUsed: number;
   #present: Uint32Array;
   #pagesWords: number;
   readonly #explicitIds: Map<number, Uint8Array>;
@@ -32,10 +50,8 @@ export class SeriesTable {
     this.#pages = [];
     this.#pageUsed = pageWords;
     this.#freeRuns = new Map();
-    this.#runs = new Uint32Array(64);
-    this.#termCounts = new Uint16Array(64);
-    this.#idSchemes = new Uint8Array(64);
-    this.#shards = new Uint16Array(64);
+    this.#rows = [];
+    this.#rowPagesUsed = 0;
     this.#present = new Uint32Array(2);
     this.#pagesWords = 0;
     this.#explicitIds = new Map();
@@ -70,12 +86,13 @@ export class SeriesTable {
     explicitId: Uint8Array,
     shard: number,
   ): void {
-    if (ordinal >= this.#runs.length) this.#grow(ordinal);
+    assert(termCount <= termCountMask && idScheme < idSchemesEnd, 'a series fits into its row');
+    if (ordinal >>> 5 >= this.#present.length) this.#growPresent(ordinal);
     if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
-    this.#runs[ordinal] = run;
-    this.#termCounts[ordinal] = termCount;
-    this.#idSchemes[ordinal] = idScheme;
-    this.#shards[ordinal] = shard;
+    const rows = this.#rowsFor(ordinal);
+    const at = 2 * (ordinal & rowMask);
+    rows[at] = run;
+    rows[at + 1] = termCount | (idScheme << termCountBits) | (shard << 16);
     this.#present[ordinal >>> 5]! |= 1 << (ordinal & 31);
     this.#count++;
     if (explicitId.length > 0) {
@@ -107,34 +124,28 @@ export class SeriesTable {
     return (this.#pages.length - 1) * pageWords;
   }
 
-  /** Makes room for ordinals that are loaded. */
-  reserve(ordinalsEnd: number): void {
-    if (ordinalsEnd > this.#runs.length) this.#grow(ordinalsEnd - 1);
+  #rowsFor(ordinal: number): Uint32Array {
+    const index = ordinal >>> rowPageBits;
+    while (this.#rows.length <= index) this.#rows.push(noRows);
+    let rows = this.#rows[index]!;
+    if (rows.length === 0) {
+      rows = new Uint32Array(2 * rowPageOrdinals);
+      this.#rows[index] = rows;
+      this.#rowPagesUsed++;
+    }
+    return rows;
   }
 
-  #grow(ordinal: number): void {
-    const size = Math.max(ordinal + 1, Math.ceil(this.#runs.length * 1.5));
-    const runs = new Uint32Array(size);
-    runs.set(this.#runs);
-    this.#runs = runs;
-    const termCounts = new Uint16Array(size);
-    termCounts.set(this.#termCounts);
-    this.#termCounts = termCounts;
-    const idSchemes = new Uint8Array(size);
-    idSchemes.set(this.#idSchemes);
-    this.#idSchemes = idSchemes;
-    const shards = new Uint16Array(size);
-    shards.set(this.#shards);
-    this.#shards = shards;
-    const present = new Uint32Array((size + 31) >>> 5);
+  #growPresent(ordinal: number): void {
+    const size = Math.max((ordinal >>> 5) + 1, Math.ceil(this.#present.length * 1.5));
+    const present = new Uint32Array(size);
     present.set(this.#present);
     this.#present = present;
   }
 
   remove(ordinal: number): void {
     assert(this.has(ordinal), 'a removed series is in the index');
-    const termCount = this.#termCounts[ordinal]!;
-    this.releaseRun(this.#runs[ordinal]!, termCount);
+    this.releaseRun(this.#runOf(ordinal), this.termCount(ordinal));
     this.#present[ordinal >>> 5]! &= ~(1 << (ordinal & 31));
     this.#count--;
     const explicitId = this.#explicitIds.get(ordinal);
@@ -158,25 +169,33 @@ export class SeriesTable {
     );
   }
 
+  #runOf(ordinal: number): number {
+    return this.#rows[ordinal >>> rowPageBits]![2 * (ordinal & rowMask)]!;
+  }
+
+  #detailsOf(ordinal: number): number {
+    return this.#rows[ordinal >>> rowPageBits]![2 * (ordinal & rowMask) + 1]!;
+  }
+
   /** Page that holds the terms of the series, from `termsStart(ordinal)` on; only for series with terms. */
   termsPage(ordinal: number): Uint32Array {
-    return this.#pages[this.#runs[ordinal]! >>> pageBits]!;
+    return this.#pages[this.#runOf(ordinal) >>> pageBits]!;
   }
 
   termsStart(ordinal: number): number {
-    return this.#runs[ordinal]! & pageMask;
+    return this.#runOf(ordinal) & pageMask;
   }
 
   termCount(ordinal: number): number {
-    return this.#termCounts[ordinal]!;
+    return this.#detailsOf(ordinal) & termCountMask;
   }
 
   idScheme(ordinal: number): number {
-    return this.#idSchemes[ordinal]!;
+    return (this.#detailsOf(ordinal) >>> termCountBits) & (idSchemesEnd - 1);
   }
 
   shard(ordinal: number): number {
-    return this.#shards[ordinal]!;
+    return this.#detailsOf(ordinal) >>> 16;
   }
 
   /** Empty when the ID derives from the tags. Borrowed. */
@@ -199,12 +218,11 @@ export class SeriesTable {
   }
 
   get memoryBytes(): number {
-    const columns =
-      this.#runs.byteLength + this.#termCounts.byteLength + this.#idSchemes.byteLength;
-    const rest = this.#shards.byteLength + this.#present.byteLength;
+    const columns = this.#rowPagesUsed * rowPageOrdinals * 8 + this.#present.byteLength;
     const ids = this.#explicitIdBytes + this.#explicitIds.size * 128;
-    return columns + rest + ids + this.#pagesWords * 4;
+    return columns + ids + this.#pagesWords * 4;
   }
 }
 
 const noBytes = new Uint8Array(0);
+const noRows = new Uint32Array(0);
