@@ -14,6 +14,9 @@ import type { Span } from './position.ts';
 /** Expressions that are longer stand on several lines. */
 const lineLengthMax = 100;
 
+/** Deeper ones stay on one line, so that the text does not grow with the square of the depth. */
+const indentLengthMax = 60;
+
 /**
  * The query as `format_query` answers it. Comments are lost, literals keep the form that they were written in.
  * @throws {PromqlError} bad_data
@@ -32,7 +35,7 @@ class Formatter {
   /** The expression with every line behind `indent`. */
   lines(expr: Expr, indent: string): string {
     const flat = this.flat(expr);
-    if (flat.length <= lineLengthMax) return indent + flat;
+    if (flat.length <= lineLengthMax || indent.length >= indentLengthMax) return indent + flat;
     const inner = `${indent}  `;
     switch (expr.kind) {
       case 'binary': {

@@ -108,3 +108,40 @@ test('string literals know the escape sequences of Go', () => {
   assert.equal(value('`a\\n`'), 'a\\n');
   assert.throws(() => value(String.raw`"\c"`), /unknown escape sequence U\+0063 'c'/);
 });
+
+test('parseQuery() gives up a long text at its first error, in time that grows with its length', () => {
+  const cases: readonly (readonly [text: string, message: RegExp])[] = [
+    ['up '.repeat(100_000), /^1:4: parse error: unexpected identifier "up"$/],
+    [`sum(rate(up[5m])${' '.repeat(5_000)}`, /parse error: unclosed left parenthesis$/],
+    [`${'('.repeat(50_000)}1${')'.repeat(50_000)}`, /^1:\d+: parse error: unexpected "\("$/],
+    [`${'1^'.repeat(50_000)}1`, /^1:\d+: parse error: /],
+    ['"'.repeat(200_000), /^1:3: parse error: unexpected string ""$/],
+    ['.'.repeat(200_000), /^1:1: parse error: bad number or duration syntax/],
+  ];
+  for (const [text, message] of cases) {
+    assert.throws(() => parseQuery(text, options), { code: 'BAD_REQUEST', message });
+  }
+});
+
+test('parseQuery() takes a long text that is right', () => {
+  const values = Array.from({ length: 20_000 }, (_, index) => `node-${index}`).join('|');
+  assert.equal(
+    parseQuery(`sum by (job) (rate(up{node=~"${values}"}[5m]))`, options).kind,
+    'aggregate',
+  );
+});
+
+test('parseQuery() bounds how deep expressions are nested', () => {
+  const nested: readonly ((depth: number) => string)[] = [
+    (depth) => `${'('.repeat(depth)}1${')'.repeat(depth)}`,
+    (depth) => `${'abs('.repeat(depth)}up${')'.repeat(depth)}`,
+    (depth) => `${'-'.repeat(depth)}up`,
+    (depth) => `max_over_time(${'('.repeat(depth - 2)}up${')'.repeat(depth - 2)}[1m:1s])`,
+  ];
+  for (const query of nested) {
+    parseQuery(query(300), options);
+    const message = /nested more than 300 times$/;
+    assert.throws(() => parseQuery(query(301), options), { code: 'BAD_REQUEST', message });
+    assert.throws(() => parseQuery(query(1300), options), { code: 'BAD_REQUEST' });
+  }
+});
