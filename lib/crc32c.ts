@@ -50,6 +50,18 @@ export function crc32c(
     crc = crcOfSteps(crc, new Uint32Array(bytes.buffer, bytes.byteOffset + at, 4 * steps));
     at += steps * stepBytes;
   }
+  for (const wide = end - 7; at < wide; at += 8) {
+    crc ^= bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
+    crc =
+      table[0x700 + (crc & 255)]! ^
+      table[0x600 + ((crc >>> 8) & 255)]! ^
+      table[0x500 + ((crc >>> 16) & 255)]! ^
+      table[0x400 + (crc >>> 24)]! ^
+      table[0x300 + bytes[at + 4]!]! ^
+      table[0x200 + bytes[at + 5]!]! ^
+      table[0x100 + bytes[at + 6]!]! ^
+      table[bytes[at + 7]!]!;
+  }
   for (; at < end; at += 1) crc = (crc >>> 8) ^ table[(crc ^ bytes[at]!) & 255]!;
   return ~crc >>> 0;
 }
