@@ -4,7 +4,7 @@ import { NodeConnections } from '#cluster/node_client.ts';
 import { Topology } from '#cluster/topology.ts';
 import { ConfigError, configPathsOf, loadConfig } from '#lib/config.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { messageOf } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import { openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { version } from '#lib/version.ts';
@@ -81,6 +81,9 @@ try {
 } catch (error) {
   if (error instanceof ConfigError) {
     for (const problem of error.problems) console.error(problem);
+  } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {
+    // Of the world, not of the program: where it happened in the code helps nobody.
+    console.error(`cannot start: ${messageOf(error)}`);
   } else console.error(error);
   process.exit(1);
 }

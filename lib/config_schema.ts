@@ -53,7 +53,6 @@ function reasonOf(issue: z.core.$ZodIssue): string {
   if (issue.code === 'invalid_type') {
     return `must be ${kindNames[issue.expected] ?? issue.expected}`;
   }
-  if (issue.code === 'invalid_union') return 'has a value of the wrong kind';
   // A message of the schema says more than the one made from the rule.
   if (!/^(?:Invalid|Too)/.test(issue.message)) return issue.message;
   if (issue.code === 'invalid_value')

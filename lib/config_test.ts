@@ -121,6 +121,10 @@ test('parseConfig() names kind mistakes in words', () => {
     'file1.yml:2: db.listenAddress: must be text (put it in quotes): [1]',
     'file1.yml:3: db.commitlog: must be a mapping: 5',
   ]);
+  assert.deepEqual(problemsOf('coordinator: {lookbackDuration: 300, memoryMax: []}\n'), [
+    'file1.yml:1: coordinator.lookbackDuration: not a duration such as "48h", "30m" or "10s": 300',
+    'file1.yml:1: coordinator.memoryMax: not a size such as 4096, "64MiB" or "2GiB": []',
+  ]);
 });
 
 test('parseConfig() refuses features that are not there instead of ignoring them', () => {

@@ -93,9 +93,11 @@ export function oneOf<const Words extends readonly [string, ...string[]]>(
   return schema as unknown as z.ZodType<Words[number]>;
 }
 
+const notADuration = 'not a duration such as "48h", "30m" or "10s"';
+
 /** A Go duration, as milliseconds (a fraction for less than one). */
 export const durationMillis: z.ZodType<number> = z
-  .union([z.string(), z.literal(0)])
+  .union([z.string(), z.literal(0)], notADuration)
   .transform((value, context) => {
     if (value === 0) return 0;
     try {
@@ -103,7 +105,7 @@ export const durationMillis: z.ZodType<number> = z
       if (nanos >= 0n) return Number(nanos) / 1e6;
       context.addIssue({ code: 'custom', message: 'must not be negative' });
     } catch {
-      context.addIssue({ code: 'custom', message: 'not a duration such as "48h", "30m" or "10s"' });
+      context.addIssue({ code: 'custom', message: notADuration });
     }
     return z.NEVER;
   })
@@ -123,6 +125,8 @@ const byteUnits = {
   GiB: 2 ** 30,
 } as const;
 
+const notASize = 'not a size such as 4096, "64MiB" or "2GiB"';
+
 /** Bytes, as a number or as text with a unit: "512KiB", "4GiB". */
 export function bytes(
   least: number = 0,
@@ -133,7 +137,7 @@ export function bytes(
     ...(most < Number.MAX_SAFE_INTEGER ? [`≤ ${formatSize(most)}`] : []),
   ];
   return z
-    .union([z.number(), z.string()])
+    .union([z.number(), z.string()], notASize)
     .transform((value, context) => {
       const match = /^(\d+)\s*(B|KiB|MiB|GiB|KB|MB|GB)?$/.exec(String(value).trim());
       const unit = byteUnits[(match?.[2] ?? 'B') as keyof typeof byteUnits];
@@ -141,7 +145,7 @@ export function bytes(
       if (!Number.isSafeInteger(size)) {
         context.addIssue({
           code: 'custom',
-          message: 'not a size such as 4096, "64MiB" or "2GiB"',
+          message: notASize,
         });
         return z.NEVER;
       }
