@@ -1,6 +1,7 @@
 /** What a sample costs in chunks: bytes, and CPU time to encode and to decode. */
 import type { BenchResult, BenchSize } from '#lib/bench.ts';
 import { encodeRawChunk, type ChunkRows } from './chunk.ts';
+import { gorillaBytes } from './codec_gorilla.ts';
 import { codecSamples } from './codec_samples.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from './series_bundle.ts';
@@ -13,6 +14,11 @@ const kinds = [
   'constant',
   'counter',
   'integer walk, jittered',
+  'float32 walk',
+  'seven-digit walk',
+  'four-digit latencies',
+  'sum of seconds',
+  'byte counter',
 ];
 
 /** Median of the CPU nanoseconds that a call takes. */
@@ -50,8 +56,8 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
   const [seriesCount, runs] = size === 'full' ? [400, 9] : [4, 1];
   const results: BenchResult[] = [];
   const decoder = new Decoder();
-  for (const [shape, name] of kinds.entries()) {
-    for (const rowCount of shape === 0 ? [128, 480, 1440] : [480]) {
+  for (const [kind, name] of kinds.entries()) {
+    for (const rowCount of kind === 0 ? [128, 480, 1440] : [480]) {
       const all = Array.from(
         { length: seriesCount },
         (_, seed) => codecSamples(seed, rowCount).find((sample) => sample.name === name)!.rows,
@@ -72,8 +78,10 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
         }
       });
       const label = `engine/codec: ${name}, ${rowCount} rows`;
+      const gorilla = all.reduce((sum, rows) => sum + gorillaBytes(rows), 0);
       results.push(
         { name: label, unit: 'bytes/sample', value: block.chunkData.length / samples },
+        { name: `${label}, by Gorilla`, unit: 'bytes/sample', value: gorilla / samples },
         {
           name: `${label}, merge and encode`,
           unit: 'ns/sample',

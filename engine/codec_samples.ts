@@ -119,6 +119,25 @@ const shapes: readonly [name: string, times: Times, values: Values][] = [
     (n, rows) =>
       Array.from({ length: rows }, () => (n.below(40) === 0 ? n.fraction() : n.below(50) / 10)),
   ],
+  [
+    'seven-digit walk',
+    everyFifteenSeconds,
+    (n, rows) => walk(n, rows).map((value) => Number(value.toPrecision(7))),
+  ],
+  [
+    'four-digit latencies',
+    everyFifteenSeconds,
+    (n, rows) =>
+      Array.from({ length: rows }, () => Number((Math.exp(n.normal()) / 100).toPrecision(4))),
+  ],
+  [
+    'sum of seconds',
+    everyFifteenSeconds,
+    (n, rows) => {
+      let sum = n.below(1e5);
+      return Array.from({ length: rows }, () => (sum += n.below(1e9) / 1e9));
+    },
+  ],
 ];
 
 /** One of each kind. Every third kind has stale markers in it, too. */

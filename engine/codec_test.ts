@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { parseChunkHeader, type ChunkRows } from './chunk.ts';
 import { books, makeCodecTables, symbolAt } from './codec_books.ts';
 import { fuzz } from './codec_fuzz.ts';
+import { gorillaBytes } from './codec_gorilla.ts';
 import { codecSamples, randomRows } from './codec_samples.ts';
 import { decodeFloatChunk, encodeFloatChunk } from './codec_twin.ts';
 
@@ -48,6 +49,13 @@ test('what users store most costs what the design says', () => {
   assert.ok(bytesPerRow('mostly constant', 480) <= 0.12);
   assert.ok(bytesPerRow('float walk', 480) <= 6.6);
   assert.ok(bytesPerRow('float32 walk', 480) <= 3.2);
+});
+
+test('every kind of sample data takes less than by Gorilla', () => {
+  for (const { name, rows } of codecSamples(3, 480)) {
+    const [ours, gorilla] = [encodeFloatChunk(rows).length, gorillaBytes(rows)];
+    assert.ok(ours < gorilla, `${name}: ${ours} bytes, by Gorilla ${gorilla}`);
+  }
 });
 
 test('the table of a book says what reading symbol by symbol says', () => {

@@ -33,7 +33,8 @@ const residualsOffset: usize = int64ColumnBytes;
 const countsOffset: usize = residualsOffset + int64ColumnBytes;
 const sizesOffset: usize = countsOffset + 64;
 const packingOffset: usize = sizesOffset + 4 * 64 + 64;
-const exceptionsOffset: usize = packingOffset + 64;
+const beyondOffset: usize = packingOffset + 64;
+const exceptionsOffset: usize = beyondOffset + 64;
 export const encoderScratchBytes: usize = exceptionsOffset + (<usize>encodeRowsMax << 2) + 64;
 
 const factorStepsMin: usize = 8;
@@ -257,12 +258,14 @@ function decimals(scratch: usize, values: usize, rows: usize, control: usize): u
   store<u8>(control, <u8>(exponent & 15));
   // The search stored the integers already when no row made it change its mind.
   if (exponent & exponentIsFinal) return 0;
-  const power = powerOfTen(<u32>exponent);
+  const power = powerOfTen(<u32>exponent & 15);
   const exceptions = scratch + exceptionsOffset;
   const countMax: u32 = exceptionCountMax(rows) + 1 + <u32>(rows >> 6);
+  // Or those from some row on.
+  const rowEnd = exponent & exponentIsFinalFrom ? <usize>(exponent >> 16) : rows;
   let count: u32 = 0;
   let before: i64 = 0;
-  for (let row: usize = 0; row < rows; row++) {
+  for (let row: usize = 0; row < rowEnd; row++) {
     const integer = decimalOf(load<f64>(values + (row << 3)), power);
     if (integer != noInteger) {
       if (<usize>count == row) fillFirst(scratch, count, integer);
@@ -273,6 +276,7 @@ function decimals(scratch: usize, values: usize, rows: usize, control: usize): u
     }
     store<i64>(scratch + (row << 3), before);
   }
+  if (<usize>count == rowEnd && rowEnd < rows) fillFirst(scratch, count, load<i64>(scratch + (rowEnd << 3)));
   return <usize>count == rows ? notDecimal : count;
 }
 
@@ -283,6 +287,8 @@ function fillFirst(column: usize, count: u32, integer: i64): void {
 
 /** Set on an exponent with which every row was stored. */
 const exponentIsFinal: i32 = 256;
+/** Set when every row from one on was stored; the row stands above 16 bits. */
+const exponentIsFinalFrom: i32 = 512;
 
 /** How many values at the beginning are integers; they are stored in the column. */
 function wholeRows(column: usize, values: usize, rows: usize): usize {
@@ -307,13 +313,20 @@ function decimalExponent(scratch: usize, values: usize, rows: usize): i32 {
   let exponentNeeded: u32 = 0;
   let raiseCount: u32 = 0;
   let lostCount: u32 = 0;
+  let lostOffset: usize = 0;
+  let storedFrom: usize = 0;
   for (let offset: usize = whole << 3; offset < rows << 3; offset += 8) {
     const value = load<f64>(values + offset);
-    if (decimalOf(value, power) != noInteger) continue;
+    const integer = decimalOf(value, power);
+    if (integer != noInteger) {
+      store<i64>(scratch + offset, integer);
+      continue;
+    }
     let needed = exponent + 1;
     while (needed <= exponentMax && decimalOf(value, powerOfTen(needed)) == noInteger) needed++;
     if (needed > exponentMax) {
       if (++lostCount > lostCountMax) return -1;
+      lostOffset = offset;
       continue;
     }
     exponentNeeded = max(exponentNeeded, needed);
@@ -321,10 +334,14 @@ function decimalExponent(scratch: usize, values: usize, rows: usize): i32 {
       exponent = exponentNeeded;
       power = powerOfTen(exponent);
       raiseCount = 0;
+      storedFrom = offset + 8;
     }
   }
   const digits = <i32>exponentNeeded - <i32>exponent;
   if (<i32>raiseCount * 228 > <i32>rows * 10 * digits) return <i32>exponentNeeded;
+  if (raiseCount == 0 && (lostCount == 0 || lostOffset < storedFrom)) {
+    return <i32>exponent | exponentIsFinalFrom | <i32>((storedFrom >> 3) << 16);
+  }
   return <i32>exponent;
 }
 
@@ -562,15 +579,20 @@ function choosePacking(
 ): u64 {
   const counts = scratch + countsOffset;
   store<u32>(packing, load<u32>(counts), 8);
-  const upper = upperSize(counts, scratch + sizesOffset, steps);
+  const sizes = scratch + sizesOffset;
+  const upper = upperSize(counts, sizes, steps);
   const lowBitsMax = upper > 1 ? upper - 1 : 0;
-  let lowBits = upper > 3 ? upper - 3 : 0;
-  let best: u64 = u64.MAX_VALUE;
-  for (; lowBits <= lowBitsMax; lowBits++) {
-    let bits = rawBits;
-    if (lowBits > 0) bits = countSymbols(scratch, steps, <i64>lowBits);
+  const lowBitsMin = upper > 3 ? upper - 3 : 0;
+  let bookBits = lowBitsMin == 0 ? cheapestBook(tables, counts) : 0;
+  let best = lowBitsMin == 0 ? rawBits + (bookBits >> 8) : u64.MAX_VALUE;
+  store<u32>(packing, <u32>(bookBits & 255));
+  store<u32>(packing, 0, 4);
+  if (lowBitsMax == 0) return best;
+  countFine(scratch, steps, <i64>lowBitsMin, <i64>lowBitsMax);
+  for (let lowBits = max<u32>(lowBitsMin, 1); lowBits <= lowBitsMax; lowBits++) {
+    let bits = countCoarse(scratch, <i64>(lowBits - lowBitsMin));
     bits += <u64>steps * <u64>lowBits;
-    const bookBits = cheapestBook(tables, counts);
+    bookBits = cheapestBook(tables, counts);
     bits += bookBits >> 8;
     if (bits < best) {
       best = bits;
@@ -599,19 +621,58 @@ function upperSize(counts: usize, sizes: usize, steps: usize): u32 {
   return size;
 }
 
-/** Counts the symbols of the residuals without their low bits; gives the bits of the escaped ones. */
-function countSymbols(scratch: usize, steps: usize, lowBits: i64): u64 {
-  const counts = scratch + countsOffset;
-  memory.fill(counts, 0, 64);
+/** Values that the fine count tells apart: -32 to 31. Beyond, up to two bits coarser, all is escaped. */
+const fineMax: i64 = 32;
+
+/**
+ * Counts the residuals without their low bits, at the least number of these; the number and the escaped bits
+ * of those beyond the count are summed for each number of low bits.
+ */
+function countFine(scratch: usize, steps: usize, lowBitsMin: i64, lowBitsMax: i64): void {
+  const fine = scratch + sizesOffset;
+  const beyond = scratch + beyondOffset;
+  memory.fill(fine, 0, 4 * 2 * <usize>fineMax);
+  memory.fill(beyond, 0, 4 * 8);
   const end = scratch + residualsOffset + (steps << 3);
-  let rawBits: u64 = 0;
   for (let p = scratch + residualsOffset; p < end; p += 8) {
-    const code = zigzag(load<i64>(p) >> lowBits);
-    const symbol = <usize>min<u64>(code, 15);
-    store<u32>(counts + (symbol << 2), load<u32>(counts + (symbol << 2)) + 1);
-    if (code >= 15) rawBits += 6 + max<u64>(1, bitLength(code - 15));
+    const residual = load<i64>(p);
+    const place = <u64>((residual >> lowBitsMin) + fineMax);
+    if (place < 2 * <u64>fineMax) {
+      const at = fine + (<usize>place << 2);
+      store<u32>(at, load<u32>(at) + 1);
+      continue;
+    }
+    store<u64>(beyond, load<u64>(beyond) + 1);
+    for (let lowBits = lowBitsMin; lowBits <= lowBitsMax; lowBits++) {
+      const sum = beyond + 8 + (<usize>(lowBits - lowBitsMin) << 3);
+      store<u64>(sum, load<u64>(sum) + escapedBits(zigzag(residual >> lowBits)));
+    }
   }
-  return rawBits;
+}
+
+// @ts-ignore: decorator
+@inline
+function escapedBits(code: u64): u64 {
+  return 6 + max<u64>(1, bitLength(code - 15));
+}
+
+/** Sums the fine count to symbols of residuals that are `shift` bits shorter; gives their escaped bits. */
+function countCoarse(scratch: usize, shift: i64): u64 {
+  const counts = scratch + countsOffset;
+  const fine = scratch + sizesOffset;
+  const beyond = scratch + beyondOffset;
+  memory.fill(counts, 0, 64);
+  let bits = load<u64>(beyond + 8 + (<usize>shift << 3));
+  for (let value = -fineMax; value < fineMax; value++) {
+    const count = load<u32>(fine + (<usize>(value + fineMax) << 2));
+    const code = zigzag(value >> shift);
+    const symbol = <usize>min<u64>(code, 15);
+    store<u32>(counts + (symbol << 2), load<u32>(counts + (symbol << 2)) + count);
+    if (code >= 15) bits += <u64>count * escapedBits(code);
+  }
+  const escaped = counts + (15 << 2);
+  store<u32>(escaped, load<u32>(escaped) + <u32>load<u64>(beyond));
+  return bits;
 }
 
 /** The book with which the counted symbols take the fewest bits: bits * 256 + book. */

@@ -4,9 +4,8 @@
 // A head begins with the version of its first row, int64. A row is a control byte and what it says:
 // bits 0-1, time: as far from the row before as that from its own (0), that and an int16 of milliseconds more (1),
 //   a u32 of milliseconds (2) or an int64 of nanoseconds (3) behind the row before;
-// bits 2-4, value: the value before plus an int8 (0), int16 (1) or int32 (2), the highest four bytes with the others
-//   zero (3), or all eight (4);
-// bits 5-7, version: the same (0), a u16 more (1), an int16 more than the time went on (2), an int24 (3) or an int32
+// bits 2-3, value: the value before plus an int8 (0), int16 (1) or int32 (2), or all eight bytes (3);
+// bits 4-6, version: the same (0), a u16 more (1), an int16 more than the time went on (2), an int24 (3) or an int32
 //   more (4).
 // The row before the first has the block's start as its time, value 0, the head's version, and no step.
 import { stateAt } from './pages';
@@ -98,30 +97,26 @@ export function writeRow(
       o += 4;
       control |= 2 << 2;
     }
-  } else if (<u32>bits == 0) {
-    store<u32>(o, <u32>(bits >> 32));
-    o += 4;
-    control |= 3 << 2;
   } else {
     store<u64>(o, bits);
     o += 8;
-    control |= 4 << 2;
+    control |= 3 << 2;
   }
   if (versionDelta != 0) {
     const late = versionDelta - millis * versionsPerMilli;
     if (<u64>versionDelta < 65536) {
       store<u16>(o, <u16>versionDelta);
       o += 2;
-      control |= 1 << 5;
+      control |= 1 << 4;
     } else if (late == <i64>(<i16>late)) {
       store<i16>(o, <i16>late);
       o += 2;
-      control |= 2 << 5;
+      control |= 2 << 4;
     } else {
       store<i32>(o, <i32>versionDelta);
       const isShort = <u64>(versionDelta + 0x800000) < 0x1000000;
       o += isShort ? 3 : 4;
-      control |= isShort ? 3 << 5 : 4 << 5;
+      control |= isShort ? 3 << 4 : 4 << 4;
     }
   }
   store<u8>(at, <u8>control);
@@ -162,22 +157,19 @@ export function readRows(
       p += 8;
       step = 0;
     }
-    const valueForm = (control >> 2) & 7;
+    const valueForm = (control >> 2) & 3;
     if (valueForm == 0) {
       bits = reinterpret<u64>(reinterpret<f64>(bits) + <f64>load<i8>(p));
       p += 1;
-    } else if (valueForm == 4) {
+    } else if (valueForm == 3) {
       bits = load<u64>(p);
       p += 8;
-    } else if (valueForm == 3) {
-      bits = <u64>load<u32>(p) << 32;
-      p += 4;
     } else {
       const whole = valueForm == 1 ? <i32>load<i16>(p) : load<i32>(p);
       bits = reinterpret<u64>(reinterpret<f64>(bits) + <f64>whole);
       p += valueForm == 1 ? 2 : 4;
     }
-    const versionForm = control >> 5;
+    const versionForm = control >> 4;
     if (versionForm == 1) {
       version += <i64>load<u16>(p);
       p += 2;

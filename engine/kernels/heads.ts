@@ -241,9 +241,8 @@ export function addToArea(
 ): void {
   const lengthNew = node.areaLength + length;
   if (node.area == 0 || lengthNew > roomAt(node.area)) {
-    // An eighth more than needed once there is something: few copies, little room unused. The slack is
-    // for loads behind the last chunk.
-    const wanted = lengthNew + (node.areaLength == 0 ? 0 : lengthNew >> 3);
+    // A quarter more than needed once there is something: few copies, little room unused.
+    const wanted = lengthNew + (node.areaLength == 0 ? 0 : lengthNew >> 2);
     const area = allocate(wanted);
     if (area == 0) unreachable();
     memory.copy(area, node.area, node.areaLength);

@@ -88,7 +88,7 @@ function bytesNeeded(series: Series, nanos: i64): usize {
     return <usize>max(next, <u32>series.headBytesSealed);
   }
   const node = changetype<Node>(series.current);
-  return 4096 + node.areaLength + (node.areaLength >> 3);
+  return 4096 + node.areaLength + (node.areaLength >> 2);
 }
 
 /**
