@@ -141,6 +141,15 @@ test('a range query has at most 11000 steps, so that one request cannot take the
   assert.match(more.json.error, /maximum resolution of 11000 points .*: 11001 points/);
 });
 
+test('a subquery has a bound of its own, since its rows are computed in one go', async () => {
+  await using test = await TestCoordinator.openReady();
+  const query = 'count_over_time(vector(1)[10000001s:1s])';
+  const answer = await test.post('/api/v1/query', new URLSearchParams({ query }).toString());
+  assert.equal(answer.status, 400);
+  assert.equal(answer.json.errorType, 'execution');
+  assert.match(answer.json.error, /a subquery has 10000001 steps/);
+});
+
 test('lookback decides how old a sample an instant selector takes', async () => {
   await using test = await TestCoordinator.openReady();
   const start = await filled(test);

@@ -151,9 +151,15 @@ export interface PlanOptions {
   readonly grid: Grid;
   readonly lookbackMillis: number;
   readonly isRangeQuery: boolean;
-  /** Longest grid of a subquery. */
+  /** Longest grid of a subquery; `subqueryStepsMax` if that is less. */
   readonly stepsMax: number;
 }
+
+/**
+ * Longest grid of a subquery, whatever the sample limit: a row is computed in one go, and this many steps take
+ * the main loop about a second.
+ */
+export const subqueryStepsMax = 10_000_000;
 
 /** Step of subqueries that name none. */
 export const subqueryStepMillisDefault = 60_000;
@@ -361,7 +367,7 @@ class Planner {
     let innerStart = innerStep * Math.trunc(opening / innerStep);
     if (innerStart <= opening) innerStart += innerStep;
     const stepCount = Math.max(0, Math.floor((endMillis - innerStart) / innerStep) + 1);
-    if (stepCount > this.#options.stepsMax) {
+    if (stepCount > Math.min(this.#options.stepsMax, subqueryStepsMax)) {
       throw executionError(
         `query processing would load too many samples into memory in query execution: a subquery has ${stepCount} steps`,
       );
