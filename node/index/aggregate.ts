@@ -106,7 +106,8 @@ function occurrenceTest(
     };
   }
   const ordinals = set.words === null ? set.values : enumerateBits(set.words, count);
-  return markedTerms(ordinals, dictionary, series);
+  const only = fields.length === 1 ? fields[0]![1] : -1;
+  return markedTerms(ordinals, dictionary, series, only);
 }
 
 function bitsOf(set: OrdinalSet, ordinalsEnd: number): Uint32Array {
@@ -115,23 +116,36 @@ function bitsOf(set: OrdinalSet, ordinalsEnd: number): Uint32Array {
   return words;
 }
 
+/** @param onlyField the one field that is wanted, or -1 */
 function markedTerms(
   ordinals: Uint32Array,
   dictionary: TermDictionary,
   series: SeriesTable,
+  onlyField: number,
 ): Occurrence {
   const terms = new Uint32Array(wordsFor(dictionary.termsEnd));
   const fields = new Set<number>();
+  let place = Number.POSITIVE_INFINITY;
   for (let i = 0; i < ordinals.length; i++) {
     const termCount = series.termCount(ordinals[i]!);
     if (termCount === 0) continue;
     const page = series.termsPage(ordinals[i]!);
     const start = series.termsStart(ordinals[i]!);
+    if (onlyField >= 0 && place < termCount) {
+      // Neighbours have the same names, so the term mostly stands where the last one stood.
+      const term = page[start + place]!;
+      if (dictionary.fieldOfTerm(term) === onlyField) {
+        terms[term >>> 5]! |= 1 << (term & 31);
+        continue;
+      }
+    }
     for (let at = start; at < start + termCount; at++) {
       const term = page[at]!;
       if (hasBit(terms, term)) continue;
       terms[term >>> 5]! |= 1 << (term & 31);
-      fields.add(dictionary.fieldOfTerm(term));
+      const field = dictionary.fieldOfTerm(term);
+      fields.add(field);
+      if (field === onlyField) place = at - start;
     }
   }
   return {
