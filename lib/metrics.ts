@@ -32,6 +32,19 @@ export class Metrics {
     return { increase: (by = 1, labels = {}) => metric.inc(labels, by) };
   }
 
+  /** A count that is kept elsewhere as a plain number, which never falls; read when the metrics are scraped. */
+  countedElsewhere(name: string, help: string, read: () => number): void {
+    const metric: Counter = new Counter({
+      name,
+      help,
+      registers: [this.registry],
+      collect: () => {
+        metric.reset();
+        metric.inc(read());
+      },
+    });
+  }
+
   /** With `collect` the value is read when the metrics are scraped. */
   gauge(
     name: string,

@@ -13,7 +13,7 @@ import { openEmbeddedKv } from '#kv/server.ts';
 import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config.ts';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { messageOf } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import { resolveHostIdValue } from '#lib/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
@@ -217,6 +217,9 @@ try {
 } catch (error) {
   if (error instanceof ConfigError) {
     for (const problem of error.problems) console.error(problem);
+  } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {
+    // Of the world, not of the program: where it happened in the code helps nobody.
+    console.error(`cannot start: ${messageOf(error)}`);
   } else console.error(error);
   process.exit(1);
 }

@@ -62,7 +62,7 @@ export function registerNodeMetrics(metrics: Metrics, database: Database): NodeM
 function registerTotals(metrics: Metrics, database: Database): void {
   const { commitlog, sequencer, counts } = database;
   const total = (name: string, help: string, read: () => number) =>
-    metrics.gauge(`tsdb_node_${name}_total`, help, [], read);
+    metrics.countedElsewhere(`tsdb_node_${name}_total`, help, read);
   total('commitlog_syncs', 'Syncs of the commit log.', () => commitlog.counts.syncs);
   total(
     'commitlog_written_bytes',
