@@ -219,7 +219,7 @@ function commonPrefix(texts: readonly string[]): string {
   return prefix.isWellFormed() ? prefix : prefix.slice(0, -1);
 }
 
-const textDecoder = new TextDecoder();
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 function textOf(bytes: Uint8Array, start: number, end: number): string {
   let text = '';

@@ -58,7 +58,8 @@ export function tagsProblem(tags: readonly Tag[]): string | null {
 }
 
 const textEncoder = new TextEncoder();
-const textDecoder = new TextDecoder('utf-8', { fatal: true });
+/** Keeps a byte order mark at the start of a text, so that texts with and without one stay apart. */
+const textDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Order of names in the canonical layout: by UTF-8 bytes (which is by code point). */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {

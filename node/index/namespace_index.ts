@@ -13,6 +13,7 @@ import { aggregateTags, type TagAggregate } from './aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
 import { Evaluator } from './evaluate.ts';
 import { equalBytes, IdentityTable } from './identity_table.ts';
+import { checkLayout, pairEnd, tagBytesMin } from './layout.ts';
 import { LiveBlocks } from './live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './load.ts';
 import { countOf, type OrdinalSet } from './ordinal_set.ts';
@@ -66,9 +67,6 @@ export type SeriesTags = Pick<
 
 /** Shards are below this. */
 export const shardsMax: number = 65_536;
-
-/** A tag takes at least this many bytes of the canonical layout. */
-const tagBytesMin = 4;
 
 export class NamespaceIndex {
   readonly #options: NamespaceIndexOptions;
@@ -498,30 +496,6 @@ export class NamespaceIndex {
 }
 
 const noBytes = new Uint8Array(0);
-
-/** Refuses a layout whose lengths do not add up, so that the walks after it need no checks. */
-function checkLayout(tags: Uint8Array): void {
-  if (tags.length > tagsBytesMax) {
-    throw badRequest(
-      `cannot index series: tags are longer than ${tagsBytesMax} bytes: ${tags.length}`,
-    );
-  }
-  let at = 0;
-  while (at < tags.length) {
-    for (let part = 0; part < 2; part++) {
-      if (tags.length - at < 2) throw badRequest('cannot index series: tags are cut off');
-      const length = tags[at]! | (tags[at + 1]! << 8);
-      if (length > tags.length - at - 2) throw badRequest('cannot index series: tags are cut off');
-      at += 2 + length;
-    }
-  }
-}
-
-/** End of the (name, value) pair that begins at `at` in a checked layout. */
-function pairEnd(tags: Uint8Array, at: number): number {
-  const value = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
-  return value + 2 + (tags[value]! | (tags[value + 1]! << 8));
-}
 
 function isInSome(bitsets: readonly Uint32Array[], ordinal: number): boolean {
   for (let i = 0; i < bitsets.length; i++) if (hasBit(bitsets[i]!, ordinal)) return true;
