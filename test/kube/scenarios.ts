@@ -3,6 +3,8 @@
  * the ones before it left, and makes what is missing when it runs alone.
  */
 import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import {
@@ -30,6 +32,7 @@ export interface Scenario {
   readonly run: (kube: Kube) => Promise<void>;
 }
 
+const root = join(import.meta.dirname, '..', '..');
 const ownLabel = `tsdb.io/cluster=${clusterName}`;
 const groups = ['zone-a', 'zone-b', 'zone-c'];
 const claimNames = (perGroup: number): string[] =>
@@ -95,6 +98,9 @@ async function registeredNamespaces(kube: Kube): Promise<string[]> {
 
 async function schema(kube: Kube): Promise<void> {
   await installByManifests(kube);
+  for (const file of globSync(join(root, 'manifests/examples/*.yaml'))) {
+    await kube.ok(['apply', '--dry-run=server', '-n', namespace, '-f', file]);
+  }
   const refused = async (what: string, change: (spec: any) => void, expected: RegExp) => {
     const cluster = exampleCluster();
     change(cluster.spec);

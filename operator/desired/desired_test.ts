@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { parseConfig } from '#lib/config.ts';
+import type { ClusterSpec, KubeObject, TsdbCluster } from '../api.ts';
+import { wantedObjects } from './all.ts';
+import { contains, overlay } from './merge.ts';
+import { Names } from './names.ts';
+import { quantityOf } from './quantity.ts';
+
+type Json = any;
+
+const images = { node: 'node:1', coordinator: 'coordinator:1', etcd: 'etcd:1' };
+
+function clusterOf(over: Partial<ClusterSpec> = {}, name = 'metrics'): TsdbCluster {
+  return {
+    apiVersion: 'tsdb.io/v1alpha1',
+    kind: 'TSDBCluster',
+    metadata: { name, namespace: 'monitoring', uid: 'u1', generation: 1 },
+    spec: {
+      replicationFactor: 3,
+      numberOfShards: 64,
+      nodes: { replicasPerGroup: 2 },
+      isolationGroups: [{ name: 'a' }, { name: 'b' }, { name: 'c' }],
+      ...over,
+    },
+  };
+}
+
+function objectsOf(cluster: TsdbCluster): KubeObject[] {
+  const coordinator = { reachable: false, problem: '' } as const;
+  return wantedObjects({ cluster, statefulSets: new Map(), pods: [], coordinator }, images);
+}
+
+const find = (objects: readonly KubeObject[], kind: string, name: string | RegExp): Json =>
+  objects.find(
+    (object) =>
+      object.kind === kind &&
+      (typeof name === 'string' ? object.metadata.name === name : name.test(object.metadata.name)),
+  );
+
+const podsOf = (objects: readonly KubeObject[]): Json[] =>
+  objects
+    .filter(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment')
+    .map((object: Json) => object.spec.template.spec);
+
+/** The configuration that a process of this role reads from its ConfigMap, as the process parses it. */
+function configOf(objects: readonly KubeObject[], role: 'node' | 'coordinator') {
+  const map = find(objects, 'ConfigMap', new RegExp(`^metrics-${role}-`));
+  const files = [{ path: 'tsdb.yml', text: map.data['tsdb.yml'] as string }];
+  return parseConfig(files, role, { POD_NAME: 'metrics-a-1', TSDB_LISTEN_HOST: '0.0.0.0' });
+}
+
+const external = { endpoints: ['https://etcd-0:2379', 'https://etcd-1:2379'] };
+const members = [0, 1, 2].map(
+  (member) => `metrics-etcd-${member}.metrics-etcd.monitoring.svc:2379`,
+);
+
+for (const [what, etcd, endpoints, tls] of [
+  ['a managed etcd', undefined, members, false],
+  ['one member', { replicas: 1 }, members.slice(0, 1), false],
+  ['an external etcd', { external }, external.endpoints, false],
+  [
+    'an external etcd with TLS',
+    { external: { ...external, tlsSecret: 's' } },
+    external.endpoints,
+    true,
+  ],
+] as const) {
+  test(`nodes and coordinators accept the configuration that is made for ${what}`, () => {
+    const objects = objectsOf(clusterOf(etcd === undefined ? {} : { etcd }));
+    const node = configOf(objects, 'node');
+    const coordinator = configOf(objects, 'coordinator');
+    assert.deepEqual([node.notes, coordinator.notes], [[], []], 'nothing is without effect');
+    assert.equal(node.coordinator, null);
+    assert.equal(coordinator.db, null);
+    for (const discovery of [node.db!.discovery, coordinator.coordinator!.discovery] as Json[]) {
+      assert.equal(discovery.type, 'tsdb_cluster');
+      assert.equal(discovery.env, 'monitoring_metrics');
+      assert.equal(discovery.zone, 'embedded');
+      assert.deepEqual(discovery.endpoints, endpoints);
+      assert.equal((discovery.tls ?? null) !== null, tls);
+    }
+    const mounted = podsOf(objects)
+      .filter(({ containers }) => containers[0].name !== 'etcd')
+      .map(({ containers }) => containers[0].volumeMounts.map((mount: Json) => mount.mountPath));
+    for (const paths of mounted) assert.equal(paths.includes('/etc/tsdb-etcd-tls'), tls);
+  });
+}
+
+test('processes listen where their Services and probes look for them', () => {
+  const objects = objectsOf(clusterOf());
+  const { db } = configOf(objects, 'node');
+  const { coordinator } = configOf(objects, 'coordinator');
+  const portOf = ({ port, host }: { readonly port: number; readonly host: string }) => {
+    assert.equal(host, '0.0.0.0');
+    return port;
+  };
+  const serviceOf = (name: string): Json =>
+    Object.fromEntries(
+      find(objects, 'Service', name).spec.ports.map((port: Json) => [port.name, port.targetPort]),
+    );
+  assert.deepEqual(serviceOf('metrics-nodes'), {
+    grpc: portOf(db!.listenAddress),
+    'grpc-cluster': portOf(db!.clusterListenAddress),
+    'http-node': portOf(db!.httpNodeListenAddress),
+    'http-cluster': portOf(db!.httpClusterListenAddress),
+    metrics: portOf(db!.metricsListenAddress!),
+  });
+  assert.deepEqual(serviceOf('metrics-coordinator'), {
+    http: portOf(coordinator!.listenAddress),
+    metrics: portOf(coordinator!.metricsListenAddress),
+  });
+  const [container] = find(objects, 'StatefulSet', 'metrics-a').spec.template.spec.containers;
+  assert.equal(container.readinessProbe.httpGet.port, portOf(db!.httpNodeListenAddress));
+  const data = container.volumeMounts.find(({ name }: Json) => name === 'data');
+  assert.equal(data.mountPath, db!.dataDirectory);
+});
+
+test('every pod runs under the restricted standard: no root, no writable root, no token', () => {
+  for (const spec of podsOf(objectsOf(clusterOf()))) {
+    assert.equal(spec.securityContext.runAsNonRoot, true);
+    assert.equal(spec.securityContext.seccompProfile.type, 'RuntimeDefault');
+    assert.equal(spec.automountServiceAccountToken, false);
+    for (const { securityContext } of spec.containers) {
+      assert.equal(securityContext.readOnlyRootFilesystem, true);
+      assert.equal(securityContext.allowPrivilegeEscalation, false);
+      assert.deepEqual(securityContext.capabilities, { drop: ['ALL'] });
+    }
+  }
+});
+
+test('every object goes with the cluster, and is found by its label', () => {
+  for (const { metadata, kind } of objectsOf(clusterOf())) {
+    const what = `${kind}/${metadata.name}`;
+    assert.equal(metadata.namespace, 'monitoring', what);
+    assert.equal(metadata.ownerReferences?.[0]?.uid, 'u1', what);
+    assert.equal(metadata.labels?.['tsdb.io/cluster'], 'metrics', what);
+  }
+});
+
+test('the longest names that the schema lets through are names for Kubernetes', () => {
+  const longest = clusterOf(
+    { isolationGroups: [{ name: 'g'.repeat(20) }], replicationFactor: 1 },
+    'c'.repeat(30),
+  );
+  const revisionHashLength = 11;
+  for (const { metadata, kind } of objectsOf(longest)) {
+    const rest = kind === 'StatefulSet' ? revisionHashLength : 0;
+    assert.ok(metadata.name.length + rest <= 63, `${kind}/${metadata.name}`);
+    for (const value of Object.values(metadata.labels ?? {})) assert.ok(value.length <= 63, value);
+  }
+});
+
+test('a changed configuration is a new ConfigMap, so that pods roll and old ones keep theirs', () => {
+  const nameOf = (cluster: TsdbCluster) =>
+    find(objectsOf(cluster), 'ConfigMap', /^metrics-node-/).metadata.name;
+  const before = nameOf(clusterOf());
+  assert.equal(nameOf(clusterOf()), before);
+  assert.equal(
+    nameOf(clusterOf({ nodes: { replicasPerGroup: 3 } })),
+    before,
+    'scaling rolls nothing',
+  );
+  assert.notEqual(nameOf(clusterOf({ etcd: { replicas: 5 } })), before);
+  const mounted = find(objectsOf(clusterOf()), 'StatefulSet', 'metrics-a').spec.template.spec
+    .volumes;
+  assert.equal(mounted[0].configMap.name, before);
+});
+
+test('one pod at a time may be evicted, of nodes, etcd members and coordinators', () => {
+  const budgets = (cluster: TsdbCluster) =>
+    objectsOf(cluster)
+      .filter(({ kind }) => kind === 'PodDisruptionBudget')
+      .map(({ metadata, spec }: Json) => `${metadata.name} ${spec.maxUnavailable}`)
+      .sort();
+  assert.deepEqual(budgets(clusterOf()), [
+    'metrics-coordinator 1',
+    'metrics-etcd 1',
+    'metrics-nodes 1',
+  ]);
+  const single = clusterOf({ etcd: { replicas: 1 }, coordinator: { replicas: 1 } });
+  assert.deepEqual(budgets(single), ['metrics-nodes 1'], 'a budget of the only pod bars drains');
+});
+
+test('the pod template is laid over ours, containers and variables by their names', () => {
+  const podTemplate = {
+    metadata: { annotations: { team: 'x' } },
+    spec: {
+      priorityClassName: 'high',
+      containers: [{ name: 'node', env: [{ name: 'EXTRA', value: '1' }] }, { name: 'sidecar' }],
+    },
+  };
+  const set = find(objectsOf(clusterOf({ podTemplate })), 'StatefulSet', 'metrics-a');
+  const { metadata, spec } = set.spec.template;
+  assert.equal(metadata.annotations.team, 'x');
+  assert.equal(metadata.labels['tsdb.io/cluster'], 'metrics');
+  assert.equal(spec.priorityClassName, 'high');
+  assert.deepEqual(
+    spec.containers.map(({ name }: Json) => name),
+    ['node', 'sidecar'],
+  );
+  assert.deepEqual(
+    spec.containers[0].env.map(({ name }: Json) => name),
+    ['POD_NAME', 'TSDB_LISTEN_HOST', 'EXTRA'],
+  );
+  assert.equal(spec.containers[0].image, 'node:1');
+});
+
+test('a group gets its affinity and storage class, and images of the resource win', () => {
+  const group = { name: 'a', nodeAffinity: { zone: 'z1' }, storageClassName: 'slow' };
+  const cluster = clusterOf({
+    isolationGroups: [group, { name: 'b' }, { name: 'c' }],
+    nodes: { replicasPerGroup: 1, image: 'mine:2', storage: { className: 'disk', size: '5Gi' } },
+    coordinator: { replicas: 3, image: 'co:2' },
+  });
+  const objects = objectsOf(cluster);
+  const a = find(objects, 'StatefulSet', 'metrics-a').spec;
+  const terms =
+    a.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+  assert.deepEqual(terms.nodeSelectorTerms[0].matchExpressions, [
+    { key: 'zone', operator: 'In', values: ['z1'] },
+  ]);
+  const classOf = (spec: Json) => spec.volumeClaimTemplates[0].spec.storageClassName;
+  assert.equal(classOf(a), 'slow');
+  const b = find(objects, 'StatefulSet', 'metrics-b').spec;
+  assert.equal(classOf(b), 'disk');
+  assert.equal(b.template.spec.affinity.nodeAffinity, undefined);
+  assert.equal(b.template.spec.containers[0].image, 'mine:2');
+  const coordinator = find(objects, 'Deployment', 'metrics-coordinator').spec;
+  assert.deepEqual(
+    [coordinator.replicas, coordinator.template.spec.containers[0].image],
+    [3, 'co:2'],
+  );
+});
+
+test('a pod belongs to its own group, whatever the names of the groups begin with', () => {
+  const names = new Names(clusterOf());
+  assert.equal(names.ordinalIn('a', 'metrics-a-7'), 7);
+  for (const id of ['metrics-a-b-7', 'metrics-a-07', 'metrics-a-', 'other-a-1', 'metrics-ab-1']) {
+    assert.equal(names.ordinalIn('a', id), null, id);
+  }
+});
+
+test('what was laid over an object is contained in the result', () => {
+  const json = fc.jsonValue({ maxDepth: 3 }).map((value) => value as Json);
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.string(), json),
+      fc.dictionary(fc.string(), json),
+      (base, over) => {
+        const isNamed = (value: Json): boolean => JSON.stringify(value).includes('"name"');
+        fc.pre(!isNamed(base) && !isNamed(over));
+        assert.ok(contains(overlay(base, over), over));
+      },
+    ),
+  );
+});
+
+test('quantities are compared by what they are worth', () => {
+  assert.equal(quantityOf('1024Mi'), quantityOf('1Gi'));
+  assert.equal(quantityOf('1000m'), quantityOf('1'));
+  assert.ok(quantityOf('1G') < quantityOf('1Gi'));
+  assert.equal(quantityOf('1e3'), 1000);
+  for (const bad of ['', 'Gi', '1 Gi', '1X', 'one']) {
+    assert.throws(() => quantityOf(bad), /not a quantity/, bad);
+  }
+});

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from '#lib/log.ts';
+import { AppliedMemory } from './applied_memory.ts';
+import type { Coordinator } from './coordinator_client.ts';
+import { execute } from './execute.ts';
+import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
+import { FakeKube } from './fake_kube_testing.ts';
+import type { Action } from './plan.ts';
+
+type Json = any;
+
+const cluster: Json = {
+  apiVersion: 'tsdb.io/v1alpha1',
+  kind: 'TSDBCluster',
+  metadata: { name: 'c', namespace: 'default' },
+};
+const pod = (uid: string): Json => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'c-a-0', namespace: 'default', uid },
+});
+
+function executorOf(kube: FakeKube, mayWrite: () => void = () => {}) {
+  const calls: unknown[][] = [];
+  const coordinator = new Proxy({} as Coordinator, {
+    get:
+      (_, name) =>
+      (...args: unknown[]) => {
+        calls.push([name, ...args.slice(0, -1)]);
+        return Promise.resolve();
+      },
+  });
+  const env = fakeEnv(new FakeClock());
+  const applied = new AppliedMemory();
+  return { calls, executor: { api: kube, coordinator, env, log: silentLog, applied, mayWrite } };
+}
+
+test('each action is one call', async () => {
+  const kube = new FakeKube();
+  const { uid } = kube.store(pod('')).metadata;
+  const claim = kube.store({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'data-c-a-0', namespace: 'default' },
+    spec: { resources: { requests: { storage: '1Gi' } } },
+  });
+  const service = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 's', namespace: 'default' },
+  };
+  const instances = [{ id: 'c-a-0' }] as Json;
+  const actions: Action[] = [
+    { kind: 'apply', object: service },
+    { kind: 'expand-claim', claim, size: '2Gi' },
+    { kind: 'delete-pod', pod: pod(uid!), reason: 'x' },
+    { kind: 'delete', object: service, orphan: true },
+    { kind: 'placement-init', numberOfShards: 4, replicationFactor: 3, instances },
+    { kind: 'placement-add', instances },
+    { kind: 'placement-remove', instanceIds: ['c-a-0'] },
+    { kind: 'namespace-add', name: 'n', options: { a: 1 } },
+    { kind: 'namespace-update', name: 'n', options: { a: 2 } },
+    { kind: 'namespace-ready', name: 'n' },
+    { kind: 'namespace-delete', name: 'n' },
+  ];
+  const { calls, executor } = executorOf(kube);
+  for (const action of actions) {
+    await execute(action, cluster, executor, new AbortController().signal);
+  }
+  assert.deepEqual(kube.writes, [
+    'APPLY Service/s',
+    'PATCH PersistentVolumeClaim/data-c-a-0',
+    'DELETE Pod/c-a-0',
+    'DELETE Service/s',
+  ]);
+  const grown = kube.find('PersistentVolumeClaim', 'data-c-a-0');
+  assert.equal(grown.spec.resources.requests.storage, '2Gi');
+  assert.deepEqual(calls, [
+    ['placementInit', { num_shards: 4, replication_factor: 3, instances }],
+    ['placementAdd', instances],
+    ['placementRemove', ['c-a-0']],
+    ['namespaceAdd', 'n', { a: 1 }],
+    ['namespaceUpdate', 'n', { a: 2 }],
+    ['namespaceReady', 'n'],
+    ['namespaceDelete', 'n'],
+  ]);
+});
+
+test('nothing is done by one that may not write any more, or that was stopped', async () => {
+  const kube = new FakeKube();
+  const lost = executorOf(kube, () => {
+    throw new Error('the lease is lost');
+  });
+  const action: Action = { kind: 'namespace-ready', name: 'n' };
+  const { signal } = new AbortController();
+  await assert.rejects(execute(action, cluster, lost.executor, signal), /the lease is lost/);
+  const stopped = executorOf(kube);
+  const aborted = AbortSignal.abort(new Error('stopped'));
+  await assert.rejects(execute(action, cluster, stopped.executor, aborted), /stopped/);
+  assert.deepEqual([lost.calls, stopped.calls], [[], []]);
+});
+
+test('a pod of the same name that came meanwhile is not deleted for the one that was seen', async () => {
+  const kube = new FakeKube();
+  kube.store(pod(''));
+  const { executor } = executorOf(kube);
+  const action: Action = { kind: 'delete-pod', pod: pod('of the one before'), reason: 'x' };
+  const { signal } = new AbortController();
+  await assert.rejects(execute(action, cluster, executor, signal), { status: 409 });
+  assert.ok(kube.find('Pod', 'c-a-0'));
+});
+
+test('an object that the server writes otherwise is not taken for a changed one', async () => {
+  const kube = new FakeKube();
+  const { executor } = executorOf(kube);
+  const object: Json = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'd', namespace: 'default' },
+    spec: { cpu: '2000m' },
+  };
+  await execute({ kind: 'apply', object }, cluster, executor, new AbortController().signal);
+  const live = kube.find('Deployment', 'd');
+  assert.equal(live.spec.cpu, '2');
+  const hash = executor.applied.hashOf(live);
+  assert.notEqual(hash, null);
+  const changed = kube.store({ ...live, spec: { cpu: '3' } });
+  assert.equal(executor.applied.hashOf(changed), null, 'somebody else wrote it since');
+});
