@@ -51,7 +51,8 @@ class Twin {
 
   value(): string {
     const kind = this.random.below(20);
-    if (kind === 0) return Array.from('\ufeff"=\\,{}\n\x01é😀').slice(0, this.random.below(10)).join('');
+    if (kind === 0)
+      return Array.from('\ufeff"=\\,{}\n\x01é😀').slice(0, this.random.below(10)).join('');
     if (kind === 1) return 'long'.repeat(this.random.below(2000));
     return `v${this.random.below(kind < 12 ? 4 : 400)}`;
   }
