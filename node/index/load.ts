@@ -344,10 +344,7 @@ export class IndexLoad {
         series.releaseRun(run + start, termCount);
         continue;
       }
-      for (let i = start; i < at; i++) {
-        damagedUnless(terms[i]! < seen.length, 'a series has a term that is none');
-        seen[terms[i]!]!++;
-      }
+      damagedUnless(countTerms(terms, start, at, seen), 'a series has a term that is none');
       damagedUnless(
         termCount <= seriesTermsMax && schemes[row]! < idSchemesEnd,
         'a series has too many terms or an unknown ID scheme',
@@ -396,6 +393,16 @@ export class IndexLoad {
 }
 
 const noBytes = new Uint8Array(0);
+
+/** Counts terms[start, end); false when one is beyond the counters. */
+function countTerms(terms: Uint32Array, start: number, end: number, seen: Uint32Array): boolean {
+  for (let i = start; i < end; i++) {
+    const term = terms[i]!;
+    if (term >= seen.length) return false;
+    seen[term]!++;
+  }
+  return true;
+}
 
 /** Whether a bit is set at this number or above. */
 function reachesBeyond(bits: Uint32Array, end: number): boolean {
