@@ -140,22 +140,29 @@ const shapes: readonly [name: string, times: Times, values: Values][] = [
   ],
 ];
 
-/** One of each kind. Every third kind has stale markers in it, too. */
+/** One of each kind. */
 export function codecSamples(seed: number, rowCount: number): CodecSample[] {
-  return shapes.map(([name, times, values], shape) => {
-    const numbers = new SeededNumbers(seed * 64 + shape);
-    const timestampNanos = BigInt64Array.from({ length: rowCount }, (_, row) =>
-      times(row, numbers),
-    );
-    const column = Float64Array.from(values(numbers, rowCount));
-    if (shape % 3 === 2) {
-      const bits = new BigUint64Array(column.buffer);
-      for (let row = numbers.below(50); row < rowCount; row += 100) bits[row] = staleMarkerBits;
-    }
-    // Written within the eight seconds after the last row.
-    const version = Number(timestampNanos[rowCount - 1]! / 15_625n) + numbers.below(500_000);
-    return { name, rows: { timestampNanos, values: column, version } };
-  });
+  return shapes.map((_, shape) => sampleOf(shape, seed, rowCount));
+}
+
+/** One of any kind. */
+export function codecSample(seed: number, rowCount: number): CodecSample {
+  return sampleOf(new SeededNumbers(seed).below(shapes.length), seed, rowCount);
+}
+
+/** Every third kind has stale markers in it, too. */
+function sampleOf(shape: number, seed: number, rowCount: number): CodecSample {
+  const [name, times, values] = shapes[shape]!;
+  const numbers = new SeededNumbers(seed * 64 + shape);
+  const timestampNanos = BigInt64Array.from({ length: rowCount }, (_, row) => times(row, numbers));
+  const column = Float64Array.from(values(numbers, rowCount));
+  if (shape % 3 === 2) {
+    const bits = new BigUint64Array(column.buffer);
+    for (let row = numbers.below(50); row < rowCount; row += 100) bits[row] = staleMarkerBits;
+  }
+  // Written within the eight seconds after the last row.
+  const version = Number(timestampNanos[rowCount - 1]! / 15_625n) + numbers.below(500_000);
+  return { name, rows: { timestampNanos, values: column, version } };
 }
 
 /** Rows of no kind at all: random bits, times anywhere in 64 bits. */

@@ -16,6 +16,9 @@ const namespace: StoreNamespace = {
   coldWrites: false,
 };
 
+/** Fixed parts of a store's memory. */
+const emptyBytes: number = new Store({ random, memoryBytesMax: 8 << 20 }).memoryBytes;
+
 type Disorder = 'none' | 'swapped' | 'late';
 
 /** Every series once a scrape; values walk. */
@@ -115,16 +118,64 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
       value: nanosPerSample,
     });
   }
-  const many = size === 'full' ? 1_000_000 : 2000;
-  const feed = new Feed(many, 0, true);
+  results.push(...busySeries(seriesCount, size === 'full' ? 1440 : 300));
+  results.push(...idleSeries(size === 'full' ? 1_000_000 : 2000));
+  return Promise.resolve(results);
+}
+
+/** What series cost that have been written to for a block, and their flush. */
+function busySeries(seriesCount: number, scrapes: number): BenchResult[] {
+  const feed = new Feed(seriesCount, 0, false);
+  for (let scrape = 0; scrape < scrapes; scrape++) {
+    feed.next('none');
+    feed.write();
+  }
+  const { store } = feed;
+  const bytes = (store.memoryBytes - emptyBytes) / seriesCount;
+  const { blockStartNanos, rowCount } = store.blocks(0)[0]!;
+  const slots = store.slotsOfBlock(0, blockStartNanos);
+  let flushed = 0;
+  const nanos = cpuNanosOf(1, () => {
+    for (let at = 0; at < slots.length; at += 1000) {
+      flushed += store.flushBlock(slots.subarray(at, at + 1000), blockStartNanos).chunkData.length;
+    }
+    store.dropFlushed(slots, blockStartNanos);
+  });
+  const label = `engine/store: ${seriesCount} series of ${scrapes} rows`;
+  return [
+    { name: label, unit: 'bytes/series', value: bytes },
+    { name: `${label}, flushed`, unit: 'bytes/sample', value: flushed / rowCount },
+    { name: `${label}, flush`, unit: 'ns/sample', value: nanos / rowCount },
+  ];
+}
+
+/** What many series cost that have few rows, and walks over all of them. */
+function idleSeries(seriesCount: number): BenchResult[] {
+  const feed = new Feed(seriesCount, 0, true);
   for (let scrape = 0; scrape < 20; scrape++) {
     feed.next('none');
     feed.write();
   }
-  results.push({
-    name: `engine/store: a series with 20 rows, of ${many}`,
-    unit: 'bytes/series',
-    value: feed.store.memoryBytes / many,
+  const { store } = feed;
+  const bytes = (store.memoryBytes - emptyBytes) / seriesCount;
+  let slots: Uint32Array = new Uint32Array(0);
+  const blocksNanos = cpuNanosOf(1, () => {
+    for (const block of store.blocks(0)) slots = store.slotsOfBlock(0, block.blockStartNanos);
   });
-  return Promise.resolve(results);
+  const [block] = store.blocks(0);
+  store.flushBlock(slots, block!.blockStartNanos);
+  store.dropFlushed(slots, block!.blockStartNanos);
+  const now = BigInt(startMillis) * 1_000_000n;
+  store.expire(0, now);
+  const expireNanos = cpuNanosOf(3, () => void store.expire(0, now));
+  const label = `engine/store: ${seriesCount} series of 20 rows`;
+  return [
+    { name: label, unit: 'bytes/series', value: bytes },
+    {
+      name: `${label}, blocks() and slotsOfBlock()`,
+      unit: 'ns/series',
+      value: blocksNanos / seriesCount,
+    },
+    { name: `${label}, flushed, expire()`, unit: 'ns/series', value: expireNanos / seriesCount },
+  ];
 }

@@ -180,10 +180,16 @@ function timeUnitCode(times: usize, rows: u32): u32 {
 function stepsAreEqual(column: usize, rows: u32): bool {
   if (rows < 3) return true;
   const step = load<i64>(column, 8) - load<i64>(column);
-  const end = column + ((<usize>rows - 1) << 3);
-  let differ: i64 = 0;
-  for (let p = column + 8; p < end; p += 8) differ |= (load<i64>(p, 8) - load<i64>(p)) ^ step;
-  return differ == 0;
+  const steps = <usize>rows - 1;
+  const paired = (steps & ~1) << 3;
+  let differing = i64x2.splat(0);
+  const first = i64x2.splat(step);
+  for (let offset: usize = 0; offset < paired; offset += 16) {
+    const pair = i64x2.sub(v128.load(column + offset, 8), v128.load(column + offset));
+    differing = v128.or(differing, v128.xor(pair, first));
+  }
+  if (v128.any_true(differing)) return false;
+  return !(steps & 1) || load<i64>(column + paired, 8) - load<i64>(column + paired) == step;
 }
 
 /** Writes the values behind the control byte, which it sets too. */
@@ -290,9 +296,30 @@ const exponentIsFinal: i32 = 256;
 /** Set when every row from one on was stored; the row stands above 16 bits. */
 const exponentIsFinalFrom: i32 = 512;
 
+/** 1.5 * 2^52: a float below 2^51 that it is added to has its integer in the lowest bits. */
+const wholeShift: f64 = 6755399441055744;
+
+/** The same by pairs, up to one that has no integer or a large one. */
+function wholePairs(column: usize, values: usize, rows: usize): usize {
+  const shift = f64x2.splat(wholeShift);
+  const limit = f64x2.splat(2251799813685248);
+  const end = (rows & ~1) << 3;
+  for (let offset: usize = 0; offset < end; offset += 16) {
+    const pair = v128.load(values + offset);
+    const shifted = f64x2.add(pair, shift);
+    const back = f64x2.sub(shifted, shift);
+    // The bits are compared, so that -0 is none.
+    const isWhole = v128.and(i64x2.eq(back, pair), f64x2.lt(f64x2.abs(pair), limit));
+    if (!i64x2.all_true(isWhole)) return offset >> 3;
+    v128.store(column + offset, i64x2.sub(shifted, shift));
+  }
+  return rows & ~1;
+}
+
 /** How many values at the beginning are integers; they are stored in the column. */
 function wholeRows(column: usize, values: usize, rows: usize): usize {
-  for (let row: usize = 0; row < rows; row++) {
+  const pairs = wholePairs(column, values, rows);
+  for (let row = pairs; row < rows; row++) {
     const value = load<f64>(values + (row << 3));
     if (!(abs(value) < exactIntegerMax)) return row;
     const integer = <i64>value;
@@ -381,10 +408,18 @@ function writeIntegers(
   const steps = rows - 1;
   const residuals = scratch + residualsOffset;
   const stepFirst = load<i64>(scratch, 8) - load<i64>(scratch);
-  let differ: i64 = 0;
-  for (let offset: usize = 0; offset < steps << 3; offset += 8) {
-    const step = load<i64>(scratch + offset, 8) - load<i64>(scratch + offset);
-    store<i64>(residuals + offset, step);
+  let differing = i64x2.splat(0);
+  const first = i64x2.splat(stepFirst);
+  const paired = (steps & ~1) << 3;
+  for (let offset: usize = 0; offset < paired; offset += 16) {
+    const step = i64x2.sub(v128.load(scratch + offset, 8), v128.load(scratch + offset));
+    v128.store(residuals + offset, step);
+    differing = v128.or(differing, v128.xor(step, first));
+  }
+  let differ = i64x2.extract_lane(differing, 0) | i64x2.extract_lane(differing, 1);
+  if (steps & 1) {
+    const step = load<i64>(scratch + paired, 8) - load<i64>(scratch + paired);
+    store<i64>(residuals + paired, step);
     differ |= step ^ stepFirst;
   }
   if (differ == 0) {
@@ -440,6 +475,25 @@ function medianStep(residuals: usize, steps: usize, samples: usize): i64 {
   return load<i64>(samples + ((medianSampleCount >> 1) << 3));
 }
 
+/** Steps so near to the mean have sums below 2^53, over all `encodeRowsMax` rows and their offsets too. */
+const smallMiss: i64 = 1 << 28;
+
+function stepsAreSmall(residuals: usize, steps: usize, mean: i64): bool {
+  const low = i64x2.splat(mean - smallMiss);
+  const high = i64x2.splat(mean + smallMiss);
+  let isSmall = i64x2.splat(-1);
+  const paired = (steps & ~1) << 3;
+  for (let offset: usize = 0; offset < paired; offset += 16) {
+    const step = v128.load(residuals + offset);
+    isSmall = v128.and(isSmall, v128.and(i64x2.gt_s(step, low), i64x2.lt_s(step, high)));
+  }
+  if (!i64x2.all_true(isSmall)) return false;
+  // A mean near the ends of 64 bits would wrap.
+  if (mean < -(1 << 62) || mean > 1 << 62) return false;
+  const last = load<i64>(residuals + paired);
+  return !(steps & 1) || (last > mean - smallMiss && last < mean + smallMiss);
+}
+
 /** Predicts the steps in the residuals' column, which become residuals, and writes them. */
 function writeSteps(
   scratch: usize,
@@ -463,11 +517,26 @@ function writeSteps(
   let medianSum: f64 = 0;
   let offsetSum: f64 = 0;
   let offset: i64 = 0;
-  for (let p = residuals; p < end; p += 8) {
-    const miss = load<i64>(p) - mean;
-    offset += miss;
-    meanSum += abs(<f64>miss);
-    offsetSum += <f64>offset;
+  const isSmall = stepsAreSmall(residuals, steps, mean);
+  if (isSmall) {
+    // Sums of floats would be exact, and so are those of integers, which are faster.
+    let meanTotal: i64 = 0;
+    let offsetTotal: i64 = 0;
+    for (let p = residuals; p < end; p += 8) {
+      const miss = load<i64>(p) - mean;
+      offset += miss;
+      meanTotal += abs(miss);
+      offsetTotal += offset;
+    }
+    meanSum = <f64>meanTotal;
+    offsetSum = <f64>offsetTotal;
+  } else {
+    for (let p = residuals; p < end; p += 8) {
+      const miss = load<i64>(p) - mean;
+      offset += miss;
+      meanSum += abs(<f64>miss);
+      offsetSum += <f64>offset;
+    }
   }
   if (median == mean) medianSum = meanSum;
   else for (let p = residuals; p < end; p += 8) medianSum += abs(<f64>(load<i64>(p) - median));
@@ -479,9 +548,18 @@ function writeSteps(
     center = <i64>offsetMean;
     let lineSum: f64 = 0;
     offset = -center;
-    for (let p = residuals; p < end; p += 8) {
-      offset += load<i64>(p) - mean;
-      lineSum += abs(<f64>offset);
+    if (isSmall) {
+      let lineTotal: i64 = 0;
+      for (let p = residuals; p < end; p += 8) {
+        offset += load<i64>(p) - mean;
+        lineTotal += abs(offset);
+      }
+      lineSum = <f64>lineTotal;
+    } else {
+      for (let p = residuals; p < end; p += 8) {
+        offset += load<i64>(p) - mean;
+        lineSum += abs(<f64>offset);
+      }
     }
     isLine = lineSum < min(meanSum, medianSum);
   }
