@@ -148,6 +148,7 @@ export class CoordinatorClient {
     signal: AbortSignal,
     accepted: readonly number[] = [],
   ): Promise<unknown> {
+    const deadline = this.env.clock.deadline(timeoutMillis, signal);
     const answer = await httpRequest(
       this.baseUrl + path,
       {
@@ -156,8 +157,12 @@ export class CoordinatorClient {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         responseBytesMax: answerBytesMax,
       },
-      this.env.clock.deadline(timeoutMillis, signal),
-    );
+      deadline,
+    ).catch((error: unknown) => {
+      if (signal.aborted || !deadline.aborted) throw error;
+      const message = `${method} ${this.baseUrl}${path}: no answer in ${timeoutMillis / 1000} s`;
+      throw new TsdbError('UNAVAILABLE', message, { cause: error });
+    });
     if (accepted.includes(answer.status)) return null;
     const text = Buffer.from(answer.body).toString();
     if (answer.status >= 300) {

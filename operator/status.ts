@@ -250,7 +250,7 @@ export function transitionsOf(
     const old = before.find((condition) => condition.type === type);
     if (old?.status === now && old.reason === reason) continue;
     // What a part lacks is told by the summary; what it has reached is told by itself.
-    const silent = now === 'Unknown' || (old === undefined && now === 'False');
+    const silent = now === 'Unknown' || (now === 'False' && old?.status !== 'True');
     if (silent && !summaries.includes(type)) continue;
     events.set(`${reason} ${message}`, {
       reason,
