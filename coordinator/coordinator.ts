@@ -66,6 +66,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     random: env.random,
     memoryBytesMax: config.memoryBytesMax,
     verdictOf: verdictBy(config.idScheme),
+    plainQuoted: config.idScheme === 'quoted',
   });
   const metrics = coordinatorMetrics(options.metrics, {
     frontSeries: () => front.seriesCount,
