@@ -12,7 +12,7 @@ export interface CommitlogOptions {
   readonly folder: string;
   readonly incarnation: string;
   readonly boot: number;
-  /** A segment is closed when it is longer. */
+  /** A segment is closed when its rows are longer than this and than its dictionary. */
   readonly segmentBytesMax: number;
   /** 'always': durable when `write` resolves. 'interval': within `syncEveryMillis` or `syncBytesMax`. */
   readonly sync: 'always' | 'interval';
@@ -137,9 +137,7 @@ export class Commitlog implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when they could not be written; nothing of them counts then
    */
   async write(records: WriteRecords): Promise<number> {
-    if (this.current !== null && this.current.position >= this.options.segmentBytesMax) {
-      await this.rotate();
-    }
+    if (this.current !== null && this.isFull(this.current)) await this.rotate();
     if (this.current !== null) {
       try {
         return await this.tryWrite(this.current, [records]);
@@ -221,6 +219,12 @@ export class Commitlog implements AsyncDisposable {
     }
     await this.current?.file.close();
     this.current = null;
+  }
+
+  /** A million series take 250 MiB of dictionary, which a shorter segment would write again and again. */
+  private isFull({ position }: OpenSegment): boolean {
+    const { dictionaryBytes } = this.buffer;
+    return position - dictionaryBytes >= Math.max(this.options.segmentBytesMax, dictionaryBytes);
   }
 
   private async tryWrite(

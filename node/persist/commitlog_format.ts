@@ -131,6 +131,8 @@ export class SegmentBuffer {
   private readonly namespaceOrdinals = new Map<string, number>();
   private seriesStart = -1;
   private seriesNamespace = -1;
+  /** Bytes of series records for this segment so far, written or not. */
+  dictionaryBytes = 0;
 
   constructor() {
     this.data = new Uint8Array(256 * 1024);
@@ -139,7 +141,10 @@ export class SegmentBuffer {
 
   /** Empties the buffer, for a segment: a new one begins without any namespaces. */
   reset(segment: number, salt: number): void {
-    if (segment !== this.segment) this.namespaceOrdinals.clear();
+    if (segment !== this.segment) {
+      this.namespaceOrdinals.clear();
+      this.dictionaryBytes = 0;
+    }
     this.segment = segment;
     this.salt = salt;
     this.length = 0;
@@ -268,6 +273,7 @@ export class SegmentBuffer {
     if (this.seriesStart === -1) return;
     const start = this.seriesStart;
     this.seriesStart = -1;
+    this.dictionaryBytes += this.length - start;
     this.close(start, this.length - start);
   }
 

@@ -130,6 +130,28 @@ test('a commit log gives back what was written, in order, over segments and rest
   assert.ok((await listSegments(realEnv, folder)).length >= 4);
 });
 
+test('a segment is closed when its rows are longer than its dictionary, which is not written in vain', async () => {
+  const folder = temporaryFolder();
+  await using log = await Commitlog.open(
+    realEnv,
+    silentLog,
+    optionsOf(folder, { segmentBytesMax: 200 }),
+  );
+  const rows = (buffer: SegmentBuffer) =>
+    buffer.addBatch(buffer.namespaceOrdinal('metrics', 12), [new Uint8Array(1000)]);
+  const first = await log.write((buffer) => {
+    const namespace = buffer.namespaceOrdinal('metrics', 12);
+    const tags = new Uint8Array(60_000);
+    buffer.addSeries(namespace, { slot: 1, generation: 1, idScheme: 1, tags, explicitId: tags });
+  });
+  const segments: number[] = [];
+  for (let i = 0; i < 150; i += 1) segments.push(await log.write(rows));
+  const inFirst = segments.filter((segment) => segment === first).length;
+  assert.ok(inFirst > 110 && inFirst < 125, `120 kB of dictionary, ${inFirst} kB of rows`);
+  // Behind it, without a dictionary, the length of the rows alone counts.
+  assert.equal(new Set(segments).size, 1 + segments.length - inFirst);
+});
+
 test('a torn tail ends the segment cleanly at every cut', async () => {
   const folder = temporaryFolder();
   {
