@@ -6,6 +6,7 @@ import { TsdbError } from '#lib/errors.ts';
 import {
   FilesetCorrupt,
   type FilesetKey,
+  FilesetUnfinished,
   filesetPath,
   listFilesets,
   removeFileset,
@@ -62,6 +63,10 @@ export async function loadShard(
       report.series += useFileset(namespace, folder, reader);
       report.filesets += 1;
     } catch (error) {
+      if (error instanceof FilesetUnfinished) {
+        await removeFileset(env.disk, folder, fileset);
+        continue;
+      }
       if (!isDamage(error)) throw error;
       await setAside(database, folder, fileset, error);
       report.corruptBlocks.add(blockStartNanos);

@@ -1,4 +1,5 @@
 /** The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node. */
+import { removeTakenFolders } from '../persist/folders.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { loadShard } from './filesystem.ts';
@@ -26,6 +27,7 @@ export async function bootstrapLocal(
   signal: AbortSignal,
 ): Promise<LocalReport> {
   const started = database.env.clock.monotonicMillis();
+  await removeTakenFolders(database.env.disk, database.options.dataFolder);
   const replay = await replayCommitlog(database, signal);
   let filesets = 0;
   const corrupt: CorruptShard[] = [];

@@ -43,7 +43,7 @@ interface SegmentNamespace {
   generations: Uint32Array;
 }
 
-/** Replays the newest snapshot that is whole, and every segment, in the order in which they were begun. */
+/** Replays the newest snapshot, then the segments that it does not replace, oldest first. */
 export async function replayCommitlog(
   database: Database,
   signal: AbortSignal,
@@ -61,31 +61,34 @@ export async function replayCommitlog(
   const { env, options } = database;
   const segments = await listSegments(env, commitlogFolder(options.dataFolder));
   const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
-  const replayed = new Set<number>();
-  const replaySegments = async (from: number, end: number): Promise<void> => {
-    for (const { number, path } of segments) {
-      if (number < from || number >= end || replayed.has(number)) continue;
-      signal.throwIfAborted();
-      replayed.add(number);
-      await new SegmentReplay(database, number, path, report).run(signal);
-      report.segments += 1;
-    }
-  };
-  // Segments that a snapshot replaces are left when there was no time to delete them, or when they hold rows of
-  // namespaces without snapshots. They come first, since they may tell of a deletion.
-  const newest = snapshots[0];
-  const first = newest?.segment ?? 0;
-  await replaySegments(0, first);
+  /** By segment before the snapshot: namespaces whose rows in it count. */
+  const kept = new Map<number, Set<string>>();
   for (const { path } of snapshots) {
-    const replay = new SegmentReplay(database, 0, path, report);
+    const replay = new SegmentReplay(database, 0, path, null, report);
     await replay.run(signal);
+    for (const [segment, names] of replay.kept) {
+      kept.set(segment, (kept.get(segment) ?? new Set()).union(names));
+    }
     if (replay.hasEnd) break;
     database.log.error({ path }, 'snapshot is damaged; what can be read of it is used');
     if (report.problems.every((problem) => problem.path !== path)) {
       report.problems.push({ path, kind: 'corrupt records', start: 0, end: 0 });
     }
   }
-  await replaySegments(first, Number.POSITIVE_INFINITY);
+  const first = snapshots[0]?.segment ?? 0;
+  const replaced: number[] = [];
+  for (const { number, path } of segments) {
+    signal.throwIfAborted();
+    const names = number < first ? (kept.get(number) ?? null) : null;
+    if (number < first && names === null) {
+      replaced.push(number);
+      continue;
+    }
+    await new SegmentReplay(database, number, path, names, report).run(signal);
+    report.segments += 1;
+  }
+  // There was no time to delete them. They must not count: of two of them, one may be back that the other deleted.
+  await database.commitlog.deleteSegments(replaced);
   return report;
 }
 
@@ -94,17 +97,28 @@ class SegmentReplay {
   private readonly number: number;
   private readonly path: string;
   private readonly report: ReplayReport;
+  /** Namespaces whose records count; null for all. */
+  private readonly only: ReadonlySet<string> | null;
   private readonly namespaces = new Map<number, SegmentNamespace>();
+  /** By segment: namespaces that the snapshot leaves to it. */
+  readonly kept: Map<number, Set<string>> = new Map();
   /** What a snapshot has, to be compared with its end record. */
   private chunkSeries = 0;
   private chunkBytes = 0;
   /** The end record of a snapshot was there, and agrees with all before it. */
   hasEnd = false;
 
-  constructor(database: Database, number: number, path: string, report: ReplayReport) {
+  constructor(
+    database: Database,
+    number: number,
+    path: string,
+    only: ReadonlySet<string> | null,
+    report: ReplayReport,
+  ) {
     this.database = database;
     this.number = number;
     this.path = path;
+    this.only = only;
     this.report = report;
   }
 
@@ -114,9 +128,10 @@ class SegmentReplay {
     for await (const record of records) {
       signal.throwIfAborted();
       if (record.kind === 'namespace') {
+        const counts = this.only?.has(record.name) ?? true;
         this.namespaces.set(record.ordinal, {
           name: record.name,
-          state: this.database.namespaces.get(record.name) ?? null,
+          state: counts ? (this.database.namespaces.get(record.name) ?? null) : null,
           slots: new Uint32Array(0),
           generations: new Uint32Array(0),
         });
@@ -135,11 +150,20 @@ class SegmentReplay {
         case 'batch':
           this.addBatch(namespace, record.batch);
           break;
+        case 'kept':
+          for (const segment of record.segments) {
+            const names = this.kept.get(segment) ?? new Set();
+            if (namespace !== undefined) names.add(namespace.name);
+            this.kept.set(segment, names);
+          }
+          break;
         case 'chunks':
           this.addChunks(namespace, record.series);
           break;
         case 'truncate':
-          if (namespace !== undefined) this.truncate(namespace, record.atNanos);
+          if (namespace !== undefined && (this.only?.has(namespace.name) ?? true)) {
+            this.truncate(namespace, record.atNanos);
+          }
           break;
         default:
           record satisfies never;

@@ -114,6 +114,11 @@ export class Commitlog implements AsyncDisposable {
     return all;
   }
 
+  /** Goes on from this number at least: a snapshot stands for all segments before it. */
+  continueFrom(number: number): void {
+    this.nextNumber = Math.max(this.nextNumber, number);
+  }
+
   /** Number of the segment that comes next when the open one is closed. */
   get nextSegment(): number {
     return this.nextNumber;

@@ -25,6 +25,7 @@ export const recordKind = {
   truncate: 4,
   chunks: 5,
   end: 6,
+  kept: 7,
 } as const;
 
 /** The marker is the salt mixed with this, so that a salt of 0 does not look like empty space. */
@@ -252,6 +253,19 @@ export class SegmentBuffer {
       this.data.set(chunks, at + chunksEntryBytes);
       at += chunksEntryBytes + chunks.length;
     }
+    this.close(start, size);
+  }
+
+  /** Segments before the snapshot that have rows of a namespace which the snapshot has not. */
+  addKept(namespaceOrdinal: number, segments: readonly number[]): void {
+    this.closeSeries();
+    const size = 8 + 8 * segments.length;
+    const start = this.open(recordKind.kept, size);
+    this.view.setUint32(start, namespaceOrdinal, true);
+    this.view.setUint32(start + 4, 0, true);
+    segments.forEach((segment, i) => {
+      this.view.setBigUint64(start + 8 + 8 * i, BigInt(segment), true);
+    });
     this.close(start, size);
   }
 

@@ -42,6 +42,11 @@ export type LogRecord =
       readonly namespaceOrdinal: number;
       readonly series: readonly SeriesChunks[];
     }
+  | {
+      readonly kind: 'kept';
+      readonly namespaceOrdinal: number;
+      readonly segments: readonly number[];
+    }
   | { readonly kind: 'end'; readonly seriesCount: number; readonly chunkBytes: number };
 
 /** What was skipped of a segment. */
@@ -206,6 +211,14 @@ function decodeRecord(window: Window, start: number, length: number): LogRecord 
       if (length < 8) return null;
       const series = decodeChunks(window.bytes.subarray(payload + 8, payload + length));
       return series === null ? null : { kind: 'chunks', namespaceOrdinal: ordinal, series };
+    }
+    case recordKind.kept: {
+      if (length < 8) return null;
+      const segments: number[] = [];
+      for (let at = payload + 8; at + 8 <= payload + length; at += 8) {
+        segments.push(Number(window.view.getBigUint64(at, true)));
+      }
+      return { kind: 'kept', namespaceOrdinal: ordinal, segments };
     }
     case recordKind.end: {
       if (length < 16) return null;

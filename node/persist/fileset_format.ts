@@ -50,6 +50,9 @@ export class FilesetCorrupt extends Error {
   }
 }
 
+/** A fileset whose checkpoint has its name already and not its bytes, as a power loss leaves it: it never counted. */
+export class FilesetUnfinished extends FilesetCorrupt {}
+
 /** Folder of a shard: `data/<namespace>/<shard>`, with what is no file name in a namespace escaped. */
 export function shardFolder(dataFolder: string, namespace: string, shard: number): string {
   return `${namespaceFolder(dataFolder, namespace)}/${shard}`;

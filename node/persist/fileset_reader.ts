@@ -15,6 +15,7 @@ import {
   type FilesetDigest,
   type FilesetInfo,
   type FilesetKey,
+  FilesetUnfinished,
   filesetPath,
   fileHeaderBytes,
   fileHeaderProblem,
@@ -67,6 +68,9 @@ export class FilesetReader implements AsyncDisposable {
   static async open(disk: Disk, folder: string, key: FilesetKey): Promise<FilesetReader> {
     const path = (part: Parameters<typeof filesetPath>[2]) => filesetPath(folder, key, part);
     const checkpoint = await disk.readFile(path('checkpoint'));
+    if (checkpoint.length < fileHeaderBytes + 4 || checkpoint.every((byte) => byte === 0)) {
+      throw new FilesetUnfinished(path('checkpoint'), 'checkpoint was not finished');
+    }
     const problem = fileHeaderProblem(checkpoint, checkpointMagic);
     if (problem !== null) throw new FilesetCorrupt(path('checkpoint'), problem);
     const digestBytes = await readPart(disk, path('digest'));

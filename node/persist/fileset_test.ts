@@ -69,7 +69,7 @@ function samples(count: number): Sample[] {
 }
 
 async function write(folder: string, all: readonly Sample[], more: Partial<FilesetInfo> = {}) {
-  await using writer = await FilesetWriter.open(disk, folder, { ...info, ...more });
+  await using writer = FilesetWriter.open(disk, folder, { ...info, ...more });
   for (const { id, series, chunks } of all) await writer.add(id, series, chunks);
   await writer.finish();
 }
@@ -110,8 +110,9 @@ test('an empty fileset is one too', async () => {
 test('a fileset without its checkpoint does not count', async () => {
   const folder = temporaryFolder();
   {
-    await using writer = await FilesetWriter.open(disk, folder, info);
+    await using writer = FilesetWriter.open(disk, folder, info);
     await writer.add(new Uint8Array([1]), samples(1)[0]!.series, new Uint8Array(9));
+    await writer.drain();
     assert.deepEqual(
       (await listFilesets(disk, folder)).map((fileset) => fileset.complete),
       [false],

@@ -3,7 +3,7 @@ import { assert } from '#lib/assert.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
-import { compareBytes, decodeTags } from '#lib/tags.ts';
+import { compareBytes } from '#lib/tags.ts';
 import {
   dataMagic,
   encodeCheckpoint,
@@ -40,7 +40,7 @@ export class FilesetWriter implements AsyncDisposable {
   private readonly dataFile: SummedFile;
   private readonly index = new ByteSink();
   private readonly groups: { indexOffset: number; dataOffset: number }[] = [];
-  private readonly symbols = new Map<string, number>();
+  private readonly symbols = new Symbols();
   private pending: Uint8Array[] = [];
   private pendingBytes = 0;
   private dataEnd = fileHeaderBytes;
@@ -48,21 +48,22 @@ export class FilesetWriter implements AsyncDisposable {
   private finished = false;
   seriesCount = 0;
 
-  private constructor(disk: Disk, folder: string, info: FilesetInfo, dataFile: SummedFile) {
+  private constructor(disk: Disk, folder: string, info: FilesetInfo) {
     this.disk = disk;
     this.folder = folder;
     this.info = info;
-    this.dataFile = dataFile;
+    this.dataFile = new SummedFile(disk, filesetPath(folder, info, 'data'));
+    this.pending.push(encodeFileHeader(dataMagic));
+    this.pendingBytes = fileHeaderBytes;
     this.index.bytes(encodeFileHeader(indexMagic));
   }
 
-  /** Starts a fileset, over the rest of an earlier attempt if there is one. */
-  static async open(disk: Disk, folder: string, info: FilesetInfo): Promise<FilesetWriter> {
-    await disk.makeFolder(folder);
-    await removeFileset(disk, folder, info);
-    const dataFile = await SummedFile.create(disk, filesetPath(folder, info, 'data'));
-    await dataFile.write([encodeFileHeader(dataMagic)]);
-    return new FilesetWriter(disk, folder, info, dataFile);
+  /**
+   * Starts a fileset in a folder that is there. Nothing of its block and volume may be there.
+   * Nothing is written before there is much of it, or all.
+   */
+  static open(disk: Disk, folder: string, info: FilesetInfo): FilesetWriter {
+    return new FilesetWriter(disk, folder, info);
   }
 
   /** `put`, and writes what was collected when it is much. */
@@ -98,8 +99,7 @@ export class FilesetWriter implements AsyncDisposable {
 
   /** Makes the fileset durable and whole; the checkpoint comes last. */
   async finish(): Promise<FilesetDigest> {
-    await this.drain();
-    const data = await this.dataFile.finish();
+    const data = await this.dataFile.finish(this.takePending());
     const index = await this.writePart('index', this.finishIndex());
     const info = await this.writePart('info', encodeInfo(this.info));
     const digest = { info, index, data };
@@ -133,23 +133,11 @@ export class FilesetWriter implements AsyncDisposable {
       index.varint(series.explicitId.length);
       index.bytes(series.explicitId);
     }
-    const tags = decodeTags(series.tags);
-    index.varint(tags.length);
-    for (const { name, value } of tags) {
-      index.varint(this.symbol(name));
-      index.varint(this.symbol(value));
-    }
+    const symbolCount = this.symbols.read(series.tags);
+    index.varint(symbolCount / 2);
+    for (let i = 0; i < symbolCount; i += 1) index.varint(this.symbols.ordinals[i]!);
     index.u32(crc32c(chunks));
     index.u32(crc32c(index.view(start)));
-  }
-
-  private symbol(text: string): number {
-    let ordinal = this.symbols.get(text);
-    if (ordinal === undefined) {
-      ordinal = this.symbols.size;
-      this.symbols.set(text, ordinal);
-    }
-    return ordinal;
   }
 
   /** Lookup table, symbols and footer behind the entries. */
@@ -161,7 +149,7 @@ export class FilesetWriter implements AsyncDisposable {
       index.u64(group.dataOffset);
     }
     const symbolsOffset = index.length;
-    const texts = [...this.symbols.keys()].map((text) => new TextEncoder().encode(text));
+    const { texts } = this.symbols;
     let end = 0;
     for (const text of texts) {
       end += text.length;
@@ -173,7 +161,7 @@ export class FilesetWriter implements AsyncDisposable {
     index.u64(this.dataEnd);
     index.u32(this.seriesCount);
     index.u32(this.groups.length);
-    index.u32(this.symbols.size);
+    index.u32(texts.length);
     index.u32(filesetFormatVersion);
     index.u32(crc32c(index.view(groupsOffset)));
     index.u32(0);
@@ -186,7 +174,10 @@ export class FilesetWriter implements AsyncDisposable {
 
   /** Writes what was collected to the data file. */
   async drain(): Promise<void> {
-    if (this.pending.length === 0) return;
+    await this.dataFile.write(this.takePending());
+  }
+
+  private takePending(): Uint8Array {
     const joined = new Uint8Array(this.pendingBytes);
     let at = 0;
     for (const part of this.pending) {
@@ -195,44 +186,41 @@ export class FilesetWriter implements AsyncDisposable {
     }
     this.pending = [];
     this.pendingBytes = 0;
-    await this.dataFile.write([joined]);
+    return joined;
   }
 
   private async writePart(
     part: 'index' | 'info' | 'digest' | 'checkpoint',
     bytes: Uint8Array,
   ): Promise<FileDigest> {
-    const file = await SummedFile.create(this.disk, filesetPath(this.folder, this.info, part));
-    await file.write([bytes]);
-    return file.finish();
+    return new SummedFile(this.disk, filesetPath(this.folder, this.info, part)).finish(bytes);
   }
 }
 
 /** A file that is written once from front to back, with the checksum of it all. */
 class SummedFile {
-  private readonly file: DiskFile;
+  private readonly disk: Disk;
+  private readonly path: string;
+  private file: DiskFile | null = null;
   private length = 0;
   private checksum = 0;
-  private open = true;
 
-  private constructor(file: DiskFile) {
-    this.file = file;
+  constructor(disk: Disk, path: string) {
+    this.disk = disk;
+    this.path = path;
   }
 
-  static async create(disk: Disk, path: string): Promise<SummedFile> {
-    return new SummedFile(await disk.open(path, 'create'));
+  async write(bytes: Uint8Array): Promise<void> {
+    this.file ??= await this.disk.open(this.path, 'create');
+    await this.put(bytes);
   }
 
-  async write(parts: readonly Uint8Array[]): Promise<void> {
-    await this.file.write(this.length, parts);
-    for (const part of parts) {
-      this.length += part.length;
-      this.checksum = crc32c(part, this.checksum);
-    }
-  }
-
-  async finish(): Promise<FileDigest> {
+  /** Writes the last bytes and makes all durable. */
+  async finish(bytes: Uint8Array): Promise<FileDigest> {
+    // All of it in one write that syncs, when nothing was written before.
+    this.file ??= await this.disk.open(this.path, 'createSynced');
     try {
+      await this.put(bytes);
       await this.file.sync();
     } finally {
       await this.close();
@@ -240,10 +228,16 @@ class SummedFile {
     return { bytes: this.length, crc32c: this.checksum };
   }
 
+  private async put(bytes: Uint8Array): Promise<void> {
+    await this.file!.write(this.length, [bytes]);
+    this.length += bytes.length;
+    this.checksum = crc32c(bytes, this.checksum);
+  }
+
   async close(): Promise<void> {
-    if (!this.open) return;
-    this.open = false;
-    await this.file.close();
+    const { file } = this;
+    this.file = null;
+    await file?.close();
   }
 }
 
@@ -296,4 +290,50 @@ class ByteSink {
     this.data = larger;
     this.words = new DataView(larger.buffer);
   }
+}
+
+/** Names and values of tags, each once. */
+class Symbols {
+  /** In the order in which they came. */
+  readonly texts: Uint8Array[] = [];
+  /** Of the tags that were read last: name, value, name, value, … */
+  readonly ordinals: number[] = [];
+  private readonly byText = new Map<string, number>();
+
+  /** Reads canonical tags. @returns how many symbols they have */
+  read(tags: Uint8Array): number {
+    const bytes = Buffer.from(tags.buffer, tags.byteOffset, tags.byteLength);
+    let count = 0;
+    for (let at = 0; at < tags.length; count += 1) {
+      const start = at + 2;
+      const end = start + (tags[at]! | (tags[at + 1]! << 8));
+      assert(end <= tags.length, 'tags of a fileset are canonical');
+      const before = this.ordinals[count];
+      // Neighbours have most texts in common, at the same place.
+      if (before === undefined || !isEqual(this.texts[before]!, tags, start, end)) {
+        this.ordinals[count] = this.ordinalOf(bytes, start, end);
+      }
+      at = end;
+    }
+    assert(count % 2 === 0, 'each name of a tag has a value');
+    return count;
+  }
+
+  private ordinalOf(bytes: Buffer, start: number, end: number): number {
+    // One character a byte, so that different bytes never are one text.
+    const text = bytes.toString('latin1', start, end);
+    let ordinal = this.byText.get(text);
+    if (ordinal === undefined) {
+      ordinal = this.texts.length;
+      this.byText.set(text, ordinal);
+      this.texts.push(Uint8Array.from(bytes.subarray(start, end)));
+    }
+    return ordinal;
+  }
+}
+
+function isEqual(text: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {
+  if (text.length !== end - start) return false;
+  for (let i = 0; i < text.length; i += 1) if (text[i] !== bytes[start + i]) return false;
+  return true;
 }

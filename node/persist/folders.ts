@@ -1,5 +1,5 @@
 /** Folders that are still there after a power loss. */
-import type { Disk } from '#lib/env/env.ts';
+import type { Disk, Env } from '#lib/env/env.ts';
 
 /**
  * Makes a folder and all above it, and makes their entries durable up to `base`, which exists.
@@ -10,5 +10,27 @@ export async function makeDurableFolder(disk: Disk, base: string, path: string):
   for (let at = path; at.length > base.length; ) {
     at = at.slice(0, at.lastIndexOf('/'));
     await disk.syncFolder(at);
+  }
+}
+
+/** Folders in `data` that were taken out of use begin with this, which no namespace's folder does. */
+const removedPrefix = '.removed-';
+
+/**
+ * Takes a folder out of use in one step, and then removes what is in it. After a power loss it may be back as it was,
+ * until `syncFolder` of its parent.
+ * @param dataFolder with the folder `data`
+ */
+export async function takeFolderAway(env: Env, dataFolder: string, folder: string): Promise<void> {
+  const aside = `${dataFolder}/data/${removedPrefix}${env.random.bytes(8).toHex()}`;
+  await env.disk.rename(folder, aside);
+  // What is left of it goes at the next start.
+  await env.disk.removeTree(aside).catch(() => {});
+}
+
+/** Removes what is left of folders that were taken out of use. */
+export async function removeTakenFolders(disk: Disk, dataFolder: string): Promise<void> {
+  for (const name of await disk.list(`${dataFolder}/data`)) {
+    if (name.startsWith(removedPrefix)) await disk.removeTree(`${dataFolder}/data/${name}`);
   }
 }

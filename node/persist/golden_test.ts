@@ -102,7 +102,7 @@ const info: FilesetInfo = {
 };
 
 async function writeFileset(folder: string): Promise<void> {
-  await using writer = await FilesetWriter.open(realEnv.disk, folder, info);
+  await using writer = FilesetWriter.open(realEnv.disk, folder, info);
   const plain = { idScheme: 0, tags: none, explicitId: new TextEncoder().encode('plain') };
   await writer.add(plain.explicitId, plain, Uint8Array.of(1, 2, 3));
   for (const host of ['a', 'b']) {

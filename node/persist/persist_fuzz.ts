@@ -188,7 +188,7 @@ async function fuzzFileset(dice: Dice, size: number): Promise<void> {
   }).sort((a, b) => compareBytes(a.id, b.id));
   const good = new MemoryDisk();
   {
-    await using writer = await FilesetWriter.open(good, 'f', info);
+    await using writer = FilesetWriter.open(good, 'f', info);
     for (const { id, name, chunks } of series) await writer.add(id, name, chunks);
     await writer.finish();
   }

@@ -6,9 +6,11 @@ import assert from 'node:assert/strict';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { registryOf } from '#cluster/namespaces.ts';
 import type { Database } from './database.ts';
 import {
   closeDatabases,
+  namespaceOf,
   never,
   openDatabase,
   readAll,
@@ -16,6 +18,7 @@ import {
   writeRows,
 } from './database_testing.ts';
 import { type DiskDice, SimulatedDisk } from './simulated_disk.ts';
+import { tick } from './tick.ts';
 
 class Dice implements DiskDice {
   private state: number;
@@ -37,30 +40,54 @@ type Fate = 'acknowledged' | 'unknown';
 
 const folder = 'data';
 const seriesCount = 12;
+const hourNanos = 3_600_000_000_000n;
+const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
+/** Of files with these names every bit may flip. */
+const mayRot = /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$/;
 
 class CrashRun {
   private readonly dice: Dice;
   private readonly disk: SimulatedDisk;
-  private readonly env: Env;
   private readonly startNanos: bigint;
   /** `series@time` → value → fate, of everything since the last truncation. */
   private readonly samples = new Map<string, Map<number, Fate>>();
+  /** `series@time` → values that were ever written. */
+  private readonly ever = new Map<string, Set<number>>();
   private next = 1;
   private millis = 0;
+  /** Bits flip in this run: then what is missing must be reported. */
+  private readonly rots: boolean;
+  private hasRotted = false;
+  private reported = 0;
+  /** Background work that is under way. */
+  private readonly background = new Set<Promise<void>>();
 
   constructor(seed: number) {
     this.dice = new Dice(seed);
     this.disk = new SimulatedDisk(this.dice);
-    // Time goes on with each question, so that waits between attempts end.
-    const clock = {
+    this.startNanos = realEnv.clock.nowNanos();
+    this.rots = seed % 4 === 0;
+  }
+
+  /** What one boot sees: time goes on with each question, and a wait is a few turns of others. */
+  private env(): Env {
+    const clock: Env['clock'] = {
       ...realEnv.clock,
+      nowNanos: () => this.startNanos + BigInt(Math.floor(this.millis)) * 1000n,
       monotonicMillis: () => {
         this.millis += 7;
         return this.millis;
       },
+      sleep: async () => {
+        for (let turn = this.dice.below(6); turn >= 0; turn -= 1) await Promise.resolve();
+      },
     };
-    this.env = { ...realEnv, clock, disk: this.disk };
-    this.startNanos = realEnv.clock.nowNanos();
+    const random: Env['random'] = {
+      u32: () => this.dice.below(2 ** 32 - 1),
+      bytes: (length) => Uint8Array.from({ length }, () => this.dice.below(256)),
+      fraction: () => this.dice.below(1000) / 1000,
+    };
+    return { clock, random, disk: this.disk.session() };
   }
 
   async run(boots: number): Promise<void> {
@@ -68,28 +95,47 @@ class CrashRun {
       this.disk.troubles.syncFailures = 0;
       this.disk.troubles.writeFailures = 0;
       const { database, report } = await openDatabase(folder, {
-        env: this.env,
+        env: this.env(),
+        registry,
         memoryBytesMax: 16 * 1024 * 1024,
+        pageBytesMax: this.dice.below(2) * 200_000,
         segmentBytesMax: 2_000 + this.dice.below(20_000),
       });
-      assert.equal(report.replay.recordsMalformed, 0);
+      const { replay, corrupt } = report;
+      if (!this.hasRotted) {
+        assert.equal(replay.recordsMalformed, 0);
+        assert.equal(corrupt.length, 0);
+      }
+      const damages = replay.problems.filter(({ kind }) => kind !== 'torn tail' || this.hasRotted);
+      this.reported += corrupt.length + damages.length + replay.recordsMalformed;
+      database.onDamage = () => {
+        assert.ok(this.hasRotted, 'a fileset is damaged only when bits flipped');
+        this.reported += 1;
+      };
       await this.check(database);
-      this.disk.troubles.syncFailures = this.dice.below(3) * 60;
-      this.disk.troubles.writeFailures = this.dice.below(3) * 60;
+      this.disk.troubles.syncFailures = this.dice.below(3) * 40;
+      this.disk.troubles.writeFailures = this.dice.below(3) * 40;
       await this.work(database);
       this.disk.crash();
+      // What the boot had under way finds its disk gone.
+      await Promise.all(this.background);
+      if (this.rots && this.dice.below(2) === 0) {
+        const path = this.disk.flip((name) => mayRot.test(name));
+        if (path !== null) this.hasRotted = true;
+      }
     }
   }
 
-  /** Writes and now and then truncates, several at a time, until the power goes off in the middle. */
+  /** Writes, flushes, snapshots and truncations at the same time, until the power goes off in the middle. */
   private async work(database: Database): Promise<void> {
     const rounds = 1 + this.dice.below(12);
     for (let round = 0; round < rounds; round += 1) {
       const writes = Array.from({ length: 1 + this.dice.below(5) }, () => this.write(database));
+      this.startSomething(database);
       // The last ones are under way when the power goes off.
       if (round === rounds - 1) {
-        for (let turn = this.dice.below(30); turn > 0; turn -= 1) await Promise.resolve();
-        void Promise.allSettled(writes);
+        for (let turn = this.dice.below(200); turn > 0; turn -= 1) await Promise.resolve();
+        for (const write of writes) this.inBackground(write);
         return;
       }
       await Promise.all(writes);
@@ -98,12 +144,42 @@ class CrashRun {
     }
   }
 
+  /** Now and then a flush, a snapshot, or both with all that follows. */
+  private startSomething(database: Database): void {
+    const work = [
+      () => database.flusher.flushAll(null, never),
+      () => database.flush(null, never),
+      () => database.snapshot(0.2, never),
+      () => database.flusher.runDue(never),
+      () => tick(database),
+    ][this.dice.below(12)];
+    if (work === undefined || this.background.size > 3) return;
+    this.inBackground(
+      work().then(
+        () => {},
+        (error: unknown) => {
+          const isPassing =
+            error instanceof TsdbError && ['UNAVAILABLE', 'CANCELLED'].includes(error.code);
+          const isOfDisk = typeof (error as { code?: unknown }).code === 'string';
+          assert.ok(isPassing || isOfDisk, String((error as Error).stack));
+        },
+      ),
+    );
+  }
+
+  private inBackground(work: Promise<void>): void {
+    const running = work.finally(() => this.background.delete(running));
+    this.background.add(running);
+    running.catch(() => {});
+  }
+
   private async write(database: Database): Promise<void> {
     const value = this.next;
     this.next += 1;
+    const blocksBack = BigInt(this.dice.below(3)) * 3n * hourNanos;
     const rows: TestRow[] = Array.from({ length: 1 + this.dice.below(8) }, () => ({
       series: { __name__: 'x', s: `${this.dice.below(seriesCount)}` },
-      nanos: this.startNanos + BigInt(this.dice.below(50)),
+      nanos: this.startNanos - blocksBack + BigInt(this.dice.below(50)),
       value,
     }));
     const keys = rows.map(({ series, nanos }) => `${nameOf(series)}@${nanos}`);
@@ -131,6 +207,9 @@ class CrashRun {
   }
 
   private note(key: string, value: number, fate: Fate): void {
+    const ever = this.ever.get(key);
+    if (ever === undefined) this.ever.set(key, new Set([value]));
+    else ever.add(value);
     const values = this.samples.get(key);
     if (values === undefined) this.samples.set(key, new Map([[value, fate]]));
     else values.set(value, fate);
@@ -142,6 +221,10 @@ class CrashRun {
     const found = new Map<string, number>();
     for (const [name, rows] of read) {
       for (const [nanos, value] of rows) found.set(`${name}@${nanos}`, value);
+    }
+    if (this.hasRotted) {
+      this.checkRotted(found);
+      return;
     }
     for (const [key, values] of this.samples) {
       const value = found.get(key);
@@ -156,6 +239,18 @@ class CrashRun {
     }
     for (const [key, value] of found) {
       assert.ok(this.samples.get(key)?.has(value), `${key} was deleted or never written: ${value}`);
+    }
+  }
+
+  /** Bits flipped on the disk: nothing that was never written is served, and what is missing was reported. */
+  private checkRotted(found: ReadonlyMap<string, number>): void {
+    for (const [key, value] of found) {
+      assert.ok(this.ever.get(key)?.has(value), `${key} was never written with ${value}`);
+    }
+    for (const [key, values] of this.samples) {
+      const isCertain = [...values.values()].includes('acknowledged');
+      if (!isCertain || found.has(key)) continue;
+      assert.ok(this.reported > 0, `${key} is missing, and no damage was reported`);
     }
   }
 }

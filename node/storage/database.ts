@@ -36,7 +36,8 @@ import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
 import { FileCache } from './file_cache.ts';
 import type { FlushReport } from './flush.ts';
 import { Flusher } from './flusher.ts';
-import { makeDurableFolder } from '../persist/folders.ts';
+import { makeDurableFolder, takeFolderAway } from '../persist/folders.ts';
+import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
 import { bundleOf, type ReadParts, wholeShards } from './read.ts';
@@ -101,6 +102,9 @@ export class Database implements NodeService, AsyncDisposable {
   private readonly writes: WriteContext;
   private readonly newSeries: SeriesRate;
   private readonly outstanding: { writes: number; reads: number } = { writes: 0, reads: 0 };
+  /** Filesets were deleted, and may come back with a power loss. */
+  private hasDeletedFiles = false;
+  private cannotDelete = false;
   private versionWaiters: { version: number; resolve: () => void }[] = [];
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   private loaded = false;
@@ -145,6 +149,8 @@ export class Database implements NodeService, AsyncDisposable {
       boot: options.identity.boot,
       ...options.commitlog,
     });
+    const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
+    commitlog.continueFrom(snapshots[0]?.segment ?? 0);
     return new Database(env, log, options, commitlog);
   }
 
@@ -238,9 +244,9 @@ export class Database implements NodeService, AsyncDisposable {
       namespace.readyShards.delete(shard);
       namespace.release(namespace.slotsOfShard(shard));
       const { name } = namespace;
-      await namespace.files.drop([shard], async () => {
-        await this.env.disk.removeTree(shardFolder(this.options.dataFolder, name, shard));
-      });
+      await namespace.files.drop([shard], () =>
+        this.removeFolder(shardFolder(this.options.dataFolder, name, shard)),
+      );
     }
   }
 
@@ -249,17 +255,49 @@ export class Database implements NodeService, AsyncDisposable {
     const atNanos = namespace.filesetTime(this.env.clock.nowNanos());
     await this.logTruncate(namespace, atNanos);
     const count = namespace.truncate(atNanos);
-    const { disk } = this.env;
-    const { dataFolder } = this.options;
     const shards = this.shards.all().map(({ id }) => id);
-    await namespace.files.drop(shards, async () => {
-      const folder = namespaceFolder(dataFolder, namespace.name);
-      if ((await disk.list(folder)).length === 0) return;
-      await disk.removeTree(folder);
-      // The record in the log goes with its segment, and the files must not come back then.
-      await disk.syncFolder(`${dataFolder}/data`);
-    });
+    this.hasDeletedFiles = true;
+    await namespace.files.drop(shards, () =>
+      this.removeFolder(namespaceFolder(this.options.dataFolder, namespace.name)),
+    );
+    await this.syncDeletions();
     return count;
+  }
+
+  private async removeFolder(folder: string): Promise<void> {
+    if ((await this.env.disk.list(folder)).length === 0) return;
+    try {
+      await takeFolderAway(this.env, this.options.dataFolder, folder);
+    } catch (error) {
+      this.cannotDelete = true;
+      throw new TsdbError('UNAVAILABLE', `cannot delete files: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+    this.cannotDelete = false;
+  }
+
+  /**
+   * Makes sure that deleted filesets stay away without the record of their deletion, which goes with the log.
+   * @throws {TsdbError} UNAVAILABLE when the disk fails
+   */
+  async syncDeletions(): Promise<void> {
+    if (!this.hasDeletedFiles) return;
+    const folder = `${this.options.dataFolder}/data`;
+    try {
+      if (this.cannotDelete) throw new Error('files of a truncated namespace are left');
+      if (
+        (await this.env.disk.size(folder)) !== null ||
+        (await this.env.disk.list(folder)).length > 0
+      ) {
+        await this.env.disk.syncFolder(folder);
+      }
+    } catch (error) {
+      throw new TsdbError('UNAVAILABLE', `cannot delete files for good: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+    this.hasDeletedFiles = false;
   }
 
   /** Notes in the log that what it holds of a namespace so far is gone. */

@@ -35,8 +35,13 @@ function temporaryFolder(): string {
 const secondNanos = 1_000_000_000n;
 const cold = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
 
-/** Rows of so many series, one every 10 s up to now. */
-function rowsOf(seriesCount: number, times: number, value = 0, endNanos = nowNanos()): TestRow[] {
+/** Rows of so many series, one every 10 s. */
+function rowsOf(
+  seriesCount: number,
+  times: number,
+  value = 0,
+  endNanos = middleOfBlock(),
+): TestRow[] {
   const rows: TestRow[] = [];
   for (let t = 0; t < times; t += 1) {
     for (let s = 0; s < seriesCount; s += 1) {
@@ -45,6 +50,12 @@ function rowsOf(seriesCount: number, times: number, value = 0, endNanos = nowNan
     }
   }
   return rows;
+}
+
+/** In the middle of the last block that has ended. */
+function middleOfBlock(): bigint {
+  const blockNanos = 7200n * secondNanos;
+  return (nowNanos() / blockNanos) * blockNanos - blockNanos / 2n;
 }
 
 function nowNanos(): bigint {
@@ -79,7 +90,7 @@ test('a flush moves all rows to filesets, where reads and the next start find th
 test('rows that come later are merged into the next volume, and the newest write of a time wins', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder, { registry: cold });
-  const end = nowNanos();
+  const end = middleOfBlock();
   await writeRows(database, rowsOf(8, 100, 0, end));
   await database.flusher.flushAll(null, never);
   const files = dataFiles(folder);
@@ -106,7 +117,7 @@ test('rows that come later are merged into the next volume, and the newest write
 
 test('reads, writes and flushes at the same time: no read misses a row', async () => {
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });
-  const end = nowNanos();
+  const end = middleOfBlock();
   let written = 0;
   let done = false;
   const flushing = (async () => {
@@ -218,7 +229,7 @@ test('truncation, loss of a shard and retention take filesets away with the rest
 
 test('a shard streams memory and filesets joined, also while it is flushed', async () => {
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });
-  const end = nowNanos();
+  const end = middleOfBlock();
   await writeRows(database, rowsOf(50, 40, 0, end));
   await database.flusher.flushAll(null, never);
   await writeRows(database, rowsOf(60, 10, 500, end + secondNanos));
@@ -290,7 +301,7 @@ test('only closed blocks are due, late rows when they are quiet, and all when me
 test('a namespace with flushEnabled false stays in memory, and says so when it is to be flushed', async () => {
   const { database } = await openDatabase(temporaryFolder(), {
     registry: registryOf([
-      namespaceOf('metrics', { flushEnabled: false }),
+      namespaceOf('metrics', { flushEnabled: false, coldWritesEnabled: true }),
       namespaceOf('other', { coldWritesEnabled: true }),
     ]),
     placement: onePlacement,
@@ -308,7 +319,7 @@ test('a series by its ID is read from memory and filesets', async () => {
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });
   await writeRows(database, rowsOf(5, 20));
   await database.flusher.flushAll(null, never);
-  await writeRows(database, rowsOf(5, 1, 7));
+  await writeRows(database, rowsOf(5, 1, 7, middleOfBlock() + 1n));
   const response = await database.fetchById(
     {
       namespace: 'metrics',

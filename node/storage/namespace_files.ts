@@ -64,6 +64,8 @@ export class BlockFile implements CachedFile, FilesetKey {
 
 interface ShardFiles {
   readonly blocks: Map<bigint, BlockFile>;
+  /** The folder is there, durably. */
+  hasFolder: boolean;
   /** Ends the writers of this shard. */
   stop: AbortController;
   /** When the last of the writers that wait is done. */
@@ -228,6 +230,14 @@ export class NamespaceFiles {
     }
   }
 
+  /** Makes the folder of a shard, once. Called by its writer. */
+  async makeFolder(shard: number, make: () => Promise<void>): Promise<void> {
+    const own = this.shard(shard);
+    if (own.hasFolder) return;
+    await make();
+    own.hasFolder = true;
+  }
+
   /**
    * Ends what is written of these shards and forgets their filesets at once, then removes the files.
    * @param remove removes them from the disk, when nobody writes there
@@ -252,6 +262,7 @@ export class NamespaceFiles {
     try {
       await Promise.all(arrived);
       await this.settled();
+      for (const id of shards) this.shard(id).hasFolder = false;
       await remove();
     } finally {
       removed.resolve();
@@ -262,7 +273,12 @@ export class NamespaceFiles {
   private shard(id: number): ShardFiles {
     let own = this.shards.get(id);
     if (own === undefined) {
-      own = { blocks: new Map(), stop: new AbortController(), tail: Promise.resolve() };
+      own = {
+        blocks: new Map(),
+        hasFolder: false,
+        stop: new AbortController(),
+        tail: Promise.resolve(),
+      };
       this.shards.set(id, own);
     }
     return own;

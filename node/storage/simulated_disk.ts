@@ -39,6 +39,45 @@ export class SimulatedDisk implements Disk {
     this.dice = dice;
   }
 
+  /** The disk as a process sees it that loses it with the power: everything rejects from the next crash on. */
+  session(): Disk {
+    const { generation } = this;
+    const guarded: Disk = {
+      open: this.open.bind(this),
+      readFile: this.readFile.bind(this),
+      writeFileAtomic: this.writeFileAtomic.bind(this),
+      rename: this.rename.bind(this),
+      remove: this.remove.bind(this),
+      removeTree: this.removeTree.bind(this),
+      makeFolder: this.makeFolder.bind(this),
+      list: this.list.bind(this),
+      size: this.size.bind(this),
+      syncFolder: this.syncFolder.bind(this),
+    };
+    return new Proxy(guarded, {
+      get: (target, name: keyof Disk) => {
+        if (generation === this.generation) return target[name];
+        return () => Promise.reject(systemError('EIO', `${name} behind the end`));
+      },
+    });
+  }
+
+  /** Flips one bit of a file whose path matches. @returns its path, or null when there is none */
+  flip(matches: (path: string) => boolean): string | null {
+    const paths = [...this.names].filter(
+      ([path, { content }]) => content.length > 0 && matches(path),
+    );
+    if (paths.length === 0) return null;
+    const [path, inode] = paths[this.dice.below(paths.length)]!;
+    const at = this.dice.below(inode.content.length);
+    const bit = 1 << this.dice.below(8);
+    inode.content = inode.content.slice();
+    inode.content[at]! ^= bit;
+    inode.durable = inode.content.slice();
+    inode.dirty.clear();
+    return path;
+  }
+
   /** Power loss: open files are gone, and only what was durable is sure to be there. */
   crash(): void {
     this.generation += 1;
@@ -173,9 +212,24 @@ export class SimulatedDisk implements Disk {
 
   async rename(from: string, to: string): Promise<void> {
     const inode = this.names.get(from);
-    if (inode === undefined) throw systemError('ENOENT', from);
+    if (inode === undefined) {
+      this.renameFolder(from, to);
+      return;
+    }
     this.names.delete(from);
     this.names.set(to, inode);
+  }
+
+  /** All of a folder or nothing moves, and it is durable at once. */
+  private renameFolder(from: string, to: string): void {
+    if (!this.hasFolder(from)) throw systemError('ENOENT', from);
+    for (const names of [this.names, this.durableNames]) {
+      for (const [path, inode] of [...names]) {
+        if (!path.startsWith(`${from}/`)) continue;
+        names.delete(path);
+        names.set(`${to}${path.slice(from.length)}`, inode);
+      }
+    }
   }
 
   async remove(path: string): Promise<void> {
@@ -204,14 +258,22 @@ export class SimulatedDisk implements Disk {
   }
 
   async syncFolder(path: string): Promise<void> {
+    if (this.failing(this.troubles.syncFailures)) throw systemError('EIO', path);
     for (const [name, inode] of this.names) {
       if (name.slice(0, name.lastIndexOf('/')) === path) this.durableNames.set(name, inode);
     }
     for (const name of [...this.durableNames.keys()]) {
-      if (name.slice(0, name.lastIndexOf('/')) === path && !this.names.has(name)) {
-        this.durableNames.delete(name);
-      }
+      if (!name.startsWith(`${path}/`) || this.names.has(name)) continue;
+      const rest = name.slice(path.length + 1).split('/');
+      // A folder below that is gone took its files with it.
+      const isGone = rest.length === 1 || !this.hasFolder(`${path}/${rest[0]}`);
+      if (isGone) this.durableNames.delete(name);
     }
+  }
+
+  private hasFolder(path: string): boolean {
+    for (const name of this.names.keys()) if (name.startsWith(`${path}/`)) return true;
+    return false;
   }
 }
 

@@ -32,6 +32,8 @@ export class Snapshots {
   private running: Promise<void> = Promise.resolve();
   /** Of the last one; null when it is not known. */
   private lastBytes: number | null = null;
+  /** Segments before the snapshot at hand that stay. */
+  private readonly kept = new Set<number>();
   /** Counts of this process, for metrics. */
   readonly counts: { snapshots: number; bytes: number } = { snapshots: 0, bytes: 0 };
 
@@ -74,21 +76,31 @@ export class Snapshots {
     });
     const { incarnation, boot } = options.identity;
     await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
+    this.kept.clear();
     let series = 0;
     let chunkBytes = 0;
     for (const namespace of this.database.namespaces.values()) {
-      if (!namespace.options.snapshotEnabled) continue;
+      if (!namespace.options.snapshotEnabled) {
+        this.keepSegments(namespace, segment, writer);
+        continue;
+      }
       const copied = await this.copyNamespace(namespace, writer, pace, signal);
       series += copied.series;
       chunkBytes += copied.chunkBytes;
     }
+    await this.database.syncDeletions();
     const bytes = await writer.finish(series, chunkBytes);
     this.lastBytes = bytes;
     this.counts.snapshots += 1;
     this.counts.bytes += bytes;
-    const segmentsDeleted = await sequencer.exclusive(() => this.deleteSegments(segment));
+    const kept = this.kept;
+    const gone = commitlog
+      .segments()
+      .map(({ number }) => number)
+      .filter((number) => number < segment && !kept.has(number));
+    await sequencer.exclusive(() => commitlog.deleteSegments(gone));
     await removeOtherSnapshots(env.disk, folder, segment);
-    return { series, bytes, segmentsDeleted };
+    return { series, bytes, segmentsDeleted: gone.length };
   }
 
   private async copyNamespace(
@@ -137,21 +149,16 @@ export class Snapshots {
     return { series, chunkBytes };
   }
 
-  /** Closed segments before this one go, but those with rows that no snapshot and no fileset has. */
-  private async deleteSegments(before: number): Promise<number> {
-    const { commitlog, namespaces, store } = this.database;
-    const gone: number[] = [];
-    for (const { number, newestMillis } of commitlog.segments()) {
-      if (number >= before) continue;
-      const isNeeded = [...newestMillis.keys()].some((name) => {
-        const namespace = namespaces.get(name);
-        if (namespace === undefined || namespace.options.snapshotEnabled) return false;
-        return store.blocks(namespace.ordinal).length > 0;
-      });
-      if (!isNeeded) gone.push(number);
-    }
-    await commitlog.deleteSegments(gone);
-    return gone.length;
+  /** Segments with rows that are neither in the snapshot nor in filesets stay, and the snapshot names them. */
+  private keepSegments(namespace: NamespaceState, before: number, writer: SnapshotWriter): void {
+    const { commitlog, store } = this.database;
+    if (store.blocks(namespace.ordinal).length === 0) return;
+    const kept = commitlog
+      .segments()
+      .filter(({ number, newestMillis }) => number < before && newestMillis.has(namespace.name))
+      .map(({ number }) => number);
+    for (const number of kept) this.kept.add(number);
+    writer.buffer.addKept(namespace.ordinalIn(writer.buffer), kept);
   }
 }
 

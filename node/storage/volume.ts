@@ -73,7 +73,9 @@ export async function writeVolume(
   const current = files.get(shard, blockStartNanos);
   if (current !== null) files.pin(current);
   try {
-    await makeDurableFolder(env.disk, database.options.dataFolder, folder);
+    await files.makeFolder(shard, () =>
+      makeDurableFolder(env.disk, database.options.dataFolder, folder),
+    );
     const info: FilesetInfo = {
       namespace: namespace.name,
       namespaceRevision: 0,
@@ -86,7 +88,7 @@ export async function writeVolume(
       source: current !== null && options.source === 'flush' ? 'merge' : options.source,
     };
     await using old = await VolumeWalk.open(env.disk, files, current, null);
-    await using writer = await FilesetWriter.open(env.disk, folder, info);
+    await using writer = FilesetWriter.open(env.disk, folder, info);
     const isChanged = await new Merge(writer, old).run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
