@@ -42,6 +42,8 @@ export async function bootstrapLocal(
       if (state !== 'INITIALIZING') namespace.readyShards.add(id);
     }
   }
+  const now = database.env.clock.nowNanos();
+  for (const namespace of database.namespaces.values()) namespace.expire(now);
   database.log.info(
     {
       millis: Math.round(database.env.clock.monotonicMillis() - started),

@@ -286,6 +286,8 @@ class SegmentReplay {
   /** Later rows of the segment bring their dictionary entries again, for its writer forgot them too. */
   private truncate(namespace: SegmentNamespace, atNanos: bigint): void {
     const { truncatedAtNanos } = this.report;
+    // The segment is needed as long as what it deletes may be elsewhere.
+    this.database.commitlog.noteRows(this.number, namespace.name, Number(atNanos / 1_000_000n));
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     namespace.slots.fill(slotUnknown);
