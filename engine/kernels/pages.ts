@@ -47,6 +47,8 @@ export class State {
   stageBytes: usize;
   /** Set by operations that answer with more than one number. */
   answer: u64;
+  /** Takes what was loaded only to have it near. */
+  touched: u32;
 }
 
 // @ts-ignore: decorator
