@@ -109,6 +109,57 @@ export interface PackedColumns extends Packed {
   readonly columns: Columns;
 }
 
+const noBytes = new Uint8Array(0);
+const entryBytesFirst = 4096;
+
+/** Dictionary entries with their tags one behind the other: a buffer for each of a million would cost more than the rest. */
+class EntryBytes {
+  private bytes = noBytes;
+  private readonly ends: number[] = [];
+  private readonly idSchemes: number[] = [];
+  /** Explicit IDs of the entries that have one. */
+  private readonly ids = new Map<number, Uint8Array>();
+
+  get count(): number {
+    return this.ends.length;
+  }
+
+  get byteLength(): number {
+    return this.bytes.length;
+  }
+
+  /** @returns the ordinal of the entry */
+  add(series: SeriesTable, slot: number): number {
+    const tags = series.borrowTags?.(slot) ?? series.tags(slot);
+    const ordinal = this.ends.length;
+    const start = ordinal === 0 ? 0 : this.ends[ordinal - 1]!;
+    const end = start + tags.length;
+    if (end > this.bytes.length) {
+      const larger = new Uint8Array(Math.max(end, 2 * this.bytes.length, entryBytesFirst));
+      larger.set(this.bytes.subarray(0, start));
+      this.bytes = larger;
+    }
+    this.bytes.set(tags, start);
+    this.ends.push(end);
+    this.idSchemes.push(series.idScheme(slot));
+    const id = series.explicitId(slot);
+    if (id.length > 0) this.ids.set(ordinal, id);
+    return ordinal;
+  }
+
+  tags(ordinal: number): Uint8Array {
+    return this.bytes.subarray(ordinal === 0 ? 0 : this.ends[ordinal - 1]!, this.ends[ordinal]!);
+  }
+
+  idScheme(ordinal: number): number {
+    return this.idSchemes[ordinal]!;
+  }
+
+  id(ordinal: number): Uint8Array {
+    return this.ids.get(ordinal) ?? noBytes;
+  }
+}
+
 /** Bytes of a row in a batch, all columns raw. */
 const rowBytes = 24;
 
@@ -144,7 +195,11 @@ export class RowPacker {
     const { timestamps, values } = this.rowsOf(copy, picked, columns);
     builder.begin(version);
     const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) =>
-      builder.addSeries(series.tags(slot), series.idScheme(slot), series.explicitId(slot)),
+      builder.addSeries(
+        series.borrowTags?.(slot) ?? series.tags(slot),
+        series.idScheme(slot),
+        series.explicitId(slot),
+      ),
     );
     builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values);
     this.pool.give(columns);
@@ -165,17 +220,10 @@ export class RowPacker {
     const columns = this.pool.take(rowCount);
     const { slots, generations } = columns;
     const { timestamps, values } = this.rowsOf(copy, picked, columns);
-    const tags: Uint8Array[] = [];
-    const idSchemes: number[] = [];
-    const ids: Uint8Array[] = [];
-    let byteLength = rowCount * rowBytes;
-    const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) => {
-      const tagsOfSlot = series.tags(slot);
-      byteLength += tagsOfSlot.length;
-      tags.push(tagsOfSlot);
-      idSchemes.push(series.idScheme(slot));
-      return ids.push(series.explicitId(slot)) - 1;
-    });
+    const dictionary = new EntryBytes();
+    const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) =>
+      dictionary.add(series, slot),
+    );
     const batch: BatchView = {
       version,
       rowCount,
@@ -184,11 +232,12 @@ export class RowPacker {
       timestamps,
       timeUnitNanos,
       values,
-      seriesCount: tags.length,
-      seriesTags: (i) => tags[i]!,
-      seriesIdScheme: (i) => idSchemes[i]!,
-      seriesId: (i) => ids[i]!,
+      seriesCount: dictionary.count,
+      seriesTags: (i) => dictionary.tags(i),
+      seriesIdScheme: (i) => dictionary.idScheme(i),
+      seriesId: (i) => dictionary.id(i),
     };
+    const byteLength = rowCount * rowBytes + dictionary.byteLength;
     return { ...entries, batch, columns, byteLength };
   }
 

@@ -49,6 +49,8 @@ export interface SeriesTable {
   readonly refused: Uint8Array;
   problem(slot: number): string;
   tags(slot: number): Uint8Array;
+  /** The same without a copy: a view until the next call of the table. */
+  borrowTags?(slot: number): Uint8Array;
   idScheme(slot: number): number;
   explicitId(slot: number): Uint8Array;
 }

@@ -70,6 +70,8 @@ export interface FrontRow {
   readonly value: number;
 }
 
+const noBytes = new Uint8Array(0);
+
 export class Front {
   readonly #core: FrontCore;
   readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
@@ -150,13 +152,18 @@ export class Front {
     return new Uint8Array(this.#core.tags(slot));
   }
 
+  /** The canonical tags until the next call into the front. */
+  borrowTags(slot: number): Uint8Array {
+    return this.#core.tags(slot);
+  }
+
   idScheme(slot: number): number {
     return this.#core.idScheme[slot]!;
   }
 
   /** For ID scheme 0, else empty. */
   explicitId(slot: number): Uint8Array {
-    if (this.idScheme(slot) !== 0 || this.refused[slot] === 1) return new Uint8Array(0);
+    if (this.idScheme(slot) !== 0 || this.refused[slot] === 1) return noBytes;
     return this.#verdictOf(this.tags(slot)).explicitId;
   }
 
