@@ -34,7 +34,7 @@ export interface StoredBlock {
   readonly seriesCount: number;
   /** Rows with one timestamp count each until they are merged. */
   readonly rowCount: number;
-  /** Memory that dropping the block gives back, nearly. */
+  /** Memory that dropping the block gives back, nearly: without what is unused behind chunks and rows. */
   readonly bytes: number;
 }
 

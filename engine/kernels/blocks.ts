@@ -1,6 +1,6 @@
 // What the blocks of a store hold: one walk over all series, which changes nothing.
-import { roomAt, state } from './pages';
-import { Node, nodeBytes, Series, seriesAt } from './series';
+import { state } from './pages';
+import { lateRowBytes, Node, nodeBytes, Series, seriesAt } from './series';
 
 /** An entry of the answer: start i64; series, rows and bytes as float64. */
 const entryShift: usize = 5;
@@ -25,12 +25,30 @@ function entryOf(out: usize, count: u32, countMax: u32, blockStart: i64): usize 
   return at;
 }
 
+const slotsTouched: u32 = 32;
+
+/** Loads the first nodes of series, so that the processor waits for all of them at once. */
+function touchNodes(slot: u32, slotEnd: u32): void {
+  let seen: u32 = 0;
+  for (; slot < slotEnd; slot++) {
+    const at = seriesAt(slot).nodes;
+    // The number of a free slot is an address too, of something else.
+    seen |= load<u32>(at) | load<u32>(at, 64);
+  }
+  state().touched = seen;
+}
+
 /** Fills the entries; gives their number, or one more than `countMax` when they do not fit. */
 export function sumBlocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
   const seriesEnd = state().seriesEnd;
   let count: u32 = 0;
   let entry: usize = 0;
+  let slotTouched: u32 = 0;
   for (let slot: u32 = 0; slot < seriesEnd; slot++) {
+    if (slot == slotTouched) {
+      slotTouched = min(slot + slotsTouched, seriesEnd);
+      touchNodes(slot, slotTouched);
+    }
     const series = seriesAt(slot);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
     for (let at = series.nodes; at != 0; ) {
@@ -52,12 +70,11 @@ export function sumBlocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32
 function addNode(entry: usize, series: Series, node: Node): void {
   const isCurrent = series.current == changetype<usize>(node);
   const headCount = <u32>(isCurrent ? series.headCount : node.headCount);
-  const head = isCurrent ? series.head : node.head;
+  const headCapacity = <usize>(isCurrent ? series.headCapacity : node.headCapacity);
   const rows = node.areaRows + headCount + <u32>node.lateCount;
-  let bytes = nodeBytes;
-  if (head != 0) bytes += roomAt(head);
-  if (node.area != 0) bytes += roomAt(node.area);
-  if (node.late != 0) bytes += roomAt(node.late);
+  // What is behind the last chunk and row is left out: to ask for it costs more lines of memory.
+  const lateBytes = <usize>node.lateCount * lateRowBytes;
+  const bytes = nodeBytes + headCapacity + node.areaLength + lateBytes;
   store<f64>(entry, load<f64>(entry, 8) + 1, 8);
   store<f64>(entry, load<f64>(entry, 16) + <f64>rows, 16);
   store<f64>(entry, load<f64>(entry, 24) + <f64>bytes, 24);

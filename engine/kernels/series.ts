@@ -65,6 +65,8 @@ export const nodeBytes: usize = 80;
 @unmanaged
 export class Namespace {
   blockSizeNanos: i64;
+  /** No block of its series begins before. */
+  oldestStart: i64;
 }
 export const namespaceStructBytes: usize = 16;
 
@@ -207,6 +209,8 @@ export function nodeOf(series: Series, nanos: i64): Node | null {
   node.blockStart = nanos - (rest < 0 ? rest + size : rest);
   node.lastNanos = i64.MIN_VALUE;
   node.areaLastNanos = i64.MIN_VALUE;
+  const namespace = namespaceAt(<u32>series.namespaceOrdinal);
+  namespace.oldestStart = min(namespace.oldestStart, node.blockStart);
   node.next = load<usize>(link);
   store<usize>(link, at);
   return node;

@@ -51,7 +51,9 @@ export function stage(bytes: usize): usize {
 }
 
 export function setNamespace(ordinal: u32, blockSizeNanos: i64): void {
-  namespaceAt(ordinal).blockSizeNanos = blockSizeNanos;
+  const namespace = namespaceAt(ordinal);
+  if (namespace.blockSizeNanos == 0) namespace.oldestStart = i64.MAX_VALUE;
+  namespace.blockSizeNanos = blockSizeNanos;
 }
 
 /** A slot, or 2^32 - 1 when memory is over the budget. */
@@ -354,21 +356,35 @@ export function expire(
   out: usize,
   countMax: u32,
 ): u32 {
-  if (from == 0) beginCall();
   const s = state();
+  if (from == 0) {
+    beginCall();
+    s.oldestStart = i64.MAX_VALUE;
+  }
+  const namespace = namespaceAt(namespaceOrdinal);
+  // As long as the oldest block stays there is no need to look at the nodes.
+  const isSome =
+    namespace.oldestStart != i64.MAX_VALUE &&
+    namespace.oldestStart + namespace.blockSizeNanos <= cutoff;
   let count: u32 = 0;
   for (; from < s.seriesEnd && count < countMax; from++) {
     const series = seriesAt(from);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
-    if (isPast(series, cutoff)) {
-      park(series);
-      dropBlocks(series, i64.MIN_VALUE, cutoff);
+    if (isSome) {
+      if (isPast(series, cutoff)) {
+        park(series);
+        dropBlocks(series, i64.MIN_VALUE, cutoff);
+      }
+      if (series.nodes != 0) {
+        s.oldestStart = min(s.oldestStart, changetype<Node>(series.nodes).blockStart);
+      }
     }
     if (series.nodes == 0 && !series.isAdmitted) {
       store<u32>(out + (<usize>(count++) << 2), from);
     }
     series.isAdmitted = 0;
   }
+  if (isSome && from == s.seriesEnd) namespace.oldestStart = s.oldestStart;
   s.answer = <u64>from;
   return count;
 }
