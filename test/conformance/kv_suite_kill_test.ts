@@ -145,8 +145,10 @@ suite('a store that is killed', { concurrency: true }, () => {
       await kv.transact([], [write], never);
       assert.equal(short.lost.aborted, false);
       await server.kill();
-      const lost = new Promise((resolve) => short.lost.addEventListener('abort', resolve));
-      await lost;
+      // On a busy machine it is lost before the process has ended.
+      if (!short.lost.aborted) {
+        await new Promise((resolve) => short.lost.addEventListener('abort', resolve));
+      }
       assert(short.lost.reason instanceof TsdbError);
       await using _again = await startEmbedded(folder, port);
       await untilAnswered(endpoint);
