@@ -36,8 +36,5 @@ export const profileSecondsMax = 300;
 /** Data files of filesets that are open at a time. */
 export const openFilesMax = 512;
 
-/** Bytes of directories of filesets: 20 a series and block. */
-export const directoryBytesMax: number = 64 * 1024 * 1024;
-
 /** Data of filesets that are kept in memory, unless it is said otherwise. */
 export const pageBytesMaxDefault: number = 64 * 1024 * 1024;

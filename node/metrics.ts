@@ -24,6 +24,10 @@ export function registerNodeMetrics(metrics: Metrics, database: Database): NodeM
   gauge('index_terms', 'Distinct pairs of tag name and value.', () =>
     sum(database, ({ index }) => index.termCount),
   );
+  gauge('cache_bytes', 'Memory of pages and directories of filesets.', () => {
+    return database.fileCache.memoryBytes;
+  });
+  gauge('filesets', 'Filesets in use.', () => sum(database, ({ files }) => files.all(null).length));
   gauge('namespaces', 'Namespaces.', () => database.namespaces.size);
   for (const state of ['INITIALIZING', 'AVAILABLE', 'LEAVING'] as const) {
     gauge(`shards_${state.toLowerCase()}`, `Shards of this node that are ${state}.`, () =>
@@ -75,6 +79,17 @@ function registerTotals(metrics: Metrics, database: Database): void {
   total('writes_refused', 'Batches refused since too much waited.', () => sequencer.counts.refused);
   total('rows_written', 'Rows written.', () => counts.rowsWritten);
   total('rows_refused', 'Rows refused.', () => counts.rowsRefused);
+  const { flusher, snapshots, fileCache, memory } = database;
+  total('flushed_blocks', 'Blocks of shards that were flushed.', () => flusher.counts.blocks);
+  total('flushed_filesets', 'Filesets that flushes wrote.', () => flusher.counts.filesets);
+  total('flushed_bytes', 'Bytes of filesets that flushes wrote.', () => flusher.counts.bytes);
+  total('flush_failures', 'Flushes of blocks that failed.', () => flusher.counts.failures);
+  total('snapshots', 'Snapshots of the commit log.', () => snapshots.counts.snapshots);
+  total('snapshot_bytes', 'Bytes of snapshots.', () => snapshots.counts.bytes);
+  total('page_hits', 'Pages of filesets found in memory.', () => fileCache.counts.pageHits);
+  total('page_misses', 'Pages of filesets that were read.', () => fileCache.counts.pageMisses);
+  total('file_read_bytes', 'Bytes read from filesets.', () => fileCache.counts.bytesRead);
+  total('series_refused', 'New series refused since memory is short.', () => memory.refused);
   total('fetches', 'Reads of series.', () => counts.fetches);
 }
 

@@ -25,7 +25,6 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
 import {
-  directoryBytesMax,
   openFilesMax,
   placementWaitMillisMax,
   writeGroupBytesMax,
@@ -36,6 +35,7 @@ import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
 import { FileCache } from './file_cache.ts';
 import type { FlushReport } from './flush.ts';
 import { Flusher } from './flusher.ts';
+import { MemoryBudget, type MemoryUse } from './memory_budget.ts';
 import { makeDurableFolder, takeFolderAway } from '../persist/folders.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { NamespaceState } from './namespace.ts';
@@ -53,9 +53,9 @@ export interface DatabaseOptions {
   readonly instanceId: string;
   readonly dataFolder: string;
   readonly identity: NodeIdentity;
-  /** Everything that the store may take. */
+  /** Everything that heads, chunks, index and caches may take; the store alone takes no more either. */
   readonly memoryBytesMax: number;
-  /** Data of filesets that are kept in memory. */
+  /** Data of filesets that are kept in memory, of that number; 0 for none. */
   readonly pageBytesMax: number;
   readonly commitlog: Pick<
     CommitlogOptions,
@@ -87,6 +87,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
   readonly fileCache: FileCache;
+  readonly memory: MemoryBudget;
   readonly flusher: Flusher;
   readonly snapshots: Snapshots;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
@@ -120,10 +121,11 @@ export class Database implements NodeService, AsyncDisposable {
       queueBytesMax: writeQueueBytesMax,
       groupBytesMax: writeGroupBytesMax,
     });
+    this.memory = new MemoryBudget(options.memoryBytesMax, () => this.memoryUse());
     this.fileCache = new FileCache(env.disk, {
       openFilesMax,
-      directoryBytesMax,
-      pageBytesMax: options.pageBytesMax,
+      directoryBytesMax: this.memory.directoryBytesMax,
+      pageBytesMax: this.memory.pageBytesMax(options.pageBytesMax),
     });
     this.flusher = new Flusher(this);
     this.snapshots = new Snapshots(this);
@@ -152,6 +154,13 @@ export class Database implements NodeService, AsyncDisposable {
     const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
     commitlog.continueFrom(snapshots[0]?.segment ?? 0);
     return new Database(env, log, options, commitlog);
+  }
+
+  private memoryUse(): MemoryUse {
+    let indexBytes = 0;
+    for (const { index } of this.namespaces.values()) indexBytes += index.memoryBytes;
+    const { store, fileCache } = this;
+    return { storeBytes: store.memoryBytes, indexBytes, cacheBytes: fileCache.memoryBytes };
   }
 
   private get reads(): ReadParts {
@@ -224,6 +233,7 @@ export class Database implements NodeService, AsyncDisposable {
       disk: env.disk,
       log: this.log,
       fileCache: this.fileCache,
+      memory: this.memory,
       onDamage: (damaged, file) => this.onDamage(damaged, file),
     });
     this.namespaces.set(definition.name, namespace);

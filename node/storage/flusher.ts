@@ -13,9 +13,6 @@ import { Pace } from './pace.ts';
 /** Late rows are flushed when no more came for this time, or at the latest after that. */
 const coldQuietMillis = 60_000;
 const coldDirtyMillisMax = 600_000;
-/** Part of the store's memory from which on blocks are flushed early, and down to which. */
-export const memoryShortFrom = 0.7;
-const memoryShortTo = 0.6;
 /** Share of the main loop's time for flushes that nothing waits for. */
 const backgroundShare = 0.2;
 
@@ -54,11 +51,6 @@ export class Flusher {
     this.clock = database.env.clock;
   }
 
-  get isMemoryShort(): boolean {
-    const { store, options } = this.database;
-    return store.memoryBytes > memoryShortFrom * options.memoryBytesMax;
-  }
-
   /**
    * Flushes all rows of memory, those of open blocks too.
    * @param names of namespaces; null for all
@@ -95,10 +87,11 @@ export class Flusher {
   /** Flushes what is due, a block at a time. Failures are logged and tried again when this is called again. */
   runDue(signal: AbortSignal): Promise<FlushReport> {
     return this.alone(async () => {
+      const { database } = this;
       const report = emptyFlushReport();
-      const pace = new Pace(this.clock, () => (this.isMemoryShort ? 1 : backgroundShare));
+      const pace = new Pace(this.clock, () => (database.memory.isShort ? 1 : backgroundShare));
       for (const { namespace, blockStartNanos, why } of this.due()) {
-        if (why === 'memory is short' && !this.isMemoryAbove(memoryShortTo)) continue;
+        if (why === 'memory is short' && !database.memory.isStillShort) continue;
         try {
           await this.flush(namespace, blockStartNanos, pace, report, signal);
         } catch (error) {
@@ -113,11 +106,6 @@ export class Flusher {
       }
       return report;
     });
-  }
-
-  private isMemoryAbove(part: number): boolean {
-    const { store, options } = this.database;
-    return store.memoryBytes > part * options.memoryBytesMax;
   }
 
   private async flush(
@@ -147,7 +135,7 @@ export class Flusher {
     const { database } = this;
     const now = database.env.clock.nowNanos();
     const millis = this.clock.monotonicMillis();
-    const short = this.isMemoryShort;
+    const short = database.memory.isShort;
     const seen = new Map<string, Waiting>();
     const due: DueBlock[] = [];
     for (const namespace of database.namespaces.values()) {

@@ -14,6 +14,7 @@ import { NamespaceIndex } from '../index/namespace_index.ts';
 import { isFoundByParsing } from '../index/series_id.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import type { FileCache } from './file_cache.ts';
+import type { MemoryBudget } from './memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
 import { checkedId, type SeriesName } from './series_name.ts';
 import type { SeriesRate } from './series_rate.ts';
@@ -31,6 +32,7 @@ export interface NamespaceParts {
   readonly disk: Disk;
   readonly log: Log;
   readonly fileCache: FileCache;
+  readonly memory: MemoryBudget;
   /** Called when a fileset of the namespace was found to be damaged. */
   readonly onDamage: (namespace: NamespaceState, file: BlockFile) => void;
 }
@@ -50,6 +52,7 @@ export class NamespaceState {
   private readonly store: Store;
   private readonly shards: ShardTable;
   private readonly newSeries: SeriesRate;
+  private readonly memory: MemoryBudget;
   private definition: Namespace;
   /** By slot: the segment of the commit log in which the series stands. */
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
@@ -73,6 +76,7 @@ export class NamespaceState {
     this.store = store;
     this.shards = shards;
     this.newSeries = newSeries;
+    this.memory = parts.memory;
     this.definition = definition;
     this.index = new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
     this.files = new NamespaceFiles({
@@ -151,7 +155,8 @@ export class NamespaceState {
     const shard = shardOf(id, this.shards.shardCount);
     if (this.shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
     if (this.shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
-    if (writerVersion !== Number.POSITIVE_INFINITY && !this.newSeries.take()) {
+    const fromWriter = writerVersion !== Number.POSITIVE_INFINITY;
+    if (fromWriter && !(this.memory.admitsSeries() && this.newSeries.take())) {
       return -1 - rowOutcome.resourceExhausted;
     }
     try {

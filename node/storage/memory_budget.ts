@@ -1,0 +1,78 @@
+/**
+ * One number for heads, chunks, index and caches of a node. When it runs short the cache of files shrinks, blocks are
+ * flushed early, and at last new series are refused (429), before the process could die.
+ */
+
+/** Parts of the budget: from the first on flushes are hastened, from the second on new series are refused. */
+const hastenFrom = 0.7;
+const hastenTo = 0.6;
+const refuseFrom = 0.9;
+/** What pages of files and directories may take, when nothing else needs it. */
+const pagesPart = 1 / 8;
+const directoriesPart = 1 / 16;
+/** New series between two measurements. */
+const seriesBetween = 1024;
+
+export interface MemoryUse {
+  /** Heads and chunks. */
+  readonly storeBytes: number;
+  readonly indexBytes: number;
+  readonly cacheBytes: number;
+}
+
+export class MemoryBudget {
+  readonly totalBytes: number;
+  private readonly measure: () => MemoryUse;
+  private usedBytes = 0;
+  private seriesLeft = 0;
+  /** Series that were refused, for metrics. */
+  refused = 0;
+
+  constructor(totalBytes: number, measure: () => MemoryUse) {
+    this.totalBytes = totalBytes;
+    this.measure = measure;
+  }
+
+  /** Most bytes of pages of files. @param wanted by the configuration */
+  pageBytesMax(wanted: number): number {
+    return Math.min(wanted, Math.floor(this.totalBytes * pagesPart));
+  }
+
+  get directoryBytesMax(): number {
+    return Math.floor(this.totalBytes * directoriesPart);
+  }
+
+  /** Whether one more series may be made. Measures now and then, not each time. */
+  admitsSeries(): boolean {
+    if (this.seriesLeft === 0) {
+      this.seriesLeft = seriesBetween;
+      this.usedBytes = sumOf(this.measure());
+    }
+    this.seriesLeft -= 1;
+    if (this.usedBytes <= refuseFrom * this.totalBytes) return true;
+    this.refused += 1;
+    // What is freed meanwhile counts at once.
+    this.seriesLeft = 0;
+    return false;
+  }
+
+  /** Whether flushes should be hastened, and there is something to win by them. */
+  get isShort(): boolean {
+    return this.isAbove(hastenFrom);
+  }
+
+  /** Whether hastened flushes should go on. */
+  get isStillShort(): boolean {
+    return this.isAbove(hastenTo);
+  }
+
+  private isAbove(part: number): boolean {
+    const use = this.measure();
+    const isMuchInStore = use.storeBytes > 0.25 * this.totalBytes;
+    return isMuchInStore && sumOf(use) > part * this.totalBytes;
+  }
+}
+
+function sumOf({ storeBytes, indexBytes, cacheBytes }: MemoryUse): number {
+  return storeBytes + indexBytes + cacheBytes;
+}
