@@ -129,11 +129,54 @@ function assertClose(a: RowBuffer, b: RowBuffer, place: string): void {
   });
 }
 
+/** Rows after evaluation, or `null` when the chunks are refused. */
+function rowsOrRefused(evaluate: () => number): number | null {
+  try {
+    return evaluate();
+  } catch (error) {
+    assert.equal((error as { code?: string }).code, 'BAD_REQUEST', String(error));
+    return null;
+  }
+}
+
+/** Damaged chunks for each function: both refuse them or both give the same. */
+function fuzzDamaged(
+  random: SeededNumbers,
+  pair: { kernel: WindowsKernel; twin: WindowsTwin },
+  label: string,
+): void {
+  const good = chunksOf(random, 20);
+  const startNanos = 1_699_999_000_000_000_000n;
+  const endNanos = startNanos + 100_000_000_000_000n;
+  for (const windowFunction of functions) {
+    const bad = good.slice();
+    for (let flips = 1 + random.below(3); flips > 0; flips--) {
+      bad[random.below(bad.length)]! ^= 1 << random.below(8);
+    }
+    const bundle = bundleOf([bad]);
+    const request = requestOf(random, windowFunction);
+    const [ofKernel, ofTwin] = [request, request].map(() => makeRowBuffer(request.stepCount));
+    const range = [startNanos, endNanos] as const;
+    const kernelRows = rowsOrRefused(() =>
+      pair.kernel.evaluate(request, bundle, 0, ...range, ofKernel!, 0),
+    );
+    const twinRows = rowsOrRefused(() =>
+      pair.twin.evaluate(request, bundle, 0, ...range, ofTwin!, 0),
+    );
+    const place = `${label}, damaged, ${windowFunction}`;
+    assert.equal(kernelRows, twinRows, place);
+    if (kernelRows === null) continue;
+    if (windowFunction === 'sum' || windowFunction === 'avg') continue;
+    assert.deepEqual(comparable(ofKernel!.bits), comparable(ofTwin!.bits), place);
+  }
+}
+
 export function fuzz(seed: number, size: number): void {
   const random = new SeededNumbers(seed);
   const kernel = new WindowsKernel();
   const twin = new WindowsTwin();
   for (let round = 0; round < size; round++) {
+    fuzzDamaged(random, { kernel, twin }, `seed ${seed}, round ${round}`);
     const count = 1 + random.below(3);
     const regular = chunksOf(random, 200);
     const bundle = bundleOf(
