@@ -226,7 +226,7 @@ export function samplesOf(
 }
 
 export function samplesOfBundle(bundle: SeriesBundle): Map<string, [bigint, number][]> {
-  const decoder = new Decoder();
+  using decoder = new Decoder();
   const all = new Map<string, [bigint, number][]>();
   for (let i = 0; i < bundle.seriesCount; i += 1) {
     const tags = decodeTags(
