@@ -31,6 +31,11 @@ build tsdb-coordinator "$root/coordinator/Dockerfile" "$root/dist/image"
 build tsdb-operator "$root/operator/Dockerfile" "$root/dist/image"
 mkdir -p "$cache/etcd" && cp -u "$bin/etcd" "$bin/etcdctl" "$cache/etcd/"
 build tsdb-etcd "$here/etcd.Dockerfile" "$cache/etcd"
-rm -f "$cache/all.tar"
-podman save -q -m -o "$cache/all.tar" localhost/tsdb-{node,coordinator,operator,etcd}:"$tag"
+images=(localhost/tsdb-{node,coordinator,operator,etcd}:"$tag")
+ids=$(podman image inspect --format '{{.Id}}' "${images[@]}")
+if [ "$ids" != "$(cat "$cache/all.ids" 2> /dev/null)" ]; then
+  rm -f "$cache/all.tar" "$cache/all.ids"
+  podman save -q -m -o "$cache/all.tar" "${images[@]}"
+  echo "$ids" > "$cache/all.ids"
+fi
 bash "$here/load_image.sh" "$cache/all.tar"
