@@ -9,7 +9,7 @@ import type { BenchResult, BenchSize } from '#lib/bench.ts';
 const runCount = 5;
 const root = join(import.meta.dirname, '..');
 const filter = process.argv[2] ?? '';
-const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';
+const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test/load}';
 
 for (const file of globSync(`${rooms}/**/*_bench.ts`, { cwd: root }).sort()) {
   if (!file.includes(filter)) continue;
