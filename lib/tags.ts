@@ -57,7 +57,6 @@ export function tagsProblem(tags: readonly Tag[]): string | null {
   return null;
 }
 
-const textEncoder = new TextEncoder();
 /** Keeps a byte order mark at the start of a text, so that texts with and without one stay apart. */
 const textDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -68,36 +67,67 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 
 /** Sorted copy; names must be unique. */
 export function sortTags(tags: readonly Tag[]): Tags {
-  return [...tags].sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
+  return [...tags].sort(compareNames);
 }
+
+/** Code units from here on are not in the order of code points. */
+const firstSurrogate = /[\ud800-\uffff]/;
+
+function compareNames({ name: a }: Tag, { name: b }: Tag): number {
+  if (a === b) return 0;
+  if (firstSurrogate.test(a) || firstSurrogate.test(b)) {
+    return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  }
+  return a < b ? -1 : 1;
+}
+
+function isSorted(tags: readonly Tag[]): boolean {
+  for (let i = 1; i < tags.length; i += 1) {
+    if (compareNames(tags[i - 1]!, tags[i]!) > 0) return false;
+  }
+  return true;
+}
+
+const scratchBytesFirst = 4096;
+const scratchBytesKept = 1 << 20;
+
+/** Layouts are made here, one after the other, and copied: a buffer for each text would cost most of the time. */
+let layoutScratch = Buffer.alloc(scratchBytesFirst);
+/** Most UTF-8 bytes of one UTF-16 code unit. */
+const utf8BytesPerUnitMax = 3;
 
 /**
  * Canonical layout of the tags, which need not be sorted.
  * @throws {TsdbError} BAD_REQUEST when one is too long
  */
 export function encodeTags(tags: readonly Tag[]): Uint8Array {
-  const parts = sortTags(tags).map(({ name, value }) => ({
-    name: textEncoder.encode(name),
-    value: textEncoder.encode(value),
-  }));
-  let size = 0;
-  for (const { name, value } of parts) {
-    if (name.length > tagBytesMax || value.length > tagBytesMax) {
-      throw badRequest(`cannot encode tags: tag is longer than ${tagBytesMax} bytes`);
-    }
-    size += 4 + name.length + value.length;
-  }
-  const bytes = new Uint8Array(size);
+  const sorted = isSorted(tags) ? tags : sortTags(tags);
   let at = 0;
-  for (const part of parts) {
-    for (const text of [part.name, part.value]) {
-      bytes[at] = text.length & 255;
-      bytes[at + 1] = text.length >> 8;
-      bytes.set(text, at + 2);
-      at += 2 + text.length;
-    }
+  for (const { name, value } of sorted) {
+    at = putText(name, at);
+    at = putText(value, at);
   }
-  return bytes;
+  const layout = new Uint8Array(layoutScratch.subarray(0, at));
+  // One exceptional series must not hold its memory for good.
+  if (layoutScratch.length > scratchBytesKept) layoutScratch = Buffer.alloc(scratchBytesFirst);
+  return layout;
+}
+
+/** Writes length and text to the scratch; returns where the next one goes. */
+function putText(text: string, at: number): number {
+  const room = at + 2 + text.length * utf8BytesPerUnitMax;
+  if (text.length <= tagBytesMax && room > layoutScratch.length) {
+    const larger = Buffer.alloc(2 * room);
+    layoutScratch.copy(larger, 0, 0, at);
+    layoutScratch = larger;
+  }
+  const length = text.length > tagBytesMax ? text.length : layoutScratch.write(text, at + 2);
+  if (length > tagBytesMax) {
+    throw badRequest(`cannot encode tags: tag is longer than ${tagBytesMax} bytes`);
+  }
+  layoutScratch[at] = length & 255;
+  layoutScratch[at + 1] = length >> 8;
+  return at + 2 + length;
 }
 
 /**

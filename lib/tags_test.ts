@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeTags, encodeTags } from './tags.ts';
+import { decodeTags, encodeTags, type Tag } from './tags.ts';
 
 test('decodeTags() gives back what encodeTags() took, byte order marks and other characters too', () => {
   const tags = [
@@ -20,4 +20,33 @@ test('decodeTags() refuses bytes that are cut off or not UTF-8', () => {
   const wrong = bytes.slice();
   wrong[5] = 0xff;
   assert.throws(() => decodeTags(wrong), { code: 'BAD_REQUEST' });
+});
+
+test('encodeTags() sorts by the bytes of names and writes what a plain encoder writes', () => {
+  const plainLayout = (tags: readonly Tag[]): Buffer => {
+    const sorted = [...tags].sort((a, b) =>
+      Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)),
+    );
+    const texts = sorted.flatMap(({ name, value }) => [Buffer.from(name), Buffer.from(value)]);
+    return Buffer.concat(
+      texts.flatMap((text) => [Buffer.from([text.length & 255, text.length >> 8]), text]),
+    );
+  };
+  const letters = ['a', 'Z', '_', '~', 'é', '日', '\uffff', '\ue000', '\u{1f600}', '\ud800'];
+  let seed = 1;
+  const below = (end: number): number => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fff_ffff;
+    return (seed >>> 8) % end;
+  };
+  const text = (): string => Array.from({ length: below(5) }, () => letters[below(10)]).join('');
+  for (let round = 0; round < 2000; round += 1) {
+    const names = new Set(Array.from({ length: below(6) }, () => `${below(100)}${text()}`));
+    const tags = [...names].map((name) => ({ name, value: text() }));
+    assert.deepEqual(Buffer.from(encodeTags(tags)), plainLayout(tags));
+  }
+  const long = [{ name: 'b', value: '日'.repeat(21_845) }, ...[{ name: 'a', value: 'x' }]];
+  assert.deepEqual(Buffer.from(encodeTags(long)), plainLayout(long));
+  assert.throws(() => encodeTags([{ name: 'a', value: '日'.repeat(21_846) }]), {
+    code: 'BAD_REQUEST',
+  });
 });
