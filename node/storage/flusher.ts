@@ -35,6 +35,8 @@ export class Flusher {
   private readonly clock: Clock;
   /** By namespace ordinal and block. */
   private waiting = new Map<string, Waiting>();
+  /** Flushes on demand that wait or run. */
+  private asked = 0;
   /** When the last of the flushes that wait is done. */
   private tail: Promise<void> = Promise.resolve();
   /** Counts of this process, for metrics. */
@@ -62,16 +64,21 @@ export class Flusher {
     const namespaces =
       names?.map((name) => this.flushed(name)) ??
       [...database.namespaces.values()].filter(({ options }) => options.flushEnabled);
-    return this.alone(async () => {
-      const report = emptyFlushReport();
-      const pace = new Pace(this.clock, () => 1);
-      for (const namespace of namespaces) {
-        for (const { blockStartNanos } of database.store.blocks(namespace.ordinal)) {
-          await this.flush(namespace, blockStartNanos, pace, report, signal);
+    this.asked += 1;
+    try {
+      return await this.alone(async () => {
+        const report = emptyFlushReport();
+        const pace = new Pace(this.clock, () => 1);
+        for (const namespace of namespaces) {
+          for (const { blockStartNanos } of database.store.blocks(namespace.ordinal)) {
+            await this.flush(namespace, blockStartNanos, pace, report, signal);
+          }
         }
-      }
-      return report;
-    });
+        return report;
+      });
+    } finally {
+      this.asked -= 1;
+    }
   }
 
   private flushed(name: string): NamespaceState {
@@ -89,7 +96,9 @@ export class Flusher {
     return this.alone(async () => {
       const { database } = this;
       const report = emptyFlushReport();
-      const pace = new Pace(this.clock, () => (database.memory.isShort ? 1 : backgroundShare));
+      // Somebody may be waiting behind this.
+      const isUrgent = (): boolean => this.asked > 0 || database.memory.isShort;
+      const pace = new Pace(this.clock, () => (isUrgent() ? 1 : backgroundShare));
       for (const { namespace, blockStartNanos, why } of this.due()) {
         if (why === 'memory is short' && !database.memory.isStillShort) continue;
         try {
