@@ -10,6 +10,8 @@ import { emptyFlushReport, flushBlock, type FlushReport } from './flush.ts';
 import type { NamespaceState } from './namespace.ts';
 import { Pace } from './pace.ts';
 
+/** A closed block is flushed when no row came for this time: a backfill may be writing it. */
+const closedQuietMillis = 10_000;
 /** Late rows are flushed when no more came for this time, or at the latest after that. */
 const coldQuietMillis = 60_000;
 const coldDirtyMillisMax = 600_000;
@@ -127,6 +129,8 @@ export class Flusher {
     const before = { ...report };
     try {
       await flushBlock(this.database, namespace, blockStartNanos, { pace, report }, signal);
+      // Rows that come from now on wait from now on.
+      this.waiting.delete(keyOf(namespace, blockStartNanos));
     } catch (error) {
       if (error instanceof TsdbError || signal.aborted) throw error;
       throw new TsdbError('UNAVAILABLE', `cannot flush: ${messageOf(error)}`, { cause: error });
@@ -153,7 +157,7 @@ export class Flusher {
       const withFiles = new Set(namespace.files.all(null).map((file) => file.blockStartNanos));
       for (const { blockStartNanos, rowCount, bytes } of database.store.blocks(ordinal)) {
         if (namespace.isExpired(blockStartNanos, now)) continue;
-        const key = `${ordinal}/${blockStartNanos}`;
+        const key = keyOf(namespace, blockStartNanos);
         const before = this.waiting.get(key);
         const waiting =
           before === undefined
@@ -165,12 +169,12 @@ export class Flusher {
         const isClosed =
           blockStartNanos + namespace.blockSizeNanos + options.retentionOptions.bufferPastNanos <=
           now;
-        const isLateDue =
-          millis - waiting.changedAtMillis >= coldQuietMillis ||
+        const isNew = !withFiles.has(blockStartNanos);
+        const isQuiet =
+          millis - waiting.changedAtMillis >= (isNew ? closedQuietMillis : coldQuietMillis) ||
           millis - waiting.sinceMillis >= coldDirtyMillisMax;
         const add = (why: DueBlock['why']) => due.push({ namespace, blockStartNanos, bytes, why });
-        if (isClosed && !withFiles.has(blockStartNanos)) add('closed');
-        else if (isClosed && isLateDue) add('late rows');
+        if (isClosed && isQuiet) add(isNew ? 'closed' : 'late rows');
         else if (short) add('memory is short');
       }
     }
@@ -191,4 +195,8 @@ export class Flusher {
       resolve();
     }
   }
+}
+
+function keyOf({ ordinal }: NamespaceState, blockStartNanos: UnixNanos): string {
+  return `${ordinal}/${blockStartNanos}`;
 }
