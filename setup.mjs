@@ -4,7 +4,7 @@
 //   node setup.mjs                set up only
 //   node setup.mjs start [args]   the single node, or `-f my.yml`
 //   node setup.mjs test           format, lint, types, and every test
-//   node setup.mjs bench|e2e|sim [args]
+//   node setup.mjs bench|e2e|sim|tsdbctl [args]
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -87,6 +87,9 @@ switch (command) {
     break;
   case 'e2e':
     become(['test/kube/e2e.ts', ...args]);
+    break;
+  case 'tsdbctl':
+    become(['tsdbctl/main.ts', ...args]);
     break;
   case 'sim':
     become(['test/sim/sim.ts', ...args]);
