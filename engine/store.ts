@@ -83,6 +83,11 @@ export class Store {
   }
 
   /**
+  /** Forgets the rules of a namespace of which no series is left: its ordinal may be another's. */
+  forgetNamespace(ordinal: number): void {
+    this.#namespaces.delete(ordinal);
+  }
+
    * Gives a slot to a new series; its reference is the slot with its `generation`.
    * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget
    */

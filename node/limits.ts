@@ -38,3 +38,6 @@ export const openFilesMax = 512;
 
 /** Data of filesets that are kept in memory, unless it is said otherwise. */
 export const pageBytesMaxDefault: number = 64 * 1024 * 1024;
+
+/** Namespaces in the memory of a store, with those that are being released; the kernel has a table of so many. */
+export const namespaceOrdinalsMax = 1024;

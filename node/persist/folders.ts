@@ -17,15 +17,18 @@ export async function makeDurableFolder(disk: Disk, base: string, path: string):
 const removedPrefix = '.removed-';
 
 /**
- * Takes a folder out of use in one step, and then removes what is in it. After a power loss it may be back as it was,
- * until `syncFolder` of its parent.
+ * Takes a folder out of use in one step. After a power loss it may be back as it was, until `syncFolder` of its parent.
  * @param dataFolder with the folder `data`
+ * @returns where it is now, to be removed; what is left of it goes at the next start
  */
-export async function takeFolderAway(env: Env, dataFolder: string, folder: string): Promise<void> {
+export async function setFolderAside(
+  env: Env,
+  dataFolder: string,
+  folder: string,
+): Promise<string> {
   const aside = `${dataFolder}/data/${removedPrefix}${env.random.bytes(8).toHex()}`;
   await env.disk.rename(folder, aside);
-  // What is left of it goes at the next start.
-  await env.disk.removeTree(aside).catch(() => {});
+  return aside;
 }
 
 /** Removes what is left of folders that were taken out of use. */

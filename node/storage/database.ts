@@ -24,21 +24,17 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
-import {
-  openFilesMax,
-  placementWaitMillisMax,
-  writeGroupBytesMax,
-  writeQueueBytesMax,
-} from '../limits.ts';
+import { openFilesMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.ts';
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
-import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
+import { Admission, type RequestLimits } from './admission.ts';
 import { FileCache } from './file_cache.ts';
 import type { FlushReport } from './flush.ts';
 import { Flusher } from './flusher.ts';
 import { MemoryBudget, type MemoryUse } from './memory_budget.ts';
-import { makeDurableFolder, takeFolderAway } from '../persist/folders.ts';
+import { makeDurableFolder } from '../persist/folders.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { NamespaceState } from './namespace.ts';
+import { NamespaceRemoval } from './namespace_removal.ts';
 import type { BlockFile } from './namespace_files.ts';
 import { bundleOf, type ReadParts, wholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
@@ -61,12 +57,7 @@ export interface DatabaseOptions {
     CommitlogOptions,
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
-  /** 0 = no limit. */
-  readonly limits: {
-    readonly outstandingWritesMax: number;
-    readonly outstandingReadsMax: number;
-    readonly newSeriesPerSecondMax: number;
-  };
+  readonly limits: RequestLimits;
 }
 
 export interface FlushedReport extends FlushReport {
@@ -90,6 +81,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly memory: MemoryBudget;
   readonly flusher: Flusher;
   readonly snapshots: Snapshots;
+  readonly removal: NamespaceRemoval;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -99,14 +91,9 @@ export class Database implements NodeService, AsyncDisposable {
     rowsRefused: 0,
     fetches: 0,
   };
-  private namespaceOrdinals = 0;
   private readonly writes: WriteContext;
   private readonly newSeries: SeriesRate;
-  private readonly outstanding: { writes: number; reads: number } = { writes: 0, reads: 0 };
-  /** Filesets were deleted, and may come back with a power loss. */
-  private hasDeletedFiles = false;
-  private cannotDelete = false;
-  private versionWaiters: { version: number; resolve: () => void }[] = [];
+  private readonly admission: Admission;
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   private loaded = false;
 
@@ -129,6 +116,8 @@ export class Database implements NodeService, AsyncDisposable {
     });
     this.flusher = new Flusher(this);
     this.snapshots = new Snapshots(this);
+    this.admission = new Admission(env.clock, this.shards, options.limits);
+    this.removal = new NamespaceRemoval(this);
     this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.writes = {
       store: this.store,
@@ -203,10 +192,10 @@ export class Database implements NodeService, AsyncDisposable {
       const change = this.shards.adopt(placement, version);
       // Without a placement nobody else has the data, so nothing is given up.
       const given = placement === null ? [] : change.removed;
-      for (const shard of given) await this.dropShard(shard);
-      await this.dropNamespaces(registry);
+      for (const shard of given) await this.removal.dropShard(shard);
+      await this.removal.dropNamespaces(registry);
       const addedNamespaces = this.takeNamespaces(registry);
-      this.wakeVersionWaiters();
+      this.admission.wake();
       return { ...change, addedNamespaces };
     });
   }
@@ -222,10 +211,8 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   private addNamespace(definition: Namespace): NamespaceState {
-    const ordinal = this.namespaceOrdinals;
-    this.namespaceOrdinals += 1;
-    const { store, shards, env, newSeries } = this;
-    const namespace = new NamespaceState(definition, ordinal, {
+    const { store, shards, env, newSeries, removal } = this;
+    const namespace = new NamespaceState(definition, {
       store,
       shards,
       random: env.random,
@@ -234,88 +221,17 @@ export class Database implements NodeService, AsyncDisposable {
       log: this.log,
       fileCache: this.fileCache,
       memory: this.memory,
+      takeOrdinal: () => removal.takeOrdinal(),
+      giveUp: (ordinal, slots) => removal.giveUp(ordinal, slots),
       onDamage: (damaged, file) => this.onDamage(damaged, file),
     });
     this.namespaces.set(definition.name, namespace);
     return namespace;
   }
 
-  private async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
-    for (const [name, namespace] of this.namespaces) {
-      if (registry.has(name)) continue;
-      this.namespaces.delete(name);
-      await this.deleteAll(namespace);
-      this.log.info({ namespace: name }, 'namespace dropped');
-    }
-  }
-
-  private async dropShard(shard: number): Promise<void> {
-    for (const namespace of this.namespaces.values()) {
-      namespace.readyShards.delete(shard);
-      namespace.release(namespace.slotsOfShard(shard));
-      const { name } = namespace;
-      await namespace.files.drop([shard], () =>
-        this.removeFolder(shardFolder(this.options.dataFolder, name, shard)),
-      );
-    }
-  }
-
-  /** Deletes all of a namespace, in the log, in memory and on disk. @returns how many series went */
-  private async deleteAll(namespace: NamespaceState): Promise<number> {
-    const atNanos = namespace.filesetTime(this.env.clock.nowNanos());
-    await this.logTruncate(namespace, atNanos);
-    const count = namespace.truncate(atNanos);
-    const shards = this.shards.all().map(({ id }) => id);
-    this.hasDeletedFiles = true;
-    await namespace.files.drop(shards, () =>
-      this.removeFolder(namespaceFolder(this.options.dataFolder, namespace.name)),
-    );
-    await this.syncDeletions();
-    return count;
-  }
-
-  private async removeFolder(folder: string): Promise<void> {
-    if ((await this.env.disk.list(folder)).length === 0) return;
-    try {
-      await takeFolderAway(this.env, this.options.dataFolder, folder);
-    } catch (error) {
-      this.cannotDelete = true;
-      throw new TsdbError('UNAVAILABLE', `cannot delete files: ${messageOf(error)}`, {
-        cause: error,
-      });
-    }
-    this.cannotDelete = false;
-  }
-
-  /**
-   * Makes sure that deleted filesets stay away without the record of their deletion, which goes with the log.
-   * @throws {TsdbError} UNAVAILABLE when the disk fails
-   */
-  async syncDeletions(): Promise<void> {
-    if (!this.hasDeletedFiles) return;
-    const folder = `${this.options.dataFolder}/data`;
-    try {
-      if (this.cannotDelete) throw new Error('files of a truncated namespace are left');
-      if (
-        (await this.env.disk.size(folder)) !== null ||
-        (await this.env.disk.list(folder)).length > 0
-      ) {
-        await this.env.disk.syncFolder(folder);
-      }
-    } catch (error) {
-      throw new TsdbError('UNAVAILABLE', `cannot delete files for good: ${messageOf(error)}`, {
-        cause: error,
-      });
-    }
-    this.hasDeletedFiles = false;
-  }
-
-  /** Notes in the log that what it holds of a namespace so far is gone. */
-  private async logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
-    await this.commitlog.write((buffer) => {
-      buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
-      this.commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
-    });
+  /** Makes sure that deleted filesets stay away without the record of their deletion. */
+  syncDeletions(): Promise<void> {
+    return this.removal.syncDeletions();
   }
 
   writeColumns(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse> {
@@ -328,8 +244,8 @@ export class Database implements NodeService, AsyncDisposable {
   ): Promise<WriteResponse> {
     const namespace = this.ready(request.namespace);
     const write = new PendingWrite(this.writes, namespace, request);
-    const response = await this.limited('writes', async () => {
-      await this.placementVersion(request.placementVersion, signal);
+    const response = await this.admission.limited('writes', async () => {
+      await this.admission.placementVersion(request.placementVersion, signal);
       return this.sequencer.submit(write, signal);
     });
     this.counts.rowsWritten += write.writtenCount;
@@ -340,8 +256,8 @@ export class Database implements NodeService, AsyncDisposable {
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
     const namespace = this.ready(request.namespace);
     this.counts.fetches += 1;
-    return this.limited('reads', async () => {
-      await this.placementVersion(request.placementVersion, signal);
+    return this.admission.limited('reads', async () => {
+      await this.admission.placementVersion(request.placementVersion, signal);
       const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
         limit: request.seriesLimit,
         shards: request.shards,
@@ -355,8 +271,8 @@ export class Database implements NodeService, AsyncDisposable {
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
     const namespace = this.ready(request.namespace);
     this.counts.fetches += 1;
-    return this.limited('reads', async () => {
-      await this.placementVersion(request.placementVersion, signal);
+    return this.admission.limited('reads', async () => {
+      await this.admission.placementVersion(request.placementVersion, signal);
       const slots = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
@@ -370,8 +286,8 @@ export class Database implements NodeService, AsyncDisposable {
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
     const namespace = this.ready(request.namespace);
-    return this.limited('reads', async () => {
-      await this.placementVersion(request.placementVersion, signal);
+    return this.admission.limited('reads', async () => {
+      await this.admission.placementVersion(request.placementVersion, signal);
       const { tagNames, namesOnly, limit } = request;
       const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
         tagNames,
@@ -385,7 +301,7 @@ export class Database implements NodeService, AsyncDisposable {
 
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
     const namespace = this.ready(name);
-    return this.sequencer.exclusive(() => this.deleteAll(namespace));
+    return this.sequencer.exclusive(() => this.removal.deleteAll(namespace));
   }
 
   /**
@@ -421,7 +337,7 @@ export class Database implements NodeService, AsyncDisposable {
     signal: AbortSignal,
   ): AsyncGenerator<StreamShardPage, void, undefined> {
     const namespace = this.ready(request.namespace);
-    await this.placementVersion(request.placementVersion, signal);
+    await this.admission.placementVersion(request.placementVersion, signal);
     const shard = this.shards.get(request.shard);
     if (shard === undefined || shard.state === 'INITIALIZING') {
       throw new TsdbError(
@@ -451,22 +367,6 @@ export class Database implements NodeService, AsyncDisposable {
     };
   }
 
-  /** Does the work unless as much is under way as the configuration allows. */
-  private async limited<T>(kind: 'writes' | 'reads', work: () => Promise<T>): Promise<T> {
-    const { outstanding } = this;
-    const { outstandingWritesMax, outstandingReadsMax } = this.options.limits;
-    const max = kind === 'writes' ? outstandingWritesMax : outstandingReadsMax;
-    if (max > 0 && outstanding[kind] >= max) {
-      throw new TsdbError('RESOURCE_EXHAUSTED', `server is overloaded: ${max} ${kind} under way`);
-    }
-    outstanding[kind] += 1;
-    try {
-      return await work();
-    } finally {
-      outstanding[kind] -= 1;
-    }
-  }
-
   /** The namespace, when this node can serve at all. */
   private ready(name: string): NamespaceState {
     if (!this.loaded || this.shards.placement === null) {
@@ -477,44 +377,12 @@ export class Database implements NodeService, AsyncDisposable {
     throw new TsdbError('NOT_FOUND', `cannot find namespace on this node: ${JSON.stringify(name)}`);
   }
 
-  /** Waits until this node has adopted a placement that the caller has seen already. */
-  private async placementVersion(version: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    if (version <= this.shards.version) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const waiter = { version, resolve };
-    this.versionWaiters.push(waiter);
-    const stop = new AbortController();
-    const timeout = this.env.clock.sleep(
-      placementWaitMillisMax,
-      AbortSignal.any([signal, stop.signal]),
-    );
-    try {
-      await Promise.race([promise, timeout.catch(() => {})]);
-    } finally {
-      stop.abort();
-      this.versionWaiters = this.versionWaiters.filter((other) => other !== waiter);
-    }
-    signal.throwIfAborted();
-    if (version > this.shards.version) {
-      throw new TsdbError(
-        'UNAVAILABLE',
-        `placement version ${version} is not known here yet, but ${this.shards.version}`,
-      );
-    }
-  }
-
-  private wakeVersionWaiters(): void {
-    for (const { version, resolve } of this.versionWaiters) {
-      if (version <= this.shards.version) resolve();
-    }
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     this.loaded = false;
     await this.sequencer[Symbol.asyncDispose]();
     await this.commitlog[Symbol.asyncDispose]();
     for (const { files } of this.namespaces.values()) await files.settled();
+    await this.removal[Symbol.asyncDispose]();
     await this.fileCache[Symbol.asyncDispose]();
   }
 }

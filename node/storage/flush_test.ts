@@ -216,6 +216,7 @@ test('truncation, loss of a shard and retention take filesets away with the rest
   assert.deepEqual(readdirSync(join(folder, 'data/metrics')).sort(), ['0', '1']);
   assert.equal(await database.truncate('metrics', never), left.size);
   assert.equal((await readAll(database)).size, 0);
+  await database.removal.settled();
   assert.deepEqual(readdirSync(join(folder, 'data')), []);
   await writeRows(database, rowsOf(40, 2));
   await database.flusher.flushAll(null, never);

@@ -33,6 +33,10 @@ export interface NamespaceParts {
   readonly log: Log;
   readonly fileCache: FileCache;
   readonly memory: MemoryBudget;
+  /** A number of the store that no namespace has. @throws {TsdbError} RESOURCE_EXHAUSTED */
+  readonly takeOrdinal: () => number;
+  /** Takes a number with all of its series, to be released bit by bit. */
+  readonly giveUp: (ordinal: number, slots: Uint32Array) => void;
   /** Called when a fileset of the namespace was found to be damaged. */
   readonly onDamage: (namespace: NamespaceState, file: BlockFile) => void;
 }
@@ -45,15 +49,19 @@ export interface Expired {
 
 export class NamespaceState {
   readonly name: string;
-  /** Number of the namespace in the store; never used again for another one in this process. */
-  readonly ordinal: number;
-  readonly index: NamespaceIndex;
+  /** Number of the namespace in the store; another one after all was deleted. */
+  ordinal: number;
+  /** Another one after all was deleted. */
+  index: NamespaceIndex;
   readonly files: NamespaceFiles;
   private readonly store: Store;
   private readonly shards: ShardTable;
   private readonly newSeries: SeriesRate;
   private readonly memory: MemoryBudget;
+  private readonly parts: NamespaceParts;
   private definition: Namespace;
+  /** It is not in the registry any more: nothing is written to it. */
+  isDropped = false;
   /** By slot: the segment of the commit log in which the series stands. */
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
@@ -69,16 +77,17 @@ export class NamespaceState {
   /** Shards whose data of this namespace is here: reads of others are not whole. */
   readonly readyShards: Set<number> = new Set();
 
-  constructor(definition: Namespace, ordinal: number, parts: NamespaceParts) {
-    const { store, shards, random, newSeries } = parts;
+  constructor(definition: Namespace, parts: NamespaceParts) {
+    const { store, shards, newSeries } = parts;
     this.name = definition.name;
-    this.ordinal = ordinal;
+    this.ordinal = parts.takeOrdinal();
+    this.parts = parts;
     this.store = store;
     this.shards = shards;
     this.newSeries = newSeries;
     this.memory = parts.memory;
     this.definition = definition;
-    this.index = new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
+    this.index = this.emptyIndex();
     this.files = new NamespaceFiles({
       disk: parts.disk,
       log: parts.log,
@@ -99,6 +108,11 @@ export class NamespaceState {
 
   get retentionNanos(): bigint {
     return this.definition.options.retentionOptions.retentionPeriodNanos;
+  }
+
+  private emptyIndex(): NamespaceIndex {
+    const { random } = this.parts;
+    return new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
   }
 
   /** Takes changed options; name and block size stay. */
@@ -240,12 +254,21 @@ export class NamespaceState {
     return buffer.namespaceOrdinal(this.name, 0);
   }
 
-  /** Forgets everything in memory. @returns how many series went */
+  /**
+   * Forgets everything in memory, in one step whatever there is: references are refused from here on since the
+   * namespace has another number in the store, and what it had is released behind it.
+   * @returns how many series went
+   */
   truncate(atNanos: UnixNanos): number {
     this.truncations += 1;
     if (atNanos > this.truncatedAtNanos) this.truncatedAtNanos = atNanos;
     const slots = this.slotsOfShard(null);
-    this.release(slots);
+    const before = this.ordinal;
+    this.ordinal = this.parts.takeOrdinal();
+    this.index = this.emptyIndex();
+    this.mayShareIds = false;
+    this.setRules();
+    this.parts.giveUp(before, slots);
     return slots.length;
   }
 

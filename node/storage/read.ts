@@ -62,13 +62,14 @@ export async function bundleOf(
   }
   let current = slots;
   for (;;) {
+  const { truncations } = namespace;
     signal.throwIfAborted();
     const read = new SeriesRead(parts, namespace, current, range);
     try {
       const bundle = await read.run(signal);
       if (bundle !== null) return bundle;
       // A fileset went away or was found to be damaged, so what there is now is read from the start.
-      current = read.slotsStillHere();
+      current = namespace.truncations === truncations ? read.slotsStillHere() : new Uint32Array(0);
     } finally {
       read.unpin();
     }

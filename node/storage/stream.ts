@@ -69,6 +69,7 @@ class StreamedBlock implements AsyncDisposable {
   private readonly shard: number;
   private readonly blockStartNanos: bigint;
   private readonly memory: readonly MemorySeries[];
+  private readonly truncations: number;
   private memoryNext = 0;
   private file: BlockFile | null = null;
   private walk: VolumeWalk | null = null;
@@ -84,6 +85,7 @@ class StreamedBlock implements AsyncDisposable {
     this.namespace = namespace;
     this.shard = shard;
     this.blockStartNanos = blockStartNanos;
+    this.truncations = namespace.truncations;
     const { generation } = parts.store;
     const slots = parts.store
       .slotsOfBlock(namespace.ordinal, blockStartNanos)
@@ -122,18 +124,26 @@ class StreamedBlock implements AsyncDisposable {
     return this.namespace.files.get(this.shard, this.blockStartNanos);
   }
 
+  /** It may have expired since, and its slot may be another's; or all was truncated. */
+  private isHere({ slot, generation }: MemorySeries): boolean {
+    return (
+      this.parts.store.generation[slot] === generation &&
+      this.namespace.truncations === this.truncations
+    );
+  }
+
   private readMemory(series: MemorySeries): Uint8Array {
     const { store } = this.parts;
-    // It may have expired since, and its slot may be another's.
-    if (store.generation[series.slot] !== series.generation) return noBytes;
+    if (!this.isHere(series)) return noBytes;
     const start = this.blockStartNanos;
     const end = start + this.namespace.blockSizeNanos;
     return store.read(Uint32Array.of(series.slot), start, end).chunkData;
   }
 
   /** Null when the series has expired. */
-  private nameOfMemory({ slot, generation }: MemorySeries): SeriesName | null {
-    if (this.parts.store.generation[slot] !== generation) return null;
+  private nameOfMemory(series: MemorySeries): SeriesName | null {
+    if (!this.isHere(series)) return null;
+    const { slot } = series;
     const { index } = this.namespace;
     return {
       idScheme: index.idScheme(slot),

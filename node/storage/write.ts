@@ -9,6 +9,7 @@ import type { BatchEncoder } from '#engine/batch_encoder.ts';
 import type { Store, StoreRows } from '#engine/store.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
+import { TsdbError } from '#lib/errors.ts';
 import type { Commitlog } from '../persist/commitlog.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import type { NamespaceState } from './namespace.ts';
@@ -92,6 +93,9 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 
   prepare(): void {
     const { context, batch, namespace } = this;
+    if (namespace.isDropped) {
+      throw new TsdbError('NOT_FOUND', `namespace was deleted: ${namespace.name}`);
+    }
     this.nowNanos = context.clock.nowNanos();
     this.outcomes = context.scratch.zeros(batch.rowCount);
     this.resolveReferences();

@@ -1,0 +1,169 @@
+/**
+ * How namespaces and shards go while the node runs: out of the log, of the index and of the files in use in one
+ * short step; their memory is released and their files are removed behind it, bit by bit.
+ */
+import type { NamespaceRegistry } from '#cluster/namespaces.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { namespaceOrdinalsMax } from '../limits.ts';
+import { namespaceFolder, shardFolder } from '../persist/fileset_format.ts';
+import { setFolderAside } from '../persist/folders.ts';
+import type { Database } from './database.ts';
+import type { NamespaceState } from './namespace.ts';
+
+/** Series that are released in one stretch of the main loop: some milliseconds. */
+const seriesAtOnce = 4096;
+
+export class NamespaceRemoval implements AsyncDisposable {
+  private readonly database: Database;
+  private ordinalsEnd = 0;
+  private readonly freeOrdinals: number[] = [];
+  /** Filesets were deleted, and may come back with a power loss. */
+  private hasDeletedFiles = false;
+  private cannotDelete = false;
+  /** What goes on behind the steps. */
+  private readonly running = new Set<Promise<void>>();
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /** A number of the store that no namespace has. @throws {TsdbError} RESOURCE_EXHAUSTED when all are in use */
+  takeOrdinal(): number {
+    const free = this.freeOrdinals.pop();
+    if (free !== undefined) return free;
+    if (this.ordinalsEnd >= namespaceOrdinalsMax) {
+      throw new TsdbError(
+        'RESOURCE_EXHAUSTED',
+        `cannot add or truncate a namespace: ${namespaceOrdinalsMax} are in memory`,
+      );
+    }
+    this.ordinalsEnd += 1;
+    return this.ordinalsEnd - 1;
+  }
+
+  /** Takes over a number with its series, which nothing else names any more. */
+  giveUp(ordinal: number, slots: Uint32Array): void {
+    this.behind(this.release(ordinal, slots));
+  }
+
+  private async release(ordinal: number, slots: Uint32Array): Promise<void> {
+    const { store, env } = this.database;
+    const never = new AbortController().signal;
+    for (let first = 0; first < slots.length; first += seriesAtOnce) {
+      // Also before the first one: the step that gave them up is short.
+      await env.clock.sleep(0, never);
+      for (const slot of slots.subarray(first, first + seriesAtOnce)) store.releaseSeries(slot);
+    }
+    store.forgetNamespace(ordinal);
+    this.freeOrdinals.push(ordinal);
+  }
+
+  /** Waits until everything that was given up is released and removed. */
+  async settled(): Promise<void> {
+    while (this.running.size > 0) await Promise.all(this.running);
+  }
+
+  private behind(work: Promise<void>): void {
+    const running = work.finally(() => this.running.delete(running));
+    this.running.add(running);
+  }
+
+  /** A step of the sequencer: drops the namespaces that are not in the registry. */
+  async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
+    const { namespaces, log } = this.database;
+    for (const [name, namespace] of namespaces) {
+      const definition = registry.get(name);
+      // The block size of a namespace never changes, so this is another one of the same name.
+      const isSame =
+        definition?.options.retentionOptions.blockSizeNanos === namespace.blockSizeNanos;
+      if (isSame) continue;
+      namespaces.delete(name);
+      namespace.isDropped = true;
+      const series = await this.deleteAll(namespace);
+      this.giveUp(namespace.ordinal, new Uint32Array(0));
+      log.info({ namespace: name, series }, 'namespace dropped');
+    }
+  }
+
+  /** A step of the sequencer: forgets a shard of all namespaces. */
+  async dropShard(shard: number): Promise<void> {
+    const { namespaces, options } = this.database;
+    for (const namespace of namespaces.values()) {
+      namespace.readyShards.delete(shard);
+      namespace.release(namespace.slotsOfShard(shard));
+      const { name } = namespace;
+      await namespace.files.drop([shard], () =>
+        this.removeFolder(shardFolder(options.dataFolder, name, shard)),
+      );
+    }
+  }
+
+  /**
+   * A step of the sequencer: deletes all of a namespace, in the log, in memory and on disk.
+   * @returns how many series went
+   */
+  async deleteAll(namespace: NamespaceState): Promise<number> {
+    const { env, shards, options } = this.database;
+    const atNanos = namespace.filesetTime(env.clock.nowNanos());
+    await this.logTruncate(namespace, atNanos);
+    const count = namespace.truncate(atNanos);
+    this.hasDeletedFiles = true;
+    await namespace.files.drop(
+      shards.all().map(({ id }) => id),
+      () => this.removeFolder(namespaceFolder(options.dataFolder, namespace.name)),
+    );
+    await this.syncDeletions();
+    return count;
+  }
+
+  private async removeFolder(folder: string): Promise<void> {
+    const { env, options } = this.database;
+    if ((await env.disk.list(folder)).length === 0) return;
+    let aside: string;
+    try {
+      aside = await setFolderAside(env, options.dataFolder, folder);
+    } catch (error) {
+      this.cannotDelete = true;
+      throw new TsdbError('UNAVAILABLE', `cannot delete files: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+    this.cannotDelete = false;
+    // What is left of it goes at the next start.
+    this.behind(env.disk.removeTree(aside).catch(() => {}));
+  }
+
+  /**
+   * Makes sure that deleted filesets stay away without the record of their deletion, which goes with the log.
+   * @throws {TsdbError} UNAVAILABLE when the disk fails
+   */
+  async syncDeletions(): Promise<void> {
+    if (!this.hasDeletedFiles) return;
+    const { env, options } = this.database;
+    const folder = `${options.dataFolder}/data`;
+    try {
+      if (this.cannotDelete) throw new Error('files of a truncated namespace are left');
+      if ((await env.disk.size(folder)) !== null || (await env.disk.list(folder)).length > 0) {
+        await env.disk.syncFolder(folder);
+      }
+    } catch (error) {
+      throw new TsdbError('UNAVAILABLE', `cannot delete files for good: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+    this.hasDeletedFiles = false;
+  }
+
+  /** Notes in the log that what it holds of a namespace so far is gone. */
+  private async logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
+    const { commitlog } = this.database;
+    await commitlog.write((buffer) => {
+      buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
+      commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.settled();
+  }
+}
