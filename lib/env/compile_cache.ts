@@ -1,0 +1,42 @@
+/**
+ * Keeps compiled code between starts: half of the time of a start is reading, stripping and compiling sources otherwise. This
+ * file imports nothing that is worth caching, since all that it imports is loaded before the cache is on.
+ */
+import { accessSync, constants, mkdirSync } from 'node:fs';
+import { enableCompileCache, flushCompileCache } from 'node:module';
+import { join } from 'node:path';
+
+const packageFolder = join(import.meta.dirname, '../..');
+
+/**
+ * Switches the cache on for what is imported from now on, also in worker threads. Entries are found by the content of their source,
+ * so they are never stale. It lies in the package's own folder, or in the data folder where that cannot be written, as in an
+ * image; in a folder that others may write to, they could put code there.
+ */
+export function keepCompiledCode(environment: NodeJS.ProcessEnv): void {
+  if (environment['NODE_COMPILE_CACHE'] !== undefined) return;
+  const folders = [join(packageFolder, 'node_modules/.cache/tsdb')];
+  const dataFolder = environment['TSDB_DATA_DIR'];
+  if (dataFolder !== undefined && dataFolder !== '') folders.push(join(dataFolder, 'compiled'));
+  for (const folder of folders) {
+    if (!isWritable(folder)) continue;
+    enableCompileCache(folder);
+    environment['NODE_COMPILE_CACHE'] = folder;
+    return;
+  }
+}
+
+/** Writes what was compiled by now; a process that is killed would write nothing. */
+export function saveCompiledCode(): void {
+  flushCompileCache();
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    mkdirSync(folder, { recursive: true });
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * The storage node as a process. With a `coordinator:` section it is also the coordinator, with single-node
+ * discovery also the key-value store.
+ */
+import { hostname, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { clusterNameOf, openClusterKv } from '#cluster/connection.ts';
+import { NodeConnections } from '#cluster/node_client.ts';
+import type { Instance } from '#cluster/placement.ts';
+import { Topology } from '#cluster/topology.ts';
+import { startCoordinator } from '#coordinator/coordinator.ts';
+import { openEmbeddedKv } from '#kv/server.ts';
+import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config.ts';
+import { saveCompiledCode } from '#lib/env/compile_cache.ts';
+import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { resolveHostIdValue } from '#lib/host_id.ts';
+import { type Log, openLog } from '#lib/log.ts';
+import { Metrics } from '#lib/metrics.ts';
+import { version } from '#lib/version.ts';
+import { startNode } from '../start.ts';
+
+process.title = 'tsdb-node';
+const env = realEnv;
+/** A store's memory is 32-bit WebAssembly: 4 GiB, less what it needs for itself. */
+const storeBytesMax = 3 * 1024 ** 3;
+/** How long after the start compiled code is saved for the next one. */
+const compiledCodeMillis = 3_000;
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+
+async function configured() {
+  const named = configPathsOf(process.argv.slice(2));
+  const paths = named.length > 0 ? named : [join(import.meta.dirname, '../single_node.yml')];
+  // Without a configuration file the data are beside the sources, where a newcomer finds them.
+  const environment =
+    named.length > 0
+      ? process.env
+      : { ...process.env, TSDB_DATA_DIR: process.env['TSDB_DATA_DIR'] || './data' };
+  return loadConfig(paths, 'node', environment, (path) => env.disk.readFile(path));
+}
+
+function hostIdOf(db: DbConfig): Promise<string> {
+  return resolveHostIdValue(
+    db.hostId,
+    {
+      hostname: hostname(),
+      environment: process.env,
+      readFileText: async (path) =>
+        (await env.disk.size(path)) === null
+          ? null
+          : Buffer.from(await env.disk.readFile(path)).toString(),
+      monotonicMillis: () => env.clock.monotonicMillis(),
+      sleep: (millis, signal) => env.clock.sleep(millis, signal),
+    },
+    stop.signal,
+  );
+}
+
+/** One process a data folder: two would tear each other's files. */
+async function claimDataFolder(folder: string): Promise<AsyncDisposable> {
+  await env.disk.makeFolder(folder);
+  const file = join(folder, 'tsdb.pid');
+  if ((await env.disk.size(file)) !== null) {
+    const other = Number(Buffer.from(await env.disk.readFile(file)).toString());
+    if (other !== process.pid && (await isStorageNode(other))) {
+      throw new ConfigError([`${folder} is in use by the process ${other} (${file})`]);
+    }
+  }
+  await env.disk.writeFileAtomic(file, Buffer.from(`${process.pid}\n`));
+  return { [Symbol.asyncDispose]: () => env.disk.remove(file) };
+}
+
+/** The number may have been given to another program since; in a container it is often the same. */
+async function isStorageNode(pid: number): Promise<boolean> {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    const name = Buffer.from(await env.disk.readFile(`/proc/${pid}/comm`)).toString();
+    return name.startsWith('tsdb-node');
+  } catch {
+    return false;
+  }
+}
+
+async function main(): Promise<void> {
+  const config = await configured();
+  const { db } = config;
+  if (db === null) throw new ConfigError(['the section db: is missing']);
+  const log = openLog(db.logLevel, { service: 'tsdb-node' });
+  const fatal = (error: unknown) => {
+    log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
+    process.exit(1);
+  };
+  process.on('uncaughtException', fatal);
+  process.on('unhandledRejection', fatal);
+  for (const note of config.notes) log.info({}, note);
+
+  await using stack = new AsyncDisposableStack();
+  stack.use(await claimDataFolder(db.dataDirectory));
+  const instanceId = await hostIdOf(db);
+  const metrics = new Metrics();
+  metrics.collectProcess();
+  const isSingle = db.discovery.type === 'tsdb_single_node';
+  const embedded = isSingle
+    ? stack.use(
+        await openEmbeddedKv({
+          folder: join(db.dataDirectory, 'kv'),
+          host: db.kvListenAddress.host,
+          port: db.kvListenAddress.port,
+          env,
+          log: log.child({ room: 'kv' }),
+          metrics,
+        }),
+      )
+    : null;
+  const endpoint = embedded?.endpoint ?? null;
+  const kv = stack.use(await openClusterKv(db.discovery, endpoint, env, log));
+  const cluster = clusterNameOf(db.discovery);
+  const topology = stack.use(new Topology({ kv, cluster, env, log }));
+  const connections = stack.use(new NodeConnections({ env, log }));
+  const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
+  const node = stack.use(
+    await startNode({
+      env,
+      log: log.child({ room: 'node' }),
+      metrics,
+      config: db,
+      instanceId,
+      memoryBytesMax: db.memoryBytesMax ?? Math.min(storeBytesMax, Math.floor(totalmem() / 2)),
+      kv,
+      cluster,
+      topology,
+      nodeServiceOf,
+      onFatal: fatal,
+    }),
+  );
+  const nodeOf = (instance: Instance) =>
+    instance.id === instanceId ? node.service : connections.nodeOf(instance);
+  if (config.coordinator !== null) {
+    const { port } = db.listenAddress;
+    stack.use(
+      await startCoordinator({
+        config: config.coordinator,
+        env,
+        log: log.child({ room: 'coordinator' }),
+        kv,
+        cluster,
+        topology,
+        nodeOf,
+        localInstance: {
+          id: instanceId,
+          isolationGroup: 'local',
+          zone: cluster.zone,
+          weight: 1,
+          endpoint: `127.0.0.1:${port}`,
+          hostname: 'localhost',
+          port,
+          shardSetId: 0,
+          debugPort: 0,
+        },
+        metrics,
+        version,
+      }),
+    );
+    if (isSingle) greet(config.coordinator.listenAddress, db);
+  } else if (db.metricsListenAddress !== null) {
+    stack.use(await serveMetrics(db, metrics, log));
+  }
+  log.info({ instance: instanceId, data: db.dataDirectory, version }, 'started');
+  // When the first requests were served; at a clean stop it is saved anyway.
+  env.clock.sleep(compiledCodeMillis, stop.signal).then(saveCompiledCode, () => {});
+  if (!stop.signal.aborted) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    stop.signal.addEventListener('abort', () => resolve(), { once: true });
+    await promise;
+  }
+  log.info({}, 'stopping');
+}
+
+async function serveMetrics(db: DbConfig, metrics: Metrics, log: Log): Promise<AsyncDisposable> {
+  return listenHttp({
+    ...db.metricsListenAddress!,
+    limits: httpLimitsDefault,
+    onError: (error) => log.warn({ error: messageOf(error) }, 'metrics not served'),
+    handler: async (request, response) => {
+      if (request.url !== db.metricsPath) {
+        response.writeHead(404).end(`metrics are at ${db.metricsPath}\n`);
+        return;
+      }
+      response.setHeader('content-type', metrics.contentType);
+      response.end(await metrics.text());
+    },
+  });
+}
+
+/** What a newcomer wants to know first: plain text for copying, so not as log records. */
+function greet(api: { readonly port: number }, db: DbConfig): void {
+  const url = `http://127.0.0.1:${api.port}`;
+  const ports = [db.httpNodeListenAddress, db.httpClusterListenAddress].map(({ port }) => port);
+  const grpcPorts = [db.listenAddress, db.clusterListenAddress].map(({ port }) => port);
+  process.stdout.write(`
+  tsdb ${version}, a single node. Data: ${db.dataDirectory}
+  API, PromQL          ${url}
+  remote write         ${url}/api/v1/compat/remote/write
+  node JSON, gRPC      ${ports.join(', ')}; ${grpcPorts.join(', ')}
+  key-value (etcd v3)  ${db.kvListenAddress.port}
+
+  make a database      curl -X POST ${url}/api/v1/database/create -d '{"type":"local","namespaceName":"default","retentionTime":"12h"}'
+  open it for traffic  curl -X POST ${url}/api/v1/services/tsdb/namespace/ready -d '{"name":"default"}'
+  write a sample       curl -X POST ${url}/api/v1/json/write -d '{"tags":{"__name__":"up","job":"me"},"timestamp":'$(date +%s)',"value":1}'
+  query it             curl '${url}/api/v1/query?query=up'
+
+`);
+}
+
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  if (error instanceof ConfigError) {
+    for (const problem of error.problems) console.error(problem);
+  } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {
+    // Of the world, not of the program: where it happened in the code helps nobody.
+    console.error(`cannot start: ${messageOf(error)}`);
+  } else console.error(error);
+  process.exit(1);
+}
