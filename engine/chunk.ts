@@ -12,6 +12,8 @@ export const chunkKind = {
   rawFloat: 1,
   /** docs/formats/codec.md */
   float: 2,
+  /** One row after the other, each with its version, as they were appended (chunk_rows.ts). */
+  rows: 3,
 } as const;
 
 export type ChunkKind = (typeof chunkKind)[keyof typeof chunkKind];
@@ -29,7 +31,7 @@ const int64Max = 2n ** 63n - 1n;
 
 export interface ChunkHeader {
   readonly kind: ChunkKind;
-  /** Raw chunks only: the payload ends with a column of the rows' own versions. */
+  /** Rows have versions of their own: always those of kind rows, never compressed ones. */
   readonly hasRowVersions: boolean;
   /** All timestamps are multiples of it; 1, 1000, 1e6 or 1e9. */
   readonly timeUnitNanos: bigint;
@@ -159,6 +161,10 @@ export function malformed(reason: string, offset: number): Error {
   return badRequest(`cannot read chunk: it ${reason}: at byte ${offset}`);
 }
 
+function isKind(kind: number): kind is ChunkKind {
+  return kind === chunkKind.rawFloat || kind === chunkKind.float || kind === chunkKind.rows;
+}
+
 /** 0 ns, 1 µs, 2 ms, 3 s: the coarsest unit that all times are multiples of. */
 export function timeUnitCodeOf(timestampNanos: Iterable<bigint>): number {
   let code = 3;
@@ -216,11 +222,11 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
   const tag = source.byte();
   const kind = tag & 15;
   const hasRowVersions = (tag & 64) !== 0;
-  if (tag & 128 || (kind !== chunkKind.rawFloat && kind !== chunkKind.float)) {
+  if (tag & 128 || !isKind(kind)) {
     throw malformed(`has an unknown kind: ${tag}`, offset);
   }
-  if (hasRowVersions && kind !== chunkKind.rawFloat) {
-    throw malformed('has row versions in a compressed payload', offset);
+  if (kind !== chunkKind.rawFloat && hasRowVersions !== (kind === chunkKind.rows)) {
+    throw malformed('has or lacks row versions against its kind', offset);
   }
   const unit = unitNanosOfCode[(tag >> 4) & 3]!;
   const rowCountLess = source.varint();
@@ -241,6 +247,8 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
     if (source.end - source.offset !== rowCount * rowBytes) {
       throw malformed('has a raw payload of a wrong length', offset);
     }
+  } else if (kind === chunkKind.rows && source.end - source.offset < 8 + rowCount * 2) {
+    throw malformed('has fewer bytes than its rows need', offset);
   }
   return {
     kind,

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from './chunk.ts';
+import { encodeRowsChunk } from './chunk_rows.ts';
 import { mergeChunks } from './chunk_merge.ts';
 import { codecSample, SeededNumbers } from './codec_samples.ts';
 import { encodeFloatChunk } from './codec_twin.ts';
@@ -15,7 +16,7 @@ const twinRowsMax = 3000;
 /** Rows of a long chunk that the kernel writes. */
 const longRowsMax = 4096;
 
-/** Some of the rows, with versions of their own when raw. */
+/** Some of the rows, with versions of their own unless compressed. */
 function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
   const kept: number[] = [];
   const keepOf = 1 + numbers.below(4);
@@ -33,7 +34,8 @@ function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
   };
   if (numbers.below(3) > 0) return encodeFloatChunk(part);
   const rowVersions = Float64Array.from(kept, () => part.version - numbers.below(4));
-  return encodeRawChunk({ ...part, rowVersions });
+  const encode = numbers.below(2) === 0 ? encodeRawChunk : encodeRowsChunk;
+  return encode({ ...part, rowVersions });
 }
 
 function refusedOr<Answer>(merge: () => Answer): Answer | 'refused' {

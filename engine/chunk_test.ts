@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunkHeaders, encodeRawChunk, parseChunkHeader } from './chunk.ts';
+import { encodeRowsChunk } from './chunk_rows.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle, type SeriesBundle } from './series_bundle.ts';
 
@@ -69,21 +70,39 @@ test('of two rows with one timestamp the higher version stays, then the larger b
   assert.deepEqual(decode(at([1n], [3], 5), at([1n], [4], 5)), [4]);
 });
 
-test('row versions of a raw chunk decide, not the version of the chunk', () => {
-  const head = encodeRawChunk({
-    timestampNanos: BigInt64Array.of(1n, 2n),
-    values: Float64Array.of(1, 2),
-    version: 9,
-    rowVersions: Float64Array.of(3, 9),
+for (const encode of [encodeRawChunk, encodeRowsChunk]) {
+  test(`row versions decide, not the version of the chunk: ${encode.name}`, () => {
+    const head = encode({
+      timestampNanos: BigInt64Array.of(1n, 2n),
+      values: Float64Array.of(1, 2),
+      version: 9,
+      rowVersions: Float64Array.of(3, 9),
+    });
+    const other = encodeRawChunk({
+      timestampNanos: BigInt64Array.of(1n, 2n),
+      values: Float64Array.of(100, 200),
+      version: 5,
+    });
+    const decoder = new Decoder();
+    const rows = decoder.decode(bundleOf(head, other), 0, 0n, 100n);
+    assert.deepEqual(Array.from(decoder.values).slice(0, rows), [100, 2]);
   });
-  const other = encodeRawChunk({
-    timestampNanos: BigInt64Array.of(1n, 2n),
-    values: Float64Array.of(100, 200),
-    version: 5,
-  });
+}
+
+test('a chunk of rows takes two bytes for a row that goes on as the one before', () => {
+  const rowCount = 240;
+  const rows = {
+    timestampNanos: BigInt64Array.from({ length: rowCount }, (_, i) => BigInt(i) * 15_000_000_000n),
+    values: Float64Array.from({ length: rowCount }, (_, i) => 50 + (i % 7)),
+    version: 77,
+    rowVersions: new Float64Array(rowCount).fill(77),
+  };
+  const chunk = encodeRowsChunk(rows);
+  assert.ok(chunk.length < 2 * rowCount + 40, String(chunk.length));
   const decoder = new Decoder();
-  const rows = decoder.decode(bundleOf(head, other), 0, 0n, 100n);
-  assert.deepEqual(Array.from(decoder.values).slice(0, rows), [100, 2]);
+  assert.equal(decoder.decode(bundleOf(chunk), 0, 0n, 2n ** 62n), rowCount);
+  assert.deepEqual(decoder.values.slice(0, rowCount), rows.values);
+  assert.deepEqual(decoder.timestampNanos.slice(0, rowCount), rows.timestampNanos);
 });
 
 test('decoding gives only the rows of the range, its end excluded', () => {

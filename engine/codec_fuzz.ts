@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { encodeRawChunk, parseChunkHeader, type ChunkRows } from './chunk.ts';
+import { encodeRowsChunk } from './chunk_rows.ts';
 import { codecSample, randomRows, SeededNumbers } from './codec_samples.ts';
 import { encodeFloatChunk } from './codec_twin.ts';
 import { Decoder } from './decoder.ts';
@@ -135,6 +136,14 @@ function damaged(bytes: Uint8Array, numbers: SeededNumbers): Uint8Array {
   return copy;
 }
 
+/** Row versions that follow each other closely, or not. */
+function withVersions(rows: ChunkRows, numbers: SeededNumbers): Required<ChunkRows> {
+  const spread = [1, 1000, 2 ** 20, 2 ** 30][numbers.below(4)]!;
+  const { version } = rows;
+  const rowVersions = rows.values.map(() => Math.max(0, version - numbers.below(spread)));
+  return { ...rows, rowVersions };
+}
+
 /** Rows in one block of the encoder's store: not before 1970. */
 function inOneBlock(rows: ChunkRows): ChunkRows {
   const times = Array.from(rows.timestampNanos, (nanos) => (nanos < 0n ? ~nanos : nanos) >> 2n);
@@ -144,7 +153,7 @@ function inOneBlock(rows: ChunkRows): ChunkRows {
 
 /** Mutations of each chunk, and how many inputs each round has in all. */
 const mutationCount = 30;
-export const inputsOfRound: number = mutationCount + 2;
+export const inputsOfRound: number = mutationCount + 3;
 
 /** @param size how many rounds of `inputsOfRound` inputs; each takes about a millisecond */
 export function fuzz(seed: number, size: number): void {
@@ -174,7 +183,9 @@ function fuzzRounds(seed: number, size: number): void {
     const encoded = encoder.encode(rows);
     if (!bytesAreEqual(encoded, chunk)) assert.deepEqual(encoded, chunk, `bytes of ${label}`);
     assertSame(decodeWithKernel(decoder, chunk), decodeWithTwin(chunk), label);
-    const bytes = numbers.below(8) === 0 ? encodeRawChunk(rows) : chunk;
+    const inRows = encodeRowsChunk(withVersions(rows, numbers));
+    assertSame(decodeWithKernel(decoder, inRows), decodeWithTwin(inRows), `rows of ${label}`);
+    const bytes = [encodeRawChunk(rows), inRows, inRows][numbers.below(8)] ?? chunk;
     for (let count = 0; count < mutationCount; count++) {
       const bad = damaged(bytes, numbers);
       const kernel = decodeWithKernel(decoder, bad);

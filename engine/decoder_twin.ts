@@ -6,6 +6,7 @@ import {
   type ChunkHeader,
   type ChunkRows,
 } from './chunk.ts';
+import { decodeRowsChunk } from './chunk_rows.ts';
 import { decodeFloatChunk } from './codec_twin.ts';
 
 export interface MergedRows {
@@ -29,6 +30,7 @@ export function replaces(
 /** Rows of one chunk of any kind. @throws {TsdbError} BAD_REQUEST */
 export function decodeChunkRows(bytes: Uint8Array, header: ChunkHeader): Required<ChunkRows> {
   if (header.kind === chunkKind.rawFloat) return decodeRawChunk(bytes, header);
+  if (header.kind === chunkKind.rows) return decodeRowsChunk(bytes, header);
   return decodeFloatChunk(bytes, header);
 }
 

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { encodeRawChunk } from './chunk.ts';
+import { encodeRowsChunk } from './chunk_rows.ts';
 import { SeededNumbers } from './codec_samples.ts';
 import { encodeFloatChunk } from './codec_twin.ts';
 import { Decoder } from './decoder.ts';
@@ -208,7 +209,12 @@ function insertSome(
     values: Float64Array.from(times, () => valueOf(numbers)),
     version,
   };
-  const chunk = numbers.below(2) === 0 ? encodeRawChunk(rows) : encodeFloatChunk(rows);
+  const rowVersions = rows.values.map(() => Math.max(0, version - numbers.below(100)));
+  const chunk = [
+    () => encodeRawChunk(rows),
+    () => encodeRowsChunk({ ...rows, rowVersions }),
+    () => encodeFloatChunk(rows),
+  ][numbers.below(3)]!();
   pair.store.insertChunks(slot, chunk);
   pair.twin.insertChunks(slot, chunk);
 }

@@ -1,6 +1,7 @@
 /** The windows kernel and its twin give the same bits for any chunks, grid and function (sums: all but the last). */
 import assert from 'node:assert/strict';
 import { encodeRawChunk } from './chunk.ts';
+import { encodeRowsChunk } from './chunk_rows.ts';
 import type { ChunkRows } from './chunk.ts';
 import { SeededNumbers } from './codec_samples.ts';
 import { encodeFloatChunk } from './codec_twin.ts';
@@ -72,7 +73,13 @@ function chunksOf(random: SeededNumbers, rowsMax: number): Uint8Array {
       if (random.below(30) === 0) held = 0;
     }
     const rows: ChunkRows = { timestampNanos, values, version: 100 + random.below(3) };
-    chunks.push(random.below(2) === 0 ? encodeRawChunk(rows) : encodeFloatChunk(rows));
+    const rowVersions = values.map(() => rows.version - random.below(3));
+    const forms = [
+      () => encodeRawChunk(rows),
+      () => encodeRowsChunk({ ...rows, rowVersions }),
+      () => encodeFloatChunk(rows),
+    ];
+    chunks.push(forms[random.below(3)]!());
     if (random.below(6) === 0) chunks.push(chunks[chunks.length - 1]!);
   }
   return new Uint8Array(Buffer.concat(chunks));

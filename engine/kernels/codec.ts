@@ -1,6 +1,7 @@
 // Reads chunks (docs/formats/chunk.md, docs/formats/codec.md). chunk.ts and codec_twin.ts say the same at
 // leisure; codec_fuzz.ts holds both equal. Bytes come from outside: every length is checked, and loads may
 // touch up to 64 bytes behind the end of the chunk, so each region of chunks has that much slack.
+import { firstDelta, readRows, RowsFound, rowsFoundBytes, rowBytesMin } from './rows';
 
 /** A chunk's header as read, and the reader's place in the payload. Lives in memory of the caller. */
 // @ts-ignore: decorator
@@ -15,22 +16,26 @@ export class Chunk {
   unitNanos: i64;
   rowCount: u32;
   kind: u32;
-  /** 1: a raw payload ends with a u32 a row, the row's version below the chunk's. */
+  /** 1: rows have versions of their own, none above the chunk's. */
   hasRowVersions: u32;
   cursor: usize;
   end: usize;
   /** 1 once something was malformed; reads give 0 from then on. */
   failed: u32;
 }
-export const chunkStructBytes: usize = 72;
+const chunkFieldsBytes: usize = 72;
+export const chunkStructBytes: usize = chunkFieldsBytes + rowsFoundBytes;
 
 export const kindRaw: u32 = 1;
 export const kindFloat: u32 = 2;
+export const kindRows: u32 = 3;
+/** In front of the rows: the version that the first one is relative to. */
+const rowsHeaderBytes: usize = 8;
 export const chunkRowsMax: u32 = 65536;
 /** Decoding writes up to this many bytes behind the last row of a column. */
 export const columnSlackBytes: usize = 64;
 
-const versionMax: i64 = 9007199254740991;
+export const versionMax: i64 = 9007199254740991;
 const versionTickNanos: i64 = 15625;
 
 // Places in the tables of codec_books.ts.
@@ -134,8 +139,8 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   const kind = tag & 15;
   chunk.kind = kind;
   chunk.hasRowVersions = (tag >> 6) & 1;
-  if (tag & 128 || (kind != kindRaw && kind != kindFloat)) return false;
-  if (chunk.hasRowVersions && kind != kindRaw) return false;
+  if (tag & 128 || kind < kindRaw || kind > kindRows) return false;
+  if (kind != kindRaw && (chunk.hasRowVersions == 1) != (kind == kindRows)) return false;
   const unit = unitNanosOf((tag >> 4) & 3);
   chunk.unitNanos = unit;
   const rowCountLess = readVarint(chunk);
@@ -159,6 +164,9 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   if (kind == kindRaw) {
     const rowBytes: u32 = chunk.hasRowVersions ? 20 : 16;
     if (chunk.end - chunk.cursor != <usize>(chunk.rowCount * rowBytes)) return false;
+  } else if (kind == kindRows) {
+    const bytesMin = rowsHeaderBytes + <usize>chunk.rowCount * rowBytesMin;
+    if (chunk.end - chunk.cursor < bytesMin) return false;
   }
   return true;
 }
@@ -166,9 +174,17 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
 /**
  * Decodes the rows behind a header: int64 nanoseconds and float64 values, `rowCount` each; behind both
  * columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
+ * @param versions int64s of the rows, filled for chunks of kind rows only
  */
-export function decodeChunk(chunk: Chunk, tables: usize, times: usize, values: usize): bool {
+export function decodeChunk(
+  chunk: Chunk,
+  tables: usize,
+  times: usize,
+  values: usize,
+  versions: usize,
+): bool {
   if (chunk.kind == kindRaw) return decodeRaw(chunk, times, values);
+  if (chunk.kind == kindRows) return decodeRows(chunk, times, values, versions);
   const control = readByte(chunk);
   if (!decodeTimes(chunk, tables, times, (control & 128) != 0)) return false;
   decodeValues(chunk, tables, values, control);
@@ -191,6 +207,30 @@ function decodeRaw(chunk: Chunk, times: usize, values: usize): bool {
       if (<i64>load<u32>(below + (i << 2)) > chunk.version) return false;
     }
   }
+  return timesAgree(chunk, times);
+}
+
+/** Lowest and highest version of a chunk of kind rows that was decoded. */
+export function rowsFoundOf(chunk: Chunk): RowsFound {
+  return changetype<RowsFound>(changetype<usize>(chunk) + chunkFieldsBytes);
+}
+
+function decodeRows(chunk: Chunk, times: usize, values: usize, versions: usize): bool {
+  const p = chunk.cursor + rowsHeaderBytes;
+  const found = rowsFoundOf(chunk);
+  const end = readRows(
+    p,
+    chunk.end,
+    chunk.rowCount,
+    chunk.firstNanos - firstDelta(p),
+    load<i64>(chunk.cursor),
+    times,
+    values,
+    versions,
+    found,
+  );
+  if (end != chunk.end) return false;
+  if (found.versionLowest < 0 || found.versionHighest > chunk.version) return false;
   return timesAgree(chunk, times);
 }
 

@@ -8,6 +8,7 @@ import {
   formSparse,
   kindFloat,
   kindRaw,
+  kindRows,
   modeBits,
   modeDecimal,
   modeRaw,
@@ -87,6 +88,43 @@ function frame(o: usize, bodyEnd: usize): usize {
   return start + length;
 }
 
+/** Header of a chunk whose rows have versions of their own. */
+function writeRowsHeader(
+  o: usize,
+  kind: u32,
+  rows: u32,
+  firstNanos: i64,
+  lastNanos: i64,
+  version: i64,
+): usize {
+  let code: u32 = 3;
+  while (
+    code > 0 &&
+    (firstNanos % unitNanosOf(code) != 0 || lastNanos % unitNanosOf(code) != 0)
+  ) {
+    code--;
+  }
+  return writeHeader(o, kind | 64, code, rows, firstNanos, lastNanos, version);
+}
+
+/**
+ * Copies rows in the form of rows.ts, with the version that the first is relative to before them, as a chunk; gives its
+ * end.
+ */
+export function encodeRowsAsTheyAre(
+  at: usize,
+  length: usize,
+  rows: u32,
+  firstNanos: i64,
+  lastNanos: i64,
+  version: i64,
+  out: usize,
+): usize {
+  const o = writeRowsHeader(out + bodyOffset, kindRows, rows, firstNanos, lastNanos, version);
+  memory.copy(o, at, length);
+  return frame(out, o + length);
+}
+
 /**
  * Writes rows as a raw chunk with their versions; the versions are int64, none more than 2^32 - 1 below
  * `version`. Gives its end.
@@ -102,9 +140,7 @@ export function encodeRaw(
   const bytes = <usize>rows << 3;
   const first = load<i64>(times);
   const last = load<i64>(times + bytes - 8);
-  let code: u32 = 3;
-  while (code > 0 && (first % unitNanosOf(code) != 0 || last % unitNanosOf(code) != 0)) code--;
-  let o = writeHeader(out + bodyOffset, kindRaw | 64, code, rows, first, last, version);
+  let o = writeRowsHeader(out + bodyOffset, kindRaw, rows, first, last, version);
   memory.copy(o, times, bytes);
   memory.copy(o + bytes, values, bytes);
   o += bytes << 1;

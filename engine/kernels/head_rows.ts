@@ -1,35 +1,30 @@
-// The rows of a head: appended one by one, each as the difference from the row before, so that a series costs
-// little before its rows are sealed and a row touches few cache lines. Nobody but a store sees this form.
-//
-// A head begins with the version of its first row, int64. A row is a control byte and what it says:
-// bits 0-1, time: as far from the row before as that from its own (0), that and an int16 of milliseconds more (1),
-//   a u32 of milliseconds (2) or an int64 of nanoseconds (3) behind the row before;
-// bits 2-3, value: the value before plus an int8 (0), int16 (1) or int32 (2), or all eight bytes (3);
-// bits 4-6, version: the same (0), a u16 more (1), an int16 more than the time went on (2), an int24 (3) or an int32
-//   more (4).
-// The row before the first has the block's start as its time, value 0, the head's version, and no step.
+// The rows of a head, appended one by one in the form of rows.ts. A head begins with the version of its first row, int64;
+// the row before the first has the block's start as its time.
+import { versionMax } from './codec';
 import { stateAt } from './pages';
+import {
+  firstDelta,
+  nanosPerMilli,
+  readRows as readRowsAt,
+  RowsFound,
+  versionsPerMilli,
+} from './rows';
 
 export const headRowsMax: u32 = 256;
 export const headHeaderBytes: usize = 8;
-/** The longest row. */
-export const rowBytesMax: usize = 21;
 
 /** Columns that a head is read into: times, values and versions of `headRowsMax` rows. */
 export const headTimesAt: usize = stateAt + 4096;
 export const headValuesAt: usize = headTimesAt + 2112;
 export const headVersionsAt: usize = headValuesAt + 2112;
-/** What the last `readRows` found behind its rows. */
-const tailStepAt: usize = stateAt + 4000;
-const versionLowestAt: usize = stateAt + 4008;
-const versionHighestAt: usize = stateAt + 4016;
+/** What the last `readRows` found besides its rows. */
+const foundAt: usize = stateAt + 4000;
 
-const nanosPerMilli: i64 = 1000000;
-const versionsPerMilli: i64 = 64;
 /** A version this near to that of the row before can always be expressed: `headRowsMax` times it is 2^30. */
 const nearVersionSteps: i64 = 1 << 22;
 /** So near to the head's first version may any be: all differences between rows fit 32 bits then. */
 const nearBaseSteps: i64 = 1 << 29;
+const versionSpanMax: i64 = 1 << 30;
 
 // @ts-ignore: decorator
 @inline
@@ -132,90 +127,45 @@ export function readRows(
   values: usize,
   versions: usize,
 ): usize {
-  let p = head + headHeaderBytes;
-  let nanos = blockStart;
-  let step: i64 = 0;
-  let bits: u64 = 0;
-  let version = load<i64>(head);
-  let lowest = version;
-  let highest = version;
-  for (let row: usize = 0; row < <usize>count << 3; row += 8) {
-    const control = <u32>load<u8>(p++);
-    const timeForm = control & 3;
-    if (timeForm == 0) nanos += step * nanosPerMilli;
-    else if (timeForm < 3) {
-      if (timeForm == 1) {
-        step += <i64>load<i16>(p);
-        p += 2;
-      } else {
-        step = <i64>load<u32>(p);
-        p += 4;
-      }
-      nanos += step * nanosPerMilli;
-    } else {
-      nanos += load<i64>(p);
-      p += 8;
-      step = 0;
-    }
-    const valueForm = (control >> 2) & 3;
-    if (valueForm == 0) {
-      bits = reinterpret<u64>(reinterpret<f64>(bits) + <f64>load<i8>(p));
-      p += 1;
-    } else if (valueForm == 3) {
-      bits = load<u64>(p);
-      p += 8;
-    } else {
-      const whole = valueForm == 1 ? <i32>load<i16>(p) : load<i32>(p);
-      bits = reinterpret<u64>(reinterpret<f64>(bits) + <f64>whole);
-      p += valueForm == 1 ? 2 : 4;
-    }
-    const versionForm = control >> 4;
-    if (versionForm == 1) {
-      version += <i64>load<u16>(p);
-      p += 2;
-    } else if (versionForm == 2) {
-      version += step * versionsPerMilli + <i64>load<i16>(p);
-      p += 2;
-    } else if (versionForm == 3) {
-      const more = load<i32>(p);
-      version += <i64>((more << 8) >> 8);
-      p += 3;
-    } else if (versionForm == 4) {
-      version += <i64>load<i32>(p);
-      p += 4;
-    }
-    store<i64>(times + row, nanos);
-    store<u64>(values + row, bits);
-    store<i64>(versions + row, version);
-    lowest = min(lowest, version);
-    highest = max(highest, version);
-  }
-  store<u32>(tailStepAt, <u32>step);
-  store<i64>(versionLowestAt, lowest);
-  store<i64>(versionHighestAt, highest);
-  return p;
+  const found = changetype<RowsFound>(foundAt);
+  found.stepMillis = 0;
+  if (count == 0) return head + headHeaderBytes;
+  const version = load<i64>(head);
+  const end = readRowsAt(
+    head + headHeaderBytes,
+    usize.MAX_VALUE,
+    count,
+    blockStart,
+    version,
+    times,
+    values,
+    versions,
+    found,
+  );
+  if (end == 0) unreachable();
+  return end;
 }
 
 /** Step of the last row that was read, in milliseconds. */
 export function stepRead(): u32 {
-  return load<u32>(tailStepAt);
+  return changetype<RowsFound>(foundAt).stepMillis;
 }
 
 /** Lowest and highest version of the rows that were read; there was at least one. */
 export function lowestVersionRead(): i64 {
-  return load<i64>(versionLowestAt);
+  return changetype<RowsFound>(foundAt).versionLowest;
 }
 
 export function highestVersionRead(): i64 {
-  return load<i64>(versionHighestAt);
+  return changetype<RowsFound>(foundAt).versionHighest;
 }
 
 /** Time of the first row of a head that has one. */
 export function firstNanosOf(head: usize, blockStart: i64): i64 {
-  const p = head + headHeaderBytes;
-  const form = load<u8>(p) & 3;
-  if (form == 0) return blockStart;
-  if (form == 3) return blockStart + load<i64>(p, 1);
-  const millis = form == 1 ? <i64>load<i16>(p, 1) : <i64>load<u32>(p, 1);
-  return blockStart + millis * nanosPerMilli;
+  return blockStart + firstDelta(head + headHeaderBytes);
+}
+
+/** No row of a head has a higher version; which one is the highest only reading them would tell. */
+export function highestVersionOf(head: usize): i64 {
+  return min(load<i64>(head) + versionSpanMax, versionMax);
 }

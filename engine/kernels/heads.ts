@@ -15,10 +15,10 @@ import {
   isNearVersion,
   lowestVersionRead,
   readRows,
-  rowBytesMax,
   stepRead,
   writeRow,
 } from './head_rows';
+import { rowBytesMax } from './rows';
 import { addChunk, addColumns, addRow, Desk, deskBytes, desksNextRow, finishDesk, openDesk } from './merge';
 import {
   allocate,

@@ -1,6 +1,6 @@
 // Brings chunks and loose rows of one series together: columns in ascending time, every time once. Of two
 // rows with one time the higher version stays, on equal versions the larger value bits.
-import { Chunk, columnSlackBytes, decodeChunk, rowVersionsOf } from './codec';
+import { Chunk, columnSlackBytes, decodeChunk, kindRows, rowsFoundOf, rowVersionsOf } from './codec';
 
 /** Work space of a merge. Chunks that follow each other in time are one run; runs are merged by pairs. */
 // @ts-ignore: decorator
@@ -86,11 +86,22 @@ function beginPart(desk: Desk, firstNanos: i64, kind: u32, version: i64): void {
 /** Adds the chunk whose header was read. False when its payload is malformed. */
 export function addChunk(desk: Desk, chunk: Chunk): bool {
   const place = <usize>desk.rowCount << 3;
-  const rowVersions = chunk.hasRowVersions ? <u32>rowVersionsOf(chunk) : oneVersion;
-  beginPart(desk, chunk.firstNanos, rowVersions, chunk.version);
-  desk.version = max(desk.version, chunk.version);
-  desk.versionLowest = min(desk.versionLowest, chunk.version);
-  if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place)) return false;
+  let lowest = chunk.version;
+  let highest = lowest;
+  let kind = oneVersion;
+  if (chunk.kind == kindRows) kind = versionsInColumn;
+  else if (chunk.hasRowVersions) kind = <u32>rowVersionsOf(chunk);
+  beginPart(desk, chunk.firstNanos, kind, chunk.version);
+  const versions = desk.versions + place;
+  if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place, versions)) {
+    return false;
+  }
+  if (chunk.kind == kindRows) {
+    lowest = rowsFoundOf(chunk).versionLowest;
+    highest = rowsFoundOf(chunk).versionHighest;
+  }
+  desk.version = max(desk.version, highest);
+  desk.versionLowest = min(desk.versionLowest, lowest);
   desk.lastNanos = chunk.lastNanos;
   desk.rowCount += chunk.rowCount;
   return true;

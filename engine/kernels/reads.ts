@@ -1,15 +1,9 @@
 // Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check of chunks
 // that come from outside.
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
-import { encodedBytesMax, encodeRaw, encodeRowsMax } from './codec_write';
+import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre, encodeRowsMax } from './codec_write';
 import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
-import {
-  headTimesAt,
-  headValuesAt,
-  headVersionsAt,
-  highestVersionRead,
-  readRows,
-} from './head_rows';
+import { firstNanosOf, highestVersionOf } from './head_rows';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
@@ -37,7 +31,7 @@ function readBytesMax(node: Node): usize {
   return (
     node.areaLength +
     chunkHeaderBytesMax +
-    <usize>node.headCount * rawRowBytes +
+    <usize>node.headBytes +
     <usize>node.lateCount * (rawRowBytes + chunkHeaderBytesMax)
   );
 }
@@ -95,12 +89,22 @@ function copyArea(node: Node, start: i64, end: i64, isWhole: bool, o: usize): us
   return o;
 }
 
+/** The head as it is: to copy its few bytes is cheaper than to look for the rows of the range. */
 function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
   const count = <u32>node.headCount;
   if (count == 0 || node.lastNanos < start) return o;
-  readRows(node.head, node.blockStart, count, headTimesAt, headValuesAt, headVersionsAt);
-  if (load<i64>(headTimesAt) >= end) return o;
-  return encodeRaw(headTimesAt, headValuesAt, headVersionsAt, count, highestVersionRead(), o);
+  const first = firstNanosOf(node.head, node.blockStart);
+  if (first >= end) return o;
+  const version = highestVersionOf(node.head);
+  return encodeRowsAsTheyAre(
+    node.head,
+    <usize>node.headBytes,
+    count,
+    first,
+    node.lastNanos,
+    version,
+    o,
+  );
 }
 
 /** Late rows in order, as one raw chunk, or several when their versions are far apart. */
@@ -219,9 +223,11 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
     const blockStart = chunk.firstNanos - (rest < 0 ? rest + size : rest);
     if (chunk.lastNanos - blockStart >= size) return insertSpansBlocks;
     const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
-    const work = deskOf(column << 1);
+    const work = deskOf(column * 3);
     if (work == 0) return insertNoMemory;
-    if (!decodeChunk(chunk, tablesAt, work, work + column)) return insertMalformed;
+    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column)) {
+      return insertMalformed;
+    }
   }
   return insertOk;
 }

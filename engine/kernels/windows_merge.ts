@@ -2,7 +2,7 @@
 // first times; one that begins behind all rows so far is decoded in place, one that overlaps (replicas, late samples) is
 // merged with the rows that it touches. Replicas often hold the same bytes: these are taken once.
 
-import { Chunk, decodeChunk, readHeader, rowVersionsOf } from './codec';
+import { Chunk, decodeChunk, kindRows, readHeader, rowVersionsOf } from './codec';
 
 /** Addresses of columns: int64 nanoseconds, float64 values, int64 versions. */
 // @ts-ignore: decorator
@@ -172,11 +172,11 @@ function decodeRun(
 ): bool {
   const offset = at << 3;
   // Decoding reads the payload to its end, so the row versions are found before.
-  const below = chunk.hasRowVersions ? rowVersionsOf(chunk) : 0;
+  const below = chunk.hasRowVersions && chunk.kind != kindRows ? rowVersionsOf(chunk) : 0;
   const times = <usize>columns.times + offset;
-  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset)) return false;
-  if (!needsVersions) return true;
   const versions = <usize>columns.versions + offset;
+  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset, versions)) return false;
+  if (!needsVersions || chunk.kind == kindRows) return true;
   for (let i: usize = 0; i < <usize>chunk.rowCount; i++) {
     const less: i64 = below == 0 ? 0 : <i64>load<u32>(below + (i << 2));
     store<i64>(versions + (i << 3), chunk.version - less);

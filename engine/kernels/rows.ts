@@ -1,0 +1,125 @@
+// Rows one by one, each as the difference from the row before: the form of a store's heads and of chunks of kind
+// "rows" (docs/formats/chunk.md), so that a series costs little before its rows are sealed, a row touches few cache lines,
+// and a read copies a head as it is.
+//
+// A row is a control byte and what it says:
+// bits 0-1, time: as far from the row before as that from its own (0), that and an int16 of milliseconds more (1),
+//   a u32 of milliseconds (2) or an int64 of nanoseconds (3) behind the row before;
+// bits 2-3, value: the value before plus an int8 (0), int16 (1) or int32 (2), or all eight bytes (3);
+// bits 4-6, version: the same (0), a u16 more (1), an int16 more than the time went on (2), an int24 (3) or an int32
+//   more (4).
+// The row before the first has value 0, no step, and a time and a version that whoever keeps the rows knows.
+
+export const nanosPerMilli: i64 = 1000000;
+export const versionsPerMilli: i64 = 64;
+/** The longest row. */
+export const rowBytesMax: usize = 21;
+/** The shortest. */
+export const rowBytesMin: usize = 2;
+
+/** What reading rows found besides their columns. */
+// @ts-ignore: decorator
+@unmanaged
+export class RowsFound {
+  versionLowest: i64;
+  versionHighest: i64;
+  /** Step of the last row, in milliseconds. */
+  stepMillis: u32;
+}
+export const rowsFoundBytes: usize = 24;
+
+/** Time of the row at p, relative to the row before, when that has no step. */
+export function firstDelta(p: usize): i64 {
+  const form = load<u8>(p) & 3;
+  if (form == 0) return 0;
+  if (form == 3) return load<i64>(p, 1);
+  return (form == 1 ? <i64>load<i16>(p, 1) : <i64>load<u32>(p, 1)) * nanosPerMilli;
+}
+
+/**
+ * Reads `count` rows, at least one, into columns; gives the place behind them, or 0 when they are malformed: longer than
+ * their bytes, or of a form that is never written. Up to `rowBytesMax` bytes behind the end may be looked at.
+ * @param nanos time of the row before the first
+ * @param version of the row before the first
+ */
+export function readRows(
+  p: usize,
+  end: usize,
+  count: u32,
+  nanos: i64,
+  version: i64,
+  times: usize,
+  values: usize,
+  versions: usize,
+  found: RowsFound,
+): usize {
+  let step: i64 = 0;
+  let bits: u64 = 0;
+  let lowest = i64.MAX_VALUE;
+  let highest = i64.MIN_VALUE;
+  for (let row: usize = 0; row < <usize>count << 3; row += 8) {
+    const control = <u32>load<u8>(p++);
+    const timeForm = control & 3;
+    if (timeForm == 0) nanos += step * nanosPerMilli;
+    else if (timeForm < 3) {
+      if (timeForm == 1) {
+        step += <i64>load<i16>(p);
+        p += 2;
+      } else {
+        step = <i64>load<u32>(p);
+        p += 4;
+      }
+      nanos += step * nanosPerMilli;
+    } else {
+      nanos += load<i64>(p);
+      p += 8;
+      step = 0;
+    }
+    const valueForm = (control >> 2) & 3;
+    if (valueForm == 3) {
+      bits = load<u64>(p);
+      p += 8;
+    } else {
+      let more: f64;
+      if (valueForm == 0) {
+        more = <f64>load<i8>(p);
+        p += 1;
+      } else if (valueForm == 1) {
+        more = <f64>load<i16>(p);
+        p += 2;
+      } else {
+        more = <f64>load<i32>(p);
+        p += 4;
+      }
+      const value = reinterpret<f64>(bits) + more;
+      // Bits of a NaN that was computed are not the same everywhere.
+      if (value != value) return 0;
+      bits = reinterpret<u64>(value);
+    }
+    const versionForm = control >> 4;
+    if (versionForm == 1) {
+      version += <i64>load<u16>(p);
+      p += 2;
+    } else if (versionForm == 2) {
+      version += step * versionsPerMilli + <i64>load<i16>(p);
+      p += 2;
+    } else if (versionForm == 3) {
+      const more = load<i32>(p);
+      version += <i64>((more << 8) >> 8);
+      p += 3;
+    } else if (versionForm == 4) {
+      version += <i64>load<i32>(p);
+      p += 4;
+    } else if (versionForm != 0) return 0;
+    if (p > end) return 0;
+    store<i64>(times + row, nanos);
+    store<u64>(values + row, bits);
+    store<i64>(versions + row, version);
+    lowest = min(lowest, version);
+    highest = max(highest, version);
+  }
+  found.stepMillis = <u32>step;
+  found.versionLowest = lowest;
+  found.versionHighest = highest;
+  return p;
+}
