@@ -1,23 +1,21 @@
 /**
- * A database on a simulated disk, through crashes, failed syncs and a full disk: nothing that was
- * acknowledged is missing, nothing that was never written is served, and truncations hold.
+ * A database on a simulated disk, through crashes, failed syncs, a full disk and flipped bits: nothing that was
+ * acknowledged is missing, nothing that was never written is served, and truncations hold. What befell which
+ * files, and what was under way when the power went off, is counted: `npm run sim -- --only node/storage/crash`.
  */
 import assert from 'node:assert/strict';
+import type { WriteResponse } from '#cluster/node_service.ts';
+import { BatchBuilder } from '#engine/batch.ts';
+import { idSchemeCode } from '#lib/id_scheme.ts';
+import { encodeTags } from '#lib/tags.ts';
+import { count } from '#test/sim/counts.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { registryOf } from '#cluster/namespaces.ts';
 import type { Database } from './database.ts';
-import {
-  closeDatabases,
-  namespaceOf,
-  never,
-  openDatabase,
-  readAll,
-  type TestRow,
-  writeRows,
-} from './database_testing.ts';
-import { type DiskDice, SimulatedDisk } from './simulated_disk.ts';
+import { closeDatabases, namespaceOf, never, openDatabase, readAll } from './database_testing.ts';
+import { type DiskDice, type DiskEvent, SimulatedDisk } from './simulated_disk.ts';
 import { tick } from './tick.ts';
 
 class Dice implements DiskDice {
@@ -41,14 +39,34 @@ type Fate = 'acknowledged' | 'unknown';
 const folder = 'data';
 const seriesCount = 12;
 const hourNanos = 3_600_000_000_000n;
+const retentionNanos = 48n * hourNanos;
+/** The first boot's time: a run is the same whenever it is made. */
+const firstNanos = 1_700_000_000_000_000_000n;
 const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
 /** Of files with these names every bit may flip. */
 const mayRot = /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$/;
 
+interface Row {
+  readonly series: Readonly<Record<string, string>>;
+  readonly nanos: bigint;
+  readonly value: number;
+}
+
+/** What the files of a path are for, in words for the counts. */
+function purposeOf(path: string): string {
+  if (path.includes('/commitlogs')) return 'commit log';
+  if (path.includes('/snapshots')) return 'snapshot';
+  const volume = /fileset-\d+-(\d+)-/.exec(path);
+  if (volume !== null) return volume[1] === '0' ? 'fileset' : 'merged fileset';
+  return path.includes('/index') ? 'index' : 'others';
+}
+
 class CrashRun {
   private readonly dice: Dice;
   private readonly disk: SimulatedDisk;
-  private readonly startNanos: bigint;
+  /** What the clock shows when a boot begins. */
+  private startNanos: bigint;
+  private version = 1;
   /** `series@time` → value → fate, of everything since the last truncation. */
   private readonly samples = new Map<string, Map<number, Fate>>();
   /** `series@time` → values that were ever written. */
@@ -59,13 +77,18 @@ class CrashRun {
   private readonly rots: boolean;
   private hasRotted = false;
   private reported = 0;
-  /** Background work that is under way. */
-  private readonly background = new Set<Promise<void>>();
+  /** Background work that is under way, with its name. */
+  private readonly background = new Map<Promise<void>, string>();
+  /** A truncation was under way when the power went off: what it deletes is not known. */
+  private isTruncating = false;
 
   constructor(seed: number) {
     this.dice = new Dice(seed);
     this.disk = new SimulatedDisk(this.dice);
-    this.startNanos = realEnv.clock.nowNanos();
+    this.disk.onEvent = (event: DiskEvent, path: string) => {
+      if (event !== 'write' && event !== 'rename') count(`${event}: ${purposeOf(path)}`);
+    };
+    this.startNanos = firstNanos + BigInt(this.dice.below(7200)) * 1_000_000_000n;
     this.rots = seed % 4 === 0;
   }
 
@@ -92,6 +115,7 @@ class CrashRun {
 
   async run(boots: number): Promise<void> {
     for (let boot = 0; boot < boots; boot += 1) {
+      if (boot > 0 && this.dice.below(3) === 0) this.passHours();
       this.disk.troubles.syncFailures = 0;
       this.disk.troubles.writeFailures = 0;
       const { database, report } = await openDatabase(folder, {
@@ -116,9 +140,13 @@ class CrashRun {
       this.disk.troubles.syncFailures = this.dice.below(3) * 40;
       this.disk.troubles.writeFailures = this.dice.below(3) * 40;
       await this.work(database);
+      count('power losses');
+      for (const name of new Set(this.background.values())) count(`power lost during ${name}`);
       this.disk.crash();
       // What the boot had under way finds its disk gone.
-      await Promise.all(this.background);
+      await Promise.all(this.background.keys());
+      if (this.isTruncating) this.forgetFates();
+      this.isTruncating = false;
       if (this.rots && this.dice.below(2) === 0) {
         const path = this.disk.flip((name) => mayRot.test(name));
         if (path !== null) this.hasRotted = true;
@@ -126,50 +154,74 @@ class CrashRun {
     }
   }
 
+  /** Blocks close between two boots, and after some of these they expire. */
+  private passHours(): void {
+    const hours = this.dice.below(4) === 0 ? 40 : 1 + this.dice.below(9);
+    this.startNanos += BigInt(hours) * hourNanos;
+  }
+
+  private get oldestNanos(): bigint {
+    return this.startNanos - retentionNanos;
+  }
+
   /** Writes, flushes, snapshots and truncations at the same time, until the power goes off in the middle. */
   private async work(database: Database): Promise<void> {
     const rounds = 1 + this.dice.below(12);
     for (let round = 0; round < rounds; round += 1) {
+      const firstUnderWay = this.next;
       const writes = Array.from({ length: 1 + this.dice.below(5) }, () => this.write(database));
       this.startSomething(database);
       // The last ones are under way when the power goes off.
       if (round === rounds - 1) {
-        for (let turn = this.dice.below(200); turn > 0; turn -= 1) await Promise.resolve();
-        for (const write of writes) this.inBackground(write);
+        for (const write of writes) this.inBackground('write', write);
+        if (this.dice.below(6) === 0) {
+          this.isTruncating = true;
+          this.inBackground('truncation', this.truncate(database, firstUnderWay));
+        }
+        // A write takes some ten turns, a flush some hundred.
+        const turnsMax = [8, 40, 200, 600][this.dice.below(4)]!;
+        for (let turn = this.dice.below(turnsMax); turn > 0; turn -= 1) await Promise.resolve();
         return;
       }
       await Promise.all(writes);
-      if (this.dice.below(12) === 0) await this.truncate(database);
+      if (this.dice.below(12) === 0) await this.truncate(database, this.next);
       await this.check(database);
     }
   }
 
   /** Now and then a flush, a snapshot, or both with all that follows. */
   private startSomething(database: Database): void {
-    const work = [
-      () => database.flusher.flushAll(null, never),
-      () => database.flush(null, never),
-      () => database.snapshot(0.2, never),
-      () => database.flusher.runDue(never),
-      () => tick(database),
-    ][this.dice.below(12)];
-    if (work === undefined || this.background.size > 3) return;
+    const works: readonly (readonly [name: string, work: () => Promise<unknown>])[] = [
+      ['flush', () => database.flusher.flushAll(null, never)],
+      ['flush on demand with snapshot', () => database.flush(null, never)],
+      ['snapshot', () => database.snapshot(0.2, never)],
+      ['flush of what is due', () => this.flushDue(database)],
+      ['cleanup', () => tick(database)],
+    ];
+    const chosen = works[this.dice.below(12)];
+    if (chosen === undefined || this.background.size > 3) return;
+    const [name, work] = chosen;
+    count(`begun: ${name}`);
     this.inBackground(
+      name,
       work().then(
         () => {},
-        (error: unknown) => {
-          const isPassing =
-            error instanceof TsdbError && ['UNAVAILABLE', 'CANCELLED'].includes(error.code);
-          const isOfDisk = typeof (error as { code?: unknown }).code === 'string';
-          assert.ok(isPassing || isOfDisk, String((error as Error).stack));
-        },
+        (error: unknown) => assert.ok(isPassing(error), String((error as Error).stack)),
       ),
     );
   }
 
-  private inBackground(work: Promise<void>): void {
+  /** Closed blocks are due when no row came for some time. */
+  private async flushDue(database: Database): Promise<void> {
+    database.flusher.due();
+    this.millis += this.dice.below(3) * 35_000;
+    for (const { why } of database.flusher.due()) count(`due: ${why}`);
+    await database.flusher.runDue(never);
+  }
+
+  private inBackground(name: string, work: Promise<void>): void {
     const running = work.finally(() => this.background.delete(running));
-    this.background.add(running);
+    this.background.set(running, name);
     running.catch(() => {});
   }
 
@@ -177,7 +229,7 @@ class CrashRun {
     const value = this.next;
     this.next += 1;
     const blocksBack = BigInt(this.dice.below(3)) * 3n * hourNanos;
-    const rows: TestRow[] = Array.from({ length: 1 + this.dice.below(8) }, () => ({
+    const rows: Row[] = Array.from({ length: 1 + this.dice.below(8) }, () => ({
       series: { __name__: 'x', s: `${this.dice.below(seriesCount)}` },
       nanos: this.startNanos - blocksBack + BigInt(this.dice.below(50)),
       value,
@@ -185,7 +237,7 @@ class CrashRun {
     const keys = rows.map(({ series, nanos }) => `${nameOf(series)}@${nanos}`);
     for (const key of keys) this.note(key, value, 'unknown');
     try {
-      const { outcomes } = await writeRows(database, rows);
+      const { outcomes } = await this.send(database, rows);
       assert.equal(outcomes.length, 0);
       for (const key of keys) this.note(key, value, 'acknowledged');
     } catch (error) {
@@ -193,16 +245,51 @@ class CrashRun {
     }
   }
 
-  private async truncate(database: Database): Promise<void> {
+  /** Rows with their series, in a version of this run's own: the bytes of the files depend on it. */
+  private async send(database: Database, rows: readonly Row[]): Promise<WriteResponse> {
+    const builder = new BatchBuilder();
+    this.version += 1;
+    builder.begin(Number(this.startNanos / 15_625n) + this.version);
+    const ordinals = rows.map(({ series }) => {
+      const tags = Object.entries(series).map(([name, value]) => ({ name, value }));
+      return builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
+    });
+    builder.setRows(
+      rows.length,
+      Uint32Array.from(ordinals),
+      new Uint32Array(rows.length),
+      BigInt64Array.from(rows, ({ nanos }) => nanos),
+      1,
+      Float64Array.from(rows, ({ value }) => value),
+    );
+    const request = {
+      namespace: 'metrics',
+      placementVersion: database.shards.version,
+      referenceEpoch: database.referenceEpoch,
+      batch: builder.finish(),
+    };
+    return database.write(request, never);
+  }
+
+  /** @param firstUnderWay the writes from this value on may be before or behind it */
+  private async truncate(database: Database, firstUnderWay: number): Promise<void> {
+    count('begun: truncation');
     try {
       await database.truncate('metrics', never);
-      this.samples.clear();
-    } catch (error) {
-      assert.ok(error instanceof TsdbError && error.code === 'UNAVAILABLE', String(error));
-      // Whether the truncation is in the log is not known, so nothing before it is certain any more.
-      for (const values of this.samples.values()) {
-        for (const value of values.keys()) values.set(value, 'unknown');
+      for (const [key, values] of this.samples) {
+        for (const value of values.keys()) if (value < firstUnderWay) values.delete(value);
+        if (values.size === 0) this.samples.delete(key);
       }
+    } catch (error) {
+      assert.ok(isPassing(error), String((error as Error).stack));
+      // Whether the truncation is in the log is not known, so nothing before it is certain any more.
+      this.forgetFates();
+    }
+  }
+
+  private forgetFates(): void {
+    for (const values of this.samples.values()) {
+      for (const value of values.keys()) values.set(value, 'unknown');
     }
   }
 
@@ -220,8 +307,15 @@ class CrashRun {
     const read = await readAll(database);
     const found = new Map<string, number>();
     for (const [name, rows] of read) {
-      for (const [nanos, value] of rows) found.set(`${name}@${nanos}`, value);
+      for (const [nanos, value] of rows) {
+        if (nanos >= this.oldestNanos) found.set(`${name}@${nanos}`, value);
+      }
     }
+    for (const key of this.samples.keys()) {
+      // What is past retention may be there or not.
+      if (BigInt(key.slice(key.lastIndexOf('@') + 1)) < this.oldestNanos) this.samples.delete(key);
+    }
+    count('samples checked', this.samples.size);
     if (this.hasRotted) {
       this.checkRotted(found);
       return;
@@ -255,7 +349,14 @@ class CrashRun {
   }
 }
 
-function nameOf(series: TestRow['series']): string {
+/** What a disk may answer with, or a node that cannot do it now. */
+function isPassing(error: unknown): boolean {
+  const { code } = error as { readonly code?: unknown };
+  if (error instanceof TsdbError) return code === 'UNAVAILABLE' || code === 'CANCELLED';
+  return code === 'EIO' || code === 'ENOSPC' || code === 'EBADF';
+}
+
+function nameOf(series: Row['series']): string {
   return Object.entries(series)
     .map(([name, value]) => `${name}=${value}`)
     .join(',');

@@ -4,7 +4,8 @@
  */
 import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 
-const sectorBytes = 512;
+/** Smaller than those of real disks, so that small files are torn too. */
+const sectorBytes = 64;
 
 export interface DiskDice {
   /** Whole number in [0, end). */
@@ -17,6 +18,25 @@ export interface DiskTroubles {
   /** Of a thousand writes, how many find no space. */
   writeFailures: number;
 }
+
+/** What befell a file; a campaign counts it. */
+export type DiskEvent =
+  | 'write'
+  | 'write without space'
+  /** Part of the bytes was taken before space ran out. */
+  | 'short write'
+  | 'failed sync'
+  | 'failed sync of folder'
+  | 'removal'
+  | 'rename'
+  /** The power went off when bytes of the file were not synced. */
+  | 'unsynced at power loss'
+  | 'lost write at power loss'
+  /** Some sectors of what was written reached the disk, and some did not. */
+  | 'torn write at power loss'
+  | 'new file lost at power loss'
+  | 'removed file back after power loss'
+  | 'flipped bit';
 
 /** A file's content, apart from the names that lead to it. */
 interface Inode {
@@ -34,6 +54,7 @@ export class SimulatedDisk implements Disk {
   readonly troubles: DiskTroubles = { syncFailures: 0, writeFailures: 0 };
   /** Throws from everything once the power is off. */
   private generation = 0;
+  onEvent: (event: DiskEvent, path: string) => void = () => {};
 
   constructor(dice: DiskDice) {
     this.dice = dice;
@@ -75,6 +96,7 @@ export class SimulatedDisk implements Disk {
     inode.content[at]! ^= bit;
     inode.durable = inode.content.slice();
     inode.dirty.clear();
+    this.onEvent('flipped bit', path);
     return path;
   }
 
@@ -85,27 +107,44 @@ export class SimulatedDisk implements Disk {
     for (const [path, inode] of this.durableNames) kept.set(path, inode);
     // Folder entries that were not synced may or may not have reached the disk.
     for (const [path, inode] of this.names) {
-      if (!kept.has(path) && this.dice.below(2) === 0) kept.set(path, inode);
+      if (kept.has(path)) continue;
+      if (this.dice.below(2) === 0) kept.set(path, inode);
+      else this.onEvent('new file lost at power loss', path);
     }
     for (const path of [...kept.keys()]) {
-      if (!this.names.has(path) && this.dice.below(2) === 0) kept.delete(path);
+      if (this.names.has(path)) continue;
+      if (this.dice.below(2) === 0) kept.delete(path);
+      else this.onEvent('removed file back after power loss', path);
     }
-    for (const inode of new Set(kept.values())) this.loseUnsynced(inode);
+    const lost = new Set<Inode>();
+    for (const [path, inode] of kept) {
+      if (lost.has(inode)) continue;
+      lost.add(inode);
+      this.loseUnsynced(inode, path);
+    }
     this.names = kept;
     this.durableNames = new Map(kept);
   }
 
-  private loseUnsynced(inode: Inode): void {
+  private loseUnsynced(inode: Inode, path: string): void {
     const { durable, content, dirty } = inode;
+    if (dirty.size > 0) this.onEvent('unsynced at power loss', path);
+    let lost = 0;
     // The length may have reached the disk before or after the data.
     const length = this.dice.below(2) === 0 ? durable.length : content.length;
     const after = new Uint8Array(length);
     after.set(durable.subarray(0, length));
     for (const sector of dirty) {
-      if (this.dice.below(2) === 0) continue;
       const start = sector * sectorBytes;
       const part = content.subarray(start, Math.min(start + sectorBytes, length));
-      if (part.length > 0) after.set(part, start);
+      if (this.dice.below(2) === 0 || part.length === 0) lost += 1;
+      else after.set(part, start);
+    }
+    if (lost > 0) {
+      this.onEvent(
+        lost < dirty.size ? 'torn write at power loss' : 'lost write at power loss',
+        path,
+      );
     }
     inode.durable = after;
     inode.content = after.slice();
@@ -121,7 +160,10 @@ export class SimulatedDisk implements Disk {
     if (mode.startsWith('create') && inode !== undefined) throw systemError('EEXIST', path);
     if (inode === undefined) {
       if (mode === 'read' || mode === 'write') throw systemError('ENOENT', path);
-      if (this.failing(this.troubles.writeFailures)) throw systemError('ENOSPC', path);
+      if (this.failing(this.troubles.writeFailures)) {
+        this.onEvent('write without space', path);
+        throw systemError('ENOSPC', path);
+      }
       inode = { durable: empty, content: empty, dirty: new Set() };
       this.names.set(path, inode);
     }
@@ -144,12 +186,18 @@ export class SimulatedDisk implements Disk {
         const fails = this.failing(this.troubles.writeFailures);
         const taken = fails ? this.dice.below(bytes.length + 1) : bytes.length;
         this.put(inode, position, bytes.subarray(0, taken));
-        if (fails) throw systemError('ENOSPC', path);
+        if (!fails) {
+          this.onEvent('write', path);
+          return;
+        }
+        this.onEvent(taken > 0 ? 'short write' : 'write without space', path);
+        throw systemError('ENOSPC', path);
       },
       sync: async () => {
         check();
         if (this.failing(this.troubles.syncFailures)) {
           this.failSync(inode);
+          this.onEvent('failed sync', path);
           throw systemError('EIO', path);
         }
         inode.durable = inode.content.slice();
@@ -218,6 +266,7 @@ export class SimulatedDisk implements Disk {
     }
     this.names.delete(from);
     this.names.set(to, inode);
+    this.onEvent('rename', to);
   }
 
   /** All of a folder or nothing moves, and it is durable at once. */
@@ -233,12 +282,14 @@ export class SimulatedDisk implements Disk {
   }
 
   async remove(path: string): Promise<void> {
-    this.names.delete(path);
+    if (this.names.delete(path)) this.onEvent('removal', path);
   }
 
   async removeTree(path: string): Promise<void> {
     for (const name of [...this.names.keys()]) {
-      if (name === path || name.startsWith(`${path}/`)) this.names.delete(name);
+      if (name !== path && !name.startsWith(`${path}/`)) continue;
+      this.names.delete(name);
+      this.onEvent('removal', name);
     }
   }
 
@@ -258,7 +309,10 @@ export class SimulatedDisk implements Disk {
   }
 
   async syncFolder(path: string): Promise<void> {
-    if (this.failing(this.troubles.syncFailures)) throw systemError('EIO', path);
+    if (this.failing(this.troubles.syncFailures)) {
+      this.onEvent('failed sync of folder', path);
+      throw systemError('EIO', path);
+    }
     for (const [name, inode] of this.names) {
       if (name.slice(0, name.lastIndexOf('/')) === path) this.durableNames.set(name, inode);
     }

@@ -6,7 +6,7 @@
  *                            [--churn 60] [--queries 2] [--folder FOLDER] [--out soak.jsonl] [--graph docs/soak.svg]
  *     node test/load/soak.ts --draw soak.jsonl --graph docs/soak.svg     draws a run anew
  *
- * Exits with 1 when a write failed, an answer was wrong, or something grew.
+ * SIGTERM ends it early, with graph and verdict. Exits with 1 when a write failed, an answer was wrong, or something grew.
  */
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -60,11 +60,15 @@ async function main(): Promise<number> {
     await server.start();
     console.log(`server ${server.program.pid}, ${server.url}, folder ${folder}`);
     const soak = new Soak(server, options, (line) => console.log(line));
+    const interrupted = new AbortController();
+    for (const name of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(name, () => interrupted.abort());
+    }
     await soak.run((record) => {
       records.push(record);
       appendFileSync(values.out, `${JSON.stringify(record)}\n`);
       console.log(lineOf(record));
-    });
+    }, interrupted.signal);
   } finally {
     await server.program.stop();
     if (!values.keep) rmSync(folder, { recursive: true, force: true });

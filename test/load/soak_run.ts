@@ -156,8 +156,8 @@ export class Soak {
     this.acknowledged = this.bodies.map(() => new Uint8Array(scrapes));
   }
 
-  /** Makes the namespace, loads the server, and gives a record every so often. */
-  async run(record: (record: SoakRecord) => void): Promise<void> {
+  /** Makes the namespace, loads the server, and gives a record every so often; a signal ends it early. */
+  async run(record: (record: SoakRecord) => void, signal: AbortSignal): Promise<void> {
     await this.createNamespace();
     // Scrapes lie on a grid of their own, so that windows of queries have known edges.
     this.startUnixMillis = Math.ceil(Date.now() / 1000) * 1000;
@@ -165,11 +165,15 @@ export class Soak {
     const begin = performance.now();
     const { seconds, recordSeconds } = this.options;
     const stop = new AbortController();
-    const asking = this.ask(stop.signal);
-    const sending = this.send(begin, begin + seconds * 1000);
+    const ended = AbortSignal.any([stop.signal, signal]);
+    const asking = this.ask(ended);
+    const sending = this.send(begin, begin + seconds * 1000, signal);
     await this.measure(0);
     for (let next = recordSeconds; next <= seconds; next += recordSeconds) {
-      await delay(Math.max(0, begin + next * 1000 - performance.now()));
+      await delay(Math.max(0, begin + next * 1000 - performance.now()), undefined, {
+        signal,
+      }).catch(() => {});
+      if (signal.aborted) break;
       record(await this.measure((performance.now() - begin) / 1000));
     }
     await sending;
@@ -206,13 +210,13 @@ export class Soak {
   }
 
   /** Open loop: a request goes when it is due, whatever the ones before it do. */
-  private async send(begin: number, end: number): Promise<void> {
+  private async send(begin: number, end: number, signal: AbortSignal): Promise<void> {
     const slices = this.bodies.length;
     const { churnSeconds } = this.options;
     const dueOf = (n: number): number => begin + (n * this.scrapeMillis) / slices;
     let nextChurn = churnSeconds > 0 ? begin + churnSeconds * 1000 : Infinity;
     let churned = 0;
-    for (let next = 0; dueOf(next) < end; ) {
+    for (let next = 0; dueOf(next) < end && !signal.aborted; ) {
       const now = performance.now();
       if (now >= nextChurn) {
         nextChurn += churnSeconds * 1000;

@@ -58,7 +58,7 @@ test('a short soak checks answers and draws what it saw', { timeout: 120_000 }, 
     await server.start();
     await new Soak(server, options, (line) => told.push(line)).run((record) => {
       records.push(record);
-    });
+    }, new AbortController().signal);
   } finally {
     await server.program.stop('SIGKILL');
     rmSync(folder, { recursive: true, force: true });

@@ -5,11 +5,14 @@
  *   -- --only node/storage/crash     those whose name contains it (repeatable); all when not given
  *   -- --runs 2000 --seed 1          seeds 1 to 2000
  *   -- --size 20                     steps or inputs of one run
+ *   -- --inputs 1000000              seeds until the campaign's readers had so many inputs
  *   -- --minutes 10                  stop then, whatever is left
  */
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { inputsSoFar, takeCounts } from './counts.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';
@@ -31,35 +34,59 @@ function wholeNumber(name: string, text: string, least: number): number {
   process.exit(2);
 }
 
+interface RunOptions {
+  readonly seed: number;
+  readonly runs: number;
+  readonly size: number;
+  readonly inputs: number;
+  readonly endMillis: number;
+}
+
 /** @returns false when a seed failed, which is printed with the command that runs it again */
-async function run(
-  { name, file }: Campaign,
-  options: { seed: number; runs: number; size: number; endMillis: number },
-): Promise<boolean> {
+async function run({ name, file }: Campaign, options: RunOptions): Promise<boolean> {
   const { fuzz } = (await import(join(root, file))) as {
     fuzz: (seed: number, size: number) => void | Promise<void>;
   };
-  const { seed: first, runs, size, endMillis } = options;
+  const { seed: first, size, inputs, endMillis } = options;
+  const runs = inputs > 0 ? Infinity : options.runs;
   const started = Date.now();
   let told = started;
   let done = 0;
-  for (let seed = first; seed < first + runs && Date.now() < endMillis; seed += 1) {
+  const isDone = (): boolean =>
+    done >= runs || Date.now() >= endMillis || (inputs > 0 && inputsSoFar() >= inputs);
+  for (let seed = first; !isDone(); seed += 1) {
+    // Weak references are held until the event loop turns: without it memory would grow from seed to seed.
+    await turn();
     try {
       await fuzz(seed, size);
     } catch (error) {
       console.log(`not ok - ${name}: seed ${seed}, after ${done} good runs`);
       console.log(error instanceof Error ? error.stack : error);
       console.log(`again: npm run sim -- --only ${name} --seed ${seed} --runs 1 --size ${size}`);
+      printCounts(name);
       return false;
     }
     done += 1;
     if (Date.now() - told < progressMillis) continue;
     told = Date.now();
-    console.log(`  ${name}: ${done} of ${runs} runs`);
+    console.log(
+      `  ${name}: ${done} runs${inputs > 0 ? `, ${inputsSoFar()} inputs` : ` of ${runs}`}`,
+    );
   }
   const seconds = ((Date.now() - started) / 1000).toFixed(1);
   console.log(`ok - ${name}: seeds ${first} to ${first + done - 1}, size ${size}, ${seconds} s`);
+  printCounts(name);
   return true;
+}
+
+/** By what was counted, over all campaigns. */
+const totals = new Map<string, number>();
+
+function printCounts(name: string): void {
+  for (const [what, number] of takeCounts()) {
+    console.log(`#   ${name}: ${what} ${number}`);
+    totals.set(what, (totals.get(what) ?? 0) + number);
+  }
 }
 
 async function main(): Promise<number> {
@@ -70,6 +97,7 @@ async function main(): Promise<number> {
       seed: { type: 'string', default: '1' },
       runs: { type: 'string', default: '100' },
       size: { type: 'string', default: '20' },
+      inputs: { type: 'string', default: '0' },
       minutes: { type: 'string', default: '1000' },
     },
   });
@@ -88,10 +116,14 @@ async function main(): Promise<number> {
     seed: wholeNumber('seed', values.seed, 0),
     runs: wholeNumber('runs', values.runs, 1),
     size: wholeNumber('size', values.size, 1),
+    inputs: wholeNumber('inputs', values.inputs, 0),
     endMillis: Date.now() + wholeNumber('minutes', values.minutes, 1) * 60_000,
   };
   let failed = 0;
   for (const campaign of chosen) if (!(await run(campaign, options))) failed += 1;
+  let inputs = 0;
+  for (const [what, number] of totals) if (what.startsWith('inputs of ')) inputs += number;
+  if (inputs > 0) console.log(`# inputs ${inputs}`);
   console.log(`# campaigns ${chosen.length}\n# fail ${failed}`);
   return failed === 0 ? 0 : 1;
 }
