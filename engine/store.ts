@@ -6,6 +6,7 @@
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel, type StoreKernel } from './store_kernel.ts';
 import {
   namespaceCountMax,
@@ -82,12 +83,12 @@ export class Store {
     this.#kernel.setNamespace(ordinal, options.blockSizeNanos);
   }
 
-  /**
   /** Forgets the rules of a namespace of which no series is left: its ordinal may be another's. */
   forgetNamespace(ordinal: number): void {
     this.#namespaces.delete(ordinal);
   }
 
+  /**
    * Gives a slot to a new series; its reference is the slot with its `generation`.
    * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget
    */
@@ -174,8 +175,20 @@ export class Store {
    * chunks with their versions. Chunks may overlap: `Decoder` merges them.
    */
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
+    const target = new ByteCollector();
+    const chunkOffset = this.readInto(target, slots, startNanos, endNanos);
+    return { chunkData: target.view(), chunkOffset };
+  }
+
+  /** `read`, to a target that may hold bytes already. @returns offsets in the target, one more than slots */
+  readInto(
+    target: ByteCollector,
+    slots: Uint32Array,
+    startNanos: bigint,
+    endNanos: bigint,
+  ): Uint32Array {
     const [start, end] = [clampInt64(startNanos), clampInt64(endNanos)];
-    return this.#readAll(slots, (at, from, out, room, lengths) =>
+    return this.#readAll(target, slots, (at, from, out, room, lengths) =>
       this.#kernel.read(at, from, slots.length, start, end, out, room, lengths),
     );
   }
@@ -201,10 +214,7 @@ export class Store {
 
   /** The rows of one block, merged and encoded anew as for a file; an empty range when there are none. */
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
-    const start = clampInt64(blockStartNanos);
-    return this.#readAll(slots, (at, from, out, room, lengths) =>
-      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths, 0),
-    );
+    return this.#readBlock(slots, blockStartNanos, 0);
   }
 
   /**
@@ -212,10 +222,7 @@ export class Store {
    * mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
    */
   flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
-    const start = clampInt64(blockStartNanos);
-    return this.#readAll(slots, (at, from, out, room, lengths) =>
-      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths, 1),
-    );
+    return this.#readBlock(slots, blockStartNanos, 1);
   }
 
   /**
@@ -360,14 +367,23 @@ export class Store {
     return stage;
   }
 
+  #readBlock(slots: Uint32Array, blockStartNanos: bigint, isFlush: number): StoredChunks {
+    const start = clampInt64(blockStartNanos);
+    const target = new ByteCollector();
+    const chunkOffset = this.#readAll(target, slots, (at, from, out, room, lengths) =>
+      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths, isFlush),
+    );
+    return { chunkData: target.view(), chunkOffset };
+  }
+
   /** Fills the stage with chunks of as many slots as fit, again and again. */
   #readAll(
+    target: ByteCollector,
     slots: Uint32Array,
     fill: (slots: number, from: number, out: number, room: number, lengths: number) => number,
-  ): StoredChunks {
+  ): Uint32Array {
     for (const slot of slots) this.#assertLive(slot);
-    const chunkOffset = new Uint32Array(slots.length + 1);
-    const parts: Uint8Array[] = [];
+    const chunkOffset = new Uint32Array(slots.length + 1).fill(target.length, 0, 1);
     let room = readRoomBytesMin;
     for (let from = 0; from < slots.length; ) {
       const at = this.#stageBytes(slots.length * 8 + room);
@@ -385,9 +401,11 @@ export class Store {
         length += lengths[from]!;
         chunkOffset[from + 1] = chunkOffset[from]! + lengths[from]!;
       }
-      parts.push(new Uint8Array(this.#memory.buffer, out, length).slice());
+      const bytesPerSlot = (target.length + length - chunkOffset[0]!) / from;
+      target.expect(target.length + length + bytesPerSlot * 1.05 * (slots.length - from));
+      target.append(new Uint8Array(this.#memory.buffer, out, length));
     }
-    return { chunkData: joined(parts, chunkOffset.at(-1)!), chunkOffset };
+    return chunkOffset;
   }
 }
 
@@ -420,15 +438,4 @@ class RowStage {
     this.generations = new Uint32Array(buffer, at + capacity * 20, capacity);
     this.outcomes = new Uint8Array(buffer, at + capacity * 24, capacity);
   }
-}
-
-function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const whole = new Uint8Array(length);
-  let offset = 0;
-  for (const part of parts) {
-    whole.set(part, offset);
-    offset += part.length;
-  }
-  return whole;
 }

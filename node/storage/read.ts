@@ -5,6 +5,7 @@
  * a fileset in use and drops its rows from memory in one step, so a row is in one of them at least.
  */
 import type { FetchResponse } from '#cluster/node_service.ts';
+import { ByteCollector } from '#engine/byte_collector.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
 import type { Store } from '#engine/store.ts';
 import { crc32c } from '#lib/crc32c.ts';
@@ -61,8 +62,8 @@ export async function bundleOf(
     return { ...namespace.index.tagsOf(slots), chunkData: new Uint8Array(0), chunkOffset };
   }
   let current = slots;
-  for (;;) {
   const { truncations } = namespace;
+  for (;;) {
     signal.throwIfAborted();
     const read = new SeriesRead(parts, namespace, current, range);
     try {
@@ -119,7 +120,7 @@ class SeriesRead {
   async run(signal: AbortSignal): Promise<SeriesBundle | null> {
     const { memory, names, slots } = this;
     if (this.files.length === 0) {
-      return { ...names, chunkData: memory.joined(), chunkOffset: memory.offsets };
+      return { ...names, chunkData: memory.bytes, chunkOffset: memory.offsets };
     }
     const fileParts: FilePart[] = [];
     for (const file of this.files) {
@@ -129,7 +130,8 @@ class SeriesRead {
       if (part !== null) fileParts.push(part);
     }
     const chunkOffset = this.layOut();
-    const chunkData = new Uint8Array(chunkOffset.at(-1)!);
+    // All of it is written below, so it is not filled with zeros first.
+    const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(chunkOffset.at(-1)!).buffer);
     /** By place: where the next bytes go. Chunks of files come first, in order of time. */
     const next = chunkOffset.slice(0, slots.length);
     const targets = fileParts.map(({ places, directory, entries }) =>
@@ -242,57 +244,37 @@ class SeriesRead {
   }
 }
 
-/** Chunks of the store, of a few thousand series each. */
+/** Chunks of the store, series by series. */
 class MemoryPart {
   readonly offsets: Uint32Array;
-  private readonly pieces: readonly Uint8Array[];
+  readonly bytes: Uint8Array;
 
-  constructor(offsets: Uint32Array, pieces: readonly Uint8Array[]) {
+  constructor(offsets: Uint32Array, bytes: Uint8Array) {
     this.offsets = offsets;
-    this.pieces = pieces;
-  }
-
-  joined(): Uint8Array {
-    if (this.pieces.length === 1) return this.pieces[0]!;
-    const all = new Uint8Array(this.offsets.at(-1)!);
-    let at = 0;
-    for (const piece of this.pieces) {
-      all.set(piece, at);
-      at += piece.length;
-    }
-    return all;
+    this.bytes = bytes;
   }
 
   /** Copies each series' chunks to where they belong. */
   copyTo(out: Uint8Array, targets: Uint32Array): void {
-    const { offsets, pieces } = this;
-    pieces.forEach((piece, number) => {
-      const first = number * seriesAtOnce;
-      const end = Math.min(first + seriesAtOnce, targets.length);
-      const base = offsets[first]!;
-      for (let i = first; i < end; i += 1) {
-        if (offsets[i] === offsets[i + 1]) continue;
-        out.set(piece.subarray(offsets[i]! - base, offsets[i + 1]! - base), targets[i]);
-      }
-    });
+    const { offsets, bytes } = this;
+    for (let i = 0; i < targets.length; i += 1) {
+      if (offsets[i] === offsets[i + 1]) continue;
+      out.set(bytes.subarray(offsets[i]!, offsets[i + 1]!), targets[i]);
+    }
   }
 }
 
 function readMemory(store: Store, slots: Uint32Array, range: Range): MemoryPart {
   const offsets = new Uint32Array(slots.length + 1);
-  const pieces: Uint8Array[] = [];
-  let length = 0;
+  const target = new ByteCollector();
   for (let first = 0; first < slots.length; first += seriesAtOnce) {
     const some = slots.subarray(first, first + seriesAtOnce);
-    const read = store.read(some, range.startNanos, range.endNanos);
-    for (let i = 0; i < some.length; i += 1) {
-      offsets[first + i + 1] = length + read.chunkOffset[i + 1]!;
-    }
-    pieces.push(read.chunkData);
-    length += read.chunkData.length;
-    if (length > fetchBytesMax) throw tooLarge();
+    const perSeries = first === 0 ? 0 : target.length / first;
+    target.expect(perSeries * slots.length);
+    offsets.set(store.readInto(target, some, range.startNanos, range.endNanos), first);
+    if (target.length > fetchBytesMax) throw tooLarge();
   }
-  return new MemoryPart(offsets, pieces);
+  return new MemoryPart(offsets, target.view());
 }
 
 function generationsOf(store: Store, slots: Uint32Array): Uint32Array {
