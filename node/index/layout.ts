@@ -28,3 +28,19 @@ export function pairEnd(tags: Uint8Array, at: number): number {
   const value = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
   return value + 2 + (tags[value]! | (tags[value + 1]! << 8));
 }
+
+/**
+ * The same in a layout that is not checked.
+ * @throws {TsdbError} BAD_REQUEST when the pair is cut off
+ */
+export function pairEndWithin(tags: Uint8Array, at: number): number {
+  const { length } = tags;
+  if (length - at >= tagBytesMin) {
+    const value = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
+    if (length - value >= 2) {
+      const end = value + 2 + (tags[value]! | (tags[value + 1]! << 8));
+      if (end <= length) return end;
+    }
+  }
+  throw badRequest('cannot index series: tags are cut off');
+}

@@ -6,6 +6,7 @@ import type { SeriesBundle } from '#engine/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
+import { idSchemeCode } from '#lib/id_scheme.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -13,7 +14,7 @@ import { aggregateTags, type TagAggregate } from './aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
 import { Evaluator } from './evaluate.ts';
 import { equalBytes, IdentityTable } from './identity_table.ts';
-import { checkLayout, pairEnd, tagBytesMin } from './layout.ts';
+import { checkLayout, pairEnd, pairEndWithin, tagBytesMin } from './layout.ts';
 import { LiveBlocks } from './live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './load.ts';
 import { countOf, type OrdinalSet } from './ordinal_set.ts';
@@ -26,7 +27,7 @@ import { idBytesOf, isFoundByParsing, tagsOfId } from './series_id.ts';
 import { idSchemesEnd, SeriesTable } from './series_table.ts';
 import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './statistics.ts';
 import type { IndexTables } from './tables.ts';
-import { TermDictionary } from './term_dictionary.ts';
+import { noTerm, TermDictionary } from './term_dictionary.ts';
 import { textBytesMax, viewOf } from './text_arena.ts';
 
 export interface NamespaceIndexOptions {
@@ -81,6 +82,12 @@ export class NamespaceIndex {
   readonly #evaluator: Evaluator;
   /** Terms of the series at hand. */
   readonly #terms: Uint32Array;
+  /** Hashes of the texts that are no terms yet. */
+  readonly #hashes: Uint32Array;
+  #termCount: number;
+  #unknownCount: number;
+  /** The tags that these belong to. */
+  #lookedUp: Uint8Array | null;
   /** Terms of the series before: neighbours share most of theirs at the same positions. */
   readonly #predicted: Uint32Array;
   #lastView: DataView;
@@ -114,6 +121,10 @@ export class NamespaceIndex {
       this.#regexps,
     );
     this.#terms = new Uint32Array(Math.ceil(tagsBytesMax / tagBytesMin));
+    this.#hashes = new Uint32Array(this.#terms.length);
+    this.#termCount = 0;
+    this.#unknownCount = 0;
+    this.#lookedUp = null;
     this.#predicted = new Uint32Array(this.#terms.length);
     this.#lastView = viewOf(noBytes);
     this.#churn = new Churn();
@@ -160,22 +171,45 @@ export class NamespaceIndex {
    * @throws {TsdbError} BAD_REQUEST when the layout is cut off or too long
    */
   find(tags: Uint8Array, idScheme: number, explicitId: Uint8Array): number {
-    checkLayout(tags);
+    this.#lookUp(tags);
+    if (this.#unknownCount > 0) return -1;
+    return this.#identities.find(this.#terms, this.#termCount, idScheme, explicitId);
+  }
+
+  /**
+   * Finds the terms of a series, with `noTerm` and the text's hash where one is not known yet. Changes nothing.
+   * @throws {TsdbError} BAD_REQUEST when the layout is cut off or too long
+   */
+  #lookUp(tags: Uint8Array): void {
+    const { length } = tags;
+    if (length > tagsBytesMax) checkLayout(tags);
+    const dictionary = this.#dictionary;
+    const predicted = this.#predicted;
     const view = this.#viewOfBuffer(tags);
     const base = tags.byteOffset;
     let termCount = 0;
-    for (let at = 0; at < tags.length; ) {
-      const end = pairEnd(tags, at);
-      let term = this.#predicted[termCount]!;
-      if (!this.#dictionary.isText(term, view, base + at, base + end)) {
-        term = this.#dictionary.find(view, base + at, base + end);
-        if (term < 0) return -1;
-        this.#predicted[termCount] = term;
+    let unknownCount = 0;
+    this.#lookedUp = null;
+    for (let at = 0; at < length; ) {
+      const end = pairEndWithin(tags, at);
+      let term = predicted[termCount]!;
+      if (!dictionary.isText(term, view, base + at, base + end)) {
+        const hash = dictionary.hash(view, base + at, base + end);
+        term = dictionary.findHashed(hash, view, base + at, base + end);
+        if (term >= 0) {
+          predicted[termCount] = term;
+        } else {
+          term = noTerm;
+          this.#hashes[termCount] = hash;
+          unknownCount++;
+        }
       }
       this.#terms[termCount++] = term;
       at = end;
     }
-    return this.#identities.find(this.#terms, termCount, idScheme, explicitId);
+    this.#lookedUp = tags;
+    this.#termCount = termCount;
+    this.#unknownCount = unknownCount;
   }
 
   /** View of the whole buffer in which the tags lie: the entries of one batch share it. */
@@ -211,7 +245,23 @@ export class NamespaceIndex {
     explicitId: Uint8Array,
     shard: number,
   ): void {
-    checkLayout(tags);
+    this.#lookUp(tags);
+    this.insertFound(ordinal, tags, idScheme, explicitId, shard);
+  }
+
+  /**
+   * `insert` of the series that the last call asked `find` for, at once after it: what is known of its terms is not
+   * looked up again.
+   */
+  insertFound(
+    ordinal: number,
+    tags: Uint8Array,
+    idScheme: number,
+    explicitId: Uint8Array,
+    shard: number,
+  ): void {
+    assert(this.#lookedUp === tags, 'the tags are those of the last look-up');
+    this.#lookedUp = null;
     if (explicitId.length > textBytesMax) {
       throw badRequest(`cannot index series: ID is longer than ${textBytesMax} bytes`);
     }
@@ -219,14 +269,14 @@ export class NamespaceIndex {
       throw badRequest(`cannot index series: ID scheme is unknown: ${idScheme}`);
     }
     assert(!this.#series.has(ordinal), 'an inserted ordinal is not in use');
-    for (const removal of this.#removals) {
-      assert(!removal.holds(ordinal), 'an ordinal is given again when its removal is done');
-    }
+    if (this.#removals.size > 0) this.#checkIsFree(ordinal);
     assert(shard < shardsMax, 'shard numbers are below 65536');
     // What has no ID is refused before anything is changed.
-    const isDerived = explicitId.length === 0 && !isFoundByParsing(tags, idScheme, explicitId);
-    if (isDerived) idBytesOf(tags, idScheme);
-    const termCount = this.#internTerms(tags);
+    const tellsTags = idScheme === idSchemeCode.quoted || idScheme === idSchemeCode.prepend_meta;
+    if (explicitId.length === 0 && !tellsTags) idBytesOf(tags, idScheme);
+    if (idScheme === idSchemeCode.quoted && explicitId.length === 0) this.#checkOddNames(tags);
+    if (this.#unknownCount > 0) this.#internTerms(tags);
+    const termCount = this.#termCount;
     for (let i = 0; i < termCount; i++) {
       const term = this.#terms[i]!;
       this.#termPostings.add(term, ordinal);
@@ -237,29 +287,41 @@ export class NamespaceIndex {
     this.#churn.created++;
   }
 
-  #internTerms(tags: Uint8Array): number {
+  #checkIsFree(ordinal: number): void {
+    for (const removal of this.#removals) {
+      assert(!removal.holds(ordinal), 'an ordinal is given again when its removal is done');
+    }
+  }
+
+  /** An odd name may hold bytes that are not UTF-8, of which no ID can be made. Known names of an index without odd ones are not looked at. */
+  #checkOddNames(tags: Uint8Array): void {
+    if (this.#unknownCount === 0 && !this.#dictionary.hasOddNames) return;
+    if (!isFoundByParsing(tags, idSchemeCode.quoted, noBytes)) idBytesOf(tags, idSchemeCode.quoted);
+  }
+
+  /** Makes the terms that the look-up did not know. */
+  #internTerms(tags: Uint8Array): void {
     const view = this.#viewOfBuffer(tags);
     const base = tags.byteOffset;
-    let termCount = 0;
+    let done = 0;
     try {
-      for (let at = 0; at < tags.length; ) {
+      for (let at = 0; done < this.#termCount; done++) {
         const end = pairEnd(tags, at);
-        let term = this.#predicted[termCount]!;
-        if (!this.#dictionary.isText(term, view, base + at, base + end)) {
-          term = this.#dictionary.intern(view, base + at, base + end);
-          this.#predicted[termCount] = term;
+        if (this.#terms[done] === noTerm) {
+          const hash = this.#hashes[done]!;
+          const term = this.#dictionary.internHashed(hash, view, base + at, base + end);
+          this.#terms[done] = term;
+          this.#predicted[done] = term;
         }
-        this.#terms[termCount++] = term;
         at = end;
       }
     } catch (error) {
-      for (let i = 0; i < termCount; i++) {
+      for (let i = 0; i < done; i++) {
         const term = this.#terms[i]!;
         if (this.#termPostings.count(term) === 0) this.#dictionary.remove(term);
       }
       throw error;
     }
-    return termCount;
   }
 
   /** Removes series, each given once; terms and names without series vanish. */
@@ -299,6 +361,11 @@ export class NamespaceIndex {
 
   markLiveOne(ordinal: number, blockStartNanos: UnixNanos): void {
     this.#live.markOne(ordinal, blockStartNanos);
+  }
+
+  /** Takes series out of an index block that has nothing of them any more. They stay until `remove`. */
+  unmarkLive(ordinals: ArrayLike<number>, blockStartNanos: UnixNanos): void {
+    this.#live.unmark(ordinals, blockStartNanos);
   }
 
   isLive(ordinal: number, blockStartNanos: UnixNanos): boolean {
@@ -491,7 +558,7 @@ export class NamespaceIndex {
     const terms = this.#dictionary.memoryBytes + this.#dictionary.textBytes;
     const queries = this.#regexps.memoryBytes + this.#evaluator.memoryBytes;
     const series = this.#series.memoryBytes + this.#live.memoryBytes;
-    return tables + postings + terms + queries + series + 2 * this.#terms.byteLength;
+    return tables + postings + terms + queries + series + 3 * this.#terms.byteLength;
   }
 }
 

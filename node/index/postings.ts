@@ -137,7 +137,28 @@ export class PostingsStore {
       this.#toBits(list);
       return true;
     }
-    this.#setArray(list, this.toArray(list), count + 1);
+    const form = this.#forms[list]!;
+    if (form === formLarge || count + 1 > capacityMax) {
+      this.#setArray(list, this.toArray(list), count + 1);
+      return false;
+    }
+    // From block to block, without an array in between: lists of a few ordinals are by far the most.
+    const handle = this.#handles[list]!;
+    const size = form === formSingle ? 0 : form - formArray + 1;
+    const offset = this.#takeBlock(size);
+    const page = this.#pages[offset >>> pageBits]!;
+    const start = offset & pageMask;
+    if (form === formSingle) {
+      page[start] = handle;
+    } else {
+      const from = this.#pages[handle >>> pageBits]!;
+      const fromStart = handle & pageMask;
+      for (let i = 0; i < count; i++) page[start + i] = from[fromStart + i]!;
+      from[fromStart] = this.#freeBlocks[form - formArray]!;
+      this.#freeBlocks[form - formArray] = handle + 1;
+    }
+    this.#forms[list] = formArray + size;
+    this.#handles[list] = offset;
     return false;
   }
 

@@ -79,10 +79,16 @@ export class TermDictionary {
 
   /** Term whose text is bytes [start, end) of the view, or -1. */
   find(view: DataView, start: number, end: number): number {
-    return this.#find(hashText(view, start, end, this.#seed), view, start, end);
+    return this.findHashed(this.hash(view, start, end), view, start, end);
   }
 
-  #find(hash: number, view: DataView, start: number, end: number): number {
+  /** Hash of a text, for `findHashed` and `internHashed`. */
+  hash(view: DataView, start: number, end: number): number {
+    return hashText(view, start, end, this.#seed);
+  }
+
+  /** `find` with the text's hash. */
+  findHashed(hash: number, view: DataView, start: number, end: number): number {
     const table = this.#table;
     for (let term = table.first(hash); term >= 0; term = table.next()) {
       if (this.isText(term, view, start, end)) return term;
@@ -110,8 +116,12 @@ export class TermDictionary {
    * @throws {TsdbError} RESOURCE_EXHAUSTED
    */
   intern(view: DataView, start: number, end: number): number {
-    const hash = hashText(view, start, end, this.#seed);
-    const found = this.#find(hash, view, start, end);
+    return this.internHashed(this.hash(view, start, end), view, start, end);
+  }
+
+  /** `intern` with the text's hash. */
+  internHashed(hash: number, view: DataView, start: number, end: number): number {
+    const found = this.findHashed(hash, view, start, end);
     if (found >= 0) return found;
     const textStart = this.#texts.add(bytesOf(view, start, end), 0, end - start);
     const term = this.#freeTerms.pop() ?? this.#termsEnd++;
@@ -200,7 +210,7 @@ export class TermDictionary {
     const start = this.#texts.positionOf(textStart);
     if (!isPair(page, start, length)) return false;
     const hash = hashText(page, start, start + length, this.#seed);
-    if (this.#find(hash, page, start, start + length) >= 0) return false;
+    if (this.findHashed(hash, page, start, start + length) >= 0) return false;
     this.#starts[term] = textStart;
     this.#lengths[term] = length;
     this.#table.add(hash, term);
