@@ -1,0 +1,316 @@
+/**
+ * Backfill of old samples into a namespace with cold writes that has data already: speed, CPU, memory and bytes
+ * written, and equality with Prometheus on the same bodies. Prints one JSON line.
+ *
+ *   node test/load/backfill.ts --days 30 --series 1000 --interval 60 --memory 512MiB --block 24h \
+ *     [--file frames.rw --end 1790000000] [--prometheus /usr/bin/prometheus] [--queries 100]
+ */
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import {
+  call,
+  createLocalDatabase,
+  eventually,
+  freePorts,
+  namespaceReady,
+  NodeServer,
+  Program,
+} from '../integration/process.ts';
+import { type BackfillSource, fileSource, madeSource } from './backfill_data.ts';
+import { compareAnswers, makeQueries } from './backfill_queries.ts';
+
+const namespace = 'backfill';
+/** Requests on their way at a time. */
+const requestsAtOnce = 4;
+const dayMillis = 24 * 3_600_000;
+/** A request that is refused for a passing reason (429, 503) is sent again after this time, at most so often. */
+const retryMillis = 250;
+const triesMax = 240;
+const ticksPerSecond = 100;
+
+const { values } = parseArgs({
+  options: {
+    days: { type: 'string', default: '30' },
+    series: { type: 'string', default: '1000' },
+    interval: { type: 'string', default: '60' },
+    memory: { type: 'string', default: '512MiB' },
+    block: { type: 'string', default: '24h' },
+    file: { type: 'string' },
+    end: { type: 'string', default: String(Math.floor(Date.now() / 60_000) * 60) },
+    prometheus: { type: 'string' },
+    queries: { type: 'string', default: '100' },
+    keep: { type: 'boolean', default: false },
+  },
+});
+
+interface Sent {
+  readonly seconds: number;
+  readonly samples: number;
+  readonly retries: number;
+  readonly slowestMillis: number;
+}
+
+/** Sends all frames, at most `requestsAtOnce` at a time. */
+async function send(
+  url: string,
+  source: BackfillSource,
+  fromPart: number,
+  progress: (samples: number) => void = () => {},
+): Promise<Sent> {
+  const agent = new Agent({ keepAlive: true, maxSockets: requestsAtOnce });
+  const frames = source.frames(fromPart);
+  const begin = performance.now();
+  let [samples, retries, slowestMillis] = [0, 0, 0];
+  const worker = async (): Promise<void> => {
+    for (let next = frames.next(); next.done !== true; next = frames.next()) {
+      const sentAt = performance.now();
+      for (let tries = 1; ; tries += 1) {
+        const { status, text } = await post(agent, url, next.value.body);
+        if (status === 200 || status === 204) break;
+        if (!(status === 429 || status === 503) || tries === triesMax) {
+          throw new Error(`${url}: ${status} ${text.slice(0, 500)}`);
+        }
+        retries += 1;
+        await new Promise((resolve) => setTimeout(resolve, retryMillis));
+      }
+      slowestMillis = Math.max(slowestMillis, performance.now() - sentAt);
+      samples += next.value.samples;
+      progress(samples);
+    }
+  };
+  await Promise.all(Array.from({ length: requestsAtOnce }, worker));
+  agent.destroy();
+  return { seconds: (performance.now() - begin) / 1000, samples, retries, slowestMillis };
+}
+
+function post(agent: Agent, url: string, body: Buffer): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      'content-encoding': 'snappy',
+      'content-type': 'application/x-protobuf',
+      'content-length': body.length,
+    };
+    const sent = request(url, { method: 'POST', agent, headers }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (part: string) => (text += part));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
+    });
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
+interface ProcessUse {
+  readonly cpuSeconds: number;
+  readonly rssBytes: number;
+  readonly peakRssBytes: number;
+  readonly writtenBytes: number;
+}
+
+function useOf(pid: number): ProcessUse {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const kibibytes = (name: string): number =>
+    1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)![1]);
+  const io = /^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))!;
+  return {
+    cpuSeconds: (Number(fields[11]) + Number(fields[12])) / ticksPerSecond,
+    rssBytes: kibibytes('VmRSS'),
+    peakRssBytes: kibibytes('VmHWM'),
+    writtenBytes: Number(io[1]),
+  };
+}
+
+function directoryBytes(folder: string): { bytes: number; files: number } {
+  let [bytes, files] = [0, 0];
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    bytes += statSync(join(entry.parentPath, entry.name)).size;
+    files += 1;
+  }
+  return { bytes, files };
+}
+
+async function createNamespace(server: NodeServer, days: number): Promise<void> {
+  await createLocalDatabase(server, 'first');
+  const url = `${server.url}/api/v1/services/tsdb/namespace`;
+  const options = {
+    bootstrapEnabled: true,
+    flushEnabled: true,
+    writesToCommitLog: true,
+    cleanupEnabled: true,
+    snapshotEnabled: true,
+    coldWritesEnabled: true,
+    retentionOptions: {
+      retentionPeriodDuration: `${24 * (days + 2)}h`,
+      blockSizeDuration: values.block,
+      bufferFutureDuration: '10m',
+      bufferPastDuration: '10m',
+    },
+    indexOptions: { enabled: true, blockSizeDuration: values.block },
+    aggregationOptions: { aggregations: [{ aggregated: false }] },
+  };
+  const made = await call('POST', url, { name: namespace, options });
+  if (made.status !== 200) throw new Error(`namespace: ${made.status} ${made.text}`);
+  await namespaceReady(server.url, namespace);
+  await call('DELETE', `${url}/first`);
+}
+
+async function flush(server: NodeServer): Promise<Record<string, number>> {
+  const answer = await call('POST', `http://127.0.0.1:${server.ports.httpNode}/flush`, {});
+  if (answer.status !== 200) throw new Error(`flush: ${answer.status} ${answer.text}`);
+  return answer.json as Record<string, number>;
+}
+
+/** Numbers of the server's own metrics, by name without the prefix. */
+async function metricsOf(server: NodeServer): Promise<Record<string, number>> {
+  const text = await (await fetch(`http://127.0.0.1:${server.ports.metrics}/metrics`)).text();
+  const numbers: Record<string, number> = {};
+  for (const [, name, value] of text.matchAll(
+    /^tsdb_node_(flushed_\w+|snapshots?_\w+|memory_\w+) (\S+)$/gm,
+  )) {
+    numbers[name!] = Number(value);
+  }
+  return numbers;
+}
+
+async function comparePrometheus(
+  binary: string,
+  folder: string,
+  source: BackfillSource,
+  server: NodeServer,
+): Promise<object> {
+  const [port] = (await freePorts(1)) as [number];
+  const url = `http://127.0.0.1:${port}`;
+  const config = join(folder, 'prometheus.yml');
+  writeFileSync(config, 'global: {}\nstorage: {tsdb: {out_of_order_time_window: 60d}}\n');
+  const prometheus = new Program('prometheus', folder, binary, [
+    `--config.file=${config}`,
+    `--storage.tsdb.path=${join(folder, 'prometheus')}`,
+    '--storage.tsdb.retention.time=120d',
+    `--web.listen-address=127.0.0.1:${port}`,
+    '--web.enable-remote-write-receiver',
+  ]);
+  prometheus.start();
+  try {
+    await eventually('Prometheus is ready', async () => (await fetch(`${url}/-/ready`)).ok);
+    const sent = await send(`${url}/api/v1/write`, source, 0);
+    const { cpuSeconds, peakRssBytes } = useOf(prometheus.pid);
+    const names = await call('GET', `${server.url}/api/v1/label/__name__/values`);
+    const queries = makeQueries(Number(values.queries), names.json.data as string[], source);
+    let [points, equal] = [0, 0];
+    const differences: string[] = [];
+    for (const { text, startSeconds, endSeconds, stepSeconds } of queries) {
+      const parameters = new URLSearchParams({
+        query: text,
+        start: String(startSeconds),
+        end: String(endSeconds),
+        step: String(stepSeconds),
+      });
+      const [ours, theirs] = await Promise.all(
+        [server.url, url].map((base) => call('GET', `${base}/api/v1/query_range?${parameters}`)),
+      );
+      const result =
+        ours!.status === 200 && theirs!.status === 200
+          ? compareAnswers(ours!.text, theirs!.text)
+          : {
+              difference: `${ours!.text.slice(0, 200)} | ${theirs!.text.slice(0, 200)}`,
+              points: 0,
+            };
+      points += result.points;
+      if (result.difference === null) equal += 1;
+      else
+        differences.push(
+          `${text} ${startSeconds} ${endSeconds} ${stepSeconds}: ${result.difference}`,
+        );
+    }
+    return {
+      samplesPerSecond: Math.round(sent.samples / sent.seconds),
+      cpuSecondsPerMillion: cpuSeconds / (sent.samples / 1e6),
+      peakRssMebibytes: Math.round(peakRssBytes / 2 ** 20),
+      queries: queries.length,
+      equal,
+      points,
+      differences,
+    };
+  } finally {
+    await prometheus.stop();
+  }
+}
+
+async function main(): Promise<void> {
+  const days = Number(values.days);
+  const endMillis = Number(values.end) * 1000;
+  const startMillis = endMillis - days * dayMillis;
+  const intervalMillis = 1000 * Number(values.interval);
+  const source =
+    values.file === undefined
+      ? madeSource({
+          seriesCount: Number(values.series),
+          scrapes: Math.floor((days * dayMillis) / intervalMillis),
+          intervalMillis,
+          endMillis,
+        })
+      : fileSource(values.file, { startMillis, endMillis });
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-backfill-'));
+  const server = await NodeServer.create({ folder });
+  appendFileSync(join(folder, 'tsdb.yml'), `  memoryMax: ${values.memory}\n`);
+  try {
+    await server.start();
+    await createNamespace(server, days);
+    const url = `${server.url}/api/v1/compat/remote/write`;
+    // The namespace has data: the newest part, in filesets, which the backfill brings once more.
+    await send(url, source, 1 - 1 / days);
+    await flush(server);
+    const before = useOf(server.program.pid);
+    let rssMax = 0;
+    const watch = setInterval(() => {
+      rssMax = Math.max(rssMax, useOf(server.program.pid).rssBytes);
+    }, 500);
+    const sent = await send(url, source, 0);
+    const after = useOf(server.program.pid);
+    const flushed = await flush(server);
+    clearInterval(watch);
+    const end = useOf(server.program.pid);
+    const millions = sent.samples / 1e6;
+    const data = directoryBytes(join(folder, 'data', 'data'));
+    const report = {
+      samples: sent.samples,
+      samplesPerSecond: Math.round(sent.samples / sent.seconds),
+      retries: sent.retries,
+      slowestMillis: Math.round(sent.slowestMillis),
+      cpuSecondsPerMillion: (after.cpuSeconds - before.cpuSeconds) / millions,
+      cpuSecondsPerMillionWithFlush: (end.cpuSeconds - before.cpuSeconds) / millions,
+      rssMaxMebibytes: Math.round(rssMax / 2 ** 20),
+      writtenBytesPerSample: (end.writtenBytes - before.writtenBytes) / sent.samples,
+      dataBytesPerSample: data.bytes / sent.samples,
+      dataFiles: data.files,
+      flushed,
+      metrics: await metricsOf(server),
+    };
+    const peer =
+      values.prometheus === undefined
+        ? null
+        : await comparePrometheus(values.prometheus, folder, source, server);
+    console.log(JSON.stringify({ ...report, prometheus: peer }));
+  } finally {
+    await server.program.stop();
+    if (!values.keep) rmSync(folder, { recursive: true, force: true });
+    else console.error(folder);
+  }
+}
+
+await main();
