@@ -104,10 +104,8 @@ export class Database implements NodeService, AsyncDisposable {
     this.commitlog = commitlog;
     this.store = new Store({ random: env.random, memoryBytesMax: options.memoryBytesMax });
     this.shards = new ShardTable(options.instanceId);
-    this.sequencer = new Sequencer(commitlog, {
-      queueBytesMax: writeQueueBytesMax,
-      groupBytesMax: writeGroupBytesMax,
-    });
+    const limits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
+    this.sequencer = new Sequencer(commitlog, limits, env.clock);
     this.memory = new MemoryBudget(options.memoryBytesMax, () => this.memoryUse());
     this.fileCache = new FileCache(env.disk, {
       openFilesMax,

@@ -4,10 +4,13 @@
  *     submit → queue → prepare → record ─┬─ write and sync of a group ─→ apply → acknowledge
  *                                        └─ meanwhile the group before it is applied
  *
- * Waiting writes share one write and one sync. A step given to `exclusive` runs between groups, when all
- * that was acknowledged before is applied and nothing is under way.
+ * Waiting writes share one write and one sync. Writers that were answered just now are likely to come back at once, so
+ * a group waits a moment for as many as there were (`gather`): with a few busy writers this halves the syncs. A single
+ * one never waits. A step given to `exclusive` runs between groups, when all that was acknowledged before is applied
+ * and nothing is under way.
  */
 import { assert } from '#lib/assert.ts';
+import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Commitlog } from '../persist/commitlog.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
@@ -38,9 +41,18 @@ export interface SequencerLimits {
   readonly groupBytesMax: number;
 }
 
+/** Longest wait for the rest of a group: about what a sync takes on a good disk, and as fine as timers are. */
+const gatherMillisMax = 1;
+
 export class Sequencer implements AsyncDisposable {
   private readonly commitlog: Commitlog;
   private readonly limits: SequencerLimits;
+  private readonly clock: Clock;
+  /** Writers that may be on their way: those of the last group, and those that waited behind it. */
+  private expected = 0;
+  /** Ends the wait of `gather`. */
+  private gathered: (() => void) | null = null;
+  private readonly never: AbortSignal = new AbortController().signal;
   private queue: Waiting[] = [];
   private queueBytes = 0;
   private running: Promise<void> | null = null;
@@ -52,9 +64,10 @@ export class Sequencer implements AsyncDisposable {
     refused: 0,
   };
 
-  constructor(commitlog: Commitlog, limits: SequencerLimits) {
+  constructor(commitlog: Commitlog, limits: SequencerLimits, clock: Clock) {
     this.commitlog = commitlog;
     this.limits = limits;
+    this.clock = clock;
   }
 
   /** Bytes that wait. */
@@ -105,7 +118,25 @@ export class Sequencer implements AsyncDisposable {
     this.queue.push({ bytes, write, step, signal, resolve: resolve as never, reject });
     // Starting in a microtask of its own lets writes that arrived together share a group.
     this.running ??= Promise.resolve().then(() => this.run());
+    if (this.gathered !== null && this.isGathered()) this.gathered();
     return promise;
+  }
+
+  private isGathered(): boolean {
+    return (
+      this.queue.length >= this.expected ||
+      this.queue.at(-1)!.step !== null ||
+      this.queueBytes >= this.limits.groupBytesMax
+    );
+  }
+
+  /** Resolves when as many writes wait as are expected, or after a moment. */
+  private async gather(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.gathered = resolve;
+    void this.clock.sleep(gatherMillisMax, this.never).then(resolve);
+    await promise;
+    this.gathered = null;
   }
 
   private async run(): Promise<void> {
@@ -115,6 +146,13 @@ export class Sequencer implements AsyncDisposable {
         this.apply(logged);
         logged = [];
         if (this.queue.length > 0) await this.runStep(this.queue.shift()!);
+        continue;
+      }
+      if (!this.isGathered()) {
+        this.apply(logged);
+        logged = [];
+        await this.gather();
+        this.expected = this.queue.length;
         continue;
       }
       const group = this.takeGroup();
@@ -127,6 +165,7 @@ export class Sequencer implements AsyncDisposable {
       try {
         await writing;
         logged = group;
+        this.expected = group.length + this.queue.length;
       } catch (error) {
         for (const waiting of group) waiting.reject(error);
       }

@@ -16,7 +16,7 @@ after(() => {
 
 const { signal } = new AbortController();
 
-async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100) {
+async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100, clock = realEnv.clock) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-sequencer-'));
   folders.push(folder);
   const commitlog = await Commitlog.open(realEnv, silentLog, {
@@ -28,7 +28,10 @@ async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100) {
     syncEveryMillis: 1000,
     syncBytesMax: 1 << 20,
   });
-  return { commitlog, sequencer: new Sequencer(commitlog, { queueBytesMax, groupBytesMax }) };
+  return {
+    commitlog,
+    sequencer: new Sequencer(commitlog, { queueBytesMax, groupBytesMax }, clock),
+  };
 }
 
 function write(name: string, trace: string[], bytes = 10): SequencedWrite<string> {
@@ -128,4 +131,34 @@ test('a full queue refuses with RESOURCE_EXHAUSTED and an abandoned write is dro
   assert.ok(!trace.includes('prepare c'));
   await sequencer[Symbol.asyncDispose]();
   await assert.rejects(sequencer.submit(write('d', trace), signal), /stopping/);
+});
+
+test('a group waits for the writers that were answered with the last one, but not for long', async () => {
+  const sleeps: (() => void)[] = [];
+  const clock = {
+    ...realEnv.clock,
+    sleep: () => new Promise<void>((resolve) => void sleeps.push(resolve)),
+  };
+  const { sequencer } = await openSequencer(1000, 100, clock);
+  const trace: string[] = [];
+  const submit = (name: string) => sequencer.submit(write(name, trace), signal);
+  const first = submit('a');
+  // The first segment is still being opened.
+  await new Promise((resolve) => setImmediate(resolve));
+  const others = ['b', 'c', 'd'].map(submit);
+  await first;
+  assert.equal(sequencer.counts.groups, 1);
+  await Promise.all([...others, submit('a again')]);
+  assert.equal(sequencer.counts.groups, 2);
+  const slept = sleeps.length;
+  const late = submit('late');
+  while (sleeps.length === slept) await new Promise((resolve) => setImmediate(resolve));
+  sleeps.at(-1)!();
+  await late;
+  assert.equal(sequencer.counts.groups, 3);
+  // A single writer never waits.
+  await submit('single');
+  await submit('single again');
+  assert.equal(sleeps.length, slept + 1);
+  assert.equal(sequencer.counts.groups, 5);
 });
