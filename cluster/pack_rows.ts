@@ -100,6 +100,7 @@ interface Packed {
 /** A batch for one instance. */
 export interface PackedBatch extends Packed {
   readonly batch: Uint8Array;
+  readonly columns: null;
 }
 
 /** The same for a node of this process: nothing is laid out as bytes. */
@@ -204,7 +205,7 @@ export class RowPacker {
     builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values);
     this.pool.give(columns);
     const batch = builder.finish();
-    return { ...entries, batch, byteLength: batch.length };
+    return { ...entries, batch, columns: null, byteLength: batch.length };
   }
 
   /** As `pack`; columns that hold for all rows of the copy are the copy's own. */

@@ -39,16 +39,19 @@ export interface TestEnv extends Env {
 export function testEnv(): TestEnv {
   const sleptMillis: number[] = [];
   const deadlines = new Set<AbortController>();
+  let aheadMillis = 0;
   return {
     ...realEnv,
     sleptMillis,
     expire() {
+      aheadMillis += 3_600_000;
       for (const deadline of deadlines) {
         deadline.abort(new TsdbError('DEADLINE_EXCEEDED', 'deadline of the test exceeded'));
       }
     },
     clock: {
       ...realEnv.clock,
+      monotonicMillis: () => realEnv.clock.monotonicMillis() + aheadMillis,
       async sleep(millis, signal) {
         signal.throwIfAborted();
         sleptMillis.push(millis);

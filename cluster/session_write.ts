@@ -24,7 +24,7 @@ import {
 import { References } from './references.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './session_types.ts';
 import type { TopologyView } from './topology.ts';
-import { backOff, type Backoff, untilAborted, WorkSignal } from './wait.ts';
+import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from './wait.ts';
 import { WriteCount, type TargetRows, type Unwritten, type WriteTarget } from './write_count.ts';
 import { isRetryable, writeOutcome, type WriteResult } from './write_result.ts';
 
@@ -35,8 +35,6 @@ const staleBackoff: Backoff = { firstMillis: 100, factor: 2 };
 
 /** Versions are hybrid logical time in 1/64 milliseconds. */
 const versionsPerMilli = 64;
-
-const writeIsOver = new TsdbError('CANCELLED', 'the write is over');
 
 /** When no instance failed. */
 const tooFewReplicas = 'too few replicas are AVAILABLE, or took the rows';
@@ -57,12 +55,17 @@ export class SessionWriter {
   /** By series table, then by "<instance>\n<namespace>". */
   private readonly references = new WeakMap<SeriesTable, Map<string, References>>();
   private readonly inFlight = new Map<string, InFlight>();
+  private readonly signals: WorkSignals;
   private lastVersion = 0;
   private lastRequest = 0;
   private rowsOutstanding = 0;
 
   constructor(options: SessionOptions) {
     this.options = options;
+    this.signals = new WorkSignals(
+      options.env,
+      options.writeTimeoutMillis ?? writeTimeoutMillisDefault,
+    );
   }
 
   get outstandingRows(): number {
@@ -89,10 +92,9 @@ export class SessionWriter {
     signal.throwIfAborted();
     const copy = copyRows(rows, series, this.pool);
     const version = this.nextVersion();
-    const timeoutMillis = this.options.writeTimeoutMillis ?? writeTimeoutMillisDefault;
-    const until = new WorkSignal(this.options.env, timeoutMillis, signal);
+    const until = this.signals.begin(signal);
     const work = new Work({ namespace, copy, series, consistency, version }, () => {
-      until.end(writeIsOver);
+      until.end();
       this.pool.give(copy);
     });
     this.rowsOutstanding += rowCount;
@@ -110,7 +112,7 @@ export class SessionWriter {
   private async run(
     work: Work,
     firstView: TopologyView,
-    until: WorkSignal,
+    until: TimedWork,
     caller: AbortSignal,
   ): Promise<WriteResult> {
     const { copy, series } = work;
@@ -134,9 +136,11 @@ export class SessionWriter {
       attempt.finished
         .then(() => this.followUp(work, attempt, sent, until.signal))
         .then(giveBack, giveBack);
-      const failed = await untilAborted(attempt.decided, caller);
-      for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
+      // The caller's signal ends the requests of the attempt, and so decides it.
+      const failed = await attempt.decided;
       if (failed === null) break;
+      caller.throwIfAborted();
+      for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
       if (errors.size === 0) errors.add(tooFewReplicas);
       outcomes ??= new Uint8Array(copy.rowCount);
       picked = takeOutcomes(outcomes, failed);
@@ -234,8 +238,11 @@ export class SessionWriter {
     return ++this.lastRequest;
   }
 
-  /** @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to the instance */
-  enter(instanceId: string, rows: number, bytes: number): Disposable {
+  /**
+   * Counts what goes to an instance until `leave`.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to it
+   */
+  enter(instanceId: string, rows: number, bytes: number): void {
     const flight = this.inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
     const rowsMax = this.options.rowsPerInstanceMax ?? outstandingRowsPerInstanceMax;
     const isFull =
@@ -246,13 +253,13 @@ export class SessionWriter {
     flight.rows += rows;
     flight.bytes += bytes;
     this.inFlight.set(instanceId, flight);
-    return {
-      [Symbol.dispose]: () => {
-        flight.rows -= rows;
-        flight.bytes -= bytes;
-        if (flight.rows === 0) this.inFlight.delete(instanceId);
-      },
-    };
+  }
+
+  leave(instanceId: string, rows: number, bytes: number): void {
+    const flight = this.inFlight.get(instanceId)!;
+    flight.rows -= rows;
+    flight.bytes -= bytes;
+    if (flight.rows === 0) this.inFlight.delete(instanceId);
   }
 
   /** References of instances and namespaces that are no more. */
@@ -435,23 +442,27 @@ class Attempt {
       node.writeColumns === undefined
         ? writer.pack(work, rows, references)
         : writer.packColumns(work, rows, references);
-    using _ = writer.enter(id, rowCount, packed.byteLength);
-    const { referenceEpoch, entrySlots, entryGenerations } = packed;
-    let answering: Promise<WriteResponse>;
-    if ('columns' in packed) {
-      const { batch, columns } = packed;
-      answering = node.writeColumns!({ ...head, referenceEpoch, batch }, until);
-      // The node reads the columns until it has answered, also when nobody waits for that any more.
-      work.borrow();
-      const giveBack = () => {
-        writer.giveBack(columns);
-        work.giveBack();
-      };
-      answering.then(giveBack, giveBack);
-    } else {
-      answering = node.write({ ...head, referenceEpoch, batch: packed.batch }, until);
+    const { referenceEpoch, entrySlots, entryGenerations, columns } = packed;
+    writer.enter(id, rowCount, packed.byteLength);
+    let answer: WriteResponse;
+    try {
+      let answering: Promise<WriteResponse>;
+      if (columns === null) {
+        answering = node.write({ ...head, referenceEpoch, batch: packed.batch }, until);
+      } else {
+        answering = node.writeColumns!({ ...head, referenceEpoch, batch: packed.batch }, until);
+        // The node reads the columns until it has answered, also when nobody waits for that any more.
+        work.borrow();
+        const giveBack = () => {
+          writer.giveBack(columns);
+          work.giveBack();
+        };
+        answering.then(giveBack, giveBack);
+      }
+      answer = await untilAborted(answering, until);
+    } finally {
+      writer.leave(id, rowCount, packed.byteLength);
     }
-    const answer = await untilAborted(answering, until);
     const { outcomes } = answer;
     if (outcomes.length !== 0 && outcomes.length !== rowCount) {
       throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);

@@ -19,7 +19,7 @@ import type { Metrics } from '#lib/metrics.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout } from './fanout.ts';
-import { Ingest, verdictBy } from './ingest.ts';
+import { Ingest, type IngestNamespace, verdictBy } from './ingest.ts';
 import { coordinatorMetrics } from './metrics.ts';
 import { parseSelector, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './routes.ts';
@@ -84,7 +84,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
   const readable = new ReadyNamespaces(topology);
-  const ingest = new Ingest(front, session, () => readable.names, metrics);
+  const ingest = new Ingest(front, session, () => readable.list, metrics, env.clock);
   const storage = new Fanout(session, () => readable.list, metrics);
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
@@ -147,36 +147,26 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
 class ReadyNamespaces {
   private readonly topology: Pick<Topology, 'view'>;
   private of: unknown = null;
-  private readonly state: {
-    list: readonly { name: string; retentionNanos: bigint }[];
-    names: readonly string[];
-  } = { list: [], names: [] };
+  private all: readonly IngestNamespace[] = [];
 
   constructor(topology: Pick<Topology, 'view'>) {
     this.topology = topology;
   }
 
-  get list(): readonly { readonly name: string; readonly retentionNanos: bigint }[] {
-    this.refresh();
-    return this.state.list;
-  }
-
-  get names(): readonly string[] {
-    this.refresh();
-    return this.state.names;
-  }
-
-  private refresh(): void {
+  get list(): readonly IngestNamespace[] {
     const { namespaces } = this.topology.view;
-    if (this.of === namespaces) return;
+    if (this.of === namespaces) return this.all;
     this.of = namespaces;
     const takes = (namespace: Namespace): boolean =>
       isReady(namespace) && isUnaggregated(namespace);
-    this.state.list = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
+    this.all = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
       name,
       retentionNanos: options.retentionOptions.retentionPeriodNanos,
+      bufferPastNanos: options.retentionOptions.bufferPastNanos,
+      bufferFutureNanos: options.retentionOptions.bufferFutureNanos,
+      coldWrites: options.coldWritesEnabled,
     }));
-    this.state.names = this.state.list.map(({ name }) => name);
+    return this.all;
   }
 }
 

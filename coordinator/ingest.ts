@@ -18,13 +18,23 @@ import type { Front, FrontRows, SeriesVerdict } from '#engine/front.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
-import { nanosPerSecond } from '#lib/time.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { formatDurationNanos, nanosPerSecond } from '#lib/time.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { namedRowsMax } from './limits.ts';
 import type { CoordinatorMetrics } from './metrics.ts';
 
 /** The part of the session that ingestion needs. */
 export type WriteSession = Pick<Session, 'write'>;
+
+/** A namespace that takes writes, with what says which times it takes. */
+export interface IngestNamespace {
+  readonly name: string;
+  readonly retentionNanos: bigint;
+  readonly bufferPastNanos: bigint;
+  readonly bufferFutureNanos: bigint;
+  readonly coldWrites: boolean;
+}
 
 export interface IngestRow {
   /** In any order; checked here. */
@@ -36,20 +46,23 @@ export interface IngestRow {
 export class Ingest {
   private readonly front: Front;
   private readonly session: WriteSession;
-  private readonly namespaces: () => readonly string[];
+  private readonly namespaces: () => readonly IngestNamespace[];
   private readonly metrics: CoordinatorMetrics;
+  private readonly clock: Pick<Clock, 'nowNanos'>;
 
-  /** @param namespaces names of the READY unaggregated ones of the moment; empty when there is none */
+  /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
   constructor(
     front: Front,
     session: WriteSession,
-    namespaces: () => readonly string[],
+    namespaces: () => readonly IngestNamespace[],
     metrics: CoordinatorMetrics,
+    clock: Pick<Clock, 'nowNanos'>,
   ) {
     this.front = front;
     this.session = session;
     this.namespaces = namespaces;
     this.metrics = metrics;
+    this.clock = clock;
   }
 
   /**
@@ -85,14 +98,14 @@ export class Ingest {
     await this.write(namespaces, this.front.rows(good), bad, 'json', signal);
   }
 
-  private readyNamespaces(): readonly string[] {
+  private readyNamespaces(): readonly IngestNamespace[] {
     const namespaces = this.namespaces();
     if (namespaces.length > 0) return namespaces;
     throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
   }
 
   private async write(
-    namespaces: readonly string[],
+    namespaces: readonly IngestNamespace[],
     rows: FrontRows,
     problems: readonly string[],
     format: string,
@@ -100,15 +113,14 @@ export class Ingest {
   ): Promise<void> {
     const { front, session, metrics } = this;
     const report = new BadRows(problems);
-    refusedRows(rows, front, report);
     const total = rows.rowCount + problems.length;
-    if (report.count < total) {
-      const writes = namespaces.map((namespace) => session.write(namespace, rows, front, signal));
-      const passing = gather(await Promise.allSettled(writes), namespaces, front, report, signal);
-      if (passing !== null) {
-        metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
-        throw passing;
-      }
+    const writes = namespaces.map(({ name }) => session.write(name, rows, front, signal));
+    const results = await Promise.allSettled(writes);
+    const nowNanos = this.clock.nowNanos();
+    const passing = gather(results, { namespaces, front, nowNanos }, report, signal);
+    if (passing !== null) {
+      metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
+      throw passing;
     }
     if (report.count < total) metrics.writtenSamples.increase(total - report.count, { format });
     if (report.count > 0) {
@@ -118,12 +130,51 @@ export class Ingest {
   }
 }
 
-/** Series and time of a row; the series is left out when its slot was given to another since. */
-function describeRow(rows: OutcomeRows, row: number, front: Front): string {
+/** What the texts of refusals are made of. */
+interface Refusals {
+  readonly namespaces: readonly IngestNamespace[];
+  readonly front: Front;
+  readonly nowNanos: bigint;
+}
+
+/** Series and time of a row, and why it was refused; the series is left out when its slot was given to another since. */
+function describeRow(
+  rows: OutcomeRows,
+  row: number,
+  outcome: number,
+  namespace: IngestNamespace,
+  { front, nowNanos }: Refusals,
+): string {
   const slot = rows.slots[row]!;
   const isSame = front.generation[slot] === rows.generations[row];
+  const series = isSame ? seriesTextOf(front.tags(slot)) : '{…}';
+  if (outcome === writeOutcome.refused) {
+    return `${series}: ${(isSame && front.problem(slot)) || describeOutcome(outcome)}`;
+  }
   const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
-  return `${isSame ? seriesTextOf(front.tags(slot)) : '{…}'} at ${secondsText(nanos)}`;
+  const limit = describeLimit(nanos, outcome, namespace, nowNanos);
+  return `${series} at ${secondsText(nanos)}: ${describeOutcome(outcome)}${limit}`;
+}
+
+const nanosPerMilli = 1_000_000n;
+
+/** By how much a row missed which limit of its namespace, in the words of the storage nodes. */
+function describeLimit(
+  nanos: bigint,
+  outcome: number,
+  { retentionNanos, bufferPastNanos, bufferFutureNanos, coldWrites }: IngestNamespace,
+  nowNanos: bigint,
+): string {
+  const isPast = outcome === writeOutcome.tooFarPast;
+  if (!isPast && outcome !== writeOutcome.tooFarFuture) return '';
+  const isCold = coldWrites && retentionNanos > bufferPastNanos;
+  const pastNanos = isCold ? retentionNanos : bufferPastNanos;
+  const limit = isPast ? nowNanos - pastNanos : nowNanos + bufferFutureNanos;
+  const off = isPast ? limit - nanos : nanos - limit;
+  // The node looked at its clock a moment before.
+  const offMillis = off > nanosPerMilli ? off / nanosPerMilli : 1n;
+  const limitText = secondsText((limit / nanosPerMilli) * nanosPerMilli);
+  return `: off_by=${formatDurationNanos(offMillis * nanosPerMilli)}, ${isPast ? 'past' : 'future'}_limit=${limitText}`;
 }
 
 /** Unix seconds with as many digits as needed. */
@@ -143,8 +194,7 @@ function secondsText(nanos: bigint): string {
  */
 function gather(
   outcomes: readonly PromiseSettledResult<WriteResult>[],
-  namespaces: readonly string[],
-  front: Front,
+  refusals: Refusals,
   report: BadRows,
   signal: AbortSignal,
 ): TsdbError | null {
@@ -155,7 +205,10 @@ function gather(
       if (!(outcome.reason instanceof TsdbError)) throw outcome.reason;
       passing = worse(passing, asPassing(outcome.reason));
     } else if (outcome.value.outcomes !== null) {
-      passing = worse(passing, gatherRows(outcome.value, namespaces[index]!, front, report));
+      passing = worse(
+        passing,
+        gatherRows(outcome.value, refusals.namespaces[index]!, refusals, report),
+      );
     }
   }
   return passing;
@@ -163,17 +216,17 @@ function gather(
 
 function gatherRows(
   { outcomes, rows, errors }: WriteResult,
-  namespace: string,
-  front: Front,
+  namespace: IngestNamespace,
+  refusals: Refusals,
   report: BadRows,
 ): TsdbError | null {
   let unavailable = 0;
   let exhausted = 0;
   for (const [row, outcome] of outcomes!.entries()) {
-    if (outcome === writeOutcome.written || outcome === writeOutcome.refused) continue;
+    if (outcome === writeOutcome.written) continue;
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
     else if (isRetryable(outcome)) unavailable += 1;
-    else report.add(row, () => `${describeRow(rows!, row, front)}: ${describeOutcome(outcome)}`);
+    else report.add(row, () => describeRow(rows!, row, outcome, namespace, refusals));
   }
   if (unavailable + exhausted === 0) return null;
   const [code, outcome] =
@@ -184,7 +237,7 @@ function gatherRows(
   return new TsdbError(
     code,
     `${unavailable + exhausted} of ${outcomes!.length} samples were not written to namespace ` +
-      `${namespace}: ${describeOutcome(outcome)}${reasons}`,
+      `${namespace.name}: ${describeOutcome(outcome)}${reasons}`,
   );
 }
 
@@ -204,19 +257,6 @@ function asPassing(error: TsdbError): TsdbError {
   if (error.code === 'RESOURCE_EXHAUSTED' || error.code === 'UNAVAILABLE') return error;
   if (error.code === 'BAD_REQUEST') return error;
   return new TsdbError('UNAVAILABLE', error.message, { cause: error });
-}
-
-/** Rows that the front refuses: bad tags, most of all. */
-function refusedRows(rows: FrontRows, front: Front, report: BadRows): void {
-  const { refused } = front;
-  const { slots, rowCount } = rows;
-  for (let row = 0; row < rowCount; row += 1) {
-    if (refused[slots[row]!] === 1) addRefused(slots[row]!, row, front, report);
-  }
-}
-
-function addRefused(slot: number, row: number, front: Front, report: BadRows): void {
-  report.add(row, () => `${seriesTextOf(front.tags(slot))}: ${front.problem(slot)}`);
 }
 
 /** Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts once. */
@@ -241,9 +281,9 @@ class BadRows {
   error(rowCount: number): TsdbError {
     const rest = this.count - this.named.length;
     const more = rest > 0 ? `; and ${rest} more` : '';
+    const others = this.count < rowCount ? ', the others were written' : '';
     return badRequest(
-      `${this.count} of ${rowCount} samples were refused, the others were written: ` +
-        `${this.named.join('; ')}${more}`,
+      `${this.count} of ${rowCount} samples were refused${others}: ${this.named.join('; ')}${more}`,
     );
   }
 }

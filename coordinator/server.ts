@@ -168,12 +168,17 @@ class ApiServer {
     const { monotonicMillis, metrics, log } = this.options;
     const served = this.served.get(request);
     const startMillis = monotonicMillis();
-    const held = { bytes: 0, inFlight: call.inFlight ?? this.othersInFlight };
+    const held: HeldBytes = { bytes: 0, inFlight: call.inFlight ?? this.othersInFlight };
     const signal = call.signal ?? served!.signal;
     const path = call.path ?? 'other';
     let status = 500;
     try {
-      const apiRequest = this.apiRequest(request, signal, call.pathParameters ?? {}, held);
+      const apiRequest = new ServedRequest(
+        request,
+        signal,
+        call.pathParameters ?? noParameters,
+        held,
+      );
       status = await this.send(response, await handler(apiRequest), signal);
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
@@ -192,36 +197,6 @@ class ApiServer {
       metrics.requests.increase(1, { path, status: String(status) });
       served?.done();
     }
-  }
-
-  private apiRequest(
-    request: HttpRequest,
-    signal: AbortSignal,
-    pathParameters: Readonly<Record<string, string>>,
-    held: { bytes: number; readonly inFlight: BytesInFlight },
-  ): ApiRequest {
-    const url = request.url ?? '/';
-    const query = url.indexOf('?');
-    let urlParameters: URLSearchParams | null = null;
-    return {
-      method: request.method ?? 'GET',
-      pathParameters,
-      get urlParameters() {
-        urlParameters ??= new URLSearchParams(query < 0 ? '' : url.slice(query + 1));
-        return urlParameters;
-      },
-      header(name) {
-        const value = request.headers[name];
-        return Array.isArray(value) ? value.join(', ') : (value ?? '');
-      },
-      body: async (bytesMax) => {
-        const { inFlight } = held;
-        const { body, taken } = await readBody(request, { bytesMax, inFlight }, signal);
-        held.bytes += taken;
-        return body;
-      },
-      signal,
-    };
   }
 
   /** @returns the status that was sent */
@@ -244,6 +219,58 @@ class ApiServer {
     response.writeHead(status, headers);
     await sendStream(response, partsFrom(first, parts), signal);
     return status;
+  }
+}
+
+interface HeldBytes {
+  bytes: number;
+  readonly inFlight: BytesInFlight;
+}
+
+const noParameters: Readonly<Record<string, string>> = {};
+
+/** A request as handlers see it. A class, since literals with accessors are made anew, member by member, every time. */
+class ServedRequest implements ApiRequest {
+  readonly method: string;
+  readonly pathParameters: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  private readonly request: HttpRequest;
+  private readonly held: HeldBytes;
+  private parsed: URLSearchParams | null = null;
+
+  /** @param held counts the bytes of the body, which the caller gives back */
+  constructor(
+    request: HttpRequest,
+    signal: AbortSignal,
+    pathParameters: Readonly<Record<string, string>>,
+    held: HeldBytes,
+  ) {
+    this.request = request;
+    this.method = request.method ?? 'GET';
+    this.signal = signal;
+    this.pathParameters = pathParameters;
+    this.held = held;
+  }
+
+  get urlParameters(): URLSearchParams {
+    if (this.parsed === null) {
+      const url = this.request.url ?? '/';
+      const query = url.indexOf('?');
+      this.parsed = new URLSearchParams(query < 0 ? '' : url.slice(query + 1));
+    }
+    return this.parsed;
+  }
+
+  header(name: string): string {
+    const value = this.request.headers[name];
+    return Array.isArray(value) ? value.join(', ') : (value ?? '');
+  }
+
+  async body(bytesMax: number): Promise<Uint8Array> {
+    const { held, request, signal } = this;
+    const { body, taken } = await readBody(request, { bytesMax, inFlight: held.inFlight }, signal);
+    held.bytes += taken;
+    return body;
   }
 }
 

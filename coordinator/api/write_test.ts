@@ -149,6 +149,17 @@ test('remote write stores samples bit for bit, stale markers too', async () => {
   assert.deepEqual([...series!.rows.values()], [bitsOf(1), staleMarkerBits]);
 });
 
+test('nothing is said of others when every sample is refused', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const samples = [{ millis, bits: bitsOf(1) }];
+  const body = remoteWriteBody([{ tags: tagsOf({ 'b-d': 'x' }), samples }]);
+  const answer = await test.post(remotePath, body);
+  assert.equal(answer.status, 400);
+  assert.match(answer.json.error, /^1 of 1 samples were refused: \{b-d="x"\}: tag name does not/);
+  assert.equal(test.node.writeCount, 0);
+});
+
 test('remote write keeps good rows and names bad series, a limited number of them', async () => {
   await using test = await TestCoordinator.openReady();
   const millis = nowSeconds() * 1000;
@@ -180,8 +191,9 @@ test('rows that the nodes refuse for their time are named with series and time',
   ];
   const answer = await test.post(remotePath, remoteWriteBody([{ tags, samples }]));
   assert.equal(answer.status, 400);
-  const expected = `1 of 2 samples were refused, the others were written: {__name__="m", host="h"} at ${now - 1}.999: datapoint too far in past`;
-  assert.equal(answer.json.error, expected);
+  const expected = `1 of 2 samples were refused, the others were written: {__name__="m", host="h"} at ${now - 1}.999: datapoint too far in past: off_by=`;
+  assert.equal(answer.json.error.slice(0, expected.length), expected);
+  assert.match(answer.json.error, /off_by=\d+m?s, past_limit=\d+(\.\d+)?$/);
   assert.equal(test.node.seriesOf('default')[0]!.rows.size, 1);
 });
 

@@ -130,6 +130,8 @@ export class SegmentBuffer {
   /** Number of the segment that the records are for; 0 before the first `reset`. */
   segment = 0;
   private readonly namespaceOrdinals = new Map<string, number>();
+  /** The last one that was asked for: nearly always the next one, too. */
+  private lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
   private seriesStart = -1;
   private seriesNamespace = -1;
   /** Bytes of series records for this segment so far, written or not. */
@@ -144,6 +146,7 @@ export class SegmentBuffer {
   reset(segment: number, salt: number): void {
     if (segment !== this.segment) {
       this.namespaceOrdinals.clear();
+      this.lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
       this.dictionaryBytes = 0;
     }
     this.segment = segment;
@@ -165,11 +168,16 @@ export class SegmentBuffer {
 
   /** Ordinal of a namespace in this segment, defined by a record when it is new there. */
   namespaceOrdinal(name: string, createRevision: number): number {
+    const { lastNamespace } = this;
+    if (lastNamespace.name === name && lastNamespace.createRevision === createRevision) {
+      return lastNamespace.ordinal;
+    }
     const key = `${createRevision} ${name}`;
     const known = this.namespaceOrdinals.get(key);
+    const ordinal = known ?? this.namespaceOrdinals.size;
+    this.lastNamespace = { name, createRevision, ordinal };
     if (known !== undefined) return known;
     this.closeSeries();
-    const ordinal = this.namespaceOrdinals.size;
     this.namespaceOrdinals.set(key, ordinal);
     const text = new TextEncoder().encode(name);
     const start = this.open(recordKind.namespace, 16 + text.length);

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
+import { WorkSignals } from './wait.ts';
+
+function timed() {
+  let nowMillis = 0;
+  const timers: { atMillis: number; ends: AbortController }[] = [];
+  const clock = {
+    ...realEnv.clock,
+    monotonicMillis: () => nowMillis,
+    deadline: (millis: number) => {
+      const ends = new AbortController();
+      timers.push({ atMillis: nowMillis + millis, ends });
+      return ends.signal;
+    },
+  };
+  const pass = (millis: number) => {
+    nowMillis += millis;
+    for (const { atMillis, ends } of timers) if (atMillis <= nowMillis) ends.abort();
+  };
+  return { signals: new WorkSignals({ ...realEnv, clock }, 100), pass, timers };
+}
+
+test('work is ended when its time is over, not before, and by one timer at a time', () => {
+  const { signals, pass, timers } = timed();
+  const caller = new AbortController().signal;
+  const first = signals.begin(caller);
+  pass(60);
+  const second = signals.begin(caller);
+  pass(40);
+  assert.equal(first.signal.aborted, true);
+  assert.match(String(first.signal.reason), /deadline of 100 ms exceeded/);
+  assert.equal(second.signal.aborted, false);
+  pass(59);
+  assert.equal(second.signal.aborted, false);
+  pass(1);
+  assert.equal(second.signal.aborted, true);
+  assert.equal(timers.length, 2);
+});
+
+test('work that has ended is not aborted by the timer', () => {
+  const { signals, pass } = timed();
+  const work = signals.begin(new AbortController().signal);
+  work.end();
+  pass(1000);
+  assert.equal(work.signal.aborted, false);
+});
+
+test('the caller ends the work until it is released', () => {
+  const { signals } = timed();
+  const caller = new AbortController();
+  const held = signals.begin(caller.signal);
+  const released = signals.begin(caller.signal);
+  released.release();
+  caller.abort(new Error('gone'));
+  assert.match(String(held.signal.reason), /gone/);
+  assert.equal(released.signal.aborted, false);
+});
