@@ -37,6 +37,7 @@ let compiled: WebAssembly.Module | null = null;
 /** Encodes one batch after the other. Its memory is touched as far as batches need it. */
 export class BatchEncoder {
   readonly #kernel: BatchExports;
+  readonly #batchAt: number;
   readonly #bytes: Uint8Array;
   readonly #slots: Uint32Array;
   readonly #generations: Uint32Array;
@@ -45,12 +46,13 @@ export class BatchEncoder {
 
   constructor() {
     compiled ??= compileWasmFile(new URL('./build/batch.wasm', import.meta.url));
-    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
     const instance = new WebAssembly.Instance(compiled, { env: { memory } });
     const kernel = instance.exports as unknown as BatchExports;
     const { buffer } = memory;
     assert(kernel.memoryBytes.value <= buffer.byteLength, 'the columns lie in the memory');
     this.#kernel = kernel;
+    this.#batchAt = kernel.batch.value;
     this.#bytes = new Uint8Array(buffer);
     this.#slots = new Uint32Array(buffer, kernel.slots.value, batchRowsMax);
     this.#generations = new Uint32Array(buffer, kernel.generations.value, batchRowsMax);
@@ -61,7 +63,7 @@ export class BatchEncoder {
   /**
    * @param version hybrid logical clock, a whole number below 2^53
    * @param rows at least one
-   * @returns a fresh buffer (docs/formats/batch.md)
+   * @returns the batch (docs/formats/batch.md), borrowed until the next one
    */
   encode(version: number, rows: BatchRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
     const { rowCount } = rows;
@@ -71,9 +73,6 @@ export class BatchEncoder {
     this.#times.set(rows.timestamps.subarray(0, rowCount));
     this.#values.set(rows.values.subarray(0, rowCount));
     const length = this.#kernel.encodeBatch(rowCount, version, exponentOfTimeUnit[timeUnitNanos]);
-    const at = this.#kernel.batch.value;
-    const bytes = new Uint8Array(length);
-    bytes.set(this.#bytes.subarray(at, at + length));
-    return bytes;
+    return this.#bytes.subarray(this.#batchAt, this.#batchAt + length);
   }
 }

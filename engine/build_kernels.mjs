@@ -11,21 +11,23 @@ const sourceFolder = join(engineFolder, 'kernels');
 const buildFolder = join(engineFolder, 'build');
 const compiler = join(engineFolder, '../node_modules/assemblyscript/bin/asc.js');
 
-// A kernel's memory comes from outside and is shared, so that query workers can read a store's memory.
-// 65536 pages are the 4 GiB that 32-bit WebAssembly can address.
+// A kernel's memory comes from outside. 65536 pages are the 4 GiB that 32-bit WebAssembly can address.
 const flags = [
   '-O3',
   '--converge',
   '--noAssert',
   '--runtime=stub',
   '--importMemory',
-  '--sharedMemory',
   '--initialMemory=16',
   '--maximumMemory=65536',
   '--enable=simd',
-  '--enable=threads',
   '--enable=bulk-memory',
 ];
+/** Query workers read a store's memory. Copies into and out of a shared one cost several times as much as into others. */
+const sharedFlags = ['--sharedMemory', '--enable=threads'];
+const unsharedKernels = new Set(['batch', 'front']);
+
+const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sharedFlags]);
 
 /** Entry files: every `*.kernel.ts` in engine/kernels. */
 const kernelNames = () =>
@@ -35,7 +37,7 @@ const kernelNames = () =>
 
 function sourceHash() {
   const hash = createHash('sha256');
-  hash.update(JSON.stringify(flags));
+  for (const name of kernelNames()) hash.update(JSON.stringify([name, flagsOf(name)]));
   hash.update(readFileSync(join(engineFolder, '../node_modules/assemblyscript/package.json')));
   for (const file of readdirSync(sourceFolder).sort()) {
     hash.update(file);
@@ -67,7 +69,7 @@ export function buildKernels(node = process.execPath) {
         join(sourceFolder, `${name}.kernel.ts`),
         '-o',
         join(buildFolder, `${name}.wasm`),
-        ...flags,
+        ...flagsOf(name),
       ],
       { stdio: ['ignore', 'inherit', 'inherit'] },
     );

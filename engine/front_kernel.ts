@@ -106,7 +106,7 @@ export class FrontKernel implements FrontCore {
         8 * pageBytes) /
         pageBytes,
     );
-    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
     compiled ??= compileWasmFile(new URL('./build/front.wasm', import.meta.url));
     const instance = new WebAssembly.Instance(compiled, { env: { memory } });
     const kernel = instance.exports as unknown as FrontExports;

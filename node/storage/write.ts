@@ -58,6 +58,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   /** Of the batch's rows, while they are prepared; then kept only when one is refused. */
   private outcomes: Uint8Array = noOutcomes;
   private references: Uint32Array;
+  private isLogged = false;
+  /** The batch of the log, where that may ask for it after this is answered. */
   private logged: Uint8Array | null = null;
   /** Slots of the logged rows. */
   private loggedSlots: Uint32Array = noSlots;
@@ -109,21 +111,29 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     if (this.rows.rowCount === 0) return;
     this.span = spanOf(this.rows);
     if (namespace.options.writesToCommitLog) {
-      // The rows alone: each segment has a dictionary of its own.
-      this.logged = context.encoder.encode(batch.version, this.rows, batch.timeUnitNanos);
-      const slots = this.rows.slots.subarray(0, this.rows.rowCount);
+      this.isLogged = true;
+      this.loggedSlots = this.rows.slots.subarray(0, this.rows.rowCount);
       // The columns are the sender's again when this is answered, and the log may ask for its records after that.
-      this.loggedSlots = context.commitlog.keepsRecords ? slots.slice() : slots;
+      if (context.commitlog.keepsRecords) {
+        this.loggedSlots = this.loggedSlots.slice();
+        this.logged = this.encode().slice();
+      }
     }
   }
 
   record(buffer: SegmentBuffer): void {
-    if (this.logged === null) return;
+    if (!this.isLogged) return;
     const { namespace, rows, loggedSlots } = this;
     namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
-    buffer.addBatch(namespace.ordinalIn(buffer), [this.logged]);
+    buffer.addBatch(namespace.ordinalIn(buffer), [this.logged ?? this.encode()]);
     const newestMillis = (Number(this.span.last) * rows.timeUnitNanos) / 1e6;
     this.context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
+  }
+
+  /** The rows alone: each segment has a dictionary of its own. Borrowed from the encoder. */
+  private encode(): Uint8Array {
+    const { context, batch, rows } = this;
+    return context.encoder.encode(batch.version, rows, batch.timeUnitNanos);
   }
 
   apply(): WriteResponse {
