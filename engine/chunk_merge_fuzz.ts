@@ -3,6 +3,7 @@
  * the same refusal of damaged ones.
  */
 import assert from 'node:assert/strict';
+import { countInputs } from '#test/sim/counts.ts';
 import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
 import { mergeChunks } from './chunk_merge.ts';
@@ -102,6 +103,7 @@ export function fuzz(seed: number, size: number): void {
 
 function fuzzRounds(seed: number, size: number): void {
   const numbers = new SeededNumbers(seed);
+  countInputs('chunk merge', inputsOfRound * size);
   for (let round = 0; round < size; round++) {
     const isLong = numbers.below(1000) === 0;
     const rowCount = 1 + numbers.below(isLong ? 9000 : 30);

@@ -3,6 +3,7 @@
  * refusal for the same bytes, however damaged.
  */
 import assert from 'node:assert/strict';
+import { countInputs } from '#test/sim/counts.ts';
 import { encodeRawChunk, parseChunkHeader, type ChunkRows } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
 import { codecSample, randomRows, SeededNumbers } from './codec_samples.ts';
@@ -171,6 +172,7 @@ function fuzzRounds(seed: number, size: number): void {
   const numbers = new SeededNumbers(seed);
   const encoder = new KernelEncoder();
   const decoder = new Decoder();
+  countInputs('codec', inputsOfRound * size);
   for (let round = 0; round < size; round++) {
     const isLong = numbers.below(32) === 0;
     const rowCount = 1 + numbers.below(isLong ? 700 : 40);

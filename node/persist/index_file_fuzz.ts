@@ -8,6 +8,7 @@ import { crc32c } from '#lib/crc32c.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { NamespaceIndex } from '../index/namespace_index.ts';
 import { SeededRandom } from '../index/seeded_random.ts';
 import { SimulatedDisk } from '../storage/simulated_disk.ts';
@@ -160,6 +161,7 @@ export async function fuzz(seed: number, size: number): Promise<void> {
   const whole = await read(bytes, random);
   assert.equal(whole.seriesCount, index.seriesCount);
   exercise(whole);
+  countInputs('index file', 2 * size);
   for (let i = 0; i < size; i++) {
     const changed = damaged(bytes, random);
     if (Buffer.compare(changed, bytes) !== 0) {

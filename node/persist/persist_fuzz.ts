@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
+import { countInputs } from '#test/sim/counts.ts';
 import { encodeSegmentHeader, SegmentBuffer } from './commitlog_format.ts';
 import { readSegment, type SegmentProblem } from './commitlog_reader.ts';
 import { FilesetCorrupt, type FilesetInfo, filesetPath } from './fileset_format.ts';
@@ -115,7 +116,9 @@ function damage(bytes: Uint8Array, dice: Dice): Uint8Array {
 export async function fuzz(seed: number, size: number): Promise<void> {
   const dice = new Dice(seed);
   await fuzzCommitlog(dice, size);
+  countInputs('commit log', size);
   await fuzzFileset(dice, size);
+  countInputs('fileset', 2 * size);
 }
 
 async function fuzzCommitlog(dice: Dice, size: number): Promise<void> {
