@@ -89,6 +89,24 @@ function snapshot(): Uint8Array {
   return new Uint8Array(Buffer.concat([header, buffer.bytes()]));
 }
 
+/** A snapshot that leaves a namespace to segments before it. */
+function snapshotWithKept(): Uint8Array {
+  const salt = 0x01020304;
+  const header = encodeSegmentHeader({
+    salt,
+    incarnation: '00112233445566778899aabbccddeeff',
+    boot: 3,
+    segment: 8,
+    createdNanos: 1_700_000_000_000_000_000n,
+  });
+  const buffer = new SegmentBuffer();
+  buffer.reset(8, salt);
+  buffer.addKept(buffer.namespaceOrdinal('default', 12), []);
+  buffer.addKept(buffer.namespaceOrdinal('unsnapshotted', 13), [5, 7, 2 ** 40]);
+  buffer.addEnd(0, 0);
+  return new Uint8Array(Buffer.concat([header, buffer.bytes()]));
+}
+
 const info: FilesetInfo = {
   namespace: 'default',
   namespaceRevision: 12,
@@ -157,6 +175,19 @@ test('a snapshot of version 1 is written and read as it was', async () => {
     records.push(record.kind);
   }
   assert.deepEqual(records, ['namespace', 'series', 'chunks', 'end']);
+});
+
+test('segments that a snapshot of version 1 keeps are written and read as they were', async () => {
+  const path = join(fixtures, 'snapshot_v1_kept.bin');
+  assert.deepEqual(snapshotWithKept(), new Uint8Array(readFileSync(path)));
+  const kept: (readonly [number, readonly number[]])[] = [];
+  for await (const record of readSegment(realEnv.disk, path, () => assert.fail('it is whole'))) {
+    if (record.kind === 'kept') kept.push([record.namespaceOrdinal, record.segments]);
+  }
+  assert.deepEqual(kept, [
+    [0, []],
+    [1, [5, 7, 2 ** 40]],
+  ]);
 });
 
 test('a fileset of version 1 is written and read as it was', async () => {
