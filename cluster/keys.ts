@@ -4,6 +4,9 @@
  *     _kv/<environment>/<zone>/placement/<service>
  *     _kv/<environment>/<zone>/placement_history/<service>/<version, ten digits>
  *     _kv/<environment>/<zone>/tsdb.node.namespaces
+ *     _kv/<environment>/<zone>/tsdb.node.deletions/head
+ *     _kv/<environment>/<zone>/tsdb.node.deletions/entry/<sequence, 16 digits>
+ *     _kv/<environment>/<zone>/tsdb.node.deletions_applied/<instance>
  */
 import { badRequest } from '#lib/errors.ts';
 import { segmentProblem } from './names.ts';
@@ -49,4 +52,14 @@ export function placementHistoryKey(
 
 export function namespacesKey(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.namespaces`;
+}
+
+/** All deletions with their head. */
+export function deletionsPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.deletions/`;
+}
+
+/** What each instance has applied of them. */
+export function deletionsAppliedPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.deletions_applied/`;
 }

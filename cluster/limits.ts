@@ -45,3 +45,15 @@ export const wirePageBytesMax: number = 4 << 20;
 
 /** Bytes of tags, IDs and chunks that one read may bring together when the caller names no limit. */
 export const fetchBytesMaxDefault: number = 1 << 30;
+
+/** Deletions of series that stand at a time: each is compared with what comes back from files and late writers. */
+export const deletionsMax = 2_000;
+
+/** Characters of one deletion's query as JSON. */
+export const deletionQueryCharactersMax = 16_384;
+
+/** How long a deletion waits for the instances that have not confirmed it. */
+export const deletionConfirmMillisMax = 5_000;
+
+/** How long a request to clean waits for files to be rewritten. */
+export const deletionCleanMillisMax = 60_000;

@@ -213,7 +213,7 @@ test('a shard streams page by page, pages of any size', async () => {
     },
   });
   using client = clientOf(server);
-  const request = { namespace: 'ns', shard: 0, placementVersion: 3 };
+  const request = { namespace: 'ns', shard: 0, placementVersion: 3, deletionSequence: 5 };
   const got: SeriesBundle[] = [];
   for await (const { bundle } of client.streamShard(request, signal)) got.push(bundle);
   assert.deepEqual(seen, [request]);

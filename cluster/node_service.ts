@@ -108,6 +108,8 @@ export interface StreamShardRequest {
   readonly shard: number;
   /** The asker's placement version: the donor adopts it before it streams. */
   readonly placementVersion: number;
+  /** The donor has applied the deletions up to this one before it streams. */
+  readonly deletionSequence?: number;
 }
 
 export interface StreamShardPage {

@@ -158,6 +158,7 @@ export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
     namespace: message['namespace'],
     shard: message['shard'],
     placementVersion: message['placementVersion'],
+    deletionSequence: message['deletionSequence'],
   }),
 );
 

@@ -16,6 +16,7 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { bootstrapLocal } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
+import { DeletionFollower } from './deletion_follower.ts';
 import { announceIdentity, openIdentity } from './identity.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
@@ -58,6 +59,7 @@ export class NodeRuntime implements AsyncDisposable {
   private readonly options: RuntimeOptions;
   readonly database: Database;
   private readonly jobs: ShardJobs;
+  private readonly deletions: DeletionFollower;
   private readonly metrics: NodeMetrics;
   private readonly placements: PlacementStore;
   private readonly stop = new AbortController();
@@ -76,6 +78,8 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       onReady: () => this.onShardReady(),
     });
+    const { kv, cluster, instanceId } = options;
+    this.deletions = new DeletionFollower({ kv, cluster, instanceId, database });
     this.following = this.run().catch((error: unknown) => {
       if (!this.stop.signal.aborted) options.onFatal(error);
     });
@@ -109,7 +113,11 @@ export class NodeRuntime implements AsyncDisposable {
       this.metrics.corruption(1);
       this.jobs.repair({ namespace, shard, blocks: new Set([blockStartNanos]) });
     };
+    await this.retrying('cannot apply the deletions of the cluster', () =>
+      this.deletions.catchUp(signal),
+    );
     this.database.setLoaded();
+    this.deletions.follow();
     for (const shard of corrupt) this.jobs.repair(shard);
     this.jobs.reconcile();
     this.onShardReady();
@@ -227,6 +235,8 @@ export class NodeRuntime implements AsyncDisposable {
     const { database } = this;
     const { signal } = this.stop;
     await database.flusher.runDue(signal);
+    await database.deletions.rewriteDue(signal);
+    await this.deletions.publish(signal);
     if (await database.snapshots.isDue()) await database.snapshot(snapshotShare, signal);
   }
 
@@ -268,6 +278,7 @@ export class NodeRuntime implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
     await this.following;
+    await this.deletions[Symbol.asyncDispose]();
     await this.jobs[Symbol.asyncDispose]();
     await this.marking?.catch(() => {});
     await this.flushing.catch(() => {});

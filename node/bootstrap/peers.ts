@@ -43,7 +43,13 @@ export async function bootstrapFromPeers(
     namespace: namespace.name,
     shard,
     placementVersion: database.shards.version,
+    deletionSequence: database.deletions.appliedSequence,
   };
+  const { tombstones, blockSizeNanos } = namespace;
+  // What is deleted from here on, the donors may have streamed before.
+  const deletions = tombstones.all;
+  const deletionCountOf = (start: bigint): number =>
+    deletions.filter((tombstone) => tombstones.concerns(tombstone, start, blockSizeNanos)).length;
   const report: PeersReport = { blocks: 0, series: 0, bytes: 0 };
   const { truncations } = namespace;
   const stop = new AbortController();
@@ -67,6 +73,7 @@ export async function bootstrapFromPeers(
           shard,
           blockStartNanos,
           source: 'peers',
+          deletionCount: deletionCountOf(blockStartNanos),
           onSafe: () => markLive(namespace, source, truncations),
         } as const;
         return writeVolume(database, options, source, AbortSignal.any([either, dropped])).finally(

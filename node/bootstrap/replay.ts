@@ -9,6 +9,7 @@ import { listSegments } from '../persist/commitlog.ts';
 import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog_format.ts';
 import { readSegment, type SegmentProblem } from '../persist/commitlog_reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
+import { appliedFromJson } from '../persist/tombstone_file.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { markRowsLive, spanOf } from '../storage/write.ts';
@@ -87,6 +88,7 @@ export async function replayCommitlog(
     await new SegmentReplay(database, number, path, names, report).run(signal);
     report.segments += 1;
   }
+  if (report.problems.some(({ kind }) => kind !== 'torn tail')) database.deletions.replayAll();
   // There was no time to delete them. They must not count: of two of them, one may be back that the other deleted.
   await database.commitlog.deleteSegments(replaced);
   return report;
@@ -163,6 +165,11 @@ class SegmentReplay {
         case 'truncate':
           if (namespace !== undefined && (this.only?.has(namespace.name) ?? true)) {
             this.truncate(namespace, record.atNanos);
+          }
+          break;
+        case 'delete':
+          if (namespace !== undefined && (this.only?.has(namespace.name) ?? true)) {
+            this.deleteRows(namespace, record.json);
           }
           break;
         default:
@@ -281,6 +288,21 @@ class SegmentReplay {
     }
     const { timeUnitNanos, values } = batch;
     return { rowCount: taken, slots, generations, timestamps, timeUnitNanos, values };
+  }
+
+  /** What stands before the record was swept when it was written. */
+  private deleteRows({ name, state }: SegmentNamespace, json: string): void {
+    const { database } = this;
+    try {
+      const applied = appliedFromJson(JSON.parse(json));
+      database.deletions.noteSegment(this.number, name, applied);
+      if (state !== null) database.deletions.replay(state, applied);
+    } catch (error) {
+      if (!(error instanceof TsdbError || error instanceof SyntaxError)) throw error;
+      this.report.recordsMalformed += 1;
+      const fields = { path: this.path, error: error.message };
+      database.log.error(fields, 'deletion of the commit log cannot be read');
+    }
   }
 
   /** Later rows of the segment bring their dictionary entries again, for its writer forgot them too. */

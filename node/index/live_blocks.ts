@@ -38,6 +38,16 @@ export class LiveBlocks {
     words[ordinal >>> 5]! |= 1 << (ordinal & 31);
   }
 
+  /** Series that have nothing left in a block. */
+  unmark(ordinals: ArrayLike<number>, blockStartNanos: UnixNanos): void {
+    const words = this.bitsOf(blockStartNanos);
+    if (words === null) return;
+    for (let i = 0; i < ordinals.length; i++) {
+      const ordinal = ordinals[i]!;
+      if (ordinal >>> 5 < words.length) words[ordinal >>> 5]! &= ~(1 << (ordinal & 31));
+    }
+  }
+
   /** Sets all bits of a block from a copy of these. */
   load(blockStartNanos: UnixNanos, bits: Uint32Array): void {
     const block = this.#blockAt(blockStartNanos);

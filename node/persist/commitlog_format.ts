@@ -26,6 +26,7 @@ export const recordKind = {
   chunks: 5,
   end: 6,
   kept: 7,
+  delete: 8,
 } as const;
 
 /** The marker is the salt mixed with this, so that a salt of 0 does not look like empty space. */
@@ -243,6 +244,18 @@ export class SegmentBuffer {
     this.view.setUint32(start + 4, 0, true);
     this.view.setBigInt64(start + 8, atNanos, true);
     this.close(start, 16);
+  }
+
+  /** Rows that stand before this record and match are gone. @param json the deletion with its time */
+  addDelete(namespaceOrdinal: number, json: string): void {
+    this.closeSeries();
+    const text = new TextEncoder().encode(json);
+    const size = 8 + text.length;
+    const start = this.open(recordKind.delete, size);
+    this.view.setUint32(start, namespaceOrdinal, true);
+    this.view.setUint32(start + 4, 0, true);
+    this.data.set(text, start + 8);
+    this.close(start, size);
   }
 
   /** Chunks of series that stand in the dictionary; all of one call are one record. */

@@ -36,6 +36,8 @@ export type LogRecord =
       readonly entries: readonly DictionaryEntry[];
     }
   | { readonly kind: 'batch'; readonly namespaceOrdinal: number; readonly batch: Uint8Array }
+  /** JSON as `appliedFromJson` reads it. */
+  | { readonly kind: 'delete'; readonly namespaceOrdinal: number; readonly json: string }
   | { readonly kind: 'truncate'; readonly namespaceOrdinal: number; readonly atNanos: bigint }
   | {
       readonly kind: 'chunks';
@@ -206,6 +208,12 @@ function decodeRecord(window: Window, start: number, length: number): LogRecord 
       if (length < 16) return null;
       const atNanos = window.view.getBigInt64(payload + 8, true);
       return { kind: 'truncate', namespaceOrdinal: ordinal, atNanos };
+    }
+    case recordKind.delete: {
+      if (length < 8) return null;
+      const text = window.bytes.subarray(payload + 8, payload + length);
+      const json = new TextDecoder().decode(text);
+      return { kind: 'delete', namespaceOrdinal: ordinal, json };
     }
     case recordKind.chunks: {
       if (length < 8) return null;

@@ -28,6 +28,7 @@ import { openFilesMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.
 import { Commitlog, type CommitlogOptions } from '../persist/commitlog.ts';
 import { Admission, type RequestLimits } from './admission.ts';
 import { FileCache } from './file_cache.ts';
+import { Deletions } from './deletions.ts';
 import type { FlushReport } from './flush.ts';
 import { Flusher } from './flusher.ts';
 import { MemoryBudget, type MemoryUse } from './memory_budget.ts';
@@ -82,6 +83,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly flusher: Flusher;
   readonly snapshots: Snapshots;
   readonly removal: NamespaceRemoval;
+  readonly deletions: Deletions;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -116,6 +118,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.snapshots = new Snapshots(this);
     this.admission = new Admission(env.clock, this.shards, options.limits);
     this.removal = new NamespaceRemoval(this);
+    this.deletions = new Deletions(this);
     this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.writes = {
       store: this.store,
@@ -140,7 +143,9 @@ export class Database implements NodeService, AsyncDisposable {
     });
     const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
     commitlog.continueFrom(snapshots[0]?.segment ?? 0);
-    return new Database(env, log, options, commitlog);
+    const database = new Database(env, log, options, commitlog);
+    await database.deletions.load();
+    return database;
   }
 
   private memoryUse(): MemoryUse {
@@ -219,6 +224,7 @@ export class Database implements NodeService, AsyncDisposable {
       log: this.log,
       fileCache: this.fileCache,
       memory: this.memory,
+      tombstonesOf: (name) => this.deletions.of(name),
       takeOrdinal: () => removal.takeOrdinal(),
       giveUp: (ordinal, slots) => removal.giveUp(ordinal, slots),
       onDamage: (damaged, file) => this.onDamage(damaged, file),
@@ -336,6 +342,7 @@ export class Database implements NodeService, AsyncDisposable {
   ): AsyncGenerator<StreamShardPage, void, undefined> {
     const namespace = this.ready(request.namespace);
     await this.admission.placementVersion(request.placementVersion, signal);
+    await this.deletions.whenApplied(request.deletionSequence ?? 0, signal);
     const shard = this.shards.get(request.shard);
     if (shard === undefined || shard.state === 'INITIALIZING') {
       throw new TsdbError(

@@ -19,6 +19,7 @@ import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
 import { checkedId, type SeriesName } from './series_name.ts';
 import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
+import type { NamespaceTombstones } from './tombstones.ts';
 
 /** Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`. */
 type SlotOrRefusal = number;
@@ -33,6 +34,8 @@ export interface NamespaceParts {
   readonly log: Log;
   readonly fileCache: FileCache;
   readonly memory: MemoryBudget;
+  /** Deletions of the namespace with this name. */
+  readonly tombstonesOf: (name: string) => NamespaceTombstones;
   /** A number of the store that no namespace has. @throws {TsdbError} RESOURCE_EXHAUSTED */
   readonly takeOrdinal: () => number;
   /** Takes a number with all of its series, to be released bit by bit. */
@@ -54,12 +57,13 @@ export class NamespaceState {
   /** Another one after all was deleted. */
   index: NamespaceIndex;
   readonly files: NamespaceFiles;
+  readonly tombstones: NamespaceTombstones;
   private readonly store: Store;
   private readonly shards: ShardTable;
   private readonly newSeries: SeriesRate;
   private readonly memory: MemoryBudget;
   private readonly parts: NamespaceParts;
-  private definition: Namespace;
+  definition: Namespace;
   /** It is not in the registry any more: nothing is written to it. */
   isDropped = false;
   /** By slot: the segment of the commit log in which the series stands. */
@@ -87,11 +91,13 @@ export class NamespaceState {
     this.newSeries = newSeries;
     this.memory = parts.memory;
     this.definition = definition;
+    this.tombstones = parts.tombstonesOf(definition.name);
     this.index = this.emptyIndex();
     this.files = new NamespaceFiles({
       disk: parts.disk,
       log: parts.log,
       cache: parts.fileCache,
+      tombstones: this.tombstones,
       slotOf: (series) => this.findSeries(series),
       onDamage: (file) => parts.onDamage(this, file),
     });
@@ -274,7 +280,10 @@ export class NamespaceState {
 
   /** Time of a fileset that is made now: later than any deletion, whatever the clock did. */
   filesetTime(nowNanos: UnixNanos): UnixNanos {
-    return nowNanos > this.truncatedAtNanos ? nowNanos : this.truncatedAtNanos + 1n;
+    const { truncatedAtNanos, tombstones } = this;
+    const { atNanosMax } = tombstones;
+    const deletedAtNanos = atNanosMax > truncatedAtNanos ? atNanosMax : truncatedAtNanos;
+    return nowNanos > deletedAtNanos ? nowNanos : deletedAtNanos + 1n;
   }
 
   /** Forgets series with all their samples. */

@@ -20,6 +20,7 @@ import { readFilesetIndex } from '../persist/fileset_reader.ts';
 import { Directory } from './directory.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
 import type { SeriesName } from './series_name.ts';
+import type { NamespaceTombstones } from './tombstones.ts';
 
 /** What becomes of a fileset that is not in use any more. */
 export type Retirement = 'delete' | 'keep' | 'set aside' | 'folder removed';
@@ -76,6 +77,8 @@ export interface NamespaceFilesParts {
   readonly disk: Disk;
   readonly log: Log;
   readonly cache: FileCache;
+  /** Deletions of the namespace. */
+  readonly tombstones: NamespaceTombstones;
   /** Slot of a series of this namespace, or a negative number. */
   readonly slotOf: (series: SeriesName) => number;
   /** Called when a fileset was found to be damaged. */
@@ -84,12 +87,15 @@ export interface NamespaceFilesParts {
 
 export class NamespaceFiles {
   private readonly parts: NamespaceFilesParts;
+  /** What of the filesets is not to be seen. */
+  readonly tombstones: NamespaceTombstones;
   private readonly shards = new Map<number, ShardFiles>();
   /** Filesets that are being deleted or renamed. */
   private readonly leaving = new Set<Promise<void>>();
 
   constructor(parts: NamespaceFilesParts) {
     this.parts = parts;
+    this.tombstones = parts.tombstones;
   }
 
   get(shard: number, blockStartNanos: bigint): BlockFile | null {

@@ -85,6 +85,15 @@ export class NamespaceRemoval implements AsyncDisposable {
     }
   }
 
+  /** Removes the files of a namespace that was deleted while this node was away, unless it was made again. */
+  async removeUnknown(name: string): Promise<void> {
+    const { sequencer, namespaces, options } = this.database;
+    await sequencer.exclusive(async () => {
+      if (namespaces.has(name)) return;
+      await this.removeFolder(namespaceFolder(options.dataFolder, name));
+    });
+  }
+
   /** A step of the sequencer: forgets a shard of all namespaces. */
   async dropShard(shard: number): Promise<void> {
     const { namespaces, options } = this.database;

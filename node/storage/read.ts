@@ -13,6 +13,7 @@ import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { fetchBytesMax } from '../limits.ts';
 import { FilesetCorrupt } from '../persist/fileset_format.ts';
+import { cutAnswer } from './answer_cut.ts';
 import type { Directory } from './directory.ts';
 import type { FileCache } from './file_cache.ts';
 import type { NamespaceState } from './namespace.ts';
@@ -148,7 +149,17 @@ class SeriesRead {
       const read = some.map((part, i) => this.readPart(part, chunkData, targets[first + i]!));
       await Promise.all(read);
     }
-    return this.isDamaged ? null : { ...names, chunkData, chunkOffset };
+    if (this.isDamaged) return null;
+    const { tombstones } = this.namespace;
+    const bundle = { ...names, chunkData, chunkOffset };
+    if (tombstones.all.length === 0) return bundle;
+    const answered = fileParts.map(({ file, places, directory, entries }, i) => ({
+      file,
+      places,
+      targets: targets[i]!,
+      lengths: entries.map((entry) => directory.lengths[entry]!),
+    }));
+    return cutAnswer(bundle, tombstones, answered);
   }
 
   /** Where each series' bytes begin, with the end of the last one. */

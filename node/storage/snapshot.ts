@@ -70,10 +70,13 @@ export class Snapshots {
     const { env, options, sequencer, commitlog } = this.database;
     const folder = snapshotFolder(options.dataFolder);
     await makeDurableFolder(env.disk, options.dataFolder, folder);
-    const segment = await sequencer.exclusive(async () => {
-      await commitlog.rotate();
-      return commitlog.nextSegment;
-    });
+    const segment = await this.database.deletions.whenSwept(() =>
+      sequencer.exclusive(async () => {
+        if (this.database.deletions.isSweeping) return null;
+        await commitlog.rotate();
+        return commitlog.nextSegment;
+      }),
+    );
     const { incarnation, boot } = options.identity;
     await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
     this.kept.clear();

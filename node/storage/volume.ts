@@ -46,6 +46,8 @@ export interface VolumeOptions {
   readonly onSafe: () => void;
   /** Write it anew although nothing changes: without the entries that are damaged. */
   readonly always?: boolean;
+  /** Deletions of the block that the rows which come have seen; those of now when it is not said. */
+  readonly deletionCount?: number;
 }
 
 export interface VolumeReport {
@@ -58,7 +60,8 @@ export interface VolumeReport {
 /**
  * Runs as the shard's only writer of files.
  * @param signal of `NamespaceFiles.write`
- * @throws {TsdbError} UNAVAILABLE when the namespace was truncated meanwhile; what the disk rejects with
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or something of the block was deleted meanwhile; what
+ *   the disk rejects with
  */
 export async function writeVolume(
   database: Database,
@@ -68,7 +71,9 @@ export async function writeVolume(
 ): Promise<VolumeReport> {
   const { namespace, shard, blockStartNanos } = options;
   const { env } = database;
-  const { truncations, files } = namespace;
+  const { truncations, files, tombstones, blockSizeNanos } = namespace;
+  const deletionCount =
+    options.deletionCount ?? tombstones.countOf(blockStartNanos, blockSizeNanos);
   const folder = shardFolder(database.options.dataFolder, namespace.name, shard);
   const current = files.get(shard, blockStartNanos);
   if (current !== null) files.pin(current);
@@ -89,11 +94,16 @@ export async function writeVolume(
     };
     await using old = await VolumeWalk.open(env.disk, files, current, null);
     await using writer = FilesetWriter.open(env.disk, folder, info);
-    const isChanged = await new Merge(writer, old).run(source, signal);
+    const merge = new Merge(writer, old);
+    const isChanged = await merge.run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
-      if (namespace.truncations === truncations) return;
-      throw new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
+      if (namespace.truncations !== truncations) {
+        throw new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
+      }
+      if (tombstones.countOf(blockStartNanos, blockSizeNanos) > deletionCount) {
+        throw new TsdbError('UNAVAILABLE', `series were deleted meanwhile: ${namespace.name}`);
+      }
     };
     if (!isChanged && current !== null && options.always !== true) {
       endStep();
@@ -101,6 +111,14 @@ export async function writeVolume(
       return { volumes: 0, series: 0, bytes: 0 };
     }
     endStep();
+    if (writer.seriesCount === 0) {
+      // All of it is deleted; when it comes back after a power loss it is cut again.
+      if (current !== null)
+        files.retire(current, current.damaged.size > 0 ? 'set aside' : 'delete');
+      options.onSafe();
+      forgetInBlock(database, namespace, blockStartNanos, merge.emptied);
+      return { volumes: 0, series: 0, bytes: 0 };
+    }
     const digest = await writer.finish();
     try {
       endStep();
@@ -112,6 +130,7 @@ export async function writeVolume(
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();
+    forgetInBlock(database, namespace, blockStartNanos, merge.emptied);
     return {
       volumes: 1,
       series: writer.seriesCount,
@@ -127,6 +146,21 @@ export async function writeVolume(
   }
 }
 
+/** Takes series of which a block has nothing left out of its index. */
+function forgetInBlock(
+  { store }: Database,
+  namespace: NamespaceState,
+  blockStartNanos: bigint,
+  names: readonly SeriesName[],
+): void {
+  const slots: number[] = [];
+  for (const name of names) {
+    const slot = namespace.findSeries(name);
+    if (slot >= 0 && !store.blockStarts(slot).includes(blockStartNanos)) slots.push(slot);
+  }
+  namespace.index.unmarkLive(slots, blockStartNanos);
+}
+
 /** A volume above all that the block has, complete or not. */
 async function nextVolume(disk: Disk, folder: string, blockStartNanos: bigint): Promise<number> {
   let volume = 0;
@@ -140,6 +174,8 @@ class Merge {
   private readonly writer: FilesetWriter;
   private readonly old: VolumeWalk;
   private isChanged = false;
+  /** Series of the old volume of which everything is deleted. */
+  readonly emptied: SeriesName[] = [];
 
   constructor(writer: FilesetWriter, old: VolumeWalk) {
     this.writer = writer;
@@ -170,8 +206,9 @@ class Merge {
       return;
     }
     const before = await old.chunks();
-    const merged = before === null ? series.chunks : merge(before, series.chunks);
-    if (before === null || !areEqual(before, merged)) this.isChanged = true;
+    const merged =
+      before === null || before.length === 0 ? series.chunks : merge(before, series.chunks);
+    if (before === null || old.isCut || !areEqual(before, merged)) this.isChanged = true;
     writer.put(series.id, series.name, merged);
     old.step();
   }
@@ -181,7 +218,12 @@ class Merge {
     signal.throwIfAborted();
     const chunks = await old.chunks();
     if (chunks === null) this.isChanged = true;
-    else writer.put(old.id!, old.name, chunks);
+    else if (chunks.length > 0) writer.put(old.id!, old.name, chunks);
+    else {
+      const { idScheme, tags, explicitId } = old.name;
+      this.emptied.push({ idScheme, tags: tags.slice(), explicitId: explicitId.slice() });
+    }
+    if (old.isCut) this.isChanged = true;
     old.step();
     if (writer.isFull) await writer.drain();
   }

@@ -1,8 +1,12 @@
-/** Walks over a fileset in use, series by series in the order of their IDs, past the damaged ones. */
+/**
+ * Walks over a fileset in use, series by series in the order of their IDs, past the damaged ones and without the
+ * rows that were deleted.
+ */
 import type { Disk } from '#lib/env/env.ts';
 import type { IndexCursor } from '../persist/fileset_index.ts';
 import { FilesetReader } from '../persist/fileset_reader.ts';
 import type { BlockFile, NamespaceFiles } from './namespace_files.ts';
+import { cutSeries, type Tombstone } from './tombstones.ts';
 
 /** Data that are read at once. */
 const windowBytes = 1024 * 1024;
@@ -14,6 +18,10 @@ export class VolumeWalk implements AsyncDisposable {
   private readonly cursor: IndexCursor | null;
   private window: Uint8Array = new Uint8Array(0);
   private windowStart = 0;
+  /** Deletions that the fileset has not seen. */
+  private readonly pending: readonly Tombstone[];
+  /** Whether the chunks that were given last lack rows that the fileset has. */
+  isCut = false;
   /** ID of the series that it stands on; null behind the last one. */
   id: Uint8Array | null = null;
 
@@ -26,6 +34,7 @@ export class VolumeWalk implements AsyncDisposable {
     this.reader = reader;
     this.files = files;
     this.file = file;
+    this.pending = file === null ? [] : files.tombstones.pendingOf(file);
     const index = reader?.index;
     this.cursor = (afterId === null ? index?.cursor() : index?.cursorAfter(afterId)) ?? null;
     this.step();
@@ -55,7 +64,7 @@ export class VolumeWalk implements AsyncDisposable {
     return this.cursor!;
   }
 
-  /** Chunks of the series, borrowed, or null when they are damaged. */
+  /** Chunks of the series that are not deleted, borrowed, or null when they are damaged. */
   async chunks(): Promise<Uint8Array | null> {
     const { cursor, reader, file } = this;
     const { dataOffset, dataLength } = cursor!;
@@ -66,7 +75,11 @@ export class VolumeWalk implements AsyncDisposable {
       this.window = await reader!.readData(dataOffset, Math.max(dataLength, windowBytes));
     }
     const bytes = this.window.subarray(dataOffset - this.windowStart, end - this.windowStart);
-    if (reader!.isWhole(cursor!, bytes)) return bytes;
+    if (reader!.isWhole(cursor!, bytes)) {
+      const kept = cutSeries(cursor!.tags, bytes, this.pending);
+      this.isCut = kept !== bytes;
+      return kept;
+    }
     this.files.noteDamage(file!, dataOffset);
     return null;
   }

@@ -101,7 +101,11 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     this.nowNanos = context.clock.nowNanos();
     this.outcomes = context.scratch.zeros(batch.rowCount);
     this.resolveReferences();
-    const refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
+    let refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
+    if (batch.version <= namespace.tombstones.versionMax) {
+      const tagsOf = (slot: number) => namespace.index.tags(slot);
+      refused += namespace.tombstones.refuse(batch, this.outcomes, tagsOf);
+    }
     if (refused === 0) this.outcomes = noOutcomes;
     else {
       this.outcomes = this.outcomes.slice();

@@ -1,0 +1,138 @@
+/** Writes the filesets that hold deleted rows anew, and removes those of which everything is deleted. */
+import { messageOf } from '#lib/errors.ts';
+import { FilesetCorrupt } from '../persist/fileset_format.ts';
+import type { Database } from './database.ts';
+import type { NamespaceState } from './namespace.ts';
+import type { BlockFile } from './namespace_files.ts';
+import type { Pace } from './pace.ts';
+import type { Tombstone } from './tombstones.ts';
+import { type VolumeSource, writeVolume } from './volume.ts';
+
+export interface RewriteReport {
+  /** Filesets that were replaced or removed. */
+  filesets: number;
+  /** Filesets that are to be tried again. */
+  failures: number;
+}
+
+/** Clocks of coordinators and nodes are nearer to each other than this. */
+const clockSkewNanos = 60_000_000_000n;
+const versionTickNanos = 15_625n;
+/** Nothing comes besides what the block has. */
+const emptySource: VolumeSource = { next: () => Promise.resolve(null) };
+
+/**
+ * Rewrites all filesets of a namespace that deletions concern.
+ * @throws the signal's reason
+ */
+export async function rewriteFiles(
+  database: Database,
+  namespace: NamespaceState,
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<RewriteReport> {
+  const report: RewriteReport = { filesets: 0, failures: 0 };
+  const { files, tombstones } = namespace;
+  for (const file of files.all(null)) {
+    signal.throwIfAborted();
+    if (tombstones.pendingOf(file).length === 0) continue;
+    try {
+      // A shard that is not whole is written by who brings its data.
+      if (!namespace.readyShards.has(file.shard)) report.failures += 1;
+      else if (await rewriteFile(database, namespace, file, signal)) report.filesets += 1;
+    } catch (error) {
+      signal.throwIfAborted();
+      report.failures += 1;
+      const fields = { path: file.dataPath, error: messageOf(error) };
+      database.log.warn(fields, 'deleted rows are not taken out of the fileset yet');
+    }
+    await pace.rest(signal);
+  }
+  return report;
+}
+
+/** @returns whether the fileset went */
+function rewriteFile(
+  database: Database,
+  namespace: NamespaceState,
+  file: BlockFile,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { files, tombstones } = namespace;
+  return files.write(file.shard, async (dropped) => {
+    const { blockStartNanos, shard } = file;
+    // A flush may have replaced it meanwhile.
+    if (files.get(shard, blockStartNanos) !== file) return false;
+    const { revision } = tombstones;
+    const pending = tombstones.pendingOf(file);
+    const found = await slotsOf(namespace, file, pending);
+    if (files.get(shard, blockStartNanos) !== file) return false;
+    if (found.deleted === 0) {
+      tombstones.noteClean(file, revision);
+      return false;
+    }
+    if (pending.some((tombstone) => coversAll(tombstone, file))) {
+      files.retire(file, file.damaged.size > 0 ? 'set aside' : 'delete');
+      const { store } = database;
+      const emptied = found.slots.filter(
+        (slot, i) =>
+          store.generation[slot] === found.generations[i] &&
+          !store.blockStarts(slot).includes(blockStartNanos),
+      );
+      namespace.index.unmarkLive(emptied, blockStartNanos);
+      return true;
+    }
+    await writeVolume(
+      database,
+      { namespace, shard, blockStartNanos, source: 'flush', onSafe: () => {} },
+      emptySource,
+      AbortSignal.any([signal, dropped]),
+    );
+    if (files.get(shard, blockStartNanos) !== file) return true;
+    tombstones.noteClean(file, revision);
+    return false;
+  });
+
+  async function slotsOf(
+    { index }: NamespaceState,
+    of: BlockFile,
+    pending: readonly Tombstone[],
+  ): Promise<{ slots: Uint32Array; generations: Uint32Array; deleted: number }> {
+    files.pin(of);
+    try {
+      const directory = await files.directory(of);
+      let deleted = 0;
+      const range = {
+        startNanos: of.blockStartNanos,
+        endNanos: of.blockStartNanos + of.info.blockSizeNanos,
+      };
+      for (const { deletion } of pending) {
+        const { ordinals } = index.query(deletion.query, range, { limit: 0, shards: null });
+        directory.match(ordinals, () => {
+          deleted += 1;
+        });
+      }
+      const { generation } = database.store;
+      const generations = directory.slots.map((slot) => generation[slot]!);
+      return { slots: directory.slots, generations, deleted };
+    } catch (error) {
+      if (error instanceof FilesetCorrupt && of.retired === null) {
+        files.setAside(of, error.message);
+      }
+      throw error;
+    } finally {
+      files.unpin(of);
+    }
+  }
+}
+
+/** Whether nothing of the fileset can be newer than the deletion, which is about all that it may hold. */
+function coversAll({ deletion }: Tombstone, { info }: BlockFile): boolean {
+  const { blockStartNanos, blockSizeNanos, createdNanos } = info;
+  return (
+    deletion.query.kind === 'all' &&
+    deletion.startNanos <= blockStartNanos &&
+    deletion.endNanos >= blockStartNanos + blockSizeNanos &&
+    (createdNanos + clockSkewNanos) / versionTickNanos <= BigInt(deletion.version)
+  );
+}

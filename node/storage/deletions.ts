@@ -1,0 +1,353 @@
+/**
+ * Deletions of series and ranges on this node (docs/STORAGE.md): each is noted in the log, takes its rows out of memory,
+ * and is kept as a tombstone for the filesets that are older than it.
+ */
+import type { Deletion } from '#cluster/deletions.ts';
+import { chunkHeaders } from '#engine/chunk.ts';
+import { decodeChunkRows } from '#engine/decoder_twin.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { UnixNanos } from '#lib/time.ts';
+import { placementWaitMillisMax } from '../limits.ts';
+import {
+  type AppliedDeletion,
+  appliedToJson,
+  readTombstones,
+  writeTombstones,
+} from '../persist/tombstone_file.ts';
+import { cutChunks } from './chunk_cut.ts';
+import type { Database } from './database.ts';
+import { rewriteFiles } from './deletion_rewrite.ts';
+import type { NamespaceState } from './namespace.ts';
+import { Pace } from './pace.ts';
+import { NamespaceTombstones, type Tombstone } from './tombstones.ts';
+
+/** Series that are swept in one stretch of the main loop. */
+const seriesAtOnce = 128;
+/** Files are rewritten when no deletion came for this time, or at the latest after that. */
+const rewriteQuietMillis = 30_000;
+const rewriteDelayMillisMax = 600_000;
+/** Share of the main loop's time for rewriting that nobody waits for. */
+const backgroundShare = 0.2;
+
+export class Deletions {
+  private readonly database: Database;
+  private readonly byNamespace = new Map<string, NamespaceTombstones>();
+  /** All deletions up to this sequence are applied. */
+  appliedSequence = 0;
+  /** Files of all deletions up to this one are to be rewritten at once. */
+  cleanSequence = 0;
+  /** Memory may hold rows of a deletion whose record stands in the log. */
+  isSweeping = false;
+  private sweep: Promise<void> = Promise.resolve();
+  private waiters: { sequence: number; resolve: () => void }[] = [];
+  private lastAtMillis = 0;
+  /** When the oldest deletion came for which files may have to be rewritten; null when there is none. */
+  private dueSinceMillis: number | null = null;
+  /** Counts of this process, for metrics. */
+  readonly counts: { applied: number; filesets: number; failures: number } = {
+    applied: 0,
+    filesets: 0,
+    failures: 0,
+  };
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /** Deletions of the namespace with this name, whether it is there or not. */
+  of(name: string): NamespaceTombstones {
+    let tombstones = this.byNamespace.get(name);
+    if (tombstones === undefined)
+      this.byNamespace.set(name, (tombstones = new NamespaceTombstones()));
+    return tombstones;
+  }
+
+  /** Number of deletions that are known. */
+  get size(): number {
+    let size = 0;
+    for (const { all } of this.byNamespace.values()) size += all.length;
+    return size;
+  }
+
+  /** Reads what was applied before; without it all deletions are applied again. */
+  async load(): Promise<void> {
+    const { env, options, log } = this.database;
+    const state = await readTombstones(env.disk, options.dataFolder);
+    if (state === null) return;
+    if (typeof state === 'string') {
+      log.error({ reason: state }, 'tombstones.bin is damaged: all deletions are applied again');
+      return;
+    }
+    for (const { deletion, atNanos } of state.tombstones) this.add(deletion, atNanos);
+    this.appliedSequence = state.applied;
+  }
+
+  private add(deletion: Deletion, atNanos: UnixNanos): Tombstone | null {
+    const tombstones = this.of(deletion.namespace);
+    if (tombstones.has(deletion.version)) return null;
+    const millis = this.database.env.clock.monotonicMillis();
+    this.lastAtMillis = millis;
+    this.dueSinceMillis ??= millis;
+    try {
+      return tombstones.add(deletion, atNanos);
+    } catch (error) {
+      if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
+      const { sequence } = deletion;
+      this.database.log.error({ sequence, error: error.message }, 'deletion cannot be understood');
+      return null;
+    }
+  }
+
+  /** The segment is needed as long as older ones may have rows that its deletion takes away. */
+  noteSegment(segment: number, name: string, { deletion, atNanos }: AppliedDeletion): void {
+    const { namespaces, commitlog } = this.database;
+    const future = namespaces.get(name)?.options.retentionOptions.bufferFutureNanos ?? 0n;
+    // Rows may be of later times than the deletion, by the future that is taken.
+    const lastNanos = deletion.createdNanos > atNanos ? deletion.createdNanos : atNanos;
+    commitlog.noteRows(segment, name, Number((lastNanos + future) / 1_000_000n));
+  }
+
+  /** The record of a deletion in the log: what was replayed so far is swept, as it was when it was written. */
+  replay(namespace: NamespaceState, { deletion, atNanos }: AppliedDeletion): void {
+    this.add(deletion, atNanos);
+    for (const _ of this.sweepSteps(namespace, deletion)) continue;
+  }
+
+  /** Sweeps for all deletions: records of them may have been lost with a part of the log. */
+  replayAll(): void {
+    for (const [name, { all }] of this.byNamespace) {
+      const namespace = this.database.namespaces.get(name);
+      if (namespace === undefined) continue;
+      for (const { deletion } of all) {
+        for (const _ of this.sweepSteps(namespace, deletion)) continue;
+      }
+    }
+  }
+
+  /**
+   * Applies the deletion that follows; one that is applied already changes nothing. One at a time.
+   * @throws {TsdbError} UNAVAILABLE when log or disk fail; to be called again then
+   */
+  async apply(deletion: Deletion): Promise<void> {
+    if (deletion.sequence <= this.appliedSequence) return;
+    const { sequencer, namespaces, env, log } = this.database;
+    const { sequence, namespace: name, version } = deletion;
+    if (!this.of(name).has(version)) {
+      await sequencer.exclusive(() => this.record(deletion));
+      const namespace = namespaces.get(name);
+      if (namespace !== undefined) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.sweep = promise;
+        try {
+          const never = new AbortController().signal;
+          for (const _ of this.sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
+        } finally {
+          this.isSweeping = false;
+          resolve();
+        }
+      }
+    }
+    this.isSweeping = false;
+    await this.save(sequence);
+    this.counts.applied += 1;
+    log.info({ sequence, namespace: name, selectors: deletion.selectors.join() }, 'series deleted');
+    for (const waiter of this.waiters) if (waiter.sequence <= sequence) waiter.resolve();
+  }
+
+  /** A step of the sequencer: from its end on rows that come too late are refused. */
+  private async record(deletion: Deletion): Promise<void> {
+    const { commitlog } = this.database;
+    const atNanos = this.timeOf(deletion);
+    const json = JSON.stringify(appliedToJson({ deletion, atNanos }));
+    await commitlog.write((buffer) => {
+      buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
+      this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
+    });
+    this.isSweeping = this.database.namespaces.has(deletion.namespace);
+    this.add(deletion, atNanos);
+  }
+
+  /** Not before any fileset in use, whatever the clock did; those that are begun later have a later time. */
+  private timeOf({ namespace: name }: Deletion): UnixNanos {
+    let atNanos = this.database.env.clock.nowNanos();
+    for (const { info } of this.database.namespaces.get(name)?.files.all(null) ?? []) {
+      if (info.createdNanos > atNanos) atNanos = info.createdNanos;
+    }
+    return atNanos;
+  }
+
+  /** Takes the rows out of memory, some series at a time. */
+  private *sweepSteps(namespace: NamespaceState, deletion: Deletion): Generator<void, void, void> {
+    const { store } = this.database;
+    const { truncations, blockSizeNanos } = namespace;
+    const starts = store
+      .blocks(namespace.ordinal)
+      .map(({ blockStartNanos }) => blockStartNanos)
+      .filter((start) => start < deletion.endNanos && start + blockSizeNanos > deletion.startNanos);
+    if (starts.length === 0) return;
+    const limits = { limit: 0, shards: null };
+    const { ordinals } = namespace.index.query(deletion.query, deletion, limits);
+    const generations = ordinals.map((slot) => store.generation[slot]!);
+    for (let first = 0; first < ordinals.length; first += seriesAtOnce) {
+      if (namespace.truncations !== truncations) return;
+      const { generation } = store;
+      const slots = ordinals
+        .subarray(first, first + seriesAtOnce)
+        .filter((slot, i) => generation[slot] === generations[first + i]);
+      for (const start of starts) this.sweepBlock(namespace, slots, start, deletion);
+      yield;
+    }
+  }
+
+  private sweepBlock(
+    namespace: NamespaceState,
+    slots: Uint32Array,
+    start: bigint,
+    deletion: Deletion,
+  ): void {
+    const { store } = this.database;
+    const end = start + namespace.blockSizeNanos;
+    const { chunkData, chunkOffset } = store.read(slots, start, end);
+    const emptied: number[] = [];
+    for (let i = 0; i < slots.length; i += 1) {
+      const slot = slots[i]!;
+      const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+      const kept = cutChunks(chunks, [deletion]);
+      if (kept === chunks) continue;
+      store.dropBlock(Uint32Array.of(slot), start);
+      if (kept.length > 0) this.putBack(slot, kept);
+      else if (namespace.files.get(namespace.index.shard(slot), start) === null) emptied.push(slot);
+    }
+    if (emptied.length > 0) namespace.index.unmarkLive(emptied, start);
+  }
+
+  private putBack(slot: number, chunks: Uint8Array): void {
+    const { store } = this.database;
+    try {
+      store.insertChunks(slot, chunks);
+    } catch (error) {
+      if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
+      // Rows that were admitted once are taken by the reserve.
+      for (const header of chunkHeaders(chunks)) {
+        const { timestampNanos, values, rowVersions } = decodeChunkRows(chunks, header);
+        for (let row = 0; row < header.rowCount; row += 1) {
+          const rows = {
+            rowCount: 1,
+            slots: Uint32Array.of(slot),
+            generations: Uint32Array.of(store.generation[slot]!),
+            timestamps: timestampNanos.subarray(row, row + 1),
+            timeUnitNanos: 1,
+            values: values.subarray(row, row + 1),
+          };
+          store.append(rows, rowVersions[row]!, new Uint8Array(1));
+        }
+      }
+    }
+  }
+
+  /** Runs a step when no sweep is under way, and again when it says null since one has begun. */
+  async whenSwept<T>(step: () => Promise<T | null>): Promise<T> {
+    for (;;) {
+      await this.sweep;
+      const done = await step();
+      if (done !== null) return done;
+    }
+  }
+
+  /** @throws what the disk rejects with */
+  private async save(applied: number): Promise<void> {
+    const { env, options } = this.database;
+    const tombstones = [...this.byNamespace.values()].flatMap(({ all }) => all);
+    try {
+      await writeTombstones(env.disk, options.dataFolder, { applied, tombstones });
+    } catch (error) {
+      throw new TsdbError('UNAVAILABLE', 'cannot write tombstones.bin', { cause: error });
+    }
+    this.appliedSequence = applied;
+  }
+
+  /**
+   * Forgets deletions that were retired and have expired.
+   * @param standing versions of those in the key-value store
+   * @param headSequence of the newest one ever
+   */
+  async keep(standing: ReadonlySet<number>, headSequence: number): Promise<void> {
+    const now = this.database.env.clock.nowNanos();
+    let changed = false;
+    for (const [name, tombstones] of this.byNamespace) {
+      const isWanted = ({ deletion }: Tombstone): boolean =>
+        standing.has(deletion.version) || deletion.expiresNanos > now;
+      if (tombstones.keepOnly(isWanted)) changed = true;
+      if (tombstones.all.length === 0 && !this.database.namespaces.has(name)) {
+        this.byNamespace.delete(name);
+      }
+    }
+    // A store that has begun anew counts from 1 again.
+    const isAnew = headSequence < this.appliedSequence;
+    if (isAnew) this.database.log.warn({ headSequence }, 'the deletions of the cluster begin anew');
+    if (changed || isAnew) await this.save(isAnew ? 0 : this.appliedSequence);
+  }
+
+  /**
+   * Waits until this node has applied a deletion that the caller has applied.
+   * @throws {TsdbError} UNAVAILABLE when it takes too long
+   */
+  async whenApplied(sequence: number, signal: AbortSignal): Promise<void> {
+    if (sequence <= this.appliedSequence) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter = { sequence, resolve };
+    this.waiters.push(waiter);
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    const timeout = this.database.env.clock.sleep(placementWaitMillisMax, either);
+    try {
+      await Promise.race([promise, timeout.catch(() => {})]);
+    } finally {
+      stop.abort();
+      this.waiters = this.waiters.filter((other) => other !== waiter);
+    }
+    signal.throwIfAborted();
+    if (sequence > this.appliedSequence) {
+      throw new TsdbError('UNAVAILABLE', `deletion ${sequence} is not applied here yet`);
+    }
+  }
+
+  /** All deletions up to this sequence have nothing left in files. */
+  get cleanedSequence(): number {
+    let cleaned = this.appliedSequence;
+    for (const { files, tombstones } of this.database.namespaces.values()) {
+      if (tombstones.all.length === 0) continue;
+      for (const file of files.all(null)) {
+        for (const { deletion } of tombstones.pendingOf(file)) {
+          cleaned = Math.min(cleaned, deletion.sequence - 1);
+        }
+      }
+    }
+    return cleaned;
+  }
+
+  /** Rewrites files when it is time; what fails is logged and tried again. */
+  async rewriteDue(signal: AbortSignal): Promise<void> {
+    if (this.dueSinceMillis === null) return;
+    const { env, log, namespaces } = this.database;
+    const millis = env.clock.monotonicMillis();
+    const isUrgent = this.cleanSequence > this.cleanedSequence;
+    const isDue =
+      isUrgent ||
+      millis - this.lastAtMillis >= rewriteQuietMillis ||
+      millis - this.dueSinceMillis >= rewriteDelayMillisMax;
+    if (!isDue) return;
+    const pace = new Pace(env.clock, () => (isUrgent ? 1 : backgroundShare));
+    const { lastAtMillis } = this;
+    let failures = 0;
+    for (const namespace of namespaces.values()) {
+      if (namespace.tombstones.all.length === 0) continue;
+      const report = await rewriteFiles(this.database, namespace, pace, signal);
+      this.counts.filesets += report.filesets;
+      failures += report.failures;
+      if (report.filesets > 0) log.info({ namespace: namespace.name, ...report }, 'files cleaned');
+    }
+    this.counts.failures += failures;
+    if (failures === 0 && this.lastAtMillis === lastAtMillis) this.dueSinceMillis = null;
+  }
+}
