@@ -6,7 +6,7 @@ import { assert } from '#lib/assert.ts';
 import { BatchBuilder, type BatchView, type TimeUnitNanos } from '#engine/batch.ts';
 import { copiedRowsKeptMax } from './limits.ts';
 import type { References } from './references.ts';
-import type { SeriesTable, SessionRows } from './session_types.ts';
+import type { CheckedEntries, SeriesTable, SessionRows } from './session_types.ts';
 
 /** Columns of one length, which may be longer than the rows in them. */
 export interface Columns {
@@ -92,8 +92,8 @@ interface Packed {
   /** Epoch of the references in it; '' when there are none. */
   readonly referenceEpoch: string;
   /** Slots of the dictionary entries in order, and the generations that they stand for. */
-  readonly entrySlots: readonly number[];
-  readonly entryGenerations: readonly number[];
+  readonly entrySlots: Uint32Array;
+  readonly entryGenerations: Uint32Array;
   readonly byteLength: number;
 }
 
@@ -111,54 +111,77 @@ export interface PackedColumns extends Packed {
 }
 
 const noBytes = new Uint8Array(0);
+const noSlots = new Uint32Array(0);
 const entryBytesFirst = 4096;
 
 /** Dictionary entries with their tags one behind the other: a buffer for each of a million would cost more than the rest. */
 class EntryBytes {
-  private bytes = noBytes;
-  private readonly ends: number[] = [];
-  private readonly idSchemes: number[] = [];
+  private readonly entries: Omit<CheckedEntries, 'idHashes'>;
   /** Explicit IDs of the entries that have one. */
-  private readonly ids = new Map<number, Uint8Array>();
+  private readonly ids: ReadonlyMap<number, Uint8Array>;
+  /** When the tags were checked. */
+  readonly idHashes: Uint32Array | undefined;
 
-  get count(): number {
-    return this.ends.length;
+  constructor(
+    entries: Omit<CheckedEntries, 'idHashes'>,
+    ids: ReadonlyMap<number, Uint8Array>,
+    idHashes: Uint32Array | undefined,
+  ) {
+    this.entries = entries;
+    this.ids = ids;
+    this.idHashes = idHashes;
   }
 
   get byteLength(): number {
-    return this.bytes.length;
-  }
-
-  /** @returns the ordinal of the entry */
-  add(series: SeriesTable, slot: number): number {
-    const tags = series.borrowTags?.(slot) ?? series.tags(slot);
-    const ordinal = this.ends.length;
-    const start = ordinal === 0 ? 0 : this.ends[ordinal - 1]!;
-    const end = start + tags.length;
-    if (end > this.bytes.length) {
-      const larger = new Uint8Array(Math.max(end, 2 * this.bytes.length, entryBytesFirst));
-      larger.set(this.bytes.subarray(0, start));
-      this.bytes = larger;
-    }
-    this.bytes.set(tags, start);
-    this.ends.push(end);
-    this.idSchemes.push(series.idScheme(slot));
-    const id = series.explicitId(slot);
-    if (id.length > 0) this.ids.set(ordinal, id);
-    return ordinal;
+    return this.entries.tags.length;
   }
 
   tags(ordinal: number): Uint8Array {
-    return this.bytes.subarray(ordinal === 0 ? 0 : this.ends[ordinal - 1]!, this.ends[ordinal]!);
+    const { tags, ends } = this.entries;
+    return tags.subarray(ordinal === 0 ? 0 : ends[ordinal - 1]!, ends[ordinal]!);
   }
 
   idScheme(ordinal: number): number {
-    return this.idSchemes[ordinal]!;
+    return this.entries.idSchemes[ordinal]!;
   }
 
   id(ordinal: number): Uint8Array {
-    return this.ids.get(ordinal) ?? noBytes;
+    return this.ids.size === 0 ? noBytes : (this.ids.get(ordinal) ?? noBytes);
   }
+}
+
+const noEntries = new EntryBytes(
+  { tags: noBytes, ends: noSlots, idSchemes: noBytes },
+  new Map(),
+  undefined,
+);
+
+/** Dictionary entries for these slots of the table. */
+function dictionaryOf(series: SeriesTable, slots: Uint32Array): EntryBytes {
+  if (slots.length === 0) return noEntries;
+  const checked = series.checkedEntries?.(slots) ?? null;
+  if (checked !== null) return new EntryBytes(checked, new Map(), checked.idHashes);
+  let tags = new Uint8Array(entryBytesFirst);
+  const ends = new Uint32Array(slots.length);
+  const idSchemes = new Uint8Array(slots.length);
+  const ids = new Map<number, Uint8Array>();
+  let end = 0;
+  for (let i = 0; i < slots.length; i++) {
+    const slot = slots[i]!;
+    const bytes = series.borrowTags?.(slot) ?? series.tags(slot);
+    if (end + bytes.length > tags.length) {
+      const larger = new Uint8Array(Math.max(end + bytes.length, 2 * tags.length));
+      larger.set(tags.subarray(0, end));
+      tags = larger;
+    }
+    tags.set(bytes, end);
+    end += bytes.length;
+    ends[i] = end;
+    idSchemes[i] = series.idScheme(slot);
+    const id = series.explicitId(slot);
+    if (id.length > 0) ids.set(i, id);
+  }
+  return new EntryBytes({ tags: tags.subarray(0, end), ends, idSchemes }, ids, undefined);
 }
 
 /** Bytes of a row in a batch, all columns raw. */
@@ -169,8 +192,6 @@ export class RowPacker {
   private readonly pool: ColumnPool;
   private readonly builder = new BatchBuilder();
   private unknown = new Uint32Array(0);
-  /** By slot: ordinal + 1 of its dictionary entry in the batch that is packed; all 0 in between. */
-  private entryOfSlot = new Uint32Array(0);
 
   constructor(pool: ColumnPool) {
     this.pool = pool;
@@ -195,13 +216,14 @@ export class RowPacker {
     const { slots, generations } = columns;
     const { timestamps, values } = this.rowsOf(copy, picked, columns);
     builder.begin(version);
-    const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) =>
+    const entries = this.refer(columns, rowCount, copy, picked, references, series);
+    for (const slot of entries.entrySlots) {
       builder.addSeries(
         series.borrowTags?.(slot) ?? series.tags(slot),
         series.idScheme(slot),
         series.explicitId(slot),
-      ),
-    );
+      );
+    }
     builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values);
     this.pool.give(columns);
     const batch = builder.finish();
@@ -221,10 +243,8 @@ export class RowPacker {
     const columns = this.pool.take(rowCount);
     const { slots, generations } = columns;
     const { timestamps, values } = this.rowsOf(copy, picked, columns);
-    const dictionary = new EntryBytes();
-    const entries = this.refer(columns, rowCount, copy, picked, references, series, (slot) =>
-      dictionary.add(series, slot),
-    );
+    const entries = this.refer(columns, rowCount, copy, picked, references, series);
+    const dictionary = dictionaryOf(series, entries.entrySlots);
     const batch: BatchView = {
       version,
       rowCount,
@@ -233,19 +253,17 @@ export class RowPacker {
       timestamps,
       timeUnitNanos,
       values,
-      seriesCount: dictionary.count,
+      seriesCount: entries.entrySlots.length,
       seriesTags: (i) => dictionary.tags(i),
       seriesIdScheme: (i) => dictionary.idScheme(i),
       seriesId: (i) => dictionary.id(i),
+      idHashes: dictionary.idHashes,
     };
     const byteLength = rowCount * rowBytes + dictionary.byteLength;
     return { ...entries, batch, columns, byteLength };
   }
 
-  /**
-   * Fills in the node's slots and generations of the rows; series without a reference become dictionary entries.
-   * @param addEntry gives the ordinal of a new entry
-   */
+  /** Fills in the node's slots and generations of the rows; series without a reference become dictionary entries. */
   private refer(
     { slots: nodeSlots, generations: nodeGenerations }: Columns,
     rowCount: number,
@@ -253,9 +271,8 @@ export class RowPacker {
     picked: Uint32Array | null,
     references: References,
     series: SeriesTable,
-    addEntry: (slot: number) => number,
   ): Pick<Packed, 'referenceEpoch' | 'entrySlots' | 'entryGenerations'> {
-    this.reserve(rowCount, copy.slotMax);
+    this.reserve(rowCount);
     references.reserve(copy.slotMax);
     const { unknown } = this;
     if (picked === null) {
@@ -263,27 +280,34 @@ export class RowPacker {
       nodeGenerations.set(copy.generations.subarray(0, rowCount));
     }
     const unknownCount = references.resolve(rowCount, nodeSlots, nodeGenerations, unknown);
-    const entrySlots: number[] = [];
-    const entryGenerations: number[] = [];
+    if (unknownCount === 0) {
+      return { referenceEpoch: references.epoch, entrySlots: noSlots, entryGenerations: noSlots };
+    }
+    const entrySlots = new Uint32Array(unknownCount);
+    const entryGenerations = new Uint32Array(unknownCount);
+    let entryCount = 0;
     const { generation } = series;
     for (let i = 0; i < unknownCount; i++) {
       const row = unknown[i]!;
       const slot = nodeSlots[row]!;
-      let entry = this.entryOfSlot[slot]!;
-      if (entry === 0) {
+      let entry = references.entryOf(slot);
+      if (entry < 0) {
         const generationThen = nodeGenerations[row]!;
         assert(generation[slot] === generationThen, 'the slot has the series of its row');
-        entry = addEntry(slot) + 1;
-        this.entryOfSlot[slot] = entry;
-        entrySlots.push(slot);
-        entryGenerations.push(generationThen);
+        entry = entryCount++;
+        references.setEntry(slot, entry);
+        entrySlots[entry] = slot;
+        entryGenerations[entry] = generationThen;
       }
-      nodeSlots[row] = entry - 1;
+      nodeSlots[row] = entry;
       nodeGenerations[row] = 0;
     }
-    for (const slot of entrySlots) this.entryOfSlot[slot] = 0;
-    const referenceEpoch = unknownCount < rowCount ? references.epoch : '';
-    return { referenceEpoch, entrySlots, entryGenerations };
+    for (let i = 0; i < entryCount; i++) references.clearEntry(entrySlots[i]!);
+    return {
+      referenceEpoch: unknownCount < rowCount ? references.epoch : '',
+      entrySlots: entrySlots.subarray(0, entryCount),
+      entryGenerations: entryGenerations.subarray(0, entryCount),
+    };
   }
 
   /**
@@ -313,12 +337,9 @@ export class RowPacker {
     return columns;
   }
 
-  private reserve(rowCount: number, slotMax: number): void {
+  private reserve(rowCount: number): void {
     if (rowCount > this.unknown.length) {
       this.unknown = new Uint32Array(Math.max(rowCount, this.unknown.length * 2));
-    }
-    if (slotMax >= this.entryOfSlot.length) {
-      this.entryOfSlot = new Uint32Array(Math.max(slotMax + 1, this.entryOfSlot.length * 2));
     }
   }
 }

@@ -1,27 +1,30 @@
 /**
  * References that one node gave to the series of one series table in one namespace: slot → (node slot,
- * node generation), valid while the slot has the same series and the node the same epoch.
+ * node generation), valid while the slot has the same series and the node the same epoch. They lie in pages, so that
+ * more slots never copy what is there.
  */
 
-/** One is spare, so that a slot's words are found by a shift. */
+/**
+ * By slot: generation in the series table, node slot, node generation (0 = none), and while a batch is packed the ordinal + 1
+ * of its dictionary entry. Four words, so that they lie in one line of the cache.
+ */
 const wordsPerSlot = 4;
-const slotsFirst = 1024;
+const pageBits = 13;
+const pageSlots = 1 << pageBits;
+const slotMask = pageSlots - 1;
 
 export class References {
   /** The node's reference epoch; '' before its first answer. */
   epoch = '';
   /** Number of the latest request whose answer set the epoch. */
   private epochRequest = 0;
-  /** By slot: generation in the series table, node slot, node generation (0 = none). */
-  private words = new Uint32Array(slotsFirst * wordsPerSlot);
+  private pages: Uint32Array[] = [];
 
   /** Makes room for slots up to this one. */
   reserve(slotMax: number): void {
-    const needed = (slotMax + 1) * wordsPerSlot;
-    if (needed <= this.words.length) return;
-    const grown = new Uint32Array(Math.max(needed, this.words.length * 2));
-    grown.set(this.words);
-    this.words = grown;
+    while (this.pages.length <= slotMax >>> pageBits) {
+      this.pages.push(new Uint32Array(pageSlots * wordsPerSlot));
+    }
   }
 
   /**
@@ -37,10 +40,12 @@ export class References {
     generations: Uint32Array,
     unknown: Uint32Array,
   ): number {
-    const { words } = this;
+    const { pages } = this;
     let unknownCount = 0;
     for (let row = 0; row < rowCount; row++) {
-      const entry = slots[row]! << 2;
+      const slot = slots[row]!;
+      const words = pages[slot >>> pageBits]!;
+      const entry = (slot & slotMask) << 2;
       const nodeGeneration = words[entry + 2]!;
       if (nodeGeneration !== 0 && words[entry] === generations[row]) {
         slots[row] = words[entry + 1]!;
@@ -52,9 +57,23 @@ export class References {
     return unknownCount;
   }
 
+  /** Ordinal of the slot's dictionary entry in the batch that is packed, or -1. */
+  entryOf(slot: number): number {
+    return this.pages[slot >>> pageBits]![((slot & slotMask) << 2) + 3]! - 1;
+  }
+
+  setEntry(slot: number, ordinal: number): void {
+    this.pages[slot >>> pageBits]![((slot & slotMask) << 2) + 3] = ordinal + 1;
+  }
+
+  clearEntry(slot: number): void {
+    this.pages[slot >>> pageBits]![((slot & slotMask) << 2) + 3] = 0;
+  }
+
   /** Forgets the reference of a slot that the node does not know any more. */
   forget(slot: number): void {
-    this.words[slot * wordsPerSlot + 2] = 0;
+    const words = this.pages[slot >>> pageBits];
+    if (words !== undefined) words[((slot & slotMask) << 2) + 2] = 0;
   }
 
   /**
@@ -68,22 +87,25 @@ export class References {
   learn(
     request: number,
     epoch: string,
-    slots: readonly number[],
-    generations: readonly number[],
+    slots: ArrayLike<number>,
+    generations: ArrayLike<number>,
     references: Uint32Array,
   ): void {
     if (epoch !== this.epoch) {
       if (request < this.epochRequest) return;
-      this.words.fill(0);
+      this.pages = [];
       this.epoch = epoch;
     }
     this.epochRequest = Math.max(this.epochRequest, request);
     const count = Math.min(slots.length, references.length >>> 1);
     for (let i = 0; i < count; i++) {
-      const entry = slots[i]! * wordsPerSlot;
-      this.words[entry] = generations[i]!;
-      this.words[entry + 1] = references[2 * i]!;
-      this.words[entry + 2] = references[2 * i + 1]!;
+      const slot = slots[i]!;
+      this.reserve(slot);
+      const words = this.pages[slot >>> pageBits]!;
+      const entry = (slot & slotMask) << 2;
+      words[entry] = generations[i]!;
+      words[entry + 1] = references[2 * i]!;
+      words[entry + 2] = references[2 * i + 1]!;
     }
   }
 }

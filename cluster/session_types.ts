@@ -53,6 +53,22 @@ export interface SeriesTable {
   borrowTags?(slot: number): Uint8Array;
   idScheme(slot: number): number;
   explicitId(slot: number): Uint8Array;
+  /**
+   * Tags and IDs of many slots at once. Only of a table that has checked them: sorted, each name once and well-formed, the ID
+   * derived from them; null when it cannot say so of all.
+   */
+  checkedEntries?(slots: Uint32Array): CheckedEntries | null;
+}
+
+/** Series as dictionary entries, in the order in which they were asked for. */
+export interface CheckedEntries {
+  /** Canonical tags, one behind the other. */
+  readonly tags: Uint8Array;
+  /** End of each one's tags. */
+  readonly ends: Uint32Array;
+  readonly idSchemes: Uint8Array;
+  /** murmur3_32 of the ID. */
+  readonly idHashes: Uint32Array;
 }
 
 export interface WriteOptions {

@@ -72,6 +72,16 @@ export interface FrontRow {
 
 const noBytes = new Uint8Array(0);
 
+/** Series as dictionary entries. */
+export interface FrontEntries {
+  /** Canonical tags, one behind the other. */
+  readonly tags: Uint8Array;
+  /** End of each one's tags. */
+  readonly ends: Uint32Array;
+  readonly idSchemes: Uint8Array;
+  readonly idHashes: Uint32Array;
+}
+
 export class Front {
   readonly #core: FrontCore;
   readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
@@ -169,6 +179,24 @@ export class Front {
 
   get seriesCount(): number {
     return this.#core.seriesCount;
+  /**
+   * Tags and IDs of many slots at once, for a session (`SeriesTable`). Every slot that is not refused has tags that were
+   * checked; null when one has an explicit ID.
+   */
+  checkedEntries(slots: Uint32Array): FrontEntries | null {
+    const core = this.#core;
+    const idSchemes = new Uint8Array(slots.length);
+    const idHashes = new Uint32Array(slots.length);
+    for (let i = 0; i < slots.length; i++) {
+      const slot = slots[i]!;
+      if (core.refused[slot] !== 0 || core.idScheme[slot] === 0) return null;
+      idSchemes[i] = core.idScheme[slot]!;
+      idHashes[i] = core.idHash[slot]!;
+    }
+    const { tags, ends } = core.tagsOfAll(slots);
+    return { tags, ends, idSchemes, idHashes };
+  }
+
   }
 
   get memoryBytes(): number {

@@ -77,3 +77,5 @@ export interface FrontCore {
   /** Bytes that were touched so far, or an estimate. */
   readonly memoryBytes: number;
 }
+  /** A copy of the canonical tags of many slots, one behind the other, with the end of each. Rows of the last body stay. */
+  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array };

@@ -189,10 +189,13 @@ function fuzzVerdicts(
   const names = [
     'a',
     'job',
+  const all = core.tagsOfAll(slots);
     '__name__',
     '__name_',
     '_x',
     '9a',
+    const again = all.tags.subarray(row === 0 ? 0 : all.ends[row - 1]!, all.ends[row]!);
+    assert.equal(Buffer.from(again).toString('latin1'), tags);
     'a9',
     'a-b',
     'a.b',

@@ -21,6 +21,7 @@ interface FrontExports {
   readonly canonical: KernelAddress;
   readonly body: KernelAddress;
   readonly rowSlots: KernelAddress;
+  readonly raw: KernelAddress;
   readonly rowTimestamps: KernelAddress;
   readonly rowValues: KernelAddress;
   readonly newSlots: KernelAddress;
@@ -31,6 +32,7 @@ interface FrontExports {
   idScheme(): number;
   tags(slot: number): number;
   liveCount(): number;
+  tagsOfAll(count: number): number;
   newCount(): number;
   judgePlainQuoted(): number;
   histogramCount(): number;
@@ -51,7 +53,10 @@ const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
-const bodyRegionsBytes: number = 104 * 1024 * 1024;
+const bodyRegionsBytes: number = 113 * 1024 * 1024;
+
+/** Slots whose tags are asked for in one call. */
+const entriesAtOnce = 65_536;
 
 /** Least budget that makes sense. */
 export const frontMemoryBytesMin: number = 2 * 1024 * 1024;
@@ -81,6 +86,7 @@ export class FrontKernel implements FrontCore {
   readonly #bytes: Uint8Array;
   readonly #bodyAt: number;
   readonly #canonicalAt: number;
+  readonly #rawAt: number;
   readonly #rowSlots: Uint32Array;
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
@@ -118,6 +124,7 @@ export class FrontKernel implements FrontCore {
     assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
     this.#bodyAt = addressOf(kernel.body);
     this.#canonicalAt = addressOf(kernel.canonical);
+    this.#rawAt = addressOf(kernel.raw);
     this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
     this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
@@ -200,6 +207,26 @@ export class FrontKernel implements FrontCore {
   }
 
   get seriesCount(): number {
+  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
+    const ends = new Uint32Array(slots.length);
+    const parts: Uint8Array[] = [];
+    let length = 0;
+    // The regions of the body, which was read, take the slots and then their ends, and the tags.
+    for (let from = 0; from < slots.length; ) {
+      const some = slots.subarray(from, from + entriesAtOnce);
+      const words = new Uint32Array(this.#bytes.buffer, this.#bodyAt, some.length);
+      words.set(some);
+      const done = this.#kernel.tagsOfAll(some.length);
+      assert(done > 0, 'there is room for the tags of one series');
+      for (let i = 0; i < done; i++) ends[from + i] = length + words[i]!;
+      const partLength = words[done - 1]!;
+      parts.push(this.#bytes.slice(this.#rawAt, this.#rawAt + partLength));
+      length += partLength;
+      from += done;
+    }
+    return { tags: joined(parts, length), ends };
+  }
+
     return this.#kernel.liveCount();
   }
 
@@ -209,5 +236,16 @@ export class FrontKernel implements FrontCore {
 }
 
 function addressOf({ value }: KernelAddress): number {
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
   return value >>> 0;
 }

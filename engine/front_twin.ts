@@ -100,6 +100,13 @@ export class FrontTwin implements FrontCore {
   get seriesCount(): number {
     return this.#slotOf.size;
   }
+  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
+    const all = Array.from(slots, (slot) => this.#tags[slot]!);
+    let end = 0;
+    const ends = Uint32Array.from(all, (tags) => (end += tags.length));
+    return { tags: new Uint8Array(Buffer.concat(all)), ends };
+  }
+
 
   get memoryBytes(): number {
     return this.#tagsBytes;

@@ -11,6 +11,7 @@ import {
   BODY,
   BODY_HIGH,
   CANONICAL,
+  CANONICAL_BYTES_MAX,
   HISTOGRAMS,
   IDENTITY,
   ID_SCRATCH,
@@ -86,6 +87,7 @@ export const body: usize = BODY;
 export const canonical: usize = CANONICAL;
 export const rowSlots: usize = ROW_SLOTS;
 export const rowTimestamps: usize = ROW_TIMESTAMPS;
+export const raw: usize = RAW;
 export const rowValues: usize = ROW_VALUES;
 export const newSlots: usize = NEW_SLOTS;
 /** Where the host writes 1 KiB of random bytes before `init`. */
@@ -116,6 +118,27 @@ export function tags(slot: u32): usize {
 }
 export function liveCount(): u32 {
   return word(LIVE_COUNT);
+}
+/**
+ * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and over each slot the end of its
+ * tags there. Answers how many there was room for.
+ */
+export function tagsOfAll(count: u32): u32 {
+  const end = RAW + RAW_BYTES_MAX - CANONICAL_BYTES_MAX;
+  let p = RAW;
+  let done: u32 = 0;
+  while (done < count && p < end) {
+    const at = BODY + (<usize>done << 2);
+    const slot = load<u32>(at);
+    if (slot < word(SLOT_COUNT) && isLive(slot)) {
+      const record = recordOf(slot);
+      p += canonicalOfNormal(tagsOf(record), tagsLengthOf(record), p);
+    }
+    store<u32>(at, <u32>(p - RAW));
+    done++;
+  }
+  raiseWord(RAW_HIGH, <u32>(p - RAW));
+  return done;
 }
 export function newCount(): u32 {
   return word(NEW_COUNT);

@@ -25,6 +25,8 @@ export const STAGED: usize = 0x30000;
 export const CANONICAL: usize = 0x40000;
 /** The ID of a series that is judged. */
 export const ID_SCRATCH: usize = 0xa0000;
+/** TAGS_BYTES_MAX and what wide stores write behind it. */
+export const CANONICAL_BYTES_MAX: usize = 0x10000 + 64;
 /** Tags of the staged series in normal form. */
 export const NORMAL: usize = 0x60000;
 export const NORMAL_END: usize = 0xa0000;

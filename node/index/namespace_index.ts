@@ -250,8 +250,8 @@ export class NamespaceIndex {
   }
 
   /**
-   * `insert` of the series that the last call asked `find` for, at once after it: what is known of its terms is not
-   * looked up again.
+   * `insert` of a series that `find` was asked for, with nothing changed since: when it was the last one, what is known of its
+   * terms is not looked up again.
    */
   insertFound(
     ordinal: number,
@@ -260,7 +260,7 @@ export class NamespaceIndex {
     explicitId: Uint8Array,
     shard: number,
   ): void {
-    assert(this.#lookedUp === tags, 'the tags are those of the last look-up');
+    if (this.#lookedUp !== tags) this.#lookUp(tags);
     this.#lookedUp = null;
     if (explicitId.length > textBytesMax) {
       throw badRequest(`cannot index series: ID is longer than ${textBytesMax} bytes`);
@@ -340,6 +340,7 @@ export class NamespaceIndex {
     stepCost: number = removalStepCost,
   ): Generator<void, void, void> {
     if (ordinals.length === 0) return;
+    this.#lookedUp = null;
     const removal = new Removal(this.#tables, ordinals, stepCost);
     const steps = removal.steps((ordinal) => {
       this.#saving?.forget(ordinal);

@@ -7,7 +7,7 @@ import type { Namespace } from '#cluster/namespaces.ts';
 import type { Store } from '#engine/store.ts';
 import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { shardOf } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hash.ts';
 import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { NamespaceIndex } from '../index/namespace_index.ts';
@@ -16,7 +16,7 @@ import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import type { FileCache } from './file_cache.ts';
 import type { MemoryBudget } from './memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
-import { checkedId, type SeriesName } from './series_name.ts';
+import { checkedId, knownIdHash, type SeriesName } from './series_name.ts';
 import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
 import type { NamespaceTombstones } from './tombstones.ts';
@@ -164,15 +164,22 @@ export class NamespaceState {
   resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
     const known = this.findExactly(series);
     if (known !== -1) return this.unlessStale(known, writerVersion);
-    const id = checkedId(series);
-    if (id === null) return -1 - rowOutcome.badSeries;
-    if (this.mayShareIds || !tellsItsTags(series)) {
-      // The same ID with other tags is the same series: the ID is what identifies it.
-      const sameId = this.index.findById(id);
-      if (sameId !== -1) return this.unlessStale(sameId, writerVersion);
+    let idHash = knownIdHash(series);
+    const tellsTags = idHash !== -1 || tellsItsTags(series);
+    const id = idHash === -1 || this.mayShareIds ? checkedId(series) : null;
+    if (id !== null) {
+      if (this.mayShareIds || !tellsTags) {
+        // The same ID with other tags is the same series: the ID is what identifies it.
+        const sameId = this.index.findById(id);
+        if (sameId !== -1) return this.unlessStale(sameId, writerVersion);
+      }
+      idHash = murmur3(id);
+    } else if (idHash === -1) {
+      return -1 - rowOutcome.badSeries;
     }
-    if (this.shards.shardCount === 0) return -1 - rowOutcome.shardNotOwned;
-    const shard = shardOf(id, this.shards.shardCount);
+    const { shardCount } = this.shards;
+    if (shardCount === 0) return -1 - rowOutcome.shardNotOwned;
+    const shard = idHash % shardCount;
     if (this.shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
     if (this.shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
     const fromWriter = writerVersion !== Number.POSITIVE_INFINITY;
@@ -180,7 +187,7 @@ export class NamespaceState {
       return -1 - rowOutcome.resourceExhausted;
     }
     try {
-      return this.create(series, shard);
+      return this.create(series, shard, tellsTags);
     } catch (error) {
       if (error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED') {
         return -1 - rowOutcome.resourceExhausted;
@@ -214,10 +221,11 @@ export class NamespaceState {
       : slot;
   }
 
-  private create(series: SeriesName, shard: number): number {
+  private create(series: SeriesName, shard: number, tellsTags: boolean): number {
+    const { tags, idScheme, explicitId } = series;
     const slot = this.store.createSeries(this.ordinal);
     try {
-      this.index.insert(slot, series.tags, series.idScheme, series.explicitId, shard);
+      this.index.insertFound(slot, tags, idScheme, explicitId, shard);
     } catch (error) {
       this.store.releaseSeries(slot);
       throw error;
@@ -231,9 +239,31 @@ export class NamespaceState {
     }
     this.segmentOfSlot[slot] = 0;
     this.seriesMade += 1;
-    if (!tellsItsTags(series)) this.mayShareIds = true;
+    if (!tellsTags) this.mayShareIds = true;
     this.slotsEnd = Math.max(this.slotsEnd, slot + 1);
     return slot;
+  }
+
+  /**
+   * Adds dictionary entries of series that were made from these very tags: those of the index need not be put together
+   * again. Slots whose generation is 0 are passed over.
+   */
+  recordMade(
+    buffer: SegmentBuffer,
+    entries: readonly number[],
+    references: Uint32Array,
+    tagsOf: (entry: number) => SeriesName,
+  ): void {
+    const { segment } = buffer;
+    const namespaceOrdinal = this.ordinalIn(buffer);
+    for (const entry of entries) {
+      const slot = references[2 * entry]!;
+      const generation = references[2 * entry + 1]!;
+      if (generation === 0 || this.segmentOfSlot[slot] === segment) continue;
+      this.segmentOfSlot[slot] = segment;
+      const { idScheme, tags, explicitId } = tagsOf(entry);
+      buffer.addSeries(namespaceOrdinal, { slot, generation, idScheme, tags, explicitId });
+    }
   }
 
   /** Adds the dictionary entries that a segment lacks for these slots. */

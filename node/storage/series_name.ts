@@ -11,6 +11,21 @@ export interface SeriesName {
   readonly tags: Uint8Array;
   /** For ID scheme 0, else empty. */
   readonly explicitId: Uint8Array;
+  /**
+   * murmur3_32 of the ID, when a front of this process has checked the tags: sorted, names well-formed and each once. The ID
+   * need not be made then.
+   */
+  readonly idHash?: number | undefined;
+}
+
+/** Tags up to here have no ID that is too long: an escape makes four bytes of one, and a pair gains less than its lengths took. */
+const shortTagsBytesMax: number = Math.floor(seriesIdBytesMax / 4);
+
+/** Hash of the ID of a series whose ID derives from its tags alone and need not be looked at; -1 when it must be. */
+export function knownIdHash({ idScheme, tags, idHash }: SeriesName): number {
+  if (idHash === undefined || tags.length > shortTagsBytesMax) return -1;
+  const tellsTags = idScheme === idSchemeCode.quoted || idScheme === idSchemeCode.prepend_meta;
+  return tellsTags ? idHash : -1;
 }
 
 /**

@@ -13,6 +13,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Commitlog } from '../persist/commitlog.ts';
 import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import type { NamespaceState } from './namespace.ts';
+import type { SeriesName } from './series_name.ts';
 import type { SequencedWrite } from './sequencer.ts';
 import type { ShardTable } from './shards.ts';
 
@@ -45,6 +46,7 @@ interface TimeSpan {
   readonly last: bigint;
 }
 
+const emptySpan: TimeSpan = { first: 0n, last: -1n };
 const noOutcomes = new Uint8Array(0);
 const noSlots = new Uint32Array(0);
 
@@ -66,7 +68,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private nowNanos = 0n;
   /** Dictionary entries whose series this batch has made. */
   private readonly madeEntries: number[] = [];
-  private span: TimeSpan = { first: 0n, last: -1n };
+  private isRecorded = false;
+  private span: TimeSpan = emptySpan;
 
   /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
   constructor(
@@ -127,7 +130,12 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
 
   record(buffer: SegmentBuffer): void {
     if (!this.isLogged) return;
-    const { namespace, rows, loggedSlots } = this;
+    const { namespace, rows, loggedSlots, madeEntries } = this;
+    if (madeEntries.length > 0 && !this.isRecorded) {
+      namespace.recordMade(buffer, madeEntries, this.references, (entry) => this.nameOf(entry));
+      // The sender may have its batch back when the log asks again.
+      this.isRecorded = this.context.commitlog.keepsRecords;
+    }
     namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
     buffer.addBatch(namespace.ordinalIn(buffer), [this.logged ?? this.encode()]);
     const newestMillis = (Number(this.span.last) * rows.timeUnitNanos) / 1e6;
@@ -183,11 +191,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     if (batch.seriesCount === 0) return refusals;
     const isTaken = this.checkDictionaryTimes();
     for (let i = 0; i < batch.seriesCount; i += 1) {
-      const series = {
-        idScheme: batch.seriesIdScheme(i),
-        tags: batch.seriesTags(i),
-        explicitId: batch.seriesId(i),
-      };
+      const series = this.nameOf(i);
       const { seriesMade } = namespace;
       // A series is not made for rows that are refused for their times.
       const slot =
@@ -205,6 +209,17 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return refusals;
   }
 
+  /** Dictionary entry i. */
+  private nameOf(i: number): SeriesName {
+    const { batch } = this;
+    return {
+      idScheme: batch.seriesIdScheme(i),
+      tags: batch.seriesTags(i),
+      explicitId: batch.seriesId(i),
+      idHash: batch.idHashes?.[i],
+    };
+  }
+
   /** Refuses dictionary rows by their times. @returns by entry 1 when it has a row that may be taken */
   private checkDictionaryTimes(): Uint8Array {
     const { batch, namespace, outcomes } = this;
@@ -212,9 +227,15 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const isTaken = new Uint8Array(batch.seriesCount);
     const window = namespace.writeWindow(this.nowNanos);
     const unit = BigInt(batch.timeUnitNanos);
+    const span = batch.rowCount === 0 ? emptySpan : spanOf(batch);
+    const allInside = span.first * unit >= window.startNanos && span.last * unit < window.endNanos;
     for (let row = 0; row < batch.rowCount; row += 1) {
       if (generations[row] !== 0) continue;
       assert(slots[row]! < batch.seriesCount, 'a row names an entry of its dictionary');
+      if (allInside) {
+        isTaken[slots[row]!] = 1;
+        continue;
+      }
       const nanos = timestamps[row]! * unit;
       if (nanos < window.startNanos) outcomes[row] = rowOutcome.tooFarPast;
       else if (nanos >= window.endNanos) outcomes[row] = rowOutcome.tooFarFuture;
