@@ -8,6 +8,7 @@ import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel, type StoreKernel } from './store_kernel.ts';
+import { readerRegionBytes, type StoreWindow } from './store_reader.ts';
 import {
   namespaceCountMax,
   type StoredBlock,
@@ -19,6 +20,7 @@ import {
 
 export { mergeChunks } from './chunk_merge.ts';
 export type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './store_rows.ts';
+export type { StoreWindow } from './store_reader.ts';
 export { storeOutcome } from './store_rows.ts';
 
 const noSlot = 2 ** 32 - 1;
@@ -30,6 +32,7 @@ const stageRowsMin = 8192;
 /** Slots that a walk over all series gives in one call of the kernel. */
 const slotsAtOnce = 65_536;
 const blockEntryBytes = 32;
+const readersMax = 16;
 
 /** Memory that admission keeps free for what was admitted and is not applied yet. */
 function reserveOf(memoryBytesMax: number): number {
@@ -51,6 +54,8 @@ export class Store {
   readonly #reserveBytes: number;
   #generation: Uint32Array;
   #rowStage: RowStage | null;
+  /** Regions of those that are open. */
+  readonly #readers: Set<number>;
 
   /** @param options.memoryBytesMax everything that the store may ever take: 8 MiB to 4 GiB */
   constructor(options: { random: Random; memoryBytesMax: number }) {
@@ -64,6 +69,7 @@ export class Store {
     this.#budgetBytes = memoryBytesMax - this.#reserveBytes;
     this.#generation = new Uint32Array(1024);
     this.#rowStage = null;
+    this.#readers = new Set();
   }
 
   /**
@@ -223,6 +229,38 @@ export class Store {
    */
   flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     return this.#readBlock(slots, blockStartNanos, 1);
+  }
+
+  /**
+   * Marks the block of each series as `flushBlock` does, for a `StoreReader` of another thread that reads it
+   * behind this.
+   */
+  markFlush(slots: Uint32Array, blockStartNanos: bigint): void {
+    for (const slot of slots) this.#assertLive(slot);
+    const at = this.#stageBytes(slots.length * 4);
+    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+    this.#kernel.markFlush(at, slots.length, clampInt64(blockStartNanos));
+  }
+
+  /**
+   * What a `StoreReader` needs, here or in another thread. Takes 1 MiB until `closeReader`.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget or there are 16 readers
+   */
+  openReader(): StoreWindow {
+    const isFull = this.#kernel.memoryBytes() + readerRegionBytes > this.#budgetBytes;
+    const region =
+      isFull || this.#readers.size === readersMax ? 0 : this.#kernel.takeRegion(readerRegionBytes);
+    if (region === 0) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot open reader: no memory is left for it');
+    }
+    this.#readers.add(region >>> 0);
+    return { memory: this.#memory, regionAddress: region >>> 0 };
+  }
+
+  /** Takes a reader's memory back. Its thread must have ended, however it did, or let go of the reader. */
+  closeReader({ regionAddress }: StoreWindow): void {
+    assert(this.#readers.delete(regionAddress), 'a reader is closed once');
+    this.#kernel.releaseRegion(regionAddress);
   }
 
   /**

@@ -63,7 +63,32 @@ export interface StoreKernel {
     lengths: number,
     isFlush: number,
   ): number;
+  markFlush(slots: number, count: number, blockStartNanos: bigint): void;
   answer(): number;
+  copyImages(
+    slots: number,
+    generations: number,
+    from: number,
+    count: number,
+    startNanos: bigint,
+    endNanos: bigint,
+    out: number,
+    room: number,
+    lengths: number,
+  ): number;
+  readImages(
+    images: number,
+    from: number,
+    count: number,
+    startNanos: bigint,
+    endNanos: bigint,
+    isMerged: number,
+    out: number,
+    room: number,
+    lengths: number,
+  ): number;
+  takeRegion(bytes: number): number;
+  releaseRegion(at: number): void;
   insertChunks(slot: number, at: number, length: number): number;
   blockStarts(slot: number, out: number, countMax: number): number;
   dropBlock(slots: number, count: number, blockStartNanos: bigint): void;
@@ -125,6 +150,12 @@ export function loadStoreKernel(memoryBytesMax: number): LoadedStoreKernel {
   kernel.init(pageMax);
   new Uint8Array(memory.buffer).set(codecTables, kernel.tablesAddress());
   return { memory, kernel };
+}
+
+/** The kernel on the memory of another thread's store, for `copyImages` alone. */
+export function attachStoreKernel(memory: WebAssembly.Memory): StoreKernel {
+  const { exports } = new WebAssembly.Instance(storeModule, { env: { memory } });
+  return exports as unknown as StoreKernel;
 }
 
 const int64Min = -(2n ** 63n);

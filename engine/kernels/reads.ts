@@ -1,5 +1,6 @@
 // Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check of chunks
 // that come from outside.
+import { beginChange, endChange } from './changes';
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre, encodeRowsMax } from './codec_write';
 import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
@@ -8,6 +9,7 @@ import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge'
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
   blockSizeOf,
+  copyHeadState,
   findNode,
   makeCurrent,
   Node,
@@ -41,9 +43,8 @@ function readBytesMax(node: Node): usize {
  * need more than `room`, with what they need as the answer.
  */
 export function readSeries(series: Series, start: i64, end: i64, out: usize, room: usize): usize {
-  const current = series.current;
   const size = blockSizeOf(series);
-  park(series);
+  copyHeadState(series);
   let needed: usize = 0;
   for (let at = series.nodes; at != 0; ) {
     const node = changetype<Node>(at);
@@ -65,7 +66,6 @@ export function readSeries(series: Series, start: i64, end: i64, out: usize, roo
       at = node.next;
     }
   }
-  if (current != 0) makeCurrent(series, changetype<Node>(current));
   return o;
 }
 
@@ -153,19 +153,27 @@ export function readMerged(
   room: usize,
   isFlush: bool,
 ): usize {
-  let current = series.current;
-  park(series);
   const node = findNode(series, blockStart);
-  let o = out;
-  if (node != null && node.blockStart == blockStart) {
-    o = mergeNode(node, out, room);
-    if (isFlush && o != 0) {
-      node.isFlushed = 1;
-      if (current == changetype<usize>(node)) current = 0;
-    }
-  }
-  if (current != 0) makeCurrent(series, changetype<Node>(current));
+  if (node == null || node.blockStart != blockStart) return out;
+  copyHeadState(series);
+  const o = mergeNode(node, out, room);
+  if (isFlush && o != 0) markFlushed(series, node);
   return o;
+}
+
+/** Marks a block as unchanged from now on; it is no longer the current one. */
+function markFlushed(series: Series, node: Node): void {
+  if (node.isFlushed) return;
+  beginChange();
+  if (series.current == changetype<usize>(node)) park(series);
+  node.isFlushed = 1;
+  endChange();
+}
+
+/** The mark alone, for rows that a reader of another thread will read behind it. */
+export function markBlock(series: Series, blockStart: i64): void {
+  const node = findNode(series, blockStart);
+  if (node != null && node.blockStart == blockStart) markFlushed(series, node);
 }
 
 function mergeNode(node: Node, out: usize, room: usize): usize {
@@ -237,6 +245,7 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
   const outcome = checkChunks(series, at, end);
   if (outcome != insertOk) return outcome;
   const current = series.current;
+  beginChange();
   park(series);
   while (at < end) {
     const chunk = headerAt(at, end);
@@ -251,6 +260,7 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
     at = chunkEnd;
   }
   if (current != 0) makeCurrent(series, changetype<Node>(current));
+  endChange();
   return insertOk;
 }
 

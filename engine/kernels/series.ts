@@ -60,6 +60,9 @@ export class Node {
   isFlushed: u8;
 }
 export const nodeBytes: usize = 80;
+export const seriesBytes: usize = 64;
+/** Where a record has the first of its nodes. */
+export const nodesOffset: usize = offsetof<Series>('nodes');
 
 // @ts-ignore: decorator
 @unmanaged
@@ -72,7 +75,7 @@ export const namespaceStructBytes: usize = 16;
 
 export const lateRowBytes: usize = 24;
 const slotsPerPage: u32 = 1024;
-const slotsMax: u32 = 16384 * slotsPerPage;
+export const slotsMax: u32 = 16384 * slotsPerPage;
 
 // @ts-ignore: decorator
 @inline
@@ -145,8 +148,8 @@ function forgetCurrent(series: Series): void {
   series.headBytesSealed = 0;
 }
 
-/** Writes the head's state back to its node, which has it from now on. */
-export function park(series: Series): void {
+/** Writes the head's state to its node too, where a read looks for it; the record goes on to have it. */
+export function copyHeadState(series: Series): void {
   if (series.current == 0) return;
   const node = changetype<Node>(series.current);
   node.lastNanos = series.lastNanos;
@@ -157,6 +160,12 @@ export function park(series: Series): void {
   node.headBytes = series.headBytes;
   node.headCapacity = series.headCapacity;
   node.headCount = series.headCount;
+}
+
+/** Writes the head's state back to its node, which has it from now on. */
+export function park(series: Series): void {
+  if (series.current == 0) return;
+  copyHeadState(series);
   forgetCurrent(series);
 }
 

@@ -1,5 +1,6 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and answers are in
 // the stage, which the caller asks for.
+import { beginChange, endChange } from './changes';
 import { Chunk, readHeader } from './codec';
 import { appendRow, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
@@ -13,7 +14,15 @@ import {
   usedBytes,
 } from './pages';
 import { hasBlock, sumBlocks } from './blocks';
-import { encodeLong, fillMillis, insertChecked, longBytesMax, readMerged, readSeries } from './reads';
+import {
+  encodeLong,
+  fillMillis,
+  insertChecked,
+  longBytesMax,
+  markBlock,
+  readMerged,
+  readSeries,
+} from './reads';
 import {
   blockSizeOf,
   dropBlocks,
@@ -27,6 +36,8 @@ import {
   seriesAt,
   takeSlot,
 } from './series';
+
+export { copyImages, readImages, releaseRegion, takeRegion } from './images';
 
 const outcomeWritten: u32 = 0;
 const outcomeUnknownReference: u32 = 1;
@@ -74,9 +85,11 @@ export function generationOf(slot: u32): u32 {
 export function releaseSeries(slot: u32): void {
   beginCall();
   const series = seriesAt(slot);
+  beginChange();
   park(series);
   dropBlocks(series, i64.MIN_VALUE, i64.MAX_VALUE);
   freeSlot(slot);
+  endChange();
 }
 
 /** Bytes that the row may make its series take. */
@@ -203,6 +216,7 @@ export function append(
   state().batchVersion = version;
   let appended: u64 = 0;
   let rowTouched: usize = 0;
+  beginChange();
   for (let row: usize = 0; row < rowCount; row++) {
     if (row == rowTouched) {
       rowTouched = min(row + rowsTouched, rowCount);
@@ -217,6 +231,7 @@ export function append(
     appendRow(series, nanos, load<u64>(values + (row << 3)), version);
     appended++;
   }
+  endChange();
   state().sampleCount += appended;
 }
 
@@ -272,6 +287,13 @@ export function readBlock(
   return from;
 }
 
+/** Marks a block of each series as unchanged since, as `readBlock` does for a flush. */
+export function markFlush(slots: usize, count: u32, blockStart: i64): void {
+  for (let i: u32 = 0; i < count; i++) {
+    markBlock(seriesAt(load<u32>(slots + (<usize>i << 2))), blockStart);
+  }
+}
+
 /** Bytes that the slot at which a read stopped needs. */
 export function answer(): f64 {
   return <f64>state().answer;
@@ -297,11 +319,13 @@ export function blockStarts(slot: u32, out: usize, countMax: u32): u32 {
 
 export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
   beginCall();
+  beginChange();
   for (let i: u32 = 0; i < count; i++) {
     const series = seriesAt(load<u32>(slots + (<usize>i << 2)));
     park(series);
     dropBlocks(series, blockStart, blockStart + blockSizeOf(series));
   }
+  endChange();
 }
 
 /** Drops the block of each series that is live and still as it was flushed; gives how many did. */
@@ -309,12 +333,14 @@ export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
   beginCall();
   const seriesEnd = state().seriesEnd;
   let dropped: u32 = 0;
+  beginChange();
   for (let i: u32 = 0; i < count; i++) {
     const slot = load<u32>(slots + (<usize>i << 2));
     if (slot >= seriesEnd) continue;
     const series = seriesAt(slot);
     if (series.isLive && dropFlushedBlock(series, blockStart)) dropped++;
   }
+  endChange();
   return dropped;
 }
 
@@ -367,6 +393,7 @@ export function expire(
     namespace.oldestStart != i64.MAX_VALUE &&
     namespace.oldestStart + namespace.blockSizeNanos <= cutoff;
   let count: u32 = 0;
+  if (isSome) beginChange();
   for (; from < s.seriesEnd && count < countMax; from++) {
     const series = seriesAt(from);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
@@ -384,6 +411,7 @@ export function expire(
     }
     series.isAdmitted = 0;
   }
+  if (isSome) endChange();
   if (isSome && from == s.seriesEnd) namespace.oldestStart = s.oldestStart;
   s.answer = <u64>from;
   return count;
