@@ -3,11 +3,15 @@
  * everything in between by compare-and-set in the key-value store. HTTP handlers only route to these and
  * print what they return; errors are `TsdbError`.
  */
+import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { databaseCreate } from './database_create.ts';
+import { DeletionLog } from './deletion_log.ts';
+import { allTime } from './deletions.ts';
 import { Fields } from './fields.ts';
 import { type ClusterName, storageService } from './keys.ts';
 import type { Kv } from './kv.ts';
+import { deletionsMax, namespacesMax } from './limits.ts';
 import { namespaceOfAddRequest, updateOfRequest } from './namespace_request.ts';
 import { NamespaceStore } from './namespace_store.ts';
 import {
@@ -40,6 +44,7 @@ import {
   resetInstance,
 } from './placement_algorithm.ts';
 import { alreadyExists, PlacementStore } from './placement_store.ts';
+import { compareAndSet } from './stored_json.ts';
 
 /** Of the headers `Dry-Run` and `Force`. */
 export interface AdminOptions {
@@ -68,6 +73,8 @@ export interface DatabaseAnswer {
 export interface AdminSetup {
   readonly kv: Kv;
   readonly cluster: ClusterName;
+  /** Gives deletions their versions. */
+  readonly clock: Clock;
   /** Default 'tsdb'. */
   readonly service?: string;
   /** The one instance of database/create with type local. */
@@ -93,12 +100,16 @@ export class ClusterAdmin {
   readonly namespaces: NamespaceStore;
   private readonly kv: Kv;
   private readonly localInstance: InstanceInfo;
+  private readonly deletions: DeletionLog;
+  private readonly clock: Clock;
 
   constructor(setup: AdminSetup) {
     this.kv = setup.kv;
     this.cluster = setup.cluster;
     this.placements = new PlacementStore(setup.kv, setup.cluster, setup.service ?? storageService);
     this.namespaces = new NamespaceStore(setup.kv, setup.cluster);
+    this.deletions = new DeletionLog(setup.kv, setup.cluster);
+    this.clock = setup.clock;
     this.localInstance = setup.localInstance ?? localInstanceDefault;
   }
 
@@ -297,13 +308,40 @@ export class ClusterAdmin {
     );
   }
 
-  /** DELETE namespace/{id}. */
+  /**
+   * DELETE namespace/{id}. A deletion of everything in it stands with it, for nodes that are away, or see it made again
+   * before they see it gone.
+   */
   async namespaceDelete(
     name: string,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<{ deleted: boolean }> {
-    await this.changeRegistry((registry) => deleteNamespace(registry, name), options, signal);
+    const { kv, namespaces, deletions, clock } = this;
+    const everything = {
+      namespace: name,
+      query: { kind: 'all' },
+      ...allTime,
+      selectors: [],
+    } as const;
+    await compareAndSet(
+      kv,
+      async () => {
+        const current = await namespaces.get(signal);
+        const next = deleteNamespace(current.value, name);
+        if (options.dryRun) return { compares: [], operations: [], result: next };
+        const registry = namespaces.writing(current, next);
+        // Those who want to delete namespaces are not kept from it by those who delete series.
+        const max = deletionsMax + namespacesMax;
+        const deleted = await deletions.writing([everything], current.value, clock, signal, max);
+        return {
+          compares: [...registry.compares, ...deleted.compares],
+          operations: [...registry.operations, ...deleted.operations],
+          result: next,
+        };
+      },
+      signal,
+    );
     return { deleted: true };
   }
 

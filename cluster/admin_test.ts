@@ -10,7 +10,7 @@ const cluster = { environment: 'default_env', zone: 'embedded' };
 
 function newAdmin() {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
-  return { kv, admin: new ClusterAdmin({ kv, cluster }) };
+  return { kv, admin: new ClusterAdmin({ kv, cluster, clock: realEnv.clock }) };
 }
 
 const instance = (id: string, isolation_group: string, more: object = {}) => ({

@@ -148,6 +148,7 @@ export class DeletionLog {
     registry: NamespaceRegistry,
     clock: Clock,
     signal: AbortSignal,
+    standingMax: number = deletionsMax,
   ): Promise<DeletionWrite> {
     for (const { query } of requests) checkQuery(query);
     const { head, deletions } = await this.read(signal);
@@ -155,10 +156,10 @@ export class DeletionLog {
     const expired = deletions
       .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
       .slice(0, retiredAtOnceMax);
-    if (deletions.length - expired.length + requests.length > deletionsMax) {
+    if (deletions.length - expired.length + requests.length > standingMax) {
       throw new TsdbError(
         'RESOURCE_EXHAUSTED',
-        `cannot delete series: ${deletionsMax} deletions stand until the retention of their namespaces is over`,
+        `cannot delete: ${standingMax} deletions stand until the retention of their namespaces is over`,
       );
     }
     let { sequence, version } = head.value;

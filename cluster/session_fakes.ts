@@ -403,7 +403,7 @@ export class FakeCluster implements AsyncDisposable {
   private constructor(options: Partial<SessionOptions>) {
     this.kv = new MemoryKvStore({ clock: realEnv.clock }).client();
     const cluster = { environment: 'default_env', zone: 'embedded' };
-    this.admin = new ClusterAdmin({ kv: this.kv, cluster });
+    this.admin = new ClusterAdmin({ kv: this.kv, cluster, clock: realEnv.clock });
     this.topology = new Topology({ kv: this.kv, cluster, env: this.env, log: silentLog });
     this.session = new Session({
       topology: this.heldTopology(),

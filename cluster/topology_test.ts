@@ -13,7 +13,7 @@ const cluster = { environment: 'default_env', zone: 'embedded' };
 
 function newCluster() {
   const store = new MemoryKvStore({ clock: realEnv.clock });
-  const admin = new ClusterAdmin({ kv: store.client(), cluster });
+  const admin = new ClusterAdmin({ kv: store.client(), cluster, clock: realEnv.clock });
   const kv = store.client();
   const open = () => new Topology({ kv, cluster, env: testEnv(), log: silentLog });
   return { store, admin, kv, open };

@@ -3,6 +3,7 @@
  * reached through the key-value store and the nodes' services.
  */
 import type { ClusterName } from '#cluster/keys.ts';
+import { DeletionLog } from '#cluster/deletion_log.ts';
 import type { Kv } from '#cluster/kv.ts';
 import { isReady, isUnaggregated, type Namespace } from '#cluster/namespaces.ts';
 import type { NodeService } from '#cluster/node_service.ts';
@@ -98,6 +99,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const routes = routesOf({
     admin: {
       kv: options.kv,
+      clock: env.clock,
       cluster: options.cluster,
       localInstance: options.localInstance,
       prove,
@@ -111,6 +113,12 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     labels: { storage, parseSelector, settings, clock: env.clock },
+    deletions: {
+      log: new DeletionLog(options.kv, options.cluster),
+      topology,
+      parseSelector,
+      clock: env.clock,
+    },
     ops: {
       clock: env.clock,
       startedMillis: env.clock.monotonicMillis(),

@@ -1,6 +1,7 @@
 /** The whole HTTP API as one table. */
 import { adminRoutes, type AdminApiSetup } from './api/admin.ts';
 import { compatRoutes, type CompatApiSetup } from './api/compat.ts';
+import { type DeletionApiSetup, deletionRoutes } from './api/deletions.ts';
 import { labelsRoutes, type LabelsApiSetup } from './api/labels.ts';
 import { opsRoutes, type OpsApiSetup } from './api/ops.ts';
 import { queryRoutes, type QueryApiSetup } from './api/query.ts';
@@ -15,6 +16,7 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
+  readonly deletions: DeletionApiSetup;
   readonly ops: Omit<OpsApiSetup, 'paths'> & Pick<CompatApiSetup, 'version'>;
 }
 
@@ -27,6 +29,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ...remoteReadRoutes(setup.labels),
     ...compatRoutes(setup.ops),
     ...adminRoutes(setup.admin),
+    ...deletionRoutes(setup.deletions),
     ...opsRoutes({ ...setup.ops, paths: () => pathsOf(routes) }),
   ];
   return routes;

@@ -208,7 +208,9 @@ class ApiServer {
     const { status, headers, body } = answer;
     if (typeof body === 'string' || body instanceof Uint8Array) {
       const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-      response.writeHead(status, { ...headers, 'Content-Length': length });
+      // An answer without content has no length either.
+      const framing = status === 204 ? {} : { 'Content-Length': length };
+      response.writeHead(status, { ...headers, ...framing });
       response.end(body);
       return status;
     }

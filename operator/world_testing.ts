@@ -47,7 +47,11 @@ export class World {
 
   constructor() {
     const kv = new MemoryKvStore({ clock: this.clock }).client();
-    this.admin = new ClusterAdmin({ kv, cluster: { environment: 'default_c', zone: 'embedded' } });
+    this.admin = new ClusterAdmin({
+      kv,
+      cluster: { environment: 'default_c', zone: 'embedded' },
+      clock: this.clock,
+    });
     this.controller = this.newOperator();
   }
 

@@ -3,6 +3,7 @@ import { ClusterAdmin, type AdminOptions } from '#cluster/admin.ts';
 import type { Kv } from '#cluster/kv.ts';
 import type { ClusterName } from '#cluster/keys.ts';
 import type { InstanceInfo } from '#cluster/placement.ts';
+import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { adminBodyBytesMax } from '../limits.ts';
 import type { ApiHandler, Route } from '../server.ts';
@@ -10,6 +11,7 @@ import { type ApiRequest, isTrue, jsonAnswer } from './http_api.ts';
 
 export interface AdminApiSetup {
   readonly kv: Kv;
+  readonly clock: Clock;
   /** Used unless the headers Cluster-Environment-Name and Cluster-Zone-Name name another. */
   readonly cluster: ClusterName;
   /** The instance of database/create with type local; null for the default. */
@@ -31,6 +33,7 @@ export function adminRoutes(setup: AdminApiSetup): Route[] {
       const admin = new ClusterAdmin({
         kv: setup.kv,
         cluster: clusterOf(request, setup.cluster),
+        clock: setup.clock,
         ...(setup.localInstance === null ? {} : { localInstance: setup.localInstance }),
       });
       return jsonAnswer(await call(admin, request, optionsOf(request)));
@@ -109,7 +112,7 @@ export function adminRoutes(setup: AdminApiSetup): Route[] {
   return routes;
 }
 
-function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
+export function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
   return {
     environment: request.header('cluster-environment-name') || own.environment,
     zone: request.header('cluster-zone-name') || own.zone,

@@ -24,7 +24,7 @@ export interface QuerySettings {
 
 /** URL and form parameters together; those of the form come first, as in Go's net/http. */
 export async function parametersOf(request: ApiRequest): Promise<URLSearchParams> {
-  if (request.method !== 'POST') return request.urlParameters;
+  if (request.method !== 'POST' && request.method !== 'PUT') return request.urlParameters;
   const type = request.header('content-type').split(';')[0]!.trim().toLowerCase();
   if (type !== 'application/x-www-form-urlencoded') return request.urlParameters;
   const body = await request.body(adminBodyBytesMax);
