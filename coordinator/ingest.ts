@@ -14,8 +14,8 @@ import {
   type OutcomeRows,
   type WriteResult,
 } from '#cluster/write_result.ts';
-import type { Front, FrontRows, SeriesVerdict } from '#engine/front.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import type { Front, FrontRows, RemoteWriteVersion, SeriesVerdict } from '#engine/front.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -68,13 +68,21 @@ export class Ingest {
   /**
    * Writes a remote-write body.
    * @param body snappy block; not needed after the first await
+   * @returns samples written
    * @throws {TsdbError} as in the table above
    */
-  async remoteWrite(body: Uint8Array, signal: AbortSignal): Promise<void> {
+  async remoteWrite(
+    body: Uint8Array,
+    version: RemoteWriteVersion,
+    signal: AbortSignal,
+  ): Promise<number> {
     const namespaces = this.readyNamespaces();
-    const rows = this.front.remoteWrite(body);
+    const rows = this.front.remoteWrite(body, version);
     if (rows.histogramCount > 0) this.metrics.droppedHistograms.increase(rows.histogramCount);
-    await this.write(namespaces, rows, [], 'remote_write', signal);
+    const { rowCount } = rows;
+    const format = version === 1 ? 'remote_write' : 'remote_write_v2';
+    await this.write(namespaces, rows, [], format, signal);
+    return rowCount;
   }
 
   /**
@@ -259,6 +267,16 @@ function asPassing(error: TsdbError): TsdbError {
   return new TsdbError('UNAVAILABLE', error.message, { cause: error });
 }
 
+/** Rows of a request are bad for good; the others were written. */
+export class RowsRefused extends TsdbError {
+  readonly writtenSamples: number;
+
+  constructor(message: string, writtenSamples: number) {
+    super('BAD_REQUEST', message);
+    this.writtenSamples = writtenSamples;
+  }
+}
+
 /** Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts once. */
 class BadRows {
   private readonly named: string[];
@@ -278,12 +296,13 @@ class BadRows {
     if (this.named.length < namedRowsMax) this.named.push(text());
   }
 
-  error(rowCount: number): TsdbError {
+  error(rowCount: number): RowsRefused {
     const rest = this.count - this.named.length;
     const more = rest > 0 ? `; and ${rest} more` : '';
     const others = this.count < rowCount ? ', the others were written' : '';
-    return badRequest(
+    return new RowsRefused(
       `${this.count} of ${rowCount} samples were refused${others}: ${this.named.join('; ')}${more}`,
+      rowCount - this.count,
     );
   }
 }

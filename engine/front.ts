@@ -10,6 +10,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
   type FrontCore,
+  type RemoteWriteVersion,
   bodyBytesMax,
   frontProblem,
   frontProblemText,
@@ -20,6 +21,7 @@ import { FrontKernel } from './front_kernel.ts';
 import { tagsCountMax } from './remote_write.ts';
 
 export { bodyBytesMax, frontRowsMax, rawBytesMax } from './front_core.ts';
+export type { RemoteWriteVersion } from './front_core.ts';
 
 /** Columns are views that hold until the next call into the front. */
 export interface FrontRows {
@@ -70,8 +72,6 @@ export interface FrontRow {
   readonly value: number;
 }
 
-const noBytes = new Uint8Array(0);
-
 /** Series as dictionary entries. */
 export interface FrontEntries {
   /** Canonical tags, one behind the other. */
@@ -81,6 +81,8 @@ export interface FrontEntries {
   readonly idSchemes: Uint8Array;
   readonly idHashes: Uint32Array;
 }
+
+const noBytes = new Uint8Array(0);
 
 export class Front {
   readonly #core: FrontCore;
@@ -98,19 +100,19 @@ export class Front {
   }
 
   /**
-   * Rows of a remote write 1.0 body: all samples of all series, in the order of the body. Metadata and
+   * Rows of a remote write body: all samples of all series, in the order of the body. Metadata and
    * exemplars are passed over. Rows of refused series are among them: see `refused`.
    *
-   * @param body snappy block of a WriteRequest; borrowed until return
+   * @param body snappy block of a WriteRequest, in version 2 of a Request; borrowed until return
    * @throws {TsdbError} BAD_REQUEST when the body is malformed or too large; then nothing is kept
    */
-  remoteWrite(body: Uint8Array): FrontRows {
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): FrontRows {
     if (body.length > bodyBytesMax) {
       throw badRequest(
         `cannot read remote write body: longer than ${bodyBytesMax} bytes: ${body.length}`,
       );
     }
-    const outcome = this.#core.remoteWrite(body);
+    const outcome = this.#core.remoteWrite(body, version);
     if (outcome < 0) throw this.#failure('cannot read remote write body', outcome);
     this.#judgeNew();
     return this.#rows(1_000_000);
@@ -177,8 +179,6 @@ export class Front {
     return this.#verdictOf(this.tags(slot)).explicitId;
   }
 
-  get seriesCount(): number {
-    return this.#core.seriesCount;
   /**
    * Tags and IDs of many slots at once, for a session (`SeriesTable`). Every slot that is not refused has tags that were
    * checked; null when one has an explicit ID.
@@ -197,6 +197,8 @@ export class Front {
     return { tags, ends, idSchemes, idHashes };
   }
 
+  get seriesCount(): number {
+    return this.#core.seriesCount;
   }
 
   get memoryBytes(): number {

@@ -3,8 +3,10 @@
  * the order of their hosts, whole numbers), from compressed bytes to rows.
  */
 import { type BenchResult, type BenchSize } from '#lib/bench.ts';
+import type { RemoteWriteVersion } from './front_core.ts';
 import { FrontKernel } from './front_kernel.ts';
 import { encodeRemoteWrite, type SeriesToWrite } from './remote_write.ts';
+import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
 
 const fields = [
   'user',
@@ -41,11 +43,15 @@ function tagsOfSeries(index: number): SeriesToWrite['tags'] {
 }
 
 /** Bodies of one scrape of all series in the given order. */
-function bodiesOf(order: readonly number[], scrape: number): Uint8Array[] {
+function bodiesOf(
+  order: readonly number[],
+  scrape: number,
+  encode: (series: readonly SeriesToWrite[]) => Uint8Array = encodeRemoteWrite,
+): Uint8Array[] {
   const bodies: Uint8Array[] = [];
   for (let first = 0; first < order.length; first += samplesPerBody) {
     bodies.push(
-      encodeRemoteWrite(
+      encode(
         order.slice(first, first + samplesPerBody).map((index) => ({
           tags: tagsOfSeries(index),
           samples: [
@@ -85,6 +91,13 @@ export function bench(size: BenchSize): Promise<BenchResult[]> {
   const results = [
     measure('known series, same order', known, rounds, runs),
     measure('known series, another order every scrape', reordered, rounds, runs),
+    measure(
+      'version 2, known series, same order',
+      [0, 1, 2].flatMap((scrape) => bodiesOf(inOrder, scrape, encodeRemoteWriteV2)),
+      rounds,
+      runs,
+      2,
+    ),
     measureNew(known.slice(0, known.length / 3), runs),
   ];
   return Promise.resolve(results);
@@ -110,12 +123,13 @@ function measure(
   bodies: readonly Uint8Array[],
   rounds: number,
   runs: number,
+  version: RemoteWriteVersion = 1,
 ): BenchResult {
   const kernel = new FrontKernel(random, memoryBytesMax);
   const pass = (): number => {
     let samples = 0;
     for (let round = 0; round < rounds; round++) {
-      for (const body of bodies) samples += kernel.remoteWrite(body);
+      for (const body of bodies) samples += kernel.remoteWrite(body, version);
     }
     return samples;
   };

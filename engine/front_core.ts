@@ -11,6 +11,14 @@ export const rawBytesMax: number = 32 * 1024 * 1024;
 /** Most samples of one body. */
 export const frontRowsMax: number = 1 << 20;
 
+/** Most texts of a version 2 body. */
+export const symbolsMax: number = 1 << 20;
+/** Most bytes that the labels of all series of a version 2 body take, written out. */
+export const labelTextBytesMax: number = 128 * 1024 * 1024;
+
+/** Of Prometheus remote write: prometheus.WriteRequest, or io.prometheus.write.v2.Request. */
+export type RemoteWriteVersion = 1 | 2;
+
 /** Slot of every series whose tags cannot be kept: too many or too long. It is always refused. */
 export const oversizeSlot = 0;
 
@@ -20,6 +28,10 @@ export const frontProblem = {
   tooManyRows: -11,
   /** Everything that could be evicted belongs to this body. */
   noRoom: -12,
+  /** Version 2: more texts in the table than `symbolsMax`. */
+  tooManySymbols: -13,
+  /** Version 2: the labels of all series, written out, are longer than `labelTextBytesMax`. */
+  tooMuchText: -14,
 } as const;
 
 export function frontProblemText(problem: number): string {
@@ -30,6 +42,10 @@ export function frontProblemText(problem: number): string {
       return `more than ${frontRowsMax} samples`;
     case frontProblem.noRoom:
       return 'more series than the memory for identities holds';
+    case frontProblem.tooManySymbols:
+      return `more than ${symbolsMax} symbols`;
+    case frontProblem.tooMuchText:
+      return `labels of all series are longer than ${labelTextBytesMax} bytes`;
     default:
       return `snappy: ${snappyProblemText(problem, rawBytesMax)}`;
   }
@@ -40,7 +56,7 @@ export interface FrontCore {
    * Reads a body into rows.
    * @returns number of rows, or a problem: then no rows and no new series are kept
    */
-  remoteWrite(body: Uint8Array): number;
+  remoteWrite(body: Uint8Array, version?: RemoteWriteVersion): number;
   /** Starts rows that `addRow` gives one by one. */
   beginRows(): void;
   /**
@@ -72,10 +88,10 @@ export interface FrontCore {
   readonly idScheme: Uint8Array;
   /** View of the canonical tags until the next call; empty for a slot without a series. */
   tags(slot: number): Uint8Array;
+  /** A copy of the canonical tags of many slots, one behind the other, with the end of each. Rows of the last body stay. */
+  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array };
   /** Live series. */
   readonly seriesCount: number;
   /** Bytes that were touched so far, or an estimate. */
   readonly memoryBytes: number;
 }
-  /** A copy of the canonical tags of many slots, one behind the other, with the end of each. Rows of the last body stay. */
-  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array };

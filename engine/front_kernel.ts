@@ -5,6 +5,7 @@ import { compileWasmFile } from '#lib/env/wasm.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
   type FrontCore,
+  type RemoteWriteVersion,
   bodyBytesMax,
   frontProblem,
   frontRowsMax,
@@ -20,8 +21,8 @@ interface FrontExports {
   readonly hashKeys: KernelAddress;
   readonly canonical: KernelAddress;
   readonly body: KernelAddress;
-  readonly rowSlots: KernelAddress;
   readonly raw: KernelAddress;
+  readonly rowSlots: KernelAddress;
   readonly rowTimestamps: KernelAddress;
   readonly rowValues: KernelAddress;
   readonly newSlots: KernelAddress;
@@ -31,8 +32,8 @@ interface FrontExports {
   refused(): number;
   idScheme(): number;
   tags(slot: number): number;
-  liveCount(): number;
   tagsOfAll(count: number): number;
+  liveCount(): number;
   newCount(): number;
   judgePlainQuoted(): number;
   histogramCount(): number;
@@ -40,7 +41,7 @@ interface FrontExports {
   beginRows(): void;
   slotOfCanonical(length: number): number;
   forgetNew(): void;
-  remoteWrite(length: number): number;
+  remoteWrite(length: number, version: number): number;
 }
 
 const pageBytes = 65_536;
@@ -85,8 +86,8 @@ export class FrontKernel implements FrontCore {
   readonly #kernel: FrontExports;
   readonly #bytes: Uint8Array;
   readonly #bodyAt: number;
-  readonly #canonicalAt: number;
   readonly #rawAt: number;
+  readonly #canonicalAt: number;
   readonly #rowSlots: Uint32Array;
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
@@ -123,8 +124,8 @@ export class FrontKernel implements FrontCore {
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
     this.#bodyAt = addressOf(kernel.body);
-    this.#canonicalAt = addressOf(kernel.canonical);
     this.#rawAt = addressOf(kernel.raw);
+    this.#canonicalAt = addressOf(kernel.canonical);
     this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
     this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
@@ -137,10 +138,10 @@ export class FrontKernel implements FrontCore {
     this.refused[oversizeSlot] = 1;
   }
 
-  remoteWrite(body: Uint8Array): number {
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
     assert(body.length <= bodyBytesMax, 'the body fits its region');
     this.#bytes.set(body, this.#bodyAt);
-    const outcome = this.#kernel.remoteWrite(body.length);
+    const outcome = this.#kernel.remoteWrite(body.length, version);
     this.#rowCount = Math.max(outcome, 0);
     return outcome;
   }
@@ -206,7 +207,6 @@ export class FrontKernel implements FrontCore {
     return this.#bytes.subarray(this.#canonicalAt, this.#canonicalAt + length);
   }
 
-  get seriesCount(): number {
   tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
     const ends = new Uint32Array(slots.length);
     const parts: Uint8Array[] = [];
@@ -227,6 +227,7 @@ export class FrontKernel implements FrontCore {
     return { tags: joined(parts, length), ends };
   }
 
+  get seriesCount(): number {
     return this.#kernel.liveCount();
   }
 
@@ -235,7 +236,6 @@ export class FrontKernel implements FrontCore {
   }
 }
 
-function addressOf({ value }: KernelAddress): number {
 function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
   if (parts.length === 1) return parts[0]!;
   const whole = new Uint8Array(length);
@@ -247,5 +247,6 @@ function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
   return whole;
 }
 
+function addressOf({ value }: KernelAddress): number {
   return value >>> 0;
 }

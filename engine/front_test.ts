@@ -11,6 +11,7 @@ import { fuzz } from './front_fuzz.ts';
 import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
 import { FrontTwin } from './front_twin.ts';
 import { encodeRemoteWrite, encodeWriteRequest } from './remote_write.ts';
+import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
 import { encodeSnappy } from './snappy.ts';
 
 function verdictOf(tags: Uint8Array): SeriesVerdict {
@@ -145,6 +146,42 @@ for (const [name, makeCore] of cores) {
     assert.deepEqual([...rows.slots], [sorted]);
     assert.deepEqual([...rows.timestamps], [1n]);
     assert.deepEqual([...rows.values], [0]);
+  });
+
+  test(`${name}: version 2 gives the same rows of the same series`, () => {
+    const front = makeFront();
+    const series = [
+      { tags: up, samples: [{ timestampMillis: 1, value: 1 }] },
+      {
+        tags: [tag('job', 'node'), tag('node', 'job')],
+        samples: [{ timestampMillis: 2, value: 5 }],
+      },
+    ];
+    const [first, second] = [
+      front.remoteWrite(encodeRemoteWrite(series)).slots.slice(),
+      front.remoteWrite(encodeRemoteWriteV2(series.toReversed()), 2).slots.slice(),
+    ];
+    assert.deepEqual(second.toReversed(), first);
+    const rows = front.remoteWrite(encodeRemoteWriteV2(series), 2);
+    assert.deepEqual([...rows.timestamps], [1n, 2n]);
+    assert.deepEqual([...rows.values], [1, 5]);
+  });
+
+  test(`${name}: version 2 refuses references that no text has, and names without values`, () => {
+    const front = makeFront();
+    const symbols = [0x22, 0, 0x22, 1, 97, 0x22, 1, 98];
+    const sample = [0x12, 2, 0x10, 1];
+    const body = (references: number[]): Uint8Array => {
+      const message = [0x0a, references.length, ...references, ...sample];
+      return encodeSnappy(new Uint8Array([...symbols, 0x2a, message.length, ...message]));
+    };
+    assert.equal(front.remoteWrite(body([1, 2]), 2).rowCount, 1);
+    for (const bad of [[1, 3], [1], [1, 2, 1], [1, 0x80]]) {
+      assert.throws(() => front.remoteWrite(body(bad), 2), { code: 'BAD_REQUEST' }, `${bad}`);
+    }
+    const cutOff = encodeSnappy(new Uint8Array([...symbols, 0x2a, 5, ...sample, 0x08]));
+    assert.throws(() => front.remoteWrite(cutOff, 2), { code: 'BAD_REQUEST' });
+    assert.equal(front.seriesCount, 1);
   });
 
   test(`${name}: a bad series is refused with its reason, its neighbours are kept`, () => {
@@ -340,6 +377,19 @@ test('under its budget a front that sees ever new series evicts old ones and kee
   assert.equal(rowCount, 1);
   assert.deepEqual(front.tags(slots[0]!), encodeTags(cold));
   assert.equal(front.refused[slots[0]!], 0);
+});
+
+test('a short version 2 body that names much text again and again is refused', () => {
+  const front = new Front(options);
+  const long = tag('a', 'x'.repeat(60_000));
+  const series = Array.from({ length: 2400 }, (_, i) => ({
+    tags: [long],
+    samples: [{ timestampMillis: i, value: 1 }],
+  }));
+  const body = encodeRemoteWriteV2(series);
+  assert.ok(body.length < 100_000);
+  assert.throws(() => front.remoteWrite(body, 2), /labels of all series are longer than 134217728/);
+  assert.equal(front.remoteWrite(encodeRemoteWriteV2(series.slice(0, 2000)), 2).rowCount, 2000);
 });
 
 test('a body with more series than the budget holds is refused for the lack of memory', () => {

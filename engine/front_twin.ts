@@ -4,12 +4,14 @@
 import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
 import {
   type FrontCore,
+  type RemoteWriteVersion,
   frontProblem,
   frontRowsMax,
   oversizeSlot,
   rawBytesMax,
 } from './front_core.ts';
 import { parseWriteRequest, tagsCountMax } from './remote_write.ts';
+import { parseWriteRequestV2 } from './remote_write_v2.ts';
 import { decodeBlock } from './snappy.ts';
 
 export class FrontTwin implements FrontCore {
@@ -25,12 +27,13 @@ export class FrontTwin implements FrontCore {
   refused: Uint8Array = new Uint8Array(1).fill(1);
   idScheme: Uint8Array = new Uint8Array(1);
 
-  remoteWrite(body: Uint8Array): number {
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
     this.beginRows();
     const raw = decodeBlock(body, rawBytesMax);
     if (typeof raw === 'number') return raw;
-    const request = parseWriteRequest(raw);
+    const request = version === 2 ? parseWriteRequestV2(raw) : parseWriteRequest(raw);
     if (request === null) return frontProblem.malformed;
+    if (typeof request === 'number') return request;
     let rowCount = 0;
     for (const { timestampsMillis } of request.series) rowCount += timestampsMillis.length;
     if (rowCount > frontRowsMax) return frontProblem.tooManyRows;
@@ -97,9 +100,6 @@ export class FrontTwin implements FrontCore {
     return this.#tags[slot]!;
   }
 
-  get seriesCount(): number {
-    return this.#slotOf.size;
-  }
   tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
     const all = Array.from(slots, (slot) => this.#tags[slot]!);
     let end = 0;
@@ -107,6 +107,9 @@ export class FrontTwin implements FrontCore {
     return { tags: new Uint8Array(Buffer.concat(all)), ends };
   }
 
+  get seriesCount(): number {
+    return this.#slotOf.size;
+  }
 
   get memoryBytes(): number {
     return this.#tagsBytes;

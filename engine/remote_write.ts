@@ -26,26 +26,31 @@ export interface WireRequest {
   readonly histogramCount: number;
 }
 
-const wireVarint = 0;
+export const wireVarint = 0;
 const wireFixed64 = 1;
-const wireBytes = 2;
+export const wireBytes = 2;
 const wireFixed32 = 5;
 const fieldNumberMax = 2 ** 29 - 1;
 
-class Malformed extends Error {}
+export class Malformed extends Error {}
 
 /** Reads fields between two offsets. */
-class Fields {
+export class Fields {
   readonly #bytes: Uint8Array;
   #at: number;
   readonly #end: number;
-  number = 0;
-  wireType = 0;
+  number: number = 0;
+  wireType: number = 0;
 
   constructor(bytes: Uint8Array, start: number, end: number) {
     this.#bytes = bytes;
     this.#at = start;
     this.#end = end;
+  }
+
+  /** All bytes were read. */
+  get isAtEnd(): boolean {
+    return this.#at === this.#end;
   }
 
   /** Moves to the next field; false at the end. */
@@ -123,7 +128,7 @@ export function parseWriteRequest(bytes: Uint8Array): WireRequest | null {
   return { series, histogramCount: counts.histograms };
 }
 
-type Range = readonly [start: number, end: number];
+export type Range = readonly [start: number, end: number];
 
 function parseSeries(
   bytes: Uint8Array,
@@ -151,7 +156,7 @@ function parseSeries(
   return { tags: canonicalTags(labels), timestampsMillis, valueBits };
 }
 
-interface Label {
+export interface Label {
   name: Uint8Array;
   value: Uint8Array;
 }
@@ -172,7 +177,10 @@ function parseLabel(bytes: Uint8Array, [start, end]: Range): Label {
   return label;
 }
 
-function parseSample(bytes: Uint8Array, [start, end]: Range): [timestamp: bigint, bits: bigint] {
+export function parseSample(
+  bytes: Uint8Array,
+  [start, end]: Range,
+): [timestamp: bigint, bits: bigint] {
   let timestamp = 0n;
   let bits = 0n;
   const fields = new Fields(bytes, start, end);
@@ -189,7 +197,7 @@ function parseSample(bytes: Uint8Array, [start, end]: Range): [timestamp: bigint
 }
 
 /** Sorted by name, then by value, so that a name that appears twice is the same series in any order. */
-function canonicalTags(labels: Label[]): Uint8Array | null {
+export function canonicalTags(labels: Label[]): Uint8Array | null {
   if (labels.length > tagsCountMax) return null;
   let size = 0;
   for (const { name, value } of labels) size += 4 + name.length + value.length;
@@ -235,24 +243,29 @@ export function encodeWriteRequest(series: readonly SeriesToWrite[]): Uint8Array
       putBytes(label, 2, new TextEncoder().encode(value));
       putBytes(message, 1, label);
     }
-    for (const { timestampMillis, value } of samples) {
-      const bits =
-        typeof value === 'bigint' ? new BigUint64Array([value]) : new Float64Array([value]);
-      const sample: number[] = [9, ...new Uint8Array(bits.buffer), 16];
-      putVarint(sample, BigInt.asUintN(64, BigInt(timestampMillis)));
-      putBytes(message, 2, sample);
-    }
+    putSamples(message, samples);
     putBytes(request, 1, message);
   }
   return new Uint8Array(request);
 }
 
-function putVarint(target: number[], value: bigint): void {
+/** Samples of a TimeSeries, which both versions have as field 2. */
+export function putSamples(message: number[], samples: SeriesToWrite['samples']): void {
+  for (const { timestampMillis, value } of samples) {
+    const bits =
+      typeof value === 'bigint' ? new BigUint64Array([value]) : new Float64Array([value]);
+    const sample: number[] = [9, ...new Uint8Array(bits.buffer), 16];
+    putVarint(sample, BigInt.asUintN(64, BigInt(timestampMillis)));
+    putBytes(message, 2, sample);
+  }
+}
+
+export function putVarint(target: number[], value: bigint): void {
   for (; value > 127n; value >>= 7n) target.push(Number(value & 127n) | 128);
   target.push(Number(value));
 }
 
-function putBytes(target: number[], field: number, bytes: ArrayLike<number>): void {
+export function putBytes(target: number[], field: number, bytes: ArrayLike<number>): void {
   target.push(field * 8 + wireBytes);
   putVarint(target, BigInt(bytes.length));
   for (let i = 0; i < bytes.length; i++) target.push(bytes[i]!);

@@ -2,11 +2,12 @@
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
-import type { Ingest, IngestRow } from '../ingest.ts';
+import type { RemoteWriteVersion } from '#engine/front.ts';
+import { RowsRefused, type Ingest, type IngestRow } from '../ingest.ts';
 import { adminBodyBytesMax, jsonRowsMax } from '../limits.ts';
 import type { Route } from '../server.ts';
 import { jsonBody } from './admin.ts';
-import { emptyAnswer } from './http_api.ts';
+import { emptyAnswer, errorAnswer, jsonAnswer, type ApiAnswer } from './http_api.ts';
 
 export function writeRoutes(ingest: Ingest, settings: { readonly bodyBytesMax: number }): Route[] {
   return [
@@ -15,14 +16,22 @@ export function writeRoutes(ingest: Ingest, settings: { readonly bodyBytesMax: n
       path: '/api/v1/compat/remote/write',
       hot: true,
       handler: async (request) => {
-        checkRemoteWriteHeaders(
-          request.header('content-type'),
-          request.header('content-encoding'),
-          request.header('x-prometheus-remote-write-version'),
-        );
+        const version = versionOf(request.header('content-type'));
+        const encoding = request.header('content-encoding');
+        if (version === null) {
+          return unsupported(
+            `Content-Type: no message of remote write: ${request.header('content-type')}`,
+          );
+        }
+        if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
+          return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
+        }
         const body = await request.body(settings.bodyBytesMax);
-        await ingest.remoteWrite(body, request.signal);
-        return emptyAnswer;
+        if (version === 1) {
+          await ingest.remoteWrite(body, 1, request.signal);
+          return emptyAnswer;
+        }
+        return remoteWriteV2(ingest, body, request.signal);
       },
     },
     {
@@ -39,14 +48,39 @@ export function writeRoutes(ingest: Ingest, settings: { readonly bodyBytesMax: n
   ];
 }
 
-/** Version 2 of the protocol is told apart by its content type; its senders fall back on 415 or 400. */
-function checkRemoteWriteHeaders(type: string, encoding: string, version: string): void {
-  if (/proto=io\.prometheus\.write\.v2/i.test(type) || version.startsWith('2.')) {
-    throw badRequest('remote write 2.0 is not served: send prometheus.WriteRequest (1.0)');
+/** By the content type's parameter `proto`; without one it is version 1. Null: neither of the two. */
+function versionOf(contentType: string): RemoteWriteVersion | null {
+  const message = /;\s*proto="?([^;"\s]*)/i.exec(contentType)?.[1]?.toLowerCase();
+  if (message === undefined || message === 'prometheus.writerequest') return 1;
+  return message === 'io.prometheus.write.v2.request' ? 2 : null;
+}
+
+function unsupported(reason: string): ApiAnswer {
+  return jsonAnswer({ status: 'error', errorType: 'bad_data', error: reason }, {}, 415);
+}
+
+/** Version 2 says in headers what was written, so that its senders see what a receiver does not keep. */
+async function remoteWriteV2(
+  ingest: Ingest,
+  body: Uint8Array,
+  signal: AbortSignal,
+): Promise<ApiAnswer> {
+  try {
+    const written = await ingest.remoteWrite(body, 2, signal);
+    return { ...emptyAnswer, headers: writtenHeaders(written) };
+  } catch (error) {
+    if (!(error instanceof RowsRefused)) throw error;
+    const answer = errorAnswer(error);
+    return { ...answer, headers: { ...answer.headers, ...writtenHeaders(error.writtenSamples) } };
   }
-  if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
-    throw badRequest(`Content-Encoding: only snappy is served: ${encoding}`);
-  }
+}
+
+function writtenHeaders(samples: number): Record<string, string> {
+  return {
+    'X-Prometheus-Remote-Write-Samples-Written': String(samples),
+    'X-Prometheus-Remote-Write-Histograms-Written': '0',
+    'X-Prometheus-Remote-Write-Exemplars-Written': '0',
+  };
 }
 
 /**

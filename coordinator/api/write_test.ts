@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node_service.ts';
+import { encodeRemoteWriteV2 } from '#engine/remote_write_v2.ts';
 import { encodeSnappy } from '#engine/snappy.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
@@ -217,12 +218,48 @@ test('a passing failure of any row asks the client to try again, bad rows or not
   assert.equal(down.headers['retry-after'], '5');
 });
 
-test('remote write refuses what it cannot read with 400', async () => {
+test('remote write 2.0 stores the same rows and says how many', async () => {
+  await using test = await TestCoordinator.openReady();
+  const millis = nowSeconds() * 1000;
+  const v2 = {
+    'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request',
+    'Content-Encoding': 'snappy',
+    'X-Prometheus-Remote-Write-Version': '2.0.0',
+  };
+  const samples = [
+    { timestampMillis: millis, value: 1 },
+    { timestampMillis: millis + 1, value: staleMarkerBits },
+  ];
+  const good = { tags: tagsOf({ __name__: 'up', job: 'node' }), samples };
+  const answer = await test.post(remotePath, encodeRemoteWriteV2([good]), v2);
+  assert.deepEqual([answer.status, answer.text], [200, '']);
+  assert.equal(answer.headers['x-prometheus-remote-write-samples-written'], '2');
+  assert.equal(answer.headers['x-prometheus-remote-write-histograms-written'], '0');
+  const first = await test.post(
+    remotePath,
+    remoteWriteBody([{ tags: good.tags, samples: [{ millis: millis + 2, bits: bitsOf(3) }] }]),
+  );
+  assert.equal(first.status, 200);
+  const [series, ...others] = test.node.seriesOf('default');
+  assert.deepEqual([...series!.rows.values()], [bitsOf(1), staleMarkerBits, bitsOf(3)]);
+  assert.equal(others.length, 0);
+
+  const bad = { tags: tagsOf({ 'b-d': 'x' }), samples: samples.slice(1) };
+  const partly = await test.post(remotePath, encodeRemoteWriteV2([bad, good]), v2);
+  assert.equal(partly.status, 400);
+  assert.match(partly.json.error, /^1 of 3 samples were refused, the others were written: \{b-d=/);
+  assert.equal(partly.headers['x-prometheus-remote-write-samples-written'], '2');
+});
+
+test('remote write refuses what it cannot read', async () => {
   await using test = await TestCoordinator.openReady();
   const body = remoteWriteBody([]);
-  const v2 = { 'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request' };
-  assert.match((await test.post(remotePath, body, v2)).json.error, /remote write 2\.0/);
+  const v3 = { 'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v3.Request' };
+  const unknown = await test.post(remotePath, body, v3);
+  assert.equal(unknown.status, 415);
+  assert.match(unknown.json.error, /^Content-Type: .*write\.v3/);
   const gzip = await test.post(remotePath, body, { 'Content-Encoding': 'gzip' });
+  assert.equal(gzip.status, 415);
   assert.match(gzip.json.error, /only snappy is served: gzip/);
   const garbage = await test.post(remotePath, Uint8Array.of(4, 255, 255));
   assert.equal(garbage.status, 400);

@@ -1,4 +1,4 @@
-// The front kernel: the body of a Prometheus remote write 1.0 request becomes rows of slot, timestamp and value in
+// The front kernel: the body of a Prometheus remote write request, 1.0 or 2.0, becomes rows of slot, timestamp and value in
 // one walk. The plain twin is engine/front_twin.ts with engine/remote_write.ts.
 //
 // A series is first compared, in place, with the series that followed the one before it last time. Only when it is
@@ -15,6 +15,7 @@ import {
   HISTOGRAMS,
   IDENTITY,
   ID_SCRATCH,
+  LABEL_TEXT_BYTES,
   LATE_LABEL,
   MALFORMED,
   MISSES,
@@ -33,6 +34,7 @@ import {
   ROW_TIMESTAMPS,
   ROW_VALUES,
   STAGED,
+  SYMBOLS_HIGH,
   UNPREDICTED,
   raiseWord,
 } from './front_memory';
@@ -66,9 +68,17 @@ import {
   tagsOf,
   word,
 } from './identity';
-import { HAS_SAMPLES, canonicalOfNormal, gatherLabels, normalOfCanonical, normalTags } from './labels';
+import {
+  HAS_SAMPLES,
+  areGathered,
+  canonicalOfNormal,
+  gatherLabels,
+  normalOfCanonical,
+  normalTags,
+} from './labels';
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
-import { samples } from './samples';
+import { HISTOGRAM_FIELD_V2, samples } from './samples';
+import { gatherReferences, listSymbols, SERIES_KEY_V2 } from './symbols';
 import { decodeSnappy } from './snappy';
 import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
 
@@ -84,10 +94,10 @@ const STAGED_BYTES: usize = 32;
 const NOT_KEPT: u32 = 0xffff_ffff;
 
 export const body: usize = BODY;
+export const raw: usize = RAW;
 export const canonical: usize = CANONICAL;
 export const rowSlots: usize = ROW_SLOTS;
 export const rowTimestamps: usize = ROW_TIMESTAMPS;
-export const raw: usize = RAW;
 export const rowValues: usize = ROW_VALUES;
 export const newSlots: usize = NEW_SLOTS;
 /** Where the host writes 1 KiB of random bytes before `init`. */
@@ -116,9 +126,6 @@ export function tags(slot: u32): usize {
   const record = recordOf(slot);
   return canonicalOfNormal(tagsOf(record), tagsLengthOf(record), CANONICAL);
 }
-export function liveCount(): u32 {
-  return word(LIVE_COUNT);
-}
 /**
  * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and over each slot the end of its
  * tags there. Answers how many there was room for.
@@ -140,6 +147,9 @@ export function tagsOfAll(count: u32): u32 {
   raiseWord(RAW_HIGH, <u32>(p - RAW));
   return done;
 }
+export function liveCount(): u32 {
+  return word(LIVE_COUNT);
+}
 export function newCount(): u32 {
   return word(NEW_COUNT);
 }
@@ -150,9 +160,10 @@ export function histogramCount(): u32 {
 /** Bytes of the memory that were written so far. */
 export function touchedBytes(): f64 {
   const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 20 + <f64>BODY;
+  const symbols = <f64>word(SYMBOLS_HIGH) * 8;
   const table = (<f64>word(TABLE_MASK) + 1) * 8;
   const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
-  return bodies + <f64>word(SLOT_COUNT) * 14 + table + segments;
+  return bodies + symbols + <f64>word(SLOT_COUNT) * 14 + table + segments;
 }
 
 /** Starts a body: nothing that it uses from now on is evicted before the next one. */
@@ -200,17 +211,67 @@ export function judgePlainQuoted(): u32 {
   return asked;
 }
 
-/** Reads the n bytes at `body`; answers the number of rows, or a negative problem that leaves nothing behind. */
-export function remoteWrite(n: u32): i32 {
+/**
+ * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or a negative problem that leaves
+ * nothing behind.
+ */
+export function remoteWrite(n: u32, version: u32): i32 {
   beginRows();
   raiseWord(BODY_HIGH, n);
   const rawLength = decodeSnappy(BODY, n, RAW, RAW_BYTES_MAX);
   if (rawLength < 0) return rawLength;
   raiseWord(RAW_HIGH, <u32>rawLength);
-  const outcome = walk(RAW, RAW + <usize>rawLength);
+  const end = RAW + <usize>rawLength;
+  const outcome = version == 2 ? walkV2(RAW, end) : walk(RAW, end);
   if (outcome < 0) forgetNew();
   else raiseWord(ROWS_HIGH, <u32>outcome);
   return outcome;
+}
+
+/** Version 2: labels are pairs of numbers in a table of texts, which may stand anywhere in the request. */
+function walkV2(p: usize, end: usize): i32 {
+  const symbolCount = listSymbols(p, end);
+  if (symbolCount < 0) return symbolCount;
+  raiseWord(SYMBOLS_HIGH, <u32>symbolCount);
+  setWord(LABEL_TEXT_BYTES, 0);
+  let rowCount: i32 = 0;
+  while (p < end) {
+    p = takeKey(p, end);
+    // Nothing is malformed here: the symbols were listed by the same walk.
+    const key = <u32>varintValue();
+    if (key != SERIES_KEY_V2) {
+      p = skipField(p, end, key & 7);
+      continue;
+    }
+    p = takeLength(p, end);
+    const seriesEnd = p + <usize>varintValue();
+    rowCount = seriesV2(p, seriesEnd, <u32>symbolCount, rowCount);
+    if (rowCount < 0) return rowCount;
+    p = seriesEnd;
+  }
+  return rowCount;
+}
+
+function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32): i32 {
+  const gathered = gatherReferences(p, end, symbolCount);
+  if (gathered < 0) return gathered;
+  let slot = <i32>OVERSIZE_SLOT;
+  if ((gathered & HAS_SAMPLES) != 0) {
+    const count = <u32>gathered & (HAS_SAMPLES - 1);
+    let predicted = nextOf(recordOf(word(PREVIOUS)));
+    if (predicted != 0 && !isLive(predicted)) predicted = 0;
+    const record = recordOf(predicted);
+    if (predicted != 0 && areGathered(tagsOf(record), tagsLengthOf(record), count)) {
+      markUsed(record);
+      setWord(PREVIOUS, predicted);
+      setWord(MISSES, 0);
+      slot = <i32>predicted;
+    } else {
+      slot = slotOfGathered(count, predicted);
+      if (slot < 0) return slot;
+    }
+  }
+  return samples(p, end, <u32>slot, rowCount, true, HISTOGRAM_FIELD_V2);
 }
 
 function walk(p: usize, end: usize): i32 {
@@ -258,8 +319,7 @@ function walk(p: usize, end: usize): i32 {
 
 /** Reads one series; answers the number of rows after it, or a negative problem. */
 function series(p: usize, end: usize, rowCount: i32): i32 {
-  const previous = word(PREVIOUS);
-  let predicted = nextOf(recordOf(previous));
+  let predicted = nextOf(recordOf(word(PREVIOUS)));
   if (predicted != 0) {
     if (!isLive(predicted)) predicted = 0;
     else {
@@ -279,14 +339,20 @@ function series(p: usize, end: usize, rowCount: i32): i32 {
   const gathered = gatherLabels(p, end);
   if (gathered < 0) return gathered;
   if ((gathered & HAS_SAMPLES) == 0) return samples(p, end, OVERSIZE_SLOT, rowCount, true);
-  const length = normalTags(<u32>gathered & (HAS_SAMPLES - 1), NORMAL);
-  if (length < 0) return samples(p, end, OVERSIZE_SLOT, rowCount, true);
+  const slot = slotOfGathered(<u32>gathered & (HAS_SAMPLES - 1), predicted);
+  return slot < 0 ? slot : samples(p, end, <u32>slot, rowCount, true);
+}
+
+/** Slot of the gathered labels, which is the next prediction's begin; or NO_ROOM. */
+function slotOfGathered(count: u32, predicted: u32): i32 {
+  const length = normalTags(count, NORMAL);
+  if (length < 0) return <i32>OVERSIZE_SLOT;
   const slot = slotAfter(predicted, <usize>length);
   if (slot == 0) return NO_ROOM;
   // By slot, for an insertion may have moved the record.
-  setNext(recordOf(previous), slot);
+  setNext(recordOf(word(PREVIOUS)), slot);
   setWord(PREVIOUS, slot);
-  return samples(p, end, slot, rowCount, true);
+  return <i32>slot;
 }
 
 /** Slot of the tags at NORMAL: the predicted one when it fits (0 = none), else by the table. */

@@ -1,13 +1,15 @@
 // Where the front kernel keeps what, by address; each region is followed by slack or by another region.
 //
 //     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series | an ID
-//     body as it came | body decompressed | rows: slots, timestamps, values | new slots | identity (identity.ts)
+//     body as it came | body decompressed | rows: slots, timestamps, values | new slots | symbols | identity (identity.ts)
 
 import { STATE_END, setWord, word } from './identity';
 
 export const MALFORMED: i32 = -10;
 export const TOO_MANY_ROWS: i32 = -11;
 export const NO_ROOM: i32 = -12;
+export const TOO_MANY_SYMBOLS: i32 = -13;
+export const TOO_MUCH_TEXT: i32 = -14;
 /** Internal: a label follows the samples, so the labels must be gathered from the whole series. */
 export const LATE_LABEL: i32 = -100;
 
@@ -23,10 +25,10 @@ export const LABELS_SORTED: usize = LABELS + 0x8000;
 export const STAGED: usize = 0x30000;
 /** Canonical tags on their way to and from the host. */
 export const CANONICAL: usize = 0x40000;
-/** The ID of a series that is judged. */
-export const ID_SCRATCH: usize = 0xa0000;
 /** TAGS_BYTES_MAX and what wide stores write behind it. */
 export const CANONICAL_BYTES_MAX: usize = 0x10000 + 64;
+/** The ID of a series that is judged. */
+export const ID_SCRATCH: usize = 0xa0000;
 /** Tags of the staged series in normal form. */
 export const NORMAL: usize = 0x60000;
 export const NORMAL_END: usize = 0xa0000;
@@ -38,7 +40,12 @@ export const ROW_SLOTS: usize = RAW + RAW_BYTES_MAX + 0x20000;
 export const ROW_TIMESTAMPS: usize = ROW_SLOTS + ROWS_MAX * 4;
 export const ROW_VALUES: usize = ROW_TIMESTAMPS + ROWS_MAX * 8;
 export const NEW_SLOTS: usize = ROW_VALUES + ROWS_MAX * 8;
-export const IDENTITY: usize = NEW_SLOTS + ROWS_MAX * 4 + 0x10000;
+/** Texts of a version 2 body: address u32 | length u32 */
+export const SYMBOLS: usize = NEW_SLOTS + ROWS_MAX * 4 + 0x10000;
+export const SYMBOLS_MAX: u32 = 1 << 20;
+/** Texts of all series of a version 2 body, written out. */
+export const LABEL_TEXT_BYTES_MAX: u32 = 128 << 20;
+export const IDENTITY: usize = SYMBOLS + SYMBOLS_MAX * 8 + 0x10000;
 
 // Words of the state behind those of the identity.
 export const PREVIOUS: usize = STATE_END;
@@ -48,6 +55,8 @@ export const HISTOGRAMS: usize = STATE_END + 12;
 export const BODY_HIGH: usize = STATE_END + 16;
 export const RAW_HIGH: usize = STATE_END + 20;
 export const ROWS_HIGH: usize = STATE_END + 24;
+export const SYMBOLS_HIGH: usize = STATE_END + 28;
+export const LABEL_TEXT_BYTES: usize = STATE_END + 32;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

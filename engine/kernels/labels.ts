@@ -5,7 +5,7 @@
 // in it because a usual series can then be compared with its record as it stands, whereas labels in any other order
 // or encoding come to the same normal form first.
 
-import { compareBytes, copyBytes } from './bytes';
+import { compareBytes, copyBytes, equalBytes } from './bytes';
 import { LABELS, LABELS_SORTED, MALFORMED, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from './front_memory';
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 
@@ -101,13 +101,13 @@ function label(p: usize, end: usize, target: usize): bool {
  */
 export function normalTags(count: u32, target: usize): i32 {
   if (count > TAGS_COUNT_MAX) return -1;
-  const labels = sortedLabels(count);
   let size: u64 = 0;
   for (let i: u32 = 0; i < count; i++) {
-    const entry = labels + <usize>i * LABEL_BYTES;
+    const entry = LABELS + <usize>i * LABEL_BYTES;
     size += 4 + <u64>load<u32>(entry, 4) + <u64>load<u32>(entry, 12);
   }
   if (size > TAGS_BYTES_MAX) return -1;
+  const labels = sortedLabels(count);
   let p = target;
   for (let i: u32 = 0; i < count; i++) {
     const entry = labels + <usize>i * LABEL_BYTES;
@@ -120,6 +120,25 @@ export function normalTags(count: u32, target: usize): i32 {
     );
   }
   return <i32>(p - target);
+}
+
+/** Whether tags in normal form are the gathered labels as they stand. Long texts are never found to be equal. */
+export function areGathered(tags: usize, n: usize, count: u32): bool {
+  let p = tags;
+  const end = tags + n;
+  const labelsEnd = LABELS + <usize>count * LABEL_BYTES;
+  for (let entry = LABELS; entry < labelsEnd; entry += LABEL_BYTES) {
+    const nameLength = <usize>load<u32>(entry, 4);
+    const valueLength = <usize>load<u32>(entry, 12);
+    const labelLength = nameLength + valueLength + 4;
+    if (labelLength > 127 || labelLength + 2 > end - p) return false;
+    if (load<u32>(p) != (0x0a_000a | (<u32>labelLength << 8) | (<u32>nameLength << 24))) return false;
+    if (!equalBytes(p + 4, <usize>load<u32>(entry), nameLength)) return false;
+    p += 4 + nameLength;
+    if (!equalBytes(p + 2, <usize>load<u32>(entry, 8), valueLength)) return false;
+    p += 2 + valueLength;
+  }
+  return p == end;
 }
 
 /** Writes one label in normal form; answers the position behind it. */

@@ -13,11 +13,22 @@ import {
 import { setWord, word } from './identity';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
+/** Fields of a TimeSeries that hold native histograms, in version 1 and 2 of remote write. */
+export const HISTOGRAM_FIELD: u32 = 4;
+export const HISTOGRAM_FIELD_V2: u32 = 3;
+
 /**
  * Emits the rows of the samples between p and end. Labels are passed over when `labelsGathered`, else they are a
  * LATE_LABEL. Answers the number of rows after it, or a negative problem.
  */
-export function samples(p: usize, end: usize, slot: u32, rowCount: i32, labelsGathered: bool): i32 {
+export function samples(
+  p: usize,
+  end: usize,
+  slot: u32,
+  rowCount: i32,
+  labelsGathered: bool,
+  histogramField: u32 = HISTOGRAM_FIELD,
+): i32 {
   let histograms: u32 = 0;
   while (p < end) {
     let key: u32 = <u32>load<u8>(p);
@@ -27,14 +38,14 @@ export function samples(p: usize, end: usize, slot: u32, rowCount: i32, labelsGa
       if (p == 0) return MALFORMED;
       key = <u32>varintValue();
       const field = key >> 3;
-      if (field > 2) {
-        if (field == 4) histograms++;
+      if (field > 2 || (field == 1 && labelsGathered)) {
+        if (field == histogramField) histograms++;
         p = skipField(p, end, key & 7);
         if (p == 0) return MALFORMED;
         continue;
       }
       if ((key & 7) != 2) return MALFORMED;
-      if (field == 1 && !labelsGathered) return LATE_LABEL;
+      if (field == 1) return LATE_LABEL;
     }
     let sampleEnd: usize;
     if (p < end && load<u8>(p) < 128) {

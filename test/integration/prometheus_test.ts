@@ -43,6 +43,12 @@ if (prometheusBinary !== null && promtool !== null) {
 remote_write:
 - url: ${server.url}/api/v1/compat/remote/write
   queue_config: {batch_send_deadline: 500ms}
+- url: ${server.url}/api/v1/compat/remote/write
+  protobuf_message: io.prometheus.write.v2.Request
+  queue_config: {batch_send_deadline: 500ms}
+  write_relabel_configs:
+  - {source_labels: [__name__], regex: up, action: keep}
+  - {target_label: __name__, replacement: up_by_version_2}
 remote_read:
 - url: ${server.url}/api/v1/compat/remote/read
   read_recent: true
@@ -65,6 +71,12 @@ scrape_configs:
     await eventually('both have two targets', async () => {
       const ours = await valueOf(server.url, 'up');
       return ours !== '' && ours === (await valueOf(url, 'up')) && ours.split('\n').length === 2;
+    });
+
+    await eventually('version 2 wrote the same two', async () => {
+      const first = await valueOf(server.url, 'up');
+      const second = await valueOf(server.url, 'up_by_version_2');
+      return second === first.replaceAll('"__name__":"up"', '"__name__":"up_by_version_2"');
     });
 
     const ask = (base: string) =>
