@@ -464,6 +464,16 @@ export class NamespaceIndex {
     return this.#identities.tagsOf(ordinal);
   }
 
+  /** Bytes of the series' canonical layout. */
+  tagsLength(ordinal: number): number {
+    return this.#identities.tagsLength(ordinal);
+  }
+
+  /** Writes the series' canonical layout to the position. */
+  copyTags(ordinal: number, target: DataView, at: number): void {
+    this.#identities.copyTags(ordinal, target, at);
+  }
+
   idScheme(ordinal: number): number {
     return this.#series.idScheme(ordinal);
   }

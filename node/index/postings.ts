@@ -24,15 +24,23 @@ const capacityMax = 1024;
 /** Shorter lists stay arrays, whatever the number of ordinals. */
 const bitsCountMin = 128;
 
+const rowWords = 4;
+const rowPageBits = 12;
+const rowMask = (1 << rowPageBits) - 1;
+const firstPageBits = 6;
+
 const pageBits = 16;
 const pageWords = 1 << pageBits;
 const pageMask = pageWords - 1;
 
 export class PostingsStore {
-  #counts: Uint32Array;
-  #forms: Uint8Array;
-  /** By form: the ordinal, the offset in the arena, or the index in #large. */
-  #handles: Uint32Array;
+  /**
+   * By list three words side by side, in pages: how many ordinals, the form, and by form the ordinal, the offset in the
+   * arena, or the index in #large.
+   */
+  readonly #rows: Uint32Array[];
+  /** Rows are below this. */
+  #listsEnd: number;
   readonly #pages: Uint32Array[];
   #pageUsed: number;
   /** For each capacity the offset + 1 of a free block, whose first word holds the next one's. */
@@ -43,9 +51,8 @@ export class PostingsStore {
   #largeBytes: number;
 
   constructor() {
-    this.#counts = new Uint32Array(64);
-    this.#forms = new Uint8Array(64);
-    this.#handles = new Uint32Array(64);
+    this.#rows = [new Uint32Array(rowWords << firstPageBits)];
+    this.#listsEnd = 1 << firstPageBits;
     this.#pages = [];
     this.#pageUsed = pageWords;
     this.#freeBlocks = new Uint32Array(capacities.length);
@@ -57,35 +64,47 @@ export class PostingsStore {
 
   /** Number of ordinals in the list; 0 for a list that was never used. */
   count(list: number): number {
-    return list < this.#counts.length ? this.#counts[list]! : 0;
+    return list < this.#listsEnd ? this.#countOf(list) : 0;
   }
 
   /** Adds an ordinal that the list does not hold. Ascending order is the cheap one. */
   add(list: number, ordinal: number): void {
-    if (list >= this.#counts.length) this.#growLists(list);
+    if (list >= this.#listsEnd) this.#growLists(list);
     if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
-    const form = this.#forms[list]!;
-    if (form === formEmpty) {
-      this.#forms[list] = formSingle;
-      this.#handles[list] = ordinal;
-      this.#counts[list] = 1;
-    } else if (form === formBits) {
-      this.#addBit(list, ordinal);
+    const rows = this.#rows[list >>> rowPageBits]!;
+    const row = (list & rowMask) << 2;
+    const form = rows[row + 1]!;
+    if (form === formBits) {
+      const words = this.#large[rows[row + 2]!]!;
+      const word = ordinal >>> 5;
+      if (word < words.length) {
+        const before = words[word]!;
+        const bit = 1 << (ordinal & 31);
+        assert((before & bit) === 0, 'an ordinal is added to a list once');
+        words[word] = before | bit;
+        rows[row]!++;
+      } else this.#growBits(list, ordinal);
+    } else if (form === formEmpty) {
+      rows[row] = 1;
+      rows[row + 1] = formSingle;
+      rows[row + 2] = ordinal;
     } else {
       this.#addToArray(list, ordinal);
     }
   }
 
   #addToArray(list: number, ordinal: number): void {
-    const count = this.#counts[list]!;
+    const count = this.#countOf(list);
     if (count === this.#capacity(list) && this.#grow(list)) {
-      this.#addBit(list, ordinal);
+      this.add(list, ordinal);
       return;
     }
-    const handle = this.#handles[list]!;
+    const rows = this.#rows[list >>> rowPageBits]!;
+    const row = (list & rowMask) << 2;
+    const handle = rows[row + 2]!;
     let words: Uint32Array;
     let start = 0;
-    if (this.#forms[list] === formLarge) {
+    if (rows[row + 1] === formLarge) {
       words = this.#large[handle]!;
     } else {
       words = this.#pages[handle >>> pageBits]!;
@@ -100,50 +119,45 @@ export class PostingsStore {
       words.copyWithin(at + 1, at, end);
       words[at] = ordinal;
     }
-    this.#counts[list] = count + 1;
+    rows[row] = count + 1;
   }
 
-  #addBit(list: number, ordinal: number): void {
-    let words = this.#large[this.#handles[list]!]!;
-    if (ordinal >>> 5 >= words.length) {
-      const size = wordsFor(Math.max(ordinal + 1, Math.ceil(this.#ordinalsEnd * 1.25)));
-      if (this.#counts[list]! < size >>> 1) {
-        this.#setArray(list, enumerateBits(words, this.#counts[list]!), this.#counts[list]! + 1);
-        this.#addToArray(list, ordinal);
-        return;
-      }
+  /** Makes bits reach to the ordinal and adds it, or makes the list an array when that is smaller now. */
+  #growBits(list: number, ordinal: number): void {
+    const words = this.#large[this.#handleOf(list)]!;
+    const count = this.#countOf(list);
+    const size = wordsFor(Math.max(ordinal + 1, Math.ceil(this.#ordinalsEnd * 1.25)));
+    if (count < size >>> 1) {
+      this.#setArray(list, enumerateBits(words, count), count + 1);
+    } else {
       const larger = new Uint32Array(size);
       larger.set(words);
-      this.#replaceLarge(this.#handles[list]!, larger);
-      words = larger;
+      this.#replaceLarge(this.#handleOf(list), larger);
     }
-    const bit = 1 << (ordinal & 31);
-    assert((words[ordinal >>> 5]! & bit) === 0, 'an ordinal is added to a list once');
-    words[ordinal >>> 5]! |= bit;
-    this.#counts[list]!++;
+    this.add(list, ordinal);
   }
 
   #capacity(list: number): number {
-    const form = this.#forms[list]!;
+    const form = this.#formOf(list);
     if (form === formSingle) return 1;
-    if (form === formLarge) return this.#large[this.#handles[list]!]!.length;
+    if (form === formLarge) return this.#large[this.#handleOf(list)]!.length;
     return capacities[form - formArray]!;
   }
 
   /** Makes room for one more in an array; true when the list became bits instead. */
   #grow(list: number): boolean {
-    const count = this.#counts[list]!;
+    const count = this.#countOf(list);
     if (this.#isBetterAsBits(count)) {
       this.#toBits(list);
       return true;
     }
-    const form = this.#forms[list]!;
+    const form = this.#formOf(list);
     if (form === formLarge || count + 1 > capacityMax) {
       this.#setArray(list, this.toArray(list), count + 1);
       return false;
     }
     // From block to block, without an array in between: lists of a few ordinals are by far the most.
-    const handle = this.#handles[list]!;
+    const handle = this.#handleOf(list);
     const size = form === formSingle ? 0 : form - formArray + 1;
     const offset = this.#takeBlock(size);
     const page = this.#pages[offset >>> pageBits]!;
@@ -157,8 +171,7 @@ export class PostingsStore {
       from[fromStart] = this.#freeBlocks[form - formArray]!;
       this.#freeBlocks[form - formArray] = handle + 1;
     }
-    this.#forms[list] = formArray + size;
-    this.#handles[list] = offset;
+    this.#setForm(list, formArray + size, offset);
     return false;
   }
 
@@ -168,8 +181,7 @@ export class PostingsStore {
     if (room > capacityMax) {
       const words = new Uint32Array(Math.ceil(room * 1.25));
       words.set(values);
-      this.#forms[list] = formLarge;
-      this.#handles[list] = this.#takeLarge(words);
+      this.#setForm(list, formLarge, this.#takeLarge(words));
       return;
     }
     let size = 0;
@@ -177,8 +189,7 @@ export class PostingsStore {
     const offset = this.#takeBlock(size);
     const page = this.#pages[offset >>> pageBits]!;
     for (let i = 0; i < values.length; i++) page[(offset & pageMask) + i] = values[i]!;
-    this.#forms[list] = formArray + size;
-    this.#handles[list] = offset;
+    this.#setForm(list, formArray + size, offset);
   }
 
   #takeBlock(size: number): number {
@@ -212,8 +223,8 @@ export class PostingsStore {
 
   /** Gives the list's memory back; its form must be set anew. */
   #release(list: number): void {
-    const form = this.#forms[list]!;
-    const handle = this.#handles[list]!;
+    const form = this.#formOf(list);
+    const handle = this.#handleOf(list);
     if (form === formBits || form === formLarge) {
       this.#largeBytes -= this.#large[handle]!.byteLength;
       this.#large[handle] = null;
@@ -224,13 +235,44 @@ export class PostingsStore {
     }
   }
 
+  /** The first page begins small, so that an empty namespace costs little. */
   #growLists(list: number): void {
-    const size = Math.max(list + 1, 2 * this.#counts.length);
-    this.#counts = copied(new Uint32Array(size), this.#counts);
-    this.#handles = copied(new Uint32Array(size), this.#handles);
-    const forms = new Uint8Array(size);
-    forms.set(this.#forms);
-    this.#forms = forms;
+    const rows = this.#rows;
+    const first = rows[0]!;
+    if (first.length < rowWords << rowPageBits) {
+      let { length } = first;
+      while (length <= list * rowWords && length < rowWords << rowPageBits) length *= 2;
+      rows[0] = new Uint32Array(length);
+      rows[0].set(first);
+      this.#listsEnd = length / rowWords;
+    }
+    while (this.#listsEnd <= list) {
+      rows.push(new Uint32Array(rowWords << rowPageBits));
+      this.#listsEnd += 1 << rowPageBits;
+    }
+  }
+
+  #countOf(list: number): number {
+    return this.#rows[list >>> rowPageBits]![(list & rowMask) << 2]!;
+  }
+
+  #formOf(list: number): number {
+    return this.#rows[list >>> rowPageBits]![((list & rowMask) << 2) + 1]!;
+  }
+
+  #handleOf(list: number): number {
+    return this.#rows[list >>> rowPageBits]![((list & rowMask) << 2) + 2]!;
+  }
+
+  #setCount(list: number, count: number): void {
+    this.#rows[list >>> rowPageBits]![(list & rowMask) << 2] = count;
+  }
+
+  #setForm(list: number, form: number, handle: number): void {
+    const rows = this.#rows[list >>> rowPageBits]!;
+    const row = (list & rowMask) << 2;
+    rows[row + 1] = form;
+    rows[row + 2] = handle;
   }
 
   /**
@@ -239,15 +281,15 @@ export class PostingsStore {
    * @param ordinals the same ordinals: when they are few, a list of bits is not walked whole
    */
   removeAll(list: number, bits: Uint32Array, ordinals: Uint32Array): void {
-    const form = this.#forms[list]!;
-    const handle = this.#handles[list]!;
+    const form = this.#formOf(list);
+    const handle = this.#handleOf(list);
     if (form === formEmpty) return;
     if (form === formBits) {
       const words = this.#large[handle]!;
       const isFew = ordinals.length < words.length;
       const removed = isFew ? clearOrdinals(words, ordinals) : clearWords(words, bits);
-      const count = this.#counts[list]! - removed;
-      this.#counts[list] = count;
+      const count = this.#countOf(list) - removed;
+      this.#setCount(list, count);
       if (count < words.length >>> 1) this.#settle(list, enumerateBits(words, count));
     } else if (form === formSingle) {
       if (hasBit(bits, handle)) this.#settle(list, noOrdinals);
@@ -255,8 +297,8 @@ export class PostingsStore {
       const isLarge = form === formLarge;
       const words = isLarge ? this.#large[handle]! : this.#pages[handle >>> pageBits]!;
       const start = isLarge ? 0 : handle & pageMask;
-      const kept = keepOthers(words, start, start + this.#counts[list]!, bits);
-      this.#counts[list] = kept;
+      const kept = keepOthers(words, start, start + this.#countOf(list), bits);
+      this.#setCount(list, kept);
       if (kept < 2 || kept * 2 < this.#capacity(list)) {
         this.#settle(list, words.slice(start, start + kept));
       }
@@ -265,12 +307,12 @@ export class PostingsStore {
 
   /** Gives an empty list these values, which are sorted and copied. */
   load(list: number, values: Uint32Array): void {
-    if (list >= this.#counts.length) this.#growLists(list);
+    if (list >= this.#listsEnd) this.#growLists(list);
     if (values.length === 0) return;
     const end = values[values.length - 1]! + 1;
     if (end > this.#ordinalsEnd) this.#ordinalsEnd = end;
     this.#settle(list, values);
-    if (this.#forms[list] === formLarge && this.#isBetterAsBits(values.length)) this.#toBits(list);
+    if (this.#formOf(list) === formLarge && this.#isBetterAsBits(values.length)) this.#toBits(list);
   }
 
   /** Says before lists are loaded how far ordinals will reach, by which their forms are chosen. */
@@ -280,16 +322,15 @@ export class PostingsStore {
 
   /** Gives an empty list the ordinals of these bits, which are copied. @param count how many are set */
   loadBits(list: number, bits: Uint32Array, count: number): void {
-    if (list >= this.#counts.length) this.#growLists(list);
+    if (list >= this.#listsEnd) this.#growLists(list);
     if (!this.#isBetterAsBits(count)) {
       this.load(list, enumerateBits(bits, count));
       return;
     }
     const words = new Uint32Array(Math.max(bits.length, this.#bitsWords));
     words.set(bits);
-    this.#counts[list] = count;
-    this.#forms[list] = formBits;
-    this.#handles[list] = this.#takeLarge(words);
+    this.#setCount(list, count);
+    this.#setForm(list, formBits, this.#takeLarge(words));
   }
 
   /** Words of a new list of bits: some more than are needed now. */
@@ -305,43 +346,45 @@ export class PostingsStore {
     const bits = new Uint32Array(this.#bitsWords);
     this.orInto(list, bits);
     this.#release(list);
-    this.#forms[list] = formBits;
-    this.#handles[list] = this.#takeLarge(bits);
+    this.#setForm(list, formBits, this.#takeLarge(bits));
   }
 
   /** Bytes that the list takes beside its row in the columns. */
   bytesOf(list: number): number {
-    if (list >= this.#forms.length) return 0;
-    const form = this.#forms[list]!;
+    if (list >= this.#listsEnd) return 0;
+    const form = this.#formOf(list);
     if (form < formArray) return 0;
-    if (form >= formBits) return this.#large[this.#handles[list]!]!.byteLength;
+    if (form >= formBits) return this.#large[this.#handleOf(list)]!.byteLength;
     return 4 * capacities[form - formArray]!;
   }
 
   /** Gives the list exactly these values, which are a copy. */
   #settle(list: number, values: Uint32Array): void {
-    this.#counts[list] = values.length;
+    this.#setCount(list, values.length);
     if (values.length > 1) {
       this.#setArray(list, values, values.length);
       return;
     }
     this.#release(list);
-    this.#forms[list] = values.length === 0 ? formEmpty : formSingle;
-    this.#handles[list] = values.length === 0 ? 0 : values[0]!;
+    this.#setForm(
+      list,
+      values.length === 0 ? formEmpty : formSingle,
+      values.length === 0 ? 0 : values[0]!,
+    );
   }
 
   /** The bits of the list, borrowed until the next change; null when the list has another form. */
   bitsOf(list: number): Uint32Array | null {
-    if (list >= this.#forms.length || this.#forms[list] !== formBits) return null;
-    return this.#large[this.#handles[list]!]!;
+    if (list >= this.#listsEnd || this.#formOf(list) !== formBits) return null;
+    return this.#large[this.#handleOf(list)]!;
   }
 
   /** Sorted ordinals, borrowed until the next change; null when the list is bits. */
   arrayOf(list: number): Uint32Array | null {
-    if (list >= this.#forms.length) return new Uint32Array(0);
-    const form = this.#forms[list]!;
-    const handle = this.#handles[list]!;
-    const count = this.#counts[list]!;
+    if (list >= this.#listsEnd) return new Uint32Array(0);
+    const form = this.#formOf(list);
+    const handle = this.#handleOf(list);
+    const count = this.#countOf(list);
     if (form === formBits) return null;
     if (form === formEmpty) return new Uint32Array(0);
     if (form === formSingle) return Uint32Array.of(handle);
@@ -353,15 +396,15 @@ export class PostingsStore {
   /** A copy of the sorted ordinals. */
   toArray(list: number): Uint32Array {
     const bits = this.bitsOf(list);
-    if (bits !== null) return enumerateBits(bits, this.#counts[list]!);
+    if (bits !== null) return enumerateBits(bits, this.#countOf(list));
     return this.arrayOf(list)!.slice();
   }
 
   /** Sets the bit of each ordinal; `words` reaches over all of them. */
   orInto(list: number, words: Uint32Array): void {
-    if (list >= this.#forms.length) return;
-    const form = this.#forms[list]!;
-    const handle = this.#handles[list]!;
+    if (list >= this.#listsEnd) return;
+    const form = this.#formOf(list);
+    const handle = this.#handleOf(list);
     if (form === formBits) {
       const bits = this.#large[handle]!;
       const length = Math.min(bits.length, words.length);
@@ -372,7 +415,7 @@ export class PostingsStore {
       const isLarge = form === formLarge;
       const values = isLarge ? this.#large[handle]! : this.#pages[handle >>> pageBits]!;
       const start = isLarge ? 0 : handle & pageMask;
-      const end = start + this.#counts[list]!;
+      const end = start + this.#countOf(list);
       for (let i = start; i < end; i++) words[values[i]! >>> 5]! |= 1 << (values[i]! & 31);
     }
   }
@@ -385,8 +428,8 @@ export class PostingsStore {
       for (let i = 0; i < length; i++) if ((bits[i]! & words[i]!) !== 0) return true;
       return false;
     }
-    if (list < this.#forms.length && this.#forms[list] === formSingle) {
-      return hasBit(words, this.#handles[list]!);
+    if (list < this.#listsEnd && this.#formOf(list) === formSingle) {
+      return hasBit(words, this.#handleOf(list));
     }
     const values = this.arrayOf(list)!;
     for (let i = 0; i < values.length; i++) if (hasBit(words, values[i]!)) return true;
@@ -394,7 +437,8 @@ export class PostingsStore {
   }
 
   get memoryBytes(): number {
-    const lists = this.#counts.byteLength + this.#forms.byteLength + this.#handles.byteLength;
+    let lists = 0;
+    for (const rows of this.#rows) lists += rows.byteLength;
     return lists + this.#pages.length * pageWords * 4 + this.#largeBytes;
   }
 }
@@ -444,11 +488,6 @@ export function bitCount(word: number): number {
   let bits = word - ((word >>> 1) & 0x55555555);
   bits = (bits & 0x33333333) + ((bits >>> 2) & 0x33333333);
   return Math.imul((bits + (bits >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
-}
-
-function copied(target: Uint32Array, source: Uint32Array): Uint32Array {
-  target.set(source);
-  return target;
 }
 
 /** Words of 32 bits that hold this many bits. */

@@ -12,8 +12,17 @@ import { assert } from '#lib/assert.ts';
 import { OrdinalTable } from './ordinal_table.ts';
 import { TextArena, viewOf } from './text_arena.ts';
 
-/** Bytes of a term in the columns (14), its place in the list of its field (4), two pairs of the hash table. */
-const termRowBytes = 34;
+const rowWords = 4;
+const rowPageBits = 12;
+const rowMask = (1 << rowPageBits) - 1;
+const firstPageBits = 6;
+/** Words of a row behind the start of the text. */
+const lengthWord = 1;
+const fieldWord = 2;
+const positionWord = 3;
+
+/** Bytes of a term in the columns (16), its place in the list of its field (4), two pairs of the hash table. */
+const termRowBytes = 36;
 
 /** A tag name. */
 export interface Field {
@@ -47,11 +56,11 @@ export class TermDictionary {
   readonly #texts: TextArena;
   readonly #table: OrdinalTable;
   readonly #seed: number;
-  #starts: Uint32Array;
-  /** Bytes of the text; 0 marks a free term. */
-  #lengths: Uint16Array;
-  #fieldOfTerm: Uint32Array;
-  #positions: Uint32Array;
+  /**
+   * By term four words side by side, in pages: start of the text, its bytes (0 marks a free term), field, position in the
+   * field. One line of the cache has all that a comparison needs, and more terms copy nothing.
+   */
+  readonly #rows: Uint32Array[];
   #termsEnd: number;
   readonly #freeTerms: number[];
   readonly #fields: (Field | null)[];
@@ -64,10 +73,7 @@ export class TermDictionary {
     this.#texts = new TextArena();
     this.#table = new OrdinalTable();
     this.#seed = seed;
-    this.#starts = new Uint32Array(64);
-    this.#lengths = new Uint16Array(64);
-    this.#fieldOfTerm = new Uint32Array(64);
-    this.#positions = new Uint32Array(64);
+    this.#rows = [new Uint32Array(rowWords << firstPageBits)];
     this.#termsEnd = 0;
     this.#freeTerms = [];
     this.#fields = [];
@@ -99,9 +105,12 @@ export class TermDictionary {
   /** True when the term's text is bytes [start, end) of the view. */
   isText(term: number, view: DataView, start: number, end: number): boolean {
     const length = end - start;
-    if (this.#lengths[term] !== length) return false;
-    const page = this.#texts.viewOf(this.#starts[term]!);
-    const at = this.#texts.positionOf(this.#starts[term]!);
+    const rows = this.#rows[term >>> rowPageBits]!;
+    const row = (term & rowMask) << 2;
+    if (rows[row + lengthWord] !== length) return false;
+    const textStart = rows[row]!;
+    const page = this.#texts.viewOf(textStart);
+    const at = this.#texts.positionOf(textStart);
     // The end first, for there texts differ most; a text has at least the four bytes of its lengths.
     const last = length - 4;
     if (page.getUint32(at + last, true) !== view.getUint32(start + last, true)) return false;
@@ -125,9 +134,8 @@ export class TermDictionary {
     if (found >= 0) return found;
     const textStart = this.#texts.add(bytesOf(view, start, end), 0, end - start);
     const term = this.#freeTerms.pop() ?? this.#termsEnd++;
-    if (term >= this.#starts.length) this.#growTerms();
-    this.#starts[term] = textStart;
-    this.#lengths[term] = end - start;
+    this.#reserveRows(term + 1);
+    this.#setText(term, textStart, end - start);
     this.#table.add(hash, term);
     this.#joinField(term, this.#fieldFor(view, start));
     return term;
@@ -166,28 +174,41 @@ export class TermDictionary {
     }
     field.terms[field.positionsEnd] = term;
     field.termCount++;
-    this.#fieldOfTerm[term] = fieldIndex;
-    this.#positions[term] = field.positionsEnd++;
+    const rows = this.#rows[term >>> rowPageBits]!;
+    const row = (term & rowMask) << 2;
+    rows[row + fieldWord] = fieldIndex;
+    rows[row + positionWord] = field.positionsEnd++;
   }
 
-  #growTerms(): void {
-    const size = 2 * this.#starts.length;
-    const grow = (from: Uint32Array) => {
-      const to = new Uint32Array(size);
-      to.set(from);
-      return to;
-    };
-    this.#starts = grow(this.#starts);
-    this.#fieldOfTerm = grow(this.#fieldOfTerm);
-    this.#positions = grow(this.#positions);
-    const lengths = new Uint16Array(size);
-    lengths.set(this.#lengths);
-    this.#lengths = lengths;
+  /** The first page begins small, so that an empty namespace costs little. */
+  #reserveRows(termsEnd: number): void {
+    const rows = this.#rows;
+    const first = rows[0]!;
+    if (termsEnd * rowWords > first.length && first.length < rowWords << rowPageBits) {
+      let { length } = first;
+      while (length < termsEnd * rowWords && length < rowWords << rowPageBits) length *= 2;
+      rows[0] = new Uint32Array(length);
+      rows[0].set(first);
+    }
+    while (rows.length << rowPageBits < termsEnd) {
+      rows.push(new Uint32Array(rowWords << rowPageBits));
+    }
+  }
+
+  #setText(term: number, start: number, length: number): void {
+    const rows = this.#rows[term >>> rowPageBits]!;
+    const row = (term & rowMask) << 2;
+    rows[row] = start;
+    rows[row + lengthWord] = length;
+  }
+
+  #startOf(term: number): number {
+    return this.#rows[term >>> rowPageBits]![(term & rowMask) << 2]!;
   }
 
   /** Makes room for terms that are loaded, up to this number. */
   reserve(termsEnd: number): void {
-    while (this.#starts.length < termsEnd) this.#growTerms();
+    this.#reserveRows(termsEnd);
     this.#table.reserve(termsEnd - this.#termsEnd);
     this.#termsEnd = termsEnd;
   }
@@ -211,8 +232,7 @@ export class TermDictionary {
     if (!isPair(page, start, length)) return false;
     const hash = hashText(page, start, start + length, this.#seed);
     if (this.findHashed(hash, page, start, start + length) >= 0) return false;
-    this.#starts[term] = textStart;
-    this.#lengths[term] = length;
+    this.#setText(term, textStart, length);
     this.#table.add(hash, term);
     return true;
   }
@@ -224,8 +244,8 @@ export class TermDictionary {
 
   /** Puts a loaded term into the field with this number. @returns false when its text has another name */
   loadField(term: number, fieldIndex: number, nameBytes: Uint8Array): boolean {
-    const page = this.#texts.pageOf(this.#starts[term]!);
-    const start = this.#texts.positionOf(this.#starts[term]!);
+    const page = this.#texts.pageOf(this.#startOf(term));
+    const start = this.#texts.positionOf(this.#startOf(term));
     if ((page[start]! | (page[start + 1]! << 8)) !== nameBytes.length) return false;
     for (let i = 0; i < nameBytes.length; i++) {
       if (page[start + 2 + i] !== nameBytes[i]) return false;
@@ -244,7 +264,7 @@ export class TermDictionary {
   /** Numbers that no loaded term has will be given to new ones. */
   endLoading(): void {
     for (let term = this.#termsEnd - 1; term >= 0; term--) {
-      if (this.#lengths[term] === 0) this.#freeTerms.push(term);
+      if (this.textLength(term) === 0) this.#freeTerms.push(term);
     }
     for (let index = this.#fields.length - 1; index >= 0; index--) {
       if (this.#fields[index] === null) this.#freeFields.push(index);
@@ -253,21 +273,22 @@ export class TermDictionary {
 
   /** Forgets a term that no series has; its number will be used again. */
   remove(term: number): void {
-    assert(this.#lengths[term] !== 0, 'a removed term is in the dictionary');
-    const page = this.#texts.viewOf(this.#starts[term]!);
-    const start = this.#texts.positionOf(this.#starts[term]!);
-    const length = this.#lengths[term]!;
+    assert(this.textLength(term) !== 0, 'a removed term is in the dictionary');
+    const page = this.#texts.viewOf(this.#startOf(term));
+    const start = this.#texts.positionOf(this.#startOf(term));
+    const length = this.textLength(term);
     this.#table.remove(hashText(page, start, start + length, this.#seed), term);
-    this.#texts.free(this.#starts[term]!, length);
+    this.#texts.free(this.#startOf(term), length);
     this.#leaveField(term);
-    this.#lengths[term] = 0;
+    this.#setText(term, 0, 0);
     this.#freeTerms.push(term);
   }
 
   #leaveField(term: number): void {
-    const fieldIndex = this.#fieldOfTerm[term]!;
+    const fieldIndex = this.fieldOfTerm(term);
     const field = this.#fields[fieldIndex]!;
-    field.terms[this.#positions[term]!] = noTerm;
+    field.terms[this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + positionWord]!] =
+      noTerm;
     field.termCount--;
     if (field.termCount === 0) {
       if (field.isOdd) this.#oddNames--;
@@ -288,7 +309,7 @@ export class TermDictionary {
     for (let i = 0; i < field.positionsEnd; i++) {
       const term = field.terms[i]!;
       if (term === noTerm) continue;
-      this.#positions[term] = end;
+      this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + positionWord] = end;
       terms[end++] = term;
     }
     field.terms = terms;
@@ -303,22 +324,27 @@ export class TermDictionary {
   *compaction(): Generator<void, void, void> {
     if (!this.#texts.beginCompaction()) return;
     for (let term = 0; term < this.#termsEnd; term++) {
-      const length = this.#lengths[term]!;
-      if (length !== 0) this.#starts[term] = this.#texts.moved(this.#starts[term]!, length);
+      const length = this.textLength(term);
+      if (length !== 0) {
+        this.#setText(term, this.#texts.moved(this.#startOf(term), length), length);
+      }
       if (term % compactionStepTerms === compactionStepTerms - 1) yield;
     }
   }
 
   /** Bytes of the term's text. */
   textLength(term: number): number {
-    return this.#lengths[term]!;
+    return this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + lengthWord]!;
   }
 
   /** Copies the term's text to `target` and returns the position behind it. */
   copyText(term: number, target: DataView, targetStart: number): number {
-    const page = this.#texts.viewOf(this.#starts[term]!);
-    const start = this.#texts.positionOf(this.#starts[term]!);
-    const last = this.#lengths[term]! - 4;
+    const rows = this.#rows[term >>> rowPageBits]!;
+    const row = (term & rowMask) << 2;
+    const textStart = rows[row]!;
+    const page = this.#texts.viewOf(textStart);
+    const start = this.#texts.positionOf(textStart);
+    const last = rows[row + lengthWord]! - 4;
     for (let i = 0; i < last; i += 4) {
       target.setUint32(targetStart + i, page.getUint32(start + i, true), true);
     }
@@ -332,22 +358,22 @@ export class TermDictionary {
     term: number,
     test: (bytes: Uint8Array, start: number, end: number) => boolean,
   ): boolean {
-    const page = this.#texts.pageOf(this.#starts[term]!);
-    const start = this.#texts.positionOf(this.#starts[term]!);
+    const page = this.#texts.pageOf(this.#startOf(term));
+    const start = this.#texts.positionOf(this.#startOf(term));
     const nameLength = page[start]! | (page[start + 1]! << 8);
-    return test(page, start + nameLength + 4, start + this.#lengths[term]!);
+    return test(page, start + nameLength + 4, start + this.textLength(term));
   }
 
   /** The term's value as text. */
   value(term: number): string {
-    const start = this.#texts.positionOf(this.#starts[term]!);
-    const page = this.#texts.bufferOf(this.#starts[term]!);
+    const start = this.#texts.positionOf(this.#startOf(term));
+    const page = this.#texts.bufferOf(this.#startOf(term));
     const valueStart = start + 4 + page.readUInt16LE(start);
-    return page.toString('utf8', valueStart, start + this.#lengths[term]!);
+    return page.toString('utf8', valueStart, start + this.textLength(term));
   }
 
   fieldOfTerm(term: number): number {
-    return this.#fieldOfTerm[term]!;
+    return this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + fieldWord]!;
   }
 
   /** Index of the field with this name, or -1. */
@@ -397,19 +423,19 @@ export class TermDictionary {
   }
 
   has(term: number): boolean {
-    return term < this.#termsEnd && this.#lengths[term] !== 0;
+    return term < this.#termsEnd && this.textLength(term) !== 0;
   }
 
   /** Copies the term's text to the position. */
   copyTextTo(term: number, target: Uint8Array, targetStart: number): void {
-    const page = this.#texts.pageOf(this.#starts[term]!);
-    const start = this.#texts.positionOf(this.#starts[term]!);
-    for (let i = 0; i < this.#lengths[term]!; i++) target[targetStart + i] = page[start + i]!;
+    const page = this.#texts.pageOf(this.#startOf(term));
+    const start = this.#texts.positionOf(this.#startOf(term));
+    for (let i = 0; i < this.textLength(term); i++) target[targetStart + i] = page[start + i]!;
   }
 
   /** Bytes that the term takes in the dictionary, with its text and its part of the hash table. */
   bytesOf(term: number): number {
-    return this.#lengths[term]! + termRowBytes;
+    return this.textLength(term) + termRowBytes;
   }
 
   get termCount(): number {
@@ -423,8 +449,7 @@ export class TermDictionary {
   /** Without the texts. */
   get memoryBytes(): number {
     let bytes = this.#table.memoryBytes + this.#freeTerms.length * 4;
-    bytes += this.#starts.byteLength + this.#lengths.byteLength;
-    bytes += this.#fieldOfTerm.byteLength + this.#positions.byteLength;
+    for (const rows of this.#rows) bytes += rows.byteLength;
     for (const field of this.#fields) if (field !== null) bytes += field.terms.byteLength + 64;
     return bytes;
   }

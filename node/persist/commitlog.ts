@@ -31,6 +31,9 @@ export interface SegmentInfo {
   readonly number: number;
   readonly path: string;
   bytes: number;
+  /** Of these, those of series records, and how many series they are; 0 for a segment of an earlier process. */
+  dictionaryBytes: number;
+  dictionarySeries: number;
   /** Unix milliseconds of the newest row, by namespace. */
   readonly newestMillis: Map<string, number>;
 }
@@ -96,7 +99,14 @@ export class Commitlog implements AsyncDisposable {
     const commitlog = new Commitlog(env, log, options);
     for (const { number, path } of await listSegments(env, options.folder)) {
       const bytes = (await env.disk.size(path)) ?? 0;
-      commitlog.closed.set(number, { number, path, bytes, newestMillis: new Map() });
+      commitlog.closed.set(number, {
+        number,
+        path,
+        bytes,
+        dictionaryBytes: 0,
+        dictionarySeries: 0,
+        newestMillis: new Map(),
+      });
       commitlog.nextNumber = number + 1;
     }
     return commitlog;
@@ -255,6 +265,8 @@ export class Commitlog implements AsyncDisposable {
     }
     segment.position += bytes.length;
     segment.info.bytes = segment.position;
+    segment.info.dictionaryBytes = this.buffer.dictionaryBytes;
+    segment.info.dictionarySeries = this.buffer.dictionarySeries;
     this.counts.bytes += bytes.length;
     if (syncNow) await this.syncSegment(segment);
     else if (this.unsyncedBytes >= this.options.syncBytesMax || this.syncIsDue()) {
@@ -303,7 +315,14 @@ export class Commitlog implements AsyncDisposable {
       this.nextNumber = number + 1;
       this.counts.segmentsOpened += 1;
       this.current = {
-        info: { number, path, bytes: segmentHeaderBytes, newestMillis: new Map() },
+        info: {
+          number,
+          path,
+          bytes: segmentHeaderBytes,
+          dictionaryBytes: 0,
+          dictionarySeries: 0,
+          newestMillis: new Map(),
+        },
         file,
         salt,
         position: segmentHeaderBytes,

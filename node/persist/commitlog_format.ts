@@ -137,6 +137,8 @@ export class SegmentBuffer {
   private seriesNamespace = -1;
   /** Bytes of series records for this segment so far, written or not. */
   dictionaryBytes = 0;
+  /** Their entries. */
+  dictionarySeries = 0;
 
   constructor() {
     this.data = new Uint8Array(256 * 1024);
@@ -149,6 +151,7 @@ export class SegmentBuffer {
       this.namespaceOrdinals.clear();
       this.lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
       this.dictionaryBytes = 0;
+      this.dictionarySeries = 0;
     }
     this.segment = segment;
     this.salt = salt;
@@ -192,7 +195,32 @@ export class SegmentBuffer {
 
   /** Adds a series to the segment's dictionary; entries that follow each other share a record. */
   addSeries(namespaceOrdinal: number, entry: DictionaryEntry): void {
-    const { tags, explicitId } = entry;
+    const { tags } = entry;
+    const at = this.beginSeries(namespaceOrdinal, entry, tags.length);
+    this.data.set(tags, at);
+  }
+
+  /**
+   * The same for tags that are somewhere else: a buffer for each of a million would cost more than the rest.
+   * @param copyTags writes `tagsLength` bytes of canonical tags to the position
+   */
+  addSeriesOf(
+    namespaceOrdinal: number,
+    head: Omit<DictionaryEntry, 'tags'>,
+    tagsLength: number,
+    copyTags: (target: DataView, at: number) => void,
+  ): void {
+    const at = this.beginSeries(namespaceOrdinal, head, tagsLength);
+    copyTags(this.view, at);
+  }
+
+  /** Adds everything of an entry but its tags. @returns where these go */
+  private beginSeries(
+    namespaceOrdinal: number,
+    entry: Omit<DictionaryEntry, 'tags'>,
+    tagsLength: number,
+  ): number {
+    const { explicitId } = entry;
     if (
       this.seriesStart !== -1 &&
       (this.seriesNamespace !== namespaceOrdinal ||
@@ -200,7 +228,7 @@ export class SegmentBuffer {
     ) {
       this.closeSeries();
     }
-    const size = dictionaryEntryBytes + tags.length + explicitId.length;
+    const size = dictionaryEntryBytes + tagsLength + explicitId.length;
     if (this.seriesStart === -1) {
       this.seriesStart = this.open(recordKind.series, 8 + size);
       this.seriesNamespace = namespaceOrdinal;
@@ -213,11 +241,12 @@ export class SegmentBuffer {
     this.view.setUint32(at, entry.slot, true);
     this.view.setUint32(at + 4, entry.generation, true);
     this.view.setUint32(at + 8, entry.idScheme, true);
-    this.view.setUint32(at + 12, tags.length, true);
+    this.view.setUint32(at + 12, tagsLength, true);
     this.view.setUint32(at + 16, explicitId.length, true);
-    this.data.set(tags, at + dictionaryEntryBytes);
-    this.data.set(explicitId, at + dictionaryEntryBytes + tags.length);
+    if (explicitId.length > 0) this.data.set(explicitId, at + dictionaryEntryBytes + tagsLength);
     this.length = at + size;
+    this.dictionarySeries += 1;
+    return at + dictionaryEntryBytes;
   }
 
   /** @param parts the bytes of one batch, one behind the other */

@@ -252,16 +252,17 @@ export class NamespaceState {
     buffer: SegmentBuffer,
     entries: readonly number[],
     references: Uint32Array,
-    tagsOf: (entry: number) => SeriesName,
+    names: readonly SeriesName[],
   ): void {
     const { segment } = buffer;
     const namespaceOrdinal = this.ordinalIn(buffer);
-    for (const entry of entries) {
+    for (let i = 0; i < entries.length; i += 1) {
+      const entry = entries[i]!;
       const slot = references[2 * entry]!;
       const generation = references[2 * entry + 1]!;
       if (generation === 0 || this.segmentOfSlot[slot] === segment) continue;
       this.segmentOfSlot[slot] = segment;
-      const { idScheme, tags, explicitId } = tagsOf(entry);
+      const { idScheme, tags, explicitId } = names[i]!;
       buffer.addSeries(namespaceOrdinal, { slot, generation, idScheme, tags, explicitId });
     }
   }
@@ -275,13 +276,16 @@ export class NamespaceState {
       if (this.segmentOfSlot[slot] === segment) continue;
       this.segmentOfSlot[slot] = segment;
       if (namespaceOrdinal === -1) namespaceOrdinal = this.ordinalIn(buffer);
-      buffer.addSeries(namespaceOrdinal, {
+      const { index } = this;
+      const head = {
         slot,
         generation: this.store.generation[slot]!,
-        idScheme: this.index.idScheme(slot),
-        tags: this.index.tags(slot),
-        explicitId: this.index.explicitId(slot),
-      });
+        idScheme: index.idScheme(slot),
+        explicitId: index.explicitId(slot),
+      };
+      buffer.addSeriesOf(namespaceOrdinal, head, index.tagsLength(slot), (target, at) =>
+        index.copyTags(slot, target, at),
+      );
     }
   }
 

@@ -41,13 +41,23 @@ export class Snapshots {
     this.database = database;
   }
 
-  /** Whether the log is longer than a minimum and than the last snapshot. */
+  /**
+   * Whether a snapshot would free more of the log than a minimum, and than it would write: names of series that are still
+   * there would be written again, so they count as no gain.
+   */
   async isDue(): Promise<boolean> {
-    const { env, commitlog, options } = this.database;
+    const { env, commitlog, options, store } = this.database;
     this.lastBytes ??=
       (await listSnapshots(env.disk, snapshotFolder(options.dataFolder)))[0]?.bytes ?? 0;
-    const logBytes = commitlog.segments().reduce((sum, { bytes }) => sum + bytes, 0);
-    return logBytes >= Math.max(logBytesMin, this.lastBytes);
+    let logBytes = 0;
+    let namesBytes = 0;
+    for (const { bytes, dictionaryBytes, dictionarySeries } of commitlog.segments()) {
+      logBytes += bytes;
+      if (dictionarySeries === 0) continue;
+      const stillThere = Math.min(1, store.seriesCount / dictionarySeries);
+      namesBytes = Math.max(namesBytes, stillThere * dictionaryBytes);
+    }
+    return logBytes - namesBytes >= Math.max(logBytesMin, this.lastBytes, namesBytes);
   }
 
   /**
@@ -135,13 +145,15 @@ export class Snapshots {
         const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
         if (chunks.length === 0) continue;
         entries.push({ slot, generation: generation[slot]!, chunks });
-        buffer.addSeries(ordinal, {
+        const head = {
           slot,
           generation: generation[slot]!,
           idScheme: index.idScheme(slot),
-          tags: index.tags(slot),
           explicitId: index.explicitId(slot),
-        });
+        };
+        buffer.addSeriesOf(ordinal, head, index.tagsLength(slot), (target, at) =>
+          index.copyTags(slot, target, at),
+        );
       }
       if (entries.length > 0) buffer.addChunks(ordinal, entries);
       series += entries.length;

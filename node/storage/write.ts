@@ -68,6 +68,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   private nowNanos = 0n;
   /** Dictionary entries whose series this batch has made. */
   private readonly madeEntries: number[] = [];
+  /** Their names, until they are recorded. */
+  private madeNames: SeriesName[] = [];
   private isRecorded = false;
   private span: TimeSpan = emptySpan;
 
@@ -132,9 +134,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     if (!this.isLogged) return;
     const { namespace, rows, loggedSlots, madeEntries } = this;
     if (madeEntries.length > 0 && !this.isRecorded) {
-      namespace.recordMade(buffer, madeEntries, this.references, (entry) => this.nameOf(entry));
+      namespace.recordMade(buffer, madeEntries, this.references, this.madeNames);
       // The sender may have its batch back when the log asks again.
       this.isRecorded = this.context.commitlog.keepsRecords;
+      if (this.isRecorded) this.madeNames = [];
     }
     namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
     buffer.addBatch(namespace.ordinalIn(buffer), [this.logged ?? this.encode()]);
@@ -198,7 +201,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
         isTaken[i] === 1
           ? namespace.resolve(series, request.placementVersion)
           : namespace.findExactly(series);
-      if (namespace.seriesMade !== seriesMade) this.madeEntries.push(i);
+      if (namespace.seriesMade !== seriesMade) {
+        this.madeEntries.push(i);
+        this.madeNames.push(series);
+      }
       if (slot >= 0) {
         references[2 * i] = slot;
         references[2 * i + 1] = context.store.generation[slot]!;
