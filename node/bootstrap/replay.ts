@@ -2,8 +2,12 @@
  * Streams snapshot and commit log into the engine. Each segment's dictionary gives the slots of this boot for the
  * slots of the one that wrote it; rows of series that are not here any more are passed over.
  */
-import { type BatchView, readBatch } from '#engine/batch.ts';
-import type { StoreRows } from '#engine/store.ts';
+import {
+  BatchReplay,
+  type ReplayedBatch,
+  replayedByReader,
+  SlotMap,
+} from '#engine/batch_replay.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { listSegments } from '../persist/commitlog.ts';
 import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog_format.ts';
@@ -12,7 +16,6 @@ import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
-import { markRowsLive, spanOf } from '../storage/write.ts';
 
 export interface ReplayReport {
   segments: number;
@@ -30,18 +33,13 @@ export interface ReplayReport {
   readonly truncatedAtNanos: Map<string, bigint>;
 }
 
-/** Where a slot of the segment went. */
-const slotUnknown = 0;
-const slotPassedOver = 0xffffffff;
-
 /** What a segment says of one namespace. */
 interface SegmentNamespace {
   readonly name: string;
   /** Null when this node does not have it. */
   readonly state: NamespaceState | null;
-  /** By slot of the segment: slot of this boot + 1, or one of the two above. */
-  slots: Uint32Array;
-  generations: Uint32Array;
+  /** From slots of the segment to those of this boot. */
+  readonly slots: SlotMap;
 }
 
 /** Replays the newest snapshot, then the segments that it does not replace, oldest first. */
@@ -64,8 +62,9 @@ export async function replayCommitlog(
   const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
   /** By segment before the snapshot: namespaces whose rows in it count. */
   const kept = new Map<number, Set<string>>();
+  const batches = new BatchReplay();
   for (const { path } of snapshots) {
-    const replay = new SegmentReplay(database, 0, path, null, report);
+    const replay = new SegmentReplay(database, batches, 0, path, null, report);
     await replay.run(signal);
     for (const [segment, names] of replay.kept) {
       kept.set(segment, (kept.get(segment) ?? new Set()).union(names));
@@ -85,17 +84,26 @@ export async function replayCommitlog(
       replaced.push(number);
       continue;
     }
-    await new SegmentReplay(database, number, path, names, report).run(signal);
+    await new SegmentReplay(database, batches, number, path, names, report).run(signal);
     report.segments += 1;
   }
+  for (const namespace of database.namespaces.values()) markLive(database, namespace);
   if (report.problems.some(({ kind }) => kind !== 'torn tail')) database.deletions.replayAll();
   // There was no time to delete them. They must not count: of two of them, one may be back that the other deleted.
   await database.commitlog.deleteSegments(replaced);
   return report;
 }
 
+/** Series are live in the blocks in which memory has rows of them: noted once, not for each row. */
+function markLive({ store }: Database, { ordinal, index }: NamespaceState): void {
+  for (const { blockStartNanos } of store.blocks(ordinal)) {
+    index.markLive(store.slotsOfBlock(ordinal, blockStartNanos), blockStartNanos);
+  }
+}
+
 class SegmentReplay {
   private readonly database: Database;
+  private readonly batches: BatchReplay;
   private readonly number: number;
   private readonly path: string;
   private readonly report: ReplayReport;
@@ -107,17 +115,21 @@ class SegmentReplay {
   /** What a snapshot has, to be compared with its end record. */
   private chunkSeries = 0;
   private chunkBytes = 0;
+  /** Zeros: all rows are to be applied. */
+  private outcomes = new Uint8Array(4096);
   /** The end record of a snapshot was there, and agrees with all before it. */
   hasEnd = false;
 
   constructor(
     database: Database,
+    batches: BatchReplay,
     number: number,
     path: string,
     only: ReadonlySet<string> | null,
     report: ReplayReport,
   ) {
     this.database = database;
+    this.batches = batches;
     this.number = number;
     this.path = path;
     this.only = only;
@@ -126,6 +138,7 @@ class SegmentReplay {
 
   async run(signal: AbortSignal): Promise<void> {
     const { disk } = this.database.env;
+    this.batches.reset();
     const records = readSegment(disk, this.path, (problem) => this.reportProblem(problem));
     for await (const record of records) {
       signal.throwIfAborted();
@@ -134,8 +147,7 @@ class SegmentReplay {
         this.namespaces.set(record.ordinal, {
           name: record.name,
           state: counts ? (this.database.namespaces.get(record.name) ?? null) : null,
-          slots: new Uint32Array(0),
-          generations: new Uint32Array(0),
+          slots: new SlotMap(),
         });
         continue;
       }
@@ -188,13 +200,12 @@ class SegmentReplay {
   }
 
   private addSeries(namespace: SegmentNamespace, entries: readonly DictionaryEntry[]): void {
-    const { state } = namespace;
+    const { state, slots } = namespace;
     if (state === null) return;
     for (const entry of entries) {
       const slot = state.resolve(entry, Number.POSITIVE_INFINITY);
-      if (entry.slot >= namespace.slots.length) growTo(namespace, entry.slot + 1);
-      namespace.slots[entry.slot] = slot < 0 ? slotPassedOver : slot + 1;
-      namespace.generations[entry.slot] = entry.generation;
+      if (slot < 0) this.batches.setSeries(slots, entry, null, 0);
+      else this.batches.setSeries(slots, entry, slot, this.database.store.generation[slot]!);
     }
   }
 
@@ -203,15 +214,15 @@ class SegmentReplay {
     for (const { slot: from, generation, chunks } of all) {
       this.chunkSeries += 1;
       this.chunkBytes += chunks.length;
-      const state = namespace?.state ?? null;
-      const slot = namespace?.slots[from] ?? slotUnknown;
-      if (state === null || slot === slotPassedOver) continue;
-      if (slot === slotUnknown || namespace!.generations[from] !== generation) {
+      if (namespace === undefined || namespace.state === null) continue;
+      const series = this.batches.entryOf(namespace.slots, from, generation);
+      if (series === null) {
         this.report.recordsMalformed += 1;
         continue;
       }
+      if (series.slot === null) continue;
       try {
-        store.insertChunks(slot - 1, chunks);
+        store.insertChunks(series.slot, chunks);
       } catch (error) {
         if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
         this.report.recordsMalformed += 1;
@@ -219,21 +230,20 @@ class SegmentReplay {
         this.database.log.error(fields, 'chunks of a snapshot cannot be read');
         continue;
       }
-      for (const start of store.blockStarts(slot - 1)) state.index.markLiveOne(slot - 1, start);
       this.report.snapshotSeries += 1;
     }
   }
 
   private addBatch(namespace: SegmentNamespace | undefined, bytes: Uint8Array): void {
     const { report, database } = this;
-    const batch = this.readBatch(bytes);
+    const map = namespace?.slots ?? null;
+    const batch = this.batches.decode(map, bytes) ?? this.readBatch(map, bytes);
     if (batch === null || batch.rowCount === 0) return;
     if (namespace === undefined) {
       report.rowsWithoutSeries += batch.rowCount;
       return;
     }
-    const span = spanOf(batch);
-    const newestNanos = span.last * BigInt(batch.timeUnitNanos);
+    const newestNanos = batch.last * BigInt(batch.timeUnitNanos);
     database.commitlog.noteRows(this.number, namespace.name, Number(newestNanos / 1_000_000n));
     const { state } = namespace;
     const now = database.env.clock.nowNanos();
@@ -241,16 +251,19 @@ class SegmentReplay {
       report.rowsPassedOver += batch.rowCount;
       return;
     }
-    const rows = this.rowsHere(namespace, batch);
+    report.rowsWithoutSeries += batch.rowsUnknown;
+    report.rowsPassedOver += batch.rowsNotHere;
+    const { rows } = batch;
     if (rows.rowCount === 0) return;
-    database.store.append(rows, batch.version, new Uint8Array(rows.rowCount));
-    markRowsLive(state, rows, rows.rowCount === batch.rowCount ? span : spanOf(rows));
+    if (this.outcomes.length < rows.rowCount) this.outcomes = new Uint8Array(rows.rowCount);
+    database.store.append(rows, batch.version, this.outcomes);
     report.rows += rows.rowCount;
   }
 
-  private readBatch(bytes: Uint8Array): BatchView | null {
+  /** The batches that the kernel does not take. */
+  private readBatch(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
     try {
-      return readBatch(bytes);
+      return replayedByReader(this.batches, map, bytes);
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
       this.report.recordsMalformed += 1;
@@ -260,43 +273,15 @@ class SegmentReplay {
     }
   }
 
-  /** The rows with the slots of this boot, in place; rows of series that are not here are left out. */
-  private rowsHere(namespace: SegmentNamespace, batch: BatchView): StoreRows {
-    const { rowCount, slots, generations, timestamps } = batch;
-    const { generation } = this.database.store;
-    // Values move by their bits, since a number would lose the payload of a signalling NaN.
-    const bits = new BigUint64Array(batch.values.buffer, batch.values.byteOffset, rowCount);
-    let taken = 0;
-    for (let row = 0; row < rowCount; row += 1) {
-      const from = slots[row]!;
-      const to = from < namespace.slots.length ? namespace.slots[from]! : slotUnknown;
-      if (to === slotUnknown || namespace.generations[from] !== generations[row]) {
-        this.report.rowsWithoutSeries += 1;
-        continue;
-      }
-      if (to === slotPassedOver) {
-        this.report.rowsPassedOver += 1;
-        continue;
-      }
-      slots[taken] = to - 1;
-      generations[taken] = generation[to - 1]!;
-      if (taken !== row) {
-        timestamps[taken] = timestamps[row]!;
-        bits[taken] = bits[row]!;
-      }
-      taken += 1;
-    }
-    const { timeUnitNanos, values } = batch;
-    return { rowCount: taken, slots, generations, timestamps, timeUnitNanos, values };
-  }
-
   /** What stands before the record was swept when it was written. */
   private deleteRows({ name, state }: SegmentNamespace, json: string): void {
     const { database } = this;
     try {
       const applied = appliedFromJson(JSON.parse(json));
       database.deletions.noteSegment(this.number, name, applied);
-      if (state !== null) database.deletions.replay(state, applied);
+      if (state === null) return;
+      markLive(database, state);
+      database.deletions.replay(state, applied);
     } catch (error) {
       if (!(error instanceof TsdbError || error instanceof SyntaxError)) throw error;
       this.report.recordsMalformed += 1;
@@ -312,17 +297,7 @@ class SegmentReplay {
     this.database.commitlog.noteRows(this.number, namespace.name, Number(atNanos / 1_000_000n));
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
-    namespace.slots.fill(slotUnknown);
+    this.batches.clear(namespace.slots);
     namespace.state?.truncate(atNanos);
   }
-}
-
-function growTo(namespace: SegmentNamespace, length: number): void {
-  const size = Math.max(length, namespace.slots.length * 2, 1024);
-  const slots = new Uint32Array(size);
-  slots.set(namespace.slots);
-  namespace.slots = slots;
-  const generations = new Uint32Array(size);
-  generations.set(namespace.generations);
-  namespace.generations = generations;
 }
