@@ -1,0 +1,428 @@
+/**
+ * Several stores that look like one, for more samples than one WebAssembly memory takes. A series is in one of them; its slot
+ * here is another number than its slot there. Slots are mapped by pages of 1024, which are given out in turn, so slots
+ * stay dense and a mapping costs two loads a row.
+ */
+import { assert } from '#lib/assert.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { ByteCollector } from './byte_collector.ts';
+import type { Store, StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './store.ts';
+
+const pageBits = 10;
+const pageSlots: number = 1 << pageBits;
+const pagesOfStoreMax = 16_384;
+const storesMax = 255;
+/** Rows that are sorted by store at once. */
+const partRowsMax = 65_536;
+const noSlot = 2 ** 32 - 1;
+const noPage = 0xffff;
+
+export class StoreSet {
+  readonly #stores: readonly Store[];
+  /** By page of slots here: which store has it, and as which of its pages. */
+  readonly #storeOfPage: Uint8Array;
+  readonly #pageInStore: Uint16Array;
+  /** By store: the page here of each of its pages, + 1; 0 while it has none. */
+  readonly #pageOfStorePage: readonly Uint32Array[];
+  #pageCount: number;
+  #generation: Uint32Array;
+  #created: number;
+  /** The store that gives the next slots. */
+  #current: number;
+  readonly #part: RowPart;
+
+  /** @param stores empty ones, at most 255 */
+  constructor(stores: readonly Store[]) {
+    assert(stores.length > 0 && stores.length <= storesMax, 'a set has 1 to 255 stores');
+    this.#stores = stores;
+    this.#storeOfPage = new Uint8Array(stores.length * pagesOfStoreMax);
+    this.#pageInStore = new Uint16Array(stores.length * pagesOfStoreMax).fill(noPage);
+    this.#pageOfStorePage = stores.map(() => new Uint32Array(pagesOfStoreMax));
+    this.#pageCount = 0;
+    this.#generation = new Uint32Array(pageSlots);
+    this.#created = 0;
+    this.#current = 0;
+    this.#part = new RowPart();
+  }
+
+  /** @throws as `Store` */
+  setNamespace(ordinal: number, options: StoreNamespace): void {
+    for (const store of this.#stores) store.setNamespace(ordinal, options);
+  }
+
+  forgetNamespace(ordinal: number): void {
+    for (const store of this.#stores) store.forgetNamespace(ordinal);
+  }
+
+  /**
+   * As `Store.createSeries`: 1024 series in a row go to the store that has most room.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory of all stores is over the budget
+   */
+  createSeries(namespaceOrdinal: number): number {
+    if (this.#created++ % pageSlots === 0) this.#current = this.#byUse()[0]!;
+    try {
+      return this.#createIn(this.#current, namespaceOrdinal);
+    } catch (error) {
+      return this.#createInAnother(namespaceOrdinal, error);
+    }
+  }
+
+  /** @throws the failure when all stores are full */
+  #createInAnother(namespaceOrdinal: number, failure: unknown): number {
+    if (!(failure instanceof TsdbError) || failure.code !== 'RESOURCE_EXHAUSTED') throw failure;
+    const full = this.#current;
+    for (const index of this.#byUse()) {
+      if (index === full) continue;
+      try {
+        const slot = this.#createIn(index, namespaceOrdinal);
+        this.#current = index;
+        return slot;
+      } catch (error) {
+        if (!(error instanceof TsdbError) || error.code !== 'RESOURCE_EXHAUSTED') throw error;
+      }
+    }
+    throw failure;
+  }
+
+  /** Stores, the least used first. */
+  #byUse(): number[] {
+    const bytes = this.#stores.map((store) => store.memoryBytes);
+    return [...bytes.keys()].sort((a, b) => bytes[a]! - bytes[b]!);
+  }
+
+  #createIn(index: number, namespaceOrdinal: number): number {
+    const store = this.#stores[index]!;
+    const inner = store.createSeries(namespaceOrdinal);
+    const innerPage = inner >>> pageBits;
+    const pages = this.#pageOfStorePage[index]!;
+    if (pages[innerPage] === 0) {
+      const page = this.#pageCount++;
+      pages[innerPage] = page + 1;
+      this.#storeOfPage[page] = index;
+      this.#pageInStore[page] = innerPage;
+    }
+    const slot = this.#outer(index, inner);
+    if (slot >= this.#generation.length) {
+      const larger = new Uint32Array(this.#generation.length * 2);
+      larger.set(this.#generation);
+      this.#generation = larger;
+    }
+    this.#generation[slot] = store.generation[inner]!;
+    return slot;
+  }
+
+  #outer(index: number, inner: number): number {
+    const page = this.#pageOfStorePage[index]![inner >>> pageBits]! - 1;
+    return page * pageSlots + (inner & (pageSlots - 1));
+  }
+
+  /** Index of the store of a slot that was given. */
+  #storeOf(slot: number): number {
+    assert(slot >>> pageBits < this.#pageCount, 'the slot is of a series that was created');
+    return this.#storeOfPage[slot >>> pageBits]!;
+  }
+
+  /** Slot in its store; one that no store has for a slot that was never given. */
+  #inner(slot: number): number {
+    const page = slot >>> pageBits;
+    if (page >= this.#pageCount) return noSlot;
+    return this.#pageInStore[page]! * pageSlots + (slot & (pageSlots - 1));
+  }
+
+  releaseSeries(slot: number): void {
+    const store = this.#stores[this.#storeOf(slot)]!;
+    const inner = this.#inner(slot);
+    store.releaseSeries(inner);
+    this.#generation[slot] = store.generation[inner]!;
+  }
+
+  /** Generation by slot, from 1. A view: fetch it again after each call. */
+  get generation(): Uint32Array {
+    return this.#generation;
+  }
+
+  /** As `Store.check`. */
+  check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
+    let refused = 0;
+    for (let row = 0; row < rows.rowCount; row += partRowsMax) {
+      const part = this.#part;
+      part.sort(
+        rows,
+        row,
+        Math.min(rows.rowCount, row + partRowsMax),
+        this.#stores.length,
+        (slot) => (slot >>> pageBits < this.#pageCount ? this.#storeOfPage[slot >>> pageBits]! : 0),
+      );
+      for (const [index, store] of this.#stores.entries()) {
+        const some = part.take(index, (slot) => this.#inner(slot), outcomes, false);
+        if (some === null) continue;
+        refused += store.check(some.rows, namespaceOrdinal, nowNanos, some.outcomes);
+        part.putOutcomes(index, some.outcomes, outcomes);
+      }
+    }
+    return refused;
+  }
+
+  /** As `Store.append`. */
+  append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+    for (let row = 0; row < rows.rowCount; row += partRowsMax) {
+      const part = this.#part;
+      part.sort(
+        rows,
+        row,
+        Math.min(rows.rowCount, row + partRowsMax),
+        this.#stores.length,
+        (slot) => (slot >>> pageBits < this.#pageCount ? this.#storeOfPage[slot >>> pageBits]! : 0),
+      );
+      for (const [index, store] of this.#stores.entries()) {
+        const some = part.take(index, (slot) => this.#inner(slot), outcomes, true);
+        if (some !== null) store.append(some.rows, version, some.outcomes);
+      }
+    }
+  }
+
+  /** As `Store.read`. */
+  read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
+    const target = new ByteCollector();
+    const chunkOffset = this.readInto(target, slots, startNanos, endNanos);
+    return { chunkData: target.view(), chunkOffset };
+  }
+
+  /** As `Store.readInto`. */
+  readInto(
+    target: ByteCollector,
+    slots: Uint32Array,
+    startNanos: bigint,
+    endNanos: bigint,
+  ): Uint32Array {
+    return this.#gather(target, slots, (store, inner) => store.read(inner, startNanos, endNanos));
+  }
+
+  readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    const target = new ByteCollector();
+    const chunkOffset = this.#gather(target, slots, (store, inner) =>
+      store.readBlock(inner, blockStartNanos),
+    );
+    return { chunkData: target.view(), chunkOffset };
+  }
+
+  flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    const target = new ByteCollector();
+    const chunkOffset = this.#gather(target, slots, (store, inner) =>
+      store.flushBlock(inner, blockStartNanos),
+    );
+    return { chunkData: target.view(), chunkOffset };
+  }
+
+  dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
+    let dropped = 0;
+    this.#byStore(slots, (store, inner) => (dropped += store.dropFlushed(inner, blockStartNanos)));
+    return dropped;
+  }
+
+  dropBlock(slots: Uint32Array, blockStartNanos: bigint): void {
+    this.#byStore(slots, (store, inner) => store.dropBlock(inner, blockStartNanos));
+  }
+
+  /** @throws as `Store` */
+  insertChunks(slot: number, chunks: Uint8Array): void {
+    this.#stores[this.#storeOf(slot)]!.insertChunks(this.#inner(slot), chunks);
+  }
+
+  blockStarts(slot: number): bigint[] {
+    return this.#stores[this.#storeOf(slot)]!.blockStarts(this.#inner(slot));
+  }
+
+  blocks(namespaceOrdinal: number): StoredBlock[] {
+    const sums = new Map<bigint, StoredBlock>();
+    for (const store of this.#stores) {
+      for (const block of store.blocks(namespaceOrdinal)) {
+        const sum = sums.get(block.blockStartNanos);
+        sums.set(block.blockStartNanos, {
+          blockStartNanos: block.blockStartNanos,
+          seriesCount: block.seriesCount + (sum?.seriesCount ?? 0),
+          rowCount: block.rowCount + (sum?.rowCount ?? 0),
+          bytes: block.bytes + (sum?.bytes ?? 0),
+        });
+      }
+    }
+    return [...sums.values()].sort((a, b) => (a.blockStartNanos < b.blockStartNanos ? -1 : 1));
+  }
+
+  slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
+    return this.#outerSlots((store) => store.slotsOfBlock(namespaceOrdinal, blockStartNanos));
+  }
+
+  expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
+    return this.#outerSlots((store) => store.expire(namespaceOrdinal, nowNanos));
+  }
+
+  get seriesCount(): number {
+    return this.#stores.reduce((sum, store) => sum + store.seriesCount, 0);
+  }
+
+  get memoryBytes(): number {
+    return this.#stores.reduce((sum, store) => sum + store.memoryBytes, 0);
+  }
+
+  get sampleCount(): number {
+    return this.#stores.reduce((sum, store) => sum + store.sampleCount, 0);
+  }
+
+  /** Slots of all stores, ascending. */
+  #outerSlots(find: (store: Store) => Uint32Array): Uint32Array {
+    const found = this.#stores.map(find);
+    const slots = new Uint32Array(found.reduce((sum, { length }) => sum + length, 0));
+    let at = 0;
+    for (const [index, inner] of found.entries()) {
+      for (const slot of inner) slots[at++] = this.#outer(index, slot);
+    }
+    return slots.sort();
+  }
+
+  /** Calls with the slots of each store, and where each of them stands in `slots`. */
+  #byStore(
+    slots: Uint32Array,
+    call: (store: Store, inner: Uint32Array, places: Uint32Array) => void,
+  ): void {
+    const counts = new Uint32Array(this.#stores.length);
+    for (const slot of slots) counts[this.#storeOf(slot)]!++;
+    for (const [index, store] of this.#stores.entries()) {
+      if (counts[index] === 0) continue;
+      const inner = new Uint32Array(counts[index]!);
+      const places = new Uint32Array(counts[index]!);
+      let length = 0;
+      for (let place = 0; place < slots.length; place++) {
+        const slot = slots[place]!;
+        if (this.#storeOf(slot) !== index) continue;
+        inner[length] = this.#inner(slot);
+        places[length++] = place;
+      }
+      call(store, inner, places);
+    }
+  }
+
+  /** Chunks of the slots in their order, from each store's answer. */
+  #gather(
+    target: ByteCollector,
+    slots: Uint32Array,
+    read: (store: Store, inner: Uint32Array) => StoredChunks,
+  ): Uint32Array {
+    const chunkOffset = new Uint32Array(slots.length + 1);
+    const answers: { chunks: StoredChunks; places: Uint32Array }[] = [];
+    this.#byStore(slots, (store, inner, places) => {
+      const chunks = read(store, inner);
+      answers.push({ chunks, places });
+      places.forEach((place, i) => {
+        chunkOffset[place + 1] = chunks.chunkOffset[i + 1]! - chunks.chunkOffset[i]!;
+      });
+    });
+    const sourceOf = new Uint8Array(slots.length);
+    answers.forEach(({ places }, source) => {
+      for (const place of places) sourceOf[place] = source;
+    });
+    const next = new Uint32Array(answers.length);
+    chunkOffset[0] = target.length;
+    for (let place = 0; place < slots.length; place++) {
+      chunkOffset[place + 1] = chunkOffset[place + 1]! + chunkOffset[place]!;
+    }
+    target.expect(chunkOffset[slots.length]!);
+    for (let place = 0; place < slots.length; place++) {
+      const source = sourceOf[place]!;
+      const { chunkData, chunkOffset: offsets } = answers[source]!.chunks;
+      const i = next[source]!++;
+      if (offsets[i] === offsets[i + 1]) continue;
+      target.append(chunkData.subarray(offsets[i], offsets[i + 1]));
+    }
+    return chunkOffset;
+  }
+}
+
+/** Rows of a batch by store, in columns that are used again. */
+class RowPart {
+  #rows: StoreRows | null = null;
+  /** Rows by store, each store's in their order. */
+  #order: Uint32Array = new Uint32Array(0);
+  #starts: Uint32Array = new Uint32Array(0);
+  #slots: Uint32Array = new Uint32Array(0);
+  #generations: Uint32Array = new Uint32Array(0);
+  #timestamps: BigInt64Array = new BigInt64Array(0);
+  #values: Float64Array = new Float64Array(0);
+  #outcomes: Uint8Array = new Uint8Array(0);
+
+  sort(
+    rows: StoreRows,
+    row: number,
+    rowEnd: number,
+    storeCount: number,
+    storeOf: (slot: number) => number,
+  ): void {
+    this.#rows = rows;
+    const count = rowEnd - row;
+    if (this.#order.length < count) this.#grow(count);
+    const starts = new Uint32Array(storeCount + 1);
+    for (let i = row; i < rowEnd; i++) starts[storeOf(rows.slots[i]!) + 1]!++;
+    for (let i = 0; i < storeCount; i++) starts[i + 1] = starts[i]! + starts[i + 1]!;
+    const next = starts.slice();
+    for (let i = row; i < rowEnd; i++) this.#order[next[storeOf(rows.slots[i]!)]!++] = i;
+    this.#starts = starts;
+  }
+
+  #grow(count: number): void {
+    this.#order = new Uint32Array(count);
+    this.#slots = new Uint32Array(count);
+    this.#generations = new Uint32Array(count);
+    this.#timestamps = new BigInt64Array(count);
+    this.#values = new Float64Array(count);
+    this.#outcomes = new Uint8Array(count);
+  }
+
+  /** Columns of one store's rows until the next call; null when there are none. */
+  take(
+    index: number,
+    innerOf: (slot: number) => number,
+    outcomes: Uint8Array,
+    withValues: boolean,
+  ): { rows: StoreRows; outcomes: Uint8Array } | null {
+    const rows = this.#rows!;
+    const order = this.#order.subarray(this.#starts[index], this.#starts[index + 1]);
+    if (order.length === 0) return null;
+    for (let i = 0; i < order.length; i++) {
+      const row = order[i]!;
+      this.#slots[i] = innerOf(rows.slots[row]!);
+      this.#generations[i] = rows.generations[row]!;
+      this.#outcomes[i] = outcomes[row]!;
+    }
+    copyWords(rows.timestamps, order, this.#timestamps);
+    if (withValues) copyWords(rows.values, order, this.#values);
+    return {
+      rows: {
+        rowCount: order.length,
+        slots: this.#slots.subarray(0, order.length),
+        generations: this.#generations.subarray(0, order.length),
+        timestamps: this.#timestamps.subarray(0, order.length),
+        timeUnitNanos: rows.timeUnitNanos,
+        values: this.#values.subarray(0, order.length),
+      },
+      outcomes: this.#outcomes.subarray(0, order.length),
+    };
+  }
+
+  putOutcomes(index: number, from: Uint8Array, outcomes: Uint8Array): void {
+    const start = this.#starts[index]!;
+    for (let i = 0; i < from.length; i++) outcomes[this.#order[start + i]!] = from[i]!;
+  }
+}
+
+type WideColumn = BigInt64Array | Float64Array;
+
+/** By words: a signalling NaN does not survive as a number, and a bigint costs an object. */
+function copyWords(source: WideColumn, order: Uint32Array, target: WideColumn): void {
+  const from = new Uint32Array(source.buffer, source.byteOffset, source.length * 2);
+  const to = new Uint32Array(target.buffer, target.byteOffset, target.length * 2);
+  for (let i = 0; i < order.length; i++) {
+    const row = order[i]!;
+    to[2 * i] = from[2 * row]!;
+    to[2 * i + 1] = from[2 * row + 1]!;
+  }
+}
