@@ -13,6 +13,8 @@ import type {
   FetchResponse,
   NodeHealth,
   NodeService,
+  StatisticsRequest,
+  StatisticsResponse,
   StreamShardPage,
   StreamShardRequest,
   WriteRequest,
@@ -22,6 +24,8 @@ import {
   type AggregatePage,
   aggregatePageWire,
   aggregateRequestWire,
+  statisticsRequestWire,
+  statisticsResponseWire,
   fetchByIdRequestWire,
   type FetchPage,
   fetchPageWire,
@@ -86,6 +90,12 @@ export class NodeClient implements NodeService, Disposable {
     }
     if (last === null) throw cutOff(nodePaths.aggregate);
     return { tags, ...last };
+  }
+
+  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    const bytes = statisticsRequestWire.encode(request);
+    const answer = await this.client.unary(nodePaths.statistics, bytes, signal);
+    return statisticsResponseWire.decode(answer);
   }
 
   async truncate(namespace: string, signal: AbortSignal): Promise<number> {
@@ -270,6 +280,7 @@ function guarded(client: NodeClient, problemNow: () => string | null): NodeServi
     fetch: async (request, signal) => check().fetch(request, signal),
     fetchById: async (request, signal) => check().fetchById(request, signal),
     aggregate: async (request, signal) => check().aggregate(request, signal),
+    statistics: async (request, signal) => check().statistics(request, signal),
     truncate: async (namespace, signal) => check().truncate(namespace, signal),
     streamShard: (request, signal) => check().streamShard(request, signal),
     health: (signal) => client.health(signal),

@@ -15,6 +15,8 @@ import {
   healthRequestWire,
   healthResponseWire,
   nodePaths,
+  statisticsRequestWire,
+  statisticsResponseWire,
   streamShardPageWire,
   streamShardRequestWire,
   truncateRequestWire,
@@ -42,6 +44,15 @@ export function nodeMethods(service: NodeService): readonly GrpcMethod[] {
       const response = await service.aggregate(request, signal);
       for (const page of aggregatePages(response)) await send(aggregatePageWire.encode(page));
     }),
+    unary(
+      nodePaths.statistics,
+      statisticsRequestWire,
+      statisticsResponseWire,
+      (request, signal) => {
+        if (service.statistics !== undefined) return service.statistics(request, signal);
+        throw new TsdbError('BAD_REQUEST', 'statistics are not given here: ask the storage nodes');
+      },
+    ),
     unary(nodePaths.truncate, truncateRequestWire, truncateResponseWire, (namespace, signal) =>
       service.truncate(namespace, signal),
     ),

@@ -102,6 +102,57 @@ export interface AggregateResponse {
   readonly shards: Uint32Array;
 }
 
+export interface StatisticsRequest {
+  readonly namespace: string;
+  readonly placementVersion: number;
+  /** Only series of these shards, sorted; null for all that the node has. */
+  readonly shards: Uint32Array | null;
+  /** Most rows of each list. */
+  readonly limit: number;
+  /** The tag that holds the metric name. */
+  readonly metricName: string;
+  /** Give sketches, with which answers of several nodes are joined. */
+  readonly withSketches: boolean;
+}
+
+/** A tag name, a metric, or a pair of name and value, with a number. */
+export interface StatisticsCount {
+  readonly name: string;
+  /** Of a pair, else ''. */
+  readonly value: string;
+  readonly count: number;
+  /** Of the name's values (lib/distinct_sketch.ts), in `valuesByName` when asked for. */
+  readonly sketch: Uint32Array;
+}
+
+/** Cardinality of an index; every list is descending. */
+export interface StatisticsResponse {
+  readonly seriesCount: number;
+  /** Distinct tag names, and distinct pairs of name and value. */
+  readonly nameCount: number;
+  readonly pairCount: number;
+  readonly valuesByName: readonly StatisticsCount[];
+  readonly seriesByName: readonly StatisticsCount[];
+  readonly seriesByPair: readonly StatisticsCount[];
+  readonly seriesByMetric: readonly StatisticsCount[];
+  /** Bytes of the node's index, of all its shards. */
+  readonly bytesByName: readonly StatisticsCount[];
+  readonly nameSketch: Uint32Array;
+  readonly pairSketch: Uint32Array;
+  /** Pairs of a series and a block that have rows in memory. */
+  readonly openBlocks: number;
+  /** From the oldest of these blocks to the end of the newest; both 0 when there is none. */
+  readonly startNanos: UnixNanos;
+  readonly endNanos: UnixNanos;
+  /** Series that came and went, since the node's start and in the last hour. */
+  readonly created: number;
+  readonly removed: number;
+  readonly createdLastHour: number;
+  readonly removedLastHour: number;
+  /** Shards for which the answer is whole. */
+  readonly shards: Uint32Array;
+}
+
 /** One page of a shard's sealed blocks, for a peer that bootstraps. */
 export interface StreamShardRequest {
   readonly namespace: string;
@@ -135,6 +186,8 @@ export interface NodeService {
   fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse>;
   fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse>;
   aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse>;
+  /** Cardinality of the index; a node of a former version has no such method. */
+  statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;
   /** Deletes all series of a namespace on this node; resolves to their number. */
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
   streamShard(request: StreamShardRequest, signal: AbortSignal): AsyncIterable<StreamShardPage>;

@@ -10,6 +10,9 @@ import type {
   FetchByIdRequest,
   FetchRequest,
   NodeHealth,
+  StatisticsCount,
+  StatisticsRequest,
+  StatisticsResponse,
   StreamShardRequest,
   WriteRequest,
   WriteResponse,
@@ -22,6 +25,7 @@ export const nodePaths = {
   fetch: '/tsdb.node.v1.Node/Fetch',
   fetchById: '/tsdb.node.v1.Node/FetchById',
   aggregate: '/tsdb.node.v1.Node/Aggregate',
+  statistics: '/tsdb.node.v1.Node/Statistics',
   truncate: '/tsdb.node.v1.Node/Truncate',
   streamShard: '/tsdb.node.v1.Node/StreamShard',
   health: '/tsdb.node.v1.Node/Health',
@@ -137,6 +141,76 @@ export const aggregatePageWire: Wire<AggregatePage> = wire(
   'AggregatePage',
   ({ tags, last }) => ({ tags, ...lastToMessage(last) }),
   (message) => ({ tags: message['tags'], last: lastOf(message) }),
+);
+
+export const statisticsRequestWire: Wire<StatisticsRequest> = wire(
+  'StatisticsRequest',
+  (request) => ({
+    ...request,
+    shards: request.shards === null ? null : bytesOf(request.shards),
+    allShards: request.shards === null,
+  }),
+  (message) => ({
+    namespace: message['namespace'],
+    placementVersion: message['placementVersion'],
+    shards: message['allShards'] ? null : wordsOf(message['shards'], 'shards'),
+    limit: message['limit'],
+    metricName: message['metricName'],
+    withSketches: message['withSketches'],
+  }),
+);
+
+const statisticsLists = [
+  'valuesByName',
+  'seriesByName',
+  'seriesByPair',
+  'seriesByMetric',
+  'bytesByName',
+] as const;
+
+export const statisticsResponseWire: Wire<StatisticsResponse> = wire(
+  'StatisticsResponse',
+  (response) => ({
+    ...response,
+    ...Object.fromEntries(
+      statisticsLists.map((list) => [
+        list,
+        response[list].map((row) => ({ ...row, sketch: bytesOf(row.sketch) })),
+      ]),
+    ),
+    nameSketch: bytesOf(response.nameSketch),
+    pairSketch: bytesOf(response.pairSketch),
+    shardsWhole: bytesOf(response.shards),
+  }),
+  (message) => {
+    const list = (name: (typeof statisticsLists)[number]): StatisticsCount[] =>
+      (message[name] as ProtoMessage[]).map((row) => ({
+        name: row['name'],
+        value: row['value'],
+        count: Number(row['count']),
+        sketch: wordsOf(row['sketch'], `${name}.sketch`),
+      }));
+    return {
+      seriesCount: Number(message['seriesCount']),
+      nameCount: Number(message['nameCount']),
+      pairCount: Number(message['pairCount']),
+      valuesByName: list('valuesByName'),
+      seriesByName: list('seriesByName'),
+      seriesByPair: list('seriesByPair'),
+      seriesByMetric: list('seriesByMetric'),
+      bytesByName: list('bytesByName'),
+      nameSketch: wordsOf(message['nameSketch'], 'name_sketch'),
+      pairSketch: wordsOf(message['pairSketch'], 'pair_sketch'),
+      openBlocks: Number(message['openBlocks']),
+      startNanos: message['startNanos'],
+      endNanos: message['endNanos'],
+      created: Number(message['created']),
+      removed: Number(message['removed']),
+      createdLastHour: Number(message['createdLastHour']),
+      removedLastHour: Number(message['removedLastHour']),
+      shards: wordsOf(message['shardsWhole'], 'shards_whole'),
+    };
+  },
 );
 
 export const truncateRequestWire: Wire<string> = wire(

@@ -16,6 +16,7 @@ import type {
   WriteOptions,
 } from './session_types.ts';
 import { SessionWriter } from './session_write.ts';
+import type { ClusterStatistics, StatisticsPlan } from './statistics.ts';
 import type { WriteResult } from './write_result.ts';
 
 export type * from './session_types.ts';
@@ -64,6 +65,18 @@ export class Session {
   /** Tag names and values of series that match. Rejects as `fetch`. */
   aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
     return this.reader.aggregate(options, signal);
+  }
+
+  /**
+   * Cardinality of a namespace: names, values and pairs with the most series, over all shards.
+   * @param options most rows of each list, and the tag that holds the metric name
+   * @throws {TsdbError} UNAVAILABLE when no replica of some shard answers, DEADLINE_EXCEEDED
+   */
+  statistics(
+    options: Pick<StatisticsPlan, 'namespace' | 'limit' | 'metricName'>,
+    signal: AbortSignal,
+  ): Promise<ClusterStatistics> {
+    return this.reader.statistics(options, signal);
   }
 
   /**

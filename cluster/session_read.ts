@@ -14,6 +14,7 @@ import type {
   FetchResult,
   SessionOptions,
 } from './session_types.ts';
+import { type ClusterStatistics, clusterStatistics, type StatisticsPlan } from './statistics.ts';
 import { untilAborted, WorkSignal } from './wait.ts';
 
 const fetchTimeoutMillisDefault = 15_000;
@@ -121,6 +122,27 @@ export class SessionReader {
     const exhaustive = answers.every((answer) => answer.exhaustive) && !isCut;
     if (!exhaustive && options.requireExhaustive) throw limitExceeded(`docs_limit=${limit}`);
     return { tags, exhaustive, warnings };
+  }
+
+  async statistics(
+    options: Pick<StatisticsPlan, 'namespace' | 'limit' | 'metricName'>,
+    signal: AbortSignal,
+  ): Promise<ClusterStatistics> {
+    const { env, topology, nodeOf } = this.options;
+    this.checkNamespace(options.namespace);
+    const { ownership, placementVersion } = topology.view;
+    if (ownership === null) {
+      throw new TsdbError('UNAVAILABLE', 'cannot read: there is no placement');
+    }
+    const timeoutMillis = this.options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
+    const until = new WorkSignal(env, timeoutMillis, signal);
+    try {
+      const node = (index: number) => nodeOf(ownership.instances[index]!);
+      const plan = { ...options, ownership, placementVersion, nodeOf: node };
+      return await clusterStatistics(plan, until.signal);
+    } finally {
+      until.end(readIsOver);
+    }
   }
 
   async truncate(namespace: string, signal: AbortSignal): Promise<number> {

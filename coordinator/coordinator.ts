@@ -19,7 +19,7 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
-import { Fanout } from './fanout.ts';
+import { Fanout, readableNamespace } from './fanout.ts';
 import { Ingest, type IngestNamespace, verdictBy } from './ingest.ts';
 import { coordinatorMetrics } from './metrics.ts';
 import { parseSelector, PromqlEngine } from './promql/engine.ts';
@@ -113,6 +113,13 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     labels: { storage, parseSelector, settings, clock: env.clock },
+    status: {
+      clock: env.clock,
+      statistics: (limit, signal) => {
+        const { name } = readableNamespace(readable.list);
+        return session.statistics({ namespace: name, limit, metricName: '__name__' }, signal);
+      },
+    },
     deletions: {
       log: new DeletionLog(options.kv, options.cluster),
       topology,

@@ -28,6 +28,22 @@ export type ReadSession = Pick<Session, 'fetch' | 'aggregate'>;
 /** Says in an answer that it is not the whole one. */
 const partialWarning = 'the answer is partial: the limit on series was reached';
 
+/**
+ * The namespace that answers. Only unaggregated ones are readable, and of those the one with the longest
+ * retention covers every range that any of them covers.
+ * @throws {TsdbError} UNAVAILABLE when there is none
+ */
+export function readableNamespace(namespaces: readonly ReadableNamespace[]): ReadableNamespace {
+  const [first, ...others] = namespaces;
+  if (first === undefined) {
+    throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
+  }
+  return others.reduce(
+    (best, each) => (each.retentionNanos > best.retentionNanos ? each : best),
+    first,
+  );
+}
+
 export class Fanout implements QueryStorage {
   private readonly session: ReadSession;
   private readonly namespaces: () => readonly ReadableNamespace[];
@@ -139,19 +155,8 @@ export class Fanout implements QueryStorage {
     return flagged(found);
   }
 
-  /**
-   * The namespace that answers. Only unaggregated ones are readable, and of those the one with the longest
-   * retention covers every range that any of them covers.
-   */
   private namespace(): ReadableNamespace {
-    const [first, ...others] = this.namespaces();
-    if (first === undefined) {
-      throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
-    }
-    return others.reduce(
-      (best, each) => (each.retentionNanos > best.retentionNanos ? each : best),
-      first,
-    );
+    return readableNamespace(this.namespaces());
   }
 
   private async counted<Result>(kind: string, fetch: () => Promise<Result>): Promise<Result> {

@@ -24,6 +24,10 @@ export const namedRowsMax = 20;
 /** Selectors in one request for labels or series. */
 export const selectorsMax = 100;
 
+/** Rows of each list of an answer about cardinality, unless and at most asked for. */
+export const statisticsRowsDefault = 10;
+export const statisticsRowsMax = 1000;
+
 /** Writes in one JSON request. */
 export const jsonRowsMax = 100_000;
 

@@ -6,6 +6,7 @@ import { labelsRoutes, type LabelsApiSetup } from './api/labels.ts';
 import { opsRoutes, type OpsApiSetup } from './api/ops.ts';
 import { queryRoutes, type QueryApiSetup } from './api/query.ts';
 import { remoteReadRoutes } from './api/remote_read.ts';
+import { type StatusApiSetup, statusRoutes } from './api/status.ts';
 import { writeRoutes } from './api/write.ts';
 import type { Ingest } from './ingest.ts';
 import type { Route } from './server.ts';
@@ -16,6 +17,7 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
+  readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
   readonly ops: Omit<OpsApiSetup, 'paths'> & Pick<CompatApiSetup, 'version'>;
 }
@@ -27,6 +29,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ...queryRoutes(setup.query),
     ...labelsRoutes(setup.labels),
     ...remoteReadRoutes(setup.labels),
+    ...statusRoutes(setup.status),
     ...compatRoutes(setup.ops),
     ...adminRoutes(setup.admin),
     ...deletionRoutes(setup.deletions),

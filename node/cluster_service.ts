@@ -11,6 +11,8 @@ import {
   type NodeHealth,
   type NodeService,
   rowOutcome,
+  type StatisticsRequest,
+  type StatisticsResponse,
   type StreamShardPage,
   type WriteRequest,
   type WriteResponse,
@@ -81,6 +83,13 @@ export class ClusterService implements NodeService {
       signal,
     );
     return { tags, exhaustive, shards: this.allShards() };
+  }
+
+  /** Of all shards, whatever the request names: the cluster's numbers cannot be joined with others. */
+  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    const { instances: _, ...found } = await this.session.statistics(request, signal);
+    const none = new Uint32Array(0);
+    return { ...found, nameSketch: none, pairSketch: none, shards: this.allShards() };
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {

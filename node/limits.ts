@@ -30,6 +30,9 @@ export const jsonSeriesMax = 1_000_000;
 /** Bytes of tags, IDs and chunks of one answer, so that a read cannot take the process down. */
 export const fetchBytesMax: number = 1024 * 1024 * 1024;
 
+/** Most rows of each list of an answer about cardinality. */
+export const statisticsRowsMax = 4_000;
+
 /** Longest CPU or heap profile of the debug server, in seconds. */
 export const profileSecondsMax = 300;
 

@@ -1,5 +1,7 @@
 /** Cardinality: which names and values the series of an index have, and what they cost. */
-import type { PostingsStore } from './postings.ts';
+import { sketchOf } from '#lib/distinct_sketch.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { bitCount, hasBit, type PostingsStore, wordsFor } from './postings.ts';
 import type { IndexTables } from './tables.ts';
 import { noTerm } from './term_dictionary.ts';
 
@@ -26,8 +28,18 @@ export interface IndexStatistics {
   readonly seriesByPair: readonly PairCount[];
   /** Values of the metric name tag by number of series. */
   readonly seriesByMetric: readonly NamedCount[];
-  /** Tag names by bytes of the index: texts, tables, postings and the terms of the series. */
+  /** Tag names by bytes of the index: texts, tables, postings and the terms of the series. Of all shards. */
   readonly bytesByName: readonly NamedCount[];
+  /** When asked for, to be joined with those of other nodes. */
+  readonly sketches?: StatisticsSketches;
+}
+
+/** Sketches (lib/distinct_sketch.ts) of the texts that are counted. */
+export interface StatisticsSketches {
+  readonly names: Uint32Array;
+  readonly pairs: Uint32Array;
+  /** Of the values of each name of `valuesByName`. */
+  readonly values: ReadonlyMap<string, Uint32Array>;
 }
 
 export interface StatisticsOptions {
@@ -35,6 +47,9 @@ export interface StatisticsOptions {
   readonly limit: number;
   /** The tag that holds the metric name. */
   readonly metricName: string;
+  /** Only series of these shards, sorted; null or left out for all. */
+  readonly shards?: Uint32Array | null;
+  readonly withSketches?: boolean;
 }
 
 /** Bytes of a list in the columns of the postings, and of a term in the forward side of a series. */
@@ -42,27 +57,40 @@ const listRowBytes = 9;
 const forwardTermBytes = 4;
 
 /**
- * One walk over the terms. Numbers are exact, but that series whose removal is under way may still count
- * for their names and pairs.
+ * One walk over the terms; with shards, over the postings too. Numbers are exact, but that series whose removal is under
+ * way may still count for their names and pairs.
  */
 export function statisticsOf(tables: IndexTables, options: StatisticsOptions): IndexStatistics {
   const { dictionary, series, termPostings, fieldPostings } = tables;
   const { limit } = options;
-  const names = [...dictionary.fieldNames()];
+  const members = options.shards ? membersOf(tables, options.shards) : null;
+  const countOf = (postings: PostingsStore, list: number): number =>
+    members === null ? postings.count(list) : countIn(postings, list, members);
   const pairs = new Largest(limit);
   const metrics = new Largest(limit);
   const bytesByName: NamedCount[] = [];
-  for (const [name, index] of names) {
+  const valuesByName: NamedCount[] = [];
+  const seriesByName: NamedCount[] = [];
+  let pairCount = 0;
+  for (const [name, index] of dictionary.fieldNames()) {
     const { terms, positionsEnd } = dictionary.field(index);
     let bytes = fieldPostings.bytesOf(index) + 4 * terms.length;
+    let values = 0;
     for (let i = 0; i < positionsEnd; i++) {
       const term = terms[i]!;
       if (term === noTerm) continue;
-      pairs.offer(term, termPostings.count(term));
-      if (name === options.metricName) metrics.offer(term, termPostings.count(term));
       bytes += bytesOfTerm(tables, termPostings, term);
+      const count = countOf(termPostings, term);
+      if (count === 0) continue;
+      values += 1;
+      pairs.offer(term, count);
+      if (name === options.metricName) metrics.offer(term, count);
     }
     bytesByName.push({ name, count: bytes });
+    if (values === 0) continue;
+    pairCount += values;
+    valuesByName.push({ name, count: values });
+    seriesByName.push({ name, count: countOf(fieldPostings, index) });
   }
   const nameOf = (term: number) => dictionary.field(dictionary.fieldOfTerm(term)).name;
   const pairOf = ({ key, count }: Ranked): PairCount => ({
@@ -70,18 +98,14 @@ export function statisticsOf(tables: IndexTables, options: StatisticsOptions): I
     value: dictionary.value(key),
     count,
   });
-  return {
-    seriesCount: series.count,
-    nameCount: names.length,
-    pairCount: dictionary.termCount,
-    valuesByName: topNames(
-      names.map(([name, index]) => ({ name, count: dictionary.field(index).termCount })),
-      limit,
-    ),
-    seriesByName: topNames(
-      names.map(([name, index]) => ({ name, count: fieldPostings.count(index) })),
-      limit,
-    ),
+  const nameCount = valuesByName.length;
+  const topValues = topNames(valuesByName, limit);
+  const statistics: IndexStatistics = {
+    seriesCount: members === null ? series.count : bitsIn(members),
+    nameCount,
+    pairCount,
+    valuesByName: topValues,
+    seriesByName: topNames(seriesByName, limit),
     seriesByPair: pairs
       .ranked((term) => `${nameOf(term)}\u0000${dictionary.value(term)}`)
       .map(pairOf),
@@ -89,6 +113,76 @@ export function statisticsOf(tables: IndexTables, options: StatisticsOptions): I
       .ranked((term) => dictionary.value(term))
       .map(({ key, count }) => ({ name: dictionary.value(key), count })),
     bytesByName: topNames(bytesByName, limit),
+  };
+  if (options.withSketches !== true) return statistics;
+  const hasSeries = (term: number): boolean => countOf(termPostings, term) > 0;
+  const wanted = new Set(topValues.map(({ name }) => name));
+  return { ...statistics, sketches: sketchesOf(tables, hasSeries, wanted) };
+}
+
+/** Bits of the ordinals whose shard is one of these. */
+function membersOf({ series }: IndexTables, shards: Uint32Array): Uint32Array {
+  const { present, ordinalsEnd } = series;
+  const isWanted = new Uint8Array((shards.at(-1) ?? 0) + 1);
+  for (const shard of shards) isWanted[shard] = 1;
+  const members = new Uint32Array(wordsFor(ordinalsEnd));
+  for (let ordinal = 0; ordinal < ordinalsEnd; ordinal++) {
+    if (!hasBit(present, ordinal) || isWanted[series.shard(ordinal)] !== 1) continue;
+    members[ordinal >>> 5]! |= 1 << (ordinal & 31);
+  }
+  return members;
+}
+
+function bitsIn(words: Uint32Array): number {
+  let count = 0;
+  for (let i = 0; i < words.length; i++) count += bitCount(words[i]!);
+  return count;
+}
+
+/** Ordinals of a list that are members. */
+function countIn(postings: PostingsStore, list: number, members: Uint32Array): number {
+  let count = 0;
+  const bits = postings.bitsOf(list);
+  if (bits !== null) {
+    const length = Math.min(bits.length, members.length);
+    for (let i = 0; i < length; i++) count += bitCount(bits[i]! & members[i]!);
+    return count;
+  }
+  const ordinals = postings.arrayOf(list)!;
+  for (let i = 0; i < ordinals.length; i++) if (hasBit(members, ordinals[i]!)) count += 1;
+  return count;
+}
+
+/** Hashes of the texts of terms: the names are in them, so those of one name are as good as its values. */
+function sketchesOf(
+  { dictionary }: IndexTables,
+  hasSeries: (term: number) => boolean,
+  wanted: ReadonlySet<string>,
+): StatisticsSketches {
+  const names: number[] = [];
+  const values = new Map<string, Uint32Array>();
+  const allPairs = new Uint32Array(dictionary.termCount);
+  let pairsEnd = 0;
+  let text = new Uint8Array(1024);
+  for (const [name, index] of dictionary.fieldNames()) {
+    const { terms, positionsEnd } = dictionary.field(index);
+    const start = pairsEnd;
+    for (let i = 0; i < positionsEnd; i++) {
+      const term = terms[i]!;
+      if (term === noTerm || !hasSeries(term)) continue;
+      const length = dictionary.textLength(term);
+      if (length > text.length) text = new Uint8Array(2 * length);
+      dictionary.copyTextTo(term, text, 0);
+      allPairs[pairsEnd++] = murmur3(text.subarray(0, length));
+    }
+    if (pairsEnd === start) continue;
+    names.push(murmur3(Buffer.from(name)));
+    if (wanted.has(name)) values.set(name, sketchOf(allPairs.slice(start, pairsEnd)));
+  }
+  return {
+    names: sketchOf(Uint32Array.from(names)),
+    pairs: sketchOf(allPairs.subarray(0, pairsEnd)),
+    values,
   };
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { distinctCount, mergedSketch } from '#lib/distinct_sketch.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from './namespace_index.ts';
@@ -110,4 +111,41 @@ test('churn() counts series that come and go, in all and in the last hour', () =
   const later = index.churn(90 * minute);
   assert.deepEqual([later.createdLastHour, later.removedLastHour], [1, 0]);
   assert.equal(index.churn(200 * minute).createdLastHour, 0);
+});
+
+test('statistics() of some shards count their series alone, and sketches join into those of all', () => {
+  const index = newIndex();
+  const one = newIndex();
+  for (let i = 0; i < 900; i++) {
+    const tags = { __name__: `m${i % 7}`, host: `h${i}`, ...(i % 4 === 0 ? { zone: 'x' } : {}) };
+    insert(one, i, tags);
+    const layout = encodeTags(Object.entries(tags).map(([name, value]) => ({ name, value })));
+    index.insert(i, layout, idSchemeCode.quoted, noId, i % 4);
+  }
+  const options = { limit: 10, metricName, withSketches: true };
+  const even = index.statistics({ ...options, shards: Uint32Array.of(0, 2) });
+  const odd = index.statistics({ ...options, shards: Uint32Array.of(1, 3) });
+  assert.equal(even.seriesCount, 450);
+  assert.equal(even.pairCount, 450 + 7 + 1);
+  assert.deepEqual(even.seriesByName, [
+    { name: '__name__', count: 450 },
+    { name: 'host', count: 450 },
+    { name: 'zone', count: 225 },
+  ]);
+  // Of the shards 1 and 3 no series has a zone.
+  assert.deepEqual(
+    odd.seriesByName.map(({ name }) => name),
+    ['__name__', 'host'],
+  );
+  assert.equal(odd.nameCount, 2);
+  assert.ok(odd.seriesByPair.every(({ count }) => count <= 65));
+  const all = index.statistics({ ...options, shards: Uint32Array.of(0, 1, 2, 3) });
+  const { sketches, ...whole } = one.statistics(options);
+  assert.deepEqual({ ...all, sketches: undefined }, { ...whole, sketches: undefined });
+  const both = [even.sketches!, odd.sketches!];
+  assert.deepEqual(mergedSketch(both.map(({ pairs }) => pairs)), sketches!.pairs);
+  assert.deepEqual(mergedSketch(both.map(({ names }) => names)), sketches!.names);
+  const hosts = mergedSketch(both.map(({ values }) => values.get('host')!));
+  assert.deepEqual(hosts, sketches!.values.get('host'));
+  assert.ok(Math.abs(distinctCount(hosts) - 900) < 100);
 });

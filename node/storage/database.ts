@@ -11,6 +11,8 @@ import type {
   FetchResponse,
   NodeHealth,
   NodeService,
+  StatisticsRequest,
+  StatisticsResponse,
   StreamShardPage,
   StreamShardRequest,
   WriteRequest,
@@ -42,6 +44,7 @@ import { SeriesRate } from './series_rate.ts';
 import { Pace } from './pace.ts';
 import { Sequencer } from './sequencer.ts';
 import { type SnapshotReport, Snapshots } from './snapshot.ts';
+import { statisticsResponse } from './statistics.ts';
 import { type ShardChange, ShardTable } from './shards.ts';
 import { streamPages } from './stream.ts';
 import { PendingWrite, type WriteContext, WriteScratch } from './write.ts';
@@ -300,6 +303,16 @@ export class Database implements NodeService, AsyncDisposable {
         shards: null,
       });
       return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
+    });
+  }
+
+  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    const namespace = this.ready(request.namespace);
+    return this.admission.limited('reads', async () => {
+      await this.admission.placementVersion(request.placementVersion, signal);
+      const whole = wholeShards(namespace, this.shards, request.shards);
+      const millis = this.env.clock.monotonicMillis();
+      return statisticsResponse(namespace, this.store, request, whole, millis);
     });
   }
 

@@ -15,6 +15,7 @@ export async function tick(database: Database): Promise<TickReport> {
     report.seriesExpired += series;
     report.filesetsDeleted += filesets;
     await namespace.files.settled();
+    namespace.index.recordChurn(database.env.clock.monotonicMillis());
   }
   report.segmentsDeleted = await deleteExpiredSegments(database, now);
   return report;

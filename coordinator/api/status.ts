@@ -1,0 +1,64 @@
+/** What the index knows of itself: cardinality, in the form in which Prometheus answers it. */
+import type { ClusterStatistics } from '#cluster/statistics.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import { statisticsRowsDefault, statisticsRowsMax } from '../limits.ts';
+import type { Route } from '../server.ts';
+import { type ApiRequest, jsonAnswer } from './http_api.ts';
+import { millisOfNanos } from './parameters.ts';
+
+export interface StatusApiSetup {
+  readonly clock: Clock;
+  /** Of the namespace that queries read. @param limit most rows of each list */
+  readonly statistics: (limit: number, signal: AbortSignal) => Promise<ClusterStatistics>;
+}
+
+/** At its own path and below `/prometheus`. */
+export function statusRoutes(setup: StatusApiSetup): Route[] {
+  return ['', '/prometheus'].map((prefix) => ({
+    methods: ['GET'],
+    path: `${prefix}/api/v1/status/tsdb`,
+    handler: async ({ urlParameters, signal }: ApiRequest) => {
+      const found = await setup.statistics(limitOf(urlParameters), signal);
+      return jsonAnswer({ status: 'success', data: dataOf(found, setup.clock.nowMillis()) });
+    },
+  }));
+}
+
+function limitOf(parameters: URLSearchParams): number {
+  const text = parameters.get('limit') ?? '';
+  if (text === '') return statisticsRowsDefault;
+  const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= statisticsRowsMax) return limit;
+  throw badRequest(`limit: not a whole number from 1 to ${statisticsRowsMax}: ${text}`);
+}
+
+function dataOf(found: ClusterStatistics, nowMillis: number): object {
+  const rowsOf = (rows: ClusterStatistics['seriesByPair']) =>
+    rows.map(({ name, value, count }) => ({
+      name: value === '' ? name : `${name}=${value}`,
+      value: count,
+    }));
+  return {
+    headStats: {
+      numSeries: found.seriesCount,
+      numLabelPairs: found.pairCount,
+      chunkCount: found.openBlocks,
+      minTime: millisOfNanos(found.startNanos),
+      maxTime: Math.min(millisOfNanos(found.endNanos), nowMillis),
+    },
+    seriesCountByMetricName: rowsOf(found.seriesByMetric),
+    labelValueCountByLabelName: rowsOf(found.valuesByName),
+    memoryInBytesByLabelName: rowsOf(found.bytesByName),
+    seriesCountByLabelValuePair: rowsOf(found.seriesByPair),
+    // Beyond what Prometheus tells.
+    numLabelNames: found.nameCount,
+    seriesCountByLabelName: rowsOf(found.seriesByName),
+    churn: {
+      seriesCreated: found.created,
+      seriesRemoved: found.removed,
+      seriesCreatedLastHour: found.createdLastHour,
+      seriesRemovedLastHour: found.removedLastHour,
+    },
+  };
+}
