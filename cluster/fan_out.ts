@@ -61,7 +61,10 @@ export async function fanOut<T extends Answer>(
     await round.run(view, signal);
     if (round.shortCount('wanted') === 0) break;
     if (round.shortCount('accepted') === 0) break;
-    if (signal.aborted || retry === fetchRetriesMax) throw round.failure(signal);
+    // A node that is over a limit is not asked at once again, but by the client, later.
+    const failure = round.failure(signal);
+    const isOver = failure instanceof TsdbError && failure.code === 'RESOURCE_EXHAUSTED';
+    if (signal.aborted || isOver || retry === fetchRetriesMax) throw failure;
     try {
       await backOff(env, fetchBackoff, retry, signal);
     } catch {

@@ -16,6 +16,7 @@ import type {
   DiscoverySection,
   HostIdSection,
   ListenAddress,
+  LookbackLimitSection,
   ServiceSection,
   TlsSection,
 } from './config_sections.ts';
@@ -26,6 +27,7 @@ import type {
   DbConfig,
   DiscoveryConfig,
   HostIdConfig,
+  LookbackLimitConfig,
   TlsConfig,
 } from './config_types.ts';
 import { type ConfigFile, type ConfigTree, pathSeparator, readConfigFiles } from './config_text.ts';
@@ -275,6 +277,12 @@ function resolveDb(
     outstandingReadsMax: section.limits.maxOutstandingReadRequests,
     newSeriesPerSecondMax:
       section.limits.writeNewSeriesPerSecond || section.writeNewSeriesLimitPerSecond || 0,
+    queryLimits: {
+      seriesBlocks: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesBlocks),
+      diskBytesRead: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesDiskBytesRead),
+      diskRead: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesDiskRead),
+      metadata: lookbackLimitOf(section.limits.maxRecentlyQueriedMetadata),
+    },
     tickMinimumMillis: section.tick.minimumInterval,
     logLevel: section.logging.level,
     metricsListenAddress: metricsAddress === undefined ? null : listen(metricsAddress),
@@ -283,6 +291,10 @@ function resolveDb(
     kvListenAddress: section.kv.listenAddress,
     memoryBytesMax: section.memoryMax ?? null,
   };
+}
+
+function lookbackLimitOf({ value, lookback }: LookbackLimitSection): LookbackLimitConfig {
+  return { limit: value, lookbackMillis: lookback };
 }
 
 /** SPEC.txt: the host ID equals the host name unless a resolver is configured; a single node has a name. */

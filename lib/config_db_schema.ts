@@ -97,6 +97,11 @@ const bootstrap = z
   })
   .prefault({});
 
+/** How much queries may do within a time; 0 is no limit. */
+const lookbackLimit = z
+  .strictObject({ value: count().default(0), lookback: durationMillis.default(15_000) })
+  .prefault({});
+
 const nodeLimits = z
   .strictObject({
     maxOutstandingWriteRequests: count().default(0),
@@ -104,15 +109,15 @@ const nodeLimits = z
     writeNewSeriesPerSecond: count().default(0),
     maxOutstandingRepairedBytes: tuning,
     maxEncodersPerBlock: tuning,
-    maxRecentlyQueriedSeriesDiskBytesRead: notSupported('a limit over a look-back time'),
-    maxRecentlyQueriedSeriesDiskRead: notSupported('a limit over a look-back time'),
-    maxRecentlyQueriedSeriesBlocks: notSupported('a limit over a look-back time'),
-    maxRecentlyQueriedMetadata: notSupported('a limit over a look-back time'),
+    maxRecentlyQueriedSeriesDiskBytesRead: lookbackLimit,
+    maxRecentlyQueriedSeriesDiskRead: lookbackLimit,
+    maxRecentlyQueriedSeriesBlocks: lookbackLimit,
+    maxRecentlyQueriedMetadata: lookbackLimit,
   })
   .prefault({});
 
 /** A store's memory is 32-bit WebAssembly: 4 GiB, less what it needs for itself. */
-const storeBytesMax = 3 * 2 ** 30;
+const storeBytesMax = 512 * 2 ** 30;
 const storeBytesMin = 8 * 2 ** 20;
 
 /** Section `db:`. */

@@ -84,6 +84,11 @@ export interface CoordinatorSection {
   readonly memoryMax: number;
 }
 
+export interface LookbackLimitSection {
+  readonly value: number;
+  readonly lookback: number;
+}
+
 export interface HostIdSection {
   readonly resolver: 'config' | 'hostname' | 'environment' | 'file';
   readonly value?: string | undefined;
@@ -113,6 +118,10 @@ export interface DbSection {
     readonly maxOutstandingWriteRequests: number;
     readonly maxOutstandingReadRequests: number;
     readonly writeNewSeriesPerSecond: number;
+    readonly maxRecentlyQueriedSeriesDiskBytesRead: LookbackLimitSection;
+    readonly maxRecentlyQueriedSeriesDiskRead: LookbackLimitSection;
+    readonly maxRecentlyQueriedSeriesBlocks: LookbackLimitSection;
+    readonly maxRecentlyQueriedMetadata: LookbackLimitSection;
   };
   readonly tick: { readonly minimumInterval: number };
   readonly logging: LoggingSection;

@@ -60,6 +60,13 @@ export interface DbConfig {
   readonly outstandingReadsMax: number;
   /** 0 = no limit. */
   readonly newSeriesPerSecondMax: number;
+  /** What queries may do over a time. */
+  readonly queryLimits: {
+    readonly seriesBlocks: LookbackLimitConfig;
+    readonly diskBytesRead: LookbackLimitConfig;
+    readonly diskRead: LookbackLimitConfig;
+    readonly metadata: LookbackLimitConfig;
+  };
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
   /** Where metrics are served when no coordinator runs in this process; null for the debug listener. */
@@ -69,6 +76,12 @@ export interface DbConfig {
   readonly kvListenAddress: ListenAddress;
   /** For series in memory; null to derive it from the machine. */
   readonly memoryBytesMax: number | null;
+}
+
+export interface LookbackLimitConfig {
+  /** 0 = no limit. */
+  readonly limit: number;
+  readonly lookbackMillis: number;
 }
 
 export type DiscoveryConfig =

@@ -1,4 +1,5 @@
 /** Metrics of the storage node, `tsdb_node_…`; read when they are scraped. */
+import { type QueryLimitName, queryLimitNames } from '#cluster/runtime_limits.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { Database } from './storage/database.ts';
 
@@ -83,6 +84,11 @@ function registerTotals(metrics: Metrics, database: Database): void {
   total('flushed_blocks', 'Blocks of shards that were flushed.', () => flusher.counts.blocks);
   total('flushed_filesets', 'Filesets that flushes wrote.', () => flusher.counts.filesets);
   total('flushed_bytes', 'Bytes of filesets that flushes wrote.', () => flusher.counts.bytes);
+  total(
+    'compacted_filesets',
+    'Filesets of short blocks that long ones stand for now.',
+    () => flusher.counts.compacted,
+  );
   total('flush_failures', 'Flushes of blocks that failed.', () => flusher.counts.failures);
   total('snapshots', 'Snapshots of the commit log.', () => snapshots.counts.snapshots);
   total('snapshot_bytes', 'Bytes of snapshots.', () => snapshots.counts.bytes);
@@ -91,6 +97,39 @@ function registerTotals(metrics: Metrics, database: Database): void {
   total('file_read_bytes', 'Bytes read from filesets.', () => fileCache.counts.bytesRead);
   total('series_refused', 'New series refused since memory is short.', () => memory.refused);
   total('fetches', 'Reads of series.', () => counts.fetches);
+  registerLimits(metrics, database);
+  const { deletions } = database;
+  metrics.gauge(
+    'tsdb_node_deletions',
+    'Deletions of series that are known.',
+    [],
+    () => deletions.size,
+  );
+  total('deletions_applied', 'Deletions that were applied.', () => deletions.counts.applied);
+  total('deletion_filesets', 'Filesets rewritten or removed.', () => deletions.counts.filesets);
+  total('deletion_failures', 'Rewrites that failed.', () => deletions.counts.failures);
+}
+
+/** What limits count and refuse. */
+function registerLimits(metrics: Metrics, database: Database): void {
+  const { admission, newSeries, queries } = database;
+  const total = (name: string, help: string, read: () => number) =>
+    metrics.countedElsewhere(`tsdb_node_${name}_total`, help, read);
+  total('writes_over_limit', 'Writes refused: too many at a time.', () => admission.refused.writes);
+  total('reads_over_limit', 'Reads refused: too many at a time.', () => admission.refused.reads);
+  total('new_series_over_limit', 'New series refused by their rate.', () => newSeries.refused);
+  const done = (name: string, help: string, kind: QueryLimitName) =>
+    total(name, help, () => queries.total(kind));
+  done('query_series_blocks', 'Series times blocks of queries.', 'seriesBlocks');
+  done('query_disk_series', 'Series that queries read from filesets.', 'diskRead');
+  done('query_disk_bytes', 'Bytes that queries read from filesets.', 'diskBytesRead');
+  done('query_metadata', 'Series, names and values read without samples.', 'metadata');
+  total('queries_over_limit', 'Queries refused by a limit over a time.', () =>
+    queryLimitNames.reduce((sum, name) => sum + queries.exceeded(name), 0),
+  );
+  total('limit_values_ignored', 'Values of limits that cannot be used.', () =>
+    database.ignoredLimits(),
+  );
 }
 
 function sum(

@@ -18,6 +18,7 @@ import { bootstrapLocal } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { DeletionFollower } from './deletion_follower.ts';
 import { announceIdentity, openIdentity } from './identity.ts';
+import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import { tick } from './storage/tick.ts';
@@ -60,6 +61,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly database: Database;
   private readonly jobs: ShardJobs;
   private readonly deletions: DeletionFollower;
+  private readonly limits: LiveLimits;
   private readonly metrics: NodeMetrics;
   private readonly placements: PlacementStore;
   private readonly stop = new AbortController();
@@ -80,6 +82,8 @@ export class NodeRuntime implements AsyncDisposable {
     });
     const { kv, cluster, instanceId } = options;
     this.deletions = new DeletionFollower({ kv, cluster, instanceId, database });
+    const { env, log } = options;
+    this.limits = new LiveLimits({ kv, cluster, env, log, database });
     this.following = this.run().catch((error: unknown) => {
       if (!this.stop.signal.aborted) options.onFatal(error);
     });
@@ -151,6 +155,7 @@ export class NodeRuntime implements AsyncDisposable {
       view.namespaces,
     );
     const { log } = this.options;
+    this.limits.apply();
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
     if (change.added.length + change.removed.length > 0) {
       log.info(
@@ -280,6 +285,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.following;
     await this.deletions[Symbol.asyncDispose]();
     await this.jobs[Symbol.asyncDispose]();
+    await this.limits[Symbol.asyncDispose]();
     await this.marking?.catch(() => {});
     await this.flushing.catch(() => {});
     await this.lastSnapshot();

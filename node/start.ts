@@ -22,6 +22,7 @@ import { clusterMethods, nodeMethods } from './json/methods.ts';
 import { NodeBackend } from './json/node_backend.ts';
 import { serveJson } from './json/server.ts';
 import { pageBytesMaxDefault, segmentBytesMax } from './limits.ts';
+import { configuredQueryLimits } from './live_limits.ts';
 import { NodeRuntime } from './runtime.ts';
 import type { Database } from './storage/database.ts';
 
@@ -42,6 +43,7 @@ export interface StartNodeOptions {
     | 'outstandingWritesMax'
     | 'outstandingReadsMax'
     | 'newSeriesPerSecondMax'
+    | 'queryLimits'
     | 'tickMinimumMillis'
   >;
   /** As in the placement. */
@@ -109,6 +111,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
         outstandingWritesMax: config.outstandingWritesMax,
         outstandingReadsMax: config.outstandingReadsMax,
         newSeriesPerSecondMax: config.newSeriesPerSecondMax,
+        query: configuredQueryLimits(config.queryLimits),
       },
       tickMillis: config.tickMinimumMillis,
       nodeServiceOf: options.nodeServiceOf,

@@ -1,6 +1,7 @@
 /** Databases, placements and namespaces: the admin endpoints, each a call of the cluster room. */
 import { ClusterAdmin, type AdminOptions } from '#cluster/admin.ts';
 import type { Kv } from '#cluster/kv.ts';
+import { setKvstore } from '#cluster/kvstore.ts';
 import type { ClusterName } from '#cluster/keys.ts';
 import type { InstanceInfo } from '#cluster/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -59,6 +60,16 @@ export function adminRoutes(setup: AdminApiSetup): Route[] {
       admin.databaseCreate(await jsonBody(request), options, request.signal),
   );
 
+  routes.push({
+    methods: ['POST'],
+    path: '/api/v1/kvstore',
+    handler: async (request) => {
+      const target = { kv: setup.kv, cluster: clusterOf(request, setup.cluster) };
+      const body = await jsonBody(request);
+      return jsonAnswer(await setKvstore(target, body, optionsOf(request), request.signal));
+    },
+  });
+
   add(['GET'], placement(), (admin, request) =>
     admin.placementGet(versionOf(request), request.signal),
   );
@@ -112,7 +123,7 @@ export function adminRoutes(setup: AdminApiSetup): Route[] {
   return routes;
 }
 
-export function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
+function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
   return {
     environment: request.header('cluster-environment-name') || own.environment,
     zone: request.header('cluster-zone-name') || own.zone,

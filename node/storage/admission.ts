@@ -1,4 +1,5 @@
 /** Which requests begin: as many at a time as the limits allow, and not before this node knows their placement. */
+import type { QueryLimits } from '#cluster/runtime_limits.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { placementWaitMillisMax } from '../limits.ts';
@@ -9,12 +10,14 @@ export interface RequestLimits {
   readonly outstandingWritesMax: number;
   readonly outstandingReadsMax: number;
   readonly newSeriesPerSecondMax: number;
+  /** What queries may do over a time; without it all. */
+  readonly query?: QueryLimits;
 }
 
 export class Admission {
   private readonly clock: Clock;
   private readonly shards: ShardTable;
-  /** May be changed at any time. */
+  /** May be changed at any time, by `Database.setLimits`. */
   limits: RequestLimits;
   private versionWaiters: { version: number; resolve: () => void }[] = [];
   /** Under way. */

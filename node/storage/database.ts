@@ -20,6 +20,7 @@ import type {
 } from '#cluster/node_service.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
 import type { Placement } from '#cluster/placement.ts';
+import { noQueryLimits } from '#cluster/runtime_limits.ts';
 import { BatchEncoder } from '#engine/batch_encoder.ts';
 import { Store } from '#engine/store.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -39,6 +40,7 @@ import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { NamespaceState } from './namespace.ts';
 import { NamespaceRemoval } from './namespace_removal.ts';
 import type { BlockFile } from './namespace_files.ts';
+import { QueryLimitCounter } from './query_limits.ts';
 import { bundleOf, type ReadParts, wholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
 import { Pace } from './pace.ts';
@@ -89,6 +91,8 @@ export class Database implements NodeService, AsyncDisposable {
   readonly deletions: Deletions;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
+  /** Values of live limits that were not used; set by who follows them. */
+  ignoredLimits: () => number = () => 0;
   readonly namespaces: Map<string, NamespaceState> = new Map();
   /** Counts of this process, for metrics. */
   readonly counts: { rowsWritten: number; rowsRefused: number; fetches: number } = {
@@ -97,8 +101,9 @@ export class Database implements NodeService, AsyncDisposable {
     fetches: 0,
   };
   private readonly writes: WriteContext;
-  private readonly newSeries: SeriesRate;
-  private readonly admission: Admission;
+  readonly newSeries: SeriesRate;
+  readonly admission: Admission;
+  readonly queries: QueryLimitCounter;
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   private loaded = false;
 
@@ -123,6 +128,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.removal = new NamespaceRemoval(this);
     this.deletions = new Deletions(this);
     this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
+    this.queries = new QueryLimitCounter(env.clock, options.limits.query ?? noQueryLimits);
     this.writes = {
       store: this.store,
       shards: this.shards,
@@ -159,7 +165,14 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   private get reads(): ReadParts {
-    return { store: this.store, cache: this.fileCache };
+    return { store: this.store, cache: this.fileCache, queries: this.queries };
+  }
+
+  /** Takes other limits from now on. */
+  setLimits(limits: RequestLimits): void {
+    this.admission.limits = limits;
+    this.newSeries.setLimit(limits.newSeriesPerSecondMax);
+    this.queries.limits = limits.query ?? noQueryLimits;
   }
 
   get referenceEpoch(): string {
@@ -271,6 +284,8 @@ export class Database implements NodeService, AsyncDisposable {
       });
       const range = request.fetchData ? request : null;
       const bundle = await bundleOf(this.reads, namespace, ordinals, range, signal);
+      if (range === null) this.queries.add('metadata', ordinals.length);
+      else this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
       return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
     });
   }
@@ -287,6 +302,7 @@ export class Database implements NodeService, AsyncDisposable {
       }
       const ordinals = Uint32Array.from(slots).sort();
       const bundle = await bundleOf(this.reads, namespace, ordinals, request, signal);
+      this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
       return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
     });
   }
@@ -303,6 +319,8 @@ export class Database implements NodeService, AsyncDisposable {
         shards: null,
       });
       return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
+      const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
+      this.queries.add('metadata', read);
     });
   }
 

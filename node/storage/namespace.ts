@@ -163,6 +163,15 @@ export class NamespaceState {
    */
   resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
     const known = this.findExactly(series);
+  /** How many blocks with series the range overlaps; at least 1. */
+  blockCount({ startNanos, endNanos }: { startNanos: UnixNanos; endNanos: UnixNanos }): number {
+    const size = this.blockSizeNanos;
+    const overlapping = this.index.blockStarts.filter(
+      (start) => start < endNanos && start + size > startNanos,
+    );
+    return Math.max(1, overlapping.length);
+  }
+
     if (known !== -1) return this.unlessStale(known, writerVersion);
     let idHash = knownIdHash(series);
     const tellsTags = idHash !== -1 || tellsItsTags(series);

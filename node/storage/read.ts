@@ -18,6 +18,7 @@ import type { Directory } from './directory.ts';
 import type { FileCache } from './file_cache.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
+import type { QueryLimitCounter } from './query_limits.ts';
 import type { ShardTable } from './shards.ts';
 
 /** Series that are read in one piece, so that a large answer does not double its memory. */
@@ -36,6 +37,8 @@ interface Range {
 export interface ReadParts {
   readonly store: Store;
   readonly cache: FileCache;
+  /** What queries may do over a time. */
+  readonly queries: QueryLimitCounter;
 }
 
 /** What one fileset has of the series that are asked for, in the order of the file. */
@@ -130,6 +133,7 @@ class SeriesRead {
       if (part === 'again') return null;
       if (part !== null) fileParts.push(part);
     }
+    this.countReads(fileParts);
     const chunkOffset = this.layOut();
     // All of it is written below, so it is not filled with zeros first.
     const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(chunkOffset.at(-1)!).buffer);
@@ -160,6 +164,18 @@ class SeriesRead {
       lengths: entries.map((entry) => directory.lengths[entry]!),
     }));
     return cutAnswer(bundle, tombstones, answered);
+  }
+
+  /** @throws {TsdbError} RESOURCE_EXHAUSTED when queries read more than they may */
+  private countReads(fileParts: readonly FilePart[]): void {
+    let series = 0;
+    let bytes = 0;
+    for (const { entries, directory } of fileParts) {
+      series += entries.length;
+      for (const entry of entries) bytes += directory.lengths[entry]!;
+    }
+    this.parts.queries.add('diskRead', series);
+    this.parts.queries.add('diskBytesRead', bytes);
   }
 
   /** Where each series' bytes begin, with the end of the last one. */

@@ -4,7 +4,7 @@ import type { Clock } from '#lib/env/env.ts';
 export class SeriesRate {
   private readonly clock: Clock;
   /** 0 = no limit. */
-  private readonly perSecondMax: number;
+  private perSecondMax: number;
   private left: number;
   private filledAtMillis: number;
 
@@ -15,6 +15,16 @@ export class SeriesRate {
     this.filledAtMillis = clock.monotonicMillis();
   }
 
+  /** Changes the limit for the series that come; 0 = none. */
+  setLimit(perSecondMax: number): void {
+    if (perSecondMax === this.perSecondMax) return;
+    this.perSecondMax = perSecondMax;
+    this.left = Math.min(this.left, perSecondMax);
+  }
+
+  /** Series that were refused, for metrics. */
+  refused = 0;
+
   /** Whether one more may be made now. */
   take(): boolean {
     if (this.perSecondMax === 0) return true;
@@ -24,7 +34,10 @@ export class SeriesRate {
       this.left = Math.min(this.perSecondMax, this.left + more);
       this.filledAtMillis = now;
     }
-    if (this.left < 1) return false;
+    if (this.left < 1) {
+      this.refused += 1;
+      return false;
+    }
     this.left -= 1;
     return true;
   }

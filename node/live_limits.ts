@@ -1,0 +1,89 @@
+/** Limits of the configuration, with those of the key-value store over them; they take effect at once. */
+import type { ClusterName } from '#cluster/keys.ts';
+import type { Kv } from '#cluster/kv.ts';
+import {
+  noRuntimeLimits,
+  type QueryLimits,
+  type RuntimeLimits,
+  shareOf,
+} from '#cluster/runtime_limits.ts';
+import { RuntimeLimitsFollower } from '#cluster/runtime_limits_follower.ts';
+import type { DbConfig } from '#lib/config.ts';
+import type { Env } from '#lib/env/env.ts';
+import type { Log } from '#lib/log.ts';
+import type { RequestLimits } from './storage/admission.ts';
+import type { Database } from './storage/database.ts';
+
+export interface LiveLimitsOptions {
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly env: Env;
+  readonly log: Log;
+  readonly database: Database;
+}
+
+export class LiveLimits implements AsyncDisposable {
+  private readonly database: Database;
+  private readonly configured: RequestLimits;
+  private readonly follower: RuntimeLimitsFollower;
+  private live: RuntimeLimits = noRuntimeLimits;
+
+  /** Starts to follow. */
+  constructor({ kv, cluster, env, log, database }: LiveLimitsOptions) {
+    this.database = database;
+    this.configured = database.options.limits;
+    this.follower = new RuntimeLimitsFollower({
+      kv,
+      cluster,
+      env,
+      log,
+      onChange: (limits) => {
+        this.live = limits;
+        this.apply();
+      },
+    });
+    database.ignoredLimits = () => this.follower.ignored;
+  }
+
+  /** Sets what stands; to be called when the placement has changed too. */
+  apply(): void {
+    const { database } = this;
+    const { placement } = database.shards;
+    const ownShards = database.shards.all().length;
+    database.setLimits(limitsOf(this.configured, this.live, placement, ownShards));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.follower[Symbol.asyncDispose]();
+  }
+}
+
+/** What holds: a key of the key-value store where it is set, else the configuration. */
+export function limitsOf(
+  configured: RequestLimits,
+  live: RuntimeLimits,
+  placement: { readonly numShards: number; readonly replicaFactor: number } | null,
+  ownShards: number,
+): RequestLimits {
+  const query = live.query ?? configured.query;
+  return {
+    outstandingWritesMax: live.outstandingWritesMax ?? configured.outstandingWritesMax,
+    outstandingReadsMax: live.outstandingReadsMax ?? configured.outstandingReadsMax,
+    newSeriesPerSecondMax:
+      live.clusterNewSeriesPerSecondMax === null
+        ? configured.newSeriesPerSecondMax
+        : shareOf(live.clusterNewSeriesPerSecondMax, placement, ownShards),
+    ...(query === undefined ? {} : { query }),
+  };
+}
+
+export function configuredQueryLimits(configured: DbConfig['queryLimits']): QueryLimits {
+  const { seriesBlocks, diskBytesRead, diskRead, metadata } = configured;
+  const forceExceeded = false;
+  return {
+    seriesBlocks: { ...seriesBlocks, forceExceeded },
+    diskBytesRead: { ...diskBytesRead, forceExceeded },
+    diskRead: { ...diskRead, forceExceeded },
+    metadata: { ...metadata, forceExceeded },
+  };
+}
