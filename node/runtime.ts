@@ -154,8 +154,8 @@ export class NodeRuntime implements AsyncDisposable {
       view.placementVersion,
       view.namespaces,
     );
-    const { log } = this.options;
     this.limits.apply();
+    const { log } = this.options;
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
     if (change.added.length + change.removed.length > 0) {
       log.info(
@@ -284,8 +284,8 @@ export class NodeRuntime implements AsyncDisposable {
     this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
     await this.following;
     await this.deletions[Symbol.asyncDispose]();
-    await this.jobs[Symbol.asyncDispose]();
     await this.limits[Symbol.asyncDispose]();
+    await this.jobs[Symbol.asyncDispose]();
     await this.marking?.catch(() => {});
     await this.flushing.catch(() => {});
     await this.lastSnapshot();

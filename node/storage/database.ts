@@ -127,8 +127,8 @@ export class Database implements NodeService, AsyncDisposable {
     this.admission = new Admission(env.clock, this.shards, options.limits);
     this.removal = new NamespaceRemoval(this);
     this.deletions = new Deletions(this);
-    this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.queries = new QueryLimitCounter(env.clock, options.limits.query ?? noQueryLimits);
+    this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
     this.writes = {
       store: this.store,
       shards: this.shards,
@@ -283,9 +283,9 @@ export class Database implements NodeService, AsyncDisposable {
         shards: request.shards,
       });
       const range = request.fetchData ? request : null;
-      const bundle = await bundleOf(this.reads, namespace, ordinals, range, signal);
       if (range === null) this.queries.add('metadata', ordinals.length);
       else this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
+      const bundle = await bundleOf(this.reads, namespace, ordinals, range, signal);
       return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
     });
   }
@@ -301,8 +301,8 @@ export class Database implements NodeService, AsyncDisposable {
         if (slot !== -1) slots.add(slot);
       }
       const ordinals = Uint32Array.from(slots).sort();
-      const bundle = await bundleOf(this.reads, namespace, ordinals, request, signal);
       this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
+      const bundle = await bundleOf(this.reads, namespace, ordinals, request, signal);
       return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
     });
   }
@@ -318,9 +318,9 @@ export class Database implements NodeService, AsyncDisposable {
         limit,
         shards: null,
       });
-      return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       this.queries.add('metadata', read);
+      return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
     });
   }
 

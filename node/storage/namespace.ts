@@ -156,13 +156,6 @@ export class NamespaceState {
     return nanos - (rest < 0n ? rest + size : rest);
   }
 
-  /**
-   * The slot of a series, made when it is new.
-   * @param writerVersion placement version of the writer; Infinity for data that is here already
-   * @returns the slot, or -1 - the outcome with which its rows are refused
-   */
-  resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
-    const known = this.findExactly(series);
   /** How many blocks with series the range overlaps; at least 1. */
   blockCount({ startNanos, endNanos }: { startNanos: UnixNanos; endNanos: UnixNanos }): number {
     const size = this.blockSizeNanos;
@@ -172,6 +165,13 @@ export class NamespaceState {
     return Math.max(1, overlapping.length);
   }
 
+  /**
+   * The slot of a series, made when it is new.
+   * @param writerVersion placement version of the writer; Infinity for data that is here already
+   * @returns the slot, or -1 - the outcome with which its rows are refused
+   */
+  resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
+    const known = this.findExactly(series);
     if (known !== -1) return this.unlessStale(known, writerVersion);
     let idHash = knownIdHash(series);
     const tellsTags = idHash !== -1 || tellsItsTags(series);
