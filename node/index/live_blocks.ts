@@ -79,6 +79,11 @@ export class LiveBlocks {
     return words !== null && hasBit(words, ordinal);
   }
 
+  isLiveSomewhere(ordinal: number): boolean {
+    for (const { words } of this.#blocks) if (hasBit(words, ordinal)) return true;
+    return false;
+  }
+
   /** Bitsets, borrowed, of the blocks that overlap [startNanos, endNanos). */
   overlapping(startNanos: UnixNanos, endNanos: UnixNanos): Uint32Array[] {
     const found: Uint32Array[] = [];

@@ -334,21 +334,24 @@ export class NamespaceIndex {
    * `find`, `has` and queries when its step came; its ordinal may be given again when all steps are done,
    * and so may a slot that it stands for. Steps that are given up are done at once.
    * @param stepCost work of a step, in series that leave the tables
+   * @param mayGo asked of each series when it is its turn to leave; those of which it is not true stay
+   * @returns after each step whether series are leaving still
    */
   *removeInSteps(
     ordinals: Uint32Array,
     stepCost: number = removalStepCost,
-  ): Generator<void, void, void> {
+    mayGo: ((ordinal: number) => boolean) | null = null,
+  ): Generator<boolean, void, void> {
     if (ordinals.length === 0) return;
     this.#lookedUp = null;
     const removal = new Removal(this.#tables, ordinals, stepCost);
     const steps = removal.steps((ordinal) => {
       this.#saving?.forget(ordinal);
       this.#churn.removed++;
-    });
+    }, mayGo);
     this.#removals.add(removal);
     try {
-      while (steps.next().done !== true) yield;
+      for (let step = steps.next(); step.done !== true; step = steps.next()) yield step.value;
     } finally {
       while (steps.next().done !== true) continue;
       this.#removals.delete(removal);
@@ -371,6 +374,11 @@ export class NamespaceIndex {
 
   isLive(ordinal: number, blockStartNanos: UnixNanos): boolean {
     return this.#live.isLive(ordinal, blockStartNanos);
+  }
+
+  /** Whether the series is live in any block. */
+  isLiveSomewhere(ordinal: number): boolean {
+    return this.#live.isLiveSomewhere(ordinal);
   }
 
   /** Forgets the index blocks that end at or before this time. Their series stay until `remove`. */

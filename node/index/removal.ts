@@ -16,7 +16,7 @@ const listCost = 0.3;
 
 export class Removal {
   readonly #tables: IndexTables;
-  readonly #ordinals: Uint32Array;
+  #ordinals: Uint32Array;
   readonly #bits: Uint32Array;
   readonly #terms: DistinctNumbers;
   readonly #fields: DistinctNumbers;
@@ -38,18 +38,32 @@ export class Removal {
     return word < this.#bits.length && (this.#bits[word]! & (1 << (ordinal & 31))) !== 0;
   }
 
-  /** @param onGone is told of every series when it leaves the tables */
-  *steps(onGone: (ordinal: number) => void): Generator<void, void, void> {
+  /**
+   * @param onGone is told of every series when it leaves the tables
+   * @param mayGo is asked at the step of a series whether it leaves
+   * @returns after each step whether series are leaving still; then it is the turn of the lists
+   */
+  *steps(
+    onGone: (ordinal: number) => void,
+    mayGo: ((ordinal: number) => boolean) | null,
+  ): Generator<boolean, void, void> {
     const { live, dictionary, fieldPostings, termPostings } = this.#tables;
+    const ordinals = new Uint32Array(this.#ordinals.length);
+    let gone = 0;
     for (let start = 0; start < this.#ordinals.length; start += this.#stepCost) {
       const some = this.#ordinals.subarray(start, start + this.#stepCost);
+      const before = gone;
       for (let i = 0; i < some.length; i++) {
-        onGone(some[i]!);
-        this.#takeOut(some[i]!);
+        const ordinal = some[i]!;
+        if (mayGo !== null && !mayGo(ordinal)) continue;
+        onGone(ordinal);
+        this.#takeOut(ordinal);
+        ordinals[gone++] = ordinal;
       }
-      live.remove(some);
-      yield;
+      live.remove(ordinals.subarray(before, gone));
+      yield start + this.#stepCost < this.#ordinals.length;
     }
+    this.#ordinals = ordinals.subarray(0, gone);
     let cost = 0;
     for (let i = 0; i < this.#fields.count; i++) {
       const field = this.#fields.at(i);
@@ -57,7 +71,7 @@ export class Removal {
       fieldPostings.removeAll(field, this.#bits, this.#ordinals);
       if (cost < this.#stepCost) continue;
       cost = 0;
-      yield;
+      yield false;
     }
     for (let i = 0; i < this.#terms.count; i++) {
       const term = this.#terms.at(i);
@@ -67,9 +81,9 @@ export class Removal {
       cost += listCost + count / valuesPerCost;
       if (cost < this.#stepCost) continue;
       cost = 0;
-      yield;
+      yield false;
     }
-    yield* dictionary.compaction();
+    for (const _ of dictionary.compaction()) yield false;
   }
 
   #takeOut(ordinal: number): void {

@@ -17,6 +17,7 @@ import type { FileCache } from './file_cache.ts';
 import type { MemoryBudget } from './memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
 import { checkedId, knownIdHash, type SeriesName } from './series_name.ts';
+import { LeavingSlots } from './series_removal.ts';
 import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
 import type { NamespaceTombstones } from './tombstones.ts';
@@ -46,7 +47,8 @@ export interface NamespaceParts {
 
 /** What an expiry took away. */
 export interface Expired {
-  readonly series: number;
+  /** Slots of the series that hold nothing any more, ascending. */
+  readonly empty: Uint32Array;
   readonly filesets: number;
 }
 
@@ -68,10 +70,14 @@ export class NamespaceState {
   isDropped = false;
   /** By slot: the segment of the commit log in which the series stands. */
   private segmentOfSlot: Uint32Array = new Uint32Array(64);
+  /** Series that expired: out of the index, and their references are refused until their slots are free. */
+  leaving: LeavingSlots = new LeavingSlots();
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
   truncations = 0;
   /** Filesets made at or before this time hold what was deleted. */
   truncatedAtNanos: UnixNanos = 0n;
+  /** What is before this is past retention, also where a long fileset still has it. */
+  expiredBeforeNanos: UnixNanos = -(2n ** 63n);
   /** There may be series whose ID does not tell their tags, so that two can have one ID. */
   private mayShareIds = false;
   /** Counts the series that were made. */
@@ -311,7 +317,8 @@ export class NamespaceState {
   truncate(atNanos: UnixNanos): number {
     this.truncations += 1;
     if (atNanos > this.truncatedAtNanos) this.truncatedAtNanos = atNanos;
-    const slots = this.slotsOfShard(null);
+    const slots = this.slotsOfNamespace();
+    this.leaving = new LeavingSlots();
     const before = this.ordinal;
     this.ordinal = this.parts.takeOrdinal();
     this.index = this.emptyIndex();
@@ -342,10 +349,23 @@ export class NamespaceState {
   }
 
   /**
+  /** Whether no block of the series is left anywhere. Rows that are not applied yet do not count. */
+  isEmpty(slot: number): boolean {
+    return this.store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
+  }
+
+  /** As `beginExpiry`, and the series go with it, all in one step: for where nobody waits. */
+  expire(nowNanos: UnixNanos): Expired {
+    const expired = this.beginExpiry(nowNanos);
+    this.release(expired.empty);
+    return expired;
+  }
+
    * Drops what is past retention, of memory, index and filesets in one step: a series goes when no block of
    * it is left anywhere.
    */
-  expire(nowNanos: UnixNanos): Expired {
+  beginExpiry(nowNanos: UnixNanos): Expired {
+    this.expiredBeforeNanos = this.blockStartOf(nowNanos - this.retentionNanos);
     const expired = this.files
       .all(null)
       .filter((file) => this.isExpired(file.blockStartNanos, nowNanos));
@@ -354,8 +374,16 @@ export class NamespaceState {
     const empty = this.store.expire(this.ordinal, nowNanos);
     this.index.expireBlocks(nowNanos - this.retentionNanos);
     const gone = intersection(empty, this.index.ordinalsWithoutBlock());
-    this.release(gone);
-    return { series: gone.length, filesets: expired.length };
+    return { empty: gone, filesets: expired.length };
+  }
+
+  /** Slots that the store has given to this namespace, ascending. */
+  private slotsOfNamespace(): Uint32Array {
+    const slots: number[] = [];
+    for (let slot = 0; slot < this.slotsEnd; slot += 1) {
+      if (this.index.has(slot) || this.leaving.has(slot)) slots.push(slot);
+    }
+    return Uint32Array.from(slots);
   }
 
   /** Slots of the series of a shard, ascending; of all shards with null. */

@@ -1,5 +1,6 @@
 /** What the node does every few seconds: it forgets what is past retention, in memory and on disk. */
 import type { Database } from './database.ts';
+import { removeEmptySeries } from './series_removal.ts';
 
 export interface TickReport {
   seriesExpired: number;
@@ -11,8 +12,10 @@ export async function tick(database: Database): Promise<TickReport> {
   const report: TickReport = { seriesExpired: 0, segmentsDeleted: 0, filesetsDeleted: 0 };
   const now = database.env.clock.nowNanos();
   for (const namespace of database.namespaces.values()) {
-    const { series, filesets } = await database.sequencer.exclusive(() => namespace.expire(now));
-    report.seriesExpired += series;
+    const { empty, filesets } = await database.sequencer.exclusive(() =>
+      namespace.beginExpiry(now),
+    );
+    report.seriesExpired += await removeEmptySeries(database, namespace, empty);
     report.filesetsDeleted += filesets;
     await namespace.files.settled();
     namespace.index.recordChurn(database.env.clock.monotonicMillis());

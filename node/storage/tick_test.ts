@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { rowOutcome } from '#cluster/node_service.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { listFilesets, shardFolder } from '../persist/fileset_format.ts';
@@ -70,4 +71,42 @@ test('a tick forgets series, segments and filesets that are past retention, and 
   );
   assert.deepEqual(await filesets(), []);
   assert.deepEqual([...(await readAll(database)).keys()], ['__name__=kept']);
+});
+
+test('rows that come while their series expire are kept, and old references are refused', async () => {
+  const { env, moved } = movedEnv();
+  const data = join(folder, 'expiry');
+  const { database } = await openDatabase(data, { env });
+  const seriesCount = 10_000;
+  const nameOf = (i: number) => ({ __name__: 'm', i: `${i}` });
+  const first = env.clock.nowNanos();
+  const { references } = await writeRows(
+    database,
+    Array.from({ length: seriesCount }, (_, i) => ({ series: nameOf(i), nanos: first, value: 1 })),
+  );
+  await database.flusher.flushAll(null, never);
+  await tick(database);
+  moved.nanos = 53n * hourNanos;
+  const expiring = tick(database);
+  const isOver = expiring.then(() => true);
+  const expected = new Map<string, number>();
+  for (let turn = 0; turn < 1000; turn += 1) {
+    // From the last ones to the first ones, by reference or by name: before and after their turn.
+    const i = seriesCount - 1 - ((turn * 37) % seriesCount);
+    const [slot, generation] = [references[2 * i]!, references[2 * i + 1]!];
+    const series = turn % 2 === 0 ? { slot, generation } : nameOf(i);
+    const row = { series, nanos: env.clock.nowNanos(), value: turn };
+    const { outcomes } = await writeRows(database, [row]);
+    if (outcomes.length === 0) expected.set(`__name__=m,i=${i}`, turn);
+    else assert.deepEqual([...outcomes], [rowOutcome.unknownReference]);
+    if (await Promise.race([isOver, Promise.resolve(false)])) break;
+  }
+  const { seriesExpired } = await expiring;
+  const found = await readAll(database);
+  assert.deepEqual([...found.keys()].sort(), [...expected.keys()].sort());
+  for (const [name, value] of expected) assert.equal(found.get(name)!.at(-1)![1], value);
+  assert.ok(seriesExpired > 0 && seriesExpired <= seriesCount);
+  const [namespace] = database.namespaces.values();
+  assert.equal(namespace!.leaving.count, 0);
+  assert.equal(database.store.seriesCount, namespace!.index.seriesCount);
 });
