@@ -105,8 +105,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     }
     this.nowNanos = context.clock.nowNanos();
     this.outcomes = context.scratch.zeros(batch.rowCount);
-    this.resolveReferences();
     if (namespace.leaving.count > 0) this.refuseLeaving();
+    this.resolveReferences();
     let refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
     if (batch.version <= namespace.tombstones.versionMax) {
       const tagsOf = (slot: number) => namespace.index.tags(slot);
@@ -165,7 +165,6 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     };
   }
 
-  /** Gives dictionary rows their references, and refuses rows whose series, epoch or writer is wrong. */
   /** Series that expire have no references any more, though their slots are not free yet. */
   private refuseLeaving(): void {
     const { outcomes, namespace } = this;
@@ -177,6 +176,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     }
   }
 
+  /** Gives dictionary rows their references, and refuses rows whose series, epoch or writer is wrong. */
   private resolveReferences(): void {
     const { batch, context, request, references } = this;
     const { slots, generations } = batch;
