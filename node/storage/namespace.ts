@@ -348,7 +348,6 @@ export class NamespaceState {
     return blockStartNanos + this.blockSizeNanos <= nowNanos - this.retentionNanos;
   }
 
-  /**
   /** Whether no block of the series is left anywhere. Rows that are not applied yet do not count. */
   isEmpty(slot: number): boolean {
     return this.store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
@@ -361,8 +360,9 @@ export class NamespaceState {
     return expired;
   }
 
-   * Drops what is past retention, of memory, index and filesets in one step: a series goes when no block of
-   * it is left anywhere.
+  /**
+   * Drops what is past retention, of memory, index and filesets in one step. Series of which no block is left anywhere are
+   * told, and are to be removed.
    */
   beginExpiry(nowNanos: UnixNanos): Expired {
     this.expiredBeforeNanos = this.blockStartOf(nowNanos - this.retentionNanos);
