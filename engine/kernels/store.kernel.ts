@@ -38,6 +38,7 @@ import {
 } from './series';
 
 export { copyImages, readImages, releaseRegion, takeRegion } from './images';
+export { packChunks, packRoomBytes, packWorkBytes } from './pack';
 
 const outcomeWritten: u32 = 0;
 const outcomeUnknownReference: u32 = 1;

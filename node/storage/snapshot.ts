@@ -3,6 +3,7 @@
  * the segments before go. Rows that come meanwhile are in the log behind it, rows that a flush takes
  * meanwhile are in filesets.
  */
+import { packChunks } from '#engine/chunk_pack.ts';
 import {
   listSnapshots,
   removeOtherSnapshots,
@@ -17,7 +18,7 @@ import type { Pace } from './pace.ts';
 /** Series that are copied in one stretch of the main loop. */
 const seriesAtOnce = 256;
 /** Bytes of the log from which on a snapshot is worth its work. */
-const logBytesMin = 64 * 1024 * 1024;
+const logBytesMin = 8 * 1024 * 1024;
 const anyStart = -(2n ** 63n);
 const anyEnd = 2n ** 63n - 1n;
 
@@ -136,7 +137,7 @@ export class Snapshots {
       const some = slots
         .subarray(first, first + seriesAtOnce)
         .filter((slot, i) => generation[slot] === generations[first + i]);
-      const { chunkData, chunkOffset } = store.read(some, anyStart, anyEnd);
+      const { chunkData, chunkOffset } = packChunks(store.read(some, anyStart, anyEnd));
       const { buffer } = writer;
       const ordinal = namespace.ordinalIn(buffer);
       const entries = [];
