@@ -13,16 +13,14 @@ export type SampleStore = Omit<
 export const oneStoreBytesMax: number = 3 * 2 ** 30;
 
 /**
- * @param options.memoryBytesMax everything that samples may take, 8 MiB or more; above `oneStoreBytesMax` it is shared by
- *   stores of one size
+ * @param options.memoryBytesMax everything that samples may take, 8 MiB to 512 GiB; above `oneStoreBytesMax` it is shared
+ *   by stores of one size
  */
 export function openSampleStore(options: { random: Random; memoryBytesMax: number }): SampleStore {
   const { random, memoryBytesMax } = options;
-  const storeCount = Math.ceil(memoryBytesMax / oneStoreBytesMax);
-  if (storeCount <= 1) return new Store(options);
-  const stores = Array.from(
-    { length: storeCount },
-    () => new Store({ random, memoryBytesMax: Math.floor(memoryBytesMax / storeCount) }),
-  );
-  return new StoreSet(stores);
+  const storeCountMax = Math.ceil(memoryBytesMax / oneStoreBytesMax);
+  if (storeCountMax <= 1) return new Store(options);
+  const storeBytes = Math.floor(memoryBytesMax / storeCountMax);
+  const open = (): Store => new Store({ random, memoryBytesMax: storeBytes });
+  return new StoreSet({ storeBytes, storeCountMax, open });
 }

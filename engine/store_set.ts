@@ -1,7 +1,8 @@
 /**
  * Several stores that look like one, for more samples than one WebAssembly memory takes. A series is in one of them; its slot
  * here is another number than its slot there. Slots are mapped by pages of 1024, which are given out in turn, so slots
- * stay dense and a mapping costs two loads a row.
+ * stay dense. There is one store until half of it is used, and while there is one, slots are the same numbers and calls
+ * go straight to it.
  */
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -15,15 +16,27 @@ const storesMax = 255;
 /** Rows that are sorted by store at once. */
 const partRowsMax = 65_536;
 const noSlot = 2 ** 32 - 1;
-const noPage = 0xffff;
+
+/** A further store is opened when all are used to this share. */
+const openShare = 0.5;
+
+export interface StoreSetOptions {
+  readonly storeBytes: number;
+  /** At most 255. */
+  readonly storeCountMax: number;
+  /** Gives an empty store of `storeBytes`. */
+  readonly open: () => Store;
+}
 
 export class StoreSet {
-  readonly #stores: readonly Store[];
+  readonly #options: StoreSetOptions;
+  readonly #stores: Store[];
+  readonly #namespaces: Map<number, StoreNamespace>;
   /** By page of slots here: which store has it, and as which of its pages. */
   readonly #storeOfPage: Uint8Array;
   readonly #pageInStore: Uint16Array;
   /** By store: the page here of each of its pages, + 1; 0 while it has none. */
-  readonly #pageOfStorePage: readonly Uint32Array[];
+  readonly #pageOfStorePage: Uint32Array[];
   #pageCount: number;
   #generation: Uint32Array;
   #created: number;
@@ -31,27 +44,44 @@ export class StoreSet {
   #current: number;
   readonly #part: RowPart;
 
-  /** @param stores empty ones, at most 255 */
-  constructor(stores: readonly Store[]) {
-    assert(stores.length > 0 && stores.length <= storesMax, 'a set has 1 to 255 stores');
-    this.#stores = stores;
-    this.#storeOfPage = new Uint8Array(stores.length * pagesOfStoreMax);
-    this.#pageInStore = new Uint16Array(stores.length * pagesOfStoreMax).fill(noPage);
-    this.#pageOfStorePage = stores.map(() => new Uint32Array(pagesOfStoreMax));
+  constructor(options: StoreSetOptions) {
+    const { storeCountMax } = options;
+    assert(storeCountMax > 0 && storeCountMax <= storesMax, 'a set has 1 to 255 stores');
+    this.#options = options;
+    this.#stores = [];
+    this.#namespaces = new Map();
+    this.#storeOfPage = new Uint8Array(storeCountMax * pagesOfStoreMax);
+    this.#pageInStore = new Uint16Array(storeCountMax * pagesOfStoreMax);
+    this.#pageOfStorePage = [];
     this.#pageCount = 0;
     this.#generation = new Uint32Array(pageSlots);
     this.#created = 0;
     this.#current = 0;
     this.#part = new RowPart();
+    this.#open();
+  }
+
+  #open(): number {
+    const store = this.#options.open();
+    for (const [ordinal, options] of this.#namespaces) store.setNamespace(ordinal, options);
+    this.#pageOfStorePage.push(new Uint32Array(pagesOfStoreMax));
+    return this.#stores.push(store) - 1;
+  }
+
+  /** The only store, or null. */
+  get #only(): Store | null {
+    return this.#stores.length === 1 ? this.#stores[0]! : null;
   }
 
   /** @throws as `Store` */
   setNamespace(ordinal: number, options: StoreNamespace): void {
     for (const store of this.#stores) store.setNamespace(ordinal, options);
+    this.#namespaces.set(ordinal, options);
   }
 
   forgetNamespace(ordinal: number): void {
     for (const store of this.#stores) store.forgetNamespace(ordinal);
+    this.#namespaces.delete(ordinal);
   }
 
   /**
@@ -59,7 +89,7 @@ export class StoreSet {
    * @throws {TsdbError} RESOURCE_EXHAUSTED when memory of all stores is over the budget
    */
   createSeries(namespaceOrdinal: number): number {
-    if (this.#created++ % pageSlots === 0) this.#current = this.#byUse()[0]!;
+    if (this.#created++ % pageSlots === 0) this.#current = this.#roomiest();
     try {
       return this.#createIn(this.#current, namespaceOrdinal);
     } catch (error) {
@@ -82,6 +112,13 @@ export class StoreSet {
       }
     }
     throw failure;
+  }
+
+  #roomiest(): number {
+    const best = this.#byUse()[0]!;
+    const { storeBytes, storeCountMax } = this.#options;
+    const isUsed = this.#stores[best]!.memoryBytes > storeBytes * openShare;
+    return isUsed && this.#stores.length < storeCountMax ? this.#open() : best;
   }
 
   /** Stores, the least used first. */
@@ -143,6 +180,8 @@ export class StoreSet {
 
   /** As `Store.check`. */
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
+    const only = this.#only;
+    if (only !== null) return only.check(rows, namespaceOrdinal, nowNanos, outcomes);
     let refused = 0;
     for (let row = 0; row < rows.rowCount; row += partRowsMax) {
       const part = this.#part;
@@ -165,6 +204,8 @@ export class StoreSet {
 
   /** As `Store.append`. */
   append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+    const only = this.#only;
+    if (only !== null) return only.append(rows, version, outcomes);
     for (let row = 0; row < rows.rowCount; row += partRowsMax) {
       const part = this.#part;
       part.sort(
@@ -195,10 +236,14 @@ export class StoreSet {
     startNanos: bigint,
     endNanos: bigint,
   ): Uint32Array {
+    const only = this.#only;
+    if (only !== null) return only.readInto(target, slots, startNanos, endNanos);
     return this.#gather(target, slots, (store, inner) => store.read(inner, startNanos, endNanos));
   }
 
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    const only = this.#only;
+    if (only !== null) return only.readBlock(slots, blockStartNanos);
     const target = new ByteCollector();
     const chunkOffset = this.#gather(target, slots, (store, inner) =>
       store.readBlock(inner, blockStartNanos),
@@ -207,6 +252,8 @@ export class StoreSet {
   }
 
   flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    const only = this.#only;
+    if (only !== null) return only.flushBlock(slots, blockStartNanos);
     const target = new ByteCollector();
     const chunkOffset = this.#gather(target, slots, (store, inner) =>
       store.flushBlock(inner, blockStartNanos),
@@ -215,6 +262,8 @@ export class StoreSet {
   }
 
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
+    const only = this.#only;
+    if (only !== null) return only.dropFlushed(slots, blockStartNanos);
     let dropped = 0;
     this.#byStore(slots, (store, inner) => (dropped += store.dropFlushed(inner, blockStartNanos)));
     return dropped;
@@ -271,6 +320,8 @@ export class StoreSet {
 
   /** Slots of all stores, ascending. */
   #outerSlots(find: (store: Store) => Uint32Array): Uint32Array {
+    const only = this.#only;
+    if (only !== null) return find(only);
     const found = this.#stores.map(find);
     const slots = new Uint32Array(found.reduce((sum, { length }) => sum + length, 0));
     let at = 0;

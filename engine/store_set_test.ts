@@ -19,6 +19,13 @@ const namespace: StoreNamespace = {
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 const staleMarkerBits = 0x7ff0000000000002n;
 
+/** Their size is given too small, so that all of them are opened one after the other at once. */
+function setOf(storeCountMax: number): SampleStore {
+  const set = new StoreSet({ storeBytes: 2 << 20, storeCountMax, open: makeStore });
+  set.setNamespace(0, namespace);
+  return set;
+}
+
 function makeStore(): Store {
   const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
   const store = new Store({ random, memoryBytesMax: 64 << 20 });
@@ -29,7 +36,7 @@ function makeStore(): Store {
 /** A set of three stores beside one store. Series are numbered in the order in which they were made. */
 class Sides {
   readonly one: SampleStore = makeStore();
-  readonly set: SampleStore = new StoreSet([makeStore(), makeStore(), makeStore()]);
+  readonly set: SampleStore = setOf(3);
   readonly slots: [one: number, set: number][] = [];
   readonly #decoder = new Decoder();
 
@@ -150,7 +157,7 @@ test('a set of stores answers as one store does', () => {
 });
 
 test('a set refuses references that it never gave, and chunks go to the series of their slot', () => {
-  const set = new StoreSet([makeStore(), makeStore()]);
+  const set = setOf(2);
   const slots = Array.from({ length: 3000 }, () => set.createSeries(0));
   const rows = {
     rowCount: 3,
@@ -173,24 +180,34 @@ test('a set refuses references that it never gave, and chunks go to the series o
   assert.equal(chunkOffset[2], chunkOffset[1]);
 });
 
-test('new series go to the store that has room, until all are full', () => {
+test('a further store is opened when the others are half full, and all are filled', () => {
   const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
-  const stores = [8, 16].map((mebibytes) => {
-    const store = new Store({ random, memoryBytesMax: mebibytes << 20 });
-    store.setNamespace(0, namespace);
+  const storeBytes = 16 << 20;
+  const stores: Store[] = [];
+  const open = (): Store => {
+    const store = new Store({ random, memoryBytesMax: storeBytes });
+    stores.push(store);
     return store;
-  });
-  const set = new StoreSet(stores);
-  let created = 0;
+  };
+  const set = new StoreSet({ storeBytes, storeCountMax: 3, open });
+  set.setNamespace(0, namespace);
+  const slots = new Set<number>();
+  const create = (): void => {
+    const slot = set.createSeries(0);
+    assert.ok(!slots.has(slot));
+    slots.add(slot);
+  };
+  while (stores.length === 1) create();
+  assert.ok(stores[0]!.memoryBytes > storeBytes / 2 && stores[0]!.memoryBytes < storeBytes * 0.6);
   assert.throws(
     () => {
-      for (; created < 1_000_000; created++) set.createSeries(0);
+      for (let i = 0; i < 1_000_000; i++) create();
     },
     { code: 'RESOURCE_EXHAUSTED' },
   );
-  const counts = stores.map((store) => store.seriesCount);
-  assert.equal(counts[0]! + counts[1]!, created);
-  assert.ok(counts[0]! > 10_000 && counts[1]! > counts[0]! + 50_000, String(counts));
+  assert.equal(stores.length, 3);
+  assert.equal(set.seriesCount, slots.size);
+  for (const store of stores) assert.ok(store.seriesCount > slots.size / 4);
 });
 
 test('memory above that of one store is shared by several', () => {

@@ -140,9 +140,9 @@ db:
 });
 
 test('parseConfig() refuses an order of bootstrap that would be ignored, and memory that no store can have', () => {
-  assert.deepEqual(problemsOf('db:\n  bootstrap: {mode: prefer_peers}\n  memoryMax: 16GiB\n'), [
+  assert.deepEqual(problemsOf('db:\n  bootstrap: {mode: prefer_peers}\n  memoryMax: 1024GiB\n'), [
     'file1.yml:2: db.bootstrap.mode: not supported: another order of bootstrap than default: "prefer_peers"',
-    'file1.yml:3: db.memoryMax: must be ≥ 8MiB and ≤ 3GiB: "16GiB"',
+    'file1.yml:3: db.memoryMax: must be ≥ 8MiB and ≤ 512GiB: "1024GiB"',
   ]);
   const { db } = parse('db: {bootstrap: {mode: default}, memoryMax: 1536MiB}\n');
   assert.equal(db!.memoryBytesMax, 1536 * 2 ** 20);

@@ -23,8 +23,6 @@ import { startNode } from '../start.ts';
 
 process.title = 'tsdb-node';
 const env = realEnv;
-/** A store's memory is 32-bit WebAssembly: 4 GiB, less what it needs for itself. */
-const storeBytesMax = 3 * 1024 ** 3;
 /** How long after the start compiled code is saved for the next one. */
 const compiledCodeMillis = 3_000;
 
@@ -40,6 +38,13 @@ async function configured() {
       ? process.env
       : { ...process.env, TSDB_DATA_DIR: process.env['TSDB_DATA_DIR'] || './data' };
   return loadConfig(paths, 'node', environment, (path) => env.disk.readFile(path));
+}
+
+/** Half of what the machine has, or the container. */
+function defaultMemoryBytes(): number {
+  // 0 says that it is not known.
+  const containerBytes = process.constrainedMemory() || Infinity;
+  return Math.floor(Math.min(totalmem(), containerBytes) / 2);
 }
 
 function hostIdOf(db: DbConfig): Promise<string> {
@@ -129,7 +134,7 @@ async function main(): Promise<void> {
       metrics,
       config: db,
       instanceId,
-      memoryBytesMax: db.memoryBytesMax ?? Math.min(storeBytesMax, Math.floor(totalmem() / 2)),
+      memoryBytesMax: db.memoryBytesMax ?? defaultMemoryBytes(),
       kv,
       cluster,
       topology,
