@@ -22,7 +22,7 @@ import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
 import type { Placement } from '#cluster/placement.ts';
 import { noQueryLimits } from '#cluster/runtime_limits.ts';
 import { BatchEncoder } from '#engine/batch_encoder.ts';
-import { Store } from '#engine/store.ts';
+import { openSampleStore, type SampleStore } from '#engine/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -79,7 +79,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly env: Env;
   readonly log: Log;
   readonly options: DatabaseOptions;
-  readonly store: Store;
+  readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
@@ -112,11 +112,12 @@ export class Database implements NodeService, AsyncDisposable {
     this.log = log;
     this.options = options;
     this.commitlog = commitlog;
-    this.store = new Store({ random: env.random, memoryBytesMax: options.memoryBytesMax });
+    const { memoryBytesMax } = options;
+    this.store = openSampleStore({ random: env.random, memoryBytesMax });
     this.shards = new ShardTable(options.instanceId);
     const limits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
     this.sequencer = new Sequencer(commitlog, limits, env.clock);
-    this.memory = new MemoryBudget(options.memoryBytesMax, () => this.memoryUse());
+    this.memory = new MemoryBudget(memoryBytesMax, () => this.memoryUse());
     this.fileCache = new FileCache(env.disk, {
       openFilesMax,
       directoryBytesMax: this.memory.directoryBytesMax,

@@ -2,7 +2,7 @@
  * Writes rows of memory to filesets, block by block and shard by shard, and forgets them then
  * (docs/STORAGE.md). A series that gets rows meanwhile keeps all of its rows for the next flush.
  */
-import type { Store } from '#engine/store.ts';
+import type { SampleStore } from '#engine/sample_store.ts';
 import { assert } from '#lib/assert.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -131,7 +131,7 @@ interface Member {
 }
 
 /** By the order of their IDs, without those that have expired meanwhile. */
-function membersOf(store: Store, { index }: NamespaceState, shard: SlotsOfShard): Member[] {
+function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOfShard): Member[] {
   const members: Member[] = [];
   shard.slots.forEach((slot, i) => {
     const generation = shard.generations[i]!;
@@ -150,14 +150,14 @@ function membersOf(store: Store, { index }: NamespaceState, shard: SlotsOfShard)
 
 /** Rows of memory, merged and encoded as for a file. */
 class MemorySource implements VolumeSource {
-  private readonly store: Store;
+  private readonly store: SampleStore;
   private readonly members: readonly Member[];
   private readonly blockStartNanos: UnixNanos;
   private readonly pace: Pace;
   private readonly slots: number[] = [];
   private position = 0;
 
-  constructor(store: Store, members: readonly Member[], blockStartNanos: UnixNanos, pace: Pace) {
+  constructor(store: SampleStore, members: readonly Member[], blockStartNanos: UnixNanos, pace: Pace) {
     this.store = store;
     this.members = members;
     this.blockStartNanos = blockStartNanos;

@@ -4,7 +4,7 @@
  */
 import { rowOutcome } from '#cluster/node_service.ts';
 import type { Namespace } from '#cluster/namespaces.ts';
-import type { Store } from '#engine/store.ts';
+import type { SampleStore } from '#engine/sample_store.ts';
 import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
@@ -27,7 +27,7 @@ type SlotOrRefusal = number;
 
 /** What a namespace shares with the others of the node. */
 export interface NamespaceParts {
-  readonly store: Store;
+  readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly random: Random;
   readonly newSeries: SeriesRate;
@@ -60,7 +60,7 @@ export class NamespaceState {
   index: NamespaceIndex;
   readonly files: NamespaceFiles;
   readonly tombstones: NamespaceTombstones;
-  private readonly store: Store;
+  private readonly store: SampleStore;
   private readonly shards: ShardTable;
   private readonly newSeries: SeriesRate;
   private readonly memory: MemoryBudget;

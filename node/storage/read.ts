@@ -7,7 +7,7 @@
 import type { FetchResponse } from '#cluster/node_service.ts';
 import { ByteCollector } from '#engine/byte_collector.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
-import type { Store } from '#engine/store.ts';
+import type { SampleStore } from '#engine/sample_store.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -35,7 +35,7 @@ interface Range {
 }
 
 export interface ReadParts {
-  readonly store: Store;
+  readonly store: SampleStore;
   readonly cache: FileCache;
   /** What queries may do over a time. */
   readonly queries: QueryLimitCounter;
@@ -291,7 +291,7 @@ class MemoryPart {
   }
 }
 
-function readMemory(store: Store, slots: Uint32Array, range: Range): MemoryPart {
+function readMemory(store: SampleStore, slots: Uint32Array, range: Range): MemoryPart {
   const offsets = new Uint32Array(slots.length + 1);
   const target = new ByteCollector();
   for (let first = 0; first < slots.length; first += seriesAtOnce) {
@@ -304,7 +304,7 @@ function readMemory(store: Store, slots: Uint32Array, range: Range): MemoryPart 
   return new MemoryPart(offsets, target.view());
 }
 
-function generationsOf(store: Store, slots: Uint32Array): Uint32Array {
+function generationsOf(store: SampleStore, slots: Uint32Array): Uint32Array {
   const { generation } = store;
   return slots.map((slot) => generation[slot]!);
 }

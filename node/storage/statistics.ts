@@ -4,7 +4,7 @@ import type {
   StatisticsRequest,
   StatisticsResponse,
 } from '#cluster/node_service.ts';
-import type { Store } from '#engine/store.ts';
+import type { SampleStore } from '#engine/sample_store.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { NamedCount } from '../index/statistics.ts';
 import { statisticsRowsMax } from '../limits.ts';
@@ -19,7 +19,7 @@ const none = new Uint32Array(0);
  */
 export function statisticsResponse(
   namespace: NamespaceState,
-  store: Store,
+  store: SampleStore,
   request: StatisticsRequest,
   whole: Uint32Array,
   nowMillis: number,

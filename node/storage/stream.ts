@@ -4,7 +4,7 @@
  * other; the peer merges them.
  */
 import type { StreamShardPage } from '#cluster/node_service.ts';
-import type { Store } from '#engine/store.ts';
+import type { SampleStore } from '#engine/sample_store.ts';
 import type { Disk } from '#lib/env/env.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { streamPageBytesTarget } from '../limits.ts';
@@ -19,7 +19,7 @@ const seriesOfPageFirst = 64;
 const seriesOfPageMax = 16_384;
 
 export interface StreamParts {
-  readonly store: Store;
+  readonly store: SampleStore;
   readonly disk: Disk;
 }
 

@@ -6,7 +6,8 @@ import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/
 import { rowOutcome } from '#cluster/node_service.ts';
 import { type BatchView, readBatch } from '#engine/batch.ts';
 import type { BatchEncoder } from '#engine/batch_encoder.ts';
-import type { Store, StoreRows } from '#engine/store.ts';
+import type { SampleStore } from '#engine/sample_store.ts';
+import type { StoreRows } from '#engine/store.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -19,7 +20,7 @@ import type { ShardTable } from './shards.ts';
 
 /** What all writes of a node share. */
 export interface WriteContext {
-  readonly store: Store;
+  readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
   readonly clock: Clock;
