@@ -2,13 +2,15 @@
  * The command line.
  *
  *     tsdbctl data flush [--node URL] [--namespace NAME]   writes a node's memory to filesets; its log is gone then
- *     tsdbctl data verify FOLDER                           compares every checksum of a data folder
- *     tsdbctl data read FOLDER [--namespace NAME] [--match TEXT] [--rows] [--limit N]
+ *     tsdbctl data verify FOLDER                           compares every checksum of a data folder, and tells what each byte is for
+ *     tsdbctl data read FOLDER [--namespace NAME] [--match TEXT] [--rows] [--limit N]      its series, with their rows if wanted
  */
 import { parseArgs } from 'node:util';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { flushNode, readFolder, verifyFolder } from './data.ts';
+import { flushNode } from './data.ts';
+import { readFolder } from './data_read.ts';
+import { verifyFolder } from './data_verify.ts';
 
 const usage = `tsdbctl data flush [--node http://127.0.0.1:9002] [--namespace NAME]
 tsdbctl data verify FOLDER
@@ -40,6 +42,9 @@ async function main(): Promise<number> {
     return 0;
   }
   if (folder === undefined) throw new TsdbError('BAD_REQUEST', usage);
+  if ((await realEnv.disk.size(folder)) === null) {
+    throw new TsdbError('NOT_FOUND', `there is no such folder: ${folder}`);
+  }
   if (verb === 'verify') return (await verifyFolder(realEnv, folder, print)) === 0 ? 0 : 1;
   if (verb === 'read') {
     const limit = Number(values.limit);
