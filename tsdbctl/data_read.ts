@@ -10,7 +10,7 @@ import { type FilesetKey, filesetPath, namespaceFolder } from '#node/persist/fil
 import { FilesetReader } from '#node/persist/fileset_reader.ts';
 import { seriesIdOf } from '#node/persist/series_id.ts';
 import { type DataFile, readDataFolder } from './data_folder.ts';
-import { type Print, timeText } from './spent.ts';
+import { counted, type Print, timeText } from './spent.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
@@ -70,7 +70,7 @@ class Output {
     }
     const time = (row: number): string => timeText(decoder.timestampNanos[row]!);
     print(
-      `${place} ${id}: ${rows} rows from ${time(0)} to ${time(rows - 1)}, ${chunks.length} bytes`,
+      `${place} ${id}: ${counted(rows, 'row')} from ${time(0)} to ${time(rows - 1)}, ${chunks.length} bytes`,
     );
     if (!this.options.rows) return;
     for (let row = 0; row < rows; row += 1) {
@@ -213,7 +213,9 @@ async function readRecords(
   }
   for (const { id, place, rows, firstNanos, lastNanos, lines } of bySeries.values()) {
     if (!output.begin(id)) continue;
-    print(`${place} ${id}: ${rows} rows from ${timeText(firstNanos)} to ${timeText(lastNanos)}`);
+    print(
+      `${place} ${id}: ${counted(rows, 'row')} from ${timeText(firstNanos)} to ${timeText(lastNanos)}`,
+    );
     for (const line of lines) print(line);
   }
 }
