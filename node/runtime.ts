@@ -113,9 +113,10 @@ export class NodeRuntime implements AsyncDisposable {
     await this.apply(view);
     const { corrupt, replay } = await bootstrapLocal(this.database, signal);
     this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
-    this.database.onDamage = (namespace, { shard, blockStartNanos }) => {
+    this.database.onDamage = (namespace, file) => {
       this.metrics.corruption(1);
-      this.jobs.repair({ namespace, shard, blocks: new Set([blockStartNanos]) });
+      const blocks = new Set(namespace.files.blocksOf(file));
+      this.jobs.repair({ namespace, shard: file.shard, blocks });
     };
     await this.retrying('cannot apply the deletions of the cluster', () =>
       this.deletions.catchUp(signal),

@@ -4,6 +4,7 @@
  */
 import { TsdbError } from '#lib/errors.ts';
 import {
+  decodeInfo,
   FilesetCorrupt,
   type FilesetKey,
   FilesetUnfinished,
@@ -14,6 +15,7 @@ import {
   shardFolder,
 } from '../persist/fileset_format.ts';
 import { FilesetReader } from '../persist/fileset_reader.ts';
+import { spanNanosMax, spanNanosOf, spanStartOf } from '../storage/compaction.ts';
 import type { Database } from '../storage/database.ts';
 import { Directory } from '../storage/directory.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
@@ -41,8 +43,12 @@ export async function loadShard(
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
   const report: FilesystemReport = { filesets: 0, series: 0, corruptBlocks: new Set() };
   const now = env.clock.nowNanos();
-  // The highest volume of a block comes first; a lower one counts only when that is damaged.
-  for (const fileset of (await listFilesets(env.disk, folder)).reverse()) {
+  // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The highest volume of
+  // a block comes first; a lower one counts only when that is damaged.
+  const filesets = (await listFilesets(env.disk, folder)).sort(
+    (a, b) => Number(a.blockStartNanos - b.blockStartNanos) || b.volume - a.volume,
+  );
+  for (const fileset of filesets) {
     signal.throwIfAborted();
     const { blockStartNanos } = fileset;
     const isReplaced = namespace.files.get(shard, blockStartNanos) !== null;
@@ -51,8 +57,11 @@ export async function loadShard(
       continue;
     }
     if (namespace.isExpired(blockStartNanos, now)) {
-      if (namespace.options.cleanupEnabled) await removeFileset(env.disk, folder, fileset);
-      continue;
+      const endNanos = await endOf(database, namespace, folder, fileset);
+      if (namespace.isExpired(endNanos - namespace.blockSizeNanos, now)) {
+        if (namespace.options.cleanupEnabled) await removeFileset(env.disk, folder, fileset);
+        continue;
+      }
     }
     try {
       await using reader = await FilesetReader.open(env.disk, folder, fileset);
@@ -68,12 +77,39 @@ export async function loadShard(
         continue;
       }
       if (!isDamage(error)) throw error;
+      const endNanos = await endOf(database, namespace, folder, fileset);
       await setAside(database, folder, fileset, error);
-      report.corruptBlocks.add(blockStartNanos);
+      for (const start of namespace.files.blocksOf({ blockStartNanos, endNanos })) {
+        if (!namespace.isExpired(start, now)) report.corruptBlocks.add(start);
+      }
     }
   }
   if (report.corruptBlocks.size > 0) log.warn({ folder }, 'blocks of a shard are damaged');
   return report;
+}
+
+/** End of the last block of a fileset, or of what it may have at most when it does not tell. */
+async function endOf(
+  { env }: Database,
+  namespace: NamespaceState,
+  folder: string,
+  fileset: FilesetKey,
+): Promise<bigint> {
+  const { blockSizeNanos, retentionNanos } = namespace;
+  const { blockStartNanos } = fileset;
+  const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
+  const mayBeLong = spanStartOf(blockStartNanos, spanNanos) === blockStartNanos;
+  try {
+    const info = decodeInfo(await env.disk.readFile(filesetPath(folder, fileset, 'info')));
+    // The span may have been longer when the fileset was written: retention can be changed.
+    const isSpan = info.blockSizeNanos % blockSizeNanos === 0n && info.blockSizeNanos > 0n;
+    if (isSpan && info.blockSizeNanos <= spanNanosMax) {
+      return blockStartNanos + info.blockSizeNanos;
+    }
+  } catch {
+    // It is damaged, or not there: whoever reads all of it says so.
+  }
+  return blockStartNanos + (mayBeLong ? spanNanos : blockSizeNanos);
 }
 
 async function setAside(
@@ -103,8 +139,11 @@ function useFileset(namespace: NamespaceState, folder: string, reader: FilesetRe
   const directory = Directory.of(index, (series) =>
     namespace.resolve(series, Number.POSITIVE_INFINITY),
   );
-  namespace.index.markLive(directory.slots, info.blockStartNanos);
   const file = new BlockFile(folder, info, index.seriesCount, digest);
+  // Which of a long fileset's blocks a series has rows in is not known: all of them, then.
+  for (const start of namespace.files.blocksOf(file)) {
+    namespace.index.markLive(directory.slots, start);
+  }
   namespace.files.adopt(file);
   namespace.files.keepDirectory(file, directory);
   return directory.slots.length;

@@ -1,5 +1,6 @@
 /** Takes deleted rows of filesets out of an answer that is about to be given. */
 import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { keepRange } from './chunk_cut.ts';
 import { cutSeries, type DatedFile, type NamespaceTombstones } from './tombstones.ts';
 
 /** Chunks that one fileset has given. */
@@ -19,24 +20,43 @@ interface Replaced {
   readonly kept: Uint8Array;
 }
 
+/** The chunks of a series that may be seen: the very bytes when all may. */
+export type Keeper = (tags: Uint8Array, chunks: Uint8Array) => Uint8Array;
+
+/**
+ * What may be seen of a fileset; null when all of it may.
+ * @param expiredBeforeNanos what is before it is past retention: a long fileset may still have it
+ */
+export function keeperOf(
+  file: DatedFile,
+  tombstones: NamespaceTombstones,
+  expiredBeforeNanos: bigint,
+): Keeper | null {
+  const pending = tombstones.pendingOf(file);
+  if (file.blockStartNanos >= expiredBeforeNanos) {
+    return pending.length === 0 ? null : (tags, chunks) => cutSeries(tags, chunks, pending);
+  }
+  return (tags, chunks) => cutSeries(tags, keepRange(chunks, expiredBeforeNanos, null), pending);
+}
+
 /** The answer itself when nothing in it is deleted. */
 export function cutAnswer(
   bundle: SeriesBundle,
-  tombstones: NamespaceTombstones,
+  keeperOf: (file: DatedFile) => Keeper | null,
   files: Iterable<AnsweredFile>,
 ): SeriesBundle {
   const { chunkData, tagsData, tagsOffset } = bundle;
   const replaced: Replaced[] = [];
   for (const { file, places, targets, lengths } of files) {
-    const pending = tombstones.pendingOf(file);
-    if (pending.length === 0) continue;
+    const keeper = keeperOf(file);
+    if (keeper === null) continue;
     for (let i = 0; i < places.length; i += 1) {
       const place = places[i]!;
       const at = targets[i]!;
       const end = at + lengths[i]!;
       const chunks = chunkData.subarray(at, end);
       const tags = tagsData.subarray(tagsOffset[place]!, tagsOffset[place + 1]!);
-      const kept = cutSeries(tags, chunks, pending);
+      const kept = keeper(tags, chunks);
       if (kept !== chunks) replaced.push({ at, end, kept });
     }
   }

@@ -37,6 +37,21 @@ export function cutChunks(chunks: Uint8Array, cuts: readonly Cut[]): Uint8Array 
   return parts.length === 1 ? parts[0]! : new Uint8Array(Buffer.concat(parts));
 }
 
+const nanosMin = -(2n ** 63n);
+const nanosMax = 2n ** 63n - 1n;
+
+/** The rows of [startNanos, endNanos), whatever their versions: the very bytes when these are all. */
+export function keepRange(
+  chunks: Uint8Array,
+  startNanos: bigint,
+  endNanos: bigint | null,
+): Uint8Array {
+  const version = Number.MAX_SAFE_INTEGER;
+  const cuts: Cut[] = [{ startNanos: nanosMin, endNanos: startNanos, version }];
+  if (endNanos !== null) cuts.push({ startNanos: endNanos, endNanos: nanosMax, version });
+  return cutChunks(chunks, cuts);
+}
+
 /** @returns the very bytes when nothing is deleted, null when all is */
 function cutChunk(
   bytes: Uint8Array,

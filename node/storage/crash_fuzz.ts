@@ -13,8 +13,10 @@ import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { registryOf } from '#cluster/namespaces.ts';
+import { compactDue } from './compaction.ts';
 import type { Database } from './database.ts';
 import { closeDatabases, namespaceOf, never, openDatabase, readAll } from './database_testing.ts';
+import { Pace } from './pace.ts';
 import { type DiskDice, type DiskEvent, SimulatedDisk } from './simulated_disk.ts';
 import { tick } from './tick.ts';
 
@@ -76,6 +78,8 @@ class CrashRun {
   /** Bits flip in this run: then what is missing must be reported. */
   private readonly rots: boolean;
   private hasRotted = false;
+  /** Nothing is truncated in this run, so that blocks grow old and are brought together. */
+  private readonly isOld: boolean;
   private reported = 0;
   /** Background work that is under way, with its name. */
   private readonly background = new Map<Promise<void>, string>();
@@ -90,6 +94,7 @@ class CrashRun {
     };
     this.startNanos = firstNanos + BigInt(this.dice.below(7200)) * 1_000_000_000n;
     this.rots = seed % 4 === 0;
+    this.isOld = seed % 3 === 0;
   }
 
   /** What one boot sees: time goes on with each question, and a wait is a few turns of others. */
@@ -115,7 +120,7 @@ class CrashRun {
 
   async run(boots: number): Promise<void> {
     for (let boot = 0; boot < boots; boot += 1) {
-      if (boot > 0 && this.dice.below(3) === 0) this.passHours();
+      if (boot > 0 && this.dice.below(this.isOld ? 2 : 3) === 0) this.passHours();
       this.disk.troubles.syncFailures = 0;
       this.disk.troubles.writeFailures = 0;
       const { database, report } = await openDatabase(folder, {
@@ -156,7 +161,7 @@ class CrashRun {
 
   /** Blocks close between two boots, and after some of these they expire. */
   private passHours(): void {
-    const hours = this.dice.below(4) === 0 ? 40 : 1 + this.dice.below(9);
+    const hours = this.dice.below(this.isOld ? 16 : 4) === 0 ? 40 : 1 + this.dice.below(16);
     this.startNanos += BigInt(hours) * hourNanos;
   }
 
@@ -166,6 +171,8 @@ class CrashRun {
 
   /** Writes, flushes, snapshots and truncations at the same time, until the power goes off in the middle. */
   private async work(database: Database): Promise<void> {
+    // Blocks of the boots before may be closed by now.
+    if (this.dice.below(2) === 0) this.begin('compaction', () => this.compact(database));
     const rounds = 1 + this.dice.below(12);
     for (let round = 0; round < rounds; round += 1) {
       const firstUnderWay = this.next;
@@ -174,7 +181,7 @@ class CrashRun {
       // The last ones are under way when the power goes off.
       if (round === rounds - 1) {
         for (const write of writes) this.inBackground('write', write);
-        if (this.dice.below(6) === 0) {
+        if (!this.isOld && this.dice.below(6) === 0) {
           this.isTruncating = true;
           this.inBackground('truncation', this.truncate(database, firstUnderWay));
         }
@@ -184,7 +191,7 @@ class CrashRun {
         return;
       }
       await Promise.all(writes);
-      if (this.dice.below(12) === 0) await this.truncate(database, this.next);
+      if (!this.isOld && this.dice.below(12) === 0) await this.truncate(database, this.next);
       await this.check(database);
     }
   }
@@ -197,10 +204,14 @@ class CrashRun {
       ['snapshot', () => database.snapshot(0.2, never)],
       ['flush of what is due', () => this.flushDue(database)],
       ['cleanup', () => tick(database)],
+      ['compaction', () => this.compact(database)],
     ];
-    const chosen = works[this.dice.below(12)];
+    const chosen = works[this.dice.below(13)];
     if (chosen === undefined || this.background.size > 3) return;
-    const [name, work] = chosen;
+    this.begin(...chosen);
+  }
+
+  private begin(name: string, work: () => Promise<unknown>): void {
     count(`begun: ${name}`);
     this.inBackground(
       name,
@@ -209,6 +220,14 @@ class CrashRun {
         (error: unknown) => assert.ok(isPassing(error), String((error as Error).stack)),
       ),
     );
+  }
+
+  private async compact(database: Database): Promise<void> {
+    // Rows of memory keep their blocks from being brought together.
+    if (this.dice.below(4) > 0) await database.flusher.flushAll(null, never);
+    const pace = new Pace(database.env.clock, () => 1);
+    const { written } = await compactDue(database, { pace, mayGoOn: () => true }, never);
+    count('long filesets written', written);
   }
 
   /** Closed blocks are due when no row came for some time. */
@@ -228,7 +247,7 @@ class CrashRun {
   private async write(database: Database): Promise<void> {
     const value = this.next;
     this.next += 1;
-    const blocksBack = BigInt(this.dice.below(3)) * 3n * hourNanos;
+    const blocksBack = BigInt(this.dice.below(4)) * 2n * hourNanos;
     const rows: Row[] = Array.from({ length: 1 + this.dice.below(8) }, () => ({
       series: { __name__: 'x', s: `${this.dice.below(seriesCount)}` },
       nanos: this.startNanos - blocksBack + BigInt(this.dice.below(50)),

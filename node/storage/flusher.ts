@@ -5,6 +5,7 @@
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import { compactDue } from './compaction.ts';
 import type { Database } from './database.ts';
 import { emptyFlushReport, flushBlock, type FlushReport } from './flush.ts';
 import type { NamespaceState } from './namespace.ts';
@@ -48,7 +49,9 @@ export class Flusher {
     series: number;
     bytes: number;
     failures: number;
-  } = { blocks: 0, filesets: 0, series: 0, bytes: 0, failures: 0 };
+    /** Filesets that long ones stand for now. */
+    compacted: number;
+  } = { blocks: 0, filesets: 0, series: 0, bytes: 0, failures: 0, compacted: 0 };
 
   constructor(database: Database) {
     this.database = database;
@@ -93,7 +96,10 @@ export class Flusher {
     throw badRequest(`cannot flush: flushEnabled of the namespace is false: ${name}`);
   }
 
-  /** Flushes what is due, a block at a time. Failures are logged and tried again when this is called again. */
+  /**
+   * Flushes what is due, a block at a time, then brings short blocks together to long filesets. Failures are logged and
+   * tried again when this is called again.
+   */
   runDue(signal: AbortSignal): Promise<FlushReport> {
     return this.alone(async () => {
       const { database } = this;
@@ -115,6 +121,9 @@ export class Flusher {
           );
         }
       }
+      const mayGoOn = (): boolean => !isUrgent();
+      const compacted = await compactDue(database, { pace, mayGoOn }, signal);
+      this.counts.compacted += compacted.replaced;
       return report;
     });
   }
@@ -154,7 +163,9 @@ export class Flusher {
     for (const namespace of database.namespaces.values()) {
       const { options, ordinal } = namespace;
       if (!options.flushEnabled) continue;
-      const withFiles = new Set(namespace.files.all(null).map((file) => file.blockStartNanos));
+      const withFiles = new Set(
+        namespace.files.all(null).flatMap((file) => namespace.files.blocksOf(file)),
+      );
       for (const { blockStartNanos, rowCount, bytes } of database.store.blocks(ordinal)) {
         if (namespace.isExpired(blockStartNanos, now)) continue;
         const key = keyOf(namespace, blockStartNanos);

@@ -103,6 +103,7 @@ export class NamespaceState {
       disk: parts.disk,
       log: parts.log,
       cache: parts.fileCache,
+      blockSizeNanos: this.blockSizeNanos,
       tombstones: this.tombstones,
       slotOf: (series) => this.findSeries(series),
       onDamage: (file) => parts.onDamage(this, file),
@@ -368,7 +369,7 @@ export class NamespaceState {
     this.expiredBeforeNanos = this.blockStartOf(nowNanos - this.retentionNanos);
     const expired = this.files
       .all(null)
-      .filter((file) => this.isExpired(file.blockStartNanos, nowNanos));
+      .filter(({ endNanos }) => endNanos <= this.expiredBeforeNanos);
     const { cleanupEnabled } = this.definition.options;
     for (const file of expired) this.files.retire(file, cleanupEnabled ? 'delete' : 'keep');
     const empty = this.store.expire(this.ordinal, nowNanos);

@@ -1,6 +1,6 @@
 /**
  * The filesets of one namespace that are in use: one for each block of each shard, the highest complete
- * volume. A reader pins what it reads; a fileset that was replaced leaves the disk when its last reader is
+ * volume. A long fileset is that of several blocks (compaction.ts). A reader pins what it reads; a fileset that was replaced leaves the disk when its last reader is
  * gone. Whoever writes filesets of a shard does so alone.
  */
 import { assert } from '#lib/assert.ts';
@@ -50,8 +50,14 @@ export class BlockFile implements CachedFile, FilesetKey {
     this.dataPath = filesetPath(folder, info, 'data');
   }
 
+  /** Start of its first block. */
   get blockStartNanos(): bigint {
     return this.info.blockStartNanos;
+  }
+
+  /** End of its last block. */
+  get endNanos(): bigint {
+    return this.info.blockStartNanos + this.info.blockSizeNanos;
   }
 
   get volume(): number {
@@ -64,6 +70,7 @@ export class BlockFile implements CachedFile, FilesetKey {
 }
 
 interface ShardFiles {
+  /** By start of a block; a long one stands at each of its blocks. */
   readonly blocks: Map<bigint, BlockFile>;
   /** The folder is there, durably. */
   hasFolder: boolean;
@@ -77,6 +84,7 @@ export interface NamespaceFilesParts {
   readonly disk: Disk;
   readonly log: Log;
   readonly cache: FileCache;
+  readonly blockSizeNanos: bigint;
   /** Deletions of the namespace. */
   readonly tombstones: NamespaceTombstones;
   /** Slot of a series of this namespace, or a negative number. */
@@ -98,6 +106,7 @@ export class NamespaceFiles {
     this.tombstones = parts.tombstones;
   }
 
+  /** The fileset that has a block, whether it is that of the block alone or a long one. */
   get(shard: number, blockStartNanos: bigint): BlockFile | null {
     return this.shards.get(shard)?.blocks.get(blockStartNanos) ?? null;
   }
@@ -106,7 +115,7 @@ export class NamespaceFiles {
   all(shard: number | null): BlockFile[] {
     const found: BlockFile[] = [];
     for (const [id, { blocks }] of this.shards) {
-      if (shard === null || shard === id) found.push(...blocks.values());
+      if (shard === null || shard === id) found.push(...new Set(blocks.values()));
     }
     return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
   }
@@ -114,10 +123,8 @@ export class NamespaceFiles {
   /** Filesets of a shard whose blocks overlap [startNanos, endNanos), by ascending block, pinned. */
   pinRange(shard: number, startNanos: UnixNanos, endNanos: UnixNanos): BlockFile[] {
     const found: BlockFile[] = [];
-    for (const file of this.shards.get(shard)?.blocks.values() ?? []) {
-      const { blockStartNanos, info } = file;
-      if (blockStartNanos >= endNanos) continue;
-      if (blockStartNanos + info.blockSizeNanos <= startNanos) continue;
+    for (const file of new Set(this.shards.get(shard)?.blocks.values())) {
+      if (file.blockStartNanos >= endNanos || file.endNanos <= startNanos) continue;
       this.pin(file);
       found.push(file);
     }
@@ -134,20 +141,46 @@ export class NamespaceFiles {
     if (file.pins === 0 && file.retired !== null) this.leave(file, file.retired);
   }
 
-  /** Puts a complete fileset in use, in place of the one that its block had. */
+  /** Puts a complete fileset in use, in place of those that its blocks had. */
   adopt(file: BlockFile): void {
     const { blocks } = this.shard(file.shard);
-    const before = blocks.get(file.blockStartNanos);
-    assert(before === undefined || before.volume < file.volume, 'a higher volume replaces');
-    blocks.set(file.blockStartNanos, file);
-    if (before === undefined) return;
-    this.retire(before, before.damaged.size > 0 ? 'set aside' : 'delete');
+    const replaced = new Set<BlockFile>();
+    for (const start of this.blocksOf(file)) {
+      const before = blocks.get(start);
+      if (before !== undefined) replaced.add(before);
+    }
+    for (const before of replaced) {
+      assert(
+        file.blockStartNanos <= before.blockStartNanos && before.endNanos <= file.endNanos,
+        'a fileset has all blocks of those that it replaces',
+      );
+      assert(
+        before.blockStartNanos !== file.blockStartNanos || before.volume < file.volume,
+        'a higher volume replaces',
+      );
+    }
+    for (const start of this.blocksOf(file)) blocks.set(start, file);
+    for (const before of replaced) {
+      this.retire(before, before.damaged.size > 0 ? 'set aside' : 'delete');
+    }
+  }
+
+  /** Starts of the blocks that a fileset has, ascending. */
+  blocksOf(file: { readonly blockStartNanos: bigint; readonly endNanos: bigint }): bigint[] {
+    const starts: bigint[] = [];
+    const { blockSizeNanos } = this.parts;
+    for (let start = file.blockStartNanos; start < file.endNanos; start += blockSizeNanos) {
+      starts.push(start);
+    }
+    return starts;
   }
 
   /** Takes a fileset out of use. */
   retire(file: BlockFile, why: Retirement): void {
     const blocks = this.shards.get(file.shard)?.blocks;
-    if (blocks?.get(file.blockStartNanos) === file) blocks.delete(file.blockStartNanos);
+    for (const start of this.blocksOf(file)) {
+      if (blocks?.get(start) === file) blocks.delete(start);
+    }
     if (file.retired !== null) return;
     file.retired = why;
     if (file.pins === 0) this.leave(file, why);
@@ -253,7 +286,7 @@ export class NamespaceFiles {
       const own = this.shard(id);
       own.stop.abort(new TsdbError('CANCELLED', 'the files of the shard are removed'));
       own.stop = new AbortController();
-      for (const file of own.blocks.values()) this.retire(file, 'folder removed');
+      for (const file of new Set(own.blocks.values())) this.retire(file, 'folder removed');
     }
     const removed = Promise.withResolvers<void>();
     const arrived: Promise<void>[] = [];

@@ -13,13 +13,14 @@ import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { fetchBytesMax } from '../limits.ts';
 import { FilesetCorrupt } from '../persist/fileset_format.ts';
-import { cutAnswer } from './answer_cut.ts';
+import { cutAnswer, keeperOf } from './answer_cut.ts';
 import type { Directory } from './directory.ts';
 import type { FileCache } from './file_cache.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
 import type { QueryLimitCounter } from './query_limits.ts';
 import type { ShardTable } from './shards.ts';
+import type { DatedFile } from './tombstones.ts';
 
 /** Series that are read in one piece, so that a large answer does not double its memory. */
 const seriesAtOnce = 4096;
@@ -154,16 +155,18 @@ class SeriesRead {
       await Promise.all(read);
     }
     if (this.isDamaged) return null;
-    const { tombstones } = this.namespace;
+    const { tombstones, expiredBeforeNanos } = this.namespace;
     const bundle = { ...names, chunkData, chunkOffset };
-    if (tombstones.all.length === 0) return bundle;
+    const isWhole = (file: BlockFile): boolean => file.blockStartNanos >= expiredBeforeNanos;
+    if (tombstones.all.length === 0 && this.files.every(isWhole)) return bundle;
     const answered = fileParts.map(({ file, places, directory, entries }, i) => ({
       file,
       places,
       targets: targets[i]!,
       lengths: entries.map((entry) => directory.lengths[entry]!),
     }));
-    return cutAnswer(bundle, tombstones, answered);
+    const keeper = (file: DatedFile) => keeperOf(file, tombstones, expiredBeforeNanos);
+    return cutAnswer(bundle, keeper, answered);
   }
 
   /** @throws {TsdbError} RESOURCE_EXHAUSTED when queries read more than they may */

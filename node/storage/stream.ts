@@ -9,6 +9,7 @@ import type { Disk } from '#lib/env/env.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { streamPageBytesTarget } from '../limits.ts';
 import { FilesetCorrupt } from '../persist/fileset_format.ts';
+import { keepRange } from './chunk_cut.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
 import type { SeriesName } from './series_name.ts';
@@ -40,7 +41,11 @@ export async function* streamPages(
   for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
     starts.add(blockStartNanos);
   }
-  for (const file of namespace.files.all(shard)) starts.add(file.blockStartNanos);
+  for (const file of namespace.files.all(shard)) {
+    for (const start of namespace.files.blocksOf(file)) {
+      if (start >= namespace.expiredBeforeNanos) starts.add(start);
+    }
+  }
   let seriesOfPage = seriesOfPageFirst;
   for (const start of [...starts].sort((a, b) => (a < b ? -1 : 1))) {
     await using block = new StreamedBlock(parts, namespace, shard, start);
@@ -110,7 +115,7 @@ class StreamedBlock implements AsyncDisposable {
       const order = mine === undefined ? 1 : entryId === null ? -1 : compareBytes(mine.id, entryId);
       const fromMemory = order <= 0 ? this.readMemory(mine!) : noBytes;
       const name = order >= 0 ? nameOf(this.walk!.name) : this.nameOfMemory(mine!);
-      const fromFile = order >= 0 ? await this.walk!.chunks() : null;
+      const fromFile = order >= 0 ? await this.chunksOfBlock() : null;
       this.lastId = order >= 0 ? entryId : mine!.id;
       if (order <= 0) this.memoryNext += 1;
       if (order >= 0) this.walk!.step();
@@ -118,6 +123,14 @@ class StreamedBlock implements AsyncDisposable {
       if (chunks.some(({ length }) => length > 0)) page.add(name!, chunks);
     }
     return page.seriesCount === 0 ? null : page.finish();
+  }
+
+  /** Of the series that the walk stands on; a long fileset has rows of other blocks too. */
+  private async chunksOfBlock(): Promise<Uint8Array | null> {
+    const chunks = await this.walk!.chunks();
+    const { blockSizeNanos } = this.namespace;
+    if (chunks === null || this.file!.info.blockSizeNanos === blockSizeNanos) return chunks;
+    return keepRange(chunks, this.blockStartNanos, this.blockStartNanos + blockSizeNanos);
   }
 
   private currentFile(): BlockFile | null {

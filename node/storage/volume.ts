@@ -71,11 +71,17 @@ export async function writeVolume(
 ): Promise<VolumeReport> {
   const { namespace, shard, blockStartNanos } = options;
   const { env } = database;
-  const { truncations, files, tombstones, blockSizeNanos } = namespace;
-  const deletionCount =
-    options.deletionCount ?? tombstones.countOf(blockStartNanos, blockSizeNanos);
+  const { truncations, files, tombstones } = namespace;
   const folder = shardFolder(database.options.dataFolder, namespace.name, shard);
   const current = files.get(shard, blockStartNanos);
+  // A long fileset stays one: rows of any of its blocks are merged into it.
+  const extent = current?.info ?? { blockStartNanos, blockSizeNanos: namespace.blockSizeNanos };
+  const deletionsOfBlock = (): number =>
+    tombstones.countOf(blockStartNanos, namespace.blockSizeNanos);
+  const deletionsOfExtent = (): number =>
+    tombstones.countOf(extent.blockStartNanos, extent.blockSizeNanos);
+  const ofBlockBefore = options.deletionCount ?? deletionsOfBlock();
+  const ofExtentBefore = deletionsOfExtent();
   if (current !== null) files.pin(current);
   try {
     await files.makeFolder(shard, () =>
@@ -86,9 +92,9 @@ export async function writeVolume(
       namespaceRevision: 0,
       shard,
       shardCount: database.shards.shardCount,
-      blockStartNanos,
-      blockSizeNanos: namespace.blockSizeNanos,
-      volume: await nextVolume(env.disk, folder, blockStartNanos),
+      blockStartNanos: extent.blockStartNanos,
+      blockSizeNanos: extent.blockSizeNanos,
+      volume: await nextVolume(env.disk, folder, extent.blockStartNanos),
       createdNanos: namespace.filesetTime(env.clock.nowNanos()),
       source: current !== null && options.source === 'flush' ? 'merge' : options.source,
     };
@@ -101,7 +107,7 @@ export async function writeVolume(
       if (namespace.truncations !== truncations) {
         throw new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
       }
-      if (tombstones.countOf(blockStartNanos, blockSizeNanos) > deletionCount) {
+      if (deletionsOfBlock() > ofBlockBefore || deletionsOfExtent() > ofExtentBefore) {
         throw new TsdbError('UNAVAILABLE', `series were deleted meanwhile: ${namespace.name}`);
       }
     };
@@ -116,7 +122,7 @@ export async function writeVolume(
       if (current !== null)
         files.retire(current, current.damaged.size > 0 ? 'set aside' : 'delete');
       options.onSafe();
-      forgetInBlock(database, namespace, blockStartNanos, merge.emptied);
+      forgetInBlocks(database, namespace, extent, merge.emptied);
       return { volumes: 0, series: 0, bytes: 0 };
     }
     const digest = await writer.finish();
@@ -130,7 +136,7 @@ export async function writeVolume(
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();
-    forgetInBlock(database, namespace, blockStartNanos, merge.emptied);
+    forgetInBlocks(database, namespace, extent, merge.emptied);
     return {
       volumes: 1,
       series: writer.seriesCount,
@@ -146,23 +152,28 @@ export async function writeVolume(
   }
 }
 
-/** Takes series of which a block has nothing left out of its index. */
-function forgetInBlock(
+/** Takes series of which a fileset has nothing left out of the index of its blocks. */
+function forgetInBlocks(
   { store }: Database,
   namespace: NamespaceState,
-  blockStartNanos: bigint,
+  extent: { readonly blockStartNanos: bigint; readonly blockSizeNanos: bigint },
   names: readonly SeriesName[],
 ): void {
-  const slots: number[] = [];
-  for (const name of names) {
-    const slot = namespace.findSeries(name);
-    if (slot >= 0 && !store.blockStarts(slot).includes(blockStartNanos)) slots.push(slot);
+  if (names.length === 0) return;
+  const slots = names.map((name) => namespace.findSeries(name)).filter((slot) => slot >= 0);
+  const endNanos = extent.blockStartNanos + extent.blockSizeNanos;
+  for (const start of namespace.files.blocksOf({ ...extent, endNanos })) {
+    const emptied = slots.filter((slot) => !store.blockStarts(slot).includes(start));
+    namespace.index.unmarkLive(emptied, start);
   }
-  namespace.index.unmarkLive(slots, blockStartNanos);
 }
 
 /** A volume above all that the block has, complete or not. */
-async function nextVolume(disk: Disk, folder: string, blockStartNanos: bigint): Promise<number> {
+export async function nextVolume(
+  disk: Disk,
+  folder: string,
+  blockStartNanos: bigint,
+): Promise<number> {
   let volume = 0;
   for (const fileset of await listFilesets(disk, folder)) {
     if (fileset.blockStartNanos === blockStartNanos) volume = Math.max(volume, fileset.volume + 1);
