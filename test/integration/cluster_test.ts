@@ -124,6 +124,20 @@ if (etcdBinary !== null) {
     }
   };
 
+  /** Every series counts once, whatever number of nodes have it and are up. */
+  const countedOnce = async () => {
+    const answer = await call('GET', `${url}/api/v1/status/tsdb`);
+    assert.equal(answer.status, 200, answer.text);
+    const { headStats, seriesCountByMetricName, labelValueCountByLabelName } = answer.json.data;
+    assert.equal(headStats.numSeries, seriesCount);
+    assert.equal(headStats.numLabelPairs, seriesCount + 1);
+    assert.deepEqual(seriesCountByMetricName, [{ name: 'whole', value: seriesCount }]);
+    assert.deepEqual(labelValueCountByLabelName, [
+      { name: 'series', value: seriesCount },
+      { name: '__name__', value: 1 },
+    ]);
+  };
+
   test('a cluster of three survives a killed node and takes a fourth while writes run', async () => {
     etcd.start();
     coordinator.start();
@@ -167,6 +181,7 @@ if (etcdBinary !== null) {
     const placement = await shardsAvailable(url, 120_000);
     assert.ok(placement.instances['n4']!.shards.length > 0, 'the fourth node has shards');
     await readWhole();
+    await countedOnce();
 
     await nodes[3]!.program.stop('SIGKILL');
     await delay(1000);
@@ -180,6 +195,7 @@ if (etcdBinary !== null) {
     await writer;
     await nodes[0]!.program.stop('SIGKILL');
     await readWhole();
+    await countedOnce();
     assert.ok(refusals < acknowledged, `${refusals} refusals, ${acknowledged} acknowledgements`);
   });
 }
