@@ -5,7 +5,17 @@
 // @ts-ignore: decorator
 @inline
 export function equalBytes(a: usize, b: usize, n: usize): bool {
-  while (n > 32) {
+  while (n > 64) {
+    const first = v128.xor(v128.load(a), v128.load(b));
+    const second = v128.xor(v128.load(a, 16), v128.load(b, 16));
+    const third = v128.xor(v128.load(a, 32), v128.load(b, 32));
+    const fourth = v128.xor(v128.load(a, 48), v128.load(b, 48));
+    if (v128.any_true(v128.or(v128.or(first, second), v128.or(third, fourth)))) return false;
+    a += 64;
+    b += 64;
+    n -= 64;
+  }
+  if (n > 32) {
     const first = v128.xor(v128.load(a), v128.load(b));
     const second = v128.xor(v128.load(a, 16), v128.load(b, 16));
     if (v128.any_true(v128.or(first, second))) return false;
