@@ -35,6 +35,7 @@ import {
   ROW_VALUES,
   STAGED,
   SYMBOLS_HIGH,
+  TAGS_BYTES_MAX,
   UNPREDICTED,
   raiseWord,
 } from './front_memory';
@@ -58,6 +59,7 @@ import {
   hashOfTags,
   initIdentity,
   isLive,
+  knownSlotOf,
   markUsed,
   nextOf,
   recordOf,
@@ -88,7 +90,7 @@ const UNPREDICTED_SERIES: u32 = 1024;
 
 /** Series that are looked up together. */
 const STAGED_MAX: u32 = 32;
-/** start u32 | end u32 | tags u32 | tags length u32 (or NOT_KEPT) | hash u32 | slot u32 | record u32 | 0 */
+/** start u32 | end u32 | tags u32 (start: they are looked up where they stand) | tags length u32 (or NOT_KEPT) | hash u32 | slot u32 | record u32 | 0 */
 const STAGED_BYTES: usize = 32;
 /** Instead of a length: the series has no samples, or its tags are too many or too long. */
 const NOT_KEPT: u32 = 0xffff_ffff;
@@ -372,20 +374,69 @@ function slotAfter(predicted: u32, length: usize): u32 {
   return slotOfTags(NORMAL, length, hashOfTags(NORMAL, length), NEW_SLOTS);
 }
 
-/** Prepares the lookup of one series; answers the length of its tags at scratch, or a negative problem. */
+/**
+ * End of the labels when they stand first, each shorter than 128 bytes, with a sample behind them; else p. They may be the normal
+ * form as they are: what equals a record is.
+ */
+function labelsEndOf(p: usize, end: usize): usize {
+  let q = p;
+  while (end - q >= 2 && load<u8>(q) == 0x0a) {
+    const length = <usize>load<u8>(q, 1);
+    if (length >= 128 || length > end - q - 2) return p;
+    q += 2 + length;
+  }
+  return q < end && load<u8>(q) == 0x12 && <u64>(q - p) <= TAGS_BYTES_MAX ? q : p;
+}
+
+/** Prepares the lookup of one series; answers the bytes of its tags at scratch, or a negative problem. */
 function stage(p: usize, end: usize, scratch: usize, staged: usize): i32 {
+  store<u32>(staged, <u32>p);
+  store<u32>(staged, <u32>end, 4);
+  const labelsEnd = labelsEndOf(p, end);
+  if (labelsEnd != p) {
+    store<u32>(staged, <u32>p, 8);
+    store<u32>(staged, <u32>(labelsEnd - p), 12);
+    store<u32>(staged, hashOfTags(p, labelsEnd - p), 16);
+    return 0;
+  }
   const gathered = gatherLabels(p, end);
   if (gathered < 0) return gathered;
   let length: i32 = -1;
   if ((gathered & HAS_SAMPLES) != 0) {
     length = normalTags(<u32>gathered & (HAS_SAMPLES - 1), scratch);
   }
-  store<u32>(staged, <u32>p);
-  store<u32>(staged, <u32>end, 4);
   store<u32>(staged, <u32>scratch, 8);
   store<u32>(staged, length < 0 ? NOT_KEPT : <u32>length, 12);
   store<u32>(staged, length < 0 ? 0 : hashOfTags(scratch, <usize>length), 16);
   return max(length, 0);
+}
+
+/** Slot of a series whose labels were staged where they stand in the body and are no record; or a negative problem. */
+function slotOfWire(p: usize, end: usize): i32 {
+  const gathered = gatherLabels(p, end);
+  if (gathered < 0) return gathered;
+  const length = normalTags(<u32>gathered & (HAS_SAMPLES - 1), ID_SCRATCH);
+  if (length < 0) return <i32>OVERSIZE_SLOT;
+  const slot = slotOfTags(ID_SCRATCH, length, hashOfTags(ID_SCRATCH, length), NEW_SLOTS);
+  return slot == 0 ? NO_ROOM : <i32>slot;
+}
+
+/** Emits one staged series whose labels stand in the body; answers the number of rows, or a negative problem. */
+function emitWire(p: usize, end: usize, length: usize, hash: u32, candidate: u32, rowCount: i32): i32 {
+  const known = candidate != 0 ? candidate : knownSlotOf(p, length, hash);
+  let outcome = LATE_LABEL;
+  let slot = <i32>known;
+  if (known != 0) outcome = samples(p + length, end, known, rowCount, false);
+  if (outcome == LATE_LABEL) {
+    slot = slotOfWire(p, end);
+    if (slot < 0) return slot;
+    outcome = samples(p, end, slot, rowCount, true);
+  }
+  if (slot != <i32>OVERSIZE_SLOT) {
+    setNext(recordOf(word(PREVIOUS)), slot);
+    setWord(PREVIOUS, slot);
+  }
+  return outcome;
 }
 
 /** Looks the staged series up together and emits their rows; answers the number of rows, or a negative problem. */
@@ -405,6 +456,12 @@ function emitStaged(count: u32, rowCount: i32): i32 {
   for (let at = STAGED; at < end; at += STAGED_BYTES) {
     const length = load<u32>(at, 12);
     let slot = load<u32>(at, 20);
+    const p = <usize>load<u32>(at);
+    if (p == <usize>load<u32>(at, 8)) {
+      rowCount = emitWire(p, load<u32>(at, 4), length, load<u32>(at, 16), slot, rowCount);
+      if (rowCount < 0) return rowCount;
+      continue;
+    }
     if (length == NOT_KEPT) slot = OVERSIZE_SLOT;
     else {
       if (slot == 0) slot = slotOfTags(<usize>load<u32>(at, 8), <usize>length, load<u32>(at, 16), NEW_SLOTS);

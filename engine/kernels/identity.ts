@@ -165,17 +165,22 @@ export function initIdentity(base: usize, slotsMax: u32, tableSizeMax: u32, segm
 
 /** Slot of these tags, which is marked as used; made when they are new (and listed at `newSlots`). 0: no room. */
 export function slotOfTags(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
+  const slot = knownSlotOf(tags, n, hash);
+  return slot != 0 ? slot : insert(tags, n, hash, newSlots);
+}
+
+/** Slot of these tags, which is marked as used; 0 when there is none. */
+export function knownSlotOf(tags: usize, n: usize, hash: u32): u32 {
   const table = <usize>word(TABLE);
   const mask = word(TABLE_MASK);
   let i = hash & mask;
   while (true) {
     const entry = table + <usize>i * ENTRY_BYTES;
     const slot = load<u32>(entry, 4);
-    if (slot == 0) break;
+    if (slot == 0) return 0;
     if (load<u32>(entry) == hash && hasTags(recordOf(slot), tags, n)) return slot;
     i = (i + 1) & mask;
   }
-  return insert(tags, n, hash, newSlots);
 }
 
 /** Whether the record has these tags; then it is marked as used. */
