@@ -1,12 +1,11 @@
 /** Whether the tags of one series match a query on the index: for series that are at hand one by one. */
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp.ts';
-import { decodeTags } from '#lib/tags.ts';
 
 type Values = ReadonlyMap<string, string>;
 
 /**
- * @returns takes canonical tags; those that are not UTF-8 match nothing
+ * @returns takes canonical tags; a layout that is cut off matches nothing
  * @throws {TsdbError} BAD_REQUEST for a bad regexp
  */
 export function tagMatcher(query: IndexQuery): (tags: Uint8Array) => boolean {
@@ -18,12 +17,27 @@ export function tagMatcher(query: IndexQuery): (tags: Uint8Array) => boolean {
   };
 }
 
+const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Null when the layout is cut off. Bytes that are no text become signs that no query asks for. */
 function valuesOf(tags: Uint8Array): Values | null {
-  try {
-    return new Map(decodeTags(tags).map(({ name, value }) => [name, value]));
-  } catch {
-    return null;
+  const values = new Map<string, string>();
+  let at = 0;
+  const text = (): string | null => {
+    if (tags.length - at < 2) return null;
+    const length = tags[at]! | (tags[at + 1]! << 8);
+    at += 2;
+    if (length > tags.length - at) return null;
+    at += length;
+    return textDecoder.decode(tags.subarray(at - length, at));
+  };
+  while (at < tags.length) {
+    const name = text();
+    const value = text();
+    if (name === null || value === null) return null;
+    values.set(name, value);
   }
+  return values;
 }
 
 function compile(query: IndexQuery): (values: Values) => boolean {
