@@ -240,6 +240,9 @@ function placesOf(
   ];
 }
 
+/** What M3 counts as a block in its cache is a page here. */
+const cachedBlockBytes = 64 * 1024;
+
 function resolveDb(
   section: DbSection,
   listenHost: string | null,
@@ -282,6 +285,13 @@ function resolveDb(
       diskBytesRead: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesDiskBytesRead),
       diskRead: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesDiskRead),
       metadata: lookbackLimitOf(section.limits.maxRecentlyQueriedMetadata),
+    },
+    cache: {
+      policy: section.cache.series.policy,
+      pageBytesMax:
+        section.cache.series.lru.maxBlocks === undefined
+          ? null
+          : section.cache.series.lru.maxBlocks * cachedBlockBytes,
     },
     tickMinimumMillis: section.tick.minimumInterval,
     logLevel: section.logging.level,

@@ -116,6 +116,21 @@ const nodeLimits = z
   })
   .prefault({});
 
+/** What is kept in memory of filesets. */
+const cache = z
+  .strictObject({
+    series: z
+      .strictObject({
+        policy: oneOf(['none', 'recently_read', 'lru', 'all']).default('lru'),
+        lru: z
+          .strictObject({ maxBlocks: count().optional(), eventsChannelSize: tuning })
+          .prefault({}),
+      })
+      .prefault({}),
+    ...tunings('postingsList', 'regexp'),
+  })
+  .prefault({});
+
 /** A store's memory is 32-bit WebAssembly: 4 GiB, less what it needs for itself. */
 const storeBytesMax = 512 * 2 ** 30;
 const storeBytesMin = 8 * 2 ** 20;
@@ -136,6 +151,7 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
   commitlog,
   bootstrap,
   limits: nodeLimits,
+  cache,
   tick: z
     .strictObject({
       minimumInterval: durationMillis.default(10_000),
@@ -154,7 +170,6 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
     'pooling',
     'gcPercentage',
     'blockRetrieve',
-    'cache',
     'hashing',
     'index',
     'tchannel',

@@ -123,6 +123,12 @@ export interface DbSection {
     readonly maxRecentlyQueriedSeriesBlocks: LookbackLimitSection;
     readonly maxRecentlyQueriedMetadata: LookbackLimitSection;
   };
+  readonly cache: {
+    readonly series: {
+      readonly policy: 'none' | 'recently_read' | 'lru' | 'all';
+      readonly lru: { readonly maxBlocks?: number | undefined };
+    };
+  };
   readonly tick: { readonly minimumInterval: number };
   readonly logging: LoggingSection;
   readonly metrics: MetricsSection;

@@ -67,6 +67,11 @@ export interface DbConfig {
     readonly diskRead: LookbackLimitConfig;
     readonly metadata: LookbackLimitConfig;
   };
+  readonly cache: {
+    readonly policy: 'none' | 'recently_read' | 'lru' | 'all';
+    /** Null: the node's default. */
+    readonly pageBytesMax: number | null;
+  };
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
   /** Where metrics are served when no coordinator runs in this process; null for the debug listener. */

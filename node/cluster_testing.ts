@@ -64,6 +64,7 @@ export class TestCluster implements AsyncDisposable {
       instanceId: id,
       dataFolder: this.dataFolder(id),
       pageBytesMax: 1024 * 1024,
+      cachePolicy: 'lru',
       memoryBytesMax: 64 * 1024 * 1024,
       commitlog: {
         sync: 'always',

@@ -21,6 +21,7 @@ import { announceIdentity, openIdentity } from './identity.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
+import type { CachePolicy } from './storage/cache_policy.ts';
 import { tick } from './storage/tick.ts';
 
 export interface RuntimeOptions {
@@ -34,6 +35,7 @@ export interface RuntimeOptions {
   readonly dataFolder: string;
   readonly memoryBytesMax: number;
   readonly pageBytesMax: number;
+  readonly cachePolicy: CachePolicy;
   readonly commitlog: DatabaseOptions['commitlog'];
   readonly limits: DatabaseOptions['limits'];
   /** Between two background ticks. */
@@ -98,6 +100,7 @@ export class NodeRuntime implements AsyncDisposable {
       identity: await openIdentity(env, dataFolder),
       memoryBytesMax: options.memoryBytesMax,
       pageBytesMax: options.pageBytesMax,
+      cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
     });
@@ -241,6 +244,7 @@ export class NodeRuntime implements AsyncDisposable {
     const { database } = this;
     const { signal } = this.stop;
     await database.flusher.runDue(signal);
+    await database.cacheKeeper.run(signal);
     await database.deletions.rewriteDue(signal);
     await this.deletions.publish(signal);
     if (await database.snapshots.isDue()) await database.snapshot(snapshotShare, signal);

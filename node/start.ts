@@ -44,6 +44,7 @@ export interface StartNodeOptions {
     | 'outstandingReadsMax'
     | 'newSeriesPerSecondMax'
     | 'queryLimits'
+    | 'cache'
     | 'tickMinimumMillis'
   >;
   /** As in the placement. */
@@ -100,7 +101,8 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       instanceId,
       dataFolder: config.dataDirectory,
       memoryBytesMax: options.memoryBytesMax,
-      pageBytesMax: options.pageBytesMax ?? pageBytesMaxDefault,
+      pageBytesMax: options.pageBytesMax ?? config.cache.pageBytesMax ?? pageBytesMaxDefault,
+      cachePolicy: config.cache.policy,
       commitlog: {
         sync: config.commitlog.sync,
         syncEveryMillis: config.commitlog.flushEveryMillis,

@@ -33,6 +33,7 @@ import { Admission, type RequestLimits } from './admission.ts';
 import { FileCache } from './file_cache.ts';
 import { Deletions } from './deletions.ts';
 import type { FlushReport } from './flush.ts';
+import { CacheKeeper, type CachePolicy } from './cache_policy.ts';
 import { Flusher } from './flusher.ts';
 import { MemoryBudget, type MemoryUse } from './memory_budget.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
@@ -59,6 +60,8 @@ export interface DatabaseOptions {
   readonly memoryBytesMax: number;
   /** Data of filesets that are kept in memory, of that number; 0 for none. */
   readonly pageBytesMax: number;
+  /** `lru` when it is not given. */
+  readonly cachePolicy?: CachePolicy;
   readonly commitlog: Pick<
     CommitlogOptions,
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
@@ -87,6 +90,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly memory: MemoryBudget;
   readonly flusher: Flusher;
   readonly snapshots: Snapshots;
+  readonly cacheKeeper: CacheKeeper;
   readonly removal: NamespaceRemoval;
   readonly deletions: Deletions;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
@@ -121,8 +125,10 @@ export class Database implements NodeService, AsyncDisposable {
     this.fileCache = new FileCache(env.disk, {
       openFilesMax,
       directoryBytesMax: this.memory.directoryBytesMax,
-      pageBytesMax: this.memory.pageBytesMax(options.pageBytesMax),
+      pageBytesMax:
+        options.cachePolicy === 'none' ? 0 : this.memory.pageBytesMax(options.pageBytesMax),
     });
+    this.cacheKeeper = new CacheKeeper(this);
     this.flusher = new Flusher(this);
     this.snapshots = new Snapshots(this);
     this.admission = new Admission(env.clock, this.shards, options.limits);

@@ -13,6 +13,7 @@ import { type Log, silentLog } from '#lib/log.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
 import { openIdentity } from '../identity.ts';
+import type { CachePolicy } from './cache_policy.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 
 export const never: AbortSignal = new AbortController().signal;
@@ -106,6 +107,7 @@ export interface TestDatabaseOptions {
   readonly segmentBytesMax?: number;
   readonly memoryBytesMax?: number;
   readonly pageBytesMax?: number;
+  readonly cachePolicy?: CachePolicy;
   readonly limits?: Partial<DatabaseOptions['limits']>;
 }
 
@@ -122,6 +124,7 @@ export async function openDatabase(
     identity: await openIdentity(env, dataFolder),
     memoryBytesMax: options.memoryBytesMax ?? 256 * 1024 * 1024,
     pageBytesMax: options.pageBytesMax ?? 1024 * 1024,
+    cachePolicy: options.cachePolicy ?? 'lru',
     commitlog: {
       sync: options.sync ?? 'always',
       syncEveryMillis: 1000,

@@ -39,6 +39,7 @@ export class FileCache implements AsyncDisposable {
   /** Oldest and newest page: a ring through this. */
   private readonly ring: Page;
   private pagesBytes = 0;
+  private nowMillis = 0;
   /** Counts of this process, for metrics. */
   readonly counts: { pageHits: number; pageMisses: number; bytesRead: number } = {
     pageHits: 0,
@@ -54,6 +55,47 @@ export class FileCache implements AsyncDisposable {
 
   get memoryBytes(): number {
     return this.directoryBytes + this.pagesBytes;
+  }
+
+  /** Of pages, with what each takes beside its data. */
+  get pageBytes(): number {
+    return this.pagesBytes;
+  }
+
+  limitPages(pageBytesMax: number): void {
+    this.limit({ ...this.limits, pageBytesMax });
+  }
+
+  /** Pages that are used from now on were used at this time. */
+  noteTime(monotonicMillis: number): void {
+    this.nowMillis = monotonicMillis;
+  }
+
+  /**
+   * Forgets pages that were not read for a time.
+   * @param keptMillisOf a file; null keeps its pages
+   */
+  forgetUnread(keptMillisOf: (file: CachedFile) => number | null): void {
+    for (const [file, pages] of [...this.pages]) {
+      const keptMillis = keptMillisOf(file);
+      if (keptMillis === null) continue;
+      for (const page of [...pages.values()]) {
+        if (this.nowMillis - page.usedAtMillis >= keptMillis) this.forgetPage(page);
+      }
+    }
+  }
+
+  /** Brings all pages of a file to memory that are not there. */
+  async load(file: CachedFile): Promise<void> {
+    const pageCount = Math.ceil(file.dataBytes / pageBytes);
+    for (let first = 0; first < pageCount; first += pagesAtOnce) {
+      const end = Math.min(first + pagesAtOnce, pageCount);
+      let isMissing = false;
+      for (let number = first; number < end; number += 1) {
+        if (this.pages.get(file)?.has(number) !== true) isMissing = true;
+      }
+      if (isMissing) await this.readPages(file, first, end);
+    }
   }
 
   /** Changes the limits; what is over them goes at once. */
@@ -139,6 +181,7 @@ export class FileCache implements AsyncDisposable {
     const page = this.pages.get(file)?.get(number);
     if (page === undefined) return null;
     this.counts.pageHits += 1;
+    page.usedAtMillis = this.nowMillis;
     page.unlink();
     page.linkBefore(this.ring);
     return page.bytes;
@@ -165,6 +208,7 @@ export class FileCache implements AsyncDisposable {
     if (pages === undefined) this.pages.set(file, (pages = new Map()));
     if (pages.has(number)) return;
     const page = new Page(file, number, bytes);
+    page.usedAtMillis = this.nowMillis;
     pages.set(number, page);
     page.linkBefore(this.ring);
     this.pagesBytes += page.memoryBytes;
@@ -243,6 +287,8 @@ class Page {
   readonly file: CachedFile | null;
   readonly number: number;
   readonly bytes: Uint8Array;
+  /** By the monotonic clock, as exact as `noteTime` is called often. */
+  usedAtMillis = 0;
   newer: Page;
   older: Page;
 

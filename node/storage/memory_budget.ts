@@ -33,6 +33,11 @@ export class MemoryBudget {
     this.measure = measure;
   }
 
+  /** Measured now. */
+  get use(): MemoryUse {
+    return this.measure();
+  }
+
   /** Most bytes of pages of files. @param wanted by the configuration */
   pageBytesMax(wanted: number): number {
     return Math.min(wanted, Math.floor(this.totalBytes * pagesPart));
