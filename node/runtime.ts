@@ -260,7 +260,9 @@ export class NodeRuntime implements AsyncDisposable {
   private async lastSnapshot(): Promise<void> {
     const { env, log } = this.options;
     const { database } = this;
-    if (!database.isLoaded || database.commitlog.segments().length === 0) return;
+    if (!database.isLoaded) return;
+    const { commitlog, snapshots } = database;
+    if (commitlog.segments().length === 0 && !snapshots.isIndexOld) return;
     const signal = env.clock.deadline(lastSnapshotMillisMax, new AbortController().signal);
     try {
       await database.snapshot(1, signal);

@@ -20,9 +20,12 @@ import type { Database } from '../storage/database.ts';
 import { Directory } from '../storage/directory.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { BlockFile } from '../storage/namespace_files.ts';
+import type { LoadedIndex } from './index_start.ts';
 
 export interface FilesystemReport {
   filesets: number;
+  /** Those whose series were not in a saved index. */
+  walked: number;
   /** Entries of filesets. */
   series: number;
   /** Blocks that were on disk and could not be trusted, to be fetched from peers again. */
@@ -30,6 +33,7 @@ export interface FilesystemReport {
 }
 
 /**
+ * @param saved the index that was loaded for the namespace: filesets that it names are not walked
  * @param truncatedAtNanos filesets made before this time hold what was deleted, and are removed
  */
 export async function loadShard(
@@ -37,11 +41,12 @@ export async function loadShard(
   namespace: NamespaceState,
   shard: number,
   truncatedAtNanos: bigint | null,
+  saved: LoadedIndex | undefined,
   signal: AbortSignal,
 ): Promise<FilesystemReport> {
   const { env, log, options } = database;
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
-  const report: FilesystemReport = { filesets: 0, series: 0, corruptBlocks: new Set() };
+  const report: FilesystemReport = { filesets: 0, walked: 0, series: 0, corruptBlocks: new Set() };
   const now = env.clock.nowNanos();
   // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The highest volume of
   // a block comes first; a lower one counts only when that is damaged.
@@ -64,12 +69,20 @@ export async function loadShard(
       }
     }
     try {
-      await using reader = await FilesetReader.open(env.disk, folder, fileset);
-      if (truncatedAtNanos !== null && reader.info.createdNanos <= truncatedAtNanos) {
+      const head = await FilesetReader.openHead(env.disk, folder, fileset);
+      if (truncatedAtNanos !== null && head.info.createdNanos <= truncatedAtNanos) {
         await removeFileset(env.disk, folder, fileset);
         continue;
       }
-      report.series += useFileset(namespace, folder, reader);
+      const seriesCount = saved?.seriesCountOf(shard, head) ?? null;
+      if (seriesCount !== null) {
+        namespace.files.adopt(new BlockFile(folder, head.info, seriesCount, head.digest));
+        report.series += seriesCount;
+      } else {
+        await using reader = await FilesetReader.open(env.disk, folder, fileset);
+        report.series += useFileset(namespace, folder, reader);
+        report.walked += 1;
+      }
       report.filesets += 1;
     } catch (error) {
       if (error instanceof FilesetUnfinished) {

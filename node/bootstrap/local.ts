@@ -3,11 +3,16 @@ import { removeTakenFolders } from '../persist/folders.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { loadShard } from './filesystem.ts';
+import { loadIndexes } from './index_start.ts';
 import { type ReplayReport, replayCommitlog } from './replay.ts';
 
 export interface LocalReport {
   readonly replay: ReplayReport;
   readonly filesets: number;
+  /** Those of which the series were not in a saved index. */
+  readonly filesetsWalked: number;
+  /** Namespaces whose saved index was used. */
+  readonly indexes: number;
   /** Blocks that were damaged on disk, by namespace and shard. */
   readonly corrupt: readonly CorruptShard[];
 }
@@ -28,19 +33,26 @@ export async function bootstrapLocal(
 ): Promise<LocalReport> {
   const started = database.env.clock.monotonicMillis();
   await removeTakenFolders(database.env.disk, database.options.dataFolder);
-  const replay = await replayCommitlog(database, signal);
+  const indexes = await loadIndexes(database, signal);
+  const replay = await replayCommitlog(database, indexes, signal);
   let filesets = 0;
+  let filesetsWalked = 0;
   const corrupt: CorruptShard[] = [];
   for (const namespace of database.namespaces.values()) {
+    let walked = 0;
+    const index = indexes.get(namespace.name);
     const truncatedAt = replay.truncatedAtNanos.get(namespace.name) ?? null;
     for (const { id, state } of database.shards.all()) {
-      const report = await loadShard(database, namespace, id, truncatedAt, signal);
+      const report = await loadShard(database, namespace, id, truncatedAt, index, signal);
       filesets += report.filesets;
+      walked += report.walked;
       if (report.corruptBlocks.size > 0) {
         corrupt.push({ namespace, shard: id, blocks: report.corruptBlocks });
       }
       if (state !== 'INITIALIZING') namespace.readyShards.add(id);
     }
+    if (walked === 0 && index !== undefined) database.snapshots.noteSaved(namespace);
+    filesetsWalked += walked;
   }
   const now = database.env.clock.nowNanos();
   for (const namespace of database.namespaces.values()) namespace.expire(now);
@@ -54,9 +66,11 @@ export async function bootstrapLocal(
       rowsWithoutSeries: replay.rowsWithoutSeries,
       problems: replay.problems.length,
       filesets,
+      filesetsWalked,
+      indexes: indexes.size,
       series: database.store.seriesCount,
     },
     'data of this disk loaded',
   );
-  return { replay, filesets, corrupt };
+  return { replay, filesets, filesetsWalked, indexes: indexes.size, corrupt };
 }

@@ -11,9 +11,14 @@ import {
 import { TsdbError } from '#lib/errors.ts';
 import { listSegments } from '../persist/commitlog.ts';
 import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog_format.ts';
-import { readSegment, type SegmentProblem } from '../persist/commitlog_reader.ts';
+import {
+  readSegment,
+  readSegmentHeader,
+  type SegmentProblem,
+} from '../persist/commitlog_reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
+import type { LoadedIndex } from './index_start.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 
@@ -45,6 +50,7 @@ interface SegmentNamespace {
 /** Replays the newest snapshot, then the segments that it does not replace, oldest first. */
 export async function replayCommitlog(
   database: Database,
+  indexes: Map<string, LoadedIndex>,
   signal: AbortSignal,
 ): Promise<ReplayReport> {
   const report: ReplayReport = {
@@ -64,7 +70,7 @@ export async function replayCommitlog(
   const kept = new Map<number, Set<string>>();
   const batches = new BatchReplay();
   for (const { path } of snapshots) {
-    const replay = new SegmentReplay(database, batches, 0, path, null, report);
+    const replay = new SegmentReplay(database, indexes, batches, 0, path, null, report);
     await replay.run(signal);
     for (const [segment, names] of replay.kept) {
       kept.set(segment, (kept.get(segment) ?? new Set()).union(names));
@@ -84,7 +90,7 @@ export async function replayCommitlog(
       replaced.push(number);
       continue;
     }
-    await new SegmentReplay(database, batches, number, path, names, report).run(signal);
+    await new SegmentReplay(database, indexes, batches, number, path, names, report).run(signal);
     report.segments += 1;
   }
   for (const namespace of database.namespaces.values()) markLive(database, namespace);
@@ -103,7 +109,11 @@ function markLive({ store }: Database, { ordinal, index }: NamespaceState): void
 
 class SegmentReplay {
   private readonly database: Database;
+  /** Taken away when the namespace is truncated. */
+  private readonly indexes: Map<string, LoadedIndex>;
   private readonly batches: BatchReplay;
+  /** Start of the node that wrote the segment; -1 when its header is damaged. */
+  private boot = -1;
   private readonly number: number;
   private readonly path: string;
   private readonly report: ReplayReport;
@@ -122,6 +132,7 @@ class SegmentReplay {
 
   constructor(
     database: Database,
+    indexes: Map<string, LoadedIndex>,
     batches: BatchReplay,
     number: number,
     path: string,
@@ -129,6 +140,7 @@ class SegmentReplay {
     report: ReplayReport,
   ) {
     this.database = database;
+    this.indexes = indexes;
     this.batches = batches;
     this.number = number;
     this.path = path;
@@ -139,6 +151,8 @@ class SegmentReplay {
   async run(signal: AbortSignal): Promise<void> {
     const { disk } = this.database.env;
     this.batches.reset();
+    const header = await readSegmentHeader(disk, this.path);
+    this.boot = typeof header === 'string' ? -1 : header.boot;
     const records = readSegment(disk, this.path, (problem) => this.reportProblem(problem));
     for await (const record of records) {
       signal.throwIfAborted();
@@ -202,8 +216,11 @@ class SegmentReplay {
   private addSeries(namespace: SegmentNamespace, entries: readonly DictionaryEntry[]): void {
     const { state, slots } = namespace;
     if (state === null) return;
+    const index = this.indexes.get(namespace.name);
+    const saved = index?.boot === this.boot ? index : null;
     for (const entry of entries) {
-      const slot = state.resolve(entry, Number.POSITIVE_INFINITY);
+      let slot = saved === null ? -1 : saved.slotOf(entry.slot, entry.generation);
+      if (slot === -1) slot = state.resolve(entry, Number.POSITIVE_INFINITY);
       if (slot < 0) this.batches.setSeries(slots, entry, null, 0);
       else this.batches.setSeries(slots, entry, slot, this.database.store.generation[slot]!);
     }
@@ -298,6 +315,7 @@ class SegmentReplay {
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     this.batches.clear(namespace.slots);
+    this.indexes.delete(namespace.name);
     namespace.state?.truncate(atNanos);
   }
 }

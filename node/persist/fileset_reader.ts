@@ -35,6 +35,12 @@ export interface FilesetEntry {
   readonly dataCrc32c: number;
 }
 
+/** A fileset without its series. */
+export interface FilesetHead {
+  readonly info: FilesetInfo;
+  readonly digest: FilesetDigest;
+}
+
 /** Data read at once when a whole fileset is read. */
 const readBytes = 4 * 1024 * 1024;
 
@@ -62,10 +68,10 @@ export class FilesetReader implements AsyncDisposable {
   }
 
   /**
-   * Opens a complete fileset and verifies all but its data, which each read and `verifyData` do.
+   * What a complete fileset says of itself; data and index are compared with it when they are read.
    * @throws {FilesetCorrupt} naming the file
    */
-  static async open(disk: Disk, folder: string, key: FilesetKey): Promise<FilesetReader> {
+  static async openHead(disk: Disk, folder: string, key: FilesetKey): Promise<FilesetHead> {
     const path = (part: Parameters<typeof filesetPath>[2]) => filesetPath(folder, key, part);
     const checkpoint = await disk.readFile(path('checkpoint'));
     if (checkpoint.length < fileHeaderBytes + 4 || checkpoint.every((byte) => byte === 0)) {
@@ -87,10 +93,23 @@ export class FilesetReader implements AsyncDisposable {
     if (info.blockStartNanos !== key.blockStartNanos || info.volume !== key.volume) {
       throw new FilesetCorrupt(path('info'), 'info is that of another fileset');
     }
-    const index = await readFilesetIndex(disk, folder, key, digest.index);
     const size = await disk.size(path('data'));
-    if (size !== digest.data.bytes || size !== index.dataEnd) {
+    if (size !== digest.data.bytes) {
       throw new FilesetCorrupt(path('data'), `length is not ${digest.data.bytes} but ${size}`);
+    }
+    return { info, digest };
+  }
+
+  /**
+   * Opens a complete fileset and verifies all but its data, which each read and `verifyData` do.
+   * @throws {FilesetCorrupt} naming the file
+   */
+  static async open(disk: Disk, folder: string, key: FilesetKey): Promise<FilesetReader> {
+    const path = (part: Parameters<typeof filesetPath>[2]) => filesetPath(folder, key, part);
+    const { info, digest } = await FilesetReader.openHead(disk, folder, key);
+    const index = await readFilesetIndex(disk, folder, key, digest.index);
+    if (index.dataEnd !== digest.data.bytes) {
+      throw new FilesetCorrupt(path('index'), `data end is not ${digest.data.bytes}`);
     }
     const dataFile = await disk.open(path('data'), 'read');
     return new FilesetReader(info, digest, index, dataFile, path('data'));

@@ -79,11 +79,11 @@ export class NamespaceState {
   /** What is before this is past retention, also where a long fileset still has it. */
   expiredBeforeNanos: UnixNanos = -(2n ** 63n);
   /** There may be series whose ID does not tell their tags, so that two can have one ID. */
-  private mayShareIds = false;
+  mayShareIds = false;
   /** Counts the series that were made. */
   seriesMade = 0;
   /** All slots are below this. */
-  private slotsEnd = 0;
+  slotsEnd = 0;
   /** Shards whose data of this namespace is here: reads of others are not whole. */
   readonly readyShards: Set<number> = new Set();
 
@@ -235,6 +235,19 @@ export class NamespaceState {
     return this.shards.writerIsStale(this.index.shard(slot), writerVersion)
       ? -1 - rowOutcome.stalePlacement
       : slot;
+  }
+
+  /**
+   * Takes an index that was saved in place of the own one, which is empty.
+   * @param slots of its series, ascending: made for them
+   */
+  useIndex(index: NamespaceIndex, slots: Uint32Array, mayShareIds: boolean): void {
+    this.index = index;
+    this.mayShareIds ||= mayShareIds;
+    this.slotsEnd = Math.max(this.slotsEnd, (slots.at(-1) ?? -1) + 1);
+    if (this.slotsEnd > this.segmentOfSlot.length) {
+      this.segmentOfSlot = new Uint32Array(Math.ceil(this.slotsEnd * 1.25));
+    }
   }
 
   private create(series: SeriesName, shard: number, tellsTags: boolean): number {

@@ -101,6 +101,9 @@ export class NamespaceFiles {
   /** Filesets that are being deleted or renamed. */
   private readonly leaving = new Set<Promise<void>>();
 
+  /** Counts filesets that came into use and left it. */
+  changes = 0;
+
   constructor(parts: NamespaceFilesParts) {
     this.parts = parts;
     this.tombstones = parts.tombstones;
@@ -160,6 +163,7 @@ export class NamespaceFiles {
       );
     }
     for (const start of this.blocksOf(file)) blocks.set(start, file);
+    this.changes += 1;
     for (const before of replaced) {
       this.retire(before, before.damaged.size > 0 ? 'set aside' : 'delete');
     }
@@ -183,6 +187,7 @@ export class NamespaceFiles {
     }
     if (file.retired !== null) return;
     file.retired = why;
+    this.changes += 1;
     if (file.pins === 0) this.leave(file, why);
   }
 

@@ -14,6 +14,7 @@ import { makeDurableFolder } from '../persist/folders.ts';
 import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { Pace } from './pace.ts';
+import { saveIndex } from './saved_index.ts';
 
 /** Series that are copied in one stretch of the main loop. */
 const seriesAtOnce = 256;
@@ -35,6 +36,8 @@ export class Snapshots {
   private lastBytes: number | null = null;
   /** Segments before the snapshot at hand that stay. */
   private readonly kept = new Set<number>();
+  /** By namespace: changes of its filesets when its index was saved. */
+  private readonly savedFilesets = new WeakMap<NamespaceState, number>();
   /** Counts of this process, for metrics. */
   readonly counts: { snapshots: number; bytes: number } = { snapshots: 0, bytes: 0 };
 
@@ -102,6 +105,7 @@ export class Snapshots {
       series += copied.series;
       chunkBytes += copied.chunkBytes;
     }
+    await this.saveIndexes(segment, signal);
     await this.database.syncDeletions();
     const bytes = await writer.finish(series, chunkBytes);
     this.lastBytes = bytes;
@@ -115,6 +119,28 @@ export class Snapshots {
     await sequencer.exclusive(() => commitlog.deleteSegments(gone));
     await removeOtherSnapshots(env.disk, folder, segment);
     return { series, bytes, segmentsDeleted: gone.length };
+  }
+
+  /** Before the snapshot counts: an older index knows nothing of deletions whose records go now. */
+  private async saveIndexes(segment: number, signal: AbortSignal): Promise<void> {
+    for (const namespace of this.database.namespaces.values()) {
+      const { changes } = namespace.files;
+      await saveIndex(this.database, namespace, segment, signal);
+      this.savedFilesets.set(namespace, changes);
+    }
+  }
+
+  /** Called when the saved index of a namespace has all of its filesets. */
+  noteSaved(namespace: NamespaceState): void {
+    this.savedFilesets.set(namespace, namespace.files.changes);
+  }
+
+  /** Whether filesets came or went since the indexes were saved: a start would walk them. */
+  get isIndexOld(): boolean {
+    for (const namespace of this.database.namespaces.values()) {
+      if (namespace.files.changes !== (this.savedFilesets.get(namespace) ?? 0)) return true;
+    }
+    return false;
   }
 
   private async copyNamespace(
