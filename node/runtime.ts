@@ -38,6 +38,8 @@ export interface RuntimeOptions {
   readonly cachePolicy: CachePolicy;
   readonly commitlog: DatabaseOptions['commitlog'];
   readonly limits: DatabaseOptions['limits'];
+  /** As in `DatabaseOptions`. */
+  readonly flushThread?: boolean;
   /** Between two background ticks. */
   readonly tickMillis: number;
   /** The service of another instance, over the network. */
@@ -103,6 +105,7 @@ export class NodeRuntime implements AsyncDisposable {
       cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
+      flushThread: options.flushThread ?? false,
     });
     return new NodeRuntime(options, database);
   }

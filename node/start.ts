@@ -115,6 +115,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
         newSeriesPerSecondMax: config.newSeriesPerSecondMax,
         query: configuredQueryLimits(config.queryLimits),
       },
+      flushThread: true,
       tickMillis: config.tickMinimumMillis,
       nodeServiceOf: options.nodeServiceOf,
       onFatal: options.onFatal,

@@ -78,7 +78,7 @@ async function flushShard(
   }
   const written = await namespace.files.write(shard, (dropped) => {
     const members = membersOf(database.store, namespace, slots);
-    const source = new MemorySource(database.store, members, blockStartNanos, pace);
+    const source = new MemorySource(database, members, blockStartNanos, pace);
     return writeVolume(
       database,
       {
@@ -150,15 +150,20 @@ function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOf
 
 /** Rows of memory, merged and encoded as for a file. */
 class MemorySource implements VolumeSource {
-  private readonly store: SampleStore;
+  private readonly database: Database;
   private readonly members: readonly Member[];
   private readonly blockStartNanos: UnixNanos;
   private readonly pace: Pace;
   private readonly slots: number[] = [];
   private position = 0;
 
-  constructor(store: SampleStore, members: readonly Member[], blockStartNanos: UnixNanos, pace: Pace) {
-    this.store = store;
+  constructor(
+    database: Database,
+    members: readonly Member[],
+    blockStartNanos: UnixNanos,
+    pace: Pace,
+  ) {
+    this.database = database;
     this.members = members;
     this.blockStartNanos = blockStartNanos;
     this.pace = pace;
@@ -166,7 +171,7 @@ class MemorySource implements VolumeSource {
 
   async next(): Promise<readonly VolumeSeries[] | null> {
     if (this.position > 0) await this.pace.rest(null);
-    const { store } = this;
+    const { store, storeThread } = this.database;
     while (this.position < this.members.length) {
       const { generation } = store;
       // A series may have expired since, and its slot may be another's.
@@ -176,7 +181,8 @@ class MemorySource implements VolumeSource {
       this.position += seriesAtOnce;
       if (some.length === 0) continue;
       const slots = Uint32Array.from(some, ({ slot }) => slot);
-      const { chunkData, chunkOffset } = store.flushBlock(slots, this.blockStartNanos);
+      const reader = storeThread ?? store;
+      const { chunkData, chunkOffset } = await reader.flushBlock(slots, this.blockStartNanos);
       this.slots.push(...slots);
       return some.map(({ id, name }, i) => ({
         id,
