@@ -51,7 +51,6 @@ import {
   SEGMENTS_USED,
   SEGMENT_BYTES,
   SLOT_COUNT,
-  TABLE_MASK,
   TICK,
   firstCandidate,
   forgetNewSlots,
@@ -65,7 +64,9 @@ import {
   recordOf,
   setNext,
   setWord,
+  slotOfRecord,
   slotOfTags,
+  tableEntries,
   tagsLengthOf,
   tagsOf,
   word,
@@ -107,7 +108,7 @@ export const hashKeys: usize = KEYS;
 
 /** Lays the identity regions out; answers the end of the memory that is used, slack included. */
 export function init(slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
-  return initIdentity(IDENTITY, slotsMax, tableSizeMax, segmentCount) + 0x10000;
+  return initIdentity(IDENTITY, slotsMax, tableSizeMax, segmentCount, BODY) + 0x10000;
 }
 
 export function idHash(): usize {
@@ -163,7 +164,7 @@ export function histogramCount(): u32 {
 export function touchedBytes(): f64 {
   const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 20 + <f64>BODY;
   const symbols = <f64>word(SYMBOLS_HIGH) * 8;
-  const table = (<f64>word(TABLE_MASK) + 1) * 8;
+  const table = <f64>tableEntries() * 8;
   const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
   return bodies + symbols + <f64>word(SLOT_COUNT) * 14 + table + segments;
 }
@@ -443,15 +444,20 @@ function emitWire(p: usize, end: usize, length: usize, hash: u32, candidate: u32
 function emitStaged(count: u32, rowCount: i32): i32 {
   const end = STAGED + <usize>count * STAGED_BYTES;
   for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    store<u32>(at, firstCandidate(load<u32>(at, 16)), 20);
+    store<u32>(at, <u32>firstCandidate(load<u32>(at, 16)), 24);
   }
+  // The lines of all records are on their way before the first one is compared.
+  let touched: u32 = 0;
   for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    store<u32>(at, <u32>recordOf(load<u32>(at, 20)), 24);
+    const record = <usize>load<u32>(at, 24);
+    touched ^= load<u32>(record) ^ load<u32>(record, 64) ^ load<u32>(record, 128) ^ load<u32>(record, 192);
   }
+  store<u32>(end, touched);
   // What is found is marked as used, so that no insertion of this group evicts it.
   for (let at = STAGED; at < end; at += STAGED_BYTES) {
     const record = <usize>load<u32>(at, 24);
-    if (!hasTags(record, <usize>load<u32>(at, 8), <usize>load<u32>(at, 12))) store<u32>(at, 0, 20);
+    const isKnown = hasTags(record, <usize>load<u32>(at, 8), <usize>load<u32>(at, 12));
+    store<u32>(at, isKnown ? slotOfRecord(record) : 0, 20);
   }
   for (let at = STAGED; at < end; at += STAGED_BYTES) {
     const length = load<u32>(at, 12);

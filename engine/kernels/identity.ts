@@ -1,6 +1,7 @@
 // Series identities: tags in normal form (labels.ts) to slots, under a memory budget.
 //
-//     table entry     hash u32 | slot u32 (0 = empty), open addressing
+//     partition       greatest index u32 | entries u32, by the upper bits of the hash
+//     table entry     hash u32 | record address u32 (0 = empty), open addressing inside the partition
 //     slot address    record address u32; (next free slot << 1) | 1 while the slot is free
 //     record          slot u32 (0 = dead) | tags length u32 | hash u32 | next slot u32 | last tick u32 | tags, gap to 4
 //     segment info    end of its records u32 | tick of its last sweep u32
@@ -19,8 +20,9 @@ export const SLOT_COUNT: usize = 4;
 export const LIVE_COUNT: usize = 8;
 /** (first free slot << 1) | 1, as in the slot addresses. */
 const FREE_HEAD: usize = 12;
-export const TABLE_MASK: usize = 16;
-const TABLE_MASK_MAX: usize = 20;
+const PARTITION_SHIFT: usize = 16;
+/** Entries for which each partition has a place. */
+const PARTITION_ENTRIES: usize = 20;
 const SEGMENT_COUNT: usize = 24;
 const SEGMENT_HEAD: usize = 28;
 export const SEGMENTS_USED: usize = 32;
@@ -36,6 +38,9 @@ export const ID_SCHEME: usize = 68;
 const TABLE: usize = 72;
 const SEGMENT_INFO: usize = 76;
 const ARENA: usize = 80;
+/** Where a partition is copied to while it grows. */
+const GROW_SCRATCH: usize = 84;
+const TABLE_ENTRIES: usize = 88;
 export const STATE_END: usize = 128;
 
 /** Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no tags. */
@@ -53,7 +58,13 @@ const RECORD_HEAD_BYTES: usize = 20;
 const ENTRY_BYTES: usize = 8;
 const SEGMENT_INFO_BYTES: usize = 8;
 export const SEGMENT_BYTES: usize = 1 << 18;
-const TABLE_SIZE_FIRST: u32 = 1024;
+/** The table is split, so that growing never enters more than a small part again. */
+const PARTITIONS: usize = STATE + 0x2000;
+const PARTITION_BYTES: usize = 8;
+const PARTITION_BITS_MAX: u32 = 8;
+/** A partition that has place for so many at least is never full: hashes spread evenly. */
+const PARTITION_ENTRIES_MIN_BITS: u32 = 12;
+const PARTITION_ENTRIES_FIRST: u32 = 16;
 const PAGE_BYTES: usize = 1 << 16;
 
 // @ts-ignore: decorator
@@ -134,11 +145,23 @@ function pageAlign(address: usize): usize {
  * Lays the regions out behind `base` in a memory of zeros. The table's greatest size is a power of two above slotsMax.
  * Answers the address behind the last one.
  */
-export function initIdentity(base: usize, slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
+export function initIdentity(
+  base: usize,
+  slotsMax: u32,
+  tableSizeMax: u32,
+  segmentCount: u32,
+  growScratch: usize,
+): usize {
   setWord(SLOTS_MAX, slotsMax);
   setWord(SLOT_COUNT, 1);
-  setWord(TABLE_MASK, min(TABLE_SIZE_FIRST, tableSizeMax) - 1);
-  setWord(TABLE_MASK_MAX, tableSizeMax - 1);
+  const partitionBits = min(PARTITION_BITS_MAX, <u32>ctz(tableSizeMax) - PARTITION_ENTRIES_MIN_BITS);
+  setWord(PARTITION_SHIFT, 32 - partitionBits);
+  setWord(PARTITION_ENTRIES, tableSizeMax >> partitionBits);
+  for (let i: u32 = 0; i < (<u32>1 << partitionBits); i++) {
+    store<u32>(PARTITIONS + <usize>i * PARTITION_BYTES, PARTITION_ENTRIES_FIRST - 1);
+  }
+  setWord(TABLE_ENTRIES, PARTITION_ENTRIES_FIRST << partitionBits);
+  setWord(GROW_SCRATCH, <u32>growScratch);
   setWord(SEGMENT_COUNT, segmentCount);
   setWord(RECORDS, <u32>base);
   store<u32>(base, <u32>RECORD_ZERO);
@@ -169,16 +192,35 @@ export function slotOfTags(tags: usize, n: usize, hash: u32, newSlots: usize): u
   return slot != 0 ? slot : insert(tags, n, hash, newSlots);
 }
 
+// @ts-ignore: decorator
+@inline
+function partitionOf(hash: u32): usize {
+  return <usize>(hash >> word(PARTITION_SHIFT));
+}
+
+// @ts-ignore: decorator
+@inline
+function entriesOf(partition: usize): usize {
+  return <usize>word(TABLE) + partition * <usize>word(PARTITION_ENTRIES) * ENTRY_BYTES;
+}
+
+// @ts-ignore: decorator
+@inline
+function maskOf(partition: usize): u32 {
+  return load<u32>(PARTITIONS + partition * PARTITION_BYTES);
+}
+
 /** Slot of these tags, which is marked as used; 0 when there is none. */
 export function knownSlotOf(tags: usize, n: usize, hash: u32): u32 {
-  const table = <usize>word(TABLE);
-  const mask = word(TABLE_MASK);
+  const partition = partitionOf(hash);
+  const table = entriesOf(partition);
+  const mask = maskOf(partition);
   let i = hash & mask;
   while (true) {
     const entry = table + <usize>i * ENTRY_BYTES;
-    const slot = load<u32>(entry, 4);
-    if (slot == 0) return 0;
-    if (load<u32>(entry) == hash && hasTags(recordOf(slot), tags, n)) return slot;
+    const record = <usize>load<u32>(entry, 4);
+    if (record == 0) return 0;
+    if (load<u32>(entry) == hash && hasTags(record, tags, n)) return slotOfRecord(record);
     i = (i + 1) & mask;
   }
 }
@@ -192,12 +234,20 @@ export function hasTags(record: usize, tags: usize, n: usize): bool {
   return true;
 }
 
-/** Slot at the first place of the table where this hash may stand, or 0: a guess that `hasTags` must confirm. */
+/** Record at the first place of the table where this hash may stand, or that of slot 0: a guess that `hasTags` must confirm. */
 // @ts-ignore: decorator
 @inline
-export function firstCandidate(hash: u32): u32 {
-  const entry = <usize>word(TABLE) + <usize>(hash & word(TABLE_MASK)) * ENTRY_BYTES;
-  return select<u32>(load<u32>(entry, 4), 0, load<u32>(entry) == hash);
+export function firstCandidate(hash: u32): usize {
+  const partition = partitionOf(hash);
+  const entry = entriesOf(partition) + <usize>(hash & maskOf(partition)) * ENTRY_BYTES;
+  const isHit = load<u32>(entry, 4) != 0 && load<u32>(entry) == hash;
+  return select<usize>(<usize>load<u32>(entry, 4), RECORD_ZERO, isHit);
+}
+
+// @ts-ignore: decorator
+@inline
+export function slotOfRecord(record: usize): u32 {
+  return load<u32>(record, SLOT);
 }
 
 function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
@@ -220,10 +270,8 @@ function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), 0);
   store<u8>(<usize>word(REFUSED) + <usize>slot, 0);
   store<u8>(<usize>word(ID_SCHEME) + <usize>slot, 0);
-  const live = word(LIVE_COUNT) + 1;
-  setWord(LIVE_COUNT, live);
-  if (live > word(TABLE_MASK) >> 1 && word(TABLE_MASK) < word(TABLE_MASK_MAX)) growTable();
-  else place(hash, slot);
+  setWord(LIVE_COUNT, word(LIVE_COUNT) + 1);
+  addEntry(hash, record);
   const newCount = word(NEW_COUNT);
   store<u32>(newSlots + (<usize>newCount << 2), slot);
   setWord(NEW_COUNT, newCount + 1);
@@ -236,23 +284,36 @@ function recordBytes(tagsLength: usize): usize {
   return (RECORD_HEAD_BYTES + tagsLength + 3) & ~3;
 }
 
-function place(hash: u32, slot: u32): void {
-  const table = <usize>word(TABLE);
-  const mask = word(TABLE_MASK);
+function addEntry(hash: u32, record: usize): void {
+  const partition = partitionOf(hash);
+  const at = PARTITIONS + partition * PARTITION_BYTES;
+  const count = load<u32>(at, 4) + 1;
+  store<u32>(at, count, 4);
+  const mask = load<u32>(at);
+  if (count > mask >> 1 && mask + 1 < word(PARTITION_ENTRIES)) growPartition(partition, mask);
+  place(entriesOf(partition), load<u32>(at), hash, record);
+}
+
+function place(table: usize, mask: u32, hash: u32, record: usize): void {
   let i = hash & mask;
   while (load<u32>(table + <usize>i * ENTRY_BYTES, 4) != 0) i = (i + 1) & mask;
   store<u32>(table + <usize>i * ENTRY_BYTES, hash);
-  store<u32>(table + <usize>i * ENTRY_BYTES, slot, 4);
+  store<u32>(table + <usize>i * ENTRY_BYTES, <u32>record, 4);
 }
 
-/** Doubles the table in place and enters every live slot again. */
-function growTable(): void {
-  const mask = (word(TABLE_MASK) << 1) | 1;
-  setWord(TABLE_MASK, mask);
-  memory.fill(<usize>word(TABLE), 0, (<usize>mask + 1) * ENTRY_BYTES);
-  const slotCount = word(SLOT_COUNT);
-  for (let slot: u32 = 1; slot < slotCount; slot++) {
-    if (isLive(slot)) place(load<u32>(recordOf(slot), HASH), slot);
+/** Doubles a partition in its place and enters all of it again. */
+function growPartition(partition: usize, mask: u32): void {
+  const table = entriesOf(partition);
+  const size = (<usize>mask + 1) * ENTRY_BYTES;
+  const copy = <usize>word(GROW_SCRATCH);
+  memory.copy(copy, table, size);
+  memory.fill(table, 0, size << 1);
+  const larger = (mask << 1) | 1;
+  store<u32>(PARTITIONS + partition * PARTITION_BYTES, larger);
+  setWord(TABLE_ENTRIES, word(TABLE_ENTRIES) + mask + 1);
+  for (let entry = copy; entry < copy + size; entry += ENTRY_BYTES) {
+    const record = <usize>load<u32>(entry, 4);
+    if (record != 0) place(table, larger, load<u32>(entry), record);
   }
 }
 
@@ -328,6 +389,7 @@ function sweep(segment: u32, start: usize): usize {
       const wanted = <i32>(used - lastSweep) > 0 && kept - start + size <= SEGMENT_BYTES / 2;
       if (used == tick || wanted) {
         if (kept != record) {
+          moveEntry(load<u32>(record, HASH), record, kept);
           memory.copy(kept, record, size);
           store<u32>(slotAddress(slot), <u32>kept);
         }
@@ -344,7 +406,7 @@ function sweep(segment: u32, start: usize): usize {
 
 /** Takes a slot away from its series. */
 function evict(slot: u32, record: usize): void {
-  removeEntry(load<u32>(record, HASH), slot);
+  removeEntry(load<u32>(record, HASH), record);
   store<u32>(record, 0, SLOT);
   giveBack(slot);
   setWord(LIVE_COUNT, word(LIVE_COUNT) - 1);
@@ -353,12 +415,25 @@ function evict(slot: u32, record: usize): void {
   store<u32>(generation, max<u32>(load<u32>(generation) + 1, 1));
 }
 
+/** Notes in its table entry that a record moves. */
+function moveEntry(hash: u32, record: usize, target: usize): void {
+  const partition = partitionOf(hash);
+  const table = entriesOf(partition);
+  const mask = maskOf(partition);
+  let i = hash & mask;
+  while (load<u32>(table + <usize>i * ENTRY_BYTES, 4) != <u32>record) i = (i + 1) & mask;
+  store<u32>(table + <usize>i * ENTRY_BYTES, <u32>target, 4);
+}
+
 /** Removes a table entry and closes the gap, so that probes need no tombstones. */
-function removeEntry(hash: u32, slot: u32): void {
-  const table = <usize>word(TABLE);
-  const mask = word(TABLE_MASK);
+function removeEntry(hash: u32, record: usize): void {
+  const partition = partitionOf(hash);
+  const at = PARTITIONS + partition * PARTITION_BYTES;
+  store<u32>(at, load<u32>(at, 4) - 1, 4);
+  const table = entriesOf(partition);
+  const mask = load<u32>(at);
   let gap = hash & mask;
-  while (load<u32>(table + <usize>gap * ENTRY_BYTES, 4) != slot) gap = (gap + 1) & mask;
+  while (load<u32>(table + <usize>gap * ENTRY_BYTES, 4) != <u32>record) gap = (gap + 1) & mask;
   let i = gap;
   while (true) {
     i = (i + 1) & mask;
@@ -371,6 +446,11 @@ function removeEntry(hash: u32, slot: u32): void {
     gap = i;
   }
   store<u64>(table + <usize>gap * ENTRY_BYTES, 0);
+}
+
+/** Entries of the table for which memory was used. */
+export function tableEntries(): u32 {
+  return word(TABLE_ENTRIES);
 }
 
 /** Takes the slots of this body's new series away again. */
