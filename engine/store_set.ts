@@ -261,6 +261,25 @@ export class StoreSet {
     return { chunkData: target.view(), chunkOffset };
   }
 
+  /**
+   * `flushBlock` by something that works beside the stores' thread.
+   * @param flush called at once for each store with its slots
+   */
+  async flushBlockBy(
+    flush: (store: Store, slots: Uint32Array) => Promise<StoredChunks>,
+    slots: Uint32Array,
+  ): Promise<StoredChunks> {
+    const only = this.#only;
+    if (only !== null) return flush(only, slots);
+    const asked: Promise<StoreAnswer>[] = [];
+    this.#byStore(slots, (store, inner, places) => {
+      asked.push(flush(store, inner).then((chunks) => ({ chunks, places })));
+    });
+    const target = new ByteCollector();
+    const chunkOffset = joinAnswers(target, slots.length, await Promise.all(asked));
+    return { chunkData: target.view(), chunkOffset };
+  }
+
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
     const only = this.#only;
     if (only !== null) return only.dropFlushed(slots, blockStartNanos);
@@ -359,34 +378,48 @@ export class StoreSet {
     slots: Uint32Array,
     read: (store: Store, inner: Uint32Array) => StoredChunks,
   ): Uint32Array {
-    const chunkOffset = new Uint32Array(slots.length + 1);
-    const answers: { chunks: StoredChunks; places: Uint32Array }[] = [];
+    const answers: StoreAnswer[] = [];
     this.#byStore(slots, (store, inner, places) => {
-      const chunks = read(store, inner);
-      answers.push({ chunks, places });
-      places.forEach((place, i) => {
-        chunkOffset[place + 1] = chunks.chunkOffset[i + 1]! - chunks.chunkOffset[i]!;
-      });
+      answers.push({ chunks: read(store, inner), places });
     });
-    const sourceOf = new Uint8Array(slots.length);
-    answers.forEach(({ places }, source) => {
-      for (const place of places) sourceOf[place] = source;
-    });
-    const next = new Uint32Array(answers.length);
-    chunkOffset[0] = target.length;
-    for (let place = 0; place < slots.length; place++) {
-      chunkOffset[place + 1] = chunkOffset[place + 1]! + chunkOffset[place]!;
-    }
-    target.expect(chunkOffset[slots.length]!);
-    for (let place = 0; place < slots.length; place++) {
-      const source = sourceOf[place]!;
-      const { chunkData, chunkOffset: offsets } = answers[source]!.chunks;
-      const i = next[source]!++;
-      if (offsets[i] === offsets[i + 1]) continue;
-      target.append(chunkData.subarray(offsets[i], offsets[i + 1]));
-    }
-    return chunkOffset;
+    return joinAnswers(target, slots.length, answers);
   }
+}
+
+/** Chunks of one store, and where each series of them stands among those that were asked for. */
+interface StoreAnswer {
+  readonly chunks: StoredChunks;
+  readonly places: Uint32Array;
+}
+
+/** @returns offsets in the target, one more than places */
+function joinAnswers(
+  target: ByteCollector,
+  count: number,
+  answers: readonly StoreAnswer[],
+): Uint32Array {
+  const chunkOffset = new Uint32Array(count + 1);
+  const sourceOf = new Uint8Array(count);
+  answers.forEach(({ chunks, places }, source) => {
+    places.forEach((place, i) => {
+      chunkOffset[place + 1] = chunks.chunkOffset[i + 1]! - chunks.chunkOffset[i]!;
+      sourceOf[place] = source;
+    });
+  });
+  chunkOffset[0] = target.length;
+  for (let place = 0; place < count; place++) {
+    chunkOffset[place + 1] = chunkOffset[place + 1]! + chunkOffset[place]!;
+  }
+  target.expect(chunkOffset[count]!);
+  const next = new Uint32Array(answers.length);
+  for (let place = 0; place < count; place++) {
+    const source = sourceOf[place]!;
+    const { chunkData, chunkOffset: offsets } = answers[source]!.chunks;
+    const i = next[source]!++;
+    if (offsets[i] === offsets[i + 1]) continue;
+    target.append(chunkData.subarray(offsets[i], offsets[i + 1]));
+  }
+  return chunkOffset;
 }
 
 /** Rows of a batch by store, in columns that are used again. */

@@ -39,7 +39,7 @@ export interface RuntimeOptions {
   readonly commitlog: DatabaseOptions['commitlog'];
   readonly limits: DatabaseOptions['limits'];
   /** As in `DatabaseOptions`. */
-  readonly flushThread?: boolean;
+  readonly flushThreads?: boolean;
   /** Between two background ticks. */
   readonly tickMillis: number;
   /** The service of another instance, over the network. */
@@ -105,7 +105,7 @@ export class NodeRuntime implements AsyncDisposable {
       cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
-      flushThread: options.flushThread ?? false,
+      flushThreads: options.flushThreads ?? false,
     });
     return new NodeRuntime(options, database);
   }

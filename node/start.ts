@@ -115,7 +115,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
         newSeriesPerSecondMax: config.newSeriesPerSecondMax,
         query: configuredQueryLimits(config.queryLimits),
       },
-      flushThread: true,
+      flushThreads: true,
       tickMillis: config.tickMinimumMillis,
       nodeServiceOf: options.nodeServiceOf,
       onFatal: options.onFatal,

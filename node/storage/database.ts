@@ -22,9 +22,8 @@ import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
 import type { Placement } from '#cluster/placement.ts';
 import { noQueryLimits } from '#cluster/runtime_limits.ts';
 import { BatchEncoder } from '#engine/batch_encoder.ts';
+import { FlushThreads } from '#engine/flush_threads.ts';
 import { openSampleStore, type SampleStore } from '#engine/sample_store.ts';
-import { StoreThread } from '#engine/store_thread.ts';
-import { Store } from '#engine/store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -69,8 +68,8 @@ export interface DatabaseOptions {
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
   readonly limits: RequestLimits;
-  /** Flushes read memory in a thread, as long as there is one store; not in simulations, which have one thread. */
-  readonly flushThread?: boolean;
+  /** Flushes read memory in threads; not in simulations, which have one. */
+  readonly flushThreads?: boolean;
 }
 
 export interface FlushedReport extends FlushReport {
@@ -87,7 +86,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly log: Log;
   readonly options: DatabaseOptions;
   readonly store: SampleStore;
-  readonly storeThread: StoreThread | null;
+  readonly flushThreads: FlushThreads | null;
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
@@ -123,15 +122,12 @@ export class Database implements NodeService, AsyncDisposable {
     this.commitlog = commitlog;
     const { memoryBytesMax } = options;
     this.store = openSampleStore({ random: env.random, memoryBytesMax });
-    const onFailure = (error: unknown): void =>
-      log.warn(
-        { error: messageOf(error) },
-        'thread of flushes has ended: the main thread does its work',
-      );
-    this.storeThread =
-      options.flushThread === true && this.store instanceof Store
-        ? new StoreThread(this.store, { onFailure })
-        : null;
+    const onFailure = (error: unknown): void => {
+      const consequence = 'a thread of flushes has ended: the main thread does its work';
+      log.warn({ error: messageOf(error) }, consequence);
+    };
+    this.flushThreads =
+      options.flushThreads === true ? new FlushThreads(this.store, { onFailure }) : null;
     this.shards = new ShardTable(options.instanceId);
     const limits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
     this.sequencer = new Sequencer(commitlog, limits, env.clock);
@@ -441,7 +437,7 @@ export class Database implements NodeService, AsyncDisposable {
     for (const { files } of this.namespaces.values()) await files.settled();
     await this.removal[Symbol.asyncDispose]();
     await this.fileCache[Symbol.asyncDispose]();
-    await this.storeThread?.[Symbol.asyncDispose]();
+    await this.flushThreads?.[Symbol.asyncDispose]();
   }
 }
 

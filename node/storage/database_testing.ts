@@ -109,7 +109,7 @@ export interface TestDatabaseOptions {
   readonly pageBytesMax?: number;
   readonly cachePolicy?: CachePolicy;
   readonly limits?: Partial<DatabaseOptions['limits']>;
-  readonly flushThread?: boolean;
+  readonly flushThreads?: boolean;
 }
 
 /** Opens a folder as a start of the node does, up to where it serves. */
@@ -132,7 +132,7 @@ export async function openDatabase(
       syncBytesMax: 1 << 20,
       segmentBytesMax: options.segmentBytesMax ?? 1 << 24,
     },
-    flushThread: options.flushThread ?? false,
+    flushThreads: options.flushThreads ?? false,
     limits: {
       outstandingWritesMax: 0,
       outstandingReadsMax: 0,

@@ -171,7 +171,7 @@ class MemorySource implements VolumeSource {
 
   async next(): Promise<readonly VolumeSeries[] | null> {
     if (this.position > 0) await this.pace.rest(null);
-    const { store, storeThread } = this.database;
+    const { store, flushThreads } = this.database;
     while (this.position < this.members.length) {
       const { generation } = store;
       // A series may have expired since, and its slot may be another's.
@@ -181,7 +181,7 @@ class MemorySource implements VolumeSource {
       this.position += seriesAtOnce;
       if (some.length === 0) continue;
       const slots = Uint32Array.from(some, ({ slot }) => slot);
-      const reader = storeThread ?? store;
+      const reader = flushThreads ?? store;
       const { chunkData, chunkOffset } = await reader.flushBlock(slots, this.blockStartNanos);
       this.slots.push(...slots);
       return some.map(({ id, name }, i) => ({

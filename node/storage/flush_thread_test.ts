@@ -20,8 +20,8 @@ after(closeDatabases);
 test('a flush in a thread keeps what is written meanwhile, and nothing is lost or changed', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'tsdb-flush-thread-'));
   const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
-  const { database } = await openDatabase(folder, { registry, flushThread: true });
-  assert.notEqual(database.storeThread, null);
+  const { database } = await openDatabase(folder, { registry, flushThreads: true });
+  assert.notEqual(database.flushThreads, null);
   const start = realEnv.clock.nowNanos() - 3_600_000_000_000n;
   const rowsOf = (at: number): TestRow[] =>
     Array.from({ length: 400 }, (_, i) => ({
