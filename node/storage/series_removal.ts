@@ -53,7 +53,6 @@ export async function removeEmptySeries(
   if (slots.length === 0) return 0;
   const { sequencer, store, env } = database;
   const { truncations, leaving } = namespace;
-  const pace = new Pace(env.clock, () => removalShare);
   const gone: number[] = [];
   const steps = namespace.index.removeInSteps(slots, takenOutAtOnce, (slot) => {
     if (!namespace.isEmpty(slot)) return false;
@@ -62,10 +61,11 @@ export async function removeEmptySeries(
     return true;
   });
   const isOver = () => namespace.truncations !== truncations;
-  // Alone, so that no row of them is on its way through the log.
-  for (let more = true; more; await pace.rest(null)) {
+  // Alone, so that no row of them is on its way through the log. Writes that wait have their turn in between.
+  for (let more = true; more; ) {
     more = await sequencer.exclusive(() => !isOver() && steps.next().value === true);
   }
+  const pace = new Pace(env.clock, () => removalShare);
   // After a truncation the index is another one, and whoever truncated has released what was leaving.
   while (!isOver() && steps.next().done !== true) await pace.rest(null);
   for (let first = 0; first < gone.length && !isOver(); first += releasedAtOnce) {
