@@ -15,6 +15,7 @@ import { Decoder } from './decoder.ts';
 import {
   attemptsMax,
   Check,
+  fillingStart,
   Ledger,
   millisOf,
   type RaceAnswer,
@@ -32,6 +33,12 @@ const second = 1_000_000_000n;
 const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
 const retentionBlocks = 4;
 const liveMax = 40;
+const fillingRows = 20_000;
+const filling = encodeRawChunk({
+  timestampNanos: BigInt64Array.from({ length: fillingRows }, (_, i) => fillingStart + BigInt(i)),
+  values: new Float64Array(fillingRows),
+  version: 1,
+});
 const readerCount = 2;
 
 interface Reader {
@@ -239,7 +246,10 @@ class Race {
   hot(): number {
     const live = [...this.writers.keys()];
     if (!this.writers.has(this.ledger.flags[2]!) || this.numbers.below(20) === 0) {
-      Atomics.store(this.ledger.flags, 2, live[this.numbers.below(live.length)]!);
+      const series = live[this.numbers.below(live.length)]!;
+      const { slot } = this.writers.get(series)!;
+      if (this.store.blockStarts(slot)[0] !== fillingStart) this.store.insertChunks(slot, filling);
+      Atomics.store(this.ledger.flags, 2, series);
     }
     return this.ledger.flags[2]!;
   }
