@@ -13,7 +13,6 @@ import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import { BlockFile } from './namespace_files.ts';
 import type { Pace } from './pace.ts';
-import { nextVolume } from './volume.ts';
 import { VolumeWalk } from './volume_walk.ts';
 
 /** Of the time that a namespace keeps its data, and at most: what is past retention stays on disk that much longer. */
@@ -165,7 +164,7 @@ async function writeLong(
       shardCount: database.shards.shardCount,
       blockStartNanos: startNanos,
       blockSizeNanos: spanNanos,
-      volume: await nextVolume(env.disk, folder, startNanos),
+      volume: await files.nextVolume(shard, folder, startNanos),
       createdNanos: namespace.filesetTime(env.clock.nowNanos()),
       source: 'merge',
     };

@@ -13,6 +13,7 @@ import {
   type FilesetInfo,
   type FilesetKey,
   filesetPath,
+  listFilesets,
   removeFileset,
   setFilesetAside,
 } from '../persist/fileset_format.ts';
@@ -21,6 +22,9 @@ import { Directory } from './directory.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
 import type { SeriesName } from './series_name.ts';
 import type { NamespaceTombstones } from './tombstones.ts';
+
+/** Blocks of a shard, with those that are gone, before its folder is looked at again. */
+const volumesKeptMax = 4096;
 
 /** What becomes of a fileset that is not in use any more. */
 export type Retirement = 'delete' | 'keep' | 'set aside' | 'folder removed';
@@ -74,6 +78,8 @@ interface ShardFiles {
   readonly blocks: Map<bigint, BlockFile>;
   /** The folder is there, durably. */
   hasFolder: boolean;
+  /** By block: the highest volume of which a file may be on disk. Null when the folder was not looked at. */
+  volumes: Map<bigint, number> | null;
   /** Ends the writers of this shard. */
   stop: AbortController;
   /** When the last of the writers that wait is done. */
@@ -274,6 +280,25 @@ export class NamespaceFiles {
     }
   }
 
+  /**
+   * A volume above all that a block has, complete or not. Called by the shard's writer, who writes it then: the
+   * folder is looked at once, not for each fileset.
+   */
+  async nextVolume(shard: number, folder: string, blockStartNanos: bigint): Promise<number> {
+    const own = this.shard(shard);
+    if (own.volumes === null || own.volumes.size > volumesKeptMax) {
+      const volumes = new Map<bigint, number>();
+      // By ascending volume.
+      for (const fileset of await listFilesets(this.parts.disk, folder)) {
+        volumes.set(fileset.blockStartNanos, fileset.volume);
+      }
+      own.volumes = volumes;
+    }
+    const next = (own.volumes.get(blockStartNanos) ?? -1) + 1;
+    own.volumes.set(blockStartNanos, next);
+    return next;
+  }
+
   /** Makes the folder of a shard, once. Called by its writer. */
   async makeFolder(shard: number, make: () => Promise<void>): Promise<void> {
     const own = this.shard(shard);
@@ -306,7 +331,10 @@ export class NamespaceFiles {
     try {
       await Promise.all(arrived);
       await this.settled();
-      for (const id of shards) this.shard(id).hasFolder = false;
+      for (const id of shards) {
+        this.shard(id).hasFolder = false;
+        this.shard(id).volumes = null;
+      }
       await remove();
     } finally {
       removed.resolve();
@@ -320,6 +348,7 @@ export class NamespaceFiles {
       own = {
         blocks: new Map(),
         hasFolder: false,
+        volumes: null,
         stop: new AbortController(),
         tail: Promise.resolve(),
       };

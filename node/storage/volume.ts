@@ -3,22 +3,20 @@
  * fileset that the block has. One operation serves flushes, peers and the repair of damaged files.
  */
 import { mergeChunks } from '#engine/chunk_merge.ts';
-import type { Disk } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
-import {
-  FilesetCorrupt,
-  type FilesetInfo,
-  listFilesets,
-  shardFolder,
-} from '../persist/fileset_format.ts';
+import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../persist/fileset_format.ts';
 import { FilesetWriter } from '../persist/fileset_writer.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import { BlockFile } from './namespace_files.ts';
+import type { Pace } from './pace.ts';
 import type { SeriesName } from './series_name.ts';
 import { VolumeWalk } from './volume_walk.ts';
+
+/** Series that are copied or forgotten in one stretch of the main loop. */
+const seriesAtOnce = 64;
 
 /** A series with its chunks in the block. */
 export interface VolumeSeries {
@@ -48,6 +46,8 @@ export interface VolumeOptions {
   readonly always?: boolean;
   /** Deletions of the block that the rows which come have seen; those of now when it is not said. */
   readonly deletionCount?: number;
+  /** Of what is copied from the old volume; without it that goes on without a rest. */
+  readonly pace?: Pace;
 }
 
 export interface VolumeReport {
@@ -94,13 +94,13 @@ export async function writeVolume(
       shardCount: database.shards.shardCount,
       blockStartNanos: extent.blockStartNanos,
       blockSizeNanos: extent.blockSizeNanos,
-      volume: await nextVolume(env.disk, folder, extent.blockStartNanos),
+      volume: await files.nextVolume(shard, folder, extent.blockStartNanos),
       createdNanos: namespace.filesetTime(env.clock.nowNanos()),
       source: current !== null && options.source === 'flush' ? 'merge' : options.source,
     };
     await using old = await VolumeWalk.open(env.disk, files, current, null);
     await using writer = FilesetWriter.open(env.disk, folder, info);
-    const merge = new Merge(writer, old);
+    const merge = new Merge(writer, old, options.pace ?? null);
     const isChanged = await merge.run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
@@ -122,7 +122,7 @@ export async function writeVolume(
       if (current !== null)
         files.retire(current, current.damaged.size > 0 ? 'set aside' : 'delete');
       options.onSafe();
-      forgetInBlocks(database, namespace, extent, merge.emptied);
+      await forgetInBlocks(database, options, extent, merge.emptiedSlots(namespace));
       return { volumes: 0, series: 0, bytes: 0 };
     }
     const digest = await writer.finish();
@@ -136,7 +136,7 @@ export async function writeVolume(
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();
-    forgetInBlocks(database, namespace, extent, merge.emptied);
+    await forgetInBlocks(database, options, extent, merge.emptiedSlots(namespace));
     return {
       volumes: 1,
       series: writer.seriesCount,
@@ -152,33 +152,31 @@ export async function writeVolume(
   }
 }
 
-/** Takes series of which a fileset has nothing left out of the index of its blocks. */
-function forgetInBlocks(
+/**
+ * Takes series of which a fileset has nothing left out of the index of its blocks, unless memory has rows of them. Some at
+ * a time: whoever writes files of the shard waits, so what memory has stays there.
+ * @param slots as long as they are of these series
+ */
+export async function forgetInBlocks(
   { store }: Database,
-  namespace: NamespaceState,
+  { namespace, pace }: Pick<VolumeOptions, 'namespace' | 'pace'>,
   extent: { readonly blockStartNanos: bigint; readonly blockSizeNanos: bigint },
-  names: readonly SeriesName[],
-): void {
-  if (names.length === 0) return;
-  const slots = names.map((name) => namespace.findSeries(name)).filter((slot) => slot >= 0);
+  slots: Iterable<number>,
+): Promise<void> {
   const endNanos = extent.blockStartNanos + extent.blockSizeNanos;
-  for (const start of namespace.files.blocksOf({ ...extent, endNanos })) {
-    const emptied = slots.filter((slot) => !store.blockStarts(slot).includes(start));
-    namespace.index.unmarkLive(emptied, start);
+  const blocks = namespace.files.blocksOf({ ...extent, endNanos });
+  const { truncations } = namespace;
+  let done = 0;
+  for (const slot of slots) {
+    const inMemory = store.blockStarts(slot);
+    for (const start of blocks) {
+      if (!inMemory.includes(start)) namespace.index.unmarkLive([slot], start);
+    }
+    done += 1;
+    if (done % seriesAtOnce > 0 || pace === undefined) continue;
+    await pace.rest(null);
+    if (namespace.truncations !== truncations) return;
   }
-}
-
-/** A volume above all that the block has, complete or not. */
-export async function nextVolume(
-  disk: Disk,
-  folder: string,
-  blockStartNanos: bigint,
-): Promise<number> {
-  let volume = 0;
-  for (const fileset of await listFilesets(disk, folder)) {
-    if (fileset.blockStartNanos === blockStartNanos) volume = Math.max(volume, fileset.volume + 1);
-  }
-  return volume;
 }
 
 class Merge {
@@ -186,11 +184,22 @@ class Merge {
   private readonly old: VolumeWalk;
   private isChanged = false;
   /** Series of the old volume of which everything is deleted. */
-  readonly emptied: SeriesName[] = [];
+  private readonly emptied: SeriesName[] = [];
+  private readonly pace: Pace | null;
+  private copied = 0;
 
-  constructor(writer: FilesetWriter, old: VolumeWalk) {
+  constructor(writer: FilesetWriter, old: VolumeWalk, pace: Pace | null) {
     this.writer = writer;
     this.old = old;
+    this.pace = pace;
+  }
+
+  /** Each when it is asked for, so that it is that of its series. */
+  *emptiedSlots(namespace: NamespaceState): Generator<number, void, void> {
+    for (const name of this.emptied) {
+      const slot = namespace.findSeries(name);
+      if (slot >= 0) yield slot;
+    }
   }
 
   /** @returns whether the result differs from the old volume */
@@ -237,6 +246,8 @@ class Merge {
     if (old.isCut) this.isChanged = true;
     old.step();
     if (writer.isFull) await writer.drain();
+    this.copied += 1;
+    if (this.copied % seriesAtOnce === 0) await this.pace?.rest(null);
   }
 }
 
