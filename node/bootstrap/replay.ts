@@ -94,7 +94,7 @@ export async function replayCommitlog(
     report.segments += 1;
   }
   for (const namespace of database.namespaces.values()) markLive(database, namespace);
-  if (report.problems.some(({ kind }) => kind !== 'torn tail')) database.deletions.replayAll();
+  if (report.problems.some(({ kind }) => kind !== 'torn tail')) database.deletions.replayLost();
   // There was no time to delete them. They must not count: of two of them, one may be back that the other deleted.
   await database.commitlog.deleteSegments(replaced);
   return report;

@@ -8,6 +8,8 @@ export interface Cut {
   readonly startNanos: bigint;
   readonly endNanos: bigint;
   readonly version: number;
+  /** Rows of a chunk that is newer than the deletion all stay, unless they have versions of their own. */
+  readonly keepsNewerChunks?: boolean;
 }
 
 /** Versions are in 1/64 milliseconds. */
@@ -82,7 +84,8 @@ function deletes(cut: Cut, rows: Required<ChunkRows>, row: number, header: Chunk
   const nanos = rows.timestampNanos[row]!;
   if (nanos < cut.startNanos || nanos >= cut.endNanos) return false;
   if (rows.rowVersions[row]! <= cut.version) return true;
-  return !header.hasRowVersions && nanos / versionTickNanos <= BigInt(cut.version);
+  if (header.hasRowVersions || cut.keepsNewerChunks === true) return false;
+  return nanos / versionTickNanos <= BigInt(cut.version);
 }
 
 function encode(

@@ -14,7 +14,7 @@ import {
   readTombstones,
   writeTombstones,
 } from '../persist/tombstone_file.ts';
-import { cutChunks } from './chunk_cut.ts';
+import { type Cut, cutChunks } from './chunk_cut.ts';
 import type { Database } from './database.ts';
 import { rewriteFiles } from './deletion_rewrite.ts';
 import type { NamespaceState } from './namespace.ts';
@@ -40,6 +40,8 @@ export class Deletions {
   isSweeping = false;
   private sweep: Promise<void> = Promise.resolve();
   private waiters: { sequence: number; resolve: () => void }[] = [];
+  /** Versions of those whose records the log had when it was replayed. */
+  private readonly replayed = new Set<number>();
   private lastAtMillis = 0;
   /** When the oldest deletion came for which files may have to be rewritten; null when there is none. */
   private dueSinceMillis: number | null = null;
@@ -110,16 +112,22 @@ export class Deletions {
   /** The record of a deletion in the log: what was replayed so far is swept, as it was when it was written. */
   replay(namespace: NamespaceState, { deletion, atNanos }: AppliedDeletion): void {
     this.add(deletion, atNanos);
+    this.replayed.add(deletion.version);
     for (const _ of this.sweepSteps(namespace, deletion)) continue;
   }
 
-  /** Sweeps for all deletions: records of them may have been lost with a part of the log. */
-  replayAll(): void {
+  /**
+   * Sweeps for deletions of which no record came: it may have been lost with a part of the log. Or it is older than the
+   * log, so what may have been written again since stays.
+   */
+  replayLost(): void {
     for (const [name, { all }] of this.byNamespace) {
       const namespace = this.database.namespaces.get(name);
       if (namespace === undefined) continue;
       for (const { deletion } of all) {
-        for (const _ of this.sweepSteps(namespace, deletion)) continue;
+        if (this.replayed.has(deletion.version)) continue;
+        const cut = { ...deletion, keepsNewerChunks: true };
+        for (const _ of this.sweepSteps(namespace, cut)) continue;
       }
     }
   }
@@ -177,7 +185,10 @@ export class Deletions {
   }
 
   /** Takes the rows out of memory, some series at a time. */
-  private *sweepSteps(namespace: NamespaceState, deletion: Deletion): Generator<void, void, void> {
+  private *sweepSteps(
+    namespace: NamespaceState,
+    deletion: Deletion & Cut,
+  ): Generator<void, void, void> {
     const { store } = this.database;
     const { truncations, blockSizeNanos } = namespace;
     const starts = store
@@ -203,7 +214,7 @@ export class Deletions {
     namespace: NamespaceState,
     slots: Uint32Array,
     start: bigint,
-    deletion: Deletion,
+    deletion: Cut,
   ): void {
     const { store } = this.database;
     const end = start + namespace.blockSizeNanos;

@@ -49,7 +49,7 @@ const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })
 class DeletionRun {
   private readonly dice: Dice;
   private readonly disk: SimulatedDisk;
-  private readonly startNanos: bigint = realEnv.clock.nowNanos() - hourNanos;
+  private readonly startNanos: bigint;
   private millis = 0;
   private version = 0;
   private readonly samples = new Map<string, Sample>();
@@ -61,6 +61,7 @@ class DeletionRun {
   constructor(seed: number) {
     this.dice = new Dice(seed);
     this.disk = new SimulatedDisk(this.dice);
+    this.startNanos = 1_700_000_000_000_000_000n + BigInt(this.dice.below(7200)) * 1_000_000_000n;
   }
 
   private env(): Env {

@@ -87,6 +87,7 @@ async function flushShard(
         blockStartNanos,
         source: 'flush',
         onSafe: () => database.store.dropFlushed(source.given(), blockStartNanos),
+        pace,
       },
       source,
       AbortSignal.any([signal, dropped]),

@@ -393,9 +393,10 @@ export class NamespaceState {
 
   /** Slots that the store has given to this namespace, ascending. */
   private slotsOfNamespace(): Uint32Array {
-    const slots: number[] = [];
-    for (let slot = 0; slot < this.slotsEnd; slot += 1) {
-      if (this.index.has(slot) || this.leaving.has(slot)) slots.push(slot);
+    const slots = new Uint32Array(this.slotsEnd);
+    let count = 0;
+    for (let slot = 0; slot < slots.length; slot += 1) {
+      if (this.index.has(slot) || this.leaving.has(slot)) slots[count++] = slot;
     }
     return Uint32Array.from(slots);
   }
