@@ -1,10 +1,11 @@
 /**
  * A database on a simulated disk, through crashes, failed syncs, a full disk and flipped bits: nothing that was
- * acknowledged is missing, nothing that was never written is served, and truncations hold. What befell which
+ * acknowledged is missing, nothing that was never written is served, and truncations and deletions hold. What befell which
  * files, and what was under way when the power went off, is counted: `npm run sim -- --only node/storage/crash`.
  */
 import assert from 'node:assert/strict';
 import type { WriteResponse } from '#cluster/node_service.ts';
+import { allTime, type Deletion } from '#cluster/deletions.ts';
 import { BatchBuilder } from '#engine/batch.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
@@ -15,7 +16,7 @@ import { TsdbError } from '#lib/errors.ts';
 import { registryOf } from '#cluster/namespaces.ts';
 import { compactDue } from './compaction.ts';
 import type { Database } from './database.ts';
-import { closeDatabases, namespaceOf, never, openDatabase, readAll } from './database_testing.ts';
+import { closeDatabases, namespaceOf, never, openDatabase, samplesOf } from './database_testing.ts';
 import { Pace } from './pace.ts';
 import { type DiskDice, type DiskEvent, SimulatedDisk } from './simulated_disk.ts';
 import { tick } from './tick.ts';
@@ -42,11 +43,19 @@ const folder = 'data';
 const seriesCount = 12;
 const hourNanos = 3_600_000_000_000n;
 const retentionNanos = 48n * hourNanos;
+const blockNanos = 2n * hourNanos;
 /** The first boot's time: a run is the same whenever it is made. */
 const firstNanos = 1_700_000_000_000_000_000n;
 const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
 /** Of files with these names every bit may flip. */
 const mayRot = /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$/;
+
+/** A deletion as the key-value store keeps it, of all values that were written before it. */
+interface Ordered {
+  readonly deletion: Deletion;
+  readonly series: string;
+  readonly firstValueAfter: number;
+}
 
 interface Row {
   readonly series: Readonly<Record<string, string>>;
@@ -83,6 +92,8 @@ class CrashRun {
   private reported = 0;
   /** Background work that is under way, with its name. */
   private readonly background = new Map<Promise<void>, string>();
+  /** Deletions in their order; a boot applies those that the node has not before it serves. */
+  private readonly deletions: Ordered[] = [];
   /** A truncation was under way when the power went off: what it deletes is not known. */
   private isTruncating = false;
 
@@ -141,6 +152,7 @@ class CrashRun {
         assert.ok(this.hasRotted, 'a fileset is damaged only when bits flipped');
         this.reported += 1;
       };
+      for (const ordered of this.deletions) await this.applyDeletion(database, ordered);
       await this.check(database);
       this.disk.troubles.syncFailures = this.dice.below(3) * 40;
       this.disk.troubles.writeFailures = this.dice.below(3) * 40;
@@ -175,25 +187,37 @@ class CrashRun {
     if (this.dice.below(2) === 0) this.begin('compaction', () => this.compact(database));
     const rounds = 1 + this.dice.below(12);
     for (let round = 0; round < rounds; round += 1) {
+      const isLast = round === rounds - 1;
+      if (isLast && this.dice.below(5) === 0) {
+        // Nothing else is written meanwhile, so that it is known what it deletes.
+        this.inBackground('deletion', this.deleteSome(database));
+        await this.someTurns();
+        return;
+      }
       const firstUnderWay = this.next;
       const writes = Array.from({ length: 1 + this.dice.below(5) }, () => this.write(database));
       this.startSomething(database);
       // The last ones are under way when the power goes off.
-      if (round === rounds - 1) {
+      if (isLast) {
         for (const write of writes) this.inBackground('write', write);
         if (!this.isOld && this.dice.below(6) === 0) {
           this.isTruncating = true;
           this.inBackground('truncation', this.truncate(database, firstUnderWay));
         }
-        // A write takes some ten turns, a flush some hundred.
-        const turnsMax = [8, 40, 200, 600][this.dice.below(4)]!;
-        for (let turn = this.dice.below(turnsMax); turn > 0; turn -= 1) await Promise.resolve();
+        await this.someTurns();
         return;
       }
       await Promise.all(writes);
+      if (this.dice.below(8) === 0) await this.deleteSome(database);
       if (!this.isOld && this.dice.below(12) === 0) await this.truncate(database, this.next);
       await this.check(database);
     }
+  }
+
+  private async someTurns(): Promise<void> {
+    // A write takes some ten turns, a flush some hundred.
+    const turnsMax = [8, 40, 200, 600][this.dice.below(4)]!;
+    for (let turn = this.dice.below(turnsMax); turn > 0; turn -= 1) await Promise.resolve();
   }
 
   /** Now and then a flush, a snapshot, or both with all that follows. */
@@ -205,8 +229,9 @@ class CrashRun {
       ['flush of what is due', () => this.flushDue(database)],
       ['cleanup', () => tick(database)],
       ['compaction', () => this.compact(database)],
+      ['rewrite of what is deleted', () => this.rewriteDeleted(database)],
     ];
-    const chosen = works[this.dice.below(13)];
+    const chosen = works[this.dice.below(14)];
     if (chosen === undefined || this.background.size > 3) return;
     this.begin(...chosen);
   }
@@ -290,6 +315,75 @@ class CrashRun {
     return database.write(request, never);
   }
 
+  /** One series, all of it or a range of times; no write is under way. */
+  private async deleteSome(database: Database): Promise<void> {
+    count('begun: deletion');
+    const series = `${this.dice.below(seriesCount)}`;
+    const startNanos = this.startNanos - BigInt(this.dice.below(4)) * 2n * hourNanos;
+    const isWhole = this.dice.below(2) === 0;
+    const range = { startNanos, endNanos: startNanos + BigInt(1 + this.dice.below(50)) };
+    const ordered: Ordered = {
+      deletion: {
+        sequence: this.deletions.length + 1,
+        namespace: 'metrics',
+        query: { kind: 'term', field: 's', term: series },
+        ...(isWhole ? allTime : range),
+        version: Number(this.startNanos / 15_625n) + this.version,
+        createdNanos: this.startNanos,
+        expiresNanos: this.startNanos + 1000n * hourNanos,
+        selectors: [`{s="${series}"}`],
+      },
+      series,
+      firstValueAfter: this.next,
+    };
+    // Another write than the last one before it has a higher version.
+    this.version += 1;
+    this.deletions.push(ordered);
+    for (const [, values] of this.samplesOf(ordered)) {
+      for (const value of values.keys()) values.set(value, 'unknown');
+    }
+    try {
+      for (const each of this.deletions) await this.applyDeletion(database, each);
+    } catch (error) {
+      assert.ok(isPassing(error), String((error as Error).stack));
+    }
+  }
+
+  /** From its end on nothing is served of what it deletes. */
+  private async applyDeletion(database: Database, ordered: Ordered): Promise<void> {
+    if (ordered.deletion.sequence <= database.deletions.appliedSequence) return;
+    await database.deletions.apply(ordered.deletion);
+    const { deletion, firstValueAfter } = ordered;
+    for (const [key, values] of this.samplesOf(ordered)) {
+      const nanos = BigInt(key.slice(key.lastIndexOf('@') + 1));
+      for (const value of values.keys()) {
+        if (value < firstValueAfter) values.delete(value);
+        // An old time that was written again before the deletion was applied may go with it (docs/STORAGE.md).
+        else if (nanos / 15_625n <= BigInt(deletion.version)) values.set(value, 'unknown');
+      }
+      if (values.size === 0) this.samples.delete(key);
+    }
+    count('deletions applied');
+  }
+
+  private samplesOf({ deletion, series }: Ordered): [string, Map<number, Fate>][] {
+    return [...this.samples].filter(([key]) => {
+      const at = key.lastIndexOf('@');
+      const nanos = BigInt(key.slice(at + 1));
+      return (
+        key.slice(0, at) === nameOf({ __name__: 'x', s: series }) &&
+        nanos >= deletion.startNanos &&
+        nanos < deletion.endNanos
+      );
+    });
+  }
+
+  /** Files are rewritten when no deletion came for some time. */
+  private async rewriteDeleted(database: Database): Promise<void> {
+    this.millis += 40_000;
+    await database.deletions.rewriteDue(never);
+  }
+
   /** @param firstUnderWay the writes from this value on may be before or behind it */
   private async truncate(database: Database, firstUnderWay: number): Promise<void> {
     count('begun: truncation');
@@ -323,13 +417,7 @@ class CrashRun {
 
   /** Of one time the latest acknowledged value is there, or one whose fate is not known. */
   private async check(database: Database): Promise<void> {
-    const read = await readAll(database);
-    const found = new Map<string, number>();
-    for (const [name, rows] of read) {
-      for (const [nanos, value] of rows) {
-        if (nanos >= this.oldestNanos) found.set(`${name}@${nanos}`, value);
-      }
-    }
+    const found = await this.readByBlocks(database);
     for (const key of this.samples.keys()) {
       // What is past retention may be there or not.
       if (BigInt(key.slice(key.lastIndexOf('@') + 1)) < this.oldestNanos) this.samples.delete(key);
@@ -353,6 +441,43 @@ class CrashRun {
     for (const [key, value] of found) {
       assert.ok(this.samples.get(key)?.has(value), `${key} was deleted or never written: ${value}`);
     }
+  }
+
+  /**
+   * Samples inside retention by `series@time`. Blocks are asked one by one, so that a series is found in each block that
+   * has rows of it, or all at once.
+   */
+  private async readByBlocks(database: Database): Promise<Map<string, number>> {
+    const found = new Map<string, number>();
+    const ranges: { readonly startNanos: bigint; readonly endNanos: bigint }[] = [];
+    if (this.dice.below(2) === 0) ranges.push({ startNanos: 0n, endNanos: 2n ** 62n });
+    else {
+      const times = [...this.samples.keys()].map((key) =>
+        BigInt(key.slice(key.lastIndexOf('@') + 1)),
+      );
+      const starts = new Set(times.map((nanos) => nanos - (nanos % blockNanos)));
+      for (const startNanos of starts)
+        ranges.push({ startNanos, endNanos: startNanos + blockNanos });
+    }
+    for (const range of ranges) {
+      const request = {
+        namespace: 'metrics',
+        placementVersion: 0,
+        query: { kind: 'all' },
+        shards: null,
+        seriesLimit: 0,
+        fetchData: true,
+        ...range,
+      } as const;
+      const read = samplesOf(await database.fetch(request, never));
+      for (const [name, rows] of read) {
+        for (const [nanos, value] of rows) {
+          const isAsked = nanos >= range.startNanos && nanos < range.endNanos;
+          if (isAsked && nanos >= this.oldestNanos) found.set(`${name}@${nanos}`, value);
+        }
+      }
+    }
+    return found;
   }
 
   /** Bits flipped on the disk: nothing that was never written is served, and what is missing was reported. */
