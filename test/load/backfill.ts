@@ -3,7 +3,7 @@
  * written, and equality with Prometheus on the same bodies. Prints one JSON line.
  *
  *   node test/load/backfill.ts --days 30 --series 1000 --interval 60 --memory 512MiB --block 24h \
- *     [--file frames.rw --end 1790000000] [--prometheus /usr/bin/prometheus] [--queries 100]
+ *     [--order series] [--file frames.rw --end 1790000000] [--prometheus /usr/bin/prometheus] [--queries 100]
  */
 import {
   appendFileSync,
@@ -27,7 +27,7 @@ import {
   NodeServer,
   Program,
 } from '../integration/process.ts';
-import { type BackfillSource, fileSource, madeSource } from './backfill_data.ts';
+import { type BackfillSource, fileSource, madeSource, seriesSource } from './backfill_data.ts';
 import { compareAnswers, makeQueries } from './backfill_queries.ts';
 
 const namespace = 'backfill';
@@ -46,6 +46,7 @@ const { values } = parseArgs({
     interval: { type: 'string', default: '60' },
     memory: { type: 'string', default: '512MiB' },
     block: { type: 'string', default: '24h' },
+    order: { type: 'string', default: 'time' },
     file: { type: 'string' },
     end: { type: 'string', default: String(Math.floor(Date.now() / 60_000) * 60) },
     prometheus: { type: 'string' },
@@ -258,7 +259,7 @@ async function main(): Promise<void> {
   const intervalMillis = 1000 * Number(values.interval);
   const source =
     values.file === undefined
-      ? madeSource({
+      ? (values.order === 'series' ? seriesSource : madeSource)({
           seriesCount: Number(values.series),
           scrapes: Math.floor((days * dayMillis) / intervalMillis),
           intervalMillis,

@@ -3,7 +3,7 @@
  * frames (u32 length, u32 samples, snappy block; all little-endian), as benchmarks beside other databases use them.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { seriesOfSlice, SliceBody } from './soak_data.ts';
+import { labelsOf, seriesOfSlice, SliceBody, valueOf } from './soak_data.ts';
 
 export interface Frame {
   readonly samples: number;
@@ -47,6 +47,83 @@ export function madeSource(options: MadeOptions): BackfillSource {
       }
     },
   };
+}
+
+/** Samples of one series in a body, when series come one after the other. */
+const samplesOfBody = 2000;
+const sampleBytes = 18;
+const timeBytes = 6;
+const literalBytesMax = 65_536;
+
+/** Each series from its first sample to its last, then the next one: as a tool that exports series does. */
+export function seriesSource(options: MadeOptions): BackfillSource {
+  const { seriesCount, scrapes, intervalMillis, endMillis } = options;
+  const startMillis = endMillis - scrapes * intervalMillis;
+  return {
+    samples: seriesCount * scrapes,
+    startMillis,
+    endMillis,
+    *frames(fromPart) {
+      const first = Math.floor(scrapes * fromPart);
+      for (let series = 0; series < seriesCount; series += 1) {
+        for (let from = first; from < scrapes; from += samplesOfBody) {
+          const samples = Math.min(samplesOfBody, scrapes - from);
+          const times = { first: from, count: samples, startMillis, intervalMillis };
+          yield { samples, body: seriesBody(series, times) };
+        }
+      }
+    },
+  };
+}
+
+function seriesBody(
+  series: number,
+  times: { first: number; count: number; startMillis: number; intervalMillis: number },
+): Buffer {
+  const labels = Buffer.concat(
+    labelsOf(series, 0).map(([name, value]) =>
+      lengthField(
+        1,
+        Buffer.concat([lengthField(1, Buffer.from(name)), lengthField(2, Buffer.from(value))]),
+      ),
+    ),
+  );
+  const samples = Buffer.alloc(times.count * sampleBytes);
+  for (let i = 0; i < times.count; i += 1) {
+    const scrape = times.first + i;
+    const at = i * sampleBytes;
+    samples[at] = (2 << 3) | 2;
+    samples[at + 1] = sampleBytes - 2;
+    samples[at + 2] = (1 << 3) | 1;
+    samples.writeDoubleLE(valueOf(series, scrape), at + 3);
+    samples[at + 11] = 2 << 3;
+    let rest = times.startMillis + scrape * times.intervalMillis;
+    for (let byte = 0; byte < timeBytes; byte += 1) {
+      samples[at + 12 + byte] = (rest % 128) | (byte + 1 < timeBytes ? 128 : 0);
+      rest = Math.floor(rest / 128);
+    }
+  }
+  return snappyLiterals(lengthField(1, Buffer.concat([labels, samples])));
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+  return Buffer.from([...bytes, rest]);
+}
+
+function lengthField(number: number, bytes: Uint8Array): Buffer {
+  return Buffer.concat([varint((number << 3) | 2), varint(bytes.length), bytes]);
+}
+
+function snappyLiterals(bytes: Uint8Array): Buffer {
+  const parts: Uint8Array[] = [varint(bytes.length)];
+  for (let at = 0; at < bytes.length; at += literalBytesMax) {
+    const part = bytes.subarray(at, at + literalBytesMax);
+    parts.push(Uint8Array.of(61 << 2, (part.length - 1) & 255, (part.length - 1) >> 8), part);
+  }
+  return Buffer.concat(parts);
 }
 
 const frameHeaderBytes = 8;
