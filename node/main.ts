@@ -1,5 +1,9 @@
-/** The storage node as a process. What it does is in server/main.ts, which is loaded through the cache of compiled code. */
-import { keepCompiledCode } from '#lib/env/compile_cache.ts';
+/**
+ * The storage node as a process. What it does is in server/main.ts, which is loaded through the cache of compiled code, and from the bundle
+ * that setup made of it while that is as its sources are.
+ */
+import { currentBundle, keepCompiledCode } from '#lib/env/compile_cache.ts';
 
 keepCompiledCode(process.env);
-await import('./server/main.ts');
+const bundle = currentBundle('dist/node');
+await (bundle === null ? import('./server/main.ts') : import(bundle));

@@ -2,9 +2,10 @@
  * Keeps compiled code between starts: half of the time of a start is reading, stripping and compiling sources otherwise. This
  * file imports nothing that is worth caching, since all that it imports is loaded before the cache is on.
  */
-import { accessSync, constants, mkdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 
 const packageFolder = join(import.meta.dirname, '../..');
 
@@ -23,6 +24,23 @@ export function keepCompiledCode(environment: NodeJS.ProcessEnv): void {
     enableCompileCache(folder);
     environment['NODE_COMPILE_CACHE'] = folder;
     return;
+  }
+}
+
+/**
+ * URL of the bundle in a folder of the package (node/bundle.mjs), or null when one of the files that it was made of is not as it was
+ * then, or there is none.
+ */
+export function currentBundle(folder: string, root: string = packageFolder): string | null {
+  try {
+    const stamp = readFileSync(join(root, folder, 'sources.json'), 'utf8');
+    for (const [path, mtimeMillis, size] of JSON.parse(stamp) as [string, number, number][]) {
+      const now = statSync(join(root, path));
+      if (now.mtimeMs !== mtimeMillis || now.size !== size) return null;
+    }
+    return pathToFileURL(join(root, folder, 'server.mjs')).href;
+  } catch {
+    return null;
   }
 }
 
