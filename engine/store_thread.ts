@@ -22,6 +22,8 @@ export type StoreThreadReply = ReaderAnswer & { readonly id: number };
 const requestsMax = 64;
 /** A thread that fails so often is not started again. */
 const failuresMax = 5;
+/** Requests that the store does itself until it is asked again for memory that it did not have for the thread. */
+const requestsUntilRetry = 1000;
 
 interface Thread {
   readonly worker: Worker;
@@ -35,6 +37,8 @@ export class StoreThread implements AsyncDisposable {
   #thread: Thread | null;
   #nextId: number;
   #failures: number;
+  /** Requests until the thread may be started. */
+  #requestsLeft: number;
   #isDisposed: boolean;
 
   /**
@@ -47,6 +51,7 @@ export class StoreThread implements AsyncDisposable {
     this.#thread = null;
     this.#nextId = 0;
     this.#failures = 0;
+    this.#requestsLeft = 0;
     this.#isDisposed = false;
   }
 
@@ -78,11 +83,15 @@ export class StoreThread implements AsyncDisposable {
 
   #start(): Thread | null {
     if (this.#isDisposed || this.#failures >= failuresMax) return null;
+    if (this.#requestsLeft > 0) {
+      this.#requestsLeft -= 1;
+      return null;
+    }
     let window: StoreWindow;
     try {
       window = this.#store.openReader();
     } catch (error) {
-      // Memory is short: better without a thread, and it is tried again the next time.
+      this.#requestsLeft = requestsUntilRetry;
       this.#onFailure(error);
       return null;
     }
