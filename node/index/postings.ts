@@ -126,7 +126,7 @@ export class PostingsStore {
   #growBits(list: number, ordinal: number): void {
     const words = this.#large[this.#handleOf(list)]!;
     const count = this.#countOf(list);
-    const size = wordsFor(Math.max(ordinal + 1, Math.ceil(this.#ordinalsEnd * 1.25)));
+    const size = Math.max(wordsFor(ordinal + 1), this.#wordsWithSlack(list));
     if (count < size >>> 1) {
       this.#setArray(list, enumerateBits(words, count), count + 1);
     } else {
@@ -338,12 +338,17 @@ export class PostingsStore {
     return wordsFor(Math.ceil(this.#ordinalsEnd * 1.25));
   }
 
+  /** The same, more or less by list: a hundred lists that grow at the same ordinal would be one long stretch. */
+  #wordsWithSlack(list: number): number {
+    return wordsFor(Math.ceil(this.#ordinalsEnd * (1.125 + (list & 15) / 64)));
+  }
+
   #isBetterAsBits(count: number): boolean {
     return count >= bitsCountMin && count >= this.#bitsWords;
   }
 
   #toBits(list: number): void {
-    const bits = new Uint32Array(this.#bitsWords);
+    const bits = new Uint32Array(this.#wordsWithSlack(list));
     this.orInto(list, bits);
     this.#release(list);
     this.#setForm(list, formBits, this.#takeLarge(bits));
