@@ -2,7 +2,7 @@
 import { drawPanels, type GraphPanel } from './soak_graph.ts';
 import type { SoakOptions, SoakRecord } from './soak_run.ts';
 
-/** More than this between the first and the last third behind the warm-up counts as growth. */
+/** More than this between the first and the last block behind the warm-up counts as growth. */
 const growthMax = 0.1;
 const mebibyte = 2 ** 20;
 
@@ -12,8 +12,8 @@ export interface Verdict {
 }
 
 /**
- * Compares medians of the first and last third of the time in which everything expires as fast as it comes. Bytes on disk
- * are compared by their peaks: log and snapshot go up and down.
+ * From the first expiry on everything goes as fast as it comes, and memory and files go up and down with each block. So
+ * the time of the first block from then on is compared with that of the last one: by the median, or by the peak.
  */
 export function verdictOf(options: SoakOptions, records: readonly SoakRecord[]): Verdict {
   const { retentionSeconds, blockSeconds } = options;
@@ -35,12 +35,15 @@ export function verdictOf(options: SoakOptions, records: readonly SoakRecord[]):
   const millis = (of: (record: SoakRecord) => number): number => Math.max(0, ...records.map(of));
   lines.push(`slowest write: ${millis((record) => record.write.maxMillis)} ms`);
   lines.push(`slowest query: ${millis((record) => record.query.maxMillis)} ms`);
-  const warm = records.filter(({ seconds }) => seconds > retentionSeconds + 2 * blockSeconds);
-  const third = Math.floor(warm.length / 3);
-  if (third < 3) {
+  const warmSeconds = retentionSeconds + blockSeconds;
+  const endSeconds = records.at(-1)?.seconds ?? 0;
+  if (endSeconds - warmSeconds < 2 * blockSeconds - options.recordSeconds) {
     lines.push('too short to tell growth');
     return { lines, isGood };
   }
+  const within = (from: number): SoakRecord[] =>
+    records.filter(({ seconds }) => seconds > from && seconds <= from + blockSeconds);
+  const [first, last] = [within(warmSeconds), within(endSeconds - blockSeconds)];
   const median = (values: number[]): number => values.sort((a, b) => a - b)[values.length >> 1]!;
   const peak = (values: number[]): number => Math.max(...values);
   const growths: [string, (values: number[]) => number, (record: SoakRecord) => number][] = [
@@ -57,8 +60,8 @@ export function verdictOf(options: SoakOptions, records: readonly SoakRecord[]):
     ['CPU', median, ({ server }) => server.cpuPerSecond],
   ];
   for (const [name, by, of] of growths) {
-    const before = by(warm.slice(0, third).map(of));
-    const after = by(warm.slice(-third).map(of));
+    const before = by(first.map(of));
+    const after = by(last.map(of));
     const grew = after > before * (1 + growthMax) + 1e-9;
     // Latencies are told, but a busy machine does not decide.
     const decides = !name.endsWith('ms') && name !== 'CPU';
