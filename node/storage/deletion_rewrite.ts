@@ -7,7 +7,7 @@ import type { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
 import type { Pace } from './pace.ts';
 import type { Tombstone } from './tombstones.ts';
-import { type VolumeSource, writeVolume } from './volume.ts';
+import { forgetInBlocks, type VolumeSource, writeVolume } from './volume.ts';
 
 export interface RewriteReport {
   /** Filesets that were replaced or removed. */
@@ -40,7 +40,7 @@ export async function rewriteFiles(
     try {
       // A shard that is not whole is written by who brings its data.
       if (!namespace.readyShards.has(file.shard)) report.failures += 1;
-      else if (await rewriteFile(database, namespace, file, signal)) report.filesets += 1;
+      else if (await rewriteFile(database, namespace, file, pace, signal)) report.filesets += 1;
     } catch (error) {
       signal.throwIfAborted();
       report.failures += 1;
@@ -57,6 +57,7 @@ function rewriteFile(
   database: Database,
   namespace: NamespaceState,
   file: BlockFile,
+  pace: Pace,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { files, tombstones } = namespace;
@@ -75,17 +76,17 @@ function rewriteFile(
     if (pending.some((tombstone) => coversAll(tombstone, file))) {
       files.retire(file, file.damaged.size > 0 ? 'set aside' : 'delete');
       const { store } = database;
-      const emptied = found.slots.filter(
-        (slot, i) =>
-          store.generation[slot] === found.generations[i] &&
-          !store.blockStarts(slot).includes(blockStartNanos),
-      );
-      namespace.index.unmarkLive(emptied, blockStartNanos);
+      const here = function* (): Generator<number, void, void> {
+        for (let i = 0; i < found.slots.length; i += 1) {
+          if (store.generation[found.slots[i]!] === found.generations[i]) yield found.slots[i]!;
+        }
+      };
+      await forgetInBlocks(database, { namespace, pace }, file.info, here());
       return true;
     }
     await writeVolume(
       database,
-      { namespace, shard, blockStartNanos, source: 'flush', onSafe: () => {} },
+      { namespace, shard, blockStartNanos, source: 'flush', onSafe: () => {}, pace },
       emptySource,
       AbortSignal.any([signal, dropped]),
     );

@@ -398,7 +398,7 @@ export class NamespaceState {
     for (let slot = 0; slot < slots.length; slot += 1) {
       if (this.index.has(slot) || this.leaving.has(slot)) slots[count++] = slot;
     }
-    return Uint32Array.from(slots);
+    return slots.subarray(0, count);
   }
 
   /** Slots of the series of a shard, ascending; of all shards with null. */
