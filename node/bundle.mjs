@@ -51,6 +51,10 @@ export async function bundleNode(folder = join(root, 'dist/node')) {
     format: 'esm',
     target: 'node26',
     banner: { js: banner },
+    // Names stay, for stack traces; lines are cut, since Node prints the one in which an error was thrown.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    lineLimit: 160,
     metafile: true,
     plugins: [placesSeenFrom(folder)],
     logLevel: 'warning',
