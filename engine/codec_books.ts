@@ -39,6 +39,8 @@ export interface Book {
   readonly lengths: Uint8Array;
   /** The code of each symbol as it stands in the stream: its first bit is the lowest. */
   readonly codes: Uint16Array;
+  /** By `codeBitsMax` bits: the symbol whose code they begin with. */
+  readonly symbols: Uint8Array;
 }
 
 /** Canonical codes: shorter first, equal lengths by symbol, counted up. */
@@ -56,7 +58,12 @@ function bookOf(digits: string): Book {
     code++;
   }
   assert(code === 1 << lengthBefore, 'the codes of a book use up all bit patterns');
-  return { lengths, codes };
+  const symbolOf = new Uint8Array(1 << codeBitsMax);
+  for (const symbol of symbols) {
+    const step = 1 << lengths[symbol]!;
+    for (let bits = codes[symbol]!; bits < symbolOf.length; bits += step) symbolOf[bits] = symbol;
+  }
+  return { lengths, codes, symbols: symbolOf };
 }
 
 function reversed(code: number, length: number): number {
@@ -85,13 +92,10 @@ export const codecTablesBytes: number = bookCodesOffset + bookCount * bookSymbol
  */
 export function makeCodecTables(): Uint8Array<ArrayBuffer> {
   const tables = new Uint8Array(codecTablesBytes);
+  const entries = new Int8Array(tables.buffer);
   books.forEach((book, number) => {
     for (let pattern = 0; pattern < 1 << codeBitsMax; pattern++) {
-      fillEntry(
-        new Int8Array(tables.buffer, number * tableBytes + pattern * 16, 16),
-        book,
-        pattern,
-      );
+      fillEntry(entries, number * tableBytes + pattern * tableEntryBytes, book, pattern);
     }
     tables.set(book.lengths, bookLengthsOffset + number * bookSymbolCount);
     const codes = new Uint8Array(book.codes.buffer);
@@ -100,30 +104,27 @@ export function makeCodecTables(): Uint8Array<ArrayBuffer> {
   return tables;
 }
 
-function fillEntry(entry: Int8Array, book: Book, pattern: number): void {
+function fillEntry(entries: Int8Array, at: number, book: Book, pattern: number): void {
   let [bits, count, sum] = [0, 0, 0];
   while (count < 8) {
     const symbol = symbolAt(book, pattern >> bits, codeBitsMax - bits);
     if (symbol === -1) break;
     bits += book.lengths[symbol]!;
     if (symbol === escapeSymbol) {
-      entry[10] = 1;
+      entries[at + 10] = 1;
       break;
     }
     sum += (symbol >> 1) ^ -(symbol & 1);
-    entry[count++] = sum;
+    entries[at + count++] = sum;
   }
-  entry.fill(sum, count, 8);
-  entry[8] = count;
-  entry[9] = bits;
-  entry[11] = sum;
+  for (let rest = count; rest < 8; rest++) entries[at + rest] = sum;
+  entries[at + 8] = count;
+  entries[at + 9] = bits;
+  entries[at + 11] = sum;
 }
 
 /** The symbol whose code the bits begin with, or -1 when it is longer than `bitCount`. */
 export function symbolAt(book: Book, bits: number, bitCount: number): number {
-  for (let symbol = 0; symbol < bookSymbolCount; symbol++) {
-    const length = book.lengths[symbol]!;
-    if (length <= bitCount && (bits & ((1 << length) - 1)) === book.codes[symbol]) return symbol;
-  }
-  return -1;
+  const symbol = book.symbols[bits & ((1 << codeBitsMax) - 1)]!;
+  return book.lengths[symbol]! <= bitCount ? symbol : -1;
 }

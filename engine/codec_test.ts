@@ -19,6 +19,21 @@ function assertRoundTrip(rows: ChunkRows, name: string): number {
   return chunk.length;
 }
 
+test('the symbol of some bits is the one whose code they begin with', () => {
+  for (const book of books) {
+    for (let bits = 0; bits < 2048; bits++) {
+      const found = Array.from(book.codes.keys()).filter((symbol) => {
+        const length = book.lengths[symbol]!;
+        return (bits & ((1 << length) - 1)) === book.codes[symbol];
+      });
+      assert.equal(found.length, 1);
+      const length = book.lengths[found[0]!]!;
+      assert.equal(symbolAt(book, bits, length), found[0]);
+      assert.equal(symbolAt(book, bits & ((1 << (length - 1)) - 1), length - 1), -1);
+    }
+  }
+});
+
 test('every kind of sample data comes back bit for bit', () => {
   for (const { name, rows } of codecSamples(1, 130)) assertRoundTrip(rows, name);
 });
