@@ -198,6 +198,7 @@ export class Database implements NodeService, AsyncDisposable {
 
   /** Called when the data of this disk are in memory. */
   setLoaded(): void {
+    this.deletions.noteLoaded();
     this.loaded = true;
   }
 

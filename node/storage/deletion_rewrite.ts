@@ -52,6 +52,16 @@ export async function rewriteFiles(
   return report;
 }
 
+/** Series of a fileset that deletions concern. */
+interface FoundSlots {
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  /** How many of them match a deletion. */
+  readonly deleted: number;
+  /** Series of its shard that match and are not in it. */
+  readonly absent: readonly number[];
+}
+
 /** @returns whether the fileset went */
 function rewriteFile(
   database: Database,
@@ -60,7 +70,7 @@ function rewriteFile(
   pace: Pace,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { files, tombstones } = namespace;
+  const { files, tombstones, index } = namespace;
   return files.write(file.shard, async (dropped) => {
     const { blockStartNanos, shard } = file;
     // A flush may have replaced it meanwhile.
@@ -69,6 +79,8 @@ function rewriteFile(
     const pending = tombstones.pendingOf(file);
     const found = await slotsOf(namespace, file, pending);
     if (files.get(shard, blockStartNanos) !== file) return false;
+    // What only memory had of the block is gone already.
+    await forgetInBlocks(database, { namespace, pace }, file.info, hereOf(index, found.absent));
     if (found.deleted === 0) {
       tombstones.noteClean(file, revision);
       return false;
@@ -99,21 +111,27 @@ function rewriteFile(
     { index }: NamespaceState,
     of: BlockFile,
     pending: readonly Tombstone[],
-  ): Promise<{ slots: Uint32Array; generations: Uint32Array; deleted: number }> {
+  ): Promise<FoundSlots> {
     files.pin(of);
     try {
       const directory = await files.directory(of);
       let deleted = 0;
+      const absent: number[] = [];
       for (const { deletion } of pending) {
         // A series of which all is deleted in this block may not be live in it any more, and be so in others.
         const { ordinals } = index.query(deletion.query, allTime, { limit: 0, shards: null });
-        directory.match(ordinals, () => {
+        let next = 0;
+        directory.match(ordinals, (position) => {
           deleted += 1;
+          for (; next < position; next += 1) absent.push(ordinals[next]!);
+          next = position + 1;
         });
+        for (; next < ordinals.length; next += 1) absent.push(ordinals[next]!);
       }
+      const ofShard = absent.filter((slot) => index.shard(slot) === of.shard);
       const { generation } = database.store;
       const generations = directory.slots.map((slot) => generation[slot]!);
-      return { slots: directory.slots, generations, deleted };
+      return { slots: directory.slots, generations, deleted, absent: ofShard };
     } catch (error) {
       if (error instanceof FilesetCorrupt && of.retired === null) {
         files.setAside(of, error.message);
@@ -123,6 +141,11 @@ function rewriteFile(
       files.unpin(of);
     }
   }
+}
+
+/** Those that are still in the index when it is their turn. */
+function* hereOf(index: NamespaceState['index'], slots: readonly number[]): Generator<number> {
+  for (const slot of slots) if (index.has(slot)) yield slot;
 }
 
 /** Whether nothing of the fileset can be newer than the deletion, which is about all that it may hold. */

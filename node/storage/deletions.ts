@@ -42,6 +42,12 @@ export class Deletions {
   private waiters: { sequence: number; resolve: () => void }[] = [];
   /** Versions of those whose records the log had when it was replayed. */
   private readonly replayed = new Set<number>();
+  /** Series of which a replay has taken everything in a block out of memory. */
+  private readonly emptiedInReplay: {
+    readonly namespace: NamespaceState;
+    readonly slots: readonly number[];
+    readonly start: bigint;
+  }[] = [];
   private lastAtMillis = 0;
   /** When the oldest deletion came for which files may have to be rewritten; null when there is none. */
   private dueSinceMillis: number | null = null;
@@ -227,9 +233,21 @@ export class Deletions {
       if (kept === chunks) continue;
       store.dropBlock(Uint32Array.of(slot), start);
       if (kept.length > 0) this.putBack(slot, kept);
-      else if (namespace.files.get(namespace.index.shard(slot), start) === null) emptied.push(slot);
+      else emptied.push(slot);
     }
-    if (emptied.length > 0) namespace.index.unmarkLive(emptied, start);
+    if (!this.database.isLoaded) this.emptiedInReplay.push({ namespace, slots: emptied, start });
+    else unmarkWithoutFile(namespace, emptied, start);
+  }
+
+  /** Called when filesets and memory are loaded: only now it is known which blocks have neither of a series. */
+  noteLoaded(): void {
+    const { store } = this.database;
+    for (const { namespace, slots, start } of this.emptiedInReplay.splice(0)) {
+      const gone = slots.filter(
+        (slot) => namespace.index.has(slot) && !store.blockStarts(slot).includes(start),
+      );
+      unmarkWithoutFile(namespace, gone, start);
+    }
   }
 
   private putBack(slot: number, chunks: Uint8Array): void {
@@ -361,4 +379,15 @@ export class Deletions {
     this.counts.failures += failures;
     if (failures === 0 && this.lastAtMillis === lastAtMillis) this.dueSinceMillis = null;
   }
+}
+
+/** Takes series out of the index of a block; where there is a fileset, whoever rewrites it does that. */
+function unmarkWithoutFile(
+  namespace: NamespaceState,
+  slots: readonly number[],
+  start: bigint,
+): void {
+  const { index, files } = namespace;
+  const without = slots.filter((slot) => files.get(index.shard(slot), start) === null);
+  if (without.length > 0) index.unmarkLive(without, start);
 }

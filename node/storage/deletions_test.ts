@@ -282,3 +282,19 @@ test('deletions are forgotten when they were retired and have expired, and not b
     [standing.sequence, fresh.sequence],
   );
 });
+
+test('series that only memory had leave the index after a replay too, and those of files when they are rewritten', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder, { registry: cold });
+  await writeRows(database, rowsOf('a', 10));
+  await database.flush(null, never);
+  await writeRows(database, [...rowsOf('b', 10), ...rowsOf('c', 10), ...rowsOf('d', 10)]);
+  await later();
+  const regexp: IndexQuery = { kind: 'regexp', field: 'host', regexp: '[abc]' };
+  await database.deletions.apply(deletionOf(regexp));
+  const { database: again } = await openDatabase(folder, { registry: cold });
+  again.deletions.cleanSequence = sequence;
+  await again.deletions.rewriteDue(never);
+  assert.deepEqual(await hostsOf(again), ['d']);
+  assert.deepEqual(await valuesOf(again, 'a'), []);
+});
