@@ -18,6 +18,14 @@ export function savedFilesetOf(file: BlockFile): SavedFileset {
   return { shard, blockStartNanos, blockSizeNanos, volume, indexCrc32c, seriesCount };
 }
 
+/** Filesets may come and go while an index is saved; then it is saved again. */
+const attemptsMax = 3;
+
+/** A deletion takes series out of the index that filesets still have; then a start walks these. */
+export function hasDeletions({ tombstones }: NamespaceState): boolean {
+  return tombstones.all.length > 0;
+}
+
 /** One string for each fileset that is told apart. */
 export function savedFilesetKey(
   fileset: Omit<SavedFileset, 'seriesCount' | 'blockSizeNanos'>,
@@ -43,18 +51,24 @@ export async function saveIndex(
   try {
     const folder = namespaceFolder(options.dataFolder, namespace.name);
     await makeDurableFolder(env.disk, options.dataFolder, folder);
-    // Nothing is waited for from here to the first step of the save: both are of one moment.
-    const manifest = encodeIndexManifest({
-      incarnation: options.identity.incarnation,
-      boot: options.identity.boot,
-      segment,
-      shardCount: shards.shardCount,
-      mayShareIds: namespace.mayShareIds,
-      filesets: namespace.files.all(null).map(savedFilesetOf),
-      generations: database.store.generation.slice(0, namespace.slotsEnd),
-    });
-    const bytes = await writeIndexFile(env.disk, path, namespace.index, manifest, signal);
-    if (namespace.truncations === truncations) return bytes;
+    for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+      const { changes } = namespace.files;
+      // Nothing is waited for from here to the first step of the save: both are of one moment.
+      const manifest = encodeIndexManifest({
+        incarnation: options.identity.incarnation,
+        boot: options.identity.boot,
+        segment,
+        shardCount: shards.shardCount,
+        mayShareIds: namespace.mayShareIds,
+        filesets: hasDeletions(namespace) ? [] : namespace.files.all(null).map(savedFilesetOf),
+        generations: database.store.generation.slice(0, namespace.slotsEnd),
+      });
+      const bytes = await writeIndexFile(env.disk, path, namespace.index, manifest, signal);
+      if (namespace.truncations !== truncations) break;
+      // Of a fileset that went meanwhile series may have left the index before the save came to them, and the file may
+      // be back after a power loss.
+      if (namespace.files.changes === changes) return bytes;
+    }
   } catch (error) {
     signal.throwIfAborted();
     log.warn({ path, error: messageOf(error) }, 'index could not be saved; a start takes longer');
