@@ -48,12 +48,15 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
     fuzz: (seed: number, size: number) => void | Promise<void>;
   };
   const { seed: first, size, inputs, endMillis } = options;
-  const runs = inputs > 0 ? Infinity : options.runs;
   const started = Date.now();
   let told = started;
   let done = 0;
-  const isDone = (): boolean =>
-    done >= runs || Date.now() >= endMillis || (inputs > 0 && inputsSoFar() >= inputs);
+  const isDone = (): boolean => {
+    if (Date.now() >= endMillis) return true;
+    // A campaign that counts no inputs has so many runs.
+    const counts = inputs > 0 && (done === 0 || inputsSoFar() > 0);
+    return counts ? inputsSoFar() >= inputs : done >= options.runs;
+  };
   for (let seed = first; !isDone(); seed += 1) {
     // Weak references are held until the event loop turns: without it memory would grow from seed to seed.
     await turn();
@@ -70,7 +73,7 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
     if (Date.now() - told < progressMillis) continue;
     told = Date.now();
     console.log(
-      `  ${name}: ${done} runs${inputs > 0 ? `, ${inputsSoFar()} inputs` : ` of ${runs}`}`,
+      `  ${name}: ${done} runs${inputs > 0 ? `, ${inputsSoFar()} inputs` : ` of ${options.runs}`}`,
     );
   }
   const seconds = ((Date.now() - started) / 1000).toFixed(1);
