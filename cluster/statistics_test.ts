@@ -151,9 +151,9 @@ test('the other replicas answer for a node that does not', async () => {
 
 test('a node that is not whole yet, or only takes shards over, does not count', async () => {
   const half = fakeNode([0, 1, 2, 3]);
-  const statistics = half.statistics.bind(half);
+  const statistics = half.statistics!.bind(half);
   half.statistics = async (request, until) => ({
-    ...(await statistics!(request, until)),
+    ...(await statistics(request, until)),
     shards: Uint32Array.of(0, 1),
   });
   const ownership = ownershipOf({ a: [0, 1, 2, 3] });
