@@ -21,6 +21,12 @@ async function post(url: string): Promise<{ status: number; text: string }> {
   return { status: response.status, text: await response.text() };
 }
 
+// `tsdbctl … | head` closes the pipe when it has what it wants.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+});
+
 /** @returns the exit code */
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
