@@ -188,6 +188,8 @@ class CrashRun {
     const rounds = 1 + this.dice.below(12);
     for (let round = 0; round < rounds; round += 1) {
       const isLast = round === rounds - 1;
+      // One that failed is tried again, now at once and now later.
+      if (this.next % 2 === 0) await this.applyDeletions(database);
       if (isLast && this.dice.below(5) === 0) {
         // Nothing else is written meanwhile, so that it is known what it deletes.
         this.inBackground('deletion', this.deleteSome(database));
@@ -342,6 +344,10 @@ class CrashRun {
     for (const [, values] of this.samplesOf(ordered)) {
       for (const value of values.keys()) values.set(value, 'unknown');
     }
+    await this.applyDeletions(database);
+  }
+
+  private async applyDeletions(database: Database): Promise<void> {
     try {
       for (const each of this.deletions) await this.applyDeletion(database, each);
     } catch (error) {

@@ -38,8 +38,10 @@ export async function rewriteFiles(
     signal.throwIfAborted();
     if (tombstones.pendingOf(file).length === 0) continue;
     try {
+      const { blockStartNanos, blockSizeNanos } = file.info;
+      const isUnswept = tombstones.isUnswept(blockStartNanos, blockSizeNanos);
       // A shard that is not whole is written by who brings its data.
-      if (!namespace.readyShards.has(file.shard)) report.failures += 1;
+      if (isUnswept || !namespace.readyShards.has(file.shard)) report.failures += 1;
       else if (await rewriteFile(database, namespace, file, pace, signal)) report.filesets += 1;
     } catch (error) {
       signal.throwIfAborted();
@@ -58,6 +60,8 @@ interface FoundSlots {
   readonly generations: Uint32Array;
   /** How many of them match a deletion. */
   readonly deleted: number;
+  /** How many others are in the fileset and not in the index: whether they match is told by their tags alone. */
+  readonly unknown: number;
   /** Series of its shard that match and are not in it. */
   readonly absent: readonly number[];
 }
@@ -81,7 +85,7 @@ function rewriteFile(
     if (files.get(shard, blockStartNanos) !== file) return false;
     // What only memory had of the block is gone already.
     await forgetInBlocks(database, { namespace, pace }, file.info, hereOf(index, found.absent));
-    if (found.deleted === 0) {
+    if (found.deleted === 0 && found.unknown === 0) {
       tombstones.noteClean(file, revision);
       return false;
     }
@@ -128,10 +132,12 @@ function rewriteFile(
         });
         for (; next < ordinals.length; next += 1) absent.push(ordinals[next]!);
       }
-      const ofShard = absent.filter((slot) => index.shard(slot) === of.shard);
       const { generation } = database.store;
-      const generations = directory.slots.map((slot) => generation[slot]!);
-      return { slots: directory.slots, generations, deleted, absent: ofShard };
+      const { slots, unknown } = directory;
+      const generations = slots.map((slot) => generation[slot]!);
+      // Those that are in the fileset may have come to the index since the directory was made.
+      const ofShard = unknown > 0 ? [] : absent.filter((slot) => index.shard(slot) === of.shard);
+      return { slots, generations, deleted, unknown, absent: ofShard };
     } catch (error) {
       if (error instanceof FilesetCorrupt && of.retired === null) {
         files.setAside(of, error.message);

@@ -38,6 +38,7 @@ export class Deletions {
   cleanSequence = 0;
   /** Memory may hold rows of a deletion whose record stands in the log. */
   isSweeping = false;
+  /** When the deletion that is being applied has its record and is swept, or has failed. */
   private sweep: Promise<void> = Promise.resolve();
   private waiters: { sequence: number; resolve: () => void }[] = [];
   /** Versions of those whose records the log had when it was replayed. */
@@ -144,47 +145,61 @@ export class Deletions {
    */
   async apply(deletion: Deletion): Promise<void> {
     if (deletion.sequence <= this.appliedSequence) return;
-    const { sequencer, namespaces, env, log } = this.database;
+    const { log } = this.database;
     const { sequence, namespace: name, version } = deletion;
-    if (!this.of(name).has(version)) {
-      await sequencer.exclusive(() => this.record(deletion));
-      const namespace = namespaces.get(name);
-      if (namespace !== undefined) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        this.sweep = promise;
-        try {
-          const never = new AbortController().signal;
-          for (const _ of this.sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
-        } finally {
-          this.isSweeping = false;
-          resolve();
-        }
+    const tombstones = this.of(name);
+    const { unswept } = tombstones;
+    if (!tombstones.has(version) || unswept?.deletion.version === version) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.sweep = promise;
+      try {
+        await this.recordAndSweep(deletion);
+      } finally {
+        this.isSweeping = false;
+        resolve();
       }
     }
-    this.isSweeping = false;
     await this.save(sequence);
     this.counts.applied += 1;
     log.info({ sequence, namespace: name, selectors: deletion.selectors.join() }, 'series deleted');
     for (const waiter of this.waiters) if (waiter.sequence <= sequence) waiter.resolve();
   }
 
-  /** A step of the sequencer: from its end on rows that come too late are refused. */
+  private async recordAndSweep(deletion: Deletion): Promise<void> {
+    const { sequencer, namespaces, env } = this.database;
+    await sequencer.exclusive(() => this.record(deletion));
+    const namespace = namespaces.get(deletion.namespace);
+    const never = new AbortController().signal;
+    if (namespace !== undefined) {
+      for (const _ of this.sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
+    }
+    this.of(deletion.namespace).unswept = null;
+  }
+
+  /**
+   * A step of the sequencer: from its begin on rows that come too late are refused, and no fileset is made of its blocks
+   * until memory is swept. That stays so when the log fails, for a record that failed may be there after a power loss.
+   */
   private async record(deletion: Deletion): Promise<void> {
     const { commitlog } = this.database;
-    const atNanos = this.timeOf(deletion);
+    const tombstones = this.of(deletion.namespace);
+    const atNanos = tombstones.unswept?.atNanos ?? this.timeOf(deletion);
+    tombstones.unswept ??= this.add(deletion, atNanos);
     const json = JSON.stringify(appliedToJson({ deletion, atNanos }));
     await commitlog.write((buffer) => {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
       this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
     });
     this.isSweeping = this.database.namespaces.has(deletion.namespace);
-    this.add(deletion, atNanos);
   }
 
-  /** Not before any fileset in use, whatever the clock did; those that are begun later have a later time. */
+  /** Not before any fileset, whatever the clock did; those that are begun later have a later time. */
   private timeOf({ namespace: name }: Deletion): UnixNanos {
-    let atNanos = this.database.env.clock.nowNanos();
-    for (const { info } of this.database.namespaces.get(name)?.files.all(null) ?? []) {
+    const { env, namespaces } = this.database;
+    const namespace = namespaces.get(name);
+    const now = env.clock.nowNanos();
+    let atNanos = namespace?.filesetTime(now) ?? now;
+    for (const { info } of namespace?.files.all(null) ?? []) {
       if (info.createdNanos > atNanos) atNanos = info.createdNanos;
     }
     return atNanos;
@@ -274,6 +289,11 @@ export class Deletions {
     }
   }
 
+  /** Waits until no deletion is being applied. */
+  async swept(): Promise<void> {
+    await this.sweep;
+  }
+
   /** Runs a step when no sweep is under way, and again when it says null since one has begun. */
   async whenSwept<T>(step: () => Promise<T | null>): Promise<T> {
     for (;;) {
@@ -286,7 +306,10 @@ export class Deletions {
   /** @throws what the disk rejects with */
   private async save(applied: number): Promise<void> {
     const { env, options } = this.database;
-    const tombstones = [...this.byNamespace.values()].flatMap(({ all }) => all);
+    // Without the one that is not swept: the next start applies it anew, unless the log has its record.
+    const tombstones = [...this.byNamespace.values()].flatMap(({ all, unswept }) =>
+      all.filter((tombstone) => tombstone !== unswept),
+    );
     try {
       await writeTombstones(env.disk, options.dataFolder, { applied, tombstones });
     } catch (error) {
@@ -304,8 +327,11 @@ export class Deletions {
     const now = this.database.env.clock.nowNanos();
     let changed = false;
     for (const [name, tombstones] of this.byNamespace) {
-      const isWanted = ({ deletion }: Tombstone): boolean =>
-        standing.has(deletion.version) || deletion.expiresNanos > now;
+      const { unswept } = tombstones;
+      // Nobody goes on with one that is neither swept nor standing.
+      const isWanted = (tombstone: Tombstone): boolean =>
+        standing.has(tombstone.deletion.version) ||
+        (tombstone.deletion.expiresNanos > now && tombstone !== unswept);
       if (tombstones.keepOnly(isWanted)) changed = true;
       if (tombstones.all.length === 0 && !this.database.namespaces.has(name)) {
         this.byNamespace.delete(name);

@@ -7,6 +7,7 @@ import type { Deletion } from '#cluster/deletions.ts';
 import { allTime } from '#cluster/deletions.ts';
 import { rowOutcome } from '#cluster/node_service.ts';
 import { registryOf } from '#cluster/namespaces.ts';
+import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { Database } from './database.ts';
@@ -19,6 +20,7 @@ import {
   readAll,
   writeRows,
 } from './database_testing.ts';
+import { SimulatedDisk } from './simulated_disk.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -297,4 +299,110 @@ test('series that only memory had leave the index after a replay too, and those 
   await again.deletions.rewriteDue(never);
   assert.deepEqual(await hostsOf(again), ['d']);
   assert.deepEqual(await valuesOf(again, 'a'), []);
+});
+
+test('a deletion whose record failed and is there after a power loss has no filesets that were made in between', async () => {
+  let falls = 1;
+  const disk = new SimulatedDisk({ below: (end) => Math.min(falls, end - 1) });
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry: cold });
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
+  await later();
+  const deletion = deletionOf(ofHost('a'));
+  // The record reaches the disk, and the sync says that it did not.
+  disk.troubles.syncFailures = 1000;
+  await assert.rejects(database.deletions.apply(deletion), { code: 'UNAVAILABLE' });
+  disk.troubles.syncFailures = 0;
+  await later();
+  const flushing = database.flusher.flushAll(null, never);
+  await assert.rejects(flushing, { code: 'UNAVAILABLE', message: /series are being deleted/ });
+  falls = 0;
+  disk.crash();
+  const { database: again, report } = await openDatabase('data', {
+    env: { ...realEnv, disk },
+    registry: cold,
+  });
+  assert.ok(again.deletions.of('metrics').has(deletion.version), 'the record is in the log');
+  assert.equal(report.filesets, 0);
+  await again.deletions.apply(deletion);
+  assert.deepEqual(await valuesOf(again, 'a'), []);
+  assert.equal((await valuesOf(again, 'b')).length, 10);
+});
+
+test('a deletion whose record failed is applied when it is tried again, and flushes go on then', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry: cold });
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
+  const early = batchOf(rowsOf('a', 1));
+  await later();
+  const deletion = deletionOf(ofHost('a'));
+  disk.troubles.syncFailures = 1000;
+  await assert.rejects(database.deletions.apply(deletion), { code: 'UNAVAILABLE' });
+  disk.troubles.syncFailures = 0;
+  await realEnv.clock.sleep(150, never);
+  const request = {
+    namespace: 'metrics',
+    placementVersion: database.shards.version,
+    referenceEpoch: database.referenceEpoch,
+    batch: early,
+  };
+  const { outcomes } = await database.write(request, never);
+  assert.deepEqual([...outcomes], [rowOutcome.resourceExhausted]);
+  await database.deletions.apply(deletion);
+  assert.deepEqual(await valuesOf(database, 'a'), []);
+  await database.flush(null, never);
+  disk.crash();
+  const { database: again } = await openDatabase('data', {
+    env: { ...realEnv, disk },
+    registry: cold,
+  });
+  assert.equal(again.deletions.appliedSequence, deletion.sequence);
+  assert.deepEqual(await valuesOf(again, 'a'), []);
+  assert.equal((await valuesOf(again, 'b')).length, 10);
+});
+
+test('a flush that begins during the sweep of a deletion writes nothing of what it deletes', async () => {
+  const flushes: Promise<unknown>[] = [];
+  const clock: Env['clock'] = {
+    ...realEnv.clock,
+    sleep: async (millis, signal) => {
+      if (!database.deletions.isSweeping) return realEnv.clock.sleep(millis, signal);
+      if (flushes.length === 0) flushes.push(database.flusher.flushAll(null, never));
+      await Promise.race([...flushes, realEnv.clock.sleep(100, signal)]);
+    },
+  };
+  const { database } = await openDatabase(temporaryFolder(), {
+    env: { ...realEnv, clock },
+    registry: cold,
+  });
+  const names = Array.from({ length: 300 }, (_, i) => `h${i}`);
+  await writeRows(database, [...names.flatMap((name) => rowsOf(name, 2)), ...rowsOf('other', 2)]);
+  await later();
+  await database.deletions.apply(deletionOf({ kind: 'regexp', field: 'host', regexp: 'h.*' }));
+  assert.equal(flushes.length, 1);
+  await Promise.all(flushes);
+  const left = [...(await readAll(database))].filter(([, rows]) => rows.length > 0);
+  assert.deepEqual(
+    left.map(([name]) => name),
+    [idOf('other')],
+  );
+  assert.ok(database.namespaces.get('metrics')!.files.all(null).length > 0);
+});
+
+test('a fileset with series that are not in the index is rewritten, and does not bring them back', async () => {
+  const { database } = await openDatabase(temporaryFolder(), { registry: cold });
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
+  await database.flush(null, never);
+  const namespace = database.namespaces.get('metrics')!;
+  const { ordinals } = namespace.index.query(ofHost('a'), allTime, { limit: 0, shards: null });
+  namespace.release(ordinals);
+  for (const file of namespace.files.all(null)) await database.fileCache.forget(file);
+  await later();
+  await database.deletions.apply(deletionOf(ofHost('a')));
+  database.deletions.cleanSequence = sequence;
+  await database.deletions.rewriteDue(never);
+  await later();
+  await writeRows(database, rowsOf('a', 1, middle, 7));
+  for (const file of namespace.files.all(null)) await database.fileCache.forget(file);
+  assert.deepEqual(await valuesOf(database, 'a'), [7]);
+  assert.equal((await valuesOf(database, 'b')).length, 10);
 });

@@ -12,10 +12,13 @@ export class Directory {
   readonly offsets: Float64Array;
   readonly lengths: Uint32Array;
   readonly checksums: Uint32Array;
+  /** Entries of series that this node did not have when the directory was made. */
+  readonly unknown: number;
 
   /** @param order entries by ascending slot */
-  private constructor(unsorted: EntryColumns, order: Uint32Array) {
+  private constructor(unsorted: EntryColumns, order: Uint32Array, unknown: number) {
     const count = order.length;
+    this.unknown = unknown;
     this.slots = new Uint32Array(count);
     this.offsets = new Float64Array(count);
     this.lengths = new Uint32Array(count);
@@ -41,8 +44,10 @@ export class Directory {
       checksums: new Uint32Array(index.seriesCount),
     };
     let count = 0;
+    let unknown = 0;
     for (const cursor = index.cursor(); cursor.next(); ) {
       const slot = slotOf(cursor);
+      if (slot < 0) unknown += 1;
       if (slot < 0 || cursor.dataLength === 0) continue;
       columns.slots[count] = slot;
       columns.offsets[count] = cursor.dataOffset;
@@ -50,7 +55,7 @@ export class Directory {
       columns.checksums[count] = cursor.dataCrc32c;
       count += 1;
     }
-    return new Directory(columns, orderOf(columns.slots.subarray(0, count)));
+    return new Directory(columns, orderOf(columns.slots.subarray(0, count)), unknown);
   }
 
   get memoryBytes(): number {

@@ -36,7 +36,7 @@ export function emptyFlushReport(): FlushReport {
 
 /**
  * Flushes one block of all shards that are ready.
- * @throws {TsdbError} UNAVAILABLE when the namespace was truncated meanwhile, CANCELLED when a shard was
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted meanwhile, CANCELLED when a shard was
  *   dropped; what the disk rejects with: memory keeps what is not safe
  */
 export async function flushBlock(
@@ -76,6 +76,7 @@ async function flushShard(
     report.blocksLeft += 1;
     return;
   }
+  await database.deletions.swept();
   const written = await namespace.files.write(shard, (dropped) => {
     const members = membersOf(database.store, namespace, slots);
     const source = new MemorySource(database, members, blockStartNanos, pace);

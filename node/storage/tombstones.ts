@@ -36,6 +36,11 @@ export class NamespaceTombstones {
   atNanosMax: UnixNanos = -(2n ** 63n);
   /** Changes with every deletion. */
   revision = 0;
+  /**
+   * The deletion that is being applied: its record may be in the log, and memory may still have rows of it. Until that is
+   * over no fileset of its blocks is made, so that each is wholly before it or wholly behind.
+   */
+  unswept: Tombstone | null = null;
   /** By fileset: that nothing of its series is deleted up to this revision. */
   private readonly cleanAt = new WeakMap<DatedFile, number>();
 
@@ -62,6 +67,7 @@ export class NamespaceTombstones {
     const kept = this.list.filter(isWanted);
     if (kept.length === this.list.length) return false;
     this.list = kept.length === 0 ? none : kept;
+    if (this.unswept !== null && !kept.includes(this.unswept)) this.unswept = null;
     this.note();
     return true;
   }
@@ -94,6 +100,11 @@ export class NamespaceTombstones {
   /** Whether a deletion is about times of a block. */
   concerns({ deletion }: Tombstone, blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
     return overlaps(deletion, blockStartNanos, blockSizeNanos);
+  }
+
+  /** Whether a deletion of a block is being applied. */
+  isUnswept(blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
+    return this.unswept !== null && this.concerns(this.unswept, blockStartNanos, blockSizeNanos);
   }
 
   /** How many deletions concern a block; a volume of it that is begun before one of them is not whole. */

@@ -60,8 +60,8 @@ export interface VolumeReport {
 /**
  * Runs as the shard's only writer of files.
  * @param signal of `NamespaceFiles.write`
- * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or something of the block was deleted meanwhile; what
- *   the disk rejects with
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or something of the block was deleted meanwhile or is
+ *   being deleted; what the disk rejects with
  */
 export async function writeVolume(
   database: Database,
@@ -82,6 +82,9 @@ export async function writeVolume(
     tombstones.countOf(extent.blockStartNanos, extent.blockSizeNanos);
   const ofBlockBefore = options.deletionCount ?? deletionsOfBlock();
   const ofExtentBefore = deletionsOfExtent();
+  if (tombstones.isUnswept(extent.blockStartNanos, extent.blockSizeNanos)) {
+    throw new TsdbError('UNAVAILABLE', `series are being deleted: ${namespace.name}`);
+  }
   if (current !== null) files.pin(current);
   try {
     await files.makeFolder(shard, () =>
