@@ -20,7 +20,6 @@ import type { Database } from '../storage/database.ts';
 import { Directory } from '../storage/directory.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { BlockFile } from '../storage/namespace_files.ts';
-import { hasDeletions } from '../storage/saved_index.ts';
 import type { LoadedIndex } from './index_start.ts';
 
 export interface FilesystemReport {
@@ -75,9 +74,7 @@ export async function loadShard(
         await removeFileset(env.disk, folder, fileset);
         continue;
       }
-      const seriesCount = hasDeletions(namespace)
-        ? null
-        : (saved?.seriesCountOf(shard, head) ?? null);
+      const seriesCount = saved?.seriesCountOf(shard, head) ?? null;
       if (seriesCount !== null) {
         namespace.files.adopt(new BlockFile(folder, head.info, seriesCount, head.digest));
         report.series += seriesCount;

@@ -56,6 +56,10 @@ async function makeFolder(): Promise<{ folder: string; expected: Map<string, unk
   return { folder, expected };
 }
 
+function withRows<T>(series: ReadonlyMap<string, readonly T[]>): [string, readonly T[]][] {
+  return [...series].filter(([, rows]) => rows.length > 0);
+}
+
 const indexPath = (folder: string) => join(folder, 'data/metrics/index.db');
 
 test('a start takes the saved index and walks no fileset that it names', async () => {
@@ -94,6 +98,43 @@ test('filesets that came after the index was saved are walked, and all the other
   assert.ok(again.report.filesetsWalked < again.report.filesets);
   assert.deepEqual(await readAll(again.database), expected);
   await closeDatabases();
+});
+
+test('while deletions stand a start walks no fileset that the saved index names, and serves nothing deleted', async () => {
+  const { folder } = await makeFolder();
+  const { database } = await openDatabase(folder, { registry });
+  await realEnv.clock.sleep(3, never);
+  const now = realEnv.clock.nowNanos();
+  const deletion = {
+    sequence: 1,
+    namespace: 'metrics',
+    query: { kind: 'regexp', field: 'host', regexp: 'h[1-6]0' },
+    startNanos: now - 7n * 3_600_000_000_000n,
+    endNanos: now,
+    version: Number(now / 15_625n),
+    createdNanos: now,
+    expiresNanos: now + 3_600_000_000_000n,
+    selectors: [],
+  } as const;
+  await database.deletions.apply(deletion);
+  const expected = await readAll(database);
+  await database.snapshot(1, never);
+  await closeDatabases();
+  for (const clean of [true, false]) {
+    const again = await openDatabase(folder, { registry });
+    assert.equal(again.report.indexes, 1);
+    assert.ok(again.report.filesets > 0);
+    assert.equal(again.report.filesetsWalked, 0);
+    assert.deepEqual(withRows(await readAll(again.database)), withRows(expected));
+    if (clean) {
+      again.database.deletions.cleanSequence = 1;
+      await again.database.deletions.rewriteDue(never);
+      assert.equal(again.database.deletions.cleanedSequence, 1);
+      assert.deepEqual(withRows(await readAll(again.database)), withRows(expected));
+      await again.database.snapshot(1, never);
+    }
+    await closeDatabases();
+  }
 });
 
 test('a damaged index is set aside and made anew', async () => {

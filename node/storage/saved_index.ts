@@ -21,11 +21,6 @@ export function savedFilesetOf(file: BlockFile): SavedFileset {
 /** Filesets may come and go while an index is saved; then it is saved again. */
 const attemptsMax = 3;
 
-/** A deletion takes series out of the index that filesets still have; then a start walks these. */
-export function hasDeletions({ tombstones }: NamespaceState): boolean {
-  return tombstones.all.length > 0;
-}
-
 /** One string for each fileset that is told apart. */
 export function savedFilesetKey(
   fileset: Omit<SavedFileset, 'seriesCount' | 'blockSizeNanos'>,
@@ -60,7 +55,7 @@ export async function saveIndex(
         segment,
         shardCount: shards.shardCount,
         mayShareIds: namespace.mayShareIds,
-        filesets: hasDeletions(namespace) ? [] : namespace.files.all(null).map(savedFilesetOf),
+        filesets: namespace.files.all(null).map(savedFilesetOf),
         generations: database.store.generation.slice(0, namespace.slotsEnd),
       });
       const bytes = await writeIndexFile(env.disk, path, namespace.index, manifest, signal);
