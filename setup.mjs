@@ -79,6 +79,12 @@ async function bundleForStarts() {
   await bundleNode();
 }
 
+/**
+ * As in the Dockerfiles. Most of what a request leaves is garbage at once: a smaller young generation takes 60 MiB less and
+ * no more CPU time.
+ */
+const serverFlags = ['--max-semi-space-size=8'];
+
 const [command, ...args] = process.argv.slice(2);
 switch (command) {
   case undefined:
@@ -87,7 +93,7 @@ switch (command) {
   case 'start':
     await bundleForStarts();
     env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'tsdb');
-    become(['node/main.ts', ...args]);
+    become([...serverFlags, 'node/main.ts', ...args]);
     break;
   case 'test':
     test(args);
