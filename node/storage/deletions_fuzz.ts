@@ -88,6 +88,7 @@ class DeletionRun {
   async run(boots: number): Promise<void> {
     for (let boot = 0; boot < boots; boot += 1) {
       this.disk.troubles.writeFailures = 0;
+      this.disk.troubles.syncFailures = 0;
       const { database } = await openDatabase(folder, {
         env: this.env(),
         registry,
@@ -98,6 +99,7 @@ class DeletionRun {
       for (const deletion of this.deletions) await database.deletions.apply(deletion);
       await this.check(database);
       this.disk.troubles.writeFailures = this.dice.below(3) * 10;
+      this.disk.troubles.syncFailures = this.dice.below(3) * 20;
       await this.work(database);
       this.disk.crash();
       await Promise.all(this.background);
