@@ -93,7 +93,7 @@ switch (command) {
   case 'start':
     await bundleForStarts();
     env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'tsdb');
-    become([...serverFlags, 'node/main.ts', ...args]);
+    become([...serverFlags, 'node/main.mjs', ...args]);
     break;
   case 'test':
     test(args);

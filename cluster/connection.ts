@@ -4,27 +4,32 @@ import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterName } from './keys.ts';
 import type { Kv } from './kv.ts';
-import { openEtcdKv } from './kv_etcd.ts';
+import { type LocalStore, openLocalKv } from './kv_local.ts';
 
 export function clusterNameOf(discovery: DiscoveryConfig): ClusterName {
   return { environment: discovery.env, zone: discovery.zone };
 }
 
 /**
- * @param embeddedEndpoint of the store in this process; null when there is none
+ * @param embedded the store in this process, or where one of this machine listens; null when there is none
  * @throws {Error} of the system when a TLS file cannot be read
  */
 export async function openClusterKv(
   discovery: DiscoveryConfig,
-  embeddedEndpoint: string | null,
+  embedded: LocalStore | string | null,
   env: Env,
   log: Log,
 ): Promise<Kv> {
   if (discovery.type === 'tsdb_single_node') {
-    if (embeddedEndpoint === null) {
+    if (embedded === null) {
       throw new Error('discovery.type tsdb_single_node needs the embedded key-value store');
     }
-    return openEtcdKv({ endpoints: [embeddedEndpoint], env, log });
+    if (typeof embedded !== 'string') return openLocalKv(embedded, env.clock);
+  }
+  // The package is large, and most single nodes do without.
+  const { openEtcdKv } = await import('./kv_etcd.ts');
+  if (discovery.type === 'tsdb_single_node') {
+    return openEtcdKv({ endpoints: [embedded as string], env, log });
   }
   const { endpoints, tls } = discovery;
   if (tls === null || tls.caPath === null) return openEtcdKv({ endpoints, env, log });

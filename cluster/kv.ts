@@ -1,7 +1,7 @@
 /**
  * The key-value store as everything above it sees it: the part of etcd v3 that a cluster needs. Three
- * adapters hold to one suite: etcd3 (kv_etcd.ts: a real etcd or our embedded kv/), and in memory
- * (kv_memory.ts: tests and the simulator). Every call is linearizable.
+ * adapters hold to one suite: etcd3 (kv_etcd.ts: a real etcd or our embedded kv/), our embedded kv/ in the same process
+ * (kv_local.ts), and in memory (kv_memory.ts: tests and the simulator). Every call is linearizable.
  *
  * Every method rejects with TsdbError UNAVAILABLE when the store cannot be reached, and with the
  * signal's reason when aborted; the outcome of a write is unknown then: read before you retry.

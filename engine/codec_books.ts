@@ -88,9 +88,15 @@ export const codecTablesBytes: number = bookCodesOffset + bookCount * bookSymbol
  * The tables that the kernels decode with, `codecTablesBytes` long. An entry says what 11 bits begin
  * with: bytes 0 to 7 are the running sums of up to eight residuals (int8; behind the last one the sum
  * repeats), byte 8 their number, byte 9 the bits that they and an escape take, byte 10 is 1 when an
- * escape ends them, byte 11 their sum.
+ * escape ends them, byte 11 their sum. They are made once, when first asked for, and are not to be changed.
  */
-export function makeCodecTables(): Uint8Array<ArrayBuffer> {
+export function codecTables(): Uint8Array<ArrayBuffer> {
+  return (made ??= makeCodecTables());
+}
+
+let made: Uint8Array<ArrayBuffer> | null = null;
+
+function makeCodecTables(): Uint8Array<ArrayBuffer> {
   const tables = new Uint8Array(codecTablesBytes);
   const entries = new Int8Array(tables.buffer);
   books.forEach((book, number) => {

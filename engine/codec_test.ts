@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseChunkHeader, type ChunkRows } from './chunk.ts';
-import { books, makeCodecTables, symbolAt } from './codec_books.ts';
+import { books, codecTables, symbolAt } from './codec_books.ts';
 import { fuzz } from './codec_fuzz.ts';
 import { gorillaBytes } from './codec_gorilla.ts';
 import { codecSamples, randomRows } from './codec_samples.ts';
@@ -74,7 +74,7 @@ test('every kind of sample data takes less than by Gorilla', () => {
 });
 
 test('the table of a book says what reading symbol by symbol says', () => {
-  const tables = makeCodecTables();
+  const tables = codecTables();
   for (const [number, book] of books.entries()) {
     for (let pattern = 0; pattern < 2048; pattern += 7) {
       const entry = tables.subarray(

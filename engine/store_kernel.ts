@@ -1,14 +1,13 @@
 /** Loads the store kernel into a memory, with the calls it exports. kernels/store.kernel.ts explains them. */
 import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
-import { makeCodecTables } from './codec_books.ts';
+import { codecTables } from './codec_books.ts';
 
 export const wasmPageBytes = 65_536;
 /** Pages that a memory needs before it holds anything. */
 export const wasmPagesMin = 34;
 
 const storeModule = compileWasmFile(new URL('./build/store.wasm', import.meta.url));
-const codecTables = makeCodecTables();
 
 /** Addresses, lengths and counts are numbers below 2^32 (some come back signed); nanoseconds are int64. */
 export interface StoreKernel {
@@ -151,7 +150,7 @@ export function loadStoreKernel(memoryBytesMax: number): LoadedStoreKernel {
   const { exports } = new WebAssembly.Instance(storeModule, { env: { memory } });
   const kernel = exports as unknown as StoreKernel;
   kernel.init(pageMax);
-  new Uint8Array(memory.buffer).set(codecTables, kernel.tablesAddress());
+  new Uint8Array(memory.buffer).set(codecTables(), kernel.tablesAddress());
   return { memory, kernel };
 }
 

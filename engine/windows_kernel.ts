@@ -5,7 +5,7 @@
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
-import { codecTablesBytes, makeCodecTables } from './codec_books.ts';
+import { codecTablesBytes, codecTables } from './codec_books.ts';
 import { absentBits } from './row.ts';
 import type { RowBuffer } from './row.ts';
 import type { SeriesBundle } from './series_bundle.ts';
@@ -125,7 +125,7 @@ export class WindowsKernel implements WindowEvaluator {
     this.#kernel = kernel;
     this.#layout = this.#layOut();
     this.#views = this.#makeViews();
-    new Uint8Array(memory.buffer).set(makeCodecTables(), this.#layout.tables);
+    new Uint8Array(memory.buffer).set(codecTables(), this.#layout.tables);
   }
 
   /** Bytes of the kernel's memory. */
@@ -148,7 +148,7 @@ export class WindowsKernel implements WindowEvaluator {
     this.#kernel = kernel;
     this.#layout = this.#layOut();
     this.#views = this.#makeViews();
-    new Uint8Array(memory.buffer).set(makeCodecTables(), this.#layout.tables);
+    new Uint8Array(memory.buffer).set(codecTables(), this.#layout.tables);
     this.#locatedRequest = null;
     this.#constantsRequest = null;
   }

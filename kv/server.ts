@@ -7,11 +7,12 @@ import {
   grpcStatus,
   serveGrpc,
 } from '#lib/env/grpc.ts';
-import type { ProtoMessage, ProtoMethod } from '#lib/env/proto.ts';
+import type { ProtoMessage } from '#lib/env/proto.ts';
 import { murmur3 } from '#lib/hash.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { kvLimits } from './limits.ts';
+import { LocalClient } from './local.ts';
 import {
   answerMessageOf,
   bytesOfText,
@@ -50,6 +51,8 @@ export interface EmbeddedKv extends AsyncDisposable {
   readonly port: number;
   /** 'host:port', for a client of this machine. */
   readonly endpoint: string;
+  /** The store for callers in this process. */
+  readonly local: LocalClient;
 }
 
 /**
@@ -90,6 +93,7 @@ export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<Embedd
   return {
     port: server.port,
     endpoint: `${host}:${server.port}`,
+    local: new LocalClient(store, env),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -131,17 +135,15 @@ class Service {
 
   methods(): GrpcMethod[] {
     const unary = this.unaryHandlers();
-    return schema.methods().map((method): GrpcMethod => {
-      if (method.path === '/etcdserverpb.Watch/Watch') return this.watchMethod(method);
-      if (method.path === '/etcdserverpb.Lease/LeaseKeepAlive') return this.keepAliveMethod(method);
-      const handle = unary[method.path.slice('/etcdserverpb.'.length)];
-      if (handle === undefined) throw new TypeError(`no handler for ${method.path}`);
+    const methods = Object.entries(unary).map(([name, handle]): GrpcMethod => {
+      const path = `/etcdserverpb.${name}`;
       return {
         kind: 'unary',
-        path: method.path,
+        path,
         handle: async (request) => {
           try {
             if (request.length > kvLimits.requestBytesMax) throw new KvError('requestTooLarge');
+            const method = schema.method(path);
             return method.answer.encode(await handle(method.request.decode(request)));
           } catch (error) {
             throw error instanceof KvError ? grpcErrorOf(error) : error;
@@ -149,6 +151,7 @@ class Service {
         },
       };
     });
+    return [...methods, this.watchMethod(), this.keepAliveMethod()];
   }
 
   private header(revision: number): ProtoMessage {
@@ -291,12 +294,13 @@ class Service {
     });
   }
 
-  private keepAliveMethod(method: ProtoMethod): GrpcMethod {
-    const { path, request, answer } = method;
+  private keepAliveMethod(): GrpcMethod {
+    const path = '/etcdserverpb.Lease/LeaseKeepAlive';
     return {
       kind: 'stream',
       path,
       handle: async (requests, send) => {
+        const { request, answer } = schema.method(path);
         try {
           for await (const bytes of requests) {
             const id = request.decode(bytes)['id'] as bigint;
@@ -312,13 +316,14 @@ class Service {
     };
   }
 
-  private watchMethod(method: ProtoMethod): GrpcMethod {
-    const { path, request, answer } = method;
+  private watchMethod(): GrpcMethod {
+    const path = '/etcdserverpb.Watch/Watch';
     const { totals } = this;
     return {
       kind: 'stream',
       path,
       handle: async (requests, send, call: GrpcCall) => {
+        const { request, answer } = schema.method(path);
         if (totals.streams >= kvLimits.watchStreamsMax) {
           throw grpcErrorOf(new KvError('tooManyRequests'));
         }

@@ -22,6 +22,23 @@ interface Watching {
   readonly next: () => Promise<ProtoMessage>;
 }
 
+test('every method of the API is served', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tsdb-kv-'));
+  const server = await openEmbeddedKv({ folder, port: 0, env: realEnv, log: silentLog });
+  using client = connectGrpc({ target: server.endpoint, answerBytesMax: 1_000_000 });
+  try {
+    for (const { path, answerStreams } of methods.values()) {
+      if (answerStreams) continue;
+      const failure = await client.unary(path, new Uint8Array(0), never).then(String, String);
+      assert.doesNotMatch(failure, /not implement|UNIMPLEMENTED/i, path);
+    }
+    assert.equal([...methods.values()].filter(({ answerStreams }) => answerStreams).length, 2);
+  } finally {
+    await server[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true });
+  }
+});
+
 /** A client that speaks plain etcd messages, so that every field can be set and seen. */
 class Client implements Disposable {
   private readonly grpc: GrpcClient;

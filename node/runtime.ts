@@ -59,6 +59,8 @@ const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
 /** How often shards that could not be marked AVAILABLE are tried again. */
 const markMillis = 1_000;
+/** How long it is waited for further shards that become ready. */
+const markTogetherMillis = 1;
 
 export class NodeRuntime implements AsyncDisposable {
   private readonly options: RuntimeOptions;
@@ -219,8 +221,10 @@ export class NodeRuntime implements AsyncDisposable {
 
   private async markReady(): Promise<void> {
     if (!this.database.isLoaded || this.jobs.readyShards().size === 0) return;
-    const { instanceId, topology, log } = this.options;
+    const { instanceId, topology, log, env } = this.options;
     const { signal } = this.stop;
+    // Shards that have nothing to fetch are ready one right after the other.
+    await env.clock.sleep(markTogetherMillis, signal);
     // Read when the placement is: a shard may have got another source since.
     const { version } = await this.placements.update(
       (current) => markShardsAvailable(current, instanceId, this.jobs.readyShards()),

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { currentBundle } from './compile_cache.ts';
+import { currentBundle } from './compile_cache.mjs';
 
 test('a bundle counts only while its sources are as they were', () => {
   const root = mkdtempSync(join(tmpdir(), 'tsdb-bundle-'));

@@ -21,6 +21,8 @@ export interface ProtoSchema {
   codec(name: string): ProtoCodec;
   /** All methods of all services. */
   methods(): readonly ProtoMethod[];
+  /** @param path '/package.Service/Method' @throws {TypeError} when there is none */
+  method(path: string): ProtoMethod;
 }
 
 export interface ProtoMethod {
@@ -32,9 +34,26 @@ export interface ProtoMethod {
   readonly answerStreams: boolean;
 }
 
-/** Reads one .proto file (one that imports no others), at start. */
+/** One .proto file (one that imports no others), which is parsed when the first message comes: a start needs none. */
 export function loadProto(file: string | URL): ProtoSchema {
   const text = readFileSync(file, 'utf8');
+  let parsed: ProtoSchema | null = null;
+  const schema = () => (parsed ??= parseProto(text));
+  return {
+    codec(name) {
+      let found: ProtoCodec | null = null;
+      const codec = () => (found ??= schema().codec(name));
+      return {
+        encode: (message) => codec().encode(message),
+        decode: (bytes) => codec().decode(bytes),
+      };
+    },
+    methods: () => schema().methods(),
+    method: (path) => schema().method(path),
+  };
+}
+
+function parseProto(text: string): ProtoSchema {
   const { root } = protobuf.parse(text);
   root.resolveAll();
   const codecs = new Map<string, ProtoCodec>();
@@ -62,7 +81,16 @@ export function loadProto(file: string | URL): ProtoSchema {
     }
   };
   collect(root);
-  return { codec, methods: () => methods };
+  const byPath = new Map(methods.map((method) => [method.path, method]));
+  return {
+    codec,
+    methods: () => methods,
+    method(path) {
+      const method = byPath.get(path);
+      if (method === undefined) throw new TypeError(`no such method: ${path}`);
+      return method;
+    },
+  };
 }
 
 function codecOf(type: protobuf.Type): ProtoCodec {

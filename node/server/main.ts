@@ -11,7 +11,7 @@ import { Topology } from '#cluster/topology.ts';
 import { startCoordinator } from '#coordinator/coordinator.ts';
 import { openEmbeddedKv } from '#kv/server.ts';
 import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config.ts';
-import { saveCompiledCode } from '#lib/env/compile_cache.ts';
+import { saveCompiledCode } from '#lib/env/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -121,8 +121,8 @@ async function main(): Promise<void> {
         }),
       )
     : null;
-  const endpoint = embedded?.endpoint ?? null;
-  const kv = stack.use(await openClusterKv(db.discovery, endpoint, env, log));
+  const local = embedded?.local ?? null;
+  const kv = stack.use(await openClusterKv(db.discovery, local, env, log));
   const cluster = clusterNameOf(db.discovery);
   const topology = stack.use(new Topology({ kv, cluster, env, log }));
   const connections = stack.use(new NodeConnections({ env, log }));

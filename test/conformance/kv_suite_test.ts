@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite } from 'node:test';
 import { openEtcdKv } from '#cluster/kv_etcd.ts';
+import { openLocalKv } from '#cluster/kv_local.ts';
 import { MemoryKvStore } from '#cluster/kv_memory.ts';
 import { connectGrpc } from '#lib/env/grpc.ts';
 import { loadProto } from '#lib/env/proto.ts';
@@ -33,6 +34,20 @@ suite('key-value stores', { concurrency: true }, () => {
       await server[Symbol.asyncDispose]();
       await rm(folder, { recursive: true });
     });
+  });
+
+  kvSuite('the embedded store in its own process', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'tsdb-kv-'));
+    const server = await openEmbeddedKv({ folder, port: 0, env: realEnv, log: silentLog });
+    const overNetwork = etcdFixture(server.endpoint, async () => {});
+    return {
+      client: () => openLocalKv(server.local, realEnv.clock),
+      compact: () => overNetwork.compact(),
+      async [Symbol.asyncDispose]() {
+        await server[Symbol.asyncDispose]();
+        await rm(folder, { recursive: true });
+      },
+    };
   });
 
   const etcd = toolOrSkip('etcd', 'the key-value suite does not run against a real etcd');

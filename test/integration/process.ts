@@ -172,7 +172,7 @@ export class NodeServer {
     writeFileSync(file, `${lines.join('\n')}\n`);
     const program = new Program(options.hostId ?? 'node', options.folder, process.execPath, [
       '--max-semi-space-size=8',
-      'node/main.ts',
+      'node/main.mjs',
       '-f',
       file,
     ]);

@@ -1,6 +1,7 @@
 /**
- * Keeps compiled code between starts: half of the time of a start is reading, stripping and compiling sources otherwise. This
- * file imports nothing that is worth caching, since all that it imports is loaded before the cache is on.
+ * Keeps compiled code between starts: half of the time of a start is reading, stripping and compiling sources otherwise. Plain
+ * JavaScript that imports nothing which is worth caching: it is loaded before the cache is on, and to strip types from one file takes
+ * as long as to start Node.
  */
 import { accessSync, constants, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
@@ -14,7 +15,7 @@ const packageFolder = join(import.meta.dirname, '../..');
  * so they are never stale. It lies in the package's own folder, or in the data folder where that cannot be written, as in an
  * image; in a folder that others may write to, they could put code there.
  */
-export function keepCompiledCode(environment: NodeJS.ProcessEnv): void {
+export function keepCompiledCode(environment) {
   if (environment['NODE_COMPILE_CACHE'] !== undefined) return;
   const folders = [join(packageFolder, 'node_modules/.cache/tsdb')];
   const dataFolder = environment['TSDB_DATA_DIR'];
@@ -31,10 +32,10 @@ export function keepCompiledCode(environment: NodeJS.ProcessEnv): void {
  * URL of the bundle in a folder of the package (node/bundle.mjs), or null when one of the files that it was made of is not as it was
  * then, or there is none.
  */
-export function currentBundle(folder: string, root: string = packageFolder): string | null {
+export function currentBundle(folder, root = packageFolder) {
   try {
     const stamp = readFileSync(join(root, folder, 'sources.json'), 'utf8');
-    for (const [path, mtimeMillis, size] of JSON.parse(stamp) as [string, number, number][]) {
+    for (const [path, mtimeMillis, size] of JSON.parse(stamp)) {
       const now = statSync(join(root, path));
       if (now.mtimeMs !== mtimeMillis || now.size !== size) return null;
     }
@@ -45,11 +46,11 @@ export function currentBundle(folder: string, root: string = packageFolder): str
 }
 
 /** Writes what was compiled by now; a process that is killed would write nothing. */
-export function saveCompiledCode(): void {
+export function saveCompiledCode() {
   flushCompileCache();
 }
 
-function isWritable(folder: string): boolean {
+function isWritable(folder) {
   try {
     mkdirSync(folder, { recursive: true });
     accessSync(folder, constants.W_OK);

@@ -1,0 +1,3 @@
+export function keepCompiledCode(environment: NodeJS.ProcessEnv): void;
+export function currentBundle(folder: string, root?: string): string | null;
+export function saveCompiledCode(): void;
