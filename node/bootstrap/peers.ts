@@ -45,11 +45,12 @@ export async function bootstrapFromPeers(
     placementVersion: database.shards.version,
     deletionSequence: database.deletions.appliedSequence,
   };
-  const { tombstones, blockSizeNanos } = namespace;
+  // It counts among those of this node already, and the donors are not asked to have applied it.
+  if (database.deletions.applying?.namespace === namespace.name) {
+    throw new TsdbError('UNAVAILABLE', `series are being deleted: ${namespace.name}`);
+  }
   // What is deleted from here on, the donors may have streamed before.
-  const deletions = tombstones.all;
-  const deletionCountOf = (start: bigint): number =>
-    deletions.filter((tombstone) => tombstones.concerns(tombstone, start, blockSizeNanos)).length;
+  const { versionMax } = namespace.tombstones;
   const report: PeersReport = { blocks: 0, series: 0, bytes: 0 };
   const { truncations } = namespace;
   const stop = new AbortController();
@@ -73,7 +74,7 @@ export async function bootstrapFromPeers(
           shard,
           blockStartNanos,
           source: 'peers',
-          deletionCount: deletionCountOf(blockStartNanos),
+          deletionVersion: versionMax,
           onSafe: () => markLive(namespace, source, truncations),
         } as const;
         return writeVolume(database, options, source, AbortSignal.any([either, dropped])).finally(

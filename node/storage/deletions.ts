@@ -36,6 +36,8 @@ export class Deletions {
   appliedSequence = 0;
   /** Files of all deletions up to this one are to be rewritten at once. */
   cleanSequence = 0;
+  /** The deletion that is applied now, or that failed and is to be applied again. */
+  applying: Deletion | null = null;
   /** Memory may hold rows of a deletion whose record stands in the log. */
   isSweeping = false;
   /** When the deletion that is being applied has its record and is swept, or has failed. */
@@ -149,6 +151,7 @@ export class Deletions {
     const { sequence, namespace: name, version } = deletion;
     const tombstones = this.of(name);
     const { unswept } = tombstones;
+    this.applying = deletion;
     if (!tombstones.has(version) || unswept?.deletion.version === version) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.sweep = promise;
@@ -160,6 +163,7 @@ export class Deletions {
       }
     }
     await this.save(sequence);
+    this.applying = null;
     this.counts.applied += 1;
     log.info({ sequence, namespace: name, selectors: deletion.selectors.join() }, 'series deleted');
     for (const waiter of this.waiters) if (waiter.sequence <= sequence) waiter.resolve();
@@ -326,6 +330,7 @@ export class Deletions {
   async keep(standing: ReadonlySet<number>, headSequence: number): Promise<void> {
     const now = this.database.env.clock.nowNanos();
     let changed = false;
+    if (this.applying !== null && !standing.has(this.applying.version)) this.applying = null;
     for (const [name, tombstones] of this.byNamespace) {
       const { unswept } = tombstones;
       // Nobody goes on with one that is neither swept nor standing.

@@ -97,21 +97,22 @@ export class NamespaceTombstones {
     this.cleanAt.set(file, revision);
   }
 
-  /** Whether a deletion is about times of a block. */
-  concerns({ deletion }: Tombstone, blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
-    return overlaps(deletion, blockStartNanos, blockSizeNanos);
-  }
-
   /** Whether a deletion of a block is being applied. */
   isUnswept(blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
-    return this.unswept !== null && this.concerns(this.unswept, blockStartNanos, blockSizeNanos);
+    return (
+      this.unswept !== null && overlaps(this.unswept.deletion, blockStartNanos, blockSizeNanos)
+    );
   }
 
-  /** How many deletions concern a block; a volume of it that is begun before one of them is not whole. */
-  countOf(blockStartNanos: bigint, blockSizeNanos: bigint): number {
-    if (this.list.length === 0) return 0;
-    return this.list.filter(({ deletion }) => overlaps(deletion, blockStartNanos, blockSizeNanos))
-      .length;
+  /** Version of the last deletion that concerns a block, or -1; a volume of it that is begun before that is not whole. */
+  versionOf(blockStartNanos: bigint, blockSizeNanos: bigint): number {
+    return this.list.reduce(
+      (max, { deletion }) =>
+        deletion.version > max && overlaps(deletion, blockStartNanos, blockSizeNanos)
+          ? deletion.version
+          : max,
+      -1,
+    );
   }
 
   /**

@@ -44,8 +44,8 @@ export interface VolumeOptions {
   readonly onSafe: () => void;
   /** Write it anew although nothing changes: without the entries that are damaged. */
   readonly always?: boolean;
-  /** Deletions of the block that the rows which come have seen; those of now when it is not said. */
-  readonly deletionCount?: number;
+  /** Of the last deletion that the rows which come have seen; that of the block now when it is not said. */
+  readonly deletionVersion?: number;
   /** Of what is copied from the old volume; without it that goes on without a rest. */
   readonly pace?: Pace;
 }
@@ -76,12 +76,12 @@ export async function writeVolume(
   const current = files.get(shard, blockStartNanos);
   // A long fileset stays one: rows of any of its blocks are merged into it.
   const extent = current?.info ?? { blockStartNanos, blockSizeNanos: namespace.blockSizeNanos };
-  const deletionsOfBlock = (): number =>
-    tombstones.countOf(blockStartNanos, namespace.blockSizeNanos);
-  const deletionsOfExtent = (): number =>
-    tombstones.countOf(extent.blockStartNanos, extent.blockSizeNanos);
-  const ofBlockBefore = options.deletionCount ?? deletionsOfBlock();
-  const ofExtentBefore = deletionsOfExtent();
+  const versionOfBlock = (): number =>
+    tombstones.versionOf(blockStartNanos, namespace.blockSizeNanos);
+  const versionOfExtent = (): number =>
+    tombstones.versionOf(extent.blockStartNanos, extent.blockSizeNanos);
+  const ofBlockBefore = options.deletionVersion ?? versionOfBlock();
+  const ofExtentBefore = versionOfExtent();
   if (tombstones.isUnswept(extent.blockStartNanos, extent.blockSizeNanos)) {
     throw new TsdbError('UNAVAILABLE', `series are being deleted: ${namespace.name}`);
   }
@@ -110,7 +110,7 @@ export async function writeVolume(
       if (namespace.truncations !== truncations) {
         throw new TsdbError('UNAVAILABLE', `namespace was truncated meanwhile: ${namespace.name}`);
       }
-      if (deletionsOfBlock() > ofBlockBefore || deletionsOfExtent() > ofExtentBefore) {
+      if (versionOfBlock() > ofBlockBefore || versionOfExtent() > ofExtentBefore) {
         throw new TsdbError('UNAVAILABLE', `series were deleted meanwhile: ${namespace.name}`);
       }
     };
