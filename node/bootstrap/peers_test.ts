@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { allTime, type Deletion } from '#cluster/deletions.ts';
+import { registryOf } from '#cluster/namespaces.ts';
+import { realEnv } from '#lib/env/real.ts';
+import {
+  closeDatabases,
+  namespaceOf,
+  never,
+  openDatabase,
+  readAll,
+  writeRows,
+} from '../storage/database_testing.ts';
+import { SimulatedDisk } from '../storage/simulated_disk.ts';
+import { bootstrapFromPeers } from './peers.ts';
+
+after(closeDatabases);
+
+const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
+const shards = [0, 1, 2, 3];
+
+async function openOnMemory() {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry });
+  return { database, disk };
+}
+
+test('a shard is not taken from peers while a deletion is applied that they need not have applied', async () => {
+  const { database: donor } = await openOnMemory();
+  const now = realEnv.clock.nowNanos();
+  const rows = ['a', 'b', 'c', 'd'].map((host) => ({
+    series: { __name__: 'cpu', host },
+    nanos: now,
+    value: 1,
+  }));
+  await writeRows(donor, rows);
+  await realEnv.clock.sleep(3, never);
+  const deletedAt = realEnv.clock.nowNanos();
+  const deletion: Deletion = {
+    sequence: 1,
+    namespace: 'metrics',
+    query: { kind: 'term', field: 'host', term: 'a' },
+    ...allTime,
+    version: Number(deletedAt / 15_625n),
+    createdNanos: deletedAt,
+    expiresNanos: deletedAt + 3_600_000_000_000n,
+    selectors: [],
+  };
+  const { database: asker, disk } = await openOnMemory();
+  const namespace = asker.namespaces.get('metrics')!;
+  const takeAll = async () => {
+    for (const shard of shards) {
+      await bootstrapFromPeers(asker, namespace, shard, [donor], null, never);
+    }
+  };
+  const write = disk.writeFileAtomic.bind(disk);
+  const fails = () => Promise.reject(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
+  asker.env.disk.writeFileAtomic = fails;
+  await assert.rejects(asker.deletions.apply(deletion), { code: 'UNAVAILABLE' });
+  await assert.rejects(takeAll(), { code: 'UNAVAILABLE', message: /series are being deleted/ });
+  asker.env.disk.writeFileAtomic = write;
+  await asker.deletions.apply(deletion);
+  const taking = takeAll();
+  // The donor streams when it has applied the deletion too.
+  await donor.deletions.apply(deletion);
+  await taking;
+  assert.deepEqual(
+    [...(await readAll(asker)).keys()].sort(),
+    ['b', 'c', 'd'].map((host) => `__name__=cpu,host=${host}`),
+  );
+});
