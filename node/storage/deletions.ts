@@ -187,8 +187,10 @@ export class Deletions {
   private async record(deletion: Deletion): Promise<void> {
     const { commitlog } = this.database;
     const tombstones = this.of(deletion.namespace);
-    const atNanos = tombstones.unswept?.atNanos ?? this.timeOf(deletion);
-    tombstones.unswept ??= this.add(deletion, atNanos);
+    const { unswept } = tombstones;
+    const before = unswept?.deletion.version === deletion.version ? unswept : null;
+    const atNanos = before?.atNanos ?? this.timeOf(deletion);
+    tombstones.unswept = before ?? this.add(deletion, atNanos);
     const json = JSON.stringify(appliedToJson({ deletion, atNanos }));
     await commitlog.write((buffer) => {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
