@@ -3,6 +3,7 @@
  * many answers as its consistency level wants, and again those that failed.
  */
 import { BrokenInvariant } from '#lib/assert.ts';
+import type { Env } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import { type ReadConsistency, readReplicasRequired } from './consistency.ts';
 import { fetchRetriesMax } from './limits.ts';
@@ -58,6 +59,7 @@ export async function fanOut<T extends Answer>(
   let view = topology.view;
   let round = new Round(options, plan, readable(view));
   for (let retry = 0; ; retry++) {
+    const loading = options.ownNode?.isLoaded === false ? options.ownNode.whenLoaded : null;
     await round.run(view, signal);
     if (round.shortCount('wanted') === 0) break;
     if (round.shortCount('accepted') === 0) break;
@@ -66,7 +68,7 @@ export async function fanOut<T extends Answer>(
     const isOver = failure instanceof TsdbError && failure.code === 'RESOURCE_EXHAUSTED';
     if (signal.aborted || isOver || retry === fetchRetriesMax) throw failure;
     try {
-      await backOff(env, fetchBackoff, retry, signal);
+      await backOffUnless(loading, env, retry, signal);
     } catch {
       throw round.failure(signal);
     }
@@ -78,6 +80,23 @@ export async function fanOut<T extends Answer>(
     view = next;
   }
   return { answers: [...round.answers.values()], warnings: round.warnings() };
+}
+
+/** Waits for the next try, or until the node in this process is loaded, which was not when it was asked. */
+async function backOffUnless(
+  loading: Promise<void> | null,
+  env: Env,
+  retry: number,
+  signal: AbortSignal,
+): Promise<void> {
+  if (loading === null) return backOff(env, fetchBackoff, retry, signal);
+  const over = new AbortController();
+  const until = AbortSignal.any([signal, over.signal]);
+  try {
+    await Promise.race([backOff(env, fetchBackoff, retry, until), loading]);
+  } finally {
+    over.abort();
+  }
 }
 
 function readable(view: TopologyView): Ownership {

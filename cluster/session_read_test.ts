@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
+import type { Clock } from '#lib/env/env.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { FakeCluster, keyOfJob, textsOf } from './session_fakes.ts';
 
@@ -178,6 +180,40 @@ test('an instance that has not bootstrapped a shard does not count for it', asyn
   await assert.rejects(
     cluster.fetch({ consistency: 'all' }),
     rejected('UNAVAILABLE', /shards=1: a1: 1 shards are not yet bootstrapped to read$/),
+  );
+});
+
+test('a read that came while the node of this process was loading is tried again when it is loaded', async () => {
+  const loading = Promise.withResolvers<void>();
+  const ownNode = { isLoaded: false, whenLoaded: loading.promise };
+  const slept: AbortSignal[] = [];
+  /** A back-off has no end but its signal's. */
+  const clock: Clock = {
+    ...realEnv.clock,
+    sleep: (_millis, signal) =>
+      new Promise((_, reject) => {
+        slept.push(signal);
+        signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      }),
+  };
+  const shape = { replicaFactor: 1, numShards: 8 };
+  const env = { ...realEnv, clock };
+  await using cluster = await FakeCluster.start(['a1'], shape, { ownNode, env });
+  await written(cluster);
+  const node = cluster.node('a1');
+  const fetch = node.fetch.bind(node);
+  node.fetch = (...request) =>
+    ownNode.isLoaded
+      ? fetch(...request)
+      : Promise.reject(new TsdbError('UNAVAILABLE', 'node is not bootstrapped'));
+  const reading = cluster.fetch();
+  while (slept.length === 0) await turn();
+  ownNode.isLoaded = true;
+  loading.resolve();
+  assert.deepEqual(Object.keys(textsOf((await reading).bundle)).sort(), [...jobs].sort());
+  assert.deepEqual(
+    slept.map(({ aborted }) => aborted),
+    [true],
   );
 });
 

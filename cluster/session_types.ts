@@ -9,10 +9,19 @@ import type { AggregateResponse, NodeService, TimeRange } from './node_service.t
 import type { Instance } from './placement.ts';
 import type { TopologySource } from './topology.ts';
 
+/** The node in this process, which loads its data while it is asked already. */
+export interface OwnNode {
+  readonly isLoaded: boolean;
+  /** Resolves when it is. */
+  readonly whenLoaded: Promise<void>;
+}
+
 export interface SessionOptions {
   readonly topology: TopologySource;
   /** The service of an instance; asked for each request, so it keeps its connections. */
   readonly nodeOf: (instance: Instance) => NodeService;
+  /** A read that failed while it was loading is tried again as soon as it is loaded. */
+  readonly ownNode?: OwnNode;
   readonly env: Env;
   readonly log: Log;
   /** Default majority. */

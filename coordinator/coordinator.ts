@@ -9,6 +9,7 @@ import { isReady, isUnaggregated, type Namespace } from '#cluster/namespaces.ts'
 import type { NodeService } from '#cluster/node_service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement.ts';
 import { Session } from '#cluster/session.ts';
+import type { OwnNode } from '#cluster/session_types.ts';
 import type { Topology } from '#cluster/topology.ts';
 import { Front } from '#engine/front.ts';
 import type { CoordinatorConfig } from '#lib/config.ts';
@@ -36,6 +37,8 @@ export interface CoordinatorOptions {
   readonly topology: Topology;
   /** The service of an instance, in this process or over gRPC; keeps its connections. */
   readonly nodeOf: (instance: Instance) => NodeService;
+  /** When there is one in this process. */
+  readonly ownNode?: OwnNode;
   /** What database/create with type local puts into the placement; null for the default. */
   readonly localInstance: InstanceInfo | null;
   /** Served on the metrics listener; the node of a combined process registers its own here. */
@@ -77,6 +80,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const session = new Session({
     topology,
     nodeOf: options.nodeOf,
+    ...(options.ownNode === undefined ? {} : { ownNode: options.ownNode }),
     env,
     log,
     writeConsistency: client.writeConsistencyLevel,

@@ -126,6 +126,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const session = new Session({
     topology,
     nodeOf: (instance) => (instance.id === instanceId ? database : options.nodeServiceOf(instance)),
+    ownNode: database,
     env,
     log,
     writeConsistency: client.writeConsistencyLevel,

@@ -155,6 +155,7 @@ async function main(): Promise<void> {
         cluster,
         topology,
         nodeOf,
+        ownNode: node.database,
         localInstance: {
           id: instanceId,
           isolationGroup: 'local',

@@ -114,6 +114,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly queries: QueryLimitCounter;
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   private loaded = false;
+  private readonly loading = Promise.withResolvers<void>();
 
   private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
     this.env = env;
@@ -200,6 +201,12 @@ export class Database implements NodeService, AsyncDisposable {
   setLoaded(): void {
     this.deletions.noteLoaded();
     this.loaded = true;
+    this.loading.resolve();
+  }
+
+  /** Resolves at `setLoaded`. */
+  get whenLoaded(): Promise<void> {
+    return this.loading.promise;
   }
 
   get isLoaded(): boolean {
