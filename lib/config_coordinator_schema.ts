@@ -1,5 +1,5 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { CoordinatorSection } from './config_sections.ts';
 import { client, discovery, logging, metrics, service } from './config_shared_schema.ts';
 import {

@@ -1,5 +1,5 @@
 /** Section `db:` of the configuration, as a schema with its defaults. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { DbSection } from './config_sections.ts';
 import { client, discovery, discoveryConfig, logging, metrics } from './config_shared_schema.ts';
 import {

@@ -1,5 +1,5 @@
 /** Every key that a configuration may have, read off the schema: what docs/CONFIGURATION.md is held to. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { coordinatorSchema } from './config_coordinator_schema.ts';
 import { dbSchema } from './config_db_schema.ts';
 import { type DocumentedKind, documentation, formatSize } from './config_values.ts';

@@ -1,5 +1,5 @@
 /** Settings that both sections have: logs, metrics, the way to the key-value store, the session of the cluster. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type {
   ClientSection,
   DiscoveryConfigSection,

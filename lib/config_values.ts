@@ -2,7 +2,7 @@
  * Kinds of values that settings have, as zod schemas: durations, sizes, addresses; and the two kinds of
  * settings that are known and not there. Each carries how the documentation names it (`DocumentedKind`).
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ListenAddress } from './config_sections.ts';
 import { parseDurationNanos } from './time.ts';
 

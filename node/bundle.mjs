@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'no
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const ownRoot = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 const banner = `import { createRequire as __createRequire } from 'node:module';
 import { fileURLToPath as __fileURLToPath } from 'node:url';
@@ -62,11 +62,14 @@ const placesSeenFrom = (folder) => ({
   },
 });
 
-/** Makes the bundle in the folder when it is missing or its sources are not as they were; prints only then. */
-export async function bundleNode(folder = join(root, 'dist/node')) {
+/**
+ * Makes the bundle in the folder when it is missing or its sources are not as they were; prints only then.
+ * @param root of the sources, with their packages
+ */
+export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = ownRoot) {
   const bundleFile = join(folder, 'server.mjs');
   const stampFile = join(folder, 'sources.json');
-  if (isCurrent(stampFile)) return;
+  if (isCurrent(stampFile, root)) return;
   console.log('bundling the storage node');
   const { build } = await import('esbuild');
   mkdirSync(folder, { recursive: true });
@@ -96,7 +99,7 @@ export async function bundleNode(folder = join(root, 'dist/node')) {
   writeFileSync(stampFile, JSON.stringify(sources));
 }
 
-function isCurrent(stampFile) {
+function isCurrent(stampFile, root) {
   try {
     return JSON.parse(readFileSync(stampFile, 'utf8')).every(([path, mtimeMs, size]) => {
       const now = statSync(join(root, path));

@@ -30,7 +30,7 @@ export function keepCompiledCode(environment) {
 
 /**
  * URL of the bundle in a folder of the package (node/bundle.mjs), or null when one of the files that it was made of is not as it was
- * then, or there is none.
+ * then, or there is none. In an image, where files stay as they are, it names none.
  */
 export function currentBundle(folder, root = packageFolder) {
   try {

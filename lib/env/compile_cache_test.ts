@@ -18,6 +18,8 @@ test('a bundle counts only while its sources are as they were', () => {
     assert.equal(currentBundle('out', root), null);
     rmSync(join(root, 'a.ts'));
     assert.equal(currentBundle('out', root), null);
+    writeFileSync(join(root, 'out/sources.json'), '[]');
+    assert.ok(currentBundle('out', root) !== null, 'the bundle of an image');
   } finally {
     rmSync(root, { recursive: true });
   }

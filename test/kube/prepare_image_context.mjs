@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { bundleNode } from '../../node/bundle.mjs';
 
 const root = join(import.meta.dirname, '../..');
 const context = join(root, 'dist/image');
@@ -43,3 +44,8 @@ for (const room of rooms) {
     filter: (path) => !/_(test|testing|fuzz|bench)\.ts$|\/engine\/kernels$/.test(path),
   });
 }
+// The bundle is made of the files beside it, which in an image stay as they are: a start has nothing to compare.
+const bundle = join(context, 'dist/node');
+rmSync(bundle, { recursive: true, force: true });
+await bundleNode(bundle, context);
+writeFileSync(join(bundle, 'sources.json'), '[]');
