@@ -10,6 +10,7 @@ import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel, type StoreKernel } from './store_kernel.ts';
 import { readerRegionBytes, type StoreWindow } from './store_reader.ts';
 import {
+  joinSlots,
   namespaceCountMax,
   type StoredBlock,
   type StoredChunks,
@@ -326,11 +327,34 @@ export class Store {
    *   expiry before this one (such a row may be on its way through the commit log), ascending
    */
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
+    const steps = this.expireInSteps(namespaceOrdinal, nowNanos, slotsAtOnce);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+    }
+  }
+
+  /**
+   * As `expire`, so many slots of the store a step. Anything may be called in between, but for another expiry of the namespace; a
+   * series that was looked at and got rows since may be among the slots, and so may one that is no more. It may be given up before its
+   * end, and must be when the namespace is forgotten.
+   */
+  *expireInSteps(
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    slotsAStep: number,
+  ): Generator<void, Uint32Array> {
     const { retentionNanos } = this.#namespace(namespaceOrdinal);
     const cutoff = clampInt64(nowNanos - retentionNanos);
-    return this.#collectSlots((from, at) =>
-      this.#kernel.expire(namespaceOrdinal, cutoff, from, at, slotsAtOnce),
-    );
+    const parts: Uint32Array[] = [];
+    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
+      if (from > 0) yield;
+      const at = this.#stageBytes(slotsAStep * 4);
+      const end = from + slotsAStep;
+      const count = this.#kernel.expire(namespaceOrdinal, cutoff, from, end, at, slotsAStep);
+      if (count > 0) parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
+    }
+    return joinSlots(parts);
   }
 
   get seriesCount(): number {
@@ -361,20 +385,11 @@ export class Store {
   #collectSlots(find: (from: number, at: number) => number): Uint32Array {
     const parts: Uint32Array[] = [];
     const at = this.#stageBytes(slotsAtOnce * 4);
-    let length = 0;
     for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
       const count = find(from, at);
-      if (count === 0) continue;
-      parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
-      length += count;
+      if (count > 0) parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
     }
-    const slots = new Uint32Array(length);
-    let offset = 0;
-    for (const part of parts) {
-      slots.set(part, offset);
-      offset += part.length;
-    }
-    return slots;
+    return joinSlots(parts);
   }
 
   /** Room in the kernel's memory until the next call of this. */

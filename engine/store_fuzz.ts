@@ -231,6 +231,11 @@ function insertSome(
   pair.twin.insertChunks(slot, chunk);
 }
 
+interface Expiry {
+  readonly store: Generator<void, Uint32Array>;
+  readonly twin: Generator<void, Uint32Array>;
+}
+
 /** Batches follow each other within moments or hours. */
 const versionSteps = [1000, 1000, 1000, 100_000, 2 ** 21, 2 ** 25, 2 ** 30, 2 ** 34];
 
@@ -245,7 +250,21 @@ export function fuzz(seed: number, size: number): void {
   /** The last flush; its series may be gone, and others may have their slots. */
   let flushed: { slots: readonly number[]; blockStart: bigint } = { slots: [], blockStart: 0n };
   for (let i = 0; i < 6; i++) pair.create(i % namespaces.length);
+  /** One that goes on while other calls are made. */
+  let expiry: Expiry | null = null;
   for (let round = 0; round < size; round++) {
+    if (expiry !== null && numbers.below(3) === 0) {
+      const step: IteratorResult<void, Uint32Array> = expiry.store.next();
+      assert.deepEqual(step, expiry.twin.next());
+      if (step.done === true) expiry = null;
+    } else if (expiry === null && numbers.below(25) === 0) {
+      const ordinal = numbers.below(namespaces.length);
+      const slotsAStep = 1 + numbers.below(6);
+      expiry = {
+        store: pair.store.expireInSteps(ordinal, nowNanos, slotsAStep),
+        twin: pair.twin.expireInSteps(ordinal, nowNanos, slotsAStep),
+      };
+    }
     const live = [...pair.slots.keys()];
     const slot = live[numbers.below(live.length)]!;
     const kind = numbers.below(100);
@@ -274,6 +293,7 @@ export function fuzz(seed: number, size: number): void {
       const empty = pair.store.expire(ordinal, nowNanos);
       assert.deepEqual(empty, pair.twin.expire(ordinal, nowNanos));
       pair.assertSameSums(ordinal);
+      expiry = null;
     } else if (kind < 95) {
       const [blockStart] = pair.store.blockStarts(slot);
       if (blockStart === undefined) continue;

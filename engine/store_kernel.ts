@@ -104,6 +104,7 @@ export interface StoreKernel {
     namespaceOrdinal: number,
     cutoffNanos: bigint,
     from: number,
+    end: number,
     out: number,
     countMax: number,
   ): number;

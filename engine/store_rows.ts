@@ -47,6 +47,17 @@ export const storeOutcome = {
   resourceExhausted: 6,
 } as const;
 
+/** Columns of slots, one behind the other. */
+export function joinSlots(parts: readonly Uint32Array[]): Uint32Array {
+  const slots = new Uint32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    slots.set(part, offset);
+    offset += part.length;
+  }
+  return slots;
+}
+
 /** Start of the block that holds the time: rounded down, before 1970 too. */
 export function blockStartOf(nanos: bigint, blockSizeNanos: bigint): bigint {
   const rest = nanos % blockSizeNanos;

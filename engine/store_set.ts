@@ -7,6 +7,7 @@
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
+import { joinSlots } from './store_rows.ts';
 import type { Store, StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './store.ts';
 import { RowPart } from './store_set_rows.ts';
 
@@ -324,6 +325,20 @@ export class StoreSet {
 
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
     return this.#outerSlots((store) => store.expire(namespaceOrdinal, nowNanos));
+  }
+
+  *expireInSteps(
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    slotsAStep: number,
+  ): Generator<void, Uint32Array> {
+    const found: Uint32Array[] = [];
+    for (const [index, store] of this.#stores.entries()) {
+      if (index > 0) yield;
+      const inner = yield* store.expireInSteps(namespaceOrdinal, nowNanos, slotsAStep);
+      found.push(inner.map((slot) => this.#outer(index, slot)));
+    }
+    return joinSlots(found).sort();
   }
 
   get seriesCount(): number {

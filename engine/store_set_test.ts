@@ -113,6 +113,13 @@ class Sides {
   }
 }
 
+function endOf<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
 test('a set of stores answers as one store does', () => {
   const sides = new Sides();
   const numbers = new SeededNumbers(5);
@@ -147,6 +154,8 @@ test('a set of stores answers as one store does', () => {
       );
     }
     if (round % 20 === 10) sides.assertSameSeries((store) => store.expire(0, nanos));
+    if (round % 20 === 15)
+      sides.assertSameSeries((store) => endOf(store.expireInSteps(0, nanos, 100)));
     if (round % 4 === 0)
       for (let i = 0; i < 100; i++) sides.release(numbers.below(sides.slots.length));
     if (round % 8 === 0) for (let i = 0; i < 300; i++) sides.create();

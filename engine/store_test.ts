@@ -281,6 +281,32 @@ test('expire() keeps a series for which a row was admitted but is not applied ye
   assert.deepEqual(read(store, slot), [[now, 1]]);
 });
 
+test('an expiry in steps sees old blocks that came behind it the next time', () => {
+  const store = newStore({ coldWrites: true });
+  const slots = Array.from({ length: 6 }, () => store.createSeries(0));
+  const [first, second] = slots as [number, number];
+  const old = now - 40n * hour;
+  write(
+    store,
+    slots.slice(1).map((slot) => [slot, old, 1]),
+  );
+  store.expire(0, now);
+  const later = now + 20n * hour;
+  const steps = store.expireInSteps(0, later, 2);
+  assert.deepEqual(steps.next(), { done: false, value: undefined });
+  assert.deepEqual(store.blockStarts(second), []);
+  write(store, [
+    [first, old, 2],
+    [second, now, 3],
+  ]);
+  assert.equal(steps.next().done, false);
+  assert.deepEqual(steps.next(), { done: true, value: Uint32Array.of(...slots) });
+  assert.deepEqual(read(store, first), [[old, 2]]);
+  assert.deepEqual([...store.expire(0, later)], slots.slice(2));
+  assert.deepEqual([...store.expire(0, later)], [first, ...slots.slice(2)]);
+  assert.deepEqual(read(store, second), [[now, 3]]);
+});
+
 test('a flushed block is forgotten unless something came meanwhile', () => {
   const store = newStore({ bufferPastNanos: hour, coldWrites: true });
   const [quiet, busy, late, inserted] = [0, 0, 0, 0].map(() => store.createSeries(0));

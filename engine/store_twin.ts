@@ -224,14 +224,24 @@ export class StoreTwin {
   }
 
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
+    return this.expireInSteps(namespaceOrdinal, nowNanos, Infinity).next().value as Uint32Array;
+  }
+
+  *expireInSteps(
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    slotsAStep: number,
+  ): Generator<void, Uint32Array> {
     const { blockSizeNanos, retentionNanos } = this.#namespace(namespaceOrdinal);
     const empty: number[] = [];
-    this.#series.forEach((series, slot) => {
-      if (series?.namespaceOrdinal !== namespaceOrdinal) return;
+    for (let slot = 0; slot < this.#series.length; slot++) {
+      if (slot > 0 && slot % slotsAStep === 0) yield;
+      const series = this.#series[slot];
+      if (series?.namespaceOrdinal !== namespaceOrdinal) continue;
       this.#drop(series, (start) => start + blockSizeNanos <= nowNanos - retentionNanos);
       if (series.rows.size === 0 && !series.admitted) empty.push(slot);
       series.admitted = false;
-    });
+    }
     return Uint32Array.from(empty);
   }
 

@@ -49,8 +49,6 @@ export class State {
   answer: u64;
   /** Takes what was loaded only to have it near. */
   touched: u32;
-  /** First block of the series that an expiry has seen so far. */
-  oldestStart: i64;
 }
 
 // @ts-ignore: decorator

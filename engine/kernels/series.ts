@@ -70,8 +70,12 @@ export class Namespace {
   blockSizeNanos: i64;
   /** No block of its series begins before. */
   oldestStart: i64;
+  /** The same for the series that the running expiry has passed, and for all blocks that were made since it began. */
+  oldestSeen: i64;
+  /** Whether the running expiry has looked at the blocks of all series that it passed. */
+  isSeenWhole: u32;
 }
-export const namespaceStructBytes: usize = 16;
+export const namespaceStructBytes: usize = 32;
 
 export const lateRowBytes: usize = 24;
 const slotsPerPage: u32 = 1024;
@@ -220,6 +224,7 @@ export function nodeOf(series: Series, nanos: i64): Node | null {
   node.areaLastNanos = i64.MIN_VALUE;
   const namespace = namespaceAt(<u32>series.namespaceOrdinal);
   namespace.oldestStart = min(namespace.oldestStart, node.blockStart);
+  namespace.oldestSeen = min(namespace.oldestSeen, node.blockStart);
   node.next = load<usize>(link);
   store<usize>(link, at);
   return node;

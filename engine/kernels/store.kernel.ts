@@ -373,29 +373,33 @@ export function slotsOfBlock(
 }
 
 /**
- * Drops what ends at or before the cutoff, for the slots from `from` on; writes slots of series that hold
- * nothing. Gives how many; the answer is the slot to go on from.
+ * Drops what ends at or before the cutoff, for the slots [from, end); writes slots of series that hold nothing. Gives how
+ * many, and the answer is the slot to go on from. One walk of a namespace goes on at a time, and begins with slot 0; writes
+ * may come between its calls.
  */
 export function expire(
   namespaceOrdinal: u32,
   cutoff: i64,
   from: u32,
+  end: u32,
   out: usize,
   countMax: u32,
 ): u32 {
   const s = state();
-  if (from == 0) {
-    beginCall();
-    s.oldestStart = i64.MAX_VALUE;
-  }
+  beginCall();
   const namespace = namespaceAt(namespaceOrdinal);
   // As long as the oldest block stays there is no need to look at the nodes.
   const isSome =
     namespace.oldestStart != i64.MAX_VALUE &&
     namespace.oldestStart + namespace.blockSizeNanos <= cutoff;
+  if (from == 0) {
+    namespace.isSeenWhole = isSome ? 1 : 0;
+    namespace.oldestSeen = i64.MAX_VALUE;
+  }
+  end = min(end, s.seriesEnd);
   let count: u32 = 0;
   if (isSome) beginChange();
-  for (; from < s.seriesEnd && count < countMax; from++) {
+  for (; from < end && count < countMax; from++) {
     const series = seriesAt(from);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
     if (isSome) {
@@ -404,7 +408,8 @@ export function expire(
         dropBlocks(series, i64.MIN_VALUE, cutoff);
       }
       if (series.nodes != 0) {
-        s.oldestStart = min(s.oldestStart, changetype<Node>(series.nodes).blockStart);
+        const oldest = changetype<Node>(series.nodes).blockStart;
+        namespace.oldestSeen = min(namespace.oldestSeen, oldest);
       }
     }
     if (series.nodes == 0 && !series.isAdmitted) {
@@ -413,7 +418,8 @@ export function expire(
     series.isAdmitted = 0;
   }
   if (isSome) endChange();
-  if (isSome && from == s.seriesEnd) namespace.oldestStart = s.oldestStart;
+  // Not when an old block came during the walk, for its begin was not looked at then.
+  if (namespace.isSeenWhole && from == s.seriesEnd) namespace.oldestStart = namespace.oldestSeen;
   s.answer = <u64>from;
   return count;
 }

@@ -17,7 +17,7 @@ import type { FileCache } from './file_cache.ts';
 import type { MemoryBudget } from './memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
 import { checkedId, knownIdHash, type SeriesName } from './series_name.ts';
-import { LeavingSlots } from './series_removal.ts';
+import { expiredAtOnce, LeavingSlots } from './series_removal.ts';
 import type { SeriesRate } from './series_rate.ts';
 import type { ShardTable } from './shards.ts';
 import type { NamespaceTombstones } from './tombstones.ts';
@@ -367,25 +367,30 @@ export class NamespaceState {
     return this.store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
   }
 
-  /** As `beginExpiry`, and the series go with it, all in one step: for where nobody waits. */
+  /** As `expireInSteps`, and the series go with it, all in one step: for where nobody waits. */
   expire(nowNanos: UnixNanos): Expired {
-    const expired = this.beginExpiry(nowNanos);
-    this.release(expired.empty);
-    return expired;
+    const steps = this.expireInSteps(nowNanos);
+    for (;;) {
+      const step = steps.next();
+      if (step.done !== true) continue;
+      this.release(step.value.empty);
+      return step.value;
+    }
   }
 
   /**
-   * Drops what is past retention, of memory, index and filesets in one step. Series of which no block is left anywhere are
-   * told, and are to be removed.
+   * Drops what is past retention: filesets in the first step, of memory some series a step, and the blocks of the index in the
+   * last. Series of which no block is left anywhere are told, and are to be removed. It must be given up when the namespace is
+   * truncated.
    */
-  beginExpiry(nowNanos: UnixNanos): Expired {
+  *expireInSteps(nowNanos: UnixNanos): Generator<void, Expired> {
     this.expiredBeforeNanos = this.blockStartOf(nowNanos - this.retentionNanos);
     const expired = this.files
       .all(null)
       .filter(({ endNanos }) => endNanos <= this.expiredBeforeNanos);
     const { cleanupEnabled } = this.definition.options;
     for (const file of expired) this.files.retire(file, cleanupEnabled ? 'delete' : 'keep');
-    const empty = this.store.expire(this.ordinal, nowNanos);
+    const empty = yield* this.store.expireInSteps(this.ordinal, nowNanos, expiredAtOnce);
     this.index.expireBlocks(nowNanos - this.retentionNanos);
     const gone = intersection(empty, this.index.ordinalsWithoutBlock());
     return { empty: gone, filesets: expired.length };

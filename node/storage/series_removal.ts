@@ -7,6 +7,8 @@ import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import { Pace } from './pace.ts';
 
+/** Slots of the store that an expiry looks at in one step of the sequencer. */
+export const expiredAtOnce = 16_384;
 /** Series that leave in one step of the sequencer. */
 const takenOutAtOnce = 2048;
 /** Slots that are given back in one stretch. */
@@ -40,6 +42,31 @@ export class LeavingSlots {
 const pageBits = 15;
 const slotMask = (1 << pageBits) - 1;
 const pageWords = 1 << (pageBits - 5);
+
+/**
+ * Drops what is past retention in steps of the sequencer, and takes away the series that hold nothing any more.
+ * @returns how many series and filesets went
+ */
+export async function expireNamespace(
+  database: Database,
+  namespace: NamespaceState,
+  nowNanos: bigint,
+): Promise<{ series: number; filesets: number }> {
+  const { truncations } = namespace;
+  const steps = namespace.expireInSteps(nowNanos);
+  const pace = new Pace(database.env.clock, () => removalShare);
+  for (;;) {
+    const step = await database.sequencer.exclusive(() =>
+      namespace.truncations === truncations ? steps.next() : null,
+    );
+    if (step === null) return { series: 0, filesets: 0 };
+    if (step.done === true) {
+      const { empty, filesets } = step.value;
+      return { series: await removeEmptySeries(database, namespace, empty), filesets };
+    }
+    await pace.rest(null);
+  }
+}
 
 /**
  * Takes away those of the series that still hold nothing when it is their turn.

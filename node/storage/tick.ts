@@ -1,6 +1,6 @@
 /** What the node does every few seconds: it forgets what is past retention, in memory and on disk. */
 import type { Database } from './database.ts';
-import { removeEmptySeries } from './series_removal.ts';
+import { expireNamespace } from './series_removal.ts';
 
 export interface TickReport {
   seriesExpired: number;
@@ -12,10 +12,8 @@ export async function tick(database: Database): Promise<TickReport> {
   const report: TickReport = { seriesExpired: 0, segmentsDeleted: 0, filesetsDeleted: 0 };
   const now = database.env.clock.nowNanos();
   for (const namespace of database.namespaces.values()) {
-    const { empty, filesets } = await database.sequencer.exclusive(() =>
-      namespace.beginExpiry(now),
-    );
-    report.seriesExpired += await removeEmptySeries(database, namespace, empty);
+    const { series, filesets } = await expireNamespace(database, namespace, now);
+    report.seriesExpired += series;
     report.filesetsDeleted += filesets;
     await namespace.files.settled();
     namespace.index.recordChurn(database.env.clock.monotonicMillis());
