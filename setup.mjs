@@ -81,9 +81,10 @@ async function bundleForStarts() {
 
 /**
  * As in the Dockerfiles. Most of what a request leaves is garbage at once: a smaller young generation takes 60 MiB less and
- * no more CPU time.
+ * no more CPU time. Bodies of requests lie outside of it: when it is collected too seldom, they make V8 mark all of
+ * the heap instead (57 times in 6 million samples of a million series with 8, 9 times with 4).
  */
-const serverFlags = ['--max-semi-space-size=8'];
+const serverFlags = ['--max-semi-space-size=4'];
 
 const [command, ...args] = process.argv.slice(2);
 switch (command) {

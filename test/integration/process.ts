@@ -171,7 +171,7 @@ export class NodeServer {
     const file = join(options.folder, 'tsdb.yml');
     writeFileSync(file, `${lines.join('\n')}\n`);
     const program = new Program(options.hostId ?? 'node', options.folder, process.execPath, [
-      '--max-semi-space-size=8',
+      '--max-semi-space-size=4',
       'node/main.mjs',
       '-f',
       file,
