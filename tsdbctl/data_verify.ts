@@ -32,7 +32,6 @@ import {
 } from './data_folder.ts';
 import { counted, type Print, Spent, timeText } from './spent.ts';
 
-const indexGroupBytes = 16;
 /** Bytes that are read of a saved index at a time. */
 const readBytes = 4 * 1024 * 1024;
 
@@ -206,12 +205,14 @@ async function verifyFileset(
 ): Promise<void> {
   await using reader = await FilesetReader.open(all.env.disk, folder, key);
   const { index } = reader;
-  const groupsEnd = index.groupsOffset + indexGroupBytes * index.groupCount;
   const indexBytes = sizeOf('index');
   for (const part of ['info', 'digest', 'checkpoint'] as const) spent.add(part, sizeOf(part));
-  spent.add('index: entries', index.groupsOffset - fileHeaderBytes);
-  spent.add('index: groups', indexGroupBytes * index.groupCount);
-  spent.add('index: symbols', indexBytes - groupsEnd - indexFooterBytes);
+  const { checksumsOffset, tableOffset, columnsOffset, shapesOffset } = index;
+  spent.add('index: entries', checksumsOffset - fileHeaderBytes);
+  spent.add('index: checksums', tableOffset - checksumsOffset);
+  spent.add('index: groups', columnsOffset - tableOffset);
+  spent.add('index: names and values', shapesOffset - columnsOffset);
+  spent.add('index: forms of entries', indexBytes - indexFooterBytes - shapesOffset);
   spent.add('index: header and footer', fileHeaderBytes + indexFooterBytes);
   spent.add('data: header', fileHeaderBytes);
   counts.filesets += 1;
@@ -260,17 +261,7 @@ function printable(id: Uint8Array): string {
   return JSON.stringify(new TextDecoder().decode(id)).slice(1, -1).replaceAll('\\"', '"');
 }
 
-const savedSections = [
-  '',
-  'manifest',
-  'summary',
-  'names',
-  'terms',
-  'postings of terms',
-  'postings of names',
-  'series',
-  'live blocks',
-];
+const savedSections = ['', 'manifest', 'summary', 'names', 'terms', 'series', 'live blocks'];
 
 /** Compares the checksum of each section. */
 async function verifySavedIndex(all: Verification, { path, bytes }: DataFile): Promise<void> {

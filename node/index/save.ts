@@ -5,8 +5,10 @@
  * its terms and their numbers all the time, so each of its entries is the same whenever it is read, and
  * entries of others are left out or dropped when the index is loaded. So nothing is locked and nothing copied.
  */
-import { bitCount, hasBit, type PostingsStore, wordsFor } from './postings.ts';
-import { type IndexSection, type SectionKind, sectionKind, SectionWriter } from './section.ts';
+import { PackedWriter } from './packed.ts';
+import { bitCount, hasBit, wordsFor } from './postings.ts';
+import { allBits, finishSection, type IndexSection, sectionKind } from './section.ts';
+import { SeriesSectionWriter } from './series_section.ts';
 import { termsPageWords } from './series_table.ts';
 import type { IndexTables } from './tables.ts';
 
@@ -22,11 +24,6 @@ export interface SaveLimits {
 
 export const saveLimits: SaveLimits = { bytes: 192 * 1024, rows: 16_384, ordinals: 262_144 };
 
-/** Marks the number of a list that is bits. */
-export const bitsMark = 0x80000000;
-/** Length of a field's name where there is no field. */
-export const noField = 0xffffffff;
-
 export class IndexSave {
   readonly #tables: IndexTables;
   readonly #blockSizeNanos: bigint;
@@ -36,7 +33,7 @@ export class IndexSave {
   readonly #ordinalsEnd: number;
   readonly #termsEnd: number;
   readonly #fieldsEnd: number;
-  readonly #writer: SectionWriter;
+  readonly #writer: PackedWriter;
 
   /** The save is of the series that are there now. */
   constructor(tables: IndexTables, blockSizeNanos: bigint, limits: SaveLimits) {
@@ -47,7 +44,7 @@ export class IndexSave {
     this.#kept = tables.series.present.slice(0, wordsFor(this.#ordinalsEnd));
     this.#termsEnd = tables.dictionary.termsEnd;
     this.#fieldsEnd = tables.dictionary.fieldsEnd;
-    this.#writer = new SectionWriter();
+    this.#writer = new PackedWriter();
   }
 
   /** Says that a series leaves the index: it will not be in the save. */
@@ -58,16 +55,9 @@ export class IndexSave {
   *sections(): Generator<IndexSection, void, void> {
     yield* this.#fields();
     yield* this.#terms();
-    const { termPostings, fieldPostings } = this.#tables;
-    yield* this.#lists(sectionKind.termPostings, termPostings, this.#termsEnd);
-    yield* this.#lists(sectionKind.fieldPostings, fieldPostings, this.#fieldsEnd);
     yield* this.#series();
     yield* this.#liveBlocks();
     yield this.#summary();
-  }
-
-  #section(kind: SectionKind): IndexSection {
-    return { kind, bytes: this.#writer.finish() };
   }
 
   *#fields(): Generator<IndexSection, void, void> {
@@ -84,9 +74,11 @@ export class IndexSave {
       }
       writer.u32(first);
       writer.u32(names.length);
-      for (const name of names) writer.u32(name?.length ?? noField);
-      for (const name of names) if (name !== null) writer.copy(name);
-      yield this.#section(sectionKind.fields);
+      for (const name of names) {
+        writer.varint(name === null ? 0 : name.length + 1);
+        if (name !== null) writer.bytes(name);
+      }
+      yield finishSection(sectionKind.fields, writer);
       first += names.length;
     }
   }
@@ -94,94 +86,49 @@ export class IndexSave {
   *#terms(): Generator<IndexSection, void, void> {
     const { dictionary } = this.#tables;
     const writer = this.#writer;
+    const valueBefore: Uint8Array[] = [];
     for (let first = 0; first < this.#termsEnd; ) {
-      let end = first;
+      const start = writer.length;
+      writer.u32(first);
+      writer.u32(0);
+      valueBefore.length = 0;
+      let term = first;
       let textBytes = 0;
       while (
-        end < this.#termsEnd &&
-        end - first < this.#limits.rows &&
+        term < this.#termsEnd &&
+        term - first < this.#limits.rows &&
         textBytes < this.#limits.bytes
       ) {
-        if (dictionary.has(end)) textBytes += dictionary.textLength(end);
-        end++;
+        // A term of a name that came later has no series that is saved.
+        const field = dictionary.has(term) ? dictionary.fieldOfTerm(term) : this.#fieldsEnd;
+        if (field < this.#fieldsEnd) {
+          const value = dictionary.valueBytes(term);
+          writer.varint(field + 1);
+          writer.text(value, valueBefore[field] ?? noBytes);
+          valueBefore[field] = value;
+          textBytes += dictionary.textLength(term);
+        } else writer.varint(0);
+        term++;
       }
-      writer.u32(first);
-      writer.u32(end - first);
-      writer.u32(textBytes);
-      writer.u32(0);
-      const fields = writer.take(4 * (end - first));
-      const lengths = writer.take(2 * (end - first));
-      let at = writer.take(textBytes);
-      for (let term = first; term < end; term++) {
-        if (!dictionary.has(term)) continue;
-        const length = dictionary.textLength(term);
-        writer.setU16(lengths + 2 * (term - first), length);
-        writer.setU32(fields + 4 * (term - first), dictionary.fieldOfTerm(term));
-        dictionary.copyTextTo(term, writer.bytes, at);
-        at += length;
-      }
-      yield this.#section(sectionKind.terms);
-      first = end;
+      writer.setU32(start + 4, term - first);
+      yield finishSection(sectionKind.terms, writer);
+      first = term;
     }
-  }
-
-  *#lists(
-    kind: SectionKind,
-    postings: PostingsStore,
-    listsEnd: number,
-  ): Generator<IndexSection, void, void> {
-    const writer = this.#writer;
-    for (let first = 0; first < listsEnd; ) {
-      let end = first;
-      let bytes = 0;
-      while (end < listsEnd && end - first < this.#limits.rows && bytes < this.#limits.bytes) {
-        const isBits = postings.bitsOf(end) !== null;
-        bytes += 4 * (isBits ? this.#kept.length : postings.count(end));
-        end++;
-      }
-      writer.u32(first);
-      writer.u32(end - first);
-      const counts = writer.take(4 * (end - first));
-      for (let list = first; list < end; list++) {
-        writer.setU32(counts + 4 * (list - first), this.#list(postings, list));
-      }
-      yield this.#section(kind);
-      first = end;
-    }
-  }
-
-  /** Writes the ordinals that are kept. @returns how many they are, with `bitsMark` when they are bits */
-  #list(postings: PostingsStore, list: number): number {
-    const kept = this.#kept;
-    const writer = this.#writer;
-    const bits = postings.bitsOf(list);
-    let count = 0;
-    if (bits !== null) {
-      const start = writer.take(4 * kept.length) >>> 2;
-      const { words } = writer;
-      const length = Math.min(kept.length, bits.length);
-      for (let i = 0; i < length; i++) {
-        const word = bits[i]! & kept[i]!;
-        words[start + i] = word;
-        count += bitCount(word);
-      }
-      return (count | bitsMark) >>> 0;
-    }
-    const before = writer.length;
-    const start = writer.take(4 * postings.count(list)) >>> 2;
-    const { words } = writer;
-    const values = postings.arrayOf(list)!;
-    for (let i = 0; i < values.length; i++) {
-      if (hasBit(kept, values[i]!)) words[start + count++] = values[i]!;
-    }
-    writer.length = before + 4 * count;
-    return count;
   }
 
   *#series(): Generator<IndexSection, void, void> {
+    const { series, dictionary } = this.#tables;
+    const sections = new SeriesSectionWriter(
+      series,
+      dictionary,
+      this.#termsEnd,
+      this.#fieldsEnd,
+      this.#writer,
+    );
     for (let ordinal = 0; ordinal < this.#ordinalsEnd; ) {
       const end = this.#endOfSeries(ordinal);
-      yield this.#seriesSection(ordinal, end);
+      sections.write(ordinal, end, this.#kept);
+      yield finishSection(sectionKind.series, this.#writer);
       ordinal = end;
     }
   }
@@ -209,59 +156,19 @@ export class IndexSave {
     return last;
   }
 
-  #seriesSection(first: number, end: number): IndexSection {
-    const { series } = this.#tables;
-    const writer = this.#writer;
-    const ordinals: number[] = [];
-    let termWords = 0;
-    const explicit: number[] = [];
-    for (let ordinal = first; ordinal < end; ordinal++) {
-      if (!hasBit(this.#kept, ordinal)) continue;
-      if (series.explicitId(ordinal).length > 0) explicit.push(ordinals.length);
-      ordinals.push(ordinal);
-      termWords += series.termCount(ordinal);
-    }
-    const count = ordinals.length;
-    for (const value of [first, end - first, count, termWords, explicit.length, 0]) {
-      writer.u32(value);
-    }
-    const present = writer.take(4 * wordsFor(end - first)) >>> 2;
-    let term = writer.take(4 * termWords) >>> 2;
-    const termCounts = writer.take(2 * count);
-    const shards = writer.take(2 * count);
-    const schemes = writer.take(count);
-    const { words } = writer;
-    for (let i = 0; i < count; i++) {
-      const ordinal = ordinals[i]!;
-      const bit = ordinal - first;
-      words[present + (bit >>> 5)]! |= 1 << (bit & 31);
-      const termCount = series.termCount(ordinal);
-      writer.setU16(termCounts + 2 * i, termCount);
-      writer.setU16(shards + 2 * i, series.shard(ordinal));
-      writer.setU8(schemes + i, series.idScheme(ordinal));
-      if (termCount === 0) continue;
-      const page = series.termsPage(ordinal);
-      const start = series.termsStart(ordinal);
-      for (let at = start; at < start + termCount; at++) words[term++] = page[at]!;
-    }
-    writer.align(4);
-    for (const row of explicit) writer.u32(row);
-    for (const row of explicit) writer.u32(series.explicitId(ordinals[row]!).length);
-    for (const row of explicit) writer.copy(series.explicitId(ordinals[row]!));
-    return this.#section(sectionKind.series);
-  }
-
   *#liveBlocks(): Generator<IndexSection, void, void> {
     const kept = this.#kept;
+    let before = allBits(this.#ordinalsEnd);
     for (const startNanos of this.#tables.live.blockStarts) {
       const bits = this.#tables.live.bitsOf(startNanos);
       if (bits === null) continue;
-      this.#writer.i64(startNanos);
-      const start = this.#writer.take(4 * kept.length) >>> 2;
-      const { words } = this.#writer;
+      const live = new Uint32Array(kept.length);
       const length = Math.min(kept.length, bits.length);
-      for (let i = 0; i < length; i++) words[start + i] = bits[i]! & kept[i]!;
-      yield this.#section(sectionKind.liveBlock);
+      for (let i = 0; i < length; i++) live[i] = bits[i]! & kept[i]!;
+      this.#writer.i64(startNanos);
+      this.#writer.bitset(live, before);
+      before = live;
+      yield finishSection(sectionKind.liveBlock, this.#writer);
     }
   }
 
@@ -274,8 +181,9 @@ export class IndexSave {
     writer.u32(seriesCount);
     writer.u32(this.#termsEnd);
     writer.u32(this.#fieldsEnd);
-    const start = writer.take(4 * this.#kept.length) >>> 2;
-    writer.words.set(this.#kept, start);
-    return this.#section(sectionKind.summary);
+    for (let i = 0; i < this.#kept.length; i++) writer.u32(this.#kept[i]!);
+    return finishSection(sectionKind.summary, writer);
   }
 }
+
+const noBytes = new Uint8Array(0);

@@ -372,6 +372,14 @@ export class TermDictionary {
     return page.toString('utf8', valueStart, start + this.textLength(term));
   }
 
+  /** Bytes of the term's value; a copy. */
+  valueBytes(term: number): Uint8Array {
+    const page = this.#texts.pageOf(this.#startOf(term));
+    const start = this.#texts.positionOf(this.#startOf(term));
+    const nameLength = page[start]! | (page[start + 1]! << 8);
+    return page.slice(start + nameLength + 4, start + this.textLength(term));
+  }
+
   fieldOfTerm(term: number): number {
     return this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + fieldWord]!;
   }

@@ -5,14 +5,14 @@
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
 
-export const filesetFormatVersion = 1;
+export const filesetFormatVersion = 2;
 export const fileHeaderBytes = 16;
 export const indexMagic = 'tsdbindx';
 export const dataMagic = 'tsdbdata';
 export const checkpointMagic = 'tsdbchkp';
-/** Entries of the index that share one row of its lookup table. */
+/** Entries of the index that are packed together. */
 export const indexGroupEntries = 32;
-export const indexFooterBytes = 48;
+export const indexFooterBytes = 24;
 
 /** In the order in which they are written. */
 export const filesetParts = ['info', 'index', 'data', 'digest', 'checkpoint'] as const;

@@ -1,8 +1,15 @@
 /** The index file of a fileset, walked entry by entry or searched by ID. */
-import { crc32c } from '#lib/crc32c.ts';
 import { messageOf } from '#lib/errors.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
 import { compareBytes, tagsBytesMax } from '#lib/tags.ts';
+import {
+  bitsFor,
+  maskColumnsMax,
+  packedBitsMax,
+  packedSlackBytes,
+  PackedReader,
+  PackedTexts,
+} from '../index/packed.ts';
 import {
   FilesetCorrupt,
   filesetFormatVersion,
@@ -14,18 +21,50 @@ import {
 } from './fileset_format.ts';
 import { seriesIdOf } from './series_id.ts';
 
+/** Values of a tag name; the first column is that of explicit IDs. */
+interface IndexColumn {
+  /** Where the name lies in the texts, and its length. */
+  readonly nameStart: number;
+  readonly nameLength: number;
+  /** By value where it begins in the texts; they lie one behind the other. */
+  readonly starts: Uint32Array;
+  /** Bits that a value takes. */
+  readonly bits: number;
+}
+
+/** The form of entries. */
+interface IndexShape {
+  readonly idScheme: number;
+  readonly columns: Uint32Array;
+  /** Places of the columns of which each entry has the value, and of those of which a bit tells whether it changed. */
+  readonly plain: Uint32Array;
+  readonly flagged: Uint32Array;
+}
+
+/** Longest data of an entry in bits, and how many of them come first. */
+const lengthBitsMax = 49;
+const lowLengthBits = 24;
+
 /** The index file in memory. Every offset is checked, also when the digest was right. */
 export class IndexView {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   readonly path: string;
-  readonly groupsOffset: number;
-  private readonly symbolEnds: number;
-  private readonly symbolText: number;
-  private readonly symbolCount: number;
   readonly seriesCount: number;
   readonly groupCount: number;
   readonly dataEnd: number;
+  /** Where the parts begin that follow the header and the groups. */
+  readonly checksumsOffset: number;
+  readonly tableOffset: number;
+  readonly columnsOffset: number;
+  readonly shapesOffset: number;
+  readonly columns: readonly IndexColumn[];
+  readonly shapes: readonly IndexShape[];
+  /** Names and values. */
+  readonly texts: Uint8Array;
+  /** By group where it begins, and where the chunks of its first entry begin; one more for the end. */
+  private readonly groupStarts: Float64Array;
+  private readonly dataStarts: Float64Array;
 
   constructor(bytes: Uint8Array, path: string) {
     this.bytes = bytes;
@@ -34,32 +73,85 @@ export class IndexView {
     const problem = fileHeaderProblem(bytes, indexMagic);
     if (problem !== null) throw this.corrupt(problem);
     const footer = bytes.length - indexFooterBytes;
-    if (footer < fileHeaderBytes) throw this.corrupt('footer is cut off');
-    this.groupsOffset = this.u64(footer);
-    this.symbolEnds = this.u64(footer + 8);
-    this.dataEnd = this.u64(footer + 16);
-    this.seriesCount = this.view.getUint32(footer + 24, true);
-    this.groupCount = this.view.getUint32(footer + 28, true);
-    this.symbolCount = this.view.getUint32(footer + 32, true);
-    if (this.view.getUint32(footer + 36, true) !== filesetFormatVersion) {
+    if (footer < fileHeaderBytes + packedSlackBytes) throw this.corrupt('footer is cut off');
+    this.checksumsOffset = this.u64(footer);
+    this.dataEnd = this.u64(footer + 8);
+    this.seriesCount = this.view.getUint32(footer + 16, true);
+    if (this.view.getUint32(footer + 20, true) !== filesetFormatVersion) {
       throw this.corrupt('format version is unknown');
     }
-    this.symbolText = this.symbolEnds + 4 * this.symbolCount;
+    this.groupCount = Math.ceil(this.seriesCount / indexGroupEntries);
+    this.tableOffset = this.checksumsOffset + 4 * this.seriesCount;
     if (
-      this.groupsOffset < fileHeaderBytes ||
-      this.groupsOffset > footer ||
-      this.groupCount !== Math.ceil(this.seriesCount / indexGroupEntries) ||
-      this.symbolEnds !== this.groupsOffset + 16 * this.groupCount ||
-      this.symbolText > footer ||
-      this.symbolText + this.symbolEnd(this.symbolCount) !== footer
+      this.checksumsOffset < fileHeaderBytes + packedSlackBytes ||
+      this.tableOffset + 2 * this.groupCount > footer
     ) {
       throw this.corrupt('sections do not fit');
     }
-    if (
-      crc32c(bytes, 0, this.groupsOffset, footer + 40) !== this.view.getUint32(footer + 40, true)
-    ) {
-      throw this.corrupt('checksum of the footer is wrong');
+    const reader = this.reader(this.tableOffset, footer);
+    this.groupStarts = new Float64Array(this.groupCount + 1);
+    this.dataStarts = new Float64Array(this.groupCount + 1);
+    this.readTable(reader);
+    this.columnsOffset = reader.position;
+    const texts = new PackedTexts(2 * (footer - this.columnsOffset));
+    this.columns = readColumns(reader, texts, footer);
+    this.texts = texts.bytes;
+    this.shapesOffset = reader.position;
+    this.shapes = this.readShapes(reader);
+    if (reader.position !== footer) throw this.corrupt('sections do not fit');
+  }
+
+  /** Reads numbers of these bytes. */
+  reader(start: number, end: number): PackedReader {
+    return new PackedReader(this.bytes, start, end, (reason) => this.corrupt(reason));
+  }
+
+  private readTable(reader: PackedReader): void {
+    let at = fileHeaderBytes;
+    let dataAt = fileHeaderBytes;
+    for (let group = 0; group < this.groupCount; group += 1) {
+      this.groupStarts[group] = at;
+      this.dataStarts[group] = dataAt;
+      at += reader.varint();
+      dataAt += reader.varint();
     }
+    this.groupStarts[this.groupCount] = at;
+    this.dataStarts[this.groupCount] = dataAt;
+    if (at + packedSlackBytes !== this.checksumsOffset || dataAt !== this.dataEnd) {
+      throw this.corrupt('groups do not fit');
+    }
+  }
+
+  private readShapes(reader: PackedReader): IndexShape[] {
+    const count = reader.varintUpTo(this.seriesCount);
+    const shapes: IndexShape[] = [];
+    for (let i = 0; i < count; i += 1) {
+      const idScheme = reader.varint();
+      const length = reader.varintUpTo(tagsBytesMax);
+      const columns: number[] = [];
+      const plain: number[] = [];
+      const flagged: number[] = [];
+      for (let column = 0; column < length; column += 1) {
+        const number = reader.varintUpTo(2 * this.columns.length - 1);
+        columns.push(Math.floor(number / 2));
+        (number % 2 === 0 ? plain : flagged).push(column);
+        if (this.columns[columns[column]!]!.starts.length === 1) {
+          throw this.corrupt('an entry has a tag that is none');
+        }
+      }
+      const isExplicit = idScheme === idSchemeCode.explicit;
+      const idAt = columns.indexOf(0);
+      if (idAt !== (isExplicit ? 0 : -1) || columns.lastIndexOf(0) > 0) {
+        throw this.corrupt('an entry has a tag that is none');
+      }
+      shapes.push({
+        idScheme,
+        columns: Uint32Array.from(columns),
+        plain: Uint32Array.from(plain),
+        flagged: Uint32Array.from(flagged),
+      });
+    }
+    return shapes;
   }
 
   /** A walk from the first entry of a group. */
@@ -107,33 +199,19 @@ export class IndexView {
     return low - 1;
   }
 
-  /** Where the entries of a group begin: in the index, and their chunks in data. */
-  groupStart(group: number): { readonly at: number; readonly dataOffset: number } {
-    if (group >= this.groupCount) return { at: this.groupsOffset, dataOffset: this.dataEnd };
-    const row = this.groupsOffset + 16 * group;
-    return { at: this.u64(row), dataOffset: this.u64(row + 8) };
-  }
-
-  /** End of the texts of the first `count` symbols, relative to the first text. */
-  private symbolEnd(count: number): number {
-    return count === 0 ? 0 : this.view.getUint32(this.symbolEnds + 4 * (count - 1), true);
-  }
-
-  /** Copies a symbol with its length in front, as tags have it. @returns the end in `target` */
-  copySymbol(ordinal: number, target: Uint8Array, targetStart: number): number {
-    if (ordinal >= this.symbolCount) throw this.corrupt(`symbol is unknown: ${ordinal}`);
-    const start = this.symbolEnd(ordinal);
-    const end = this.symbolEnd(ordinal + 1);
-    const length = end - start;
-    if (length < 0 || this.symbolText + end > this.bytes.length) {
-      throw this.corrupt('symbols do not fit');
-    }
-    if (length + 2 > target.length - targetStart) throw this.corrupt('tags are too long');
-    target[targetStart] = length & 255;
-    target[targetStart + 1] = length >> 8;
-    const from = this.symbolText + start;
-    for (let i = 0; i < length; i += 1) target[targetStart + 2 + i] = this.bytes[from + i]!;
-    return targetStart + 2 + length;
+  /** Where the entries of a group begin and end: in the index, and their chunks in data. */
+  groupRange(group: number): {
+    readonly start: number;
+    readonly end: number;
+    readonly dataStart: number;
+    readonly dataEnd: number;
+  } {
+    return {
+      start: this.groupStarts[group]!,
+      end: this.groupStarts[group + 1]!,
+      dataStart: this.dataStarts[group]!,
+      dataEnd: this.dataStarts[group + 1]!,
+    };
   }
 
   private u64(at: number): number {
@@ -147,15 +225,51 @@ export class IndexView {
   }
 }
 
+function readColumns(reader: PackedReader, texts: PackedTexts, most: number): IndexColumn[] {
+  const count = reader.varintUpTo(most);
+  const columns: IndexColumn[] = [];
+  let nameStart = 0;
+  let nameLength = 0;
+  for (let i = 0; i < count; i += 1) {
+    const start = texts.length;
+    nameLength = reader.text(texts, nameStart, nameLength);
+    nameStart = start;
+    const values = reader.varintUpTo(Math.min(most, 2 ** packedBitsMax));
+    const starts = new Uint32Array(values + 1);
+    let before = texts.length;
+    let length = 0;
+    for (let value = 0; value < values; value += 1) {
+      starts[value] = texts.length;
+      length = reader.text(texts, before, length);
+      before = starts[value]!;
+    }
+    starts[values] = texts.length;
+    columns.push({ nameStart, nameLength, starts, bits: bitsFor(values) });
+  }
+  return columns;
+}
+
 /** Stands on one entry at a time; its fields are those of the entry once `next` has given true. */
 export class IndexCursor {
   private readonly index: IndexView;
-  private readonly bytes: Uint8Array;
-  private readonly view: DataView;
+  private readonly reader: PackedReader;
   private readonly scratch: Uint8Array = new Uint8Array(tagsBytesMax);
-  private at = 0;
-  private left = 0;
+  /** Entry that the next step leads to. */
+  private entry = 0;
+  private group = -1;
+  private groupDataEnd = 0;
   private nextOffset = 0;
+  private leastLength = 0;
+  private lengthBits = 0;
+  private readonly shapeBits: number;
+  private shape = 0;
+  /** By column the value that was read last. */
+  private readonly last: Uint32Array;
+  /** What `scratch` holds: by place of a column its number, its value, and the end of its tag. */
+  private readonly heldColumns: Uint32Array;
+  private readonly heldValues: Uint32Array;
+  private readonly heldEnds: Uint32Array;
+  private held = 0;
   idScheme = 0;
   /** Canonical tags; borrowed until the next step. */
   tags: Uint8Array = this.scratch.subarray(0, 0);
@@ -168,46 +282,148 @@ export class IndexCursor {
 
   constructor(index: IndexView, group: number) {
     this.index = index;
-    this.bytes = index.bytes;
-    this.view = index.view;
+    this.reader = index.reader(0, 0);
+    this.shapeBits = bitsFor(index.shapes.length);
+    this.last = new Uint32Array(index.columns.length);
+    let places = 0;
+    for (const { columns } of index.shapes) places = Math.max(places, columns.length);
+    this.heldColumns = new Uint32Array(places);
+    this.heldValues = new Uint32Array(places);
+    this.heldEnds = new Uint32Array(places);
     this.seek(group);
   }
 
   /** Back, or ahead, to before the first entry of a group. */
   seek(group: number): void {
-    const { at, dataOffset } = this.index.groupStart(group);
-    this.at = at;
-    this.nextOffset = dataOffset;
-    this.left = Math.max(this.index.seriesCount - group * indexGroupEntries, 0);
+    this.entry = group * indexGroupEntries;
+    this.group = -1;
+  }
+
+  private enterGroup(group: number): void {
+    const { index, reader } = this;
+    const { start, end, dataStart, dataEnd } = index.groupRange(group);
+    this.group = group;
+    this.nextOffset = dataStart;
+    this.groupDataEnd = dataEnd;
+    reader.seek(start, end);
+    this.leastLength = reader.varint();
+    this.lengthBits = reader.u8();
+    if (this.lengthBits > lengthBitsMax) throw index.corrupt('a length is too long');
+    this.last.fill(0);
+    this.shape = 0;
   }
 
   /** To the next entry. @returns false when there is none. @throws {FilesetCorrupt} */
   next(): boolean {
-    if (this.left === 0) return false;
-    this.left -= 1;
-    const { index } = this;
-    const start = this.at;
-    this.dataLength = this.varint();
-    this.idScheme = this.varint();
-    this.explicitId = this.scratch.subarray(0, 0);
-    if (this.idScheme === idSchemeCode.explicit) {
-      const length = this.varint();
-      if (length > index.groupsOffset - this.at) throw index.corrupt('an ID is cut off');
-      this.explicitId = this.bytes.subarray(this.at, this.at + length);
-      this.at += length;
-    }
-    this.readTags();
-    if (8 > index.groupsOffset - this.at) throw index.corrupt('an entry is cut off');
-    this.dataCrc32c = this.view.getUint32(this.at, true);
-    const checksum = crc32c(this.bytes, 0, start, this.at + 4);
-    if (checksum !== this.view.getUint32(this.at + 4, true)) {
-      throw index.corrupt(`checksum of the entry at ${start} is wrong`);
-    }
-    this.at += 8;
+    const { index, reader, entry } = this;
+    if (entry >= index.seriesCount) return false;
+    const group = Math.floor(entry / indexGroupEntries);
+    if (group !== this.group) this.enterGroup(group);
+    this.entry = entry + 1;
+    if (this.shapeBits > 0 && reader.bits(1) === 1) this.shape = reader.bits(this.shapeBits);
+    const shape = index.shapes[this.shape];
+    if (shape === undefined) throw index.corrupt('the form of an entry is unknown');
+    this.readValues(shape);
+    this.makeTags(shape);
+    this.dataLength = this.leastLength + this.readLength();
+    this.dataCrc32c = index.view.getUint32(index.checksumsOffset + 4 * entry, true);
     this.dataOffset = this.nextOffset;
     this.nextOffset += this.dataLength;
-    if (this.nextOffset > index.dataEnd) throw index.corrupt('an entry lies behind the data');
+    const isLast = this.entry === index.seriesCount || this.entry % indexGroupEntries === 0;
+    if (isLast) reader.endBits();
+    if (
+      this.nextOffset > this.groupDataEnd ||
+      (isLast && (this.nextOffset !== this.groupDataEnd || reader.position !== reader.end))
+    ) {
+      throw index.corrupt(`group ${group} is not as long as its entries`);
+    }
     return true;
+  }
+
+  private readLength(): number {
+    const bits = this.lengthBits;
+    if (bits <= lowLengthBits) return this.reader.bits(bits);
+    const low = this.reader.bits(lowLengthBits);
+    return low + 2 ** lowLengthBits * this.reader.bits(bits - lowLengthBits);
+  }
+
+  private readValues({ columns, plain, flagged }: IndexShape): void {
+    const { reader, last } = this;
+    for (let i = 0; i < plain.length; i += 1) {
+      const column = columns[plain[i]!]!;
+      last[column] = this.readValue(column);
+    }
+    for (let first = 0; first < flagged.length; first += maskColumnsMax) {
+      let mask = reader.bits(Math.min(flagged.length - first, maskColumnsMax));
+      for (; mask !== 0; mask &= mask - 1) {
+        const column = columns[flagged[first + 31 - Math.clz32(mask & -mask)]!]!;
+        last[column] = this.readValue(column);
+      }
+    }
+  }
+
+  private readValue(column: number): number {
+    const { starts, bits } = this.index.columns[column]!;
+    const value = this.reader.bits(bits);
+    if (value >= starts.length - 1) throw this.index.corrupt('a value is unknown');
+    return value;
+  }
+
+  /** Makes the tags of an entry; what begins as those of the entry before is left as it is. */
+  private makeTags({ idScheme, columns }: IndexShape): void {
+    const { last, heldColumns, heldValues } = this;
+    const first = idScheme === idSchemeCode.explicit ? 1 : 0;
+    let kept = 0;
+    if (this.idScheme === idScheme) {
+      // Explicit IDs are not in the tags.
+      const most = Math.min(this.held, columns.length);
+      kept = Math.min(first, most);
+      while (
+        kept < most &&
+        heldColumns[kept] === columns[kept] &&
+        heldValues[kept] === last[columns[kept]!]
+      ) {
+        kept += 1;
+      }
+    }
+    for (let i = 0; i < columns.length; i += 1) {
+      heldColumns[i] = columns[i]!;
+      heldValues[i] = last[columns[i]!]!;
+    }
+    this.idScheme = idScheme;
+    this.held = 0;
+    this.explicitId = first === 0 ? noBytes : this.valueOf(0, heldValues[0]!);
+    let end = kept === 0 ? 0 : this.heldEnds[kept - 1]!;
+    for (let i = kept; i < columns.length; i += 1) {
+      if (i >= first) end = this.copyTag(columns[i]!, heldValues[i]!, end);
+      this.heldEnds[i] = end;
+    }
+    this.held = columns.length;
+    this.tags = this.scratch.subarray(0, end);
+  }
+
+  private valueOf(column: number, value: number): Uint8Array {
+    const { starts } = this.index.columns[column]!;
+    return this.index.texts.subarray(starts[value]!, starts[value + 1]!);
+  }
+
+  private copyTag(column: number, value: number, targetStart: number): number {
+    const { nameStart, nameLength, starts } = this.index.columns[column]!;
+    const at = this.copyText(nameStart, nameStart + nameLength, targetStart);
+    return this.copyText(starts[value]!, starts[value + 1]!, at);
+  }
+
+  /** Copies a text with its length in front, as tags have it. @returns the end */
+  private copyText(start: number, end: number, targetStart: number): number {
+    const { index, scratch } = this;
+    const length = end - start;
+    if (length + 2 > scratch.length - targetStart) throw index.corrupt('tags are too long');
+    scratch[targetStart] = length & 255;
+    scratch[targetStart + 1] = length >> 8;
+    const { texts } = index;
+    let at = targetStart + 2;
+    for (let i = start; i < end; i += 1) scratch[at++] = texts[i]!;
+    return at;
   }
 
   /** ID of the series. @throws {FilesetCorrupt} */
@@ -221,29 +437,6 @@ export class IndexCursor {
     if (id === null) throw this.index.corrupt(`ID scheme is unknown: ${this.idScheme}`);
     return id;
   }
-
-  private readTags(): void {
-    const { index, scratch } = this;
-    const count = 2 * this.varint();
-    if (count > index.groupsOffset - this.at) throw index.corrupt('tags are cut off');
-    let length = 0;
-    for (let i = 0; i < count; i += 1) length = index.copySymbol(this.varint(), scratch, length);
-    this.tags = scratch.subarray(0, length);
-  }
-
-  private varint(): number {
-    const { bytes, index } = this;
-    const end = index.groupsOffset;
-    let value = 0;
-    let scale = 1;
-    for (let i = 0; i < 8; i += 1) {
-      if (this.at < fileHeaderBytes || this.at >= end) throw index.corrupt('an entry is cut off');
-      const byte = bytes[this.at]!;
-      this.at += 1;
-      value += (byte & 127) * scale;
-      if (byte < 128) return value;
-      scale *= 128;
-    }
-    throw index.corrupt('a number is too long');
-  }
 }
+
+const noBytes = new Uint8Array(0);

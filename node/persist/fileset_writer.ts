@@ -2,7 +2,6 @@
 import { assert } from '#lib/assert.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
 import { compareBytes } from '#lib/tags.ts';
 import {
   dataMagic,
@@ -13,22 +12,13 @@ import {
   type FileDigest,
   type FilesetDigest,
   type FilesetInfo,
-  filesetFormatVersion,
   filesetPath,
   fileHeaderBytes,
-  indexFooterBytes,
-  indexGroupEntries,
-  indexMagic,
   removeFileset,
 } from './fileset_format.ts';
+import { type FilesetSeries, FilesetIndexWriter } from './fileset_index_writer.ts';
 
-export interface FilesetSeries {
-  readonly idScheme: number;
-  /** Canonical tags. */
-  readonly tags: Uint8Array;
-  /** For ID scheme 0, else empty. */
-  readonly explicitId: Uint8Array;
-}
+export type { FilesetSeries } from './fileset_index_writer.ts';
 
 /** Bytes of data that are collected before they are written. */
 const dataBufferBytes = 1024 * 1024;
@@ -38,9 +28,7 @@ export class FilesetWriter implements AsyncDisposable {
   private readonly folder: string;
   private readonly info: FilesetInfo;
   private readonly dataFile: SummedFile;
-  private readonly index = new ByteSink();
-  private readonly groups: { indexOffset: number; dataOffset: number }[] = [];
-  private readonly symbols = new Symbols();
+  private readonly index = new FilesetIndexWriter();
   private pending: Uint8Array[] = [];
   private pendingBytes = 0;
   private dataEnd = fileHeaderBytes;
@@ -55,7 +43,6 @@ export class FilesetWriter implements AsyncDisposable {
     this.dataFile = new SummedFile(disk, filesetPath(folder, info, 'data'));
     this.pending.push(encodeFileHeader(dataMagic));
     this.pendingBytes = fileHeaderBytes;
-    this.index.bytes(encodeFileHeader(indexMagic));
   }
 
   /**
@@ -87,11 +74,8 @@ export class FilesetWriter implements AsyncDisposable {
       'series of a fileset are added in the order of their IDs',
     );
     this.lastId = id.slice();
-    if (this.seriesCount % indexGroupEntries === 0) {
-      this.groups.push({ indexOffset: this.index.length, dataOffset: this.dataEnd });
-    }
     this.seriesCount += 1;
-    this.addIndexEntry(series, chunks);
+    this.index.add(series, chunks.length, crc32c(chunks));
     this.pending.push(chunks.slice());
     this.pendingBytes += chunks.length;
     this.dataEnd += chunks.length;
@@ -100,7 +84,7 @@ export class FilesetWriter implements AsyncDisposable {
   /** Makes the fileset durable and whole; the checkpoint comes last. */
   async finish(): Promise<FilesetDigest> {
     const data = await this.dataFile.finish(this.takePending());
-    const index = await this.writePart('index', this.finishIndex());
+    const index = await this.writePart('index', this.index.finish(this.dataEnd));
     const info = await this.writePart('info', encodeInfo(this.info));
     const digest = { info, index, data };
     const digestBytes = encodeDigest(digest);
@@ -122,54 +106,6 @@ export class FilesetWriter implements AsyncDisposable {
     if (this.finished) return;
     await this.dataFile.close();
     await removeFileset(this.disk, this.folder, this.info);
-  }
-
-  private addIndexEntry(series: FilesetSeries, chunks: Uint8Array): void {
-    const { index } = this;
-    const start = index.length;
-    index.varint(chunks.length);
-    index.varint(series.idScheme);
-    if (series.idScheme === idSchemeCode.explicit) {
-      index.varint(series.explicitId.length);
-      index.bytes(series.explicitId);
-    }
-    const symbolCount = this.symbols.read(series.tags);
-    index.varint(symbolCount / 2);
-    for (let i = 0; i < symbolCount; i += 1) index.varint(this.symbols.ordinals[i]!);
-    index.u32(crc32c(chunks));
-    index.u32(crc32c(index.view(start)));
-  }
-
-  /** Lookup table, symbols and footer behind the entries. */
-  private finishIndex(): Uint8Array {
-    const { index } = this;
-    const groupsOffset = index.length;
-    for (const group of this.groups) {
-      index.u64(group.indexOffset);
-      index.u64(group.dataOffset);
-    }
-    const symbolsOffset = index.length;
-    const { texts } = this.symbols;
-    let end = 0;
-    for (const text of texts) {
-      end += text.length;
-      index.u32(end);
-    }
-    for (const text of texts) index.bytes(text);
-    index.u64(groupsOffset);
-    index.u64(symbolsOffset);
-    index.u64(this.dataEnd);
-    index.u32(this.seriesCount);
-    index.u32(this.groups.length);
-    index.u32(texts.length);
-    index.u32(filesetFormatVersion);
-    index.u32(crc32c(index.view(groupsOffset)));
-    index.u32(0);
-    assert(
-      index.length - groupsOffset >= indexFooterBytes,
-      'the footer of an index has its whole length',
-    );
-    return index.view(0);
   }
 
   /** Writes what was collected to the data file. */
@@ -239,101 +175,4 @@ class SummedFile {
     this.file = null;
     await file?.close();
   }
-}
-
-/** Growing little-endian bytes. */
-class ByteSink {
-  private data: Uint8Array<ArrayBuffer> = new Uint8Array(4096);
-  private words: DataView = new DataView(this.data.buffer);
-  length = 0;
-
-  u32(value: number): void {
-    this.reserve(4);
-    this.words.setUint32(this.length, value, true);
-    this.length += 4;
-  }
-
-  u64(value: number): void {
-    this.reserve(8);
-    this.words.setBigUint64(this.length, BigInt(value), true);
-    this.length += 8;
-  }
-
-  /** Seven bits a byte, the lowest first, for whole numbers below 2^53. */
-  varint(value: number): void {
-    this.reserve(8);
-    let rest = value;
-    while (rest >= 128) {
-      this.data[this.length] = (rest % 128) | 128;
-      this.length += 1;
-      rest = Math.floor(rest / 128);
-    }
-    this.data[this.length] = rest;
-    this.length += 1;
-  }
-
-  bytes(part: Uint8Array): void {
-    this.reserve(part.length);
-    this.data.set(part, this.length);
-    this.length += part.length;
-  }
-
-  /** Borrowed until the next addition. */
-  view(start: number): Uint8Array {
-    return this.data.subarray(start, this.length);
-  }
-
-  private reserve(more: number): void {
-    if (more <= this.data.length - this.length) return;
-    const larger = new Uint8Array(Math.max(this.data.length * 2, this.length + more));
-    larger.set(this.data.subarray(0, this.length));
-    this.data = larger;
-    this.words = new DataView(larger.buffer);
-  }
-}
-
-/** Names and values of tags, each once. */
-class Symbols {
-  /** In the order in which they came. */
-  readonly texts: Uint8Array[] = [];
-  /** Of the tags that were read last: name, value, name, value, … */
-  readonly ordinals: number[] = [];
-  private readonly byText = new Map<string, number>();
-
-  /** Reads canonical tags. @returns how many symbols they have */
-  read(tags: Uint8Array): number {
-    const bytes = Buffer.from(tags.buffer, tags.byteOffset, tags.byteLength);
-    let count = 0;
-    for (let at = 0; at < tags.length; count += 1) {
-      const start = at + 2;
-      const end = start + (tags[at]! | (tags[at + 1]! << 8));
-      assert(end <= tags.length, 'tags of a fileset are canonical');
-      const before = this.ordinals[count];
-      // Neighbours have most texts in common, at the same place.
-      if (before === undefined || !isEqual(this.texts[before]!, tags, start, end)) {
-        this.ordinals[count] = this.ordinalOf(bytes, start, end);
-      }
-      at = end;
-    }
-    assert(count % 2 === 0, 'each name of a tag has a value');
-    return count;
-  }
-
-  private ordinalOf(bytes: Buffer, start: number, end: number): number {
-    // One character a byte, so that different bytes never are one text.
-    const text = bytes.toString('latin1', start, end);
-    let ordinal = this.byText.get(text);
-    if (ordinal === undefined) {
-      ordinal = this.texts.length;
-      this.byText.set(text, ordinal);
-      this.texts.push(Uint8Array.from(bytes.subarray(start, end)));
-    }
-    return ordinal;
-  }
-}
-
-function isEqual(text: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {
-  if (text.length !== end - start) return false;
-  for (let i = 0; i < text.length; i += 1) if (text[i] !== bytes[start + i]) return false;
-  return true;
 }

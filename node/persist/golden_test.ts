@@ -190,13 +190,13 @@ test('segments that a snapshot of version 1 keeps are written and read as they w
   ]);
 });
 
-test('a fileset of version 1 is written and read as it was', async () => {
+test('a fileset of version 2 is written and read as it was', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-golden-'));
   const old = mkdtempSync(join(tmpdir(), 'tsdb-golden-'));
   try {
     await writeFileset(folder);
     for (const part of filesetParts) {
-      const fixture = readFileSync(join(fixtures, `fileset_v1_${part}.bin`));
+      const fixture = readFileSync(join(fixtures, `fileset_v2_${part}.bin`));
       assert.deepEqual(readFileSync(filesetPath(folder, info, part)), fixture, part);
       writeFileSync(filesetPath(old, info, part), fixture);
     }

@@ -1,7 +1,7 @@
 /** The file of a saved index: header, sections, directory, footer (docs/formats/index.md). */
 import { crc32c } from '#lib/crc32c.ts';
 
-export const indexFileVersion = 1;
+export const indexFileVersion = 2;
 export const indexFileHeaderBytes = 16;
 export const indexFileFooterBytes = 32;
 export const directoryRowBytes = 24;

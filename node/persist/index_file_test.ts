@@ -193,8 +193,8 @@ test('a file set aside is kept under another name, a removed one leaves nothing'
   assert.deepEqual(await disk.list('folder/data/default'), ['index.db.corrupt']);
 });
 
-test('a saved index of version 1 is written and read as it was', async () => {
-  const fixture = readFileSync(join(import.meta.dirname, '../../test/fixtures/index_v1.bin'));
+test('a saved index of version 2 is written and read as it was', async () => {
+  const fixture = readFileSync(join(import.meta.dirname, '../../test/fixtures/index_v2.bin'));
   const disk = new SimulatedDisk(random);
   const manifest = new TextEncoder().encode('manifest');
   await writeIndexFile(disk, path, exampleIndex(), manifest, neverAborts);

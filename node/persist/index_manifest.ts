@@ -29,9 +29,9 @@ export interface IndexManifest {
   readonly generations: Uint32Array;
 }
 
-const manifestVersion = 1;
+const manifestVersion = 2;
 
-/** As it stands in the file; generations are runs of equal ones: length, generation, and so on. */
+/** As it stands in the file; filesets by block, of each shard, volume, checksum and number of series; generations are runs of equal ones: length, generation, and so on. */
 interface ManifestJson {
   readonly version: number;
   readonly incarnation: string;
@@ -39,7 +39,7 @@ interface ManifestJson {
   readonly segment: number;
   readonly shardCount: number;
   readonly mayShareIds: boolean;
-  readonly filesets: readonly (readonly [number, string, string, number, number, number])[];
+  readonly filesets: readonly (readonly [string, string, readonly number[]])[];
   readonly generations: readonly number[];
 }
 
@@ -48,14 +48,7 @@ export function encodeIndexManifest(manifest: IndexManifest): Uint8Array {
   const json: ManifestJson = {
     version: manifestVersion,
     ...rest,
-    filesets: filesets.map((fileset) => [
-      fileset.shard,
-      String(fileset.blockStartNanos),
-      String(fileset.blockSizeNanos),
-      fileset.volume,
-      fileset.indexCrc32c,
-      fileset.seriesCount,
-    ]),
+    filesets: blocksOf(filesets),
     generations: runsOf(generations),
   };
   return new TextEncoder().encode(JSON.stringify(json));
@@ -76,16 +69,41 @@ export function decodeIndexManifest(bytes: Uint8Array, path: string): IndexManif
   const { version: _, filesets, generations, ...rest } = json;
   return {
     ...rest,
-    filesets: filesets.map(([shard, start, size, volume, indexCrc32c, seriesCount]) => ({
-      shard,
-      blockStartNanos: BigInt(start),
-      blockSizeNanos: BigInt(size),
-      volume,
-      indexCrc32c,
-      seriesCount,
-    })),
+    filesets: filesets.flatMap(filesetsOf),
     generations: columnOf(generations),
   };
+}
+
+const filesetNumbers = 4;
+
+function blocksOf(filesets: readonly SavedFileset[]): [string, string, number[]][] {
+  const blocks = new Map<string, [string, string, number[]]>();
+  for (const fileset of filesets) {
+    const start = String(fileset.blockStartNanos);
+    const size = String(fileset.blockSizeNanos);
+    let block = blocks.get(`${start} ${size}`);
+    if (block === undefined) {
+      block = [start, size, []];
+      blocks.set(`${start} ${size}`, block);
+    }
+    block[2].push(fileset.shard, fileset.volume, fileset.indexCrc32c, fileset.seriesCount);
+  }
+  return [...blocks.values()];
+}
+
+function filesetsOf([start, size, numbers]: ManifestJson['filesets'][number]): SavedFileset[] {
+  const filesets: SavedFileset[] = [];
+  for (let i = 0; i < numbers.length; i += filesetNumbers) {
+    filesets.push({
+      shard: numbers[i]!,
+      blockStartNanos: BigInt(start),
+      blockSizeNanos: BigInt(size),
+      volume: numbers[i + 1]!,
+      indexCrc32c: numbers[i + 2]!,
+      seriesCount: numbers[i + 3]!,
+    });
+  }
+  return filesets;
 }
 
 function runsOf(column: Uint32Array): number[] {
@@ -128,7 +146,7 @@ function isManifest(json: unknown): json is ManifestJson {
     isCount(shardCount) &&
     typeof mayShareIds === 'boolean' &&
     Array.isArray(filesets) &&
-    filesets.every(isFileset) &&
+    filesets.every(isBlock) &&
     Array.isArray(generations) &&
     generations.length % 2 === 0 &&
     generations.every((value) => isCount(value) && value < 2 ** 32) &&
@@ -140,9 +158,15 @@ function isManifest(json: unknown): json is ManifestJson {
 const isNanos = (value: unknown): value is string =>
   typeof value === 'string' && /^-?\d{1,19}$/.test(value);
 
-function isFileset(json: unknown): boolean {
-  if (!Array.isArray(json) || json.length !== 6) return false;
-  const [shard, start, size, volume, indexCrc32c, seriesCount] = json as unknown[];
-  const counts = [shard, volume, indexCrc32c, seriesCount];
-  return counts.every(isCount) && isNanos(start) && isNanos(size) && BigInt(size) > 0n;
+function isBlock(json: unknown): boolean {
+  if (!Array.isArray(json) || json.length !== 3) return false;
+  const [start, size, numbers] = json as unknown[];
+  return (
+    isNanos(start) &&
+    isNanos(size) &&
+    BigInt(size) > 0n &&
+    Array.isArray(numbers) &&
+    numbers.length % filesetNumbers === 0 &&
+    numbers.every(isCount)
+  );
 }

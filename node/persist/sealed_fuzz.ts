@@ -19,7 +19,6 @@ import {
   type Pick,
   pickOf,
   replaced,
-  varintAt,
   withVarintChanged,
 } from '#test/sim/mutate.ts';
 import { SimulatedDisk } from '../storage/simulated_disk.ts';
@@ -229,6 +228,7 @@ async function filesetOf(
     const tags = encodeTags([
       { name: 'host', value: `h${i}` },
       { name: 'kind', value: `k${pick(3)}` },
+      ...(pick(3) === 0 ? [{ name: 'more', value: 'm'.repeat(pick(40)) }] : []),
     ]);
     const explicitId = idScheme === 0 ? bytesOf(pick, 5 + pick(9)) : none;
     const id = seriesIdOf(idScheme, tags, explicitId)!;
@@ -250,60 +250,26 @@ async function filesetOf(
   return { files, ids: series.map(({ id }) => id), chunks };
 }
 
-/** Where the varints of each entry are, and its end. */
-function entriesOf(
-  index: Uint8Array,
-  entryCount: number,
-): { varints: number[]; start: number; end: number }[] {
-  const entries = [];
-  let at = fileHeaderBytes;
-  for (let i = 0; i < entryCount; i += 1) {
-    const start = at;
-    const varints: number[] = [];
-    const next = (): number => {
-      varints.push(at);
-      const { value, end } = varintAt(index, at)!;
-      at = end;
-      return Number(value);
-    };
-    next();
-    const scheme = next();
-    if (scheme === 0) {
-      const length = next();
-      at += length;
-    }
-    for (let tags = 2 * next(); tags > 0; tags -= 1) next();
-    at += 8;
-    entries.push({ varints, start, end: at });
-  }
-  return entries;
-}
-
-/** Checksums of entry, footer, digest and checkpoint made right for what the index says. */
-function resealed(pick: Pick, files: Map<Part, Uint8Array>, entryCount: number): void {
+/** Something in the index changed, and the digest and the checkpoint made right for it. */
+function resealed(pick: Pick, files: Map<Part, Uint8Array>): void {
   let index = files.get('index')!.slice();
-  const entries = entriesOf(index, entryCount);
-  const kind = pick(4);
-  if (kind < 2) {
-    const { varints, start, end } = entries[pick(entries.length)]!;
-    const before = index.length;
-    index = withVarintChanged(pick, index, varints[pick(varints.length)]!).slice();
-    const checksumAt = end + index.length - before - 4;
-    // An entry of another length moves all behind it, whose offsets stay: that is damage too.
-    const view = new DataView(index.buffer);
-    view.setUint32(checksumAt, crc32c(index, 0, start, checksumAt), true);
-  } else if (kind === 2) {
-    const footer = index.length - indexFooterBytes;
-    changeFixed(pick, index, footer + [0, 8, 16, 24, 28, 32][pick(6)]!, pick(2) === 0 ? 4 : 8);
-  } else {
-    const groups = entries.at(-1)!.end;
-    const length = index.length - indexFooterBytes - groups;
-    changeFixed(pick, index, groups + 4 * pick(Math.max(1, length >> 2)), 4);
-  }
   const footer = index.length - indexFooterBytes;
   const view = new DataView(index.buffer);
-  const groups = Number(view.getBigUint64(footer, true));
-  if (groups <= footer) view.setUint32(footer + 40, crc32c(index, 0, groups, footer + 40), true);
+  const checksums = Number(view.getBigUint64(footer, true));
+  const table = checksums + 4 * view.getUint32(footer + 16, true);
+  const kind = pick(6);
+  if (kind < 2) {
+    // Bits of entries, and how their groups begin.
+    index[fileHeaderBytes + pick(checksums - fileHeaderBytes)] = pick(256);
+  } else if (kind === 2) {
+    changeFixed(pick, index, footer + [0, 8, 16, 20][pick(4)]!, pick(2) === 0 ? 4 : 8);
+  } else if (kind === 3) {
+    changeFixed(pick, index, checksums + 4 * pick(Math.max(1, (table - checksums) >> 2)), 4);
+  } else if (kind === 4) {
+    index = withVarintChanged(pick, index, table + pick(footer - table)).slice();
+  } else {
+    index[table + pick(footer - table)] = pick(256);
+  }
   files.set('index', index);
   const digestOf = (part: Part) => {
     const bytes = files.get(part)!;
@@ -326,7 +292,7 @@ async function fuzzFileset(pick: Pick): Promise<void> {
     if (pick(5) === 0) {
       const part = parts[pick(parts.length)]!;
       files.set(part, damaged(pick, files.get(part)!));
-    } else resealed(pick, files, whole.ids.length);
+    } else resealed(pick, files);
     const disk = new SimulatedDisk({ below: pick });
     for (const [part, bytes] of files) {
       await disk.writeFileAtomic(filesetPath('f', info, part), bytes);
