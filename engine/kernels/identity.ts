@@ -44,7 +44,7 @@ const TABLE_ENTRIES: usize = 88;
 export const STATE_END: usize = 128;
 
 /** Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no tags. */
-const RECORD_ZERO: usize = STATE + 0x800;
+export const RECORD_ZERO: usize = STATE + 0x800;
 /** Random bytes that the host writes before `initIdentity`. */
 export const KEYS: usize = STATE + 0x1000;
 
@@ -81,7 +81,7 @@ export function setWord(offset: usize, value: u32): void {
 
 // @ts-ignore: decorator
 @inline
-function slotAddress(slot: u32): usize {
+export function slotAddress(slot: u32): usize {
   return <usize>word(RECORDS) + (<usize>slot << 2);
 }
 
@@ -242,6 +242,24 @@ export function firstCandidate(hash: u32): usize {
   const entry = entriesOf(partition) + <usize>(hash & maskOf(partition)) * ENTRY_BYTES;
   const isHit = load<u32>(entry, 4) != 0 && load<u32>(entry) == hash;
   return select<usize>(<usize>load<u32>(entry, 4), RECORD_ZERO, isHit);
+}
+
+/**
+ * Record at whichever place of the table this hash stands, or that of slot 0; confirmed by `hasTags` too. The table's lines of a
+ * whole group are near when `firstCandidate` has looked at them.
+ */
+export function nextCandidate(hash: u32): usize {
+  const partition = partitionOf(hash);
+  const table = entriesOf(partition);
+  const mask = maskOf(partition);
+  let i = hash & mask;
+  while (true) {
+    const entry = table + <usize>i * ENTRY_BYTES;
+    const record = <usize>load<u32>(entry, 4);
+    if (record == 0) return RECORD_ZERO;
+    if (load<u32>(entry) == hash) return record;
+    i = (i + 1) & mask;
+  }
 }
 
 // @ts-ignore: decorator
