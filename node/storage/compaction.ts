@@ -144,8 +144,14 @@ async function writeLong(
   const { files, tombstones, truncations, blockSizeNanos } = namespace;
   const { shard, startNanos } = span;
   const spanNanos = spanNanosOf(blockSizeNanos, namespace.retentionNanos);
+  const blocks = files.blocksOf({ blockStartNanos: startNanos, endNanos: startNanos + spanNanos });
   const isStill = (): boolean =>
     namespace.truncations === truncations &&
+    // A flush may have made the fileset of a block that had none: the long one would stand for it without its rows.
+    blocks.every((start) => {
+      const file = files.get(shard, start);
+      return file === null || span.files.includes(file);
+    }) &&
     span.files.every(
       (file) =>
         files.get(shard, file.blockStartNanos) === file &&

@@ -123,6 +123,25 @@ test('short blocks become one fileset with less bytes, and nothing else changes'
   await closeDatabases();
 });
 
+test('a block of a span that gets its first fileset while others are written keeps its rows', async () => {
+  const time = new TestTime();
+  const { database } = await openDatabase(temporaryFolder(), { registry, env: time.env });
+  await writeRows(database, rowsOf(20, startNanos, 240));
+  await database.flusher.flushAll(null, never);
+  let expected: unknown = null;
+  const pace = new Pace(database.env.clock, () => 1);
+  pace.rest = async () => {
+    if (expected !== null) return;
+    await writeRows(database, rowsOf(20, startNanos + 6n * hourNanos, 10));
+    expected = await readAll(database);
+    await database.flusher.flushAll(null, never);
+  };
+  time.nowNanos += 2n * hourNanos;
+  await compactDue(database, { pace, mayGoOn: () => true }, never);
+  assert.ok(expected !== null);
+  assert.deepEqual(await readAll(database), expected);
+});
+
 test('late rows of any block are merged into the long fileset', async () => {
   const folder = temporaryFolder();
   const time = new TestTime();
