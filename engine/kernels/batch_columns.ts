@@ -5,13 +5,11 @@
 const MAGNITUDE_MAX: i64 = 1 << 50;
 const FLAG_ZIGZAG: u8 = 1;
 
-// @ts-ignore: decorator
 @inline
 function zigzag(value: i64): u64 {
   return <u64>((value << 1) ^ (value >> 63));
 }
 
-// @ts-ignore: decorator
 @inline
 function putVarint(target: usize, value: u64): usize {
   while (value >= 128) {

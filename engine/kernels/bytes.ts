@@ -2,7 +2,6 @@
 // region of a kernel's memory is followed by slack or by another region.
 
 /** Whether n bytes at a and b are equal. */
-// @ts-ignore: decorator
 @inline
 export function equalBytes(a: usize, b: usize, n: usize): bool {
   while (n > 64) {
@@ -34,7 +33,6 @@ export function equalBytes(a: usize, b: usize, n: usize): bool {
 }
 
 /** Copies n bytes forward. The regions must not overlap closer than 16 bytes. */
-// @ts-ignore: decorator
 @inline
 export function copyBytes(target: usize, source: usize, n: usize): void {
   const end = target + n;

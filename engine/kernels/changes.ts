@@ -8,20 +8,17 @@ import { stateAt } from './pages';
 /** Alone in its line of memory. Odd while something is being changed. */
 export const changesAt: usize = stateAt + 512;
 
-// @ts-ignore: decorator
 @inline
 export function beginChange(): void {
   atomic.add<u32>(changesAt, 1);
 }
 
-// @ts-ignore: decorator
 @inline
 export function endChange(): void {
   atomic.add<u32>(changesAt, 1);
 }
 
 /** The count of changes; odd when this is no time to copy. */
-// @ts-ignore: decorator
 @inline
 export function changes(): u32 {
   return atomic.load<u32>(changesAt);
@@ -32,7 +29,6 @@ export function changes(): u32 {
  * have an order: what was loaded before this is loaded before any change that comes behind it, on processors
  * too that would let loads wait.
  */
-// @ts-ignore: decorator
 @inline
 export function isUnchanged(count: u32): bool {
   return atomic.cmpxchg<u32>(changesAt, count, count) == count;

@@ -4,7 +4,6 @@
 import { firstDelta, readRows, RowsFound, rowsFoundBytes, rowBytesMin } from './rows';
 
 /** A chunk's header as read, and the reader's place in the payload. Lives in memory of the caller. */
-// @ts-ignore: decorator
 @unmanaged
 export class Chunk {
   firstNanos: i64;
@@ -50,20 +49,17 @@ export const formSparse: u32 = 1;
 export const formPacked: u32 = 2;
 export const formPackedWithLowBits: u32 = 3;
 
-// @ts-ignore: decorator
 @inline
 export function zigzag(value: i64): u64 {
   return <u64>((value << 1) ^ (value >> 63));
 }
 
-// @ts-ignore: decorator
 @inline
 export function unzigzag(code: u64): i64 {
   return <i64>(code >> 1) ^ -<i64>(code & 1);
 }
 
 /** 10^exponent for 0 to 15, exactly. */
-// @ts-ignore: decorator
 @inline
 export function powerOfTen(exponent: u32): f64 {
   let power: u64 = 1;
@@ -81,7 +77,6 @@ export function floorDiv(value: i64, divisor: i64): i64 {
 }
 
 /** Version that the one in a header is relative to. */
-// @ts-ignore: decorator
 @inline
 export function versionReference(lastNanos: i64): i64 {
   return floorDiv(lastNanos, versionTickNanos);
@@ -438,7 +433,6 @@ function readSparse(chunk: Chunk, out: usize, count: u32, isLine: bool): void {
 }
 
 /** Zigzag code written out behind an escape at the bit; `escapeBits` says how long it was. */
-// @ts-ignore: decorator
 @inline
 function escapedCode(p: usize, bit: u64): u64 {
   const window = load<u64>(p + <usize>(bit >> 3)) >> (bit & 7);
@@ -452,14 +446,12 @@ function escapedCode(p: usize, bit: u64): u64 {
   return over + 15;
 }
 
-// @ts-ignore: decorator
 @inline
 function escapeBits(p: usize, bit: u64): u64 {
   return 7 + ((load<u64>(p + <usize>(bit >> 3)) >> (bit & 7)) & 63);
 }
 
 /** Stores the residuals of a table's entry, or their sums with what went before: eight rows. */
-// @ts-ignore: decorator
 @inline
 function storeEntry(o: usize, entry: usize, sum: i64, isSum: bool): void {
   let bytes = v128.load64_zero(entry);
@@ -475,7 +467,6 @@ function storeEntry(o: usize, entry: usize, sum: i64, isSum: bool): void {
 }
 
 /** Reads Huffman symbols; with isSum as running sums of their residuals from `sum` on. */
-// @ts-ignore: decorator
 @inline
 function readSymbols(
   chunk: Chunk,

@@ -22,7 +22,6 @@ import {
 /** Rows of one chunk that the encoder takes; the counts of symbols fit 16 bits so. */
 export const encodeRowsMax: u32 = 4096;
 /** Bytes that a chunk of so many rows may take, compressed or raw with versions, and written over. */
-// @ts-ignore: decorator
 @inline
 export function encodedBytesMax(rows: u32): usize {
   return 256 + <usize>rows * 28;
@@ -52,7 +51,6 @@ export function writeVarint(o: usize, value: u64): usize {
   return o;
 }
 
-// @ts-ignore: decorator
 @inline
 function bitLength(value: u64): u64 {
   return 64 - clz(value);
@@ -274,7 +272,6 @@ const notDecimal: u32 = 0xffffffff;
 const noInteger: i64 = i64.MIN_VALUE;
 
 /** The value times 10^exponent as an integer that gives the value back bit for bit, or `noInteger`. */
-// @ts-ignore: decorator
 @inline
 function decimalOf(value: f64, power: f64): i64 {
   const scaled = nearest(value * power);
@@ -284,7 +281,6 @@ function decimalOf(value: f64, power: f64): i64 {
   return reinterpret<u64>(back) == reinterpret<u64>(value) ? integer : noInteger;
 }
 
-// @ts-ignore: decorator
 @inline
 function exceptionCountMax(rows: usize): u32 {
   return <u32>(rows >> 4) + 1;
@@ -764,7 +760,6 @@ function countFine(scratch: usize, steps: usize, lowBitsMin: i64, lowBitsMax: i6
   }
 }
 
-// @ts-ignore: decorator
 @inline
 function escapedBits(code: u64): u64 {
   return 6 + max<u64>(1, bitLength(code - 15));

@@ -36,7 +36,6 @@ export function hashBytes(p: usize, n: usize, keys: usize): u32 {
   return <u32>(h >> 32);
 }
 
-// @ts-ignore: decorator
 @inline
 function product(data: v128, key: v128): v128 {
   const words = i32x4.add(data, key);
@@ -64,7 +63,6 @@ export function murmur3(p: usize, n: usize): u32 {
   return h ^ (h >> 16);
 }
 
-// @ts-ignore: decorator
 @inline
 function murmurWord(word: u32): u32 {
   return rotl(word * 0xcc9e2d51, 15) * 0x1b873593;

@@ -26,13 +26,11 @@ const nearVersionSteps: i64 = 1 << 22;
 const nearBaseSteps: i64 = 1 << 29;
 const versionSpanMax: i64 = 1 << 30;
 
-// @ts-ignore: decorator
 @inline
 export function isNearVersion(version: i64, before: i64): bool {
   return <u64>(version - before + nearVersionSteps) < <u64>nearVersionSteps << 1;
 }
 
-// @ts-ignore: decorator
 @inline
 export function isNearBase(version: i64, base: i64): bool {
   return <u64>(version - base + nearBaseSteps) < <u64>nearBaseSteps << 1;
@@ -42,7 +40,6 @@ export function isNearBase(version: i64, base: i64): bool {
  * Writes a row that is not earlier than the one before; gives its end and its step in milliseconds above it
  * (end in the low word).
  */
-// @ts-ignore: decorator
 @inline
 export function writeRow(
   at: usize,

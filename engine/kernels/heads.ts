@@ -63,14 +63,12 @@ export function headCapacityAfter(capacity: u32, hasChunks: bool): u32 {
   return headBytesMax;
 }
 
-// @ts-ignore: decorator
 @inline
 export function isInBlock(series: Series, nanos: i64): bool {
   return <u64>(nanos - series.blockStart) < <u64>blockSizeOf(series);
 }
 
 /** Whether the head takes any row without growing. */
-// @ts-ignore: decorator
 @inline
 export function hasRoom(series: Series): bool {
   return (
@@ -80,7 +78,6 @@ export function hasRoom(series: Series): bool {
 }
 
 /** Whether the head is sealed before it takes another row. */
-// @ts-ignore: decorator
 @inline
 export function isFull(series: Series): bool {
   return (
@@ -339,7 +336,6 @@ export function headerAt(at: usize, end: usize): Chunk {
 }
 
 /** What a merge takes: all late rows and whatever overlaps them, directly or by others. */
-// @ts-ignore: decorator
 @unmanaged
 class Extent {
   firstNanos: i64;
@@ -351,13 +347,11 @@ class Extent {
 }
 const extentAt: usize = stateAt + 1536;
 
-// @ts-ignore: decorator
 @inline
 function isOutside(extent: Extent, firstNanos: i64, lastNanos: i64): bool {
   return firstNanos > extent.lastNanos || lastNanos < extent.firstNanos;
 }
 
-// @ts-ignore: decorator
 @inline
 function widen(extent: Extent, firstNanos: i64, lastNanos: i64): void {
   extent.firstNanos = min(extent.firstNanos, firstNanos);

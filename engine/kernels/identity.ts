@@ -67,71 +67,60 @@ const PARTITION_ENTRIES_MIN_BITS: u32 = 12;
 const PARTITION_ENTRIES_FIRST: u32 = 16;
 const PAGE_BYTES: usize = 1 << 16;
 
-// @ts-ignore: decorator
 @inline
 export function word(offset: usize): u32 {
   return load<u32>(STATE + offset);
 }
 
-// @ts-ignore: decorator
 @inline
 export function setWord(offset: usize, value: u32): void {
   store<u32>(STATE + offset, value);
 }
 
-// @ts-ignore: decorator
 @inline
 export function slotAddress(slot: u32): usize {
   return <usize>word(RECORDS) + (<usize>slot << 2);
 }
 
 /** Record of a slot that is known to be live, or of slot 0. */
-// @ts-ignore: decorator
 @inline
 export function recordOf(slot: u32): usize {
   return <usize>load<u32>(slotAddress(slot));
 }
 
 /** Whether a slot has a series now. */
-// @ts-ignore: decorator
 @inline
 export function isLive(slot: u32): bool {
   return (load<u32>(slotAddress(slot)) & 1) == 0;
 }
 
-// @ts-ignore: decorator
 @inline
 export function tagsOf(record: usize): usize {
   return record + RECORD_HEAD_BYTES;
 }
 
-// @ts-ignore: decorator
 @inline
 export function tagsLengthOf(record: usize): usize {
   return <usize>load<u32>(record, LENGTH);
 }
 
 /** The slot that followed this one last time. */
-// @ts-ignore: decorator
 @inline
 export function nextOf(record: usize): u32 {
   return load<u32>(record, NEXT);
 }
 
-// @ts-ignore: decorator
 @inline
 export function setNext(record: usize, slot: u32): void {
   if (load<u32>(record, NEXT) != slot) store<u32>(record, slot, NEXT);
 }
 
 /** Keeps the record from being evicted during this body. */
-// @ts-ignore: decorator
 @inline
 export function markUsed(record: usize): void {
   store<u32>(record, word(TICK), USED);
 }
 
-// @ts-ignore: decorator
 @inline
 export function hashOfTags(tags: usize, n: usize): u32 {
   return hashBytes(tags, n, KEYS);
@@ -192,19 +181,16 @@ export function slotOfTags(tags: usize, n: usize, hash: u32, newSlots: usize): u
   return slot != 0 ? slot : insert(tags, n, hash, newSlots);
 }
 
-// @ts-ignore: decorator
 @inline
 function partitionOf(hash: u32): usize {
   return <usize>(hash >> word(PARTITION_SHIFT));
 }
 
-// @ts-ignore: decorator
 @inline
 function entriesOf(partition: usize): usize {
   return <usize>word(TABLE) + partition * <usize>word(PARTITION_ENTRIES) * ENTRY_BYTES;
 }
 
-// @ts-ignore: decorator
 @inline
 function maskOf(partition: usize): u32 {
   return load<u32>(PARTITIONS + partition * PARTITION_BYTES);
@@ -226,7 +212,6 @@ export function knownSlotOf(tags: usize, n: usize, hash: u32): u32 {
 }
 
 /** Whether the record has these tags; then it is marked as used. */
-// @ts-ignore: decorator
 @inline
 export function hasTags(record: usize, tags: usize, n: usize): bool {
   if (tagsLengthOf(record) != n || !equalBytes(tagsOf(record), tags, n)) return false;
@@ -235,7 +220,6 @@ export function hasTags(record: usize, tags: usize, n: usize): bool {
 }
 
 /** Record at the first place of the table where this hash may stand, or that of slot 0: a guess that `hasTags` must confirm. */
-// @ts-ignore: decorator
 @inline
 export function firstCandidate(hash: u32): usize {
   const partition = partitionOf(hash);
@@ -262,7 +246,6 @@ export function nextCandidate(hash: u32): usize {
   }
 }
 
-// @ts-ignore: decorator
 @inline
 export function slotOfRecord(record: usize): u32 {
   return load<u32>(record, SLOT);
@@ -296,7 +279,6 @@ function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   return slot;
 }
 
-// @ts-ignore: decorator
 @inline
 function recordBytes(tagsLength: usize): usize {
   return (RECORD_HEAD_BYTES + tagsLength + 3) & ~3;
@@ -373,7 +355,6 @@ function takeRecord(size: usize): usize {
   }
 }
 
-// @ts-ignore: decorator
 @inline
 function segmentInfo(segment: u32): usize {
   return <usize>word(SEGMENT_INFO) + <usize>segment * SEGMENT_INFO_BYTES;

@@ -35,25 +35,21 @@ const noRoom: usize = 1;
 const whyRoom: u32 = 1;
 const whyBusy: u32 = 2;
 
-// @ts-ignore: decorator
 @inline
 function blockSizeIn(image: usize): i64 {
   return load<i64>(image);
 }
 
-// @ts-ignore: decorator
 @inline
 function bytesIn(image: usize): usize {
   return <usize>load<u32>(image, 8);
 }
 
-// @ts-ignore: decorator
 @inline
 function seriesIn(image: usize): Series {
   return changetype<Series>(image + headerBytes);
 }
 
-// @ts-ignore: decorator
 @inline
 function padded(bytes: usize): usize {
   return (bytes + slackBytes + 15) & ~15;
@@ -62,14 +58,12 @@ function padded(bytes: usize): usize {
 /**
  * Whether the bytes are in pages that were taken: a pointer that was read during a change may be anything.
  */
-// @ts-ignore: decorator
 @inline
 function isInside(at: usize, bytes: usize): bool {
   return <u64>at + <u64>bytes <= <u64>state().pageEnd << 16;
 }
 
 /** A copy of a part behind the others of an image. */
-// @ts-ignore: decorator
 @inline
 function copyPart(to: usize, from: usize, bytes: usize): usize {
   memory.copy(to, from, bytes);

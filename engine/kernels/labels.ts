@@ -142,7 +142,6 @@ export function areGathered(tags: usize, n: usize, count: u32): bool {
 }
 
 /** Writes one label in normal form; answers the position behind it. */
-// @ts-ignore: decorator
 @inline
 function putLabel(p: usize, name: usize, nameLength: usize, value: usize, valueLength: usize): usize {
   const labelLength = nameLength + valueLength + 4;

@@ -3,7 +3,6 @@
 import { Chunk, columnSlackBytes, decodeChunk, kindRows, rowsFoundOf, rowVersionsOf } from './codec';
 
 /** Work space of a merge. Chunks that follow each other in time are one run; runs are merged by pairs. */
-// @ts-ignore: decorator
 @unmanaged
 export class Desk {
   rowCount: u32;
@@ -33,7 +32,6 @@ const deskStructBytes: usize = 128;
 const oneVersion: u32 = 0;
 const versionsInColumn: u32 = 1;
 
-// @ts-ignore: decorator
 @inline
 function columnBytes(rowCapacity: u32): usize {
   return ((<usize>rowCapacity << 3) + columnSlackBytes + 15) & ~15;
@@ -123,7 +121,6 @@ export function addRow(desk: Desk, nanos: i64, valueBits: u64, version: i64): vo
 }
 
 /** Where the columns go on: what is put there becomes rows by `addColumns`. */
-// @ts-ignore: decorator
 @inline
 export function desksNextRow(desk: Desk): usize {
   return <usize>desk.rowCount << 3;
@@ -219,7 +216,6 @@ function mergeTwo(desk: Desk, a: u32, aEnd: u32, b: u32, bEnd: u32, out: u32): u
   return out + (bEnd - b);
 }
 
-// @ts-ignore: decorator
 @inline
 function copyRows(desk: Desk, from: u32, to: u32, count: u32): void {
   const source = <usize>from << 3;

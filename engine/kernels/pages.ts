@@ -17,7 +17,6 @@ const pageFirst: u32 = 32;
 const classCount: usize = 72;
 const cellBytesMax: usize = 32768;
 
-// @ts-ignore: decorator
 @unmanaged
 export class State {
   /** End of the pages ever taken, and the most that there may be. */
@@ -51,7 +50,6 @@ export class State {
   touched: u32;
 }
 
-// @ts-ignore: decorator
 @inline
 export function state(): State {
   return changetype<State>(stateAt);
@@ -61,7 +59,6 @@ export function state(): State {
 const classListsAt: usize = stateAt + 1024;
 
 /** One entry of the page table, 16 bytes. */
-// @ts-ignore: decorator
 @unmanaged
 class Page {
   /** Free cells are a list through their first word. */
@@ -78,13 +75,11 @@ class Page {
   runPages: u16;
 }
 
-// @ts-ignore: decorator
 @inline
 function pageAt(page: u32): Page {
   return changetype<Page>(pageTableAt + (<usize>page << 4));
 }
 
-// @ts-ignore: decorator
 @inline
 function classOf(bytes: usize): usize {
   if (bytes <= 256) return bytes == 0 ? 0 : (bytes - 1) >> 4;
@@ -92,7 +87,6 @@ function classOf(bytes: usize): usize {
   return 16 + ((doubling - 8) << 3) + (((bytes - 1) >> (doubling - 3)) & 7);
 }
 
-// @ts-ignore: decorator
 @inline
 function cellBytesOf(sizeClass: usize): usize {
   if (sizeClass < 16) return (sizeClass + 1) << 4;

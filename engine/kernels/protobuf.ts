@@ -4,7 +4,6 @@
 /** Where `takeVarint` leaves its value. */
 export const VARINT_CELL: usize = 0x10000 + 512;
 
-// @ts-ignore: decorator
 @inline
 export function varintValue(): u64 {
   return load<u64>(VARINT_CELL);

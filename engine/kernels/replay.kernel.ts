@@ -148,7 +148,6 @@ function place(rows: usize, map: usize, mapCount: u32): i32 {
 }
 
 /** The number at `at`, whose end goes to the state; more than SAFE_MAX when it is none. */
-// @ts-ignore: decorator
 @inline
 function varint(at: usize, end: usize): u64 {
   if (at < end) {
@@ -174,7 +173,6 @@ function longVarint(at: usize, end: usize): u64 {
   return u64.MAX_VALUE;
 }
 
-// @ts-ignore: decorator
 @inline
 function unzigzag(value: u64): i64 {
   return <i64>(value >> 1) ^ -(<i64>(value & 1));

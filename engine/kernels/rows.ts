@@ -18,7 +18,6 @@ export const rowBytesMax: usize = 21;
 export const rowBytesMin: usize = 2;
 
 /** What reading rows found besides their columns. */
-// @ts-ignore: decorator
 @unmanaged
 export class RowsFound {
   versionLowest: i64;

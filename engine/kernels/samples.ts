@@ -73,7 +73,6 @@ export function samples(
 }
 
 /** Writes value and timestamp of one sample to its row. */
-// @ts-ignore: decorator
 @inline
 function sample(p: usize, end: usize, row: usize): bool {
   // The usual form: value, then timestamp in at most eight bytes, nothing else.

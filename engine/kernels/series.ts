@@ -4,7 +4,6 @@
 import { allocate, directoryAt, namespacesAt, releaseLater, state, State } from './pages';
 
 /** Records of 64 bytes, 1024 to a page. */
-// @ts-ignore: decorator
 @unmanaged
 export class Series {
   generation: u32;
@@ -33,7 +32,6 @@ export class Series {
 }
 
 /** A block of a series, 80 bytes. */
-// @ts-ignore: decorator
 @unmanaged
 export class Node {
   blockStart: i64;
@@ -64,7 +62,6 @@ export const seriesBytes: usize = 64;
 /** Where a record has the first of its nodes. */
 export const nodesOffset: usize = offsetof<Series>('nodes');
 
-// @ts-ignore: decorator
 @unmanaged
 export class Namespace {
   blockSizeNanos: i64;
@@ -81,20 +78,17 @@ export const lateRowBytes: usize = 24;
 const slotsPerPage: u32 = 1024;
 export const slotsMax: u32 = 16384 * slotsPerPage;
 
-// @ts-ignore: decorator
 @inline
 export function seriesAt(slot: u32): Series {
   const page = <usize>load<u32>(directoryAt + (<usize>(slot >> 10) << 2));
   return changetype<Series>(page + (<usize>(slot & 1023) << 6));
 }
 
-// @ts-ignore: decorator
 @inline
 export function namespaceAt(ordinal: u32): Namespace {
   return changetype<Namespace>(namespacesAt + <usize>ordinal * namespaceStructBytes);
 }
 
-// @ts-ignore: decorator
 @inline
 export function blockSizeOf(series: Series): i64 {
   return namespaceAt(<u32>series.namespaceOrdinal).blockSizeNanos;

@@ -94,7 +94,6 @@ export function releaseSeries(slot: u32): void {
 }
 
 /** Bytes that the row may make its series take. */
-// @ts-ignore: decorator
 @inline
 function bytesNeeded(series: Series, nanos: i64): usize {
   if (!isInBlock(series, nanos)) return 4096;

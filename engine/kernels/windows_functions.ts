@@ -5,13 +5,11 @@ const absentBits: u64 = 0x7ff0000000000002;
 /** Sums of whole numbers below it are exact, so that windows may be differences of prefix sums. */
 const exactLimit: f64 = 9007199254740992;
 
-// @ts-ignore: decorator
 @inline
 function startOf(starts: usize, step: usize): i32 {
   return load<i32>(starts + (step << 2));
 }
 
-// @ts-ignore: decorator
 @inline
 function valueAt(values: usize, row: i32): f64 {
   return load<f64>(values + (<usize>row << 3));
@@ -276,7 +274,6 @@ export function sumRow(
 }
 
 /** What the sum of the two loses by rounding (Neumaier). */
-// @ts-ignore: decorator
 @inline
 function lostBits(sum: f64, value: f64, next: f64): f64 {
   return abs(sum) >= abs(value) ? sum - next + value : value - next + sum;
@@ -313,7 +310,6 @@ function sumBlocks(values: usize, rows: u32, blocks: usize): void {
 const blockShift: i32 = 4;
 const blockRows: i32 = 1 << blockShift;
 
-// @ts-ignore: decorator
 @inline
 function better(value: f64, held: f64, wantsGreatest: bool): bool {
   return (wantsGreatest ? value > held : value < held) || held != held;

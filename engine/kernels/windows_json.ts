@@ -12,7 +12,6 @@ export const pairBytesMax: usize = 64;
 const wholeMax: f64 = 1000000000000000;
 const decimalsMax: f64 = 1000000000;
 
-// @ts-ignore: decorator
 @inline
 function putDigits(value: u64, out: usize): usize {
   let count: usize = 1;

@@ -5,7 +5,6 @@
 import { Chunk, decodeChunk, kindRows, readHeader, rowVersionsOf } from './codec';
 
 /** Addresses of columns: int64 nanoseconds, float64 values, int64 versions. */
-// @ts-ignore: decorator
 @unmanaged
 export class Columns {
   times: u32;
@@ -15,7 +14,6 @@ export class Columns {
 }
 
 /** An entry of the list of chunks. */
-// @ts-ignore: decorator
 @unmanaged
 class Listed {
   firstNanos: i64;
@@ -24,14 +22,12 @@ class Listed {
 }
 const listedShift: usize = 4;
 
-// @ts-ignore: decorator
 @inline
 function listed(list: usize, index: usize): Listed {
   return changetype<Listed>(list + (index << listedShift));
 }
 
 /** What was found of a series' chunks. */
-// @ts-ignore: decorator
 @unmanaged
 export class Found {
   /** Rows of the listed chunks. */
@@ -184,7 +180,6 @@ function decodeRun(
   return true;
 }
 
-// @ts-ignore: decorator
 @inline
 function copyRow(from: Columns, source: usize, to: Columns, target: usize): void {
   store<i64>(<usize>to.times + (target << 3), load<i64>(<usize>from.times + (source << 3)));

@@ -12,7 +12,6 @@ function powerOfFive(exponent: u32): u64 {
 }
 
 /** High word of a product; the low one is a * b. */
-// @ts-ignore: decorator
 @inline
 function highProduct(a: u64, b: u64): u64 {
   const aLow = a & 0xffffffff;
