@@ -186,14 +186,7 @@ export class StoreSet {
     if (only !== null) return only.check(rows, namespaceOrdinal, nowNanos, outcomes);
     let refused = 0;
     for (let row = 0; row < rows.rowCount; row += partRowsMax) {
-      const part = this.#part;
-      part.sort(
-        rows,
-        row,
-        Math.min(rows.rowCount, row + partRowsMax),
-        this.#stores.length,
-        (slot) => (slot >>> pageBits < this.#pageCount ? this.#storeOfPage[slot >>> pageBits]! : 0),
-      );
+      const part = this.#partFrom(rows, row);
       for (const [index, store] of this.#stores.entries()) {
         const some = part.take(index, (slot) => this.#inner(slot), outcomes, false);
         if (some === null) continue;
@@ -209,19 +202,22 @@ export class StoreSet {
     const only = this.#only;
     if (only !== null) return only.append(rows, version, outcomes);
     for (let row = 0; row < rows.rowCount; row += partRowsMax) {
-      const part = this.#part;
-      part.sort(
-        rows,
-        row,
-        Math.min(rows.rowCount, row + partRowsMax),
-        this.#stores.length,
-        (slot) => (slot >>> pageBits < this.#pageCount ? this.#storeOfPage[slot >>> pageBits]! : 0),
-      );
+      const part = this.#partFrom(rows, row);
       for (const [index, store] of this.#stores.entries()) {
         const some = part.take(index, (slot) => this.#inner(slot), outcomes, true);
         if (some !== null) store.append(some.rows, version, some.outcomes);
       }
     }
+  }
+
+  /** Rows [row, …) by store; those of slots that were never given go to the first, which refuses them. */
+  #partFrom(rows: StoreRows, row: number): RowPart {
+    const rowEnd = Math.min(rows.rowCount, row + partRowsMax);
+    this.#part.sort(rows, row, rowEnd, this.#stores.length, (slot) => {
+      const page = slot >>> pageBits;
+      return page < this.#pageCount ? this.#storeOfPage[page]! : 0;
+    });
+    return this.#part;
   }
 
   /** As `Store.read`. */

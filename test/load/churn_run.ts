@@ -4,12 +4,8 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  call,
-  createLocalDatabase,
-  namespaceReady,
-  type NodeServer,
-} from '../integration/process.ts';
+import type { NodeServer } from '../integration/process.ts';
+import { createShortNamespace } from './short_namespace.ts';
 
 export interface ChurnOptions {
   readonly seriesCount: number;
@@ -153,7 +149,7 @@ export class Churn {
    * @param record called after each scrape, and every so often while the rest expires
    */
   async run(record: (record: ChurnRecord) => void, signal: AbortSignal): Promise<void> {
-    await this.createNamespace();
+    await createShortNamespace(this.server, namespace, this.options);
     const { seriesCount, scrapes, scrapeSeconds, blockSeconds, retentionSeconds } = this.options;
     const bodies: ChurnBody[] = [];
     for (let first = 0; first < seriesCount; first += seriesOfBody) {
@@ -185,32 +181,6 @@ export class Churn {
       if (one.metrics['node_series'] === 0) break;
     }
     this.agent.destroy();
-  }
-
-  private async createNamespace(): Promise<void> {
-    await createLocalDatabase(this.server, 'first');
-    const { blockSeconds, retentionSeconds } = this.options;
-    const buffer = `${Math.floor(blockSeconds / 4)}s`;
-    const options = {
-      bootstrapEnabled: true,
-      flushEnabled: true,
-      writesToCommitLog: true,
-      cleanupEnabled: true,
-      snapshotEnabled: true,
-      retentionOptions: {
-        retentionPeriodDuration: `${retentionSeconds}s`,
-        blockSizeDuration: `${blockSeconds}s`,
-        bufferFutureDuration: buffer,
-        bufferPastDuration: buffer,
-      },
-      indexOptions: { enabled: true, blockSizeDuration: `${blockSeconds}s` },
-      aggregationOptions: { aggregations: [{ aggregated: false }] },
-    };
-    const url = `${this.server.url}/api/v1/services/tsdb/namespace`;
-    const made = await call('POST', url, { name: namespace, options });
-    if (made.status !== 200) throw new Error(`namespace: ${made.status} ${made.text}`);
-    await namespaceReady(this.server.url, namespace);
-    await call('DELETE', `${url}/first`);
   }
 
   /** Sends until it is taken: 429 and 503 are for what passes. */

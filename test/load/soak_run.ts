@@ -5,12 +5,8 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  call,
-  createLocalDatabase,
-  namespaceReady,
-  type NodeServer,
-} from '../integration/process.ts';
+import { call, type NodeServer } from '../integration/process.ts';
+import { createShortNamespace } from './short_namespace.ts';
 import { labelsOf, metricNames, seriesOfSlice, SliceBody, valueOf } from './soak_data.ts';
 
 export interface SoakOptions {
@@ -158,7 +154,7 @@ export class Soak {
 
   /** Makes the namespace, loads the server, and gives a record every so often; a signal ends it early. */
   async run(record: (record: SoakRecord) => void, signal: AbortSignal): Promise<void> {
-    await this.createNamespace();
+    await createShortNamespace(this.server, namespace, this.options);
     // Scrapes lie on a grid of their own, so that windows of queries have known edges.
     this.startUnixMillis = Math.ceil(Date.now() / 1000) * 1000;
     await delay(this.startUnixMillis - Date.now());
@@ -180,33 +176,6 @@ export class Soak {
     stop.abort();
     await asking;
     this.agent.destroy();
-  }
-
-  /** The server's first namespace comes with its placement, and goes when ours is there. */
-  private async createNamespace(): Promise<void> {
-    await createLocalDatabase(this.server, 'first');
-    const { blockSeconds, retentionSeconds } = this.options;
-    const buffer = `${Math.floor(blockSeconds / 4)}s`;
-    const options = {
-      bootstrapEnabled: true,
-      flushEnabled: true,
-      writesToCommitLog: true,
-      cleanupEnabled: true,
-      snapshotEnabled: true,
-      retentionOptions: {
-        retentionPeriodDuration: `${retentionSeconds}s`,
-        blockSizeDuration: `${blockSeconds}s`,
-        bufferFutureDuration: buffer,
-        bufferPastDuration: buffer,
-      },
-      indexOptions: { enabled: true, blockSizeDuration: `${blockSeconds}s` },
-      aggregationOptions: { aggregations: [{ aggregated: false }] },
-    };
-    const url = `${this.server.url}/api/v1/services/tsdb/namespace`;
-    const made = await call('POST', url, { name: namespace, options });
-    if (made.status !== 200) throw new Error(`namespace: ${made.status} ${made.text}`);
-    await namespaceReady(this.server.url, namespace);
-    await call('DELETE', `${url}/first`);
   }
 
   /** Open loop: a request goes when it is due, whatever the ones before it do. */
