@@ -1,7 +1,7 @@
 // The memory of a store and its allocator. Everything lies in the memory itself, at places fixed here, so
 // that a second instance on the same memory sees the same state. Pages of 64 KiB hold cells of one size;
 // what is larger takes a run of whole pages.
-import { encoderScratchBytes } from './codec_write';
+import { encoderScratchBytes } from './codec_scratch';
 
 export const pageBytes: usize = 65536;
 export const stateAt: usize = 1 * pageBytes;

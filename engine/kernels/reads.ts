@@ -2,7 +2,8 @@
 // that come from outside.
 import { beginChange, endChange } from './changes';
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from './codec';
-import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre, encodeRowsMax } from './codec_write';
+import { encodeRowsMax } from './codec_scratch';
+import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from './codec_write';
 import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
 import { firstNanosOf, highestVersionOf } from './head_rows';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
