@@ -62,23 +62,25 @@ export class ColumnPool {
   }
 }
 
-/** A copy of rows with the generations of their slots, in columns of the pool. */
+/** A copy of rows, in columns of the pool. */
 export function copyRows(rows: SessionRows, series: SeriesTable, pool: ColumnPool): RowsCopy {
   const { rowCount, timeUnitNanos } = rows;
-  const { slots, generations, timestamps, values } = pool.take(rowCount);
+  const columns = pool.take(rowCount);
+  const { slots, generations, timestamps, values } = columns;
   slots.set(rows.slots.subarray(0, rowCount));
+  generations.set(rows.generations.subarray(0, rowCount));
   timestamps.set(rows.timestamps.subarray(0, rowCount));
   values.set(rows.values.subarray(0, rowCount));
-  const { generation, refused } = series;
   let slotMax = 0;
-  let refusedCount = 0;
-  for (let row = 0; row < rowCount; row++) {
-    const slot = slots[row]!;
-    generations[row] = generation[slot]!;
-    refusedCount += refused[slot] === 0 ? 0 : 1;
-    if (slot > slotMax) slotMax = slot;
-  }
-  return { slots, generations, timestamps, values, rowCount, timeUnitNanos, slotMax, refusedCount };
+  for (let row = 0; row < rowCount; row++) if (slots[row]! > slotMax) slotMax = slots[row]!;
+  const refusedCount = rows.mayBeRefused ? countRefused(slots, rowCount, series) : 0;
+  return { ...columns, rowCount, timeUnitNanos, slotMax, refusedCount };
+}
+
+function countRefused(slots: Uint32Array, rowCount: number, { refused }: SeriesTable): number {
+  let count = 0;
+  for (let row = 0; row < rowCount; row++) if (refused[slots[row]!] !== 0) count++;
+  return count;
 }
 
 /** The rows whose slots have not been given to other series since the copy was made. */

@@ -5,11 +5,14 @@
  */
 
 /**
- * By slot: generation in the series table, node slot, node generation (0 = none), and while a batch is packed the ordinal + 1
- * of its dictionary entry. Four words, so that they lie in one line of the cache.
+ * By slot two words: the node's slot, and both generations (that of the series table in the upper half; 0 = there is no
+ * reference). While a batch is packed the first word of a slot without a reference holds the ordinal + 1 of its dictionary
+ * entry. Every row of every write looks its slot up at random, so the fewer bytes the better.
  */
-const wordsPerSlot = 4;
-const pageBits = 13;
+const wordsPerSlot = 2;
+/** A slot that was given to more series than that keeps no reference: its rows name their series in full. */
+const generationMax = 0xffff;
+const pageBits = 14;
 const pageSlots = 1 << pageBits;
 const slotMask = pageSlots - 1;
 
@@ -45,11 +48,11 @@ export class References {
     for (let row = 0; row < rowCount; row++) {
       const slot = slots[row]!;
       const words = pages[slot >>> pageBits]!;
-      const entry = (slot & slotMask) << 2;
-      const nodeGeneration = words[entry + 2]!;
-      if (nodeGeneration !== 0 && words[entry] === generations[row]) {
-        slots[row] = words[entry + 1]!;
-        generations[row] = nodeGeneration;
+      const entry = (slot & slotMask) << 1;
+      const both = words[entry + 1]!;
+      if (both !== 0 && both >>> 16 === generations[row]) {
+        slots[row] = words[entry]!;
+        generations[row] = both & generationMax;
       } else {
         unknown[unknownCount++] = row;
       }
@@ -57,23 +60,29 @@ export class References {
     return unknownCount;
   }
 
-  /** Ordinal of the slot's dictionary entry in the batch that is packed, or -1. */
+  /** Ordinal of the dictionary entry in the batch that is packed, of a slot without a reference; -1 when it has none yet. */
   entryOf(slot: number): number {
-    return this.pages[slot >>> pageBits]![((slot & slotMask) << 2) + 3]! - 1;
+    const words = this.pages[slot >>> pageBits]!;
+    const entry = (slot & slotMask) << 1;
+    return words[entry + 1] === 0 ? words[entry]! - 1 : -1;
   }
 
+  /** Of a slot without a reference, or with one of the series before. */
   setEntry(slot: number, ordinal: number): void {
-    this.pages[slot >>> pageBits]![((slot & slotMask) << 2) + 3] = ordinal + 1;
+    const words = this.pages[slot >>> pageBits]!;
+    const entry = (slot & slotMask) << 1;
+    words[entry] = ordinal + 1;
+    words[entry + 1] = 0;
   }
 
   clearEntry(slot: number): void {
-    this.pages[slot >>> pageBits]![((slot & slotMask) << 2) + 3] = 0;
+    this.pages[slot >>> pageBits]![(slot & slotMask) << 1] = 0;
   }
 
   /** Forgets the reference of a slot that the node does not know any more. */
   forget(slot: number): void {
     const words = this.pages[slot >>> pageBits];
-    if (words !== undefined) words[((slot & slotMask) << 2) + 2] = 0;
+    words?.fill(0, (slot & slotMask) << 1, ((slot & slotMask) << 1) + wordsPerSlot);
   }
 
   /**
@@ -102,10 +111,12 @@ export class References {
       const slot = slots[i]!;
       this.reserve(slot);
       const words = this.pages[slot >>> pageBits]!;
-      const entry = (slot & slotMask) << 2;
-      words[entry] = generations[i]!;
-      words[entry + 1] = references[2 * i]!;
-      words[entry + 2] = references[2 * i + 1]!;
+      const entry = (slot & slotMask) << 1;
+      const generation = generations[i]!;
+      const nodeGeneration = references[2 * i + 1]!;
+      const isKept = nodeGeneration !== 0 && Math.max(generation, nodeGeneration) <= generationMax;
+      words[entry] = isKept ? references[2 * i]! : 0;
+      words[entry + 1] = isKept ? ((generation << 16) | nodeGeneration) >>> 0 : 0;
     }
   }
 }

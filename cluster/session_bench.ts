@@ -46,6 +46,8 @@ async function nanosPerRow(view: TopologyView, rowCount: number, rounds: number)
     batches.push({
       rowCount,
       slots: Uint32Array.from({ length: rowCount }, (_, i) => first + i),
+      generations: series.generation.subarray(first, first + rowCount),
+      mayBeRefused: false,
       timestamps: BigInt64Array.from(
         { length: rowCount },
         (_, i) => 1_700_000_000_000n + BigInt(i),

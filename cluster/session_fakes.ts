@@ -359,9 +359,12 @@ export class FakeTable implements SeriesTable {
   }
 
   rows(points: readonly (readonly [job: string, seconds: number, value: number])[]): SessionRows {
+    const slots = Uint32Array.from(points, ([job]) => this.slotOf(job));
     return {
       rowCount: points.length,
-      slots: Uint32Array.from(points, ([job]) => this.slotOf(job)),
+      slots,
+      generations: slots.map((slot) => this.generation[slot]!),
+      mayBeRefused: true,
       timestamps: BigInt64Array.from(points, ([, seconds]) => BigInt(seconds)),
       timeUnitNanos: 1_000_000_000,
       values: Float64Array.from(points, ([, , value]) => value),

@@ -43,6 +43,10 @@ export interface SessionRows {
   readonly rowCount: number;
   /** Slot in the series table, by row. */
   readonly slots: Uint32Array;
+  /** Generation of the slot, by row. */
+  readonly generations: Uint32Array;
+  /** False when no row is of a refused series: then nobody looks. */
+  readonly mayBeRefused: boolean;
   readonly timestamps: BigInt64Array;
   readonly timeUnitNanos: TimeUnitNanos;
   readonly values: Float64Array;

@@ -27,6 +27,10 @@ export type { RemoteWriteVersion } from './front_core.ts';
 export interface FrontRows {
   readonly rowCount: number;
   readonly slots: Uint32Array;
+  /** Generation of the row's slot. */
+  readonly generations: Uint32Array;
+  /** False when no row is of a refused series. */
+  readonly mayBeRefused: boolean;
   /** In units of `timeUnitNanos`; any int64, the product may lie outside of it. */
   readonly timestamps: BigInt64Array;
   readonly timeUnitNanos: 1_000_000 | 1;
@@ -88,6 +92,8 @@ export class Front {
   readonly #core: FrontCore;
   readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
   readonly #plainQuoted: boolean;
+  /** A series that is kept was refused once. */
+  #hasRefused = false;
 
   /** @param core the twin, in tests; else the kernel */
   constructor(
@@ -209,6 +215,8 @@ export class Front {
     return {
       rowCount: this.#core.rowCount,
       slots: this.#core.rowSlots,
+      generations: this.#core.rowGenerations,
+      mayBeRefused: this.#hasRefused || this.#core.hasOversizeRows,
       timestamps: this.#core.rowTimestamps,
       timeUnitNanos,
       values: this.#core.rowValues,
@@ -232,6 +240,7 @@ export class Front {
           core.idScheme[slot] = verdict.idScheme;
         }
         core.refused[slot] = refused ? 1 : 0;
+        this.#hasRefused ||= refused;
       }
     } catch (error) {
       core.forgetNew();

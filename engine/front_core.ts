@@ -67,8 +67,12 @@ export interface FrontCore {
   /** Rows of the last body; views until the next one. */
   readonly rowCount: number;
   readonly rowSlots: Uint32Array;
+  /** Generation of the row's slot. */
+  readonly rowGenerations: Uint32Array;
   readonly rowTimestamps: BigInt64Array;
   readonly rowValues: Float64Array;
+  /** Some of the rows are of `oversizeSlot`. */
+  readonly hasOversizeRows: boolean;
   /** Native histograms of the last body, which are passed over. */
   readonly histogramCount: number;
   /** Slots that the last body gave to new series, each once. */

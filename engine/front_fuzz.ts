@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { murmur3 } from '#lib/hash.ts';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { decodeTags, encodeTags, tagsProblem } from '#lib/tags.ts';
-import { type FrontCore, type RemoteWriteVersion } from './front_core.ts';
+import { type FrontCore, type RemoteWriteVersion, oversizeSlot } from './front_core.ts';
 import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
 import { FrontTwin } from './front_twin.ts';
 import { encodeSnappy } from './snappy.ts';
@@ -190,6 +190,11 @@ function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersio
   const values = core.rowValues.slice();
   const bits = new BigUint64Array(values.buffer);
   const all = core.tagsOfAll(slots);
+  assert.equal(core.hasOversizeRows, slots.includes(oversizeSlot));
+  assert.deepEqual(
+    core.rowGenerations,
+    slots.map((slot) => core.generation[slot]!),
+  );
   const lines = [`histograms ${core.histogramCount}`];
   for (let row = 0; row < outcome; row++) {
     const slot = slots[row]!;

@@ -23,6 +23,7 @@ interface FrontExports {
   readonly body: KernelAddress;
   readonly raw: KernelAddress;
   readonly rowSlots: KernelAddress;
+  readonly rowGenerations: KernelAddress;
   readonly rowTimestamps: KernelAddress;
   readonly rowValues: KernelAddress;
   readonly newSlots: KernelAddress;
@@ -37,6 +38,7 @@ interface FrontExports {
   newCount(): number;
   judgePlainQuoted(): number;
   histogramCount(): number;
+  hasOversizeRows(): number;
   touchedBytes(): number;
   beginRows(): void;
   slotOfCanonical(length: number): number;
@@ -54,7 +56,7 @@ const tableEntryBytes = 8;
 /** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
 const budgetBytesPerSlot = 256;
 /** The kernel's regions for one body, and slack; they are touched as bodies need them. */
-const bodyRegionsBytes: number = 113 * 1024 * 1024;
+const bodyRegionsBytes: number = 117 * 1024 * 1024;
 
 /** Slots whose tags are asked for in one call. */
 const entriesAtOnce = 65_536;
@@ -89,6 +91,7 @@ export class FrontKernel implements FrontCore {
   readonly #rawAt: number;
   readonly #canonicalAt: number;
   readonly #rowSlots: Uint32Array;
+  readonly #rowGenerations: Uint32Array;
   readonly #rowTimestamps: BigInt64Array;
   readonly #rowValues: Float64Array;
   readonly #newSlots: Uint32Array;
@@ -97,6 +100,8 @@ export class FrontKernel implements FrontCore {
   readonly refused: Uint8Array;
   readonly idScheme: Uint8Array;
   #rowCount = 0;
+  /** One that was added here. */
+  #hasOversizeRow = false;
 
   constructor(random: Random, memoryBytesMax: number) {
     assert(
@@ -127,6 +132,7 @@ export class FrontKernel implements FrontCore {
     this.#rawAt = addressOf(kernel.raw);
     this.#canonicalAt = addressOf(kernel.canonical);
     this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
+    this.#rowGenerations = new Uint32Array(buffer, addressOf(kernel.rowGenerations), frontRowsMax);
     this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
     this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
     this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), frontRowsMax);
@@ -134,13 +140,13 @@ export class FrontKernel implements FrontCore {
     this.generation = new Uint32Array(buffer, kernel.generation() >>> 0, slotsMax);
     this.refused = new Uint8Array(buffer, kernel.refused() >>> 0, slotsMax);
     this.idScheme = new Uint8Array(buffer, kernel.idScheme() >>> 0, slotsMax);
-    this.generation[oversizeSlot] = 1;
     this.refused[oversizeSlot] = 1;
   }
 
   remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
     assert(body.length <= bodyBytesMax, 'the body fits its region');
     this.#bytes.set(body, this.#bodyAt);
+    this.#hasOversizeRow = false;
     const outcome = this.#kernel.remoteWrite(body.length, version);
     this.#rowCount = Math.max(outcome, 0);
     return outcome;
@@ -148,6 +154,7 @@ export class FrontKernel implements FrontCore {
 
   beginRows(): void {
     this.#rowCount = 0;
+    this.#hasOversizeRow = false;
     this.#kernel.beginRows();
   }
 
@@ -162,7 +169,9 @@ export class FrontKernel implements FrontCore {
       this.#rowCount = 0;
       return frontProblem.noRoom;
     }
+    if (slot === oversizeSlot) this.#hasOversizeRow = true;
     this.#rowSlots[this.#rowCount] = slot;
+    this.#rowGenerations[this.#rowCount] = this.generation[slot]!;
     this.#rowTimestamps[this.#rowCount] = timestampNanos;
     this.#rowValues[this.#rowCount] = value;
     this.#rowCount++;
@@ -177,12 +186,20 @@ export class FrontKernel implements FrontCore {
     return this.#rowSlots.subarray(0, this.#rowCount);
   }
 
+  get rowGenerations(): Uint32Array {
+    return this.#rowGenerations.subarray(0, this.#rowCount);
+  }
+
   get rowTimestamps(): BigInt64Array {
     return this.#rowTimestamps.subarray(0, this.#rowCount);
   }
 
   get rowValues(): Float64Array {
     return this.#rowValues.subarray(0, this.#rowCount);
+  }
+
+  get hasOversizeRows(): boolean {
+    return this.#hasOversizeRow || this.#kernel.hasOversizeRows() !== 0;
   }
 
   get histogramCount(): number {

@@ -70,12 +70,20 @@ export class FrontTwin implements FrontCore {
     return Uint32Array.from(this.#rows, (row) => row.slot);
   }
 
+  get rowGenerations(): Uint32Array {
+    return Uint32Array.from(this.#rows, ({ slot }) => this.generation[slot]!);
+  }
+
   get rowTimestamps(): BigInt64Array {
     return BigInt64Array.from(this.#rows, (row) => row.timestamp);
   }
 
   get rowValues(): Float64Array {
     return new Float64Array(BigUint64Array.from(this.#rows, (row) => row.bits).buffer);
+  }
+
+  get hasOversizeRows(): boolean {
+    return this.#rows.some(({ slot }) => slot === oversizeSlot);
   }
 
   get newSlots(): Uint32Array {

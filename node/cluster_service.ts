@@ -50,7 +50,7 @@ export class ClusterService implements NodeService {
     }
     const { outcomes, writtenCount } = await this.session.write(
       request.namespace,
-      batch,
+      { ...batch, generations: batch.generations.map(() => 1), mayBeRefused: true },
       series,
       signal,
     );

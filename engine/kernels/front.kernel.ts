@@ -24,12 +24,14 @@ import {
   NORMAL_BYTES_MAX,
   NORMAL_END,
   NO_ROOM,
+  OVERSIZE_ROWS,
   OVERSIZE_SLOT,
   PREVIOUS,
   RAW,
   RAW_BYTES_MAX,
   RAW_HIGH,
   ROWS_HIGH,
+  ROW_GENERATIONS,
   ROW_SLOTS,
   ROW_TIMESTAMPS,
   ROW_VALUES,
@@ -103,6 +105,7 @@ export const body: usize = BODY;
 export const raw: usize = RAW;
 export const canonical: usize = CANONICAL;
 export const rowSlots: usize = ROW_SLOTS;
+export const rowGenerations: usize = ROW_GENERATIONS;
 export const rowTimestamps: usize = ROW_TIMESTAMPS;
 export const rowValues: usize = ROW_VALUES;
 export const newSlots: usize = NEW_SLOTS;
@@ -159,13 +162,16 @@ export function liveCount(): u32 {
 export function newCount(): u32 {
   return word(NEW_COUNT);
 }
+export function hasOversizeRows(): u32 {
+  return word(OVERSIZE_ROWS);
+}
 export function histogramCount(): u32 {
   return word(HISTOGRAMS);
 }
 
 /** Bytes of the memory that were written so far. */
 export function touchedBytes(): f64 {
-  const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 20 + <f64>BODY;
+  const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 24 + <f64>BODY;
   const symbols = <f64>word(SYMBOLS_HIGH) * 8;
   const table = <f64>tableEntries() * 8;
   const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
@@ -177,6 +183,7 @@ export function beginRows(): void {
   setWord(TICK, word(TICK) + 1);
   setWord(NEW_COUNT, 0);
   setWord(HISTOGRAMS, 0);
+  setWord(OVERSIZE_ROWS, 0);
   if (!isLive(word(PREVIOUS))) setWord(PREVIOUS, 0);
 }
 

@@ -1,7 +1,7 @@
 // Where the front kernel keeps what, by address; each region is followed by slack or by another region.
 //
 //     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series | an ID
-//     body as it came | body decompressed | rows: slots, timestamps, values | new slots | symbols | identity (identity.ts)
+//     body as it came | body decompressed | rows: slots, generations, timestamps, values | new slots | symbols | identity (identity.ts)
 
 import { STATE_END, setWord, word } from './identity';
 
@@ -37,7 +37,8 @@ export const NORMAL_BYTES_MAX: usize = 0x13000;
 export const BODY: usize = 0xc0000;
 export const RAW: usize = BODY + BODY_BYTES_MAX + 0x10000;
 export const ROW_SLOTS: usize = RAW + RAW_BYTES_MAX + 0x20000;
-export const ROW_TIMESTAMPS: usize = ROW_SLOTS + ROWS_MAX * 4;
+export const ROW_GENERATIONS: usize = ROW_SLOTS + ROWS_MAX * 4;
+export const ROW_TIMESTAMPS: usize = ROW_GENERATIONS + ROWS_MAX * 4;
 export const ROW_VALUES: usize = ROW_TIMESTAMPS + ROWS_MAX * 8;
 export const NEW_SLOTS: usize = ROW_VALUES + ROWS_MAX * 8;
 /** Texts of a version 2 body: address u32 | length u32 */
@@ -57,6 +58,8 @@ export const RAW_HIGH: usize = STATE_END + 20;
 export const ROWS_HIGH: usize = STATE_END + 24;
 export const SYMBOLS_HIGH: usize = STATE_END + 28;
 export const LABEL_TEXT_BYTES: usize = STATE_END + 32;
+/** 1 when a row of the body is of OVERSIZE_SLOT. */
+export const OVERSIZE_ROWS: usize = STATE_END + 36;
 
 export function raiseWord(offset: usize, value: u32): void {
   if (value > word(offset)) setWord(offset, value);

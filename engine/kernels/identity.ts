@@ -3,7 +3,7 @@
 //     partition       greatest index u32 | entries u32, by the upper bits of the hash
 //     table entry     hash u32 | record address u32 (0 = empty), open addressing inside the partition
 //     slot address    record address u32; (next free slot << 1) | 1 while the slot is free
-//     record          slot u32 (0 = dead) | tags length u32 | hash u32 | next slot u32 | last tick u32 | tags, gap to 4
+//     record          slot u32 (0 = dead) | tags length u32 | hash u32 | next slot u32 | last tick u32 | generation u32 | tags, gap to 4
 //     segment info    end of its records u32 | tick of its last sweep u32
 //
 // Records are appended segment by segment, around in a circle. A segment that is met again is swept: series that were
@@ -53,7 +53,9 @@ const LENGTH: usize = 4;
 const HASH: usize = 8;
 const NEXT: usize = 12;
 const USED: usize = 16;
-const RECORD_HEAD_BYTES: usize = 20;
+/** Of the slot, here too: a row gets it from the line that is near already. */
+const LIFE: usize = 20;
+const RECORD_HEAD_BYTES: usize = 24;
 
 const ENTRY_BYTES: usize = 8;
 const SEGMENT_INFO_BYTES: usize = 8;
@@ -92,6 +94,12 @@ export function recordOf(slot: u32): usize {
 @inline
 export function isLive(slot: u32): bool {
   return (load<u32>(slotAddress(slot)) & 1) == 0;
+}
+
+/** Generation of a slot that is known to be live, or of slot 0. */
+@inline
+export function generationOf(slot: u32): u32 {
+  return load<u32>(recordOf(slot), LIFE);
 }
 
 @inline
@@ -154,10 +162,12 @@ export function initIdentity(
   setWord(SEGMENT_COUNT, segmentCount);
   setWord(RECORDS, <u32>base);
   store<u32>(base, <u32>RECORD_ZERO);
+  store<u32>(RECORD_ZERO, 1, LIFE);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(ID_HASH, <u32>base);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(GENERATION, <u32>base);
+  store<u32>(base, 1);
   base = pageAlign(base + <usize>slotsMax * 4);
   setWord(REFUSED, <u32>base);
   base = pageAlign(base + <usize>slotsMax);
@@ -268,6 +278,7 @@ function insert(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   store<u32>(slotAddress(slot), <u32>record);
   const generation = <usize>word(GENERATION) + (<usize>slot << 2);
   if (load<u32>(generation) == 0) store<u32>(generation, 1);
+  store<u32>(record, load<u32>(generation), LIFE);
   store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), 0);
   store<u8>(<usize>word(REFUSED) + <usize>slot, 0);
   store<u8>(<usize>word(ID_SCHEME) + <usize>slot, 0);

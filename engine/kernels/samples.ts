@@ -4,13 +4,16 @@ import {
   HISTOGRAMS,
   LATE_LABEL,
   MALFORMED,
+  OVERSIZE_ROWS,
+  OVERSIZE_SLOT,
   ROWS_MAX,
+  ROW_GENERATIONS,
   ROW_SLOTS,
   ROW_TIMESTAMPS,
   ROW_VALUES,
   TOO_MANY_ROWS,
 } from './front_memory';
-import { setWord, word } from './identity';
+import { generationOf, setWord, word } from './identity';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
 /** Fields of a TimeSeries that hold native histograms, in version 1 and 2 of remote write. */
@@ -29,6 +32,8 @@ export function samples(
   labelsGathered: bool,
   histogramField: u32 = HISTOGRAM_FIELD,
 ): i32 {
+  const generation = generationOf(slot);
+  const rowsBefore = rowCount;
   let histograms: u32 = 0;
   while (p < end) {
     let key: u32 = <u32>load<u8>(p);
@@ -65,10 +70,12 @@ export function samples(
     if (<u32>rowCount >= ROWS_MAX) return TOO_MANY_ROWS;
     if (!sample(p, sampleEnd, <usize>rowCount)) return MALFORMED;
     store<u32>(ROW_SLOTS + (<usize>rowCount << 2), slot);
+    store<u32>(ROW_GENERATIONS + (<usize>rowCount << 2), generation);
     rowCount++;
     p = sampleEnd;
   }
   if (histograms != 0) setWord(HISTOGRAMS, word(HISTOGRAMS) + histograms);
+  if (slot == OVERSIZE_SLOT && rowCount != rowsBefore) setWord(OVERSIZE_ROWS, 1);
   return rowCount;
 }
 

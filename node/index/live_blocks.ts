@@ -28,7 +28,10 @@ export class LiveBlocks {
     for (let i = 0; i < count; i++) {
       const ordinal = ordinals[i]!;
       if (ordinal >>> 5 >= words.length) words = grow(block, ordinal);
-      words[ordinal >>> 5]! |= 1 << (ordinal & 31);
+      const before = words[ordinal >>> 5]!;
+      const bit = 1 << (ordinal & 31);
+      // Nearly always it is set: to look costs less than to write.
+      if ((before & bit) === 0) words[ordinal >>> 5] = before | bit;
     }
   }
 

@@ -29,6 +29,8 @@ export class ClusterBackend implements JsonBackend {
     const rows = {
       rowCount: 1,
       slots: new Uint32Array(1),
+      generations: Uint32Array.of(1),
+      mayBeRefused: false,
       timestamps: BigInt64Array.of(row.nanos),
       timeUnitNanos: 1 as const,
       values: Float64Array.of(row.value),

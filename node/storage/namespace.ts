@@ -16,6 +16,7 @@ import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import type { FileCache } from './file_cache.ts';
 import type { MemoryBudget } from './memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
+import { RecordedSeries } from './recorded_series.ts';
 import { checkedId, knownIdHash, type SeriesName } from './series_name.ts';
 import { expiredAtOnce, LeavingSlots } from './series_removal.ts';
 import type { SeriesRate } from './series_rate.ts';
@@ -68,8 +69,7 @@ export class NamespaceState {
   definition: Namespace;
   /** It is not in the registry any more: nothing is written to it. */
   isDropped = false;
-  /** By slot: the segment of the commit log in which the series stands. */
-  private segmentOfSlot: Uint32Array = new Uint32Array(64);
+  private readonly recorded = new RecordedSeries();
   /** Series that expired: out of the index, and their references are refused until their slots are free. */
   leaving: LeavingSlots = new LeavingSlots();
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
@@ -245,9 +245,7 @@ export class NamespaceState {
     this.index = index;
     this.mayShareIds ||= mayShareIds;
     this.slotsEnd = Math.max(this.slotsEnd, (slots.at(-1) ?? -1) + 1);
-    if (this.slotsEnd > this.segmentOfSlot.length) {
-      this.segmentOfSlot = new Uint32Array(Math.ceil(this.slotsEnd * 1.25));
-    }
+    this.recorded.reserve(this.slotsEnd);
   }
 
   private create(series: SeriesName, shard: number, tellsTags: boolean): number {
@@ -259,14 +257,8 @@ export class NamespaceState {
       this.store.releaseSeries(slot);
       throw error;
     }
-    if (slot >= this.segmentOfSlot.length) {
-      const larger = new Uint32Array(
-        Math.max(slot + 1, Math.ceil(this.segmentOfSlot.length * 1.5)),
-      );
-      larger.set(this.segmentOfSlot);
-      this.segmentOfSlot = larger;
-    }
-    this.segmentOfSlot[slot] = 0;
+    this.recorded.reserve(slot + 1);
+    this.recorded.forget(slot);
     this.seriesMade += 1;
     if (!tellsTags) this.mayShareIds = true;
     this.slotsEnd = Math.max(this.slotsEnd, slot + 1);
@@ -283,14 +275,14 @@ export class NamespaceState {
     references: Uint32Array,
     names: readonly SeriesName[],
   ): void {
-    const { segment } = buffer;
+    const { recorded } = this;
+    recorded.begin(buffer.segment);
     const namespaceOrdinal = this.ordinalIn(buffer);
     for (let i = 0; i < entries.length; i += 1) {
       const entry = entries[i]!;
       const slot = references[2 * entry]!;
       const generation = references[2 * entry + 1]!;
-      if (generation === 0 || this.segmentOfSlot[slot] === segment) continue;
-      this.segmentOfSlot[slot] = segment;
+      if (generation === 0 || recorded.add(slot)) continue;
       const { idScheme, tags, explicitId } = names[i]!;
       buffer.addSeries(namespaceOrdinal, { slot, generation, idScheme, tags, explicitId });
     }
@@ -298,12 +290,12 @@ export class NamespaceState {
 
   /** Adds the dictionary entries that a segment lacks for these slots. */
   recordSeries(buffer: SegmentBuffer, slots: Uint32Array, rowCount: number): void {
-    const { segment } = buffer;
+    const { recorded } = this;
+    recorded.begin(buffer.segment);
     let namespaceOrdinal = -1;
     for (let row = 0; row < rowCount; row += 1) {
       const slot = slots[row]!;
-      if (this.segmentOfSlot[slot] === segment) continue;
-      this.segmentOfSlot[slot] = segment;
+      if (recorded.add(slot)) continue;
       if (namespaceOrdinal === -1) namespaceOrdinal = this.ordinalIn(buffer);
       const { index } = this;
       const head = {
