@@ -3,89 +3,16 @@
 //
 // A series is first compared, in place, with the series that followed the one before it last time. Only when it is
 // another one, or in another form, its labels are gathered, sorted, written in normal form (labels.ts) and looked up. After a run of such
-// misses the comparison is left out for a while, and series are looked up in groups: their table entries are read one
-// behind the other, then their records, so that the waits for memory overlap.
+// misses the comparison is left out for a while, and series are looked up in groups (staged.ts).
 
 import { equalBytes } from './bytes';
-import {
-  BODY,
-  BODY_HIGH,
-  CANONICAL,
-  CANONICAL_BYTES_MAX,
-  HISTOGRAMS,
-  IDENTITY,
-  ID_SCRATCH,
-  LABEL_TEXT_BYTES,
-  LATE_LABEL,
-  MALFORMED,
-  MISSES,
-  NEW_SLOTS,
-  NORMAL,
-  NORMAL_BYTES_MAX,
-  NORMAL_END,
-  NO_ROOM,
-  OVERSIZE_ROWS,
-  OVERSIZE_SLOT,
-  PREVIOUS,
-  RAW,
-  RAW_BYTES_MAX,
-  RAW_HIGH,
-  ROWS_HIGH,
-  ROW_GENERATIONS,
-  ROW_SLOTS,
-  ROW_TIMESTAMPS,
-  ROW_VALUES,
-  STAGED,
-  SYMBOLS_HIGH,
-  TAGS_BYTES_MAX,
-  UNPREDICTED,
-  raiseWord,
-} from './front_memory';
+import { BODY, BODY_HIGH, CANONICAL, CANONICAL_BYTES_MAX, HISTOGRAMS, IDENTITY, ID_SCRATCH, LABEL_TEXT_BYTES, LATE_LABEL, MALFORMED, MISSES, NEW_SLOTS, NORMAL, NORMAL_BYTES_MAX, NORMAL_END, NO_ROOM, OVERSIZE_ROWS, OVERSIZE_SLOT, PREVIOUS, RAW, RAW_BYTES_MAX, RAW_HIGH, ROWS_HIGH, ROW_GENERATIONS, ROW_SLOTS, ROW_TIMESTAMPS, ROW_VALUES, STAGED, SYMBOLS_HIGH, UNPREDICTED, raiseWord } from './front_memory';
 import { murmur3 } from './hash';
-import {
-  GENERATION,
-  ID_HASH,
-  ID_SCHEME,
-  KEYS,
-  LIVE_COUNT,
-  NEW_COUNT,
-  RECORD_ZERO,
-  REFUSED,
-  SEGMENTS_USED,
-  SEGMENT_BYTES,
-  SLOT_COUNT,
-  TICK,
-  firstCandidate,
-  forgetNewSlots,
-  hasTags,
-  hashOfTags,
-  initIdentity,
-  isLive,
-  knownSlotOf,
-  markUsed,
-  nextCandidate,
-  nextOf,
-  recordOf,
-  setNext,
-  setWord,
-  slotAddress,
-  slotOfRecord,
-  slotOfTags,
-  tableEntries,
-  tagsLengthOf,
-  tagsOf,
-  word,
-} from './identity';
-import {
-  HAS_SAMPLES,
-  areGathered,
-  canonicalOfNormal,
-  gatherLabels,
-  normalOfCanonical,
-  normalTags,
-} from './labels';
+import { GENERATION, ID_HASH, ID_SCHEME, KEYS, LIVE_COUNT, NEW_COUNT, REFUSED, SEGMENTS_USED, SEGMENT_BYTES, SLOT_COUNT, TICK, forgetNewSlots, hasTags, hashOfTags, initIdentity, isLive, lifeOf, markUsed, nextOf, recordOf, setNext, setWord, slotOfTags, tableEntries, tagsLengthOf, tagsOf, word } from './identity';
+import { HAS_SAMPLES, areGathered, canonicalOfNormal, gatherLabels, normalOfCanonical, normalTags } from './labels';
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 import { HISTOGRAM_FIELD_V2, samples } from './samples';
+import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './staged';
 import { gatherReferences, listSymbols, SERIES_KEY_V2 } from './symbols';
 import { decodeSnappy } from './snappy';
 import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
@@ -93,13 +20,6 @@ import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
 /** Failed predictions in a row after which the next ones are left out, and how many series that lasts. */
 const MISSES_MAX: u32 = 32;
 const UNPREDICTED_SERIES: u32 = 1024;
-
-/** Series that are looked up together. */
-const STAGED_MAX: u32 = 32;
-/** start u32 | end u32 | tags u32 (start: they are looked up where they stand) | tags length u32 (or NOT_KEPT) | hash u32 | slot u32 | record u32 | 0 */
-const STAGED_BYTES: usize = 32;
-/** Instead of a length: the series has no samples, or its tags are too many or too long. */
-const NOT_KEPT: u32 = 0xffff_ffff;
 
 export const body: usize = BODY;
 export const raw: usize = RAW;
@@ -284,7 +204,7 @@ function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32): i32 {
       if (slot < 0) return slot;
     }
   }
-  return samples(p, end, <u32>slot, rowCount, true, HISTOGRAM_FIELD_V2);
+  return samples(p, end, <u32>slot, lifeOf(recordOf(slot)), rowCount, true, HISTOGRAM_FIELD_V2);
 }
 
 function walk(p: usize, end: usize): i32 {
@@ -339,7 +259,7 @@ function series(p: usize, end: usize, rowCount: i32): i32 {
       const record = recordOf(predicted);
       const length = tagsLengthOf(record);
       if (length <= end - p && equalBytes(tagsOf(record), p, length)) {
-        const outcome = samples(p + length, end, predicted, rowCount, false);
+        const outcome = samples(p + length, end, predicted, lifeOf(record), rowCount, false);
         if (outcome != LATE_LABEL) {
           markUsed(record);
           setWord(PREVIOUS, predicted);
@@ -351,9 +271,12 @@ function series(p: usize, end: usize, rowCount: i32): i32 {
   }
   const gathered = gatherLabels(p, end);
   if (gathered < 0) return gathered;
-  if ((gathered & HAS_SAMPLES) == 0) return samples(p, end, OVERSIZE_SLOT, rowCount, true);
-  const slot = slotOfGathered(<u32>gathered & (HAS_SAMPLES - 1), predicted);
-  return slot < 0 ? slot : samples(p, end, <u32>slot, rowCount, true);
+  let slot = <i32>OVERSIZE_SLOT;
+  if ((gathered & HAS_SAMPLES) != 0) {
+    slot = slotOfGathered(<u32>gathered & (HAS_SAMPLES - 1), predicted);
+    if (slot < 0) return slot;
+  }
+  return samples(p, end, <u32>slot, lifeOf(recordOf(slot)), rowCount, true);
 }
 
 /** Slot of the gathered labels, which is the next prediction's begin; or NO_ROOM. */
@@ -383,117 +306,4 @@ function slotAfter(predicted: u32, length: usize): u32 {
     }
   }
   return slotOfTags(NORMAL, length, hashOfTags(NORMAL, length), NEW_SLOTS);
-}
-
-/**
- * End of the labels when they stand first, each shorter than 128 bytes, with a sample behind them; else p. They may be the normal
- * form as they are: what equals a record is.
- */
-function labelsEndOf(p: usize, end: usize): usize {
-  let q = p;
-  while (end - q >= 2 && load<u8>(q) == 0x0a) {
-    const length = <usize>load<u8>(q, 1);
-    if (length >= 128 || length > end - q - 2) return p;
-    q += 2 + length;
-  }
-  return q < end && load<u8>(q) == 0x12 && <u64>(q - p) <= TAGS_BYTES_MAX ? q : p;
-}
-
-/** Prepares the lookup of one series; answers the bytes of its tags at scratch, or a negative problem. */
-function stage(p: usize, end: usize, scratch: usize, staged: usize): i32 {
-  store<u32>(staged, <u32>p);
-  store<u32>(staged, <u32>end, 4);
-  const labelsEnd = labelsEndOf(p, end);
-  if (labelsEnd != p) {
-    store<u32>(staged, <u32>p, 8);
-    store<u32>(staged, <u32>(labelsEnd - p), 12);
-    store<u32>(staged, hashOfTags(p, labelsEnd - p), 16);
-    return 0;
-  }
-  const gathered = gatherLabels(p, end);
-  if (gathered < 0) return gathered;
-  let length: i32 = -1;
-  if ((gathered & HAS_SAMPLES) != 0) {
-    length = normalTags(<u32>gathered & (HAS_SAMPLES - 1), scratch);
-  }
-  store<u32>(staged, <u32>scratch, 8);
-  store<u32>(staged, length < 0 ? NOT_KEPT : <u32>length, 12);
-  store<u32>(staged, length < 0 ? 0 : hashOfTags(scratch, <usize>length), 16);
-  return max(length, 0);
-}
-
-/** Slot of a series whose labels were staged where they stand in the body and are no record; or a negative problem. */
-function slotOfWire(p: usize, end: usize): i32 {
-  const gathered = gatherLabels(p, end);
-  if (gathered < 0) return gathered;
-  const length = normalTags(<u32>gathered & (HAS_SAMPLES - 1), ID_SCRATCH);
-  if (length < 0) return <i32>OVERSIZE_SLOT;
-  const slot = slotOfTags(ID_SCRATCH, length, hashOfTags(ID_SCRATCH, length), NEW_SLOTS);
-  return slot == 0 ? NO_ROOM : <i32>slot;
-}
-
-/** Emits one staged series whose labels stand in the body; answers the number of rows, or a negative problem. */
-function emitWire(p: usize, end: usize, length: usize, hash: u32, candidate: u32, rowCount: i32): i32 {
-  const known = candidate != 0 ? candidate : knownSlotOf(p, length, hash);
-  let outcome = LATE_LABEL;
-  let slot = <i32>known;
-  if (known != 0) outcome = samples(p + length, end, known, rowCount, false);
-  if (outcome == LATE_LABEL) {
-    slot = slotOfWire(p, end);
-    if (slot < 0) return slot;
-    outcome = samples(p, end, slot, rowCount, true);
-  }
-  if (slot != <i32>OVERSIZE_SLOT) {
-    setNext(recordOf(word(PREVIOUS)), slot);
-    setWord(PREVIOUS, slot);
-  }
-  return outcome;
-}
-
-/** Looks the staged series up together and emits their rows; answers the number of rows, or a negative problem. */
-function emitStaged(count: u32, rowCount: i32): i32 {
-  const end = STAGED + <usize>count * STAGED_BYTES;
-  for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    store<u32>(at, <u32>firstCandidate(load<u32>(at, 16)), 24);
-  }
-  // A fourth of the series stand behind the first place; by now the places are near.
-  for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    if (<usize>load<u32>(at, 24) != RECORD_ZERO) continue;
-    store<u32>(at, <u32>nextCandidate(load<u32>(at, 16)), 24);
-  }
-  // The lines of all records are on their way before the first one is compared.
-  let touched: u32 = 0;
-  for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    const record = <usize>load<u32>(at, 24);
-    touched ^= load<u32>(record) ^ load<u32>(record, 64) ^ load<u32>(record, 128) ^ load<u32>(record, 192);
-  }
-  // What is found is marked as used, so that no insertion of this group evicts it.
-  for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    const record = <usize>load<u32>(at, 24);
-    const isKnown = hasTags(record, <usize>load<u32>(at, 8), <usize>load<u32>(at, 12));
-    const slot = isKnown ? slotOfRecord(record) : 0;
-    touched ^= load<u32>(slotAddress(slot));
-    store<u32>(at, slot, 20);
-  }
-  store<u32>(end, touched);
-  for (let at = STAGED; at < end; at += STAGED_BYTES) {
-    const length = load<u32>(at, 12);
-    let slot = load<u32>(at, 20);
-    const p = <usize>load<u32>(at);
-    if (p == <usize>load<u32>(at, 8)) {
-      rowCount = emitWire(p, load<u32>(at, 4), length, load<u32>(at, 16), slot, rowCount);
-      if (rowCount < 0) return rowCount;
-      continue;
-    }
-    if (length == NOT_KEPT) slot = OVERSIZE_SLOT;
-    else {
-      if (slot == 0) slot = slotOfTags(<usize>load<u32>(at, 8), <usize>length, load<u32>(at, 16), NEW_SLOTS);
-      if (slot == 0) return NO_ROOM;
-      setNext(recordOf(word(PREVIOUS)), slot);
-      setWord(PREVIOUS, slot);
-    }
-    rowCount = samples(<usize>load<u32>(at), <usize>load<u32>(at, 4), slot, rowCount, true);
-    if (rowCount < 0) return rowCount;
-  }
-  return rowCount;
 }

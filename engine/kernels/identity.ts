@@ -41,6 +41,8 @@ const ARENA: usize = 80;
 /** Where a partition is copied to while it grows. */
 const GROW_SCRATCH: usize = 84;
 const TABLE_ENTRIES: usize = 88;
+/** Counts the sweeps, after which records may stand elsewhere. */
+export const SWEEPS: usize = 92;
 export const STATE_END: usize = 128;
 
 /** Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no tags. */
@@ -96,10 +98,10 @@ export function isLive(slot: u32): bool {
   return (load<u32>(slotAddress(slot)) & 1) == 0;
 }
 
-/** Generation of a slot that is known to be live, or of slot 0. */
+/** Generation of the slot of a record. */
 @inline
-export function generationOf(slot: u32): u32 {
-  return load<u32>(recordOf(slot), LIFE);
+export function lifeOf(record: usize): u32 {
+  return load<u32>(record, LIFE);
 }
 
 @inline
@@ -386,6 +388,7 @@ function nextSegment(): void {
 
 /** Evicts what was not used since the last sweep; answers the end of what stays. */
 function sweep(segment: u32, start: usize): usize {
+  setWord(SWEEPS, word(SWEEPS) + 1);
   const info = segmentInfo(segment);
   const end = <usize>load<u32>(info);
   const lastSweep = load<u32>(info, 4);

@@ -13,7 +13,7 @@ import {
   ROW_VALUES,
   TOO_MANY_ROWS,
 } from './front_memory';
-import { generationOf, setWord, word } from './identity';
+import { setWord, word } from './identity';
 import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
 
 /** Fields of a TimeSeries that hold native histograms, in version 1 and 2 of remote write. */
@@ -21,18 +21,18 @@ export const HISTOGRAM_FIELD: u32 = 4;
 export const HISTOGRAM_FIELD_V2: u32 = 3;
 
 /**
- * Emits the rows of the samples between p and end. Labels are passed over when `labelsGathered`, else they are a
+ * Emits the rows of the samples between p and end, with the series' slot and its generation. Labels are passed over when `labelsGathered`, else they are a
  * LATE_LABEL. Answers the number of rows after it, or a negative problem.
  */
 export function samples(
   p: usize,
   end: usize,
   slot: u32,
+  generation: u32,
   rowCount: i32,
   labelsGathered: bool,
   histogramField: u32 = HISTOGRAM_FIELD,
 ): i32 {
-  const generation = generationOf(slot);
   const rowsBefore = rowCount;
   let histograms: u32 = 0;
   while (p < end) {
