@@ -15,7 +15,7 @@ import {
   varintOf,
   withVarintChanged,
 } from '#test/sim/mutate.ts';
-import { type FrontCore } from './front_core.ts';
+import { type FrontCore, type RemoteWriteVersion } from './front_core.ts';
 import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
 import { FrontTwin } from './front_twin.ts';
 
@@ -148,7 +148,8 @@ function placesOf(raw: Uint8Array, start: number, end: number, places: Place[]):
     const next = type === 2 ? value.end + Number(value.value) : value.end;
     if (next > end) break;
     places.push({ tag: at, value: tag.end, start: value.end, end: next });
-    if (type === 2 && tag.value >> 3n <= 2n && places.length < 400) {
+    const field = tag.value >> 3n;
+    if (type === 2 && (field <= 2n || field === 5n) && places.length < 400) {
       placesOf(raw, value.end, next, places);
     }
     at = next;
@@ -196,30 +197,57 @@ function lengthField(number: number, bytes: ArrayLike<number>): number[] {
   ];
 }
 
-/** Long texts that repeat: most elements of snappy fall into the values of labels, which are compared. */
+/** A text that repeats itself: most elements of snappy fall into such, which are compared. */
+function textOf(pick: Pick): number[] {
+  const part = bytesOf(pick, 1 + pick(9));
+  const text: number[] = [];
+  for (let times = pick(12); times >= 0; times -= 1) text.push(...part, pick(256));
+  return text;
+}
+
+function sampleOf(pick: Pick): number[] {
+  const time = [1n, 1_700_000_000_000n, -1n, 2n ** 62n][pick(4)]!;
+  return lengthField(2, [9, ...bytesOf(pick, 8), 16, ...varintOf(time)]);
+}
+
 function requestOf(pick: Pick): Uint8Array {
   const request: number[] = [];
   for (let series = 1 + pick(3); series > 0; series -= 1) {
     const one: number[] = [];
     for (let label = pick(4); label >= 0; label -= 1) {
       const name = [97 + label, ...Array.from({ length: pick(4) }, () => 97 + pick(3))];
-      const part = bytesOf(pick, 1 + pick(9));
-      const value: number[] = [];
-      for (let times = pick(12); times >= 0; times -= 1) value.push(...part, pick(256));
-      one.push(...lengthField(1, [...lengthField(1, name), ...lengthField(2, value)]));
+      one.push(...lengthField(1, [...lengthField(1, name), ...lengthField(2, textOf(pick))]));
     }
-    for (let samples = pick(3); samples > 0; samples -= 1) {
-      const time = [1n, 1_700_000_000_000n, -1n, 2n ** 62n][pick(4)]!;
-      one.push(...lengthField(2, [9, ...bytesOf(pick, 8), 16, ...varintOf(time)]));
-    }
+    for (let samples = pick(3); samples > 0; samples -= 1) one.push(...sampleOf(pick));
     request.push(...lengthField(1, one));
   }
   return Uint8Array.from(request);
 }
 
+/** Version 2: texts in a table, which may stand before the series, behind them or in between; labels as pairs of numbers. */
+function requestV2Of(pick: Pick): Uint8Array {
+  const texts = [
+    [],
+    ...Array.from({ length: 4 }, (_, i) => [97 + i]),
+    ...Array.from({ length: 3 }, () => textOf(pick)),
+  ];
+  const symbols = texts.map((text) => lengthField(4, text));
+  const series: number[][] = [];
+  for (let count = 1 + pick(3); count > 0; count -= 1) {
+    const references: number[] = [];
+    for (let label = 0; label < 1 + pick(4); label += 1) references.push(1 + label, pick(8));
+    const one = [...lengthField(1, references)];
+    for (let samples = pick(3); samples > 0; samples -= 1) one.push(...sampleOf(pick));
+    if (pick(4) === 0) one.push(...lengthField(3 + pick(3), bytesOf(pick, pick(6))));
+    series.push(lengthField(5, one));
+  }
+  const split = [0, symbols.length, pick(symbols.length)][pick(3)]!;
+  return Uint8Array.from([symbols.slice(0, split), series, symbols.slice(split)].flat(2));
+}
+
 /** What a body came to, so that two can be compared as a whole. */
-function outcomeOf(core: FrontCore, body: Uint8Array): string {
-  const outcome = core.remoteWrite(body);
+function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersion): string {
+  const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return `problem ${outcome}`;
   let text = `histograms ${core.histogramCount}`;
   const slots = core.rowSlots;
@@ -247,7 +275,8 @@ export function fuzz(seed: number, size: number): void {
   const twin = new FrontTwin();
   const kernel = new FrontKernel(random, frontMemoryBytesMin);
   for (let request = 0; request < size; request += 1) {
-    const raw = requestOf(pick);
+    const version = pick(3) === 0 ? 2 : 1;
+    const raw = version === 2 ? requestV2Of(pick) : requestOf(pick);
     const elements = elementsOf(pick, raw);
     const places = placesOf(raw, 0, raw.length, []);
     const whole = encoded(BigInt(raw.length), elements);
@@ -260,11 +289,12 @@ export function fuzz(seed: number, size: number): void {
           : changedElements(pick, elements, raw.length)
         : literalOnly(isBlind ? damaged(pick, raw) : changedFields(pick, raw, places));
       const label = `seed ${seed}, request ${request}, input ${input}`;
-      const outcome = outcomeOf(kernel, body);
-      assert.equal(outcome, outcomeOf(twin, body), label);
-      if (outcome.startsWith('problem')) count(`refused: ${isSnappy ? 'snappy' : 'remote write'}`);
+      const outcome = outcomeOf(kernel, body, version);
+      assert.equal(outcome, outcomeOf(twin, body, version), label);
+      if (outcome.startsWith('problem'))
+        count(`refused: ${isSnappy ? 'snappy' : `remote write ${version}.0`}`);
     }
     countInputs('snappy', inputsOfRequest / 2);
-    countInputs('remote write', inputsOfRequest / 2);
+    countInputs(`remote write ${version}.0`, inputsOfRequest / 2);
   }
 }
