@@ -172,6 +172,7 @@ export class NodeServer {
     writeFileSync(file, `${lines.join('\n')}\n`);
     const program = new Program(options.hostId ?? 'node', options.folder, process.execPath, [
       '--max-semi-space-size=4',
+      '--heap-growing-percent=100',
       'node/main.mjs',
       '-f',
       file,
