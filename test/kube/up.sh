@@ -37,6 +37,7 @@ K
 }
 kubeconfig admin.conf admin
 run() { local name=$1; shift; setsid "$@" > "log/$name.log" 2>&1 & echo $! > "run/$name.pid"; }
+ls /run/netns > run/netns.before 2> /dev/null || true
 ip link show cni0 > /dev/null 2>&1 || { ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; ip link set cni0 up; }
 ip route replace blackhole 10.244.0.0/16 metric 4000; ip route replace 10.96.0.0/16 dev cni0 src 10.244.0.1 metric 4000
 echo 1 > /proc/sys/net/ipv4/ip_forward
