@@ -68,8 +68,8 @@ export interface SoakRecord {
 
 const namespace = 'soak';
 const connectionsMax = 8;
-/** Requests under way at a time; what comes due beyond is skipped, and counted. */
-const writesAtOnceMax = 256;
+/** Requests that wait at a time, six seconds of the usual rate; what comes due beyond is skipped, and counted. */
+const writesAtOnceMax = 1500;
 const queriesAtOnceMax = 4;
 const paceMillis = 5;
 /** A window that is checked, in scrapes. */
