@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { murmur3 } from '#lib/hash.ts';
+import { bytesOf, pickOf } from '#test/sim/mutate.ts';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { BatchBuilder, readBatch } from './batch.ts';
@@ -421,3 +422,53 @@ test('tables grow: fifty thousand series keep their slots', () => {
     assert.deepEqual([...front.rows(rowsOf(start)).slots], slots.slice(start, start + 10_000));
   }
 });
+
+test('room for the first series of a body is not made by evicting the last one of the body before', () => {
+  // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the 39th.
+  const perSegment = 873;
+  const kernel = new FrontKernel(seededRandom(), 14 * 1024 * 1024);
+  const value = 'x'.repeat(104);
+  const bodyOf = (first: number, count: number): Uint8Array =>
+    encodeRemoteWrite(
+      Array.from({ length: count }, (_, i) => ({
+        tags: [
+          tag('__name__', 'm'),
+          tag('a', 'x'.repeat(120)),
+          tag('b', value + String(first + i).padStart(7, '0')),
+          tag('c', 'x'.repeat(8)),
+        ],
+        samples: [{ timestampMillis: 1, value: 1 }],
+      })),
+    );
+  let next = 0;
+  const insert = (count: number): void => {
+    assert.equal(kernel.remoteWrite(bodyOf(next, count)), count);
+    next += count;
+  };
+  for (let segment = 0; segment < 48; segment++) insert(perSegment);
+  for (let segment = 0; segment < 38; segment++) insert(437);
+  const used = bodyOf(39 * perSegment, perSegment);
+  let newCount = 0;
+  // At most half of a segment stays when it is swept, the last of its series does not.
+  for (let i = 0; i < 1000 && newCount === 0; i++) {
+    kernel.remoteWrite(used);
+    newCount = kernel.newSlots.length;
+    insert(1);
+  }
+  assert.equal(newCount, perSegment - 437);
+  assert.equal(kernel.remoteWrite(used), perSegment);
+  assert.equal(kernel.newSlots.length, 0);
+});
+
+function seededRandom(): {
+  u32: () => number;
+  bytes: (n: number) => Uint8Array;
+  fraction: () => number;
+} {
+  const pick = pickOf(1);
+  return {
+    u32: () => pick(2 ** 32),
+    bytes: (length: number) => bytesOf(pick, length),
+    fraction: () => pick(1000) / 1000,
+  };
+}

@@ -105,6 +105,8 @@ export function beginRows(): void {
   setWord(HISTOGRAMS, 0);
   setWord(OVERSIZE_ROWS, 0);
   if (!isLive(word(PREVIOUS))) setWord(PREVIOUS, 0);
+  // The body's first series is noted in its record, so making room for that one must not take it away.
+  markUsed(recordOf(word(PREVIOUS)));
 }
 
 /** Slot of the n bytes of canonical tags at `canonical`, or a negative problem. */
