@@ -19,6 +19,7 @@ import {
   writeRows,
 } from './database_testing.ts';
 import type { Database } from './database.ts';
+import { emptyFlushReport, flushBlock } from './flush.ts';
 import { Pace } from './pace.ts';
 import { streamPages } from './stream.ts';
 import { tick } from './tick.ts';
@@ -261,4 +262,32 @@ test('damage of a long fileset names all of its blocks', async () => {
   assert.equal(report.corrupt.length, 2);
   for (const corrupt of report.corrupt) assert.deepEqual([...corrupt.blocks], blocks);
   await closeDatabases();
+});
+
+test('a flush into a long fileset puts no row of another block over one that memory has of it', async () => {
+  const time = new TestTime();
+  const database = await flushedSpan(temporaryFolder(), time);
+  assert.equal((await compact(database)).written, shards);
+  const series = { __name__: 'cpu', host: 'h0' };
+  const rewritten = { series, nanos: startNanos + 3n * hourNanos, value: 1000 };
+  await writeRows(database, [rewritten]);
+  // A later row of a block before and of one behind, which are flushed first.
+  const others = [startNanos + 30_000_000_000n, startNanos + 7n * hourNanos + 30_000_000_000n];
+  await writeRows(
+    database,
+    others.map((nanos) => ({ series, nanos, value: 2000 })),
+  );
+  const namespace = database.namespaces.get('metrics')!;
+  const before = await readAll(database);
+  const found = [...before.values()].flat().filter(([, value]) => value === 1000);
+  assert.deepEqual(found, [[rewritten.nanos, 1000]]);
+  for (const nanos of others) {
+    const block = namespace.blockStartOf(nanos);
+    const options = { pace: new Pace(time.env.clock, () => 1), report: emptyFlushReport() };
+    await flushBlock(database, namespace, block, options, never);
+    assert.deepEqual(await readAll(database), before);
+  }
+  await database.flusher.flushAll(null, never);
+  assert.deepEqual(await readAll(database), before);
+  assert.equal((await compact(database)).written, 0);
 });

@@ -8,6 +8,7 @@ import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../persist/fileset_format.ts';
 import { FilesetWriter } from '../persist/fileset_writer.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
+import { keepRange } from './chunk_cut.ts';
 import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import { BlockFile } from './namespace_files.ts';
@@ -17,6 +18,7 @@ import { VolumeWalk } from './volume_walk.ts';
 
 /** Series that are copied or forgotten in one stretch of the main loop. */
 const seriesAtOnce = 64;
+const nanosMin = -(2n ** 63n);
 
 /** A series with its chunks in the block. */
 export interface VolumeSeries {
@@ -103,7 +105,10 @@ export async function writeVolume(
     };
     await using old = await VolumeWalk.open(env.disk, files, current, null);
     await using writer = FilesetWriter.open(env.disk, folder, info);
-    const merge = new Merge(writer, old, options.pace ?? null);
+    const isLong = extent.blockSizeNanos > namespace.blockSizeNanos;
+    const endNanos = blockStartNanos + namespace.blockSizeNanos;
+    const block = isLong ? { startNanos: blockStartNanos, endNanos } : null;
+    const merge = new Merge(writer, old, block, options.pace);
     const isChanged = await merge.run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
@@ -188,12 +193,20 @@ class Merge {
   private isChanged = false;
   /** Series of the old volume of which everything is deleted. */
   private readonly emptied: SeriesName[] = [];
-  private readonly pace: Pace | null;
+  private readonly block: BlockRange | null;
+  private readonly pace: Pace | undefined;
   private copied = 0;
 
-  constructor(writer: FilesetWriter, old: VolumeWalk, pace: Pace | null) {
+  /** @param block in which the rows that come lie, when the old volume is longer */
+  constructor(
+    writer: FilesetWriter,
+    old: VolumeWalk,
+    block: BlockRange | null,
+    pace: Pace | undefined,
+  ) {
     this.writer = writer;
     this.old = old;
+    this.block = block;
     this.pace = pace;
   }
 
@@ -230,7 +243,11 @@ class Merge {
     }
     const before = await old.chunks();
     const merged =
-      before === null || before.length === 0 ? series.chunks : merge(before, series.chunks);
+      before === null || before.length === 0
+        ? series.chunks
+        : this.block === null
+          ? merge(before, series.chunks)
+          : mergeInBlock(before, series.chunks, this.block);
     if (before === null || old.isCut || !areEqual(before, merged)) this.isChanged = true;
     writer.put(series.id, series.name, merged);
     old.step();
@@ -252,6 +269,26 @@ class Merge {
     this.copied += 1;
     if (this.copied % seriesAtOnce === 0) await this.pace?.rest(null);
   }
+}
+
+interface BlockRange {
+  readonly startNanos: bigint;
+  readonly endNanos: bigint;
+}
+
+/**
+ * Chunks of a volume with more in one block. Merging gives all rows of a chunk the highest version among them, and of its
+ * own block the flush has every row: so what a long volume has of other blocks stays apart, with the version that it had. It
+ * would stand over rows else that memory has of those blocks.
+ */
+function mergeInBlock(before: Uint8Array, more: Uint8Array, block: BlockRange): Uint8Array {
+  const { startNanos, endNanos } = block;
+  const inside = keepRange(before, startNanos, endNanos);
+  const merged = inside.length === 0 ? more : merge(inside, more);
+  if (inside === before) return merged;
+  const earlier = keepRange(before, nanosMin, startNanos);
+  const later = keepRange(before, endNanos, null);
+  return new Uint8Array(Buffer.concat([earlier, merged, later]));
 }
 
 /** Merged chunks; where there are too many rows for one piece of work, both as they are. */
