@@ -6,10 +6,77 @@
 // misses the comparison is left out for a while, and series are looked up in groups (staged.ts).
 
 import { equalBytes } from './bytes';
-import { BODY, BODY_HIGH, CANONICAL, CANONICAL_BYTES_MAX, HISTOGRAMS, IDENTITY, ID_SCRATCH, LABEL_TEXT_BYTES, LATE_LABEL, MALFORMED, MISSES, NEW_SLOTS, NORMAL, NORMAL_BYTES_MAX, NORMAL_END, NO_ROOM, OVERSIZE_ROWS, OVERSIZE_SLOT, PREVIOUS, RAW, RAW_BYTES_MAX, RAW_HIGH, ROWS_HIGH, ROW_GENERATIONS, ROW_SLOTS, ROW_TIMESTAMPS, ROW_VALUES, STAGED, SYMBOLS_HIGH, UNPREDICTED, raiseWord } from './front_memory';
+import {
+  BODY,
+  BODY_HIGH,
+  CANONICAL,
+  CANONICAL_BYTES_MAX,
+  HISTOGRAMS,
+  IDENTITY,
+  ID_SCRATCH,
+  LABEL_TEXT_BYTES,
+  LATE_LABEL,
+  MALFORMED,
+  MISSES,
+  NEW_SLOTS,
+  NORMAL,
+  NORMAL_BYTES_MAX,
+  NORMAL_END,
+  NO_ROOM,
+  OVERSIZE_ROWS,
+  OVERSIZE_SLOT,
+  PREVIOUS,
+  RAW,
+  RAW_BYTES_MAX,
+  RAW_HIGH,
+  ROWS_HIGH,
+  ROW_GENERATIONS,
+  ROW_SLOTS,
+  ROW_TIMESTAMPS,
+  ROW_VALUES,
+  STAGED,
+  SYMBOLS_HIGH,
+  UNPREDICTED,
+  raiseWord,
+} from './front_memory';
 import { murmur3 } from './hash';
-import { GENERATION, ID_HASH, ID_SCHEME, KEYS, LIVE_COUNT, NEW_COUNT, REFUSED, SEGMENTS_USED, SEGMENT_BYTES, SLOT_COUNT, TICK, forgetNewSlots, hasTags, hashOfTags, initIdentity, isLive, lifeOf, markUsed, nextOf, recordOf, setNext, setWord, slotOfTags, tableEntries, tagsLengthOf, tagsOf, word } from './identity';
-import { HAS_SAMPLES, areGathered, canonicalOfNormal, gatherLabels, normalOfCanonical, normalTags } from './labels';
+import {
+  GENERATION,
+  ID_HASH,
+  ID_SCHEME,
+  KEYS,
+  LIVE_COUNT,
+  NEW_COUNT,
+  REFUSED,
+  SEGMENTS_USED,
+  SEGMENT_BYTES,
+  SLOT_COUNT,
+  TICK,
+  forgetNewSlots,
+  hasTags,
+  hashOfTags,
+  initIdentity,
+  isLive,
+  lifeOf,
+  markUsed,
+  nextOf,
+  recordOf,
+  setNext,
+  setWord,
+  slotOfTags,
+  tableEntries,
+  tagsLengthOf,
+  tagsOf,
+  word,
+} from './identity';
+import {
+  HAS_SAMPLES,
+  areGathered,
+  canonicalOfNormal,
+  gatherLabels,
+  normalOfCanonical,
+  normalTags,
+} from './labels';
 import { skipField, takeKey, takeLength, varintValue } from './protobuf';
 import { HISTOGRAM_FIELD_V2, samples } from './samples';
 import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './staged';

@@ -1,8 +1,32 @@
 // Lookups in groups, while predictions are left out: the table's places of all series of a group are read one behind the
 // other, then their records, so that the waits for memory overlap.
 
-import { ID_SCRATCH, LATE_LABEL, NEW_SLOTS, NO_ROOM, OVERSIZE_SLOT, PREVIOUS, STAGED, TAGS_BYTES_MAX } from './front_memory';
-import { RECORD_ZERO, SWEEPS, firstCandidate, hasTags, hashOfTags, knownSlotOf, lifeOf, nextCandidate, recordOf, setNext, setWord, slotOfRecord, slotOfTags, word } from './identity';
+import {
+  ID_SCRATCH,
+  LATE_LABEL,
+  NEW_SLOTS,
+  NO_ROOM,
+  OVERSIZE_SLOT,
+  PREVIOUS,
+  STAGED,
+  TAGS_BYTES_MAX,
+} from './front_memory';
+import {
+  RECORD_ZERO,
+  SWEEPS,
+  firstCandidate,
+  hasTags,
+  hashOfTags,
+  knownSlotOf,
+  lifeOf,
+  nextCandidate,
+  recordOf,
+  setNext,
+  setWord,
+  slotOfRecord,
+  slotOfTags,
+  word,
+} from './identity';
 import { HAS_SAMPLES, gatherLabels, normalTags } from './labels';
 import { samples } from './samples';
 
