@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from '#lib/property_testing.ts';
 import { writeReplicasRequired } from './consistency.ts';
 import { rowOutcome } from './node_service.ts';
 import { Ownership } from './ownership.ts';

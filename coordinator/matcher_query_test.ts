@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from '#lib/property_testing.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';

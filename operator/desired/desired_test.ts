@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import fc from '#lib/property_testing.ts';
 import { parseConfig } from '#lib/config.ts';
 import type { ClusterSpec, KubeObject, TsdbCluster } from '../api.ts';
 import { wantedObjects } from './all.ts';
@@ -255,6 +255,14 @@ test('what was laid over an object is contained in the result', () => {
       },
     ),
   );
+});
+
+test('keys that objects inherit are keys like any other', () => {
+  const over = JSON.parse('{"__proto__": "a", "constructor": {"b": 1}}') as Json;
+  const merged = overlay({ kept: true }, over);
+  assert.equal(JSON.stringify(merged), '{"kept":true,"__proto__":"a","constructor":{"b":1}}');
+  assert.ok(contains(merged, over));
+  assert.ok(!contains({}, over));
 });
 
 test('quantities are compared by what they are worth', () => {

@@ -11,11 +11,12 @@ const nameOf = (value: Json): string | null =>
 /** Objects are merged, lists of named things (containers, volumes, variables) by name, all else is replaced. */
 export function overlay(base: Json, over: Json): Json {
   if (isRecord(base) && isRecord(over)) {
-    const merged: Record<string, Json> = { ...base };
+    // Object.fromEntries() defines its keys: assigning to a key called __proto__ would lose it.
+    const merged = new Map(Object.entries(base));
     for (const [key, value] of Object.entries(over)) {
-      merged[key] = key in base ? overlay(base[key], value) : value;
+      merged.set(key, merged.has(key) ? overlay(merged.get(key), value) : value);
     }
-    return merged;
+    return Object.fromEntries(merged);
   }
   if (Array.isArray(base) && Array.isArray(over) && [...base, ...over].every(nameOf)) {
     const merged = [...base] as Json[];
@@ -33,7 +34,9 @@ export function overlay(base: Json, over: Json): Json {
 export function contains(live: Json, wanted: Json): boolean {
   if (isRecord(wanted)) {
     if (!isRecord(live)) return Object.keys(wanted).length === 0 && live === undefined;
-    return Object.entries(wanted).every(([key, value]) => contains(live[key], value));
+    return Object.entries(wanted).every(([key, value]) =>
+      contains(Object.hasOwn(live, key) ? live[key] : undefined, value),
+    );
   }
   if (Array.isArray(wanted)) {
     if (!Array.isArray(live)) return wanted.length === 0 && live === undefined;

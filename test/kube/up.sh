@@ -124,12 +124,16 @@ resolvConf: /dev/null
 K
 done
 sleep 1
+# Every kubelet empties this folder and listens there, whatever its root folder is: two at once would meet at one address.
+plugins=/var/lib/kubelet/device-plugins/kubelet.sock
 for i in $(seq "$nodes"); do
   n=node$i
   for _ in $(seq 40); do [ -S "$n/containerd.sock" ] && break; sleep 0.25; done
   ctr -a "$home/$n/containerd.sock" -n k8s.io images import pause.tar > /dev/null
+  rm -f "$plugins"
   run "$n-kubelet" "$bin/kubelet" --config "$n/kubelet.yaml" --kubeconfig "$n/kubelet.conf" --root-dir "$home/$n/kubelet" --hostname-override "$n" --node-ip="10.244.0.$((240 + i))" \
     --node-labels="topology.kubernetes.io/zone=${zones[$(((i - 1) % 3))]}"
+  until_true test -S "$plugins"
 done
 for i in $(seq "$nodes"); do
   until_true sh -c "kubectl --kubeconfig admin.conf get node node$i | grep -q ' Ready'"

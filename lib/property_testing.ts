@@ -1,0 +1,11 @@
+/**
+ * Properties over generated values (fast-check), with the same values in every run: a test that was green stays green until
+ * the code changes. Other values: `TSDB_TEST_SEED=7 npm test -- 'cluster/placement_algorithm_test.ts'`.
+ */
+
+import fc from 'fast-check';
+
+const seed = Number(process.env['TSDB_TEST_SEED'] ?? 1);
+fc.configureGlobal({ seed });
+
+export default fc;
