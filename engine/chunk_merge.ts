@@ -1,4 +1,4 @@
-/** Merges the chunks of one series from several sources, as a flush of late rows and a repair do. */
+/** Merges the chunks of one series from several sources, as a flush of late rows and a repair do, and cuts one by time. */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import {
   loadStoreKernel,
@@ -29,6 +29,22 @@ let workshop: LoadedStoreKernel | null = null;
  *   million rows
  */
 export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
+  const { kernel, end, rowCount, chunkCount, work, out } = takeIn(parts);
+  return handOut(out, kernel.mergeChunks(chunksAt, end, rowCount, chunkCount, work, out));
+}
+
+/**
+ * The rows of a chunk with a time in [startNanos, endNanos), as chunks of its version; nothing when there is none.
+ * @param chunk whose rows have no versions of their own
+ * @throws {TsdbError} as `mergeChunks()`
+ */
+export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint): Uint8Array {
+  const { kernel, end, work, out } = takeIn([chunk]);
+  return handOut(out, kernel.keepRows(chunksAt, end, startNanos, endNanos, work, out));
+}
+
+/** Copies chunks into the kernel's memory, checks their headers, and makes room for their rows. */
+function takeIn(parts: readonly Uint8Array[]) {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
   if (length > memoryBytesMax >> 2) throw tooLarge();
   workshop ??= loadStoreKernel(memoryBytesMax);
@@ -46,11 +62,16 @@ export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
   const work = aligned(end + slackBytes);
   const out = aligned(work + kernel.decodeBytes(rowCount, chunkCount) + slackBytes);
   reserve(memory, out + kernel.mergedBytesMax(rowCount) + slackBytes);
-  const outEnd = kernel.mergeChunks(chunksAt, end, rowCount, chunkCount, work, out);
-  if (outEnd === 0) throw malformedPart();
-  const merged = new Uint8Array(memory.buffer, out, outEnd - out).slice();
+  return { kernel, end, rowCount, chunkCount, work, out };
+}
+
+/** @param end of the chunks that the kernel has made, 0 when it could not */
+function handOut(out: number, end: number): Uint8Array {
+  if (end === 0) throw malformedPart();
+  const { memory } = workshop!;
+  const chunks = new Uint8Array(memory.buffer, out, end - out).slice();
   if (memory.buffer.byteLength > keptBytesMax) workshop = null;
-  return merged;
+  return chunks;
 }
 
 function aligned(address: number): number {
@@ -64,12 +85,12 @@ function reserve(memory: WebAssembly.Memory, bytes: number): void {
 }
 
 function malformedPart(): TsdbError {
-  return badRequest('cannot merge chunks: a chunk is malformed');
+  return badRequest('cannot merge or cut chunks: a chunk is malformed');
 }
 
 function tooLarge(): TsdbError {
   return new TsdbError(
     'RESOURCE_EXHAUSTED',
-    `cannot merge chunks: they have more than ${mergeRowsMax} rows`,
+    `cannot merge or cut chunks: they have more than ${mergeRowsMax} rows`,
   );
 }

@@ -1,12 +1,12 @@
 /**
  * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their order, and
- * the same refusal of damaged ones.
+ * the same refusal of damaged ones. Cuts of one chunk give the rows that a filter of its rows gives.
  */
 import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';
 import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
-import { mergeChunks } from './chunk_merge.ts';
+import { keepRows, mergeChunks } from './chunk_merge.ts';
 import { codecSample, SeededNumbers } from './codec_samples.ts';
 import { encodeFloatChunk } from './codec_twin.ts';
 import { mergeChunks as mergeByMap } from './decoder_twin.ts';
@@ -69,6 +69,32 @@ function assertSame(parts: readonly Uint8Array[], label: string): void {
   assert.ok(rowVersions.length <= chunkRowsMax * parts.length);
 }
 
+/** A chunk whose rows have no versions of their own is cut as its rows are. */
+function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): void {
+  const headers = refusedOr(() => [...chunkHeaders(part)]);
+  if (headers === 'refused' || headers.length !== 1 || headers[0]!.hasRowVersions) return;
+  const [{ firstNanos, lastNanos, version }] = headers as [(typeof headers)[0]];
+  const span = lastNanos - firstNanos;
+  const timeInside = (): bigint => firstNanos + (span * BigInt(numbers.below(101))) / 100n;
+  const [startNanos, endNanos] = [timeInside(), timeInside() + BigInt(numbers.below(2))];
+  const kept = refusedOr(() => keepRows(part, startNanos, endNanos));
+  const all = refusedOr(() => mergeByMap(part, ...allTimes));
+  if (kept === 'refused' || all === 'refused') {
+    assert.equal(kept, all, `one refuses: cut of ${label}`);
+    return;
+  }
+  const rows = mergeByMap(kept, ...allTimes);
+  const places = [...all.timestampNanos.keys()].filter((row) => {
+    const nanos = all.timestampNanos[row]!;
+    return nanos >= startNanos && nanos < endNanos;
+  });
+  const [first = 0] = places;
+  const range = [first, first + places.length] as const;
+  assert.deepEqual(rows.timestampNanos, all.timestampNanos.slice(...range), `times: ${label}`);
+  assertSameBytes(rows.values.buffer, all.values.slice(...range).buffer, `values: ${label}`);
+  for (const header of chunkHeaders(kept)) assert.equal(header.version, version, label);
+}
+
 /** Comparing bytes first makes millions of inputs possible. */
 function assertSameBytes(actual: ArrayBufferLike, wanted: ArrayBufferLike, label: string): void {
   if (Buffer.from(actual).equals(Buffer.from(wanted))) return;
@@ -111,6 +137,7 @@ function fuzzRounds(seed: number, size: number): void {
     const label = `${name}, seed ${seed}, round ${round}`;
     const parts = Array.from({ length: numbers.below(5) }, () => partOf(rows, numbers));
     assertSame(parts, label);
+    if (parts.length > 0) assertCut(parts[0]!, numbers, label);
     if (parts.length === 0 || isLong) continue;
     const place = numbers.below(parts.length);
     const good = parts[place]!;
@@ -120,8 +147,10 @@ function fuzzRounds(seed: number, size: number): void {
         bad[numbers.below(bad.length)]! ^= 1 << numbers.below(8);
       }
       parts[place] = bad;
-      if (rowCountOf(parts) <= twinRowsMax) assertSame(parts, `damaged ${label}`);
-      else refusedOr(() => mergeChunks(parts));
+      if (rowCountOf(parts) <= twinRowsMax) {
+        assertSame(parts, `damaged ${label}`);
+        assertCut(bad, numbers, `damaged ${label}`);
+      } else refusedOr(() => mergeChunks(parts));
     }
   }
 }

@@ -133,6 +133,14 @@ export interface StoreKernel {
     work: number,
     out: number,
   ): number;
+  keepRows(
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    work: number,
+    out: number,
+  ): number;
   packChunks(chunks: number, lengths: number, count: number, work: number, out: number): number;
   readonly packWorkBytes: { readonly value: number };
   readonly packRoomBytes: { readonly value: number };

@@ -2,7 +2,8 @@
 // the stage, which the caller asks for.
 import { beginChange, endChange } from './changes';
 import { Chunk, readHeader } from './codec';
-import { appendRow, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
+import { encodeRowsMax } from './codec_scratch';
+import { appendRow, encodeRows, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import {
   beginCall,
@@ -529,4 +530,28 @@ export function mergeChunks(
     if (!addChunk(desk, chunk)) return 0;
   }
   return encodeLong(desk, out);
+}
+
+/**
+ * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one version for all of them, as
+ * chunks of that version at `out`, in work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
+ */
+export function keepRows(
+  at: usize,
+  end: usize,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  work: usize,
+  out: usize,
+): usize {
+  const chunk = changetype<Chunk>(chunkAt);
+  if (!readHeader(chunk, at, end)) return 0;
+  const desk: Desk = openDesk(work, tablesAt, chunk.rowCount, 1);
+  if (!addChunk(desk, chunk)) return 0;
+  finishDesk(desk, false);
+  const row = rowAt(desk, nanosFrom);
+  desk.rowCount = max(rowAt(desk, nanosEnd), row) - row;
+  desk.times += <usize>row << 3;
+  desk.values += <usize>row << 3;
+  return encodeRows(desk, desk.version, encodeRowsMax, out);
 }

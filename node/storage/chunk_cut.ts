@@ -1,5 +1,6 @@
 /** Takes the rows that deletions cover out of chunks (docs/STORAGE.md, 'Deletions'). */
 import { type ChunkHeader, chunkHeaders, type ChunkRows, encodeRawChunk } from '#engine/chunk.ts';
+import { keepRows } from '#engine/chunk_merge.ts';
 import { encodeFloatChunk } from '#engine/codec_twin.ts';
 import { decodeChunkRows } from '#engine/decoder_twin.ts';
 
@@ -24,34 +25,55 @@ const versionTickNanos = 15_625n;
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed
  */
 export function cutChunks(chunks: Uint8Array, cuts: readonly Cut[]): Uint8Array {
+  return cutEach(chunks, (bytes, header) => cutChunk(bytes, chunks, header, cuts));
+}
+
+const nanosMin = -(2n ** 63n);
+const nanosMax = 2n ** 63n - 1n;
+
+/**
+ * The rows of [startNanos, endNanos), whatever their versions: the very bytes when these are all.
+ * @param startNanos null: from the first on
+ * @param endNanos null: up to the last one
+ */
+export function keepRange(
+  chunks: Uint8Array,
+  startNanos: bigint | null,
+  endNanos: bigint | null,
+): Uint8Array {
+  const from = startNanos ?? nanosMin;
+  const until = endNanos ?? nanosMax;
+  return cutEach(chunks, (bytes, header) => {
+    const { firstNanos, lastNanos, hasRowVersions } = header;
+    if (firstNanos >= from && lastNanos < until) return bytes;
+    if (lastNanos < from || firstNanos >= until) return null;
+    if (!hasRowVersions) return keepRows(bytes, from, until);
+    const version = Number.MAX_SAFE_INTEGER;
+    return cutChunk(bytes, chunks, header, [
+      { startNanos: nanosMin, endNanos: from, version },
+      { startNanos: until, endNanos: nanosMax, version },
+    ]);
+  });
+}
+
+/** @param keep gives the very bytes when a chunk stays as it is, null or nothing when it goes */
+function cutEach(
+  chunks: Uint8Array,
+  keep: (bytes: Uint8Array, header: ChunkHeader) => Uint8Array | null,
+): Uint8Array {
   const parts: Uint8Array[] = [];
   let isCut = false;
   let start = 0;
   for (const header of chunkHeaders(chunks)) {
     const { end } = header;
     const bytes = chunks.subarray(start, end);
-    const kept = cutChunk(bytes, chunks, header, cuts);
+    const kept = keep(bytes, header);
     if (kept !== bytes) isCut = true;
     if (kept !== null) parts.push(kept);
     start = end;
   }
   if (!isCut) return chunks;
   return parts.length === 1 ? parts[0]! : new Uint8Array(Buffer.concat(parts));
-}
-
-const nanosMin = -(2n ** 63n);
-const nanosMax = 2n ** 63n - 1n;
-
-/** The rows of [startNanos, endNanos), whatever their versions: the very bytes when these are all. */
-export function keepRange(
-  chunks: Uint8Array,
-  startNanos: bigint,
-  endNanos: bigint | null,
-): Uint8Array {
-  const version = Number.MAX_SAFE_INTEGER;
-  const cuts: Cut[] = [{ startNanos: nanosMin, endNanos: startNanos, version }];
-  if (endNanos !== null) cuts.push({ startNanos: endNanos, endNanos: nanosMax, version });
-  return cutChunks(chunks, cuts);
 }
 
 /** @returns the very bytes when nothing is deleted, null when all is */

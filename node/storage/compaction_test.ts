@@ -164,6 +164,25 @@ test('late rows of any block are merged into the long fileset', async () => {
   await closeDatabases();
 });
 
+test('what the log holds once more does not change a long fileset', async () => {
+  const folder = temporaryFolder();
+  const time = new TestTime();
+  const database = await flushedSpan(folder, time);
+  assert.equal((await compact(database)).written, shards);
+  const before = await readAll(database);
+  await database.namespaces.get('metrics')!.files.settled();
+  const files = dataFiles(folder);
+  await closeDatabases();
+  const { database: again } = await openDatabase(folder, { registry, env: time.env });
+  assert.ok(again.store.sampleCount > 0, 'the log was replayed');
+  const report = await again.flusher.flushAll(null, never);
+  assert.equal(report.filesets, 0);
+  assert.equal(again.store.sampleCount, 0);
+  assert.deepEqual(dataFiles(folder), files);
+  assert.deepEqual(await readAll(again), before);
+  await closeDatabases();
+});
+
 test('a long fileset is streamed block by block', async () => {
   const time = new TestTime();
   const database = await flushedSpan(temporaryFolder(), time);

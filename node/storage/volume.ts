@@ -18,7 +18,6 @@ import { VolumeWalk } from './volume_walk.ts';
 
 /** Series that are copied or forgotten in one stretch of the main loop. */
 const seriesAtOnce = 64;
-const nanosMin = -(2n ** 63n);
 
 /** A series with its chunks in the block. */
 export interface VolumeSeries {
@@ -286,7 +285,9 @@ function mergeInBlock(before: Uint8Array, more: Uint8Array, block: BlockRange): 
   const inside = keepRange(before, startNanos, endNanos);
   const merged = inside.length === 0 ? more : merge(inside, more);
   if (inside === before) return merged;
-  const earlier = keepRange(before, nanosMin, startNanos);
+  // As after a replay of the log: there is nothing new, and the chunks stay whole.
+  if (areEqual(merged, inside)) return before;
+  const earlier = keepRange(before, null, startNanos);
   const later = keepRange(before, endNanos, null);
   return new Uint8Array(Buffer.concat([earlier, merged, later]));
 }

@@ -7,7 +7,6 @@
  */
 import {
   appendFileSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -15,7 +14,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
@@ -27,6 +25,7 @@ import {
   NodeServer,
   Program,
 } from '../integration/process.ts';
+import { freshFolder } from './folder.ts';
 import { type BackfillSource, fileSource, madeSource, seriesSource } from './backfill_data.ts';
 import { compareAnswers, makeQueries } from './backfill_queries.ts';
 
@@ -266,7 +265,7 @@ async function main(): Promise<void> {
           endMillis,
         })
       : fileSource(values.file, { startMillis, endMillis });
-  const folder = mkdtempSync(join(tmpdir(), 'tsdb-backfill-'));
+  const folder = freshFolder('backfill');
   const server = await NodeServer.create({ folder });
   appendFileSync(join(folder, 'tsdb.yml'), `  memoryMax: ${values.memory}\n`);
   try {

@@ -7,11 +7,10 @@
  *
  * SIGTERM ends it early. Exits with 1 when a request was given up, or something grew.
  */
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { NodeServer } from '../integration/process.ts';
+import { freshFolder } from './folder.ts';
 import { Churn, type ChurnOptions, type ChurnRecord, verdictOf } from './churn_run.ts';
 
 const { values } = parseArgs({
@@ -34,7 +33,7 @@ async function main(): Promise<number> {
     blockSeconds: Number(values.block),
     retentionSeconds: Number(values.retention),
   };
-  const folder = mkdtempSync(join(values.folder ?? tmpdir(), 'tsdb-churn-'));
+  const folder = freshFolder('churn', values.folder);
   const server = await NodeServer.create({ folder });
   const records: ChurnRecord[] = [];
   writeFileSync(values.out, `${JSON.stringify({ options })}\n`);

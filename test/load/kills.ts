@@ -3,11 +3,10 @@
  *
  *     node test/load/kills.ts [--kills 200] [--folder FOLDER]
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { killAgainAndAgain } from '#node/storage/crash_kills_testing.ts';
+import { freshFolder } from './folder.ts';
 
 const { values } = parseArgs({
   options: { kills: { type: 'string', default: '200' }, folder: { type: 'string' } },
@@ -17,7 +16,7 @@ const kills = Number(values.kills);
 const killsAtOnce = 20;
 let done = 0;
 while (done < kills) {
-  const folder = mkdtempSync(join(values.folder ?? tmpdir(), 'tsdb-kills-'));
+  const folder = freshFolder('kills', values.folder);
   const counts = Array.from({ length: Math.min(killsAtOnce, kills - done) }, () =>
     Math.floor(10 + Math.random() * 400),
   );

@@ -3,9 +3,7 @@
  * `kill -9`, after a clean stop, and with all rows in filesets. CPU is that of the server, as Linux
  * counts it.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NodeClient } from '#cluster/node_client.ts';
 import { BatchBuilder } from '#engine/batch.ts';
@@ -19,6 +17,7 @@ import {
   namespaceReady,
   NodeServer,
 } from '../integration/process.ts';
+import { freshFolder } from './folder.ts';
 
 export interface RecoveryShape {
   readonly seriesCount: number;
@@ -58,7 +57,7 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
 
 /** Fills a server and starts it again after each ending, `runs` times. */
 export async function recoveries(shape: RecoveryShape, runs: number): Promise<Recovery[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'tsdb-recovery-'));
+  const folder = freshFolder('recovery');
   const server = await NodeServer.create({ folder });
   try {
     await server.start();

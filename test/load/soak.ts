@@ -8,11 +8,10 @@
  *
  * SIGTERM ends it early, with graph and verdict. Exits with 1 when a write failed, an answer was wrong, or something grew.
  */
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { NodeServer } from '../integration/process.ts';
+import { freshFolder } from './folder.ts';
 import { drawSoak, verdictOf } from './soak_report.ts';
 import { Soak, type SoakOptions, type SoakRecord } from './soak_run.ts';
 
@@ -52,7 +51,7 @@ async function main(): Promise<number> {
     churnSeconds: Number(values.churn),
     queriesPerSecond: Number(values.queries),
   };
-  const folder = mkdtempSync(join(values.folder ?? tmpdir(), 'tsdb-soak-'));
+  const folder = freshFolder('soak', values.folder);
   const server = await NodeServer.create({ folder });
   const records: SoakRecord[] = [];
   writeFileSync(values.out, `${JSON.stringify({ options, folder })}\n`);
