@@ -10,6 +10,7 @@ import {
   damaged,
   type Pick,
   pickOf,
+  randomOf,
   replaced,
   varintAt,
   varintOf,
@@ -267,11 +268,7 @@ const inputsOfRequest = 40;
 /** @param size number of requests, of which each is damaged in 40 ways */
 export function fuzz(seed: number, size: number): void {
   const pick = pickOf(seed);
-  const random = {
-    u32: () => pick(2 ** 32),
-    bytes: (length: number) => bytesOf(pick, length),
-    fraction: () => pick(1000) / 1000,
-  };
+  const random = randomOf(pick);
   const twin = new FrontTwin();
   const kernel = new FrontKernel(random, frontMemoryBytesMin);
   for (let request = 0; request < size; request += 1) {

@@ -3,26 +3,16 @@
  * give every row the tags that the body says.
  */
 import assert from 'node:assert/strict';
+import type { Random } from '#lib/env/env.ts';
 import { murmur3 } from '#lib/hash.ts';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
-import { decodeTags, encodeTags, tagsProblem } from '#lib/tags.ts';
+import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { type FrontCore, type RemoteWriteVersion, oversizeSlot } from './front_core.ts';
 import { FrontKernel, frontMemoryBytesMin } from './front_kernel.ts';
 import { FrontTwin } from './front_twin.ts';
+import { encodeRemoteWrite } from './remote_write.ts';
 import { encodeSnappy } from './snappy.ts';
-
-/** Numbers from a seed (mulberry32). */
-function numbers(seed: number): (below: number) => number {
-  let state = seed >>> 0;
-  return (below) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
-    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
-}
-
-type Pick = (below: number) => number;
 
 function varint(value: bigint, extra = 0): number[] {
   const bytes: number[] = [];
@@ -210,12 +200,8 @@ function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersio
  * @param size number of bodies
  */
 export function fuzz(seed: number, size: number): void {
-  const pick = numbers(seed);
-  const random = {
-    u32: () => pick(2 ** 32),
-    bytes: (length: number) => Uint8Array.from({ length }, () => pick(256)),
-    fraction: () => pick(1000) / 1000,
-  };
+  const pick = pickOf(seed);
+  const random = randomOf(pick);
   const twin = new FrontTwin();
   const kernel = new FrontKernel(random, frontMemoryBytesMin);
   const pool = seriesPool(pick, 60);
@@ -234,11 +220,7 @@ export function fuzz(seed: number, size: number): void {
 }
 
 /** What the kernel judges itself, the rules would judge alike. */
-function fuzzVerdicts(
-  pick: Pick,
-  random: ConstructorParameters<typeof FrontKernel>[0],
-  size: number,
-): void {
+function fuzzVerdicts(pick: Pick, random: Random, size: number): void {
   const kernel = new FrontKernel(random, frontMemoryBytesMin);
   const names = [
     'a',
@@ -283,38 +265,55 @@ function fuzzVerdicts(
   }
 }
 
-/** More series than the budget holds: rows stay right, the count bounded, a given-away slot changes its generation. */
-function fuzzEviction(
-  pick: Pick,
-  random: ConstructorParameters<typeof FrontKernel>[0],
-  size: number,
-): void {
+const rowsOfEviction = 1000;
+/** Bodies until the budget of `frontMemoryBytesMin` is used up. */
+const evictionBodiesMin = 20;
+
+/**
+ * More series than the budget holds, by rows and by bodies, whose series are looked up in groups as most of them are new: rows stay right, the
+ * count bounded, a given-away slot changes its generation.
+ */
+function fuzzEviction(pick: Pick, random: Random, size: number): void {
   const kernel = new FrontKernel(random, frontMemoryBytesMin);
-  const seen = new Map<string, string>();
+  const seen = new Map<string, number>();
+  let reused = 0;
   for (let i = 0; i < size; i++) {
-    const seriesPicked = Array.from({ length: 200 }, () => pick(1 + i * 100));
-    kernel.beginRows();
-    for (const n of seriesPicked) {
-      const tags = tagsOfNumber(n);
-      assert.equal(kernel.addRow(tags, BigInt(n), n), 0);
+    const numberEnd = 1 + i * rowsOfEviction;
+    // Some in the order in which they came before, which is compared in place.
+    let next = 0;
+    const seriesPicked = Array.from({ length: rowsOfEviction }, () => {
+      next = pick(3) === 0 ? (next + 1) % numberEnd : pick(numberEnd);
+      return next;
+    });
+    if (pick(2) === 0) {
+      kernel.beginRows();
+      for (const n of seriesPicked) {
+        assert.equal(kernel.addRow(encodeTags([tagOfNumber(n)]), BigInt(n), n), 0);
+      }
+    } else {
+      const series = seriesPicked.map((n) => ({
+        tags: [tagOfNumber(n)],
+        samples: [{ timestampMillis: n, value: n }],
+      }));
+      assert.equal(kernel.remoteWrite(encodeRemoteWrite(series), 1), rowsOfEviction);
     }
-    const slots = kernel.rowSlots;
+    const { rowSlots, rowGenerations, rowTimestamps, rowValues } = kernel;
     seriesPicked.forEach((n, row) => {
-      const slot = slots[row]!;
-      const tags = Buffer.from(kernel.tags(slot)).toString('latin1');
-      assert.equal(tags, Buffer.from(tagsOfNumber(n)).toString('latin1'));
+      const slot = rowSlots[row]!;
+      assert.deepEqual(decodeTags(kernel.tags(slot)), [tagOfNumber(n)]);
+      assert.equal(rowGenerations[row], kernel.generation[slot]);
+      assert.equal(rowTimestamps[row], BigInt(n));
+      assert.equal(rowValues[row], n);
       const holder = `${slot} ${kernel.generation[slot]}`;
-      assert.equal(seen.get(holder) ?? tags, tags, 'a slot and generation is one series for ever');
-      seen.set(holder, tags);
+      assert.equal(seen.get(holder) ?? n, n, 'a slot and generation is one series for ever');
+      seen.set(holder, n);
+      if (kernel.generation[slot]! > 1) reused += 1;
     });
     assert.ok(kernel.seriesCount <= frontMemoryBytesMin / 256);
   }
+  assert.ok(size < evictionBodiesMin || reused > 0, 'series were evicted');
 }
 
-function tagsOfNumber(n: number): Uint8Array {
-  const value = `${n}`.padEnd(10 + (n % 300), 'x');
-  return Buffer.from(
-    `\u0001\0n${String.fromCharCode(value.length & 255, value.length >> 8)}${value}`,
-    'latin1',
-  );
+function tagOfNumber(n: number): Tag {
+  return { name: 'n', value: `${n}`.padEnd(10 + (n % 600), 'x') };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { murmur3 } from '#lib/hash.ts';
-import { bytesOf, pickOf } from '#test/sim/mutate.ts';
+import { pickOf, randomOf } from '#test/sim/mutate.ts';
 import { idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { BatchBuilder, readBatch } from './batch.ts';
@@ -426,7 +426,7 @@ test('tables grow: fifty thousand series keep their slots', () => {
 test('room for the first series of a body is not made by evicting the last one of the body before', () => {
   // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the 39th.
   const perSegment = 873;
-  const kernel = new FrontKernel(seededRandom(), 14 * 1024 * 1024);
+  const kernel = new FrontKernel(randomOf(pickOf(1)), 14 * 1024 * 1024);
   const value = 'x'.repeat(104);
   const bodyOf = (first: number, count: number): Uint8Array =>
     encodeRemoteWrite(
@@ -459,16 +459,3 @@ test('room for the first series of a body is not made by evicting the last one o
   assert.equal(kernel.remoteWrite(used), perSegment);
   assert.equal(kernel.newSlots.length, 0);
 });
-
-function seededRandom(): {
-  u32: () => number;
-  bytes: (n: number) => Uint8Array;
-  fraction: () => number;
-} {
-  const pick = pickOf(1);
-  return {
-    u32: () => pick(2 ** 32),
-    bytes: (length: number) => bytesOf(pick, length),
-    fraction: () => pick(1000) / 1000,
-  };
-}

@@ -4,8 +4,10 @@
  */
 
 import fc from 'fast-check';
+import { assert } from './assert.ts';
 
 const seed = Number(process.env['TSDB_TEST_SEED'] ?? 1);
+assert(Number.isInteger(seed), 'TSDB_TEST_SEED is a whole number');
 fc.configureGlobal({ seed });
 
 export default fc;

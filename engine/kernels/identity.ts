@@ -82,7 +82,7 @@ export function setWord(offset: usize, value: u32): void {
 }
 
 @inline
-export function slotAddress(slot: u32): usize {
+function slotAddress(slot: u32): usize {
   return <usize>word(RECORDS) + (<usize>slot << 2);
 }
 

@@ -9,7 +9,7 @@ export const SNAPPY_TOO_LONG: i32 = -2;
 export const SNAPPY_CORRUPT: i32 = -3;
 
 /** A tag and the 64 bytes that are read behind it. */
-const FAST_SOURCE_BYTES: usize = 69;
+const FAST_SOURCE_BYTES: usize = 65;
 const FAST_TARGET_BYTES: usize = 64;
 
 /** Decodes n bytes at source to target. Answers the length, or a negative problem. */

@@ -1,4 +1,5 @@
 /** Changes to bytes that hit what a reader decides by: lengths, counts, offsets, and their limits. */
+import type { Random } from '#lib/env/env.ts';
 
 /** A whole number in [0, end). */
 export type Pick = (end: number) => number;
@@ -16,6 +17,15 @@ export function pickOf(seed: number): Pick {
 
 export function bytesOf(pick: Pick, length: number): Uint8Array {
   return Uint8Array.from({ length }, () => pick(256));
+}
+
+/** The randomness that the front takes, as a seed decides it. */
+export function randomOf(pick: Pick): Random {
+  return {
+    u32: () => pick(2 ** 32),
+    bytes: (length) => bytesOf(pick, length),
+    fraction: () => pick(1000) / 1000,
+  };
 }
 
 /** A number that is near the old one, at an edge of its width, or anything. */
