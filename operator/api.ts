@@ -15,6 +15,8 @@ export const label = {
 export const annotation = {
   /** On a TSDBCluster under updatePolicy Gated: the hash of the plan that may be carried out. */
   approve: 'tsdb.io/approve',
+  /** On a child object: the hash of what it was made from. */
+  content: 'tsdb.io/content-hash',
 } as const;
 
 export const finalizer = 'tsdb.io/cleanup';
@@ -155,7 +157,10 @@ export interface TsdbNamespace extends KubeObject {
 }
 
 export interface StatefulSet extends KubeObject {
-  readonly spec: { readonly replicas?: number };
+  readonly spec: {
+    readonly replicas?: number;
+    readonly persistentVolumeClaimRetentionPolicy?: { readonly whenScaled?: 'Retain' | 'Delete' };
+  };
   readonly status?: {
     readonly observedGeneration?: number;
     readonly replicas?: number;
@@ -236,4 +241,12 @@ export function podReady(pod: Pod): boolean {
     pod.metadata.deletionTimestamp === undefined &&
     (pod.status?.conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True')
   );
+}
+
+/** A status of an older generation knows neither the newest revision nor the wanted replicas. */
+export function isStale(object: {
+  readonly metadata: { readonly generation?: number };
+  readonly status?: { readonly observedGeneration?: number };
+}): boolean {
+  return object.status?.observedGeneration !== object.metadata.generation;
 }

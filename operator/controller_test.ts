@@ -260,6 +260,67 @@ test('volumes grow without a restart: claims first, then a set over the same pod
   assert.deepEqual(after, before);
 });
 
+test('a claim that nothing is bound to does not keep a mended template from its pod', async () => {
+  const world = await settledWorld({
+    nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
+  });
+  const claim = structuredClone(world.kube.find('PersistentVolumeClaim', 'data-c-a-0'));
+  claim.status.phase = 'Pending';
+  world.kube.store(claim);
+  world.kube.beforeWrite = (write) => {
+    if (/PersistentVolumeClaim\/data-c-a-0$/.test(write)) throw new Error('only bound claims grow');
+  };
+  world.changeSpec((spec) => {
+    spec.nodes.storage.size = '200Gi';
+    spec.nodes.image = 'node:2';
+  });
+  await world.settle();
+  assert.equal(world.kube.find('Pod', 'c-a-0').spec.containers[0].image, 'node:2');
+  const sizeOf = (name: string) =>
+    world.kube.find('PersistentVolumeClaim', name).spec.resources.requests.storage;
+  assert.deepEqual(['data-c-a-0', 'data-c-c-0'].map(sizeOf), ['100Gi', '200Gi']);
+  world.kube.beforeWrite = () => {};
+  const bound = structuredClone(world.kube.find('PersistentVolumeClaim', 'data-c-a-0'));
+  bound.status.phase = 'Bound';
+  world.kube.store(bound);
+  await world.settle();
+  assert.equal(sizeOf('data-c-a-0'), '200Gi');
+});
+
+test('a set of nodes that somebody made smaller gets its volumes back with its pods', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 2 } });
+  world.changeSpec((spec) => (spec.paused = true));
+  const before = namesOf(world, 'PersistentVolumeClaim');
+  for (const name of ['c-a', 'c-a-b', 'c-c']) {
+    const set = structuredClone(world.kube.find('StatefulSet', name));
+    set.spec.replicas = 0;
+    world.kube.store(set);
+  }
+  await world.advance();
+  await world.reconcile();
+  assert.equal(world.kube.find('Pod', 'c-a-0'), undefined);
+  assert.deepEqual(namesOf(world, 'PersistentVolumeClaim'), before);
+  const ready = world.condition('Ready');
+  assert.deepEqual([ready.status, ready.reason], ['False', 'NodesNotReady']);
+  world.changeSpec((spec) => (spec.paused = false));
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.deepEqual(namesOf(world, 'PersistentVolumeClaim'), before);
+  assert.deepEqual(world.calls, []);
+});
+
+test('what the resource asks for no more is taken away', async () => {
+  const limits = { cpu: '1', memory: '1Gi' };
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, resources: { limits } } });
+  world.changeSpec((spec) => delete spec.nodes.resources.limits.cpu);
+  await world.settle();
+  assert.deepEqual(writesTo(world, 'StatefulSet').sort(), [
+    'APPLY StatefulSet/c-a',
+    'APPLY StatefulSet/c-a-b',
+    'APPLY StatefulSet/c-c',
+  ]);
+});
+
 test('what somebody changed or deleted comes back, and nothing moves for it', async () => {
   const world = await settledWorld();
   const service = structuredClone(world.kube.find('Service', 'c-coordinator'));
@@ -375,6 +436,7 @@ test('a duration that only the parser refuses stalls the cluster with its reason
   assert.equal(stalled.reason, 'InvalidSpec');
   assert.match(stalled.message, /retentionTime/);
   world.changeSpec((spec) => (spec.namespaces[0].retentionTime = '72h'));
+  assert.equal(world.condition('Ready').status, 'False');
   await world.settle();
   assert.deepEqual(world.calls, ['namespace update default']);
   assert.equal(world.condition('Stalled'), undefined);

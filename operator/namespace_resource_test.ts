@@ -129,6 +129,21 @@ test('a longer retention is taken over', async () => {
   assert.deepEqual(world.calls, ['namespace update long']);
 });
 
+test('a namespace that no node could have stalls itself, and the cluster goes on', async () => {
+  const world = await settledWorld();
+  world.addClaim('bad', { retentionTime: '999999d' });
+  world.addClaim('good', {});
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  await world.settle();
+  const { reason, message } = readyOf(world, 'bad');
+  assert.equal(reason, 'InvalidSpec');
+  assert.match(message, /retentionTime.*999999d/);
+  assert.equal(readyOf(world, 'good').status, 'True');
+  assert.deepEqual(await registered(world), ['default', 'good']);
+  assert.equal(world.instanceIds().length, 6);
+  assert.match(world.condition('NamespacesReady').message, /bad \(/);
+});
+
 test('with the cluster the claims of its namespaces can go', async () => {
   const world = await settledWorld();
   world.addClaim('short', { reclaimPolicy: 'Delete' });

@@ -4,29 +4,53 @@
  * the placement is settled. The rest waits, with a reason for the status.
  */
 import { TsdbError } from '#lib/errors.ts';
-import { type Pod, podReady } from './api.ts';
+import { isStale, type Pod, podReady } from './api.ts';
 import type { InstanceRequest, PlacementView } from './coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { etcdReplicasOf } from './desired/etcd.ts';
 import { Names } from './desired/names.ts';
-import { namespaceClaims, namespaceOptions, retentionNanosOf } from './desired/namespaces.ts';
+import {
+  namespaceClaims,
+  namespaceOptions,
+  namespaceProblem,
+  retentionNanosOf,
+} from './desired/namespaces.ts';
 import { nodeStatefulSet } from './desired/nodes.ts';
 import type { Observed } from './observe.ts';
 import { foreignObject, objectActions, shrunkVolume } from './plan_objects.ts';
-import { deadRollPlan, isStale, liveRollPlan, nodePods } from './plan_roll.ts';
-import { type Action, doing, nothing, type Plan, stalledBy, waitingFor } from './plan_types.ts';
+import { deadRollPlan, liveRollPlan, nodePods } from './plan_roll.ts';
+import {
+  type Action,
+  doing,
+  nothing,
+  type Plan,
+  type Reason,
+  stalledBy,
+  waitingFor,
+} from './plan_types.ts';
 
 export type { Action, Plan } from './plan_types.ts';
 
 export function plan(observed: Observed, images: ImageDefaults): Plan {
   if (observed.cluster.spec.paused === true) return waitingFor('Paused', 'spec.paused is true');
   try {
-    return livePlan(observed, images);
+    const next = livePlan(observed, images);
+    return next.stalled === null ? { ...next, stalled: invalidNamespace(observed) } : next;
   } catch (error) {
     // The schema refuses what it can; a duration that is too large for example only shows here.
     if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
     return stalledBy('InvalidSpec', error.message);
   }
+}
+
+/** Of the cluster's own list. Everything else goes on. */
+function invalidNamespace({ cluster }: Observed): Reason | null {
+  for (const spec of cluster.spec.namespaces ?? []) {
+    const problem = namespaceProblem(spec);
+    if (problem === null) continue;
+    return { reason: 'InvalidSpec', message: `namespace ${spec.name}: ${problem}` };
+  }
+  return null;
 }
 
 function livePlan(observed: Observed, images: ImageDefaults): Plan {
@@ -38,7 +62,14 @@ function livePlan(observed: Observed, images: ImageDefaults): Plan {
     return doing(objects, 'Applying', message);
   }
   const dead = deadRollPlan(observed);
-  if (dead !== null) return dead;
+  if (dead === null || dead.actions.length > 0) return dead ?? placedPlan(observed, images);
+  // It waits for its approval, and nothing else waits for that.
+  const others = placedPlan(observed, images);
+  return others.actions.length > 0 ? { ...others, gated: dead.gated } : dead;
+}
+
+/** What goes on when all objects are as they should be and no pod is to be replaced. */
+function placedPlan(observed: Observed, images: ImageDefaults): Plan {
   const { coordinator } = observed;
   if (!coordinator.reachable) return waitingFor('CoordinatorUnreachable', coordinator.problem);
   if (coordinator.placement === null) return initPlan(observed, images);
@@ -164,6 +195,8 @@ function namespaceActions(observed: Observed, settled: boolean): Action[] {
   if (!coordinator.reachable) return [];
   const actions: Action[] = [];
   for (const { name, spec } of namespaceClaims(cluster, claims).desired) {
+    // Its own status says so; the cluster and the other namespaces go on.
+    if (namespaceProblem(spec) !== null) continue;
     const live = coordinator.namespaces.get(name);
     if (live === undefined) {
       actions.push({ kind: 'namespace-add', name, options: namespaceOptions(spec) });
@@ -223,8 +256,10 @@ function growOrShrinkPlan(
   for (const group of cluster.spec.isolationGroups) {
     const live = statefulSets.get(names.group(group.name))?.spec.replicas ?? wanted;
     if (live !== wanted) {
+      // Nothing of the pods that go is left in the placement.
+      const volumes = live > wanted ? 'Delete' : 'Retain';
       return doing(
-        [{ kind: 'apply', object: nodeStatefulSet(cluster, group, wanted, images) }],
+        [{ kind: 'apply', object: nodeStatefulSet(cluster, group, wanted, images, volumes) }],
         live < wanted ? 'ScalingUp' : 'ScalingDown',
         `isolation group ${group.name} goes from ${live} to ${wanted} nodes`,
       );
@@ -250,20 +285,29 @@ function growOrShrinkPlan(
   return null;
 }
 
+/** Nodes of the sets and of the placement that do not serve; null when all do. */
+export function unreadyNodes(observed: Observed): Reason | null {
+  const { cluster, statefulSets, coordinator } = observed;
+  const names = new Names(cluster);
+  const pods = nodePods(observed);
+  const ids = cluster.spec.isolationGroups.flatMap(({ name }) => {
+    const replicas = statefulSets.get(names.group(name))?.spec.replicas ?? 0;
+    return Array.from({ length: replicas }, (_, ordinal) => names.pod(name, ordinal));
+  });
+  const placed = coordinator.reachable ? Object.keys(coordinator.placement?.instances ?? {}) : [];
+  const all = new Set([...ids, ...placed, ...pods.keys()]);
+  const unready = [...all].filter((id) => !isServing(pods.get(id)));
+  if (unready.length === 0) return null;
+  const message = `nodes are not ready: ${unready.sort().join(', ')}`;
+  return { reason: 'NodesNotReady', message };
+}
+
 /** What is left: nodes that do not serve, pods of an older revision, and everything around the nodes. */
 function readinessPlan(observed: Observed): Plan | null {
   const { cluster, statefulSets, deployments } = observed;
   const names = new Names(cluster);
-  const pods = nodePods(observed);
-  const unready = new Set([
-    ...allWanted(observed)
-      .map(({ id }) => id)
-      .filter((id) => !isServing(pods.get(id))),
-    ...[...pods.values()].filter((pod) => !podReady(pod)).map(({ metadata }) => metadata.name),
-  ]);
-  if (unready.size > 0) {
-    return waitingFor('NodesNotReady', `nodes are not ready: ${[...unready].sort().join(', ')}`);
-  }
+  const unready = unreadyNodes(observed);
+  if (unready !== null) return { ...nothing, waiting: unready };
   const stale = [...statefulSets.values()].filter(isStale).map(({ metadata }) => metadata.name);
   if (stale.length > 0) {
     return waitingFor('Updating', `Kubernetes has not taken up changes of ${stale.join(', ')}`);

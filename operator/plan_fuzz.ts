@@ -81,7 +81,13 @@ class Life {
     }
     if (this.random(8) === 0) return;
     await this.world.clock.pass(2_000);
-    await this.world.advance();
+    const { world } = this;
+    const placed = world.instanceIds().map((id) => `data-${id}`);
+    const isThere = (name: string) => world.kube.find('PersistentVolumeClaim', name) !== undefined;
+    const claims = placed.filter(isThere);
+    await world.advance();
+    const lost = claims.filter((name) => !isThere(name));
+    assert.deepEqual(lost, [], 'a node that has shards keeps its volume');
   }
 
   private failNow(afterwards: boolean): void {
@@ -146,7 +152,7 @@ class Life {
     if (object === undefined) return;
     const { kind, metadata } = object;
     if (kind === 'StatefulSet' && this.random(2) === 0) {
-      object.spec.replicas = 1 + this.random(4);
+      object.spec.replicas = this.random(5);
       this.trace.push(`meddled: ${kind}/${metadata.name} to ${object.spec.replicas}`);
       kube.store(object);
       return;

@@ -62,18 +62,25 @@ const claimSizeOf = (set: KubeObject): string =>
 
 /** A StatefulSet's claim template cannot change, so a grown volume needs a new set over the same pods. */
 function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeObject): Action[] {
-  const size = claimSizeOf(wanted);
-  if (quantityOf(size) > quantityOf(claimSizeOf(live))) {
-    const expansions: Action[] = claimsOf(observed, wanted.metadata.name)
-      .filter((claim) => quantityOf(requestedSize(claim)) < quantityOf(size))
-      .map((claim) => ({ kind: 'expand-claim', claim, size }));
-    // The set is a sign of what is left to do: it goes after the last claim has grown.
-    return expansions.length > 0 ? expansions : [{ kind: 'delete', object: live, orphan: true }];
-  }
   const spec = { ...specOf(wanted), volumeClaimTemplates: specOf(live).volumeClaimTemplates };
   const object = { ...wanted, spec };
-  return isAsWanted(observed, live, object) ? [] : [{ kind: 'apply', object }];
+  // First: a claim that nothing is bound to yet, or that may not grow, must not hold up the cure of its pod.
+  const actions: Action[] = isAsWanted(observed, live, object) ? [] : [{ kind: 'apply', object }];
+  const size = claimSizeOf(wanted);
+  if (quantityOf(size) <= quantityOf(claimSizeOf(live))) return actions;
+  const small = claimsOf(observed, wanted.metadata.name).filter(
+    (claim) => quantityOf(requestedSize(claim)) < quantityOf(size),
+  );
+  for (const claim of small) {
+    // The server refuses to grow another one.
+    if (phaseOf(claim) === 'Bound') actions.push({ kind: 'expand-claim', claim, size });
+  }
+  // The set is a sign of what is left to do: it goes after the last claim has grown.
+  return small.length > 0 ? actions : [{ kind: 'delete', object: live, orphan: true }];
 }
+
+const phaseOf = (claim: KubeObject): string | undefined =>
+  (claim['status'] as { phase?: string } | undefined)?.phase;
 
 const requestedSize = (claim: KubeObject): string =>
   (claim['spec'] as { resources: { requests: { storage: string } } }).resources.requests.storage;

@@ -1,5 +1,5 @@
 /** Replaces pods of an older revision, one by one: StatefulSets of nodes are OnDelete. */
-import { annotation, label, type Pod, podReady, type StatefulSet } from './api.ts';
+import { annotation, isStale, label, type Pod, podReady, type StatefulSet } from './api.ts';
 import { contentHash } from './desired/common.ts';
 import { Names } from './desired/names.ts';
 import type { Observed } from './observe.ts';
@@ -11,14 +11,6 @@ export function nodePods(observed: Observed): Map<string, Pod> {
     ({ metadata }) => metadata.labels?.[label.component] === 'node',
   );
   return new Map(pods.map((pod) => [pod.metadata.name, pod]));
-}
-
-/** A status of an older generation knows neither the newest revision nor the wanted replicas. */
-export function isStale(object: {
-  readonly metadata: { readonly generation?: number };
-  readonly status?: { readonly observedGeneration?: number };
-}): boolean {
-  return object.status?.observedGeneration !== object.metadata.generation;
 }
 
 interface Rolling {

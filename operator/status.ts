@@ -9,9 +9,14 @@ import {
 } from './api.ts';
 import { etcdReplicasOf } from './desired/etcd.ts';
 import { Names } from './desired/names.ts';
-import { nameOfNamespace, type NamespaceClaims, namespaceClaims } from './desired/namespaces.ts';
+import {
+  nameOfNamespace,
+  type NamespaceClaims,
+  namespaceClaims,
+  namespaceProblem,
+} from './desired/namespaces.ts';
 import type { Observed } from './observe.ts';
-import { isSettled, type Plan } from './plan.ts';
+import { isSettled, type Plan, unreadyNodes } from './plan.ts';
 import { nodePods } from './plan_roll.ts';
 
 type Verdict = Pick<Condition, 'status' | 'reason' | 'message'>;
@@ -125,11 +130,11 @@ function verdictsOf(observed: Observed, plan: Plan): Map<string, Verdict> {
   // A change that waits for its approval takes nothing from a cluster that serves.
   const unready =
     waiting === null || waiting.reason === 'Paused' || waiting.reason === 'ApprovalRequired'
-      ? broken?.[1]
+      ? (broken?.[1] ?? unreadyNodes(observed))
       : waiting;
   verdicts.set(
     'Ready',
-    unready === undefined
+    unready === null
       ? yes('AllNodesServe', 'all nodes serve and all shards are available')
       : no(unready.reason, unready.message + tried),
   );
@@ -158,7 +163,11 @@ function namespacesVerdict(observed: Observed): Verdict {
     const names = desired.map(({ name }) => name).join(', ');
     return yes('AllReady', names === '' ? 'none is asked for' : `ready: ${names}`);
   }
-  return no('NotReady', `not ready: ${waiting.map(({ name }) => name).join(', ')}`);
+  const list = waiting.map(({ name, spec }) => {
+    const problem = namespaceProblem(spec);
+    return problem === null ? name : `${name} (${problem})`;
+  });
+  return no('NotReady', `not ready: ${list.join(', ')}`);
 }
 
 function phaseOf(verdicts: Map<string, Verdict>, plan: Plan): string {
@@ -194,6 +203,9 @@ export function conditionsOf(
   });
 }
 
+/** Only a change of resources helps. */
+const stalledReasons: readonly string[] = ['NameConflict', 'InvalidSpec'];
+
 /** Status of one TSDBNamespace; `observed` is null when its cluster does not exist. */
 export function namespaceStatus(
   claim: TsdbNamespace,
@@ -204,7 +216,8 @@ export function namespaceStatus(
   const generation = claim.metadata.generation ?? 0;
   const verdicts = new Map<string, Verdict>([['Ready', verdict]]);
   if (verdict.status !== 'True') {
-    if (verdict.reason === 'NameConflict') verdicts.set('Stalled', { ...verdict, status: 'True' });
+    if (stalledReasons.includes(verdict.reason))
+      verdicts.set('Stalled', { ...verdict, status: 'True' });
     else verdicts.set('Reconciling', { ...verdict, status: 'True' });
   }
   return {
@@ -224,6 +237,8 @@ function namespaceVerdict(claim: TsdbNamespace, observed: Observed | null): Verd
       return no('NameConflict', `namespace ${nameOfNamespace(claim)} is claimed by ${winner}`);
     }
   }
+  const problem = namespaceProblem(claim.spec);
+  if (problem !== null) return no('InvalidSpec', problem);
   if (!observed.coordinator.reachable) {
     return no('CoordinatorUnreachable', observed.coordinator.problem);
   }

@@ -277,6 +277,7 @@ export class World {
         kind: 'PersistentVolumeClaim',
         metadata: { name: claimName, namespace, labels: claim.metadata.labels },
         spec: claim.spec,
+        status: { phase: 'Bound' },
       });
     }
     const now = this.podsOf(set);

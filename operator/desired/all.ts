@@ -1,7 +1,7 @@
 /** Every child object of a cluster as it should be. */
-import type { KubeObject } from '../api.ts';
+import { isStale, type KubeObject } from '../api.ts';
 import type { Observed } from '../observe.ts';
-import type { ImageDefaults } from './common.ts';
+import { type ImageDefaults, marked } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { etcdObjects } from './etcd.ts';
 import { Names } from './names.ts';
@@ -13,14 +13,30 @@ export type GroupState = Pick<Observed, 'cluster' | 'statefulSets' | 'pods' | 'c
 /** Sets of nodes keep their live number of replicas: scaling is a step of its own. */
 export function wantedObjects(observed: GroupState, images: ImageDefaults): KubeObject[] {
   const { cluster } = observed;
-  return [
+  const objects = [
     ...etcdObjects(cluster, images),
     ...nodeObjects(cluster),
     ...coordinatorObjects(cluster, images),
+  ];
+  return [
+    ...objects.map((object) => marked(object)),
     ...cluster.spec.isolationGroups.map((group) =>
-      nodeStatefulSet(cluster, group, replicasOf(observed, group.name), images),
+      nodeStatefulSet(
+        cluster,
+        group,
+        replicasOf(observed, group.name),
+        images,
+        isShrinking(observed, group.name) ? 'Delete' : 'Retain',
+      ),
     ),
   ];
+}
+
+/** Pods whose shards have moved are on their way out, with their volumes. */
+function isShrinking({ cluster, statefulSets }: GroupState, group: string): boolean {
+  const live = statefulSets.get(new Names(cluster).group(group));
+  if (live?.spec.persistentVolumeClaimRetentionPolicy?.whenScaled !== 'Delete') return false;
+  return isStale(live) || (live.status?.replicas ?? 0) > (live.spec.replicas ?? 1);
 }
 
 /**

@@ -1,6 +1,7 @@
 /** What the builders of child objects share. */
 import { createHash } from 'node:crypto';
 import {
+  annotation,
   apiVersion,
   type KubeObject,
   label,
@@ -63,6 +64,18 @@ export function childMetadata(
 /** First ten hexadecimal digits of the content's SHA-256. */
 export function contentHash(content: unknown): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 10);
+}
+
+/**
+ * Names on the object what it is made from. The server's own additions hide what is wanted no more; a changed name does not.
+ * @param content what its later writes have in common
+ */
+export function marked(object: KubeObject, content: unknown = object): KubeObject {
+  const annotations = {
+    ...object.metadata.annotations,
+    [annotation.content]: contentHash(content),
+  };
+  return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
 /** A ConfigMap named by its content: a change makes a new one, so that pods roll and old ones keep theirs. */

@@ -1,4 +1,5 @@
 /** Namespaces that the resources ask for, and their options in the coordinator's interface. */
+import { TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
 import type { NamespaceSpec, TsdbCluster, TsdbNamespace } from '../api.ts';
 
@@ -51,6 +52,21 @@ const hourNanos = 3_600_000_000_000n;
 
 export function retentionNanosOf(spec: NamespaceSpec): bigint {
   return parseDurationNanos(spec.retentionTime ?? retentionDefault, 'retentionTime');
+}
+
+/** What the schema lets pass and no namespace can have, a duration of 10,000 years for example; null when there is nothing. */
+export function namespaceProblem(spec: NamespaceSpec): string | null {
+  const { blockSize, bufferPast, bufferFuture } = spec;
+  try {
+    retentionNanosOf(spec);
+    for (const [field, value] of Object.entries({ blockSize, bufferPast, bufferFuture })) {
+      if (value !== undefined) parseDurationNanos(value, field);
+    }
+    return null;
+  } catch (error) {
+    if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
+    return error.message;
+  }
 }
 
 /** Block sizes as database/create of the coordinator chooses them. */

@@ -6,6 +6,7 @@ import {
   containerSecurity,
   disruptionBudget,
   type ImageDefaults,
+  marked,
   podNameVariable,
   podSecurity,
   resourcesOf,
@@ -66,12 +67,15 @@ function nodeConfig(cluster: TsdbCluster): KubeObject {
 /**
  * StatefulSet of one group. Pods change only when the operator deletes them (OnDelete): it waits for
  * shards between two of them, which Kubernetes cannot.
+ * @param whenScaled what becomes of the volumes of pods that are too many. Delete is for pods that have left the placement, so that a
+ *   later one of their name starts empty; whoever else makes the set smaller loses no data.
  */
 export function nodeStatefulSet(
   cluster: TsdbCluster,
   group: IsolationGroupSpec,
   replicas: number,
   images: ImageDefaults,
+  whenScaled: 'Retain' | 'Delete' = 'Retain',
 ): KubeObject {
   const names = new Names(cluster);
   const { nodes } = cluster.spec;
@@ -122,31 +126,34 @@ export function nodeStatefulSet(
       ],
     },
   };
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'StatefulSet',
-    metadata: childMetadata(cluster, names.group(group.name), 'node', group.name),
-    spec: {
-      replicas,
-      serviceName: names.nodes,
-      podManagementPolicy: 'Parallel',
-      updateStrategy: { type: 'OnDelete' },
-      // A pod that left the placement takes its volume with it: a later one of its name starts empty.
-      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Delete' },
-      selector: { matchLabels: selector },
-      template: overlay(template, cluster.spec.podTemplate ?? {}),
-      volumeClaimTemplates: [
-        {
-          metadata: { name: 'data', labels: selector },
-          spec: {
-            accessModes: ['ReadWriteOnce'],
-            storageClassName: group.storageClassName ?? nodes.storage?.className ?? 'fast-disk',
-            resources: { requests: { storage: nodes.storage?.size ?? '100Gi' } },
-          },
+  const spec = {
+    serviceName: names.nodes,
+    podManagementPolicy: 'Parallel',
+    updateStrategy: { type: 'OnDelete' },
+    selector: { matchLabels: selector },
+    template: overlay(template, cluster.spec.podTemplate ?? {}),
+    volumeClaimTemplates: [
+      {
+        metadata: { name: 'data', labels: selector },
+        spec: {
+          accessModes: ['ReadWriteOnce'],
+          storageClassName: group.storageClassName ?? nodes.storage?.className ?? 'fast-disk',
+          resources: { requests: { storage: nodes.storage?.size ?? '100Gi' } },
         },
-      ],
-    },
+      },
+    ],
   };
+  const metadata = childMetadata(cluster, names.group(group.name), 'node', group.name);
+  const persistentVolumeClaimRetentionPolicy = { whenDeleted: 'Retain', whenScaled };
+  return marked(
+    {
+      apiVersion: 'apps/v1',
+      kind: 'StatefulSet',
+      metadata,
+      spec: { ...spec, replicas, persistentVolumeClaimRetentionPolicy },
+    },
+    { metadata, spec },
+  );
 }
 
 function nodeAffinity(group: IsolationGroupSpec): object {
