@@ -119,7 +119,7 @@ export class DeletionLog {
   /**
    * Appends deletions, all or none, and retires old ones.
    * @throws {TsdbError} NOT_FOUND for an unknown namespace, RESOURCE_EXHAUSTED when too many stand, BAD_REQUEST when
-   *   a query is too long, CONFLICT
+   *   a query is too long or a time has more than 64 bits, CONFLICT
    */
   append(
     requests: readonly DeletionRequest[],
@@ -172,7 +172,10 @@ export class DeletionLog {
       sequence += 1;
       version = Math.max(Math.floor(clock.nowMillis() * versionsPerMilli), version + 1);
       const expiresNanos = expiryOf(namespace, now);
-      made.push({ ...request, sequence, version, createdNanos: now, expiresNanos });
+      const deletion = { ...request, sequence, version, createdNanos: now, expiresNanos };
+      // What its reader refuses would stand for ever and delete nothing.
+      deletionFromJson(deletionToJson(deletion));
+      made.push(deletion);
     }
     return {
       compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],

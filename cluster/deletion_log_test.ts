@@ -91,6 +91,16 @@ test('unknown namespaces and queries that are too long are refused', async () =>
   await assert.rejects(append(requestOf(long)), { code: 'BAD_REQUEST' });
 });
 
+test('a time that its reader would refuse is not written', async () => {
+  const { log, registry, held } = await open();
+  const beyond = { ...requestOf(some), endNanos: 2n ** 63n };
+  await assert.rejects(log.append([beyond], registry, held.clock, signal), {
+    code: 'BAD_REQUEST',
+    message: 'deletion.endNanos: not a 64-bit integer: "9223372036854775808"',
+  });
+  assert.deepEqual((await log.list(signal)).damaged, []);
+});
+
 test('so many stand and no more, until the retention of their namespace is over', async () => {
   const { log, registry, held } = await open();
   for (let made = 0; made < deletionsMax; made += 100) {

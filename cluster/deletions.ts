@@ -3,7 +3,7 @@
  * (docs/formats/deletions.md).
  */
 import { type IndexQuery, queryFromJson, queryToJson } from '#lib/index_query.ts';
-import type { UnixNanos } from '#lib/time.ts';
+import { clampNanos, type UnixNanos } from '#lib/time.ts';
 import { Fields } from './fields.ts';
 import type { Namespace } from './namespaces.ts';
 
@@ -45,7 +45,7 @@ export function expiryOf({ options }: Namespace, nowNanos: UnixNanos): UnixNanos
   const { retentionPeriodNanos, blockSizeNanos, bufferFutureNanos, futureRetentionPeriodNanos } =
     options.retentionOptions;
   const future = bufferFutureNanos + futureRetentionPeriodNanos;
-  return nowNanos + retentionPeriodNanos + 2n * blockSizeNanos + future;
+  return clampNanos(nowNanos + retentionPeriodNanos + 2n * blockSizeNanos + future);
 }
 
 /** Whether it may be retired; a retention that became longer since counts. */

@@ -2,6 +2,7 @@
 import { adminRoutes, type AdminApiSetup } from './api/admin.ts';
 import { compatRoutes, type CompatApiSetup } from './api/compat.ts';
 import { type DeletionApiSetup, deletionRoutes } from './api/deletions.ts';
+import { refuseUnsupportedHeaders } from './api/http_api.ts';
 import { labelsRoutes, type LabelsApiSetup } from './api/labels.ts';
 import { opsRoutes, type OpsApiSetup } from './api/ops.ts';
 import { queryRoutes, type QueryApiSetup } from './api/query.ts';
@@ -24,18 +25,31 @@ export interface ApiSetup {
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const routes: Route[] = [
+  const dataRoutes: Route[] = [
     ...writeRoutes(setup.ingest, { bodyBytesMax: setup.writeBodyBytesMax }),
     ...queryRoutes(setup.query),
     ...labelsRoutes(setup.labels),
-    ...remoteReadRoutes(setup.labels),
+    ...remoteReadRoutes({ ...setup.labels, samplesMax: setup.query.samplesMax }),
     ...statusRoutes(setup.status),
+    ...deletionRoutes(setup.deletions),
+  ];
+  const routes: Route[] = [
+    ...dataRoutes.map(withCheckedHeaders),
     ...compatRoutes(setup.ops),
     ...adminRoutes(setup.admin),
-    ...deletionRoutes(setup.deletions),
     ...opsRoutes({ ...setup.ops, paths: () => pathsOf(routes) }),
   ];
   return routes;
+}
+
+function withCheckedHeaders(route: Route): Route {
+  return {
+    ...route,
+    handler: (request) => {
+      refuseUnsupportedHeaders(request);
+      return route.handler(request);
+    },
+  };
 }
 
 function pathsOf(routes: readonly Route[]): string[] {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { bodyBytesMax } from '#engine/front_core.ts';
+import { writeBodyBytesMax } from '#lib/config_coordinator_schema.ts';
 import { httpRequest } from '#lib/env/http.ts';
-import { nowSeconds, TestCoordinator } from './coordinator_testing.ts';
+import { nowSeconds, type TestAnswer, TestCoordinator } from './coordinator_testing.ts';
 
 test('unknown paths get 404 and wrong methods 405, in the error shape', async () => {
   await using test = await TestCoordinator.open();
@@ -24,17 +26,26 @@ test('unknown paths get 404 and wrong methods 405, in the error shape', async ()
 
 test('bodies over the limit get 400, and 429 while too many bytes are in flight', async () => {
   await using test = await TestCoordinator.openReady(
-    '{limits: {maxWriteBodyBytes: 1000, maxWriteBytesInFlight: 600}}',
+    '{limits: {maxWriteBodyBytes: 1000, maxWriteBytesInFlight: 1000}}',
   );
   const path = '/api/v1/compat/remote/write';
   const large = await test.post(path, new Uint8Array(1001));
   assert.equal(large.status, 400);
   assert.match(large.json.error, /larger than 1000 bytes/);
-  const busy = await test.post(path, new Uint8Array(700));
-  assert.equal(busy.status, 429);
+  const slow = connect(test.coordinator.api.port, '127.0.0.1');
+  slow.on('error', () => {});
+  slow.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 400\r\n\r\n`);
+  // It holds the room of its body once it is seen.
+  let busy = await test.post(path, new Uint8Array(700));
+  while (busy.status !== 429) busy = await test.post(path, new Uint8Array(700));
   assert.equal(busy.headers['retry-after'], '5');
+  slow.destroy();
   const small = await test.post(path, new Uint8Array(500));
   assert.equal(small.status, 400, 'nothing is held by refused requests: this one is read');
+});
+
+test('the configuration takes bodies of writes as long as the front does', () => {
+  assert.equal(writeBodyBytesMax, bodyBytesMax);
 });
 
 test('without a ready namespace writes and queries get 503 with Retry-After', async () => {
@@ -119,4 +130,40 @@ test('a query is cancelled at the nodes when its client leaves', async () => {
   await entered.promise;
   socket.destroy();
   await cancelled.promise;
+});
+
+test('headers that would change what is read or written are refused under both names, not ignored', async () => {
+  await using test = await TestCoordinator.openReady();
+  const row = { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 };
+  const calls: ((headers: Record<string, string>) => Promise<TestAnswer>)[] = [
+    (headers) => test.post('/api/v1/json/write', row, headers),
+    (headers) => test.post('/api/v1/compat/remote/write', new Uint8Array(1), headers),
+    (headers) => test.post('/api/v1/compat/remote/read', new Uint8Array(1), headers),
+    (headers) => test.get('/api/v1/query?query=up', headers),
+    (headers) => test.get('/prometheus/api/v1/labels', headers),
+    (headers) => test.post('/api/v1/admin/tsdb/delete_series', 'match[]=up', headers),
+  ];
+  const refused = {
+    'Restrict-By-Tags-JSON': '{"match":[{"name":"a","type":"EQUAL","value":"b"}]}',
+    'Restrict-By-Storage-Policies': '1m:40d',
+    'Map-Tags-JSON': '{"tagMappers":[]}',
+    'Storage-Policy': '1m:40d',
+    'Metrics-Type': 'aggregated',
+  };
+  for (const call of calls) {
+    for (const [name, value] of Object.entries(refused)) {
+      for (const prefix of ['TSDB', 'M3']) {
+        const answer = await call({ [`${prefix}-${name}`]: value });
+        assert.equal(answer.status, 400, answer.text);
+        assert.equal(
+          answer.json.error,
+          `header ${prefix}-${name}: not supported yet: ${value}`.slice(0, 150),
+        );
+      }
+    }
+  }
+  assert.equal(test.node.writeCount, 0);
+  const plain = { 'M3-Metrics-Type': 'unaggregated', 'TSDB-Metrics-Type': 'unaggregated' };
+  assert.equal((await calls[0]!(plain)).status, 200);
+  assert.equal((await calls[3]!(plain)).status, 200);
 });

@@ -8,12 +8,15 @@ import {
   count,
   countPositive,
   durationMillis,
+  durationPositive,
   flag,
+  formatSize,
   isDisabled,
   isEmpty,
   isFalse,
   notSupported,
   oneOf,
+  timeoutMillis,
   tuning,
   tunings,
 } from './config_values.ts';
@@ -43,7 +46,7 @@ const perQuery = z
 
 const query = z
   .strictObject({
-    timeout: durationMillis.default(30_000),
+    timeout: timeoutMillis().default(30_000),
     defaultEngine: z
       .literal('prometheus', 'not supported: an engine other than prometheus')
       .default('prometheus'),
@@ -66,6 +69,9 @@ const clusterOfCoordinator = z.strictObject({
   ...tunings('newDirectoryMode'),
 });
 
+/** Longest compressed body that the front takes, which a test holds equal to its own word for it. */
+export const writeBodyBytesMax: number = 38 * 2 ** 20;
+
 /** What the front kernel can be given. */
 const frontBytesMin = 2 * 2 ** 20;
 const frontBytesMax = 3 * 2 ** 30;
@@ -83,14 +89,22 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
     .strictObject({
       perQuery,
       // Ours: what one coordinator takes at a time before it answers 429.
-      maxWriteBodyBytes: bytes(1).default(64 * 2 ** 20),
+      maxWriteBodyBytes: bytes(1, writeBodyBytesMax).default(writeBodyBytesMax),
       maxWriteBytesInFlight: bytes(1).default(256 * 2 ** 20),
       maxConnections: countPositive(1_000_000).default(20_000),
       maxComputedDatapoints: tuning,
       global: notSupported('limits over all queries'),
     })
+    .superRefine(({ maxWriteBodyBytes, maxWriteBytesInFlight }, context) => {
+      if (maxWriteBytesInFlight >= maxWriteBodyBytes) return;
+      context.addIssue({
+        code: 'custom',
+        path: ['maxWriteBytesInFlight'],
+        message: `must be at least maxWriteBodyBytes, ${formatSize(maxWriteBodyBytes)}`,
+      });
+    })
     .prefault({}),
-  lookbackDuration: durationMillis.default(300_000),
+  lookbackDuration: durationPositive().default(300_000),
   memoryMax: bytes(frontBytesMin, frontBytesMax).default(512 * 2 ** 20),
   backend: z.literal('tsdb', 'not supported: a backend other than tsdb').optional(),
   local: z.strictObject({ namespaces: tuning }).optional(),

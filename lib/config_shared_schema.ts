@@ -11,13 +11,13 @@ import type {
 import {
   address,
   documented,
-  durationMillis,
   endpoint,
   isDisabled,
   isEmpty,
   notSupported,
   oneOf,
   text,
+  timeoutMillis,
   tunings,
 } from './config_values.ts';
 
@@ -141,8 +141,8 @@ export const client: z.ZodType<ClientSection> = documented(
       'unstrict_all',
       'all',
     ]).default('unstrict_majority'),
-    writeTimeout: durationMillis.default(10_000),
-    fetchTimeout: durationMillis.default(15_000),
+    writeTimeout: timeoutMillis().default(10_000),
+    fetchTimeout: timeoutMillis().default(15_000),
     config: discoveryConfig.optional(),
     ...tunings(
       'connectTimeout',

@@ -148,6 +148,45 @@ test('parseConfig() refuses an order of bootstrap that would be ignored, and mem
   assert.equal(db!.memoryBytesMax, 1536 * 2 ** 20);
 });
 
+test('parseConfig() refuses durations that no timer waits and look-backs that are no milliseconds', () => {
+  const timeouts = (value: string): string =>
+    `coordinator: {query: {timeout: ${value}}, clusters: [{client: {writeTimeout: ${value}, fetchTimeout: ${value}}}]}\n`;
+  const at = 'file1.yml:1: coordinator';
+  for (const [value, shown] of [
+    ['0', '0'],
+    ['0s', '"0s"'],
+    ['999us', '"999us"'],
+    ['2147483648ms', '"2147483648ms"'],
+  ]) {
+    const reason = `must be ≥ 1ms ≤ 596h31m23.647s: ${shown}`;
+    assert.deepEqual([...problemsOf(timeouts(value!))].sort(), [
+      `${at}.clusters.0.client.fetchTimeout: ${reason}`,
+      `${at}.clusters.0.client.writeTimeout: ${reason}`,
+      `${at}.query.timeout: ${reason}`,
+    ]);
+  }
+  assert.equal(parse(timeouts('2147483647ms')).coordinator!.queryTimeoutMillis, 2 ** 31 - 1);
+  const lookback = (value: string) => problemsOf(`coordinator: {lookbackDuration: ${value}}\n`);
+  assert.deepEqual(lookback('0s'), [`${at}.lookbackDuration: must be ≥ 1ms: "0s"`]);
+  assert.deepEqual(lookback('500us'), [`${at}.lookbackDuration: must be ≥ 1ms: "500us"`]);
+  assert.deepEqual(lookback('1.0005s'), [
+    `${at}.lookbackDuration: must be whole milliseconds: "1.0005s"`,
+  ]);
+});
+
+test('parseConfig() refuses bodies of writes that the front or the bytes in flight would refuse', () => {
+  const limits = (text: string): string => `coordinator: {limits: {${text}}}\n`;
+  const at = 'file1.yml:1: coordinator.limits';
+  assert.deepEqual(problemsOf(limits('maxWriteBodyBytes: 64MiB')), [
+    `${at}.maxWriteBodyBytes: must be ≥ 1 and ≤ 38MiB: "64MiB"`,
+  ]);
+  assert.deepEqual(problemsOf(limits('maxWriteBodyBytes: 2MiB, maxWriteBytesInFlight: 1MiB')), [
+    `${at}.maxWriteBytesInFlight: must be at least maxWriteBodyBytes, 2MiB: "1MiB"`,
+  ]);
+  const { coordinator } = parse(limits('maxWriteBodyBytes: 2MiB, maxWriteBytesInFlight: 2MiB'));
+  assert.equal(coordinator!.writeBytesInFlightMax, 2 ** 21);
+});
+
 test('parseConfig() refuses half a TLS setting, which would be no TLS or no client certificate', () => {
   const tls = (value: string): string =>
     `db: {discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["a:1"], tls: ${value}}}}\n`;

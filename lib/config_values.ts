@@ -4,7 +4,7 @@
  */
 import * as z from 'zod';
 import type { ListenAddress } from './config_sections.ts';
-import { parseDurationNanos } from './time.ts';
+import { formatDurationNanos, parseDurationNanos } from './time.ts';
 
 /** What the documentation says about a schema; see config_keys.ts. */
 export type DocumentedKind =
@@ -114,6 +114,31 @@ export const durationMillis: z.ZodType<number> = z
     type: 'duration',
     unit: 'duration',
   }) as unknown as z.ZodType<number>;
+
+/** Longest wait that the timers of Node.js know; they take a longer one for 1 ms. */
+const timerMillisMax = 2 ** 31 - 1;
+
+/** A Go duration of whole milliseconds, one at least. */
+export function durationPositive(most: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+  const limits = most === Number.MAX_SAFE_INTEGER ? '≥ 1ms' : `≥ 1ms ≤ ${durationText(most)}`;
+  return durationMillis
+    .transform((millis, context) => {
+      if (millis >= 1 && millis <= most && Number.isInteger(millis)) return millis;
+      const reason = millis >= 1 && millis <= most ? 'whole milliseconds' : limits;
+      context.addIssue({ code: 'custom', message: `must be ${reason}` });
+      return z.NEVER;
+    })
+    .register(documentation, {
+      kind: 'value',
+      type: `duration ${limits}`,
+      unit: 'duration',
+    }) as unknown as z.ZodType<number>;
+}
+
+/** A duration that a timer waits. */
+export const timeoutMillis = (): z.ZodType<number> => durationPositive(timerMillisMax);
+
+const durationText = (millis: number): string => formatDurationNanos(BigInt(millis) * 1_000_000n);
 
 const byteUnits = {
   B: 1,

@@ -25,6 +25,10 @@ const unitNanos: Record<string, bigint> = {
 
 const durationNanosMax = 2n ** 63n - 1n;
 
+/** Times are kept in 64 bits: 1677-09-21 to 2262-04-11. */
+const timestampNanosMin = -(2n ** 63n);
+const timestampNanosMax = 2n ** 63n - 1n;
+
 /**
  * A Go duration in nanoseconds ("1h30m", "1.5s", "-2m"), with `d` and `w` taken too.
  * @param field named in the error
@@ -83,17 +87,44 @@ export function formatDurationNanos(nanos: bigint): string {
  * @throws {TsdbError} BAD_REQUEST
  */
 export function parseTimestampNanos(text: string, field: string): UnixNanos {
+  const nanos = unboundedNanos(text, field);
+  if (nanos === clampNanos(nanos)) return nanos;
+  throw badRequest(
+    `${field}: timestamp is out of range (unix seconds expected): ${JSON.stringify(text)}`,
+  );
+}
+
+/** The earliest and the latest time of Prometheus, as its clients print them: such years are no RFC 3339. */
+const prometheusBounds: ReadonlyMap<string, UnixNanos> = new Map([
+  ['-292273086-05-16T16:47:06Z', timestampNanosMin],
+  ['292277025-08-18T07:12:54.999999999Z', timestampNanosMax],
+]);
+
+/**
+ * A bound of a range, read alike: beyond 64 bits, where no data can lie, it is the nearest time inside.
+ * @throws {TsdbError} BAD_REQUEST
+ */
+export function parseBoundNanos(text: string, field: string): UnixNanos {
+  return prometheusBounds.get(text) ?? clampNanos(unboundedNanos(text, field));
+}
+
+/** The nearest time that 64 bits hold. */
+export function clampNanos(nanos: bigint): UnixNanos {
+  if (nanos < timestampNanosMin) return timestampNanosMin;
+  return nanos > timestampNanosMax ? timestampNanosMax : nanos;
+}
+
+function unboundedNanos(text: string, field: string): bigint {
   const fail = (reason: string) => badRequest(`${field}: ${reason}: ${JSON.stringify(text)}`);
   const number = /^([+-]?)(\d+)(?:\.(\d*))?$/.exec(text);
   if (number !== null) {
     const fraction = (number[3] ?? '').slice(0, 9).padEnd(9, '0');
     const nanos = BigInt(number[2]!) * nanosPerSecond + BigInt(fraction);
-    if (nanos > durationNanosMax) throw fail('timestamp is out of range (unix seconds expected)');
     return number[1] === '-' ? -nanos : nanos;
   }
   if (/^[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+$/.test(text)) {
     const millis = Math.round(Number(text) * 1000);
-    if (!Number.isSafeInteger(millis)) throw fail('timestamp is out of range');
+    if (!Number.isFinite(millis)) throw fail('timestamp is out of range');
     return BigInt(millis) * nanosPerMilli;
   }
   const rfc3339 =

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatDurationNanos, parseDurationNanos, parseTimestampNanos } from './time.ts';
+import {
+  formatDurationNanos,
+  parseBoundNanos,
+  parseDurationNanos,
+  parseTimestampNanos,
+} from './time.ts';
 
 test('parseDurationNanos() reads Go durations, and days and weeks', () => {
   assert.equal(parseDurationNanos('48h', 'x'), 172_800_000_000_000n);
@@ -35,4 +40,27 @@ test('parseTimestampNanos() reads unix seconds and RFC 3339 exactly', () => {
   assert.equal(parseTimestampNanos('2023-11-15T00:13:20+02:00', 't'), 1_700_000_000_000_000_000n);
   assert.throws(() => parseTimestampNanos('tomorrow', 'start'), /start: .*"tomorrow"/);
   assert.throws(() => parseTimestampNanos('2023-13-01T00:00:00Z', 'start'), /start/);
+});
+
+test('parseTimestampNanos() refuses times that 64 bits do not hold, parseBoundNanos() takes the nearest', () => {
+  const least = -(2n ** 63n);
+  const most = 2n ** 63n - 1n;
+  const cases: [string, bigint][] = [
+    ['9999-12-31T23:59:59Z', most],
+    ['0001-01-01T00:00:00Z', least],
+    ['2262-04-11T23:47:16.854775808Z', most],
+    ['9223372036.854775808', most],
+    ['-62135596800', least],
+    ['1e15', most],
+  ];
+  for (const [text, bound] of cases) {
+    assert.throws(() => parseTimestampNanos(text, 'time'), /^TsdbError: time: .*out of range.*"/);
+    assert.equal(parseBoundNanos(text, 'time'), bound, text);
+  }
+  for (const text of ['2262-04-11T23:47:16.854775807Z', '9223372036.854775807']) {
+    assert.equal(parseTimestampNanos(text, 'time'), most);
+  }
+  assert.equal(parseBoundNanos('-292273086-05-16T16:47:06Z', 'time'), least);
+  assert.equal(parseBoundNanos('292277025-08-18T07:12:54.999999999Z', 'time'), most);
+  assert.throws(() => parseBoundNanos('tomorrow', 'start'), /start: .*"tomorrow"/);
 });

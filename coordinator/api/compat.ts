@@ -8,7 +8,7 @@ import { formatQuery } from '../promql/format.ts';
 import { parseQuery } from '../promql/parser.ts';
 import type { Route } from '../server.ts';
 import { type ApiAnswer, jsonAnswer } from './http_api.ts';
-import { parametersOf, requiredText, timestampParameter } from './parameters.ts';
+import { boundParameter, parametersOf, requiredText } from './parameters.ts';
 
 export interface CompatApiSetup {
   readonly clock: Clock;
@@ -57,8 +57,8 @@ function routesBelow(prefix: string, { clock, version }: CompatApiSetup): Route[
     getOrPost('query_exemplars', async (request) => {
       const parameters = await parametersOf(request);
       const now = clock.nowNanos();
-      const start = timestampParameter(parameters, 'start', now, 0n);
-      const end = timestampParameter(parameters, 'end', now, now);
+      const start = boundParameter(parameters, 'start', now, 0n);
+      const end = boundParameter(parameters, 'end', now, now);
       if (end < start) throw badRequest('end: end timestamp must not be before start time');
       parseQuery(requiredText(parameters, 'query'), { experimentalFunctions: true });
       // Exemplars of writes are not stored.

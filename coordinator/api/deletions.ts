@@ -7,12 +7,13 @@ import { isReady } from '#cluster/namespaces.ts';
 import type { Topology } from '#cluster/topology.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { clampNanos } from '#lib/time.ts';
 import { selectorsMax } from '../limits.ts';
 import { queryOfMatcherLists } from '../matcher_query.ts';
 import type { Route } from '../server.ts';
 import type { Matcher } from '../storage.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from './http_api.ts';
-import { headerText, parametersOf, timestampParameter } from './parameters.ts';
+import { boundParameter, headerText, parametersOf } from './parameters.ts';
 
 export interface DeletionApiSetup {
   readonly log: DeletionLog;
@@ -78,14 +79,14 @@ function deletionOf(
     throw badRequest(`match[]: more than ${selectorsMax} selectors: ${selectors.length}`);
   }
   const now = clock.nowNanos();
-  const startNanos = timestampParameter(parameters, 'start', now, allTime.startNanos);
-  const lastNanos = timestampParameter(parameters, 'end', now, allTime.endNanos - 1n);
+  const startNanos = boundParameter(parameters, 'start', now, allTime.startNanos);
+  const lastNanos = boundParameter(parameters, 'end', now, allTime.endNanos - 1n);
   if (lastNanos < startNanos) {
     throw badRequest('end: end timestamp must not be before start time');
   }
   const query = queryOfMatcherLists(selectors.map((text) => parseSelector(text)));
   // The end of such a request is inclusive.
-  return { query, startNanos, endNanos: lastNanos + 1n, selectors };
+  return { query, startNanos, endNanos: clampNanos(lastNanos + 1n), selectors };
 }
 
 async function cleanTombstones(setup: DeletionApiSetup, request: ApiRequest): Promise<ApiAnswer> {

@@ -2,7 +2,7 @@
  * What an endpoint sees of HTTP, and what it gives back: handlers are functions from one to the other, so
  * that they know neither express nor node:http.
  */
-import { TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
+import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
 import { PromqlError } from '../promql/errors.ts';
 import { retryAfterSeconds } from '../limits.ts';
 
@@ -81,6 +81,26 @@ export function bothNames(name: string, value: string): Record<string, string> {
 export function eitherHeader(request: ApiRequest, name: string): string {
   const lower = name.toLowerCase();
   return request.header(`tsdb-${lower}`) || request.header(`m3-${lower}`);
+}
+
+/** Of features that are not there: without them a request would read or write something else than it asks for. */
+const notSupportedHeaders = [
+  'Restrict-By-Tags-JSON',
+  'Restrict-By-Storage-Policies',
+  'Map-Tags-JSON',
+  'Storage-Policy',
+  'Metrics-Type',
+].flatMap((name) =>
+  Object.keys(bothNames(name, '')).map((full) => ({ full, lower: full.toLowerCase() })),
+);
+
+/** @throws {TsdbError} BAD_REQUEST for a header that asks for other data than we have */
+export function refuseUnsupportedHeaders(request: ApiRequest): void {
+  for (const { full, lower } of notSupportedHeaders) {
+    const value = request.header(lower);
+    if (value === '' || (value === 'unaggregated' && lower.endsWith('-metrics-type'))) continue;
+    throw badRequest(`header ${full}: not supported yet: ${value.slice(0, 100)}`);
+  }
 }
 
 /** "true", "1" and the like; '' and anything else is false. */

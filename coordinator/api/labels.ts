@@ -8,12 +8,12 @@ import type { LabelResult, Matcher, QueryStorage, SelectRange, SelectResult } fr
 import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from './http_api.ts';
 import {
   answerHeaders,
+  boundParameter,
   checkRange,
   limitsOf,
   parametersOf,
   type QuerySettings,
   timeoutMillisOf,
-  timestampParameter,
 } from './parameters.ts';
 
 export interface LabelsApiSetup {
@@ -97,8 +97,8 @@ async function callOf(
     throw badRequest(`match[]: more than ${selectorsMax} selectors: ${selectors.length}`);
   }
   const now = clock.nowNanos();
-  const startNanos = timestampParameter(parameters, 'start', now, 0n);
-  const endNanos = timestampParameter(parameters, 'end', now, now);
+  const startNanos = boundParameter(parameters, 'start', now, 0n);
+  const endNanos = boundParameter(parameters, 'end', now, now);
   // Without a start everything is asked for, which is no range that a limit is about.
   if ((parameters.get('start') ?? '') !== '') {
     checkRange(request, parameters, startNanos, endNanos, settings);

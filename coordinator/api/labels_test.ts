@@ -71,3 +71,17 @@ test('limit cuts lists of labels and series, and says so', async () => {
     assert.equal(answer.headers['tsdb-results-limited'], 'max_fetch_series_limit_applied');
   }
 });
+
+test('the earliest and latest times of Prometheus and of its clients are bounds like others', async () => {
+  await using test = await TestCoordinator.openReady();
+  const row = { tags: { __name__: 'm' }, timestamp: nowSeconds(), value: 1 };
+  assert.equal((await test.post('/api/v1/json/write', row)).status, 200);
+  for (const [start, end] of [
+    ['-292273086-05-16T16:47:06Z', '292277025-08-18T07:12:54.999999999Z'],
+    ['0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z'],
+    ['-62135596800', '253402300799'],
+  ]) {
+    const answer = await test.get(`/api/v1/series?match[]=m&start=${start}&end=${end}`);
+    assert.deepEqual(answer.json, { status: 'success', data: [{ __name__: 'm' }] });
+  }
+});

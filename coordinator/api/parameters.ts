@@ -3,6 +3,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import {
   formatDurationNanos,
   nanosPerMilli,
+  parseBoundNanos,
   parseDurationNanos,
   parseTimestampNanos,
   type UnixNanos,
@@ -62,6 +63,18 @@ export function timestampParameter(
   return absent;
 }
 
+/** As `timestampParameter`, but a bound of a range that may lie beyond all times that there are. */
+export function boundParameter(
+  parameters: URLSearchParams,
+  name: string,
+  nowNanos: UnixNanos,
+  absent: UnixNanos,
+): UnixNanos {
+  const text = parameters.get(name) ?? '';
+  if (text === 'now') return nowNanos;
+  return text === '' ? absent : parseBoundNanos(text, name);
+}
+
 /** A Go duration, or seconds with a fraction, in milliseconds. */
 export function durationMillis(text: string, name: string): number {
   if (/^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(text)) {
@@ -96,8 +109,8 @@ export function timeoutMillisOf(
 ): number {
   const text = parameters.get('timeout') || eitherHeader(request, 'Timeout');
   if (text === '') return settings.timeoutMillis;
-  const millis = durationMillis(text, 'timeout');
-  if (millis <= 0) throw badRequest(`timeout: must be positive: ${text}`);
+  const millis = Math.trunc(durationMillis(text, 'timeout'));
+  if (millis < 1) throw badRequest(`timeout: must be at least 1ms: ${text}`);
   if (millis > timeoutMillisMax) {
     throw badRequest(`timeout: more than ${timeoutMillisMax / 1000}s: ${text}`);
   }
@@ -116,8 +129,8 @@ export function lookbackMillisOf(
     if (stepMillis === null) throw badRequest('lookback: "step" needs a query with a step');
     return stepMillis;
   }
-  const millis = durationMillis(text, 'lookback');
-  if (millis <= 0) throw badRequest(`lookback: must be positive: ${text}`);
+  const millis = Math.trunc(durationMillis(text, 'lookback'));
+  if (millis < 1) throw badRequest(`lookback: must be at least 1ms: ${text}`);
   return millis;
 }
 

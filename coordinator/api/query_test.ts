@@ -203,3 +203,22 @@ test('failures of storage keep their status: 503 without quorum, 504 over the de
   assert.equal(slow.status, 504, slow.text);
   assert.equal(slow.json.errorType, 'timeout');
 });
+
+test('durations are cut to milliseconds, and a look-back or a timeout without one is refused', async () => {
+  await using test = await TestCoordinator.openReady();
+  const start = await filled(test);
+  const query = `/api/v1/query?query=cpu%7Bhost="a"%7D&time=${start}`;
+  for (const given of ['1500us', '1.0005', '5m0.4us']) {
+    const answer = await test.get(`${query}&lookback=${given}&timeout=30.0005`);
+    assert.equal(answer.status, 200, `${given}: ${answer.text}`);
+    assert.equal(answer.json.data.result.length, 1);
+    assert.equal(answer.headers['tsdb-timeout'], '30s');
+  }
+  for (const given of ['0.5ms', '0.0009', '0']) {
+    for (const name of ['lookback', 'timeout']) {
+      const answer = await test.get(`${query}&${name}=${given}`);
+      assert.equal(answer.status, 400, answer.text);
+      assert.equal(answer.json.error, `${name}: must be at least 1ms: ${given}`);
+    }
+  }
+});

@@ -1,19 +1,22 @@
 /** Remote read: the protocol by which Prometheus takes us as storage, in both of its answer forms. */
 import { decodeSnappy, encodeSnappy } from '#engine/snappy.ts';
-import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { readBodyBytesMax } from '../limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
+import { Pacer } from '../promql/pacer.ts';
 import type { Route } from '../server.ts';
-import type { QueryStorage, SelectLimits } from '../storage.ts';
+import type { QueryStorage, SelectLimits, SelectResult } from '../storage.ts';
 import type { ApiAnswer, ApiRequest } from './http_api.ts';
 import { answerHeaders, limitsOf, type QuerySettings, timeoutMillisOf } from './parameters.ts';
 
 export interface RemoteReadSetup {
   readonly storage: QueryStorage;
   readonly settings: QuerySettings;
+  /** Of an answer that is made in memory. */
+  readonly samplesMax: number;
   readonly clock: Clock;
 }
 
@@ -28,7 +31,7 @@ export function remoteReadRoutes(setup: RemoteReadSetup): Route[] {
 }
 
 async function remoteRead(setup: RemoteReadSetup, request: ApiRequest): Promise<ApiAnswer> {
-  const { storage, settings, clock } = setup;
+  const { storage, settings, samplesMax, clock } = setup;
   const encoding = request.header('content-encoding').toLowerCase();
   if (encoding !== '' && encoding !== 'snappy') {
     throw badRequest(`Content-Encoding: only snappy is served: ${encoding}`);
@@ -42,22 +45,25 @@ async function remoteRead(setup: RemoteReadSetup, request: ApiRequest): Promise<
     (type) => type === 'samples' || type === 'streamedXorChunks',
   );
   if (streamed === 'streamedXorChunks') {
+    const { queries } = message;
+    const first =
+      queries.length === 0 ? nothing : await selected(storage, queries[0]!, limits, signal);
+    const { exhaustive, warnings } = first;
     return {
       status: 200,
       headers: {
         'Content-Type': 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse',
-        ...answerHeaders({ timeoutMillis, seriesLimited: false, warnings: [] }),
+        ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings }),
       },
-      body: streamedAnswer(storage, message.queries, limits, signal),
+      body: streamedAnswer(storage, queries, first, limits, signal),
     };
   }
   const answers: { bundle: SeriesBundle; range: ReadRange }[] = [];
   const warnings = new Set<string>();
   let exhaustive = true;
   for (const query of message.queries) {
-    const range = rangeOf(query);
-    const found = await storage.select(query.matchers, range, limits, signal);
-    answers.push({ bundle: found.bundle, range });
+    const found = await selected(storage, query, limits, signal);
+    answers.push({ bundle: found.bundle, range: rangeOf(query) });
     exhaustive &&= found.exhaustive;
     for (const warning of found.warnings) warnings.add(warning);
   }
@@ -68,7 +74,7 @@ async function remoteRead(setup: RemoteReadSetup, request: ApiRequest): Promise<
       'Content-Encoding': 'snappy',
       ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings: [...warnings] }),
     },
-    body: encodeSnappy(encodeReadResponse(answers).message),
+    body: encodeSnappy(await encodeReadResponse(answers, new Pacer(signal, samplesMax))),
   };
 }
 
@@ -83,19 +89,49 @@ function rangeOf({ startMillis, endMillis }: ReadQuery): ReadRange {
   };
 }
 
-/** Queries one after the other, for their answers must come in this order. */
+function selected(
+  storage: QueryStorage,
+  query: ReadQuery,
+  limits: SelectLimits,
+  signal: AbortSignal,
+): Promise<SelectResult> {
+  return storage.select(query.matchers, rangeOf(query), limits, signal);
+}
+
+/** What a request without queries finds. */
+const nothing: SelectResult = { bundle: emptyBundle, exhaustive: true, warnings: [] };
+
+/**
+ * Queries one after the other, for their answers must come in this order.
+ * @param first what the first query found, of which the headers tell
+ */
 async function* streamedAnswer(
   storage: QueryStorage,
   queries: readonly ReadQuery[],
+  first: SelectResult,
   limits: SelectLimits,
   signal: AbortSignal,
 ): AsyncIterable<Uint8Array> {
   for (const [index, query] of queries.entries()) {
-    const range = rangeOf(query);
-    const { bundle } = await storage.select(query.matchers, range, limits, signal);
-    for (const frame of encodeChunkedFrames(bundle, range, index)) {
+    const found = index === 0 ? first : await selected(storage, query, limits, signal);
+    if (isWorse(found, first)) {
+      // The headers are gone, and an answer in part must not look whole.
+      throw new TsdbError(
+        found.exhaustive ? 'UNAVAILABLE' : 'BAD_REQUEST',
+        `queries[${index}]: partial behind a whole one, send it by itself: ${found.warnings.join('; ')}`,
+      );
+    }
+    for (const frame of encodeChunkedFrames(found.bundle, rangeOf(query), index)) {
       signal.throwIfAborted();
       yield frame;
     }
   }
+}
+
+/** Whether an answer is partial in a way in which the first one was not. */
+function isWorse(found: SelectResult, first: SelectResult): boolean {
+  return (
+    (first.exhaustive && !found.exhaustive) ||
+    (first.warnings.length === 0 && found.warnings.length > 0)
+  );
 }

@@ -178,6 +178,52 @@ test('remote read streams XOR chunks in checked frames to clients that prefer th
   ]);
 });
 
+/** Series m of one host, or of both. */
+const queryOf = (startMillis: number, host: string): AskedQuery => ({
+  startMillis,
+  endMillis: startMillis + 9_000,
+  matchers: [
+    [0, '__name__', 'm'],
+    [2, 'host', host],
+  ],
+});
+
+test('streamed remote read tells in its headers that it is partial', async () => {
+  await using test = await TestCoordinator.openReady();
+  const startMillis = await filled(test, 10);
+  const cut = { 'TSDB-Limit-Max-Series': '1', 'TSDB-Limit-Require-Exhaustive': 'false' };
+  const one = queryOf(startMillis, 'a');
+  const both = queryOf(startMillis, 'a|b');
+  const whole = await test.post(path, readRequest([one, one], [1]), cut);
+  assert.equal(whole.status, 200, whole.text);
+  assert.equal(whole.headers['tsdb-results-limited'], undefined);
+  const partial = await test.post(path, readRequest([both, one, both], [1]), cut);
+  assert.equal(partial.status, 200, partial.text);
+  assert.match(String(partial.headers['tsdb-results-limited']), /^max_fetch_series_limit_applied,/);
+  // Behind a whole answer it cannot be told any more.
+  await assert.rejects(test.post(path, readRequest([one, both], [1]), cut), {
+    code: 'UNAVAILABLE',
+  });
+  assert.equal((await test.post(path, readRequest([], [1]))).bytes.length, 0);
+});
+
+test('remote read of samples has the sample limit of queries', async () => {
+  await using test = await TestCoordinator.openReady(
+    '{query: {prometheus: {maxSamplesPerQuery: 15}}}',
+  );
+  const startMillis = await filled(test, 10);
+  const one = queryOf(startMillis, 'a');
+  const both = queryOf(startMillis, 'a|b');
+  assert.equal((await test.post(path, readRequest([one], []))).status, 200);
+  const query = await test.get(`/api/v1/query?query=m[1m]&time=${startMillis / 1000 + 9}`);
+  for (const queries of [[both], [one, one]]) {
+    const answer = await test.post(path, readRequest(queries, []));
+    assert.deepEqual([answer.status, answer.json], [400, query.json]);
+    assert.equal(answer.json.errorType, 'execution');
+  }
+  assert.equal((await test.post(path, readRequest([both], [1]))).status, 200);
+});
+
 test('remote read refuses what it cannot read with 400', async () => {
   await using test = await TestCoordinator.openReady();
   const cases: [Uint8Array, RegExp][] = [

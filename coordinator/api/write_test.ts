@@ -102,6 +102,8 @@ test('json/write names what is wrong with a row', async () => {
     [{ ...good, timestamp: 'soon' }, /timestamp: .*"soon"/],
     [{ ...good, timestamp: true }, /timestamp: not a number or text: true/],
     [{ ...good, timestamp: 1e300 }, /timestamp: out of range/],
+    [{ ...good, timestamp: '9999-12-31T23:59:59Z' }, /timestamp: .*out of range.*"9999-/],
+    [{ ...good, timestamp: 1e10 }, /timestamp: .*out of range.*"10000000000"/],
     [{ ...good, value: '1' }, /value: not a number: "1"/],
     [{ ...good, extra: 1 }, /unknown field: extra/],
   ];

@@ -6,6 +6,7 @@ import { Decoder } from '#engine/decoder.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
+import type { Pacer } from '../promql/pacer.ts';
 import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
@@ -78,20 +79,26 @@ function decodeMillis(
   return kept;
 }
 
-/** A whole ReadResponse, one bundle a query; series without samples in the range are left out. */
-export function encodeReadResponse(
+/**
+ * A whole ReadResponse, one bundle a query; series without samples in the range are left out.
+ * @param pacer counts the samples, which are all held until the answer is sent
+ * @throws {PromqlError} over its limit
+ */
+export async function encodeReadResponse(
   answers: readonly { readonly bundle: SeriesBundle; readonly range: ReadRange }[],
-): { readonly message: Uint8Array; readonly sampleCount: number } {
+  pacer: Pacer,
+): Promise<Uint8Array> {
   const decoder = new Decoder();
   const message = new MessageWriter(1 << 16);
   const result = new MessageWriter(1 << 16);
   const series = new MessageWriter(1 << 12);
   const sample = new MessageWriter(32);
-  let sampleCount = 0;
   for (const { bundle, range } of answers) {
     result.clear();
     for (const { index, tags } of seriesInOrder(bundle)) {
       const rows = decodeMillis(decoder, bundle, index, range);
+      pacer.hold(rows);
+      if (pacer.spend(rows)) await pacer.pause();
       if (rows === 0) continue;
       series.clear();
       writeLabels(series, tags);
@@ -102,11 +109,10 @@ export function encodeReadResponse(
         series.bytesField(2, sample.finish());
       }
       result.bytesField(1, series.finish());
-      sampleCount += rows;
     }
     message.bytesField(1, result.finish());
   }
-  return { message: message.finish(), sampleCount };
+  return message.finish();
 }
 
 /**

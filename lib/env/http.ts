@@ -4,7 +4,7 @@
  */
 import * as http from 'node:http';
 import * as https from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
 
@@ -22,6 +22,8 @@ export interface HttpLimits {
   readonly receiveMillisMax: number;
   /** How long an idle connection is kept. */
   readonly keepAliveMillis: number;
+  /** How long a client may leave bytes of its answer untaken before it is cut off. */
+  readonly stalledMillisMax: number;
 }
 
 export const httpLimitsDefault: HttpLimits = {
@@ -30,6 +32,7 @@ export const httpLimitsDefault: HttpLimits = {
   headersMillisMax: 30_000,
   receiveMillisMax: 120_000,
   keepAliveMillis: 75_000,
+  stalledMillisMax: 60_000,
 };
 
 export interface HttpServerOptions {
@@ -90,6 +93,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       // A connection that is lost while we answer is no error of the process.
       request.on('error', ignore);
       response.on('error', ignore);
+      response.on('timeout', cutOffStalled);
       void answer(request, response, ends.signal);
     },
   );
@@ -110,6 +114,8 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       }
     }
   };
+  // Of a connection on which nothing moves; with a request under way, `cutOffStalled` decides.
+  server.timeout = limits.stalledMillisMax;
   server.maxConnections = limits.connectionsMax;
   // Without this a body that nobody asked for is lost; with it the client is told to go on.
   server.on('checkContinue', (request, response) => {
@@ -138,6 +144,11 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
 }
 
 function ignore(): void {}
+
+/** A client that waits for its answer may wait; one that does not take it holds our memory. */
+function cutOffStalled(socket: Socket): void {
+  if (socket.writableLength > 0) socket.destroy();
+}
 
 /** The signals of requests under way: one controller each, since composed signals cost many times as much. */
 class RunningRequests {

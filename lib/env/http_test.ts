@@ -184,6 +184,55 @@ test('sendStream() sends a long answer whole, at the pace of the client', async 
   assert.equal(answer.body.at(-1), parts - 1);
 });
 
+test('listenHttp() cuts off a client that does not take its answer, streamed or whole', async () => {
+  const stalledMillisMax = 200;
+  const partBytes = 1 << 20;
+  const parts = 64;
+  let ends = Promise.withResolvers<AbortSignal>();
+  await using server = await open(
+    async (request, response, requestSignal) => {
+      requestSignal.addEventListener('abort', () => ends.resolve(requestSignal));
+      if (request.url === '/whole') {
+        response.end(new Uint8Array(parts * partBytes));
+      } else {
+        const all = Array.from({ length: parts }, () => new Uint8Array(partBytes));
+        await sendStream(response, all, requestSignal);
+      }
+    },
+    { stalledMillisMax },
+  );
+  for (const path of ['/whole', '/streamed']) {
+    ends = Promise.withResolvers();
+    const socket = connect(server.port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.once('data', () => socket.pause());
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    assert.equal(((await ends.promise).reason as TsdbError).code, 'CANCELLED', path);
+    socket.destroy();
+  }
+});
+
+test('listenHttp() leaves clients alone that wait for their answer, or take it slowly', async () => {
+  const stalledMillisMax = 500;
+  const bytes = 8 << 20;
+  await using server = await open(
+    async (_request, response) => {
+      response.write('begun');
+      await new Promise((resolve) => setTimeout(resolve, stalledMillisMax * 2));
+      response.end(new Uint8Array(bytes));
+    },
+    { stalledMillisMax },
+  );
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('GET / HTTP/1.0\r\nHost: x\r\n\r\n');
+  let taken = 0;
+  for await (const part of socket as AsyncIterable<Uint8Array>) {
+    taken += part.length;
+    await new Promise((resolve) => setTimeout(resolve, 6));
+  }
+  assert.ok(taken > bytes, `${taken}`);
+});
+
 test('httpRequest() rejects when aborted, when nobody listens and when the answer is too long', async () => {
   await using server = await open((_request, response) => void response.end('x'.repeat(100)));
   const url = `http://127.0.0.1:${server.port}/`;

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ClusterAdmin, plainRequest } from '#cluster/admin.ts';
+import { DeletionLog } from '#cluster/deletion_log.ts';
+import { allTime } from '#cluster/deletions.ts';
+import { MemoryKvStore } from '#cluster/kv_memory.ts';
+import { NamespaceStore } from '#cluster/namespace_store.ts';
+import type { TopologyView } from '#cluster/topology.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { parseSelector } from '../promql/engine.ts';
+import { deletionRoutes } from './deletions.ts';
+
+const { signal } = new AbortController();
+const { clock } = realEnv;
+const cluster = { environment: 'default_env', zone: 'embedded' };
+
+test('delete_series holds its range inside of 64 bits, so that every entry can be read', async () => {
+  const kv = new MemoryKvStore({ clock }).client();
+  const create = { type: 'local', namespaceName: 'default', retentionTime: '48h' };
+  await new ClusterAdmin({ kv, cluster, clock }).databaseCreate(create, plainRequest, signal);
+  const namespaces = (await new NamespaceStore(kv, cluster).get(signal)).value;
+  const log = new DeletionLog(kv, cluster);
+  const view = { namespaces, placement: null } as unknown as TopologyView;
+  const [route] = deletionRoutes({
+    log,
+    topology: { refresh: async () => view },
+    parseSelector,
+    clock,
+  });
+  const deleted = async (range: Record<string, string>): Promise<bigint[]> => {
+    const answer = await route!.handler({
+      method: 'POST',
+      pathParameters: {},
+      urlParameters: new URLSearchParams({ 'match[]': 'up', namespace: 'default', ...range }),
+      header: () => '',
+      body: async () => new Uint8Array(0),
+      signal,
+    });
+    assert.equal(answer.status, 204);
+    const { deletions, damaged } = await log.list(signal);
+    assert.deepEqual(damaged, []);
+    const { startNanos, endNanos } = deletions.at(-1)!;
+    return [startNanos, endNanos];
+  };
+  const { startNanos, endNanos } = allTime;
+  assert.deepEqual(await deleted({ end: '9999-12-31T23:59:59Z' }), [startNanos, endNanos]);
+  assert.deepEqual(await deleted({ end: '9223372036.854775807' }), [startNanos, endNanos]);
+  assert.deepEqual(await deleted({ start: '0001-01-01T00:00:00Z', end: '1' }), [
+    startNanos,
+    1_000_000_001n,
+  ]);
+  assert.deepEqual(
+    await deleted({
+      start: '-292273086-05-16T16:47:06Z',
+      end: '292277025-08-18T07:12:54.999999999Z',
+    }),
+    [startNanos, endNanos],
+  );
+});

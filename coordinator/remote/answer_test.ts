@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { encodeRawChunk } from '#engine/chunk.ts';
+import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { encodeTags } from '#lib/tags.ts';
+import { Pacer } from '../promql/pacer.ts';
+import { encodeReadResponse } from './answer.ts';
+
+/** One series with rows at 0, 1 s, 2 s and so on. */
+function bundleOf(rows: number): SeriesBundle {
+  const tagsData = encodeTags([{ name: '__name__', value: 'm' }]);
+  const chunkData = encodeRawChunk({
+    timestampNanos: BigInt64Array.from({ length: rows }, (_, i) => BigInt(i) * 1_000_000_000n),
+    values: new Float64Array(rows),
+    version: 1,
+  });
+  return {
+    seriesCount: 1,
+    tagsData,
+    tagsOffset: Uint32Array.of(0, tagsData.length),
+    idScheme: new Uint8Array(1),
+    idData: new Uint8Array(0),
+    idOffset: new Uint32Array(2),
+    chunkData,
+    chunkOffset: Uint32Array.of(0, chunkData.length),
+  };
+}
+
+test('encodeReadResponse() gives others a turn every million samples, and ends when it is cancelled', async () => {
+  const bundle = bundleOf(60_000);
+  const range = { startNanos: 0n, endNanos: 2n ** 62n };
+  const answers = Array.from({ length: 20 }, () => ({ bundle, range }));
+  const cancelled = new AbortController();
+  setImmediate(() => cancelled.abort(new TsdbError('CANCELLED', 'the client left')));
+  const pacer = new Pacer(cancelled.signal, 2_000_000);
+  await assert.rejects(encodeReadResponse(answers, pacer), { code: 'CANCELLED' });
+  assert.equal(pacer.samples, 1_020_000);
+  const { signal } = new AbortController();
+  const few = await encodeReadResponse(answers.slice(0, 15), new Pacer(signal, 900_000));
+  assert.ok(few.length > 900_000 * 2);
+  await assert.rejects(encodeReadResponse(answers, new Pacer(signal, 900_000)), {
+    code: 'BAD_REQUEST',
+    kind: 'execution',
+  });
+});
