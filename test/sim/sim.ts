@@ -3,10 +3,10 @@
  * Each is a `*_fuzz.ts` beside the code that it shakes; a run is one seed, and the same seed gives the same run.
  *   -- --list                        names of the campaigns
  *   -- --only node/storage/crash     those whose name contains it (repeatable); all when not given
- *   -- --runs 2000 --seed 1          seeds 1 to 2000
+ *   -- --runs 2000 --seed 1          seeds 1 to 2000; 100 when not given
  *   -- --size 20                     steps or inputs of one run
  *   -- --inputs 1000000              seeds until the campaign's readers had so many inputs
- *   -- --minutes 10                  stop then, whatever is left
+ *   -- --minutes 10                  stop then, whatever is left; a campaign by itself, without --runs, takes seeds until then
  */
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
@@ -72,9 +72,7 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
     done += 1;
     if (Date.now() - told < progressMillis) continue;
     told = Date.now();
-    console.log(
-      `  ${name}: ${done} runs${inputs > 0 ? `, ${inputsSoFar()} inputs` : ` of ${options.runs}`}`,
-    );
+    console.log(`  ${name}: ${done} runs${inputs > 0 ? `, ${inputsSoFar()} inputs` : ''}`);
   }
   const seconds = ((Date.now() - started) / 1000).toFixed(1);
   console.log(`ok - ${name}: seeds ${first} to ${first + done - 1}, size ${size}, ${seconds} s`);
@@ -98,10 +96,10 @@ async function main(): Promise<number> {
       list: { type: 'boolean', default: false },
       only: { type: 'string', multiple: true, default: [] },
       seed: { type: 'string', default: '1' },
-      runs: { type: 'string', default: '100' },
+      runs: { type: 'string' },
       size: { type: 'string', default: '20' },
       inputs: { type: 'string', default: '0' },
-      minutes: { type: 'string', default: '1000' },
+      minutes: { type: 'string' },
     },
   });
   if (values.list) {
@@ -115,12 +113,14 @@ async function main(): Promise<number> {
     console.error(`no such campaign: ${values.only.join(', ')}; --list shows them`);
     return 2;
   }
+  const isTimed = values.minutes !== undefined && chosen.length === 1;
+  const runsDefault = isTimed ? Number.MAX_SAFE_INTEGER : 100;
   const options = {
     seed: wholeNumber('seed', values.seed, 0),
-    runs: wholeNumber('runs', values.runs, 1),
+    runs: wholeNumber('runs', values.runs ?? String(runsDefault), 1),
     size: wholeNumber('size', values.size, 1),
     inputs: wholeNumber('inputs', values.inputs, 0),
-    endMillis: Date.now() + wholeNumber('minutes', values.minutes, 1) * 60_000,
+    endMillis: Date.now() + wholeNumber('minutes', values.minutes ?? '1000', 1) * 60_000,
   };
   let failed = 0;
   for (const campaign of chosen) if (!(await run(campaign, options))) failed += 1;
