@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -11,6 +10,7 @@ import type { EtcdKvOptions } from '#cluster/kv_etcd.ts';
 import { openEtcdKv } from '#cluster/kv_etcd.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
+import { freePorts } from '../ports.ts';
 
 export interface StoreProcess extends AsyncDisposable {
   /** 'host:port' */
@@ -99,11 +99,6 @@ export async function untilAnswered(
 }
 
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert(address !== null && typeof address === 'object');
-  server.close();
-  await once(server, 'close');
-  return address.port;
+  const [port] = await freePorts(1);
+  return port!;
 }

@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { toolOrSkip } from '../tools.ts';
+import { freePorts } from '../ports.ts';
 import {
   call,
   eventually,
-  freePorts,
   namespaceReady,
   NodeServer,
   Program,

@@ -1,25 +1,12 @@
 /** Real server processes on loopback for integration tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { createWriteStream, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePorts } from '../ports.ts';
 
 const root = join(import.meta.dirname, '../..');
-
-/** Ports that were free a moment ago, each another one. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = [];
-  for (let i = 0; i < count; i++) {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    servers.push(server);
-  }
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  for (const server of servers) server.close();
-  return ports;
-}
 
 /** Asks until the condition gives something, for at most the time; the last error is the reason. */
 export async function eventually<T>(

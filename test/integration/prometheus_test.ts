@@ -6,14 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { toolOrSkip } from '../tools.ts';
-import {
-  call,
-  createLocalDatabase,
-  eventually,
-  freePorts,
-  NodeServer,
-  Program,
-} from './process.ts';
+import { freePorts } from '../ports.ts';
+import { call, createLocalDatabase, eventually, NodeServer, Program } from './process.ts';
 
 const prometheusBinary = toolOrSkip('prometheus', 'this integration test does not run');
 const promtool = toolOrSkip('promtool', 'this integration test does not run');

@@ -23,7 +23,13 @@ certificate() { # name subject alternative-names
 }
 certificate apiserver /CN=kube-apiserver "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local,IP:127.0.0.1,IP:10.96.0.1,IP:10.244.0.1"
 certificate admin "/O=system:masters/CN=admin" DNS:admin
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
+# Not of the range from which the system takes the local ports of connections: one could come before the server.
+free_port() {
+  local port
+  while port=$((12000 + RANDOM % 1000)); do
+    python3 -c 'import socket, sys; socket.socket().bind(("", int(sys.argv[1])))' $port 2> /dev/null && { echo $port; return; }
+  done
+}
 etcd=http://127.0.0.1:$(free_port); etcd_peer=http://127.0.0.1:$(free_port); api_port=$(free_port)
 kubeconfig() { # file certificate
   cat > "$1" <<K

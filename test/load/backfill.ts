@@ -16,11 +16,11 @@ import {
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { freePorts } from '../ports.ts';
 import {
   call,
   createLocalDatabase,
   eventually,
-  freePorts,
   namespaceReady,
   NodeServer,
   Program,
