@@ -2,7 +2,6 @@
  * Properties over generated values (fast-check), with the same values in every run: a test that was green stays green until
  * the code changes. Other values: `TSDB_TEST_SEED=7 npm test -- 'cluster/placement_algorithm_test.ts'`.
  */
-
 import fc from 'fast-check';
 import { assert } from './assert.ts';
 

@@ -310,6 +310,25 @@ test('a set of nodes that somebody made smaller gets its volumes back with its p
   assert.deepEqual(world.calls, []);
 });
 
+test('a dead pod that waits for its approval is told, and namespaces do not wait for it', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => {
+    spec.updatePolicy = 'Gated';
+    spec.nodes.image = 'node:2';
+  });
+  world.broken.add('c-a-0');
+  world.addClaim('late', {});
+  for (let pass = 0; pass < 10; pass++) {
+    await world.advance();
+    await world.reconcile();
+  }
+  const ready = world.condition('Ready');
+  assert.deepEqual([ready.status, ready.reason], ['False', 'NodesNotReady']);
+  assert.equal(world.condition('Reconciling').reason, 'ApprovalRequired');
+  assert.ok(world.calls.includes('namespace add late'), world.calls.join(', '));
+  assert.deepEqual(writesTo(world, 'Pod'), []);
+});
+
 test('what the resource asks for no more is taken away', async () => {
   const limits = { cpu: '1', memory: '1Gi' };
   const world = await settledWorld({ nodes: { replicasPerGroup: 1, resources: { limits } } });

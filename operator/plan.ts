@@ -62,9 +62,10 @@ function livePlan(observed: Observed, images: ImageDefaults): Plan {
     return doing(objects, 'Applying', message);
   }
   const dead = deadRollPlan(observed);
-  if (dead === null || dead.actions.length > 0) return dead ?? placedPlan(observed, images);
-  // It waits for its approval, and nothing else waits for that.
+  if (dead !== null && dead.actions.length > 0) return dead;
   const others = placedPlan(observed, images);
+  if (dead === null) return others;
+  // Replacing it waits for an approval, and nothing else waits for that.
   return others.actions.length > 0 ? { ...others, gated: dead.gated } : dead;
 }
 
