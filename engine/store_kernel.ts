@@ -1,5 +1,6 @@
 /** Loads the store kernel into a memory, with the calls it exports. kernels/store.kernel.ts explains them. */
 import { assert } from '#lib/assert.ts';
+import { adviseHugePages } from '#lib/env/huge_pages.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { codecTables } from './codec_books.ts';
 
@@ -156,6 +157,8 @@ export function loadStoreKernel(memoryBytesMax: number): LoadedStoreKernel {
   const pageMax = Math.floor(memoryBytesMax / wasmPageBytes);
   assert(pageMax > wasmPagesMin && pageMax <= 65_536, 'a memory has 2.2 MiB to 4 GiB');
   const memory = new WebAssembly.Memory({ initial: wasmPagesMin, maximum: pageMax, shared: true });
+  const start = wasmPagesMin * wasmPageBytes;
+  adviseHugePages(memory, start, pageMax * wasmPageBytes - start);
   const { exports } = new WebAssembly.Instance(storeModule, { env: { memory } });
   const kernel = exports as unknown as StoreKernel;
   kernel.init(pageMax);

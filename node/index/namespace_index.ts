@@ -66,6 +66,17 @@ export type SeriesTags = Pick<
   'seriesCount' | 'tagsData' | 'tagsOffset' | 'idScheme' | 'idData' | 'idOffset'
 >;
 
+/** Positions in a layout and terms at each of them that are guessed; further ones share with them. */
+const predictedPositions = 32;
+const predictedTermsBits = 6;
+const predictedTerms = 1 << predictedTermsBits;
+
+/** Where a term stands in the guesses. @param lastWord the last four bytes of its text */
+function guessOf(position: number, lastWord: number): number {
+  const row = (position & (predictedPositions - 1)) << predictedTermsBits;
+  return row | (Math.imul(lastWord, 0x9e3779b1) >>> (32 - predictedTermsBits));
+}
+
 /** Shards are below this. */
 export const shardsMax: number = 65_536;
 
@@ -88,7 +99,10 @@ export class NamespaceIndex {
   #unknownCount: number;
   /** The tags that these belong to. */
   #lookedUp: Uint8Array | null;
-  /** Terms of the series before: neighbours share most of theirs at the same positions. */
+  /**
+   * Terms that were found lately, by position and the end of their text: most labels have few values, at the same positions in all
+   * series of a kind. What stands here is a guess; `isText` tells.
+   */
   readonly #predicted: Uint32Array;
   #lastView: DataView;
   readonly #churn: Churn;
@@ -125,7 +139,7 @@ export class NamespaceIndex {
     this.#termCount = 0;
     this.#unknownCount = 0;
     this.#lookedUp = null;
-    this.#predicted = new Uint32Array(this.#terms.length);
+    this.#predicted = new Uint32Array(predictedPositions * predictedTerms);
     this.#lastView = viewOf(noBytes);
     this.#churn = new Churn();
     this.#removals = new Set();
@@ -192,12 +206,13 @@ export class NamespaceIndex {
     this.#lookedUp = null;
     for (let at = 0; at < length; ) {
       const end = pairEndWithin(tags, at);
-      let term = predicted[termCount]!;
+      const guess = guessOf(termCount, view.getUint32(base + end - 4, true));
+      let term = predicted[guess]!;
       if (!dictionary.isText(term, view, base + at, base + end)) {
         const hash = dictionary.hash(view, base + at, base + end);
         term = dictionary.findHashed(hash, view, base + at, base + end);
         if (term >= 0) {
-          predicted[termCount] = term;
+          predicted[guess] = term;
         } else {
           term = noTerm;
           this.#hashes[termCount] = hash;
@@ -311,7 +326,6 @@ export class NamespaceIndex {
           const hash = this.#hashes[done]!;
           const term = this.#dictionary.internHashed(hash, view, base + at, base + end);
           this.#terms[done] = term;
-          this.#predicted[done] = term;
         }
         at = end;
       }
