@@ -20,7 +20,7 @@ let calls: SystemCalls | null | undefined;
 /**
  * Asks for huge pages in a part of a memory, also behind what the memory is yet to grow by. Ask only where nearly all bytes will be used, one behind
  * the other: one byte that is touched takes 2 MiB.
- * @param start where the part begins in the memory
+ * @param start where the part begins in the memory; at a page of the system, else the advice is refused
  * @param bytes at most up to the memory's maximum: that much is reserved from the beginning
  * @returns whether the system took the advice
  */
@@ -28,7 +28,6 @@ export function adviseHugePages(memory: WebAssembly.Memory, start: number, bytes
   if (calls === undefined) calls = systemCalls();
   if (calls === null || bytes <= 0) return false;
   const address = calls.addressOf(new Uint8Array(memory.buffer)) + BigInt(start);
-  // A call for part of a page of 4 KiB is refused; memories begin with one.
   return calls.advise(address, BigInt(bytes), adviceHugePages) === 0;
 }
 
