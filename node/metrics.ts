@@ -1,4 +1,4 @@
-/** Metrics of the storage node, `tsdb_node_…`; read when they are scraped. */
+/** Metrics of the storage node, `tsdb_node_…`; what is counted elsewhere is read when they are scraped. */
 import { type QueryLimitName, queryLimitNames } from '#cluster/runtime_limits.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { Database } from './storage/database.ts';
@@ -50,6 +50,11 @@ export function registerNodeMetrics(metrics: Metrics, database: Database): NodeM
     database.commitlog.segments().reduce((bytes, segment) => bytes + segment.bytes, 0),
   );
   registerTotals(metrics, database);
+  const written = metrics.histogram(
+    'tsdb_node_commitlog_write_seconds',
+    'Time that a group of writes waits for the commit log.',
+  );
+  database.commitlog.onWritten = (seconds) => written.observe(seconds);
   const tick = metrics.gauge('tsdb_node_tick_seconds', 'Time of the last background tick.');
   const expired = metrics.counter('tsdb_node_series_expired_total', 'Series past retention.');
   const corrupt = metrics.counter(

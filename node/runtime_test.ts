@@ -58,11 +58,12 @@ test('a fresh node answers not bootstrapped, then marks its shards AVAILABLE at 
 
 test('a namespace that is added is served without a restart, and a deleted one is gone', async () => {
   await using cluster = new TestCluster();
-  const { runtime } = await singleNode(cluster);
+  const { runtime, metrics } = await singleNode(cluster);
   await cluster.addNamespace(namespaceOf('later'));
   await cluster.until('a', () => runtime.database.namespaces.has('later'));
   const { outcomes } = await writeRows(runtime.database, rowsOf(3, 1), { namespace: 'later' });
   assert.equal(outcomes.length, 0);
+  assert.match(await metrics.text(), /^tsdb_node_commitlog_write_seconds_count 1$/m);
   await cluster.deleteNamespace('later');
   await cluster.until('a', () => !runtime.database.namespaces.has('later'));
   await assert.rejects(readAll(runtime.database, 'later'), /cannot find namespace/);

@@ -78,6 +78,8 @@ export class Commitlog implements AsyncDisposable {
   private unsynced: WriteRecords[] = [];
   private unsyncedBytes = 0;
   private syncedAtMillis: number;
+  /** Told of each `write` that succeeded how long it took, until the main loop heard of it. */
+  onWritten: (seconds: number) => void = () => {};
   /** Counts of this process, for metrics. */
   readonly counts: {
     syncs: number;
@@ -152,6 +154,14 @@ export class Commitlog implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when they could not be written; nothing of them counts then
    */
   async write(records: WriteRecords): Promise<number> {
+    const startedMillis = this.env.clock.monotonicMillis();
+    const segment = await this.writeOrMove(records);
+    this.onWritten((this.env.clock.monotonicMillis() - startedMillis) / 1000);
+    return segment;
+  }
+
+  /** Into the open segment, or into a new one when that is full or fails. */
+  private async writeOrMove(records: WriteRecords): Promise<number> {
     if (this.current !== null && this.isFull(this.current)) await this.rotate();
     if (this.current !== null) {
       try {

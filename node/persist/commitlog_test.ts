@@ -262,6 +262,49 @@ test('with sync interval, rows acknowledged before a failed sync are written aga
   assert.deepEqual(texts, ['a', 'b', 'c']);
 });
 
+test('the time of a write has its sync in it, and a failed one is not counted', async () => {
+  const { env: failing, fail } = failingEnv();
+  let nowMillis = 0;
+  const clock = { ...realEnv.clock, monotonicMillis: () => nowMillis };
+  const disk: Disk = {
+    ...failing.disk,
+    async open(path, mode) {
+      const file = await failing.disk.open(path, mode);
+      const slow: DiskFile = {
+        ...file,
+        async write(position, parts) {
+          nowMillis += 20;
+          await file.write(position, parts);
+        },
+        async sync() {
+          nowMillis += 300;
+          await file.sync();
+        },
+      };
+      return slow;
+    },
+  };
+  const log = await Commitlog.open(
+    { ...realEnv, clock, disk },
+    silentLog,
+    optionsOf(temporaryFolder()),
+  );
+  await using _ = log;
+  const seconds: number[] = [];
+  log.onWritten = (each) => seconds.push(each);
+  await log.write(write('a'));
+  await log.write(write('b'));
+  fail.write = 2;
+  await assert.rejects(log.write(write('c')));
+  nowMillis += 100_000;
+  assert.deepEqual(seconds.splice(0), [0.64, 0.32], 'the first one opens the segment');
+  await log.write(write('d'));
+  fail.write = 1;
+  await log.write(write('e'));
+  // A failed write, header and sync of a new segment, the write once more.
+  assert.deepEqual(seconds, [0.64, 0.02 + 0.32 + 0.32]);
+});
+
 test('segments are deleted by number, never the open one', async () => {
   const folder = temporaryFolder();
   await using log = await Commitlog.open(
