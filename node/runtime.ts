@@ -20,6 +20,7 @@ import { DeletionFollower } from './deletion_follower.ts';
 import { announceIdentity, openIdentity } from './identity.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
+import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { CachePolicy } from './storage/cache_policy.ts';
 import { tick } from './storage/tick.ts';
@@ -40,6 +41,8 @@ export interface RuntimeOptions {
   readonly limits: DatabaseOptions['limits'];
   /** As in `DatabaseOptions`. */
   readonly flushThreads?: boolean;
+  /** Whether the first writes are rehearsed behind the start. Default: false, since tests start many nodes. */
+  readonly rehearses?: boolean;
   /** Between two background ticks. */
   readonly tickMillis: number;
   /** The service of another instance, over the network. */
@@ -57,6 +60,8 @@ const snapshotShare = 0.2;
 const lastSnapshotMillisMax = 15_000;
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
+/** Requests that waited for the node have a head start. */
+const rehearsalDelayMillis = 100;
 /** How often shards that could not be marked AVAILABLE are tried again. */
 const markMillis = 1_000;
 /** How long it is waited for further shards that become ready. */
@@ -147,12 +152,26 @@ export class NodeRuntime implements AsyncDisposable {
     env.clock.every(flushMillis, () => this.flush(), onError('background flush failed'), signal);
     env.clock.every(markMillis, () => this.mark(), onError('cannot mark shards'), signal);
     env.clock.every(syncCheckMillis, () => this.sync(), onError('cannot sync'), signal);
+    if (this.options.rehearses === true) {
+      this.rehearse().catch(onError('rehearsal of writes failed'));
+    }
     for (;;) {
       const last = view;
       view = await topology.until((next) => next !== last, signal);
       await this.apply(view);
       this.jobs.reconcile();
       this.onShardReady();
+    }
+  }
+
+  private async rehearse(): Promise<void> {
+    const { env } = this.options;
+    const { signal } = this.stop;
+    try {
+      await env.clock.sleep(rehearsalDelayMillis, signal);
+      await rehearseNewSeries(env, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
     }
   }
 

@@ -116,6 +116,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
         query: configuredQueryLimits(config.queryLimits),
       },
       flushThreads: true,
+      rehearses: true,
       tickMillis: config.tickMinimumMillis,
       nodeServiceOf: options.nodeServiceOf,
       onFatal: options.onFatal,

@@ -23,7 +23,7 @@ import { RegexpTerms } from './regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './save.ts';
 import type { IndexSection, IndexSectionSource } from './section.ts';
-import { idBytesOf, isFoundByParsing, tagsOfId } from './series_id.ts';
+import { hasOddName, idBytesOf, isOddName, tagsOfId } from './series_id.ts';
 import { idSchemesEnd, SeriesTable } from './series_table.ts';
 import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './statistics.ts';
 import type { IndexTables } from './tables.ts';
@@ -310,8 +310,20 @@ export class NamespaceIndex {
 
   /** An odd name may hold bytes that are not UTF-8, of which no ID can be made. Known names of an index without odd ones are not looked at. */
   #checkOddNames(tags: Uint8Array): void {
-    if (this.#unknownCount === 0 && !this.#dictionary.hasOddNames) return;
-    if (!isFoundByParsing(tags, idSchemeCode.quoted, noBytes)) idBytesOf(tags, idSchemeCode.quoted);
+    const isOdd = this.#dictionary.hasOddNames ? hasOddName(tags) : this.#hasUnknownOddName(tags);
+    if (isOdd) idBytesOf(tags, idSchemeCode.quoted);
+  }
+
+  #hasUnknownOddName(tags: Uint8Array): boolean {
+    let unknownCount = this.#unknownCount;
+    for (let i = 0, at = 0; unknownCount > 0; i++) {
+      if (this.#terms[i] === noTerm) {
+        if (isOddName(tags, at)) return true;
+        unknownCount--;
+      }
+      at = pairEnd(tags, at);
+    }
+    return false;
   }
 
   /** Makes the terms that the look-up did not know. */

@@ -36,6 +36,26 @@ function found(index: NamespaceIndex, query: IndexQuery): number[] {
 
 const term = (field: string, value: string): IndexQuery => ({ kind: 'term', field, term: value });
 
+test('a name of which no ID can be made is refused, whether its terms are known or not', () => {
+  const index = smallIndex();
+  // 'up' is known; the second name ends with a byte that is not UTF-8.
+  const known = tagsOf({ __name__: 'up' });
+  const odd = Uint8Array.of(3, 0, 0x61, 0x3d, 0xff, 1, 0, 0x62);
+  const tags = new Uint8Array([...known, ...odd]);
+  const refuse = () =>
+    assert.throws(() => index.insert(3, tags, quoted, noId, 1), { code: 'BAD_REQUEST' });
+  const { termCount } = index;
+  refuse();
+  assert.equal(index.termCount, termCount);
+  assert.equal(index.seriesCount, 3);
+  index.insert(4, tags, 0, Uint8Array.of(1), 1);
+  refuse();
+  index.remove(Uint32Array.of(4));
+  refuse();
+  assert.equal(index.termCount, termCount);
+  assert.deepEqual(found(index, term('__name__', 'up')), [0, 1]);
+});
+
 test('query() answers each kind of query', () => {
   const index = smallIndex();
   assert.deepEqual(found(index, { kind: 'all' }), [0, 1, 2]);

@@ -5,6 +5,7 @@
 import { badRequest } from '#lib/errors.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
 import { decodeTags, encodeTags, type Tag, tagBytesMax, tagsBytesMax } from '#lib/tags.ts';
+import { pairEnd } from './layout.ts';
 
 const schemeOfCode: ReadonlyMap<number, IdScheme> = new Map([
   [idSchemeCode.quoted, 'quoted'],
@@ -55,15 +56,17 @@ export function isFoundByParsing(
   return idScheme === idSchemeCode.quoted && !hasOddName(tags);
 }
 
-/** True when a name holds '=' or is empty: then the quoted form may not be read back. */
-function hasOddName(tags: Uint8Array): boolean {
-  let at = 0;
-  while (at < tags.length) {
-    const nameEnd = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
-    if (nameEnd === at + 2) return true;
-    for (let i = at + 2; i < nameEnd; i++) if (tags[i] === 0x3d) return true;
-    at = nameEnd + 2 + (tags[nameEnd]! | (tags[nameEnd + 1]! << 8));
-  }
+/** True when a name holds '=' or is empty: then the quoted form may not be read back. Ends with any bytes, and is right of a layout. */
+export function hasOddName(tags: Uint8Array): boolean {
+  for (let at = 0; at < tags.length; at = pairEnd(tags, at)) if (isOddName(tags, at)) return true;
+  return false;
+}
+
+/** True when the name of the pair that begins at `at` is odd. */
+export function isOddName(tags: Uint8Array, at: number): boolean {
+  const end = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
+  if (end === at + 2) return true;
+  for (let i = at + 2; i < end; i++) if (tags[i] === 0x3d) return true;
   return false;
 }
 
