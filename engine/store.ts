@@ -3,7 +3,7 @@
  * fixed maximum. It holds no names: a series is a slot here, and the caller maps IDs to slots. The kernel
  * does the work; store_twin.ts says in plain code what it must do.
  */
-import { assert } from '#lib/assert.ts';
+import { assert, BrokenInvariant } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
@@ -25,7 +25,11 @@ export type { StoreWindow } from './store_reader.ts';
 export { storeOutcome } from './store_rows.ts';
 
 const noSlot = 2 ** 32 - 1;
+/** `answerNoMemory` of the kernel. */
+const answerNoMemory = 2 ** 32;
 const readRoomBytesMin = 256 << 10;
+/** A series that needs more gets what it needs: twice that may not be there. */
+const readRoomBytesDoubled = 8 << 20;
 /** Rows of a batch at once; a longer one is taken in parts. */
 const stageRowsMax = 65_536;
 /** The stage of rows has room for so many at least. */
@@ -38,6 +42,14 @@ const readersMax = 16;
 /** Memory that admission keeps free for what was admitted and is not applied yet. */
 function reserveOf(memoryBytesMax: number): number {
   return Math.min(Math.max(memoryBytesMax >> 3, 1 << 20), 256 << 20);
+}
+
+/**
+ * Memory beyond all budgets. Admission looks at series as they are, and several batches with several rows of a series are admitted
+ * before the first one is applied: what they need together is an estimate, and a row that was acknowledged must find room.
+ */
+function headroomOf(memoryBytesMax: number): number {
+  return Math.min(Math.max(reserveOf(memoryBytesMax), 32 << 20), 2 ** 32 - memoryBytesMax);
 }
 
 const insertNoMemory = 4;
@@ -58,11 +70,11 @@ export class Store {
   /** Regions of those that are open. */
   readonly #readers: Set<number>;
 
-  /** @param options.memoryBytesMax everything that the store may ever take: 8 MiB to 4 GiB */
+  /** @param options.memoryBytesMax what the store admits rows and series for: 8 MiB to 4 GiB; see `headroomOf` */
   constructor(options: { random: Random; memoryBytesMax: number }) {
     const { memoryBytesMax } = options;
     assert(memoryBytesMax >= 8 << 20 && memoryBytesMax <= 2 ** 32, 'a store has 8 MiB to 4 GiB');
-    const { memory, kernel } = loadStoreKernel(memoryBytesMax);
+    const { memory, kernel } = loadStoreKernel(memoryBytesMax + headroomOf(memoryBytesMax));
     this.#memory = memory;
     this.#kernel = kernel;
     this.#namespaces = new Map();
@@ -164,15 +176,17 @@ export class Store {
     assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
     for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
       const stage = this.#stageRows(rows, row, outcomes, true);
-      this.#kernel.append(
-        stage.slots.byteOffset,
-        stage.generations.byteOffset,
-        stage.times.byteOffset,
-        stage.values.byteOffset,
-        stage.outcomes.byteOffset,
-        stage.rowCount,
-        BigInt(rows.timeUnitNanos),
-        BigInt(version),
+      this.#run(() =>
+        this.#kernel.append(
+          stage.slots.byteOffset,
+          stage.generations.byteOffset,
+          stage.times.byteOffset,
+          stage.values.byteOffset,
+          stage.outcomes.byteOffset,
+          stage.rowCount,
+          BigInt(rows.timeUnitNanos),
+          BigInt(version),
+        ),
       );
     }
   }
@@ -208,12 +222,12 @@ export class Store {
   insertChunks(slot: number, chunks: Uint8Array): void {
     this.#assertLive(slot);
     const full = this.#kernel.memoryBytes() + 2 * chunks.length > this.#budgetBytes;
-    const at = full ? 0 : this.#kernel.stage(chunks.length + 64);
+    const at = full ? 0 : this.#kernel.stage(chunks.length + 64) >>> 0;
     if (at === 0) {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot add chunks: memory is over its budget');
     }
     new Uint8Array(this.#memory.buffer, at, chunks.length).set(chunks);
-    const outcome = this.#kernel.insertChunks(slot, at, chunks.length);
+    const outcome = this.#run(() => this.#kernel.insertChunks(slot, at, chunks.length));
     assert(outcome !== insertNoMemory, 'the memory has a reserve for work');
     const failure = insertFailures[outcome];
     if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
@@ -392,9 +406,21 @@ export class Store {
     return joinSlots(parts);
   }
 
+  /** Calls the kernel for work of which a trap would leave the memory half changed, or locked for readers: nothing may go on then. */
+  #run<T>(call: () => T): T {
+    try {
+      return call();
+    } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+      throw new BrokenInvariant(
+        `invariant broken: the kernel of the store does not trap: ${error.message}`,
+      );
+    }
+  }
+
   /** Room in the kernel's memory until the next call of this. */
   #stageBytes(bytes: number): number {
-    const at = this.#kernel.stage(bytes);
+    const at = this.#kernel.stage(bytes) >>> 0;
     assert(at !== 0, 'the memory has a reserve for answers');
     return at;
   }
@@ -439,13 +465,16 @@ export class Store {
     const chunkOffset = new Uint32Array(slots.length + 1).fill(target.length, 0, 1);
     let room = readRoomBytesMin;
     for (let from = 0; from < slots.length; ) {
-      const at = this.#stageBytes(slots.length * 8 + room);
+      const at = this.#kernel.stage(slots.length * 8 + room) >>> 0;
+      if (at === 0) throw noMemoryToRead(slots[from]!);
       new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
       const lengthsAt = at + slots.length * 4;
       const out = lengthsAt + slots.length * 4;
-      const next = fill(at, from, out, room, lengthsAt);
+      const next = this.#run(() => fill(at, from, out, room, lengthsAt));
       if (next === from) {
-        room = Math.max(room * 2, this.#kernel.answer());
+        const needed = this.#kernel.answer();
+        if (needed >= answerNoMemory) throw noMemoryToRead(slots[from]!);
+        room = Math.max(Math.min(room * 2, readRoomBytesDoubled), needed);
         continue;
       }
       const lengths = new Uint32Array(this.#memory.buffer, lengthsAt, slots.length);
@@ -460,6 +489,13 @@ export class Store {
     }
     return chunkOffset;
   }
+}
+
+function noMemoryToRead(slot: number): TsdbError {
+  return new TsdbError(
+    'RESOURCE_EXHAUSTED',
+    `cannot read series: memory is over its budget: slot ${slot}`,
+  );
 }
 
 function partOf<Column extends { length: number; subarray(from: number, end: number): Column }>(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node_service.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { chunkHeaders } from './chunk.ts';
 import { Decoder } from './decoder.ts';
@@ -13,6 +14,7 @@ import {
   type StoreNamespace,
   type StoreRows,
 } from './store.ts';
+import type { StoreKernel } from './store_kernel.ts';
 
 const second = 1_000_000_000n;
 const hour = 3600n * second;
@@ -424,4 +426,162 @@ test('a store over its memory budget refuses new series and rows, and keeps what
       .map((row) => row[1]),
     [0, 1, 2, 3, 4],
   );
+});
+
+/** A chunk of so many rows every millisecond with one value, which a few bytes tell (docs/formats/codec.md). */
+function longRegularChunk(firstMillis: number, rows: number): number[] {
+  const varint = (value: bigint): number[] =>
+    value < 128n ? [Number(value)] : [Number(value & 127n) | 128, ...varint(value >> 7n)];
+  const zigzag = (value: bigint) => (value >= 0n ? 2n * value : -2n * value - 1n);
+  const last = BigInt(firstMillis + rows - 1) * 1_000_000n;
+  const [kindAndUnit, regular, oneLine] = [2 | (2 << 4), 0, 0];
+  const body = [
+    kindAndUnit,
+    ...varint(BigInt(rows - 1)),
+    ...varint(zigzag(BigInt(firstMillis))),
+    ...varint(BigInt(rows - 1)),
+    ...varint(zigzag(5n - last / 15625n)),
+    regular,
+    ...varint(zigzag(7n)),
+    oneLine,
+    ...varint(0n),
+  ];
+  return [...varint(BigInt(body.length)), ...body];
+}
+
+const dayStart = 1_699_920_000n * second;
+const day: Partial<StoreNamespace> = {
+  blockSizeNanos: 24n * hour,
+  bufferPastNanos: 48n * hour,
+  retentionNanos: 96n * hour,
+};
+
+/** Rows every millisecond from the day's begin on. */
+function insertRows(store: Store, slot: number, rows: number): void {
+  const chunkRows = 65_536;
+  const startMillis = Number(dayStart / 1_000_000n);
+  for (let row = 0; row < rows; row += chunkRows) {
+    const count = Math.min(chunkRows, rows - row);
+    store.insertChunks(slot, Uint8Array.from(longRegularChunk(startMillis + row, count)));
+  }
+}
+
+const { written, resourceExhausted } = storeOutcome;
+
+test('a block takes no more rows of a series than a query decodes; the other ones go on', () => {
+  const store = newStore(day, 2 ** 32);
+  const [long, other] = [store.createSeries(0), store.createSeries(0)];
+  insertRows(store, long, 2 ** 24);
+  assert.equal(store.sampleCount, 2 ** 24);
+  const late = dayStart + 12_345n;
+  const outcomes = write(store, [
+    [long, late, 1],
+    [other, late, 2],
+    [long, dayStart - hour, 3],
+  ]);
+  assert.deepEqual(outcomes, [resourceExhausted, written, written]);
+  assert.deepEqual(read(store, other), [[late, 2]]);
+  assert.deepEqual(read(store, long, dayStart - hour, dayStart), [[dayStart - hour, 3]]);
+});
+
+test('rows that memory could not merge are refused, and a block that it cannot merge is not read for a file', () => {
+  const store = newStore(day, 64 << 20);
+  const [long, other] = [store.createSeries(0), store.createSeries(0)];
+  const rows = 1_500_000;
+  // The current block, whose head takes rows without a merge until it is sealed.
+  assert.deepEqual(write(store, [[long, dayStart + second, 1]]), [written]);
+  insertRows(store, long, rows);
+  const late = dayStart + 12_345n;
+  assert.deepEqual(write(store, [[long, late, 1]]), [resourceExhausted]);
+  const behind = dayStart + BigInt(rows) * 1_000_000n;
+  const outcomes = Array.from(
+    { length: 1000 },
+    (_, i) => write(store, [[long, behind + BigInt(i) * second, i]])[0],
+  );
+  assert.deepEqual([outcomes[0], outcomes.at(-1)], [written, resourceExhausted]);
+  assert.throws(() => store.flushBlock(Uint32Array.of(long), dayStart), {
+    code: 'RESOURCE_EXHAUSTED',
+    message: /memory is over its budget: slot 0/,
+  });
+  assert.deepEqual(write(store, [[other, late, 2]]), [written]);
+  assert.deepEqual(decoded(store.flushBlock(Uint32Array.of(other), dayStart)), [[late, 2]]);
+});
+
+/** The kernels that stores are made with meanwhile. */
+function kernelsOf(make: () => void, changed: Partial<StoreKernel> = {}): StoreKernel[] {
+  const { Instance } = WebAssembly;
+  const kernels: StoreKernel[] = [];
+  WebAssembly.Instance = class {
+    readonly exports: Record<string, unknown>;
+    constructor(...[module, imports]: ConstructorParameters<typeof Instance>) {
+      this.exports = { ...new Instance(module, imports).exports, ...changed };
+      kernels.push(this.exports as unknown as StoreKernel);
+    }
+  };
+  try {
+    make();
+  } finally {
+    WebAssembly.Instance = Instance;
+  }
+  return kernels;
+}
+
+test('a store works above two GiB of its memory', () => {
+  let store: Store = newStore();
+  const [kernel] = kernelsOf(() => {
+    store = newStore({ bufferPastNanos: hour }, 3 * 2 ** 30);
+  });
+  const slot = store.createSeries(0);
+  write(store, [[slot, blockStart, 1]]);
+  // Untouched, so that no memory is behind it.
+  assert.ok(kernel!.takeRegion(2 ** 31) !== 0);
+  const rows = 20_000;
+  const many = Array.from({ length: rows }, (_, i): [number, bigint, number] => [
+    slot,
+    blockStart + BigInt(i + 1) * 1_000_000n,
+    i,
+  ]);
+  assert.ok(write(store, many).every((outcome) => outcome === written));
+  assert.equal(read(store, slot).length, rows + 1);
+  assert.deepEqual(store.slotsOfBlock(0, blockStart), Uint32Array.of(slot));
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), blockStart);
+  const other = store.createSeries(0);
+  store.insertChunks(other, chunkData);
+  assert.equal(read(store, other).length, rows + 1);
+  assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 1);
+});
+
+test('a trap of the kernel is a broken invariant: the memory is half changed', () => {
+  let store: Store = newStore();
+  const append = () => {
+    throw new WebAssembly.RuntimeError('unreachable');
+  };
+  kernelsOf(
+    () => {
+      store = newStore();
+    },
+    { append },
+  );
+  const slot = store.createSeries(0);
+  assert.throws(() => write(store, [[slot, blockStart, 1]]), BrokenInvariant);
+});
+
+test('batches that seal the heads of all series at once have room, up to the last one that is taken', () => {
+  const store = newStore(day, 8 << 20);
+  const slots = Array.from({ length: 1000 }, () => store.createSeries(0));
+  let noise = 1;
+  let isFull = false;
+  let row = 0;
+  for (; !isFull; row += 2) {
+    const outcomes = write(
+      store,
+      Array.from({ length: 2000 }, (_, i) => {
+        noise = Math.imul(noise, 1_664_525) + 1_013_904_223;
+        return [slots[i % slots.length]!, dayStart + BigInt(row * slots.length + i), 1 / noise];
+      }),
+    );
+    isFull = outcomes.every((outcome) => outcome === resourceExhausted);
+  }
+  assert.ok(row > 250);
+  assert.ok(store.memoryBytes <= 9 << 20);
 });

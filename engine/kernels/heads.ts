@@ -19,7 +19,17 @@ import {
   writeRow,
 } from './head_rows';
 import { rowBytesMax } from './rows';
-import { addChunk, addColumns, addRow, Desk, deskBytes, desksNextRow, finishDesk, openDesk } from './merge';
+import {
+  addChunk,
+  addColumns,
+  addRow,
+  Desk,
+  deskBytes,
+  deskRowsMax,
+  desksNextRow,
+  finishDesk,
+  openDesk,
+} from './merge';
 import {
   allocate,
   deskOf,
@@ -407,6 +417,7 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
  */
 function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   const extent = extentOf(series, node, withHead);
+  if (extent.rowCount > deskRowsMax) return false;
   const outBytes =
     extent.keptBytes +
     encodedBytesMax(extent.rowCount) +

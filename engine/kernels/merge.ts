@@ -37,6 +37,9 @@ function columnBytes(rowCapacity: u32): usize {
   return ((<usize>rowCapacity << 3) + columnSlackBytes + 15) & ~15;
 }
 
+/** More rows of one series are not merged: what they need could not be counted in 32 bits, with room for what is written beside it. */
+export const deskRowsMax: u32 = 1 << 25;
+
 /** Bytes for rows from so many parts (chunks, and loose rows one each). */
 export function deskBytes(rowCapacity: u32, partCapacity: u32): usize {
   return deskStructBytes + columnBytes(rowCapacity) * 6 + (<usize>partCapacity + 1) * 20 + 16;

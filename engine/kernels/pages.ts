@@ -26,7 +26,7 @@ export class State {
   pagesUsed: u32;
   /** Head of the list of free pages, 0 for none. */
   pageFree: u32;
-  /** Cells and runs that were freed in this call: they are given back when the next call begins. */
+  /** Cells and runs that were freed in this call: they are given back when the next call begins, or by `trimLimbo`. */
   limbo: usize;
   limboCount: u32;
   limboCapacity: u32;
@@ -273,10 +273,25 @@ export function releaseLater(address: usize): void {
 
 /** Every call that changes something begins with this. */
 export function beginCall(): void {
+  releaseLimbo();
+}
+
+function releaseLimbo(): void {
   const s = state();
   const limbo = s.limbo;
   for (let i: u32 = 0; i < s.limboCount; i++) release(load<u32>(limbo + (<usize>i << 2)));
   s.limboCount = 0;
+}
+
+const limboCountMax: u32 = 64;
+
+/**
+ * Between two rows: a batch that seals many heads would else take the memory of all chunks before and behind it at once.
+ * Readers are in no danger, for what they copy while anything changes they throw away.
+ */
+@inline
+export function trimLimbo(): void {
+  if (state().limboCount > limboCountMax) releaseLimbo();
 }
 
 /** A region of at least so many bytes that keeps its place until a larger one is asked for. */

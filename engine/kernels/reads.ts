@@ -6,7 +6,7 @@ import { encodeRowsMax } from './codec_scratch';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from './codec_write';
 import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
 import { firstNanosOf, highestVersionOf } from './head_rows';
-import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
+import { addChunk, Desk, deskBytes, deskRowsMax, finishDesk, openDesk, rowAt } from './merge';
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
   blockSizeOf,
@@ -144,7 +144,8 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
 
 /**
  * Writes the rows of one block, merged and encoded anew, to `out`; gives their end (`out` when there are
- * none), or 0 when they may need more than `room`, with what they need as the answer.
+ * none), or 0 when they may need more than `room`, with what they need as the answer, `answerNoMemory` when there is no
+ * work space for them.
  * @param isFlush marks the block as unchanged since; it is no longer the current one then
  */
 export function readMerged(
@@ -177,8 +178,15 @@ export function markBlock(series: Series, blockStart: i64): void {
   if (node != null && node.blockStart == blockStart) markFlushed(series, node);
 }
 
+/** The answer when there is no memory to merge a block, whatever the room is. */
+export const answerNoMemory: u64 = 1 << 32;
+
 function mergeNode(node: Node, out: usize, room: usize): usize {
   const rows = rowsOf(node);
+  if (rows > deskRowsMax) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
   const needed = longBytesMax(rows);
   if (needed > room) {
     state().answer = needed;
@@ -188,7 +196,10 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
   let parts = 1 + <u32>node.lateCount;
   for (let at = node.area; at < areaEnd; parts++) at = headerAt(at, areaEnd).end;
   const work = deskOf(deskBytes(rows, parts));
-  if (work == 0) unreachable();
+  if (work == 0) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
   const desk = openDesk(work, tablesAt, rows, parts);
   for (let at = node.area; at < areaEnd; ) {
     const chunk = headerAt(at, areaEnd);

@@ -3,6 +3,7 @@
 import { beginChange, endChange } from './changes';
 import { Chunk, readHeader } from './codec';
 import { encodeRowsMax } from './codec_scratch';
+import { headRowsMax } from './head_rows';
 import { appendRow, encodeRows, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from './merge';
 import {
@@ -12,6 +13,7 @@ import {
   state,
   stateAt,
   tablesAt,
+  trimLimbo,
   usedBytes,
 } from './pages';
 import { hasBlock, sumBlocks } from './blocks';
@@ -28,6 +30,7 @@ import {
   blockSizeOf,
   dropBlocks,
   dropFlushedBlock,
+  findNode,
   freeSlot,
   lateRowBytes,
   namespaceAt,
@@ -94,16 +97,40 @@ export function releaseSeries(slot: u32): void {
   endChange();
 }
 
-/** Bytes that the row may make its series take. */
+/** Rows of one series in one block of the memory: a query decodes no more. */
+const blockRowsMax: u64 = 1 << 24;
+/** Work space for a row when its block is merged, and when the block is read for a file: columns and what is written from them. */
+const mergeRowBytes: u64 = 80;
+/** More than any memory has. */
+const noBytesAreEnough: usize = u32.MAX_VALUE;
+
+/** Whether the block can still be merged with one more head. */
 @inline
-function bytesNeeded(series: Series, nanos: i64): usize {
-  if (!isInBlock(series, nanos)) return 4096;
+function isMergeable(node: Node, rowsMax: u32): bool {
+  return node.areaRows + <u32>node.lateCount + headRowsMax <= rowsMax;
+}
+
+/**
+ * Bytes that the row may make its series take. Rows that are sealed, late or of another block need their block to be
+ * merged sooner or later.
+ * @param rowsMax that the memory can merge
+ */
+@inline
+function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
+  if (!isInBlock(series, nanos)) {
+    const other = findNode(series, nanos);
+    return other == null || isMergeable(other, rowsMax) ? 4096 : noBytesAreEnough;
+  }
+  if (nanos <= series.lastNanos && !isMergeable(changetype<Node>(series.current), rowsMax)) {
+    return noBytesAreEnough;
+  }
   if (hasRoom(series)) return 0;
   if (!isFull(series)) {
     const next = headCapacityAfter(<u32>series.headCapacity, true);
     return <usize>max(next, <u32>series.headBytesSealed);
   }
   const node = changetype<Node>(series.current);
+  if (!isMergeable(node, rowsMax)) return noBytesAreEnough;
   return 4096 + node.areaLength + (node.areaLength >> 2);
 }
 
@@ -127,6 +154,8 @@ export function check(
   const seriesEnd = state().seriesEnd;
   const unitsMax = i64.MAX_VALUE / unitNanos;
   let bytes: u64 = usedBytes();
+  const bytesFree = max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>bytes, 0);
+  const rowsMax = <u32>min<u64>(<u64>bytesFree / mergeRowBytes, blockRowsMax);
   let refused: u32 = 0;
   let rowTouched: usize = 0;
   for (let row: usize = 0; row < rowCount; row++) {
@@ -154,7 +183,7 @@ export function check(
         } else if (units > unitsMax || nanos >= nanosEnd) {
           outcome = outcomeTooFarFuture;
         } else {
-          const needed = bytesNeeded(series, nanos);
+          const needed = bytesNeeded(series, nanos, rowsMax);
           const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
           if (bytes + needed + lateRowBytes > limit) {
             outcome = outcomeResourceExhausted;
@@ -221,6 +250,7 @@ export function append(
   for (let row: usize = 0; row < rowCount; row++) {
     if (row == rowTouched) {
       rowTouched = min(row + rowsTouched, rowCount);
+      trimLimbo();
       touchHeads(slots, row, rowTouched, seriesEnd);
     }
     if (load<u8>(outcomes + row) != outcomeWritten) continue;
