@@ -8,6 +8,7 @@ import type { NodeService } from '#cluster/node_service.ts';
 import type { Instance, InstanceInfo, Placement } from '#cluster/placement.ts';
 import { PlacementStore } from '#cluster/placement_store.ts';
 import { Topology, type TopologyView } from '#cluster/topology.ts';
+import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
@@ -50,12 +51,12 @@ export class TestCluster implements AsyncDisposable {
     return `${this.folder}/${id}`;
   }
 
-  async start(id: string): Promise<TestNode> {
+  async start(id: string, env: Env = realEnv): Promise<TestNode> {
     const kv = this.kvStore.client();
-    const topology = new Topology({ kv, cluster, env: realEnv, log: silentLog });
+    const topology = new Topology({ kv, cluster, env, log: silentLog });
     const metrics = new Metrics();
     const runtime = await NodeRuntime.start({
-      env: realEnv,
+      env,
       log: silentLog,
       metrics,
       kv,

@@ -122,8 +122,8 @@ export class NodeRuntime implements AsyncDisposable {
     const { signal } = this.stop;
     await topology.whenLoaded(signal);
     await this.retrying('cannot compare the data folder with the cluster', () => this.announce());
-    let view = await this.retrying('cannot read the placement', () => topology.refresh(signal));
-    await this.apply(view);
+    await this.retrying('cannot read the placement', () => topology.refresh(signal));
+    let view = await this.takeTopology();
     const { corrupt, replay } = await bootstrapLocal(this.database, signal);
     this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
     this.database.onDamage = (namespace, file) => {
@@ -157,10 +157,8 @@ export class NodeRuntime implements AsyncDisposable {
     }
     for (;;) {
       const last = view;
-      view = await topology.until((next) => next !== last, signal);
-      await this.apply(view);
-      this.jobs.reconcile();
-      this.onShardReady();
+      await topology.until((next) => next !== last, signal);
+      view = await this.takeTopology();
     }
   }
 
@@ -175,7 +173,23 @@ export class NodeRuntime implements AsyncDisposable {
     }
   }
 
-  /** Takes the cluster's state as it stands. */
+  /** Takes the cluster's state as it stands; while log or disk fail, what came meanwhile is taken with it. */
+  private takeTopology(): Promise<TopologyView> {
+    return this.retrying('cannot take placement and namespaces as a whole', async () => {
+      const { view } = this.options.topology;
+      try {
+        await this.apply(view);
+      } finally {
+        // Shards come and go also while a namespace that was deleted cannot be dropped.
+        if (this.database.isLoaded) {
+          this.jobs.reconcile();
+          this.onShardReady();
+        }
+      }
+      return view;
+    });
+  }
+
   private async apply(view: TopologyView): Promise<void> {
     const change = await this.database.applyTopology(
       view.placement,

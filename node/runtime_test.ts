@@ -3,9 +3,11 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node_service.ts';
 import { addInstances, initPlacement } from '#cluster/placement_algorithm.ts';
+import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TestCluster } from './cluster_testing.ts';
 import { namespaceOf, readAll, type TestRow, writeRows } from './storage/database_testing.ts';
+import { SimulatedDisk } from './storage/simulated_disk.ts';
 
 const never = new AbortController().signal;
 const now = realEnv.clock.nowNanos();
@@ -16,8 +18,8 @@ const rowsOf = (count: number, value: number): TestRow[] =>
     value: i + value,
   }));
 
-async function singleNode(cluster: TestCluster) {
-  const node = await cluster.start('a');
+async function singleNode(cluster: TestCluster, env: Env = realEnv) {
+  const node = await cluster.start('a', env);
   await cluster.placements.create(
     initPlacement([cluster.instance('a')], { numShards: 8, replicaFactor: 1 }),
     never,
@@ -69,6 +71,33 @@ test('a namespace that is added is served without a restart, and a deleted one i
   await assert.rejects(readAll(runtime.database, 'later'), /cannot find namespace/);
   // Its series go behind the record of it in the commit log.
   await cluster.until('a', () => runtime.database.store.seriesCount === 0);
+});
+
+test('a namespace that is deleted while the disk is full is dropped when there is space', async () => {
+  await using cluster = new TestCluster();
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const { runtime } = await singleNode(cluster, { ...realEnv, disk });
+  const { database } = runtime;
+  await cluster.addNamespace(namespaceOf('later'));
+  await cluster.until('a', () => database.namespaces.has('later'));
+  await writeRows(database, rowsOf(3, 1), { namespace: 'later' });
+  await writeRows(database, rowsOf(2, 1));
+  disk.troubles.writeFailures = 1000;
+  await cluster.deleteNamespace('later');
+  await cluster.until(
+    'a',
+    () => cluster.fatal.length > 0 || database.commitlog.counts.failures > 2,
+  );
+  assert.deepEqual(cluster.fatal, []);
+  await assert.rejects(readAll(database, 'later'), /cannot find namespace/);
+  assert.equal((await readAll(database)).size, 2);
+  disk.troubles.writeFailures = 0;
+  await cluster.until('a', () => database.store.seriesCount === 2);
+  // What came meanwhile is taken, the namespace with the same name as another one.
+  await cluster.addNamespace(namespaceOf('later'));
+  await cluster.until('a', () => database.namespaces.get('later')?.readyShards.size === 8);
+  assert.equal((await readAll(database, 'later')).size, 0);
+  assert.deepEqual(cluster.fatal, []);
 });
 
 test('a node that is added takes its shards from the donors and has them on disk', async () => {

@@ -316,6 +316,6 @@ class SegmentReplay {
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     this.batches.clear(namespace.slots);
     this.indexes.delete(namespace.name);
-    namespace.state?.truncate(atNanos);
+    namespace.state?.truncate(atNanos, this.database.removal.takeOrdinal('truncate'));
   }
 }

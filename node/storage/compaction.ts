@@ -4,6 +4,7 @@
  * fileset is only where several of them are (docs/STORAGE.md).
  */
 import { mergeChunks } from '#engine/chunk_merge.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -122,6 +123,7 @@ export async function compactDue(
         report.bytes += bytes;
       } catch (error) {
         signal.throwIfAborted();
+        if (error instanceof BrokenInvariant) throw error;
         const { startNanos, shard } = span;
         const fields = { namespace: namespace.name, shard, block: String(startNanos) };
         log.warn({ ...fields, error: messageOf(error) }, 'blocks are not brought together yet');

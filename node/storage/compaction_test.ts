@@ -241,6 +241,29 @@ test('rows go with their block, and the file and its series with the last one', 
   await closeDatabases();
 });
 
+test('a series that came late into one block of a long fileset stays as long as the file', async () => {
+  const time = new TestTime();
+  const database = await flushedSpan(temporaryFolder(), time);
+  await compact(database);
+  const late = { __name__: 'late', host: 'x' };
+  await writeRows(database, [{ series: late, nanos: startNanos, value: 5 }]);
+  await database.flusher.flushAll(null, never);
+  // This read makes directories, which tell series by their slots.
+  assert.equal((await readAll(database)).get('__name__=late,host=x')!.length, 1);
+  const before = time.nowNanos;
+  time.nowNanos = startNanos + blockNanos + 48n * hourNanos;
+  await tick(database);
+  await tick(database);
+  const fresh = { __name__: 'new', host: 'x' };
+  await writeRows(database, [{ series: fresh, nanos: time.nowNanos, value: 7 }]);
+  // The clock steps back, and the first block is within retention again.
+  time.nowNanos = before;
+  await tick(database);
+  assert.deepEqual((await readAll(database)).get('__name__=new,host=x'), [
+    [startNanos + blockNanos + 48n * hourNanos, 7],
+  ]);
+});
+
 test('filesets that a crash left beside the long one that stands for them are removed', async () => {
   const folder = temporaryFolder();
   const time = new TestTime();

@@ -24,6 +24,7 @@ import { noQueryLimits } from '#cluster/runtime_limits.ts';
 import { BatchEncoder } from '#engine/batch_encoder.ts';
 import { FlushThreads } from '#engine/flush_threads.ts';
 import { openSampleStore, type SampleStore } from '#engine/sample_store.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -115,6 +116,8 @@ export class Database implements NodeService, AsyncDisposable {
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   private loaded = false;
   private readonly loading = Promise.withResolvers<void>();
+  /** Lost with a placement, and not dropped yet. */
+  private readonly lostShards = new Set<number>();
 
   private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
     this.env = env;
@@ -226,6 +229,7 @@ export class Database implements NodeService, AsyncDisposable {
   /**
    * Takes a newer placement and the current namespaces, between two groups of writes. What was lost is
    * forgotten and its files are deleted; what is new is empty and not ready.
+   * @throws {TsdbError} when log or disk fail, or there are too many namespaces: goes on from there when it is called again
    */
   applyTopology(
     placement: Placement | null,
@@ -233,15 +237,23 @@ export class Database implements NodeService, AsyncDisposable {
     registry: NamespaceRegistry,
   ): Promise<TopologyChange> {
     return this.sequencer.exclusive(async () => {
+      // One that comes back must be empty before rows are taken for it.
+      await this.dropLostShards();
       const change = this.shards.adopt(placement, version);
-      // Without a placement nobody else has the data, so nothing is given up.
-      const given = placement === null ? [] : change.removed;
-      for (const shard of given) await this.removal.dropShard(shard);
-      await this.removal.dropNamespaces(registry);
-      const addedNamespaces = this.takeNamespaces(registry);
       this.admission.wake();
-      return { ...change, addedNamespaces };
+      // Without a placement nobody else has the data, so nothing is given up.
+      if (placement !== null) for (const shard of change.removed) this.lostShards.add(shard);
+      await this.dropLostShards();
+      await this.removal.dropNamespaces(registry);
+      return { ...change, addedNamespaces: this.takeNamespaces(registry) };
     });
+  }
+
+  private async dropLostShards(): Promise<void> {
+    for (const shard of this.lostShards) {
+      await this.removal.dropShard(shard);
+      this.lostShards.delete(shard);
+    }
   }
 
   private takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {
@@ -266,7 +278,7 @@ export class Database implements NodeService, AsyncDisposable {
       fileCache: this.fileCache,
       memory: this.memory,
       tombstonesOf: (name) => this.deletions.of(name),
-      takeOrdinal: () => removal.takeOrdinal(),
+      ordinal: removal.takeOrdinal('add'),
       giveUp: (ordinal, slots) => removal.giveUp(ordinal, slots),
       onDamage: (damaged, file) => this.onDamage(damaged, file),
     });
@@ -360,8 +372,8 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
-    const namespace = this.ready(name);
-    return this.sequencer.exclusive(() => this.removal.deleteAll(namespace));
+    // Looked up in the step: it may have been dropped since the call, and its files may be another one's.
+    return this.sequencer.exclusive(() => this.removal.deleteAll(this.ready(name)));
   }
 
   /**
@@ -386,7 +398,8 @@ export class Database implements NodeService, AsyncDisposable {
     try {
       return await this.snapshots.take(new Pace(this.env.clock, () => share), signal);
     } catch (error) {
-      if (error instanceof TsdbError || signal.aborted) throw error;
+      const isKnown = error instanceof TsdbError || error instanceof BrokenInvariant;
+      if (isKnown || signal.aborted) throw error;
       const message = `cannot write snapshot: ${messageOf(error)}`;
       throw new TsdbError('UNAVAILABLE', message, { cause: error });
     }

@@ -7,6 +7,7 @@ import { rowOutcome } from '#cluster/node_service.ts';
 import { registryOf } from '#cluster/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { namespaceOrdinalsMax } from '../limits.ts';
 import {
   batchOf,
   closeDatabases,
@@ -19,6 +20,7 @@ import {
   samplesOf,
   writeRows,
 } from './database_testing.ts';
+import { SimulatedDisk } from './simulated_disk.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -262,6 +264,121 @@ test('a namespace that was truncated or dropped does not come back from the log'
   const { database: again } = await openDatabase(folder, { registry: both });
   assert.deepEqual([...(await readAll(again)).keys()], ['__name__=cpu,host=b']);
   assert.equal((await readAll(again, 'other')).size, 0);
+});
+
+test('with sync interval a namespace that was truncated is still so after a power loss', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const options = { env: { ...realEnv, disk }, sync: 'interval' } as const;
+  const { database } = await openDatabase('data', options);
+  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
+  await database.sequencer.exclusive(() => {});
+  assert.equal(await database.truncate('metrics', never), 1);
+  disk.crash();
+  const { database: again } = await openDatabase('data', options);
+  assert.equal((await readAll(again)).size, 0);
+});
+
+test('a log with more truncations than a store has numbers of namespaces is replayed', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const env = { ...realEnv, disk };
+  const { database } = await openDatabase('data', { env });
+  const row = { series: cpu('a'), nanos: now, value: 1 };
+  for (let i = 0; i <= namespaceOrdinalsMax; i += 1) {
+    await writeRows(database, [row]);
+    assert.equal(await database.truncate('metrics', never), 1);
+    await database.removal.settled();
+  }
+  await writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
+  disk.crash();
+  const { database: again } = await openDatabase('data', { env });
+  assert.deepEqual([...(await readAll(again)).keys()], ['__name__=cpu,host=b']);
+  assert.equal(again.store.seriesCount, 1);
+});
+
+test('a truncation that is refused for want of a number has changed nothing, also after a restart', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const env = { ...realEnv, disk };
+  const { database } = await openDatabase('data', { env });
+  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
+  const before = await readAll(database);
+  // The namespace has one of them.
+  for (let i = 1; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('truncate');
+  const refused = { code: 'RESOURCE_EXHAUSTED', message: /cannot truncate a namespace: 1024 are/ };
+  await assert.rejects(database.truncate('metrics', never), refused);
+  assert.deepEqual(await readAll(database), before);
+  disk.crash();
+  const { database: again } = await openDatabase('data', { env });
+  assert.deepEqual(await readAll(again), before);
+});
+
+test('with as many namespaces as there may be, each can be truncated and dropped', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
+  // As many others as are admitted beside the one that is there.
+  for (let i = 2; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('add');
+  const more = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
+  await assert.rejects(database.applyTopology(onePlacement, 1, more), {
+    code: 'RESOURCE_EXHAUSTED',
+    message: /cannot add a namespace: 1023 are in memory/,
+  });
+  assert.equal(await database.truncate('metrics', never), 1);
+  await database.removal.settled();
+  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('other')]));
+  assert.deepEqual([...database.namespaces.keys()], ['other']);
+});
+
+test('a truncation behind the end of its namespace does not touch another one of the name', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const registry = registryOf([namespaceOf('metrics')]);
+  const dropped = database.applyTopology(onePlacement, 1, registryOf([]));
+  const truncated = database.truncate('metrics', never);
+  const addedAgain = database.applyTopology(onePlacement, 1, registry);
+  await dropped;
+  await assert.rejects(truncated, { code: 'NOT_FOUND' });
+  await addedAgain;
+  await database.applyTopology(
+    onePlacement,
+    1,
+    registryOf([...registry.values(), namespaceOf('b')]),
+  );
+  const { namespaces } = database;
+  assert.notEqual(namespaces.get('metrics')!.ordinal, namespaces.get('b')!.ordinal);
+});
+
+test('files of a shard that went are removed at the next try when the disk has failed', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  let isFailing = false;
+  const rename = async (from: string, to: string): Promise<void> => {
+    if (isFailing) throw Object.assign(new Error('EIO'), { code: 'EIO' });
+    await disk.rename(from, to);
+  };
+  const failing: SimulatedDisk = Object.assign(Object.create(disk), { rename });
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk: failing } });
+  const rows = Array.from({ length: 20 }, (_, i) => ({
+    series: cpu(`h${i}`),
+    nanos: now,
+    value: i,
+  }));
+  await writeRows(database, rows);
+  await database.flush(null, never);
+  const before = (await readAll(database)).size;
+  const registry = registryOf([namespaceOf('metrics')]);
+  const fewer = placementOf({ a: { 0: 'AVAILABLE' } }, { numShards: 4 });
+  isFailing = true;
+  for (let i = 0; i < 2; i += 1) {
+    await assert.rejects(database.applyTopology(fewer, 2, registry), { code: 'UNAVAILABLE' });
+  }
+  assert.equal(database.shards.version, 2);
+  // Not taken back before what it had is gone.
+  await assert.rejects(database.applyTopology(onePlacement, 3, registry), { code: 'UNAVAILABLE' });
+  assert.equal(database.shards.version, 2);
+  isFailing = false;
+  await database.applyTopology(onePlacement, 3, registry);
+  await database.removal.settled();
+  const shards = (await disk.list('data/data/metrics')).filter((name) => !name.endsWith('.db'));
+  assert.deepEqual(shards, ['0']);
+  const left = await readAll(database);
+  assert.ok(left.size > 0 && left.size < before, `${left.size} series are of shard 0`);
 });
 
 test('rows of a damaged record are missing after a restart, and all others are there', async () => {

@@ -1,5 +1,6 @@
 /** Writes the filesets that hold deleted rows anew, and removes those of which everything is deleted. */
 import { allTime } from '#cluster/deletions.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
 import { FilesetCorrupt } from '../persist/fileset_format.ts';
 import type { Database } from './database.ts';
@@ -45,6 +46,7 @@ export async function rewriteFiles(
       else if (await rewriteFile(database, namespace, file, pace, signal)) report.filesets += 1;
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof BrokenInvariant) throw error;
       report.failures += 1;
       const fields = { path: file.dataPath, error: messageOf(error) };
       database.log.warn(fields, 'deleted rows are not taken out of the fileset yet');

@@ -196,6 +196,8 @@ export class Deletions {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
       this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
     });
+    // Also with sync 'interval': tombstones.bin, which is durable, must not be ahead of the log.
+    await commitlog.sync();
     this.isSweeping = this.database.namespaces.has(deletion.namespace);
   }
 

@@ -33,7 +33,10 @@ class Dice implements DiskDice {
   }
 }
 
-/** What one sample may be: its last acknowledged value, or one of a later write that was not acknowledged. */
+/**
+ * What one sample may be: its last acknowledged value, or one of a later write that was not acknowledged. With sync 'interval'
+ * also one that was acknowledged before, since a power loss may take the later ones.
+ */
 interface Sample {
   readonly tags: Uint8Array;
   readonly nanos: bigint;
@@ -50,6 +53,7 @@ class DeletionRun {
   private readonly dice: Dice;
   private readonly disk: SimulatedDisk;
   private readonly startNanos: bigint;
+  private readonly sync: 'always' | 'interval';
   private millis = 0;
   private version = 0;
   private readonly samples = new Map<string, Sample>();
@@ -62,6 +66,7 @@ class DeletionRun {
     this.dice = new Dice(seed);
     this.disk = new SimulatedDisk(this.dice);
     this.startNanos = 1_700_000_000_000_000_000n + BigInt(this.dice.below(7200)) * 1_000_000_000n;
+    this.sync = this.dice.below(3) === 0 ? 'interval' : 'always';
   }
 
   private env(): Env {
@@ -92,6 +97,7 @@ class DeletionRun {
       const { database } = await openDatabase(folder, {
         env: this.env(),
         registry,
+        sync: this.sync,
         memoryBytesMax: 16 * 1024 * 1024,
         segmentBytesMax: 2_000 + this.dice.below(20_000),
       });
@@ -103,6 +109,7 @@ class DeletionRun {
       await this.work(database);
       this.disk.crash();
       await Promise.all(this.background);
+      if (this.sync === 'interval') for (const sample of this.samples.values()) doubt(sample);
     }
     await closeDatabases().catch(() => {});
   }
@@ -202,8 +209,9 @@ class DeletionRun {
       return;
     }
     for (const sample of written) {
+      if (this.sync === 'interval') doubt(sample);
+      else sample.unknown.clear();
       sample.acknowledged = value;
-      sample.unknown.clear();
     }
   }
 
@@ -277,6 +285,12 @@ class DeletionRun {
       if (acknowledged !== null) assert.ok(found.has(key), `${key} is missing: ${acknowledged}`);
     }
   }
+}
+
+/** What was acknowledged may be there or not. */
+function doubt(sample: Sample): void {
+  if (sample.acknowledged !== null) sample.unknown.add(sample.acknowledged);
+  sample.acknowledged = null;
 }
 
 /** Of a disk that fails or of a boot that has ended. */

@@ -301,6 +301,23 @@ test('series that only memory had leave the index after a replay too, and those 
   assert.deepEqual(await valuesOf(again, 'a'), []);
 });
 
+test('with sync interval a deletion that is applied is still so after a power loss', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const options = { env: { ...realEnv, disk }, registry: cold, sync: 'interval' } as const;
+  const { database } = await openDatabase('data', options);
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
+  await database.sequencer.exclusive(() => {});
+  await later();
+  const deletion = deletionOf(ofHost('a'));
+  await database.deletions.apply(deletion);
+  assert.equal(database.deletions.appliedSequence, deletion.sequence);
+  disk.crash();
+  const { database: again } = await openDatabase('data', options);
+  await again.deletions.apply(deletion);
+  assert.deepEqual(await valuesOf(again, 'a'), []);
+  assert.equal((await valuesOf(again, 'b')).length, 10);
+});
+
 test('a deletion whose record failed and is there after a power loss has no filesets that were made in between', async () => {
   let falls = 1;
   const disk = new SimulatedDisk({ below: (end) => Math.min(falls, end - 1) });

@@ -19,6 +19,7 @@ import {
   writeRows,
 } from './database_testing.ts';
 import type { Database } from './database.ts';
+import type { BlockFile } from './namespace_files.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -227,6 +228,67 @@ test('truncation, loss of a shard and retention take filesets away with the rest
   assert.deepEqual(await readAll(again), after);
   await closeDatabases();
 });
+
+const onePlacementStates = {
+  0: 'AVAILABLE',
+  1: 'AVAILABLE',
+  2: 'AVAILABLE',
+  3: 'AVAILABLE',
+} as const;
+
+const afterAllIsRemoved: Record<string, (database: Database) => Promise<unknown>> = {
+  'a truncation': (database) => database.truncate('metrics', never),
+  'a shard that left and came back': async (database) => {
+    const others = placementOf({ a: {}, b: onePlacementStates }, { numShards: 4 });
+    await database.applyTopology(others, 2, cold);
+    await database.applyTopology(onePlacement, 3, cold);
+  },
+  'a namespace that was deleted without a placement and made again': async (database) => {
+    await database.applyTopology(null, 2, registryOf([]));
+    await database.applyTopology(onePlacement, 3, cold);
+  },
+  'a namespace that was deleted and made again': async (database) => {
+    await database.applyTopology(onePlacement, 2, registryOf([]));
+    await database.applyTopology(onePlacement, 3, cold);
+  },
+};
+
+for (const [name, remove] of Object.entries(afterAllIsRemoved)) {
+  test(`a reader of a replaced fileset that ends behind ${name} takes no new one away`, async () => {
+    const folder = temporaryFolder();
+    const { database } = await openDatabase(folder, { registry: cold });
+    await writeRows(database, rowsOf(10, 5));
+    await database.flusher.flushAll(null, never);
+    const { files } = database.namespaces.get('metrics')!;
+    const pinned = files.all(null);
+    for (const file of pinned) files.pin(file);
+    await writeRows(database, rowsOf(10, 9, 100));
+    await database.flusher.flushAll(null, never);
+    assert.ok(pinned.every(({ retired }) => retired === 'delete'));
+    await remove(database);
+    const namespace = database.namespaces.get('metrics')!;
+    for (const { id } of database.shards.all()) namespace.readyShards.add(id);
+    await writeRows(database, rowsOf(10, 7, 500));
+    await database.flush(null, never);
+    const pathsOf = (some: readonly BlockFile[]) => some.map(({ dataPath }) => dataPath).sort();
+    assert.deepEqual(pathsOf(namespace.files.all(null)), pathsOf(pinned), 'the same names again');
+    // What the reader finds there is not damage of what is in use.
+    let damaged = 0;
+    database.onDamage = () => {
+      damaged += 1;
+    };
+    for (const file of pinned) files.noteDamage(file, 0);
+    for (const file of pinned) files.unpin(file);
+    await files.settled();
+    const before = await readAll(database);
+    assert.equal(before.size, 10);
+    await closeDatabases();
+    const { database: again } = await openDatabase(folder, { registry: cold });
+    assert.deepEqual(await readAll(again), before);
+    assert.equal(damaged, 0);
+    await closeDatabases();
+  });
+}
 
 test('a shard streams memory and filesets joined, also while it is flushed', async () => {
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });

@@ -2,6 +2,7 @@
  * Which blocks are flushed when, one at a time: closed ones at once, late rows when no more of them come,
  * whatever frees most when memory is short, and all on demand.
  */
+import { BrokenInvariant } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -112,7 +113,7 @@ export class Flusher {
         try {
           await this.flush(namespace, blockStartNanos, pace, report, signal);
         } catch (error) {
-          if (signal.aborted) throw error;
+          if (error instanceof BrokenInvariant || signal.aborted) throw error;
           this.counts.failures += 1;
           const fields = { namespace: namespace.name, block: String(blockStartNanos), why };
           this.database.log.warn(
@@ -141,7 +142,8 @@ export class Flusher {
       // Rows that come from now on wait from now on.
       this.waiting.delete(keyOf(namespace, blockStartNanos));
     } catch (error) {
-      if (error instanceof TsdbError || signal.aborted) throw error;
+      const isKnown = error instanceof TsdbError || error instanceof BrokenInvariant;
+      if (isKnown || signal.aborted) throw error;
       throw new TsdbError('UNAVAILABLE', `cannot flush: ${messageOf(error)}`, { cause: error });
     } finally {
       const { counts } = this;

@@ -6,6 +6,7 @@ import {
   closeDatabases,
   namespaceOf,
   never,
+  onePlacement,
   openDatabase,
   readAll,
   writeRows,
@@ -48,4 +49,43 @@ test('on a full disk writes, flushes and snapshots are refused, nothing is lost,
   disk.crash();
   const { database: again } = await openDatabase('data', { env: { ...realEnv, disk }, registry });
   assert.deepEqual(await readAll(again), more);
+});
+
+test('a namespace that cannot be dropped for a full disk is refused, and gone before it is made again', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const env = { ...realEnv, disk };
+  const cold = { coldWritesEnabled: true };
+  const both = registryOf([namespaceOf('metrics', cold), namespaceOf('other', cold)]);
+  const { database } = await openDatabase('data', { env, registry: both });
+  await writeRows(database, rowsOf(1), { namespace: 'other' });
+  await database.flusher.flushAll(null, never);
+  await writeRows(database, rowsOf(2), { namespace: 'other' });
+  await writeRows(database, rowsOf(3));
+  const before = await readAll(database);
+
+  disk.troubles.writeFailures = 1000;
+  for (let i = 0; i < 2; i += 1) {
+    const dropped = database.applyTopology(onePlacement, 1, registry);
+    await assert.rejects(dropped, { code: 'UNAVAILABLE' });
+    const gone = { code: 'NOT_FOUND' };
+    await assert.rejects(readAll(database, 'other'), gone);
+    await assert.rejects(writeRows(database, rowsOf(4), { namespace: 'other' }), gone);
+    await assert.rejects(database.truncate('other', never), gone);
+    await database.removal.removeUnknown('other');
+    assert.ok((await disk.list('data/data/other')).length > 0, 'what writes there has not ended');
+  }
+  await assert.rejects(database.applyTopology(onePlacement, 1, both), { code: 'UNAVAILABLE' });
+  await assert.rejects(readAll(database, 'other'), { code: 'NOT_FOUND' });
+  assert.deepEqual(await readAll(database), before);
+
+  disk.troubles.writeFailures = 0;
+  await realEnv.clock.sleep(150, never);
+  await database.applyTopology(onePlacement, 1, both);
+  assert.equal((await readAll(database, 'other')).size, 0);
+  await writeRows(database, rowsOf(5).slice(0, 1), { namespace: 'other' });
+  const made = await readAll(database, 'other');
+  disk.crash();
+  const { database: again } = await openDatabase('data', { env, registry: both });
+  assert.deepEqual(await readAll(again, 'other'), made);
+  assert.deepEqual(await readAll(again), before);
 });

@@ -38,8 +38,8 @@ export interface NamespaceParts {
   readonly memory: MemoryBudget;
   /** Deletions of the namespace with this name. */
   readonly tombstonesOf: (name: string) => NamespaceTombstones;
-  /** A number of the store that no namespace has. @throws {TsdbError} RESOURCE_EXHAUSTED */
-  readonly takeOrdinal: () => number;
+  /** A number of the store that no namespace has. */
+  readonly ordinal: number;
   /** Takes a number with all of its series, to be released bit by bit. */
   readonly giveUp: (ordinal: number, slots: Uint32Array) => void;
   /** Called when a fileset of the namespace was found to be damaged. */
@@ -90,7 +90,7 @@ export class NamespaceState {
   constructor(definition: Namespace, parts: NamespaceParts) {
     const { store, shards, newSeries } = parts;
     this.name = definition.name;
-    this.ordinal = parts.takeOrdinal();
+    this.ordinal = parts.ordinal;
     this.parts = parts;
     this.store = store;
     this.shards = shards;
@@ -318,15 +318,16 @@ export class NamespaceState {
   /**
    * Forgets everything in memory, in one step whatever there is: references are refused from here on since the
    * namespace has another number in the store, and what it had is released behind it.
+   * @param ordinal a number of the store that no namespace has
    * @returns how many series went
    */
-  truncate(atNanos: UnixNanos): number {
+  truncate(atNanos: UnixNanos, ordinal: number): number {
     this.truncations += 1;
     if (atNanos > this.truncatedAtNanos) this.truncatedAtNanos = atNanos;
     const slots = this.slotsOfNamespace();
     this.leaving = new LeavingSlots();
     const before = this.ordinal;
-    this.ordinal = this.parts.takeOrdinal();
+    this.ordinal = ordinal;
     this.index = this.emptyIndex();
     this.mayShareIds = false;
     this.setRules();

@@ -104,6 +104,8 @@ export class NamespaceFiles {
   /** What of the filesets is not to be seen. */
   readonly tombstones: NamespaceTombstones;
   private readonly shards = new Map<number, ShardFiles>();
+  /** Filesets that are not in use any more and still read. */
+  private readonly stillRead = new Set<BlockFile>();
   /** Filesets that are being deleted or renamed. */
   private readonly leaving = new Set<Promise<void>>();
 
@@ -129,6 +131,11 @@ export class NamespaceFiles {
     return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
   }
 
+  /** Shards of which filesets were loaded or written. */
+  shardIds(): number[] {
+    return [...this.shards.keys()];
+  }
+
   /** Filesets of a shard whose blocks overlap [startNanos, endNanos), by ascending block, pinned. */
   pinRange(shard: number, startNanos: UnixNanos, endNanos: UnixNanos): BlockFile[] {
     const found: BlockFile[] = [];
@@ -147,7 +154,9 @@ export class NamespaceFiles {
   unpin(file: BlockFile): void {
     assert(file.pins > 0, 'a fileset is unpinned as often as it was pinned');
     file.pins -= 1;
-    if (file.pins === 0 && file.retired !== null) this.leave(file, file.retired);
+    if (file.pins > 0 || file.retired === null) return;
+    this.stillRead.delete(file);
+    this.leave(file, file.retired);
   }
 
   /** Puts a complete fileset in use, in place of those that its blocks had. */
@@ -195,6 +204,7 @@ export class NamespaceFiles {
     file.retired = why;
     this.changes += 1;
     if (file.pins === 0) this.leave(file, why);
+    else this.stillRead.add(file);
   }
 
   private leave(file: BlockFile, why: Retirement): void {
@@ -244,7 +254,8 @@ export class NamespaceFiles {
 
   /** Notes that the entry at an offset is damaged: it is served no more, its neighbours are. */
   noteDamage(file: BlockFile, offset: number): void {
-    if (file.damaged.has(offset)) return;
+    // The name of a file whose folder was removed may be another one's, so this says nothing of what is in use.
+    if (file.damaged.has(offset) || file.retired === 'folder removed') return;
     file.damaged.add(offset);
     this.parts.cache.directory(file)?.leaveOutAt(file.damaged);
     const fields = { path: file.dataPath, offset };
@@ -317,6 +328,10 @@ export class NamespaceFiles {
       own.stop.abort(new TsdbError('CANCELLED', 'the files of the shard are removed'));
       own.stop = new AbortController();
       for (const file of new Set(own.blocks.values())) this.retire(file, 'folder removed');
+    }
+    // Volumes count from 0 again in an empty folder: what is deleted by name later on would be a new fileset.
+    for (const file of this.stillRead) {
+      if (shards.includes(file.shard)) file.retired = 'folder removed';
     }
     const removed = Promise.withResolvers<void>();
     const arrived: Promise<void>[] = [];

@@ -20,6 +20,8 @@ export class NamespaceRemoval implements AsyncDisposable {
   /** Filesets were deleted, and may come back with a power loss. */
   private hasDeletedFiles = false;
   private cannotDelete = false;
+  /** Out of the registry, but log or disk failed when they were to be deleted: the next step tries it again. */
+  private readonly dropping = new Set<NamespaceState>();
   /** What goes on behind the steps. */
   private readonly running = new Set<Promise<void>>();
 
@@ -27,35 +29,49 @@ export class NamespaceRemoval implements AsyncDisposable {
     this.database = database;
   }
 
-  /** A number of the store that no namespace has. @throws {TsdbError} RESOURCE_EXHAUSTED when all are in use */
-  takeOrdinal(): number {
+  /**
+   * A number of the store that no namespace has. One is left when namespaces are added, so that each of them can be
+   * truncated and dropped.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when all are in use
+   */
+  takeOrdinal(use: 'add' | 'truncate'): number {
+    const freeCount = this.freeOrdinals.length + namespaceOrdinalsMax - this.ordinalsEnd;
+    if (freeCount <= (use === 'add' ? 1 : 0)) {
+      const inMemory = namespaceOrdinalsMax - freeCount;
+      const message = `cannot ${use} a namespace: ${inMemory} are in memory`;
+      throw new TsdbError('RESOURCE_EXHAUSTED', message);
+    }
     const free = this.freeOrdinals.pop();
     if (free !== undefined) return free;
-    if (this.ordinalsEnd >= namespaceOrdinalsMax) {
-      throw new TsdbError(
-        'RESOURCE_EXHAUSTED',
-        `cannot add or truncate a namespace: ${namespaceOrdinalsMax} are in memory`,
-      );
-    }
     this.ordinalsEnd += 1;
     return this.ordinalsEnd - 1;
   }
 
   /** Takes over a number with its series, which nothing else names any more. */
   giveUp(ordinal: number, slots: Uint32Array): void {
-    this.behind(this.release(ordinal, slots));
+    const steps = this.releaseSteps(ordinal, slots);
+    if (this.database.isLoaded) {
+      this.behind(this.runBehind(steps));
+      return;
+    }
+    // Nobody waits during a start, and a log may have more truncations than there are numbers.
+    for (const _ of steps) continue;
   }
 
-  private async release(ordinal: number, slots: Uint32Array): Promise<void> {
-    const { store, env } = this.database;
-    const never = new AbortController().signal;
+  private *releaseSteps(ordinal: number, slots: Uint32Array): Generator<void, void, void> {
+    const { store } = this.database;
     for (let first = 0; first < slots.length; first += seriesAtOnce) {
       // Also before the first one: the step that gave them up is short.
-      await env.clock.sleep(0, never);
+      yield;
       for (const slot of slots.subarray(first, first + seriesAtOnce)) store.releaseSeries(slot);
     }
     store.forgetNamespace(ordinal);
     this.freeOrdinals.push(ordinal);
+  }
+
+  private async runBehind(steps: Generator<void, void, void>): Promise<void> {
+    const never = new AbortController().signal;
+    for (const _ of steps) await this.database.env.clock.sleep(0, never);
   }
 
   /** Waits until everything that was given up is released and removed. */
@@ -68,7 +84,11 @@ export class NamespaceRemoval implements AsyncDisposable {
     this.running.add(running);
   }
 
-  /** A step of the sequencer: drops the namespaces that are not in the registry. */
+  /**
+   * A step of the sequencer: drops the namespaces that are not in the registry. All of them are refused from here on, and those
+   * that cannot be deleted now are deleted before another one of the same name is made.
+   * @throws {TsdbError} when log or disk fail; to be called again then
+   */
   async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
     const { namespaces, log } = this.database;
     for (const [name, namespace] of namespaces) {
@@ -79,9 +99,13 @@ export class NamespaceRemoval implements AsyncDisposable {
       if (isSame) continue;
       namespaces.delete(name);
       namespace.isDropped = true;
+      this.dropping.add(namespace);
+    }
+    for (const namespace of this.dropping) {
       const series = await this.deleteAll(namespace);
+      this.dropping.delete(namespace);
       this.giveUp(namespace.ordinal, new Uint32Array(0));
-      log.info({ namespace: name, series }, 'namespace dropped');
+      log.info({ namespace: namespace.name, series }, 'namespace dropped');
     }
   }
 
@@ -89,12 +113,17 @@ export class NamespaceRemoval implements AsyncDisposable {
   async removeUnknown(name: string): Promise<void> {
     const { sequencer, namespaces, options } = this.database;
     await sequencer.exclusive(async () => {
-      if (namespaces.has(name)) return;
+      // One that is being dropped takes its files with it, when nobody writes there.
+      const isDropping = [...this.dropping].some((namespace) => namespace.name === name);
+      if (namespaces.has(name) || isDropping) return;
       await this.removeFolder(namespaceFolder(options.dataFolder, name));
     });
   }
 
-  /** A step of the sequencer: forgets a shard of all namespaces. */
+  /**
+   * A step of the sequencer: forgets a shard of all namespaces.
+   * @throws {TsdbError} UNAVAILABLE when the disk fails; to be called again then
+   */
   async dropShard(shard: number): Promise<void> {
     const { namespaces, options } = this.database;
     for (const namespace of namespaces.values()) {
@@ -110,16 +139,25 @@ export class NamespaceRemoval implements AsyncDisposable {
   /**
    * A step of the sequencer: deletes all of a namespace, in the log, in memory and on disk.
    * @returns how many series went
+   * @throws {TsdbError} RESOURCE_EXHAUSTED: nothing has changed; UNAVAILABLE when log or disk fail
    */
   async deleteAll(namespace: NamespaceState): Promise<number> {
     const { env, shards, options } = this.database;
     const atNanos = namespace.filesetTime(env.clock.nowNanos());
-    await this.logTruncate(namespace, atNanos);
-    const count = namespace.truncate(atNanos);
+    // Before the record: what is refused must not be found in the log by the next start.
+    const ordinal = this.takeOrdinal('truncate');
+    try {
+      await this.logTruncate(namespace, atNanos);
+    } catch (error) {
+      this.freeOrdinals.push(ordinal);
+      throw error;
+    }
+    const count = namespace.truncate(atNanos, ordinal);
     this.hasDeletedFiles = true;
-    await namespace.files.drop(
-      shards.all().map(({ id }) => id),
-      () => this.removeFolder(namespaceFolder(options.dataFolder, namespace.name)),
+    // Its shards without a placement too.
+    const all = new Set([...shards.all().map(({ id }) => id), ...namespace.files.shardIds()]);
+    await namespace.files.drop([...all], () =>
+      this.removeFolder(namespaceFolder(options.dataFolder, namespace.name)),
     );
     await this.syncDeletions();
     return count;
@@ -127,9 +165,9 @@ export class NamespaceRemoval implements AsyncDisposable {
 
   private async removeFolder(folder: string): Promise<void> {
     const { env, options } = this.database;
-    if ((await env.disk.list(folder)).length === 0) return;
     let aside: string;
     try {
+      if ((await env.disk.list(folder)).length === 0) return;
       aside = await setFolderAside(env, options.dataFolder, folder);
     } catch (error) {
       this.cannotDelete = true;
@@ -170,9 +208,12 @@ export class NamespaceRemoval implements AsyncDisposable {
       buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
       commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
     });
+    // Also with sync 'interval': the removal of the folder, which is durable, must not be ahead of the log.
+    await commitlog.sync();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const { files } of this.dropping) await files.settled();
     await this.settled();
   }
 }

@@ -300,7 +300,7 @@ function readMemory(store: SampleStore, slots: Uint32Array, range: Range): Memor
   for (let first = 0; first < slots.length; first += seriesAtOnce) {
     const some = slots.subarray(first, first + seriesAtOnce);
     const perSeries = first === 0 ? 0 : target.length / first;
-    target.expect(perSeries * slots.length);
+    target.expect(Math.min(perSeries * slots.length, fetchBytesMax));
     offsets.set(store.readInto(target, some, range.startNanos, range.endNanos), first);
     if (target.length > fetchBytesMax) throw tooLarge();
   }

@@ -82,7 +82,8 @@ export async function removeEmptySeries(
   const { truncations, leaving } = namespace;
   const gone: number[] = [];
   const steps = namespace.index.removeInSteps(slots, takenOutAtOnce, (slot) => {
-    if (!namespace.isEmpty(slot)) return false;
+    // It may have gone with its shard since the last step, and its slot may be another namespace's.
+    if (!namespace.index.has(slot) || !namespace.isEmpty(slot)) return false;
     leaving.add(slot);
     gone.push(slot);
     return true;

@@ -3,7 +3,9 @@
  * the segments before go. Rows that come meanwhile are in the log behind it, rows that a flush takes
  * meanwhile are in filesets.
  */
+import { chunkHeaders } from '#engine/chunk.ts';
 import { packChunks } from '#engine/chunk_pack.ts';
+import type { SeriesChunks } from '../persist/commitlog_format.ts';
 import {
   listSnapshots,
   removeOtherSnapshots,
@@ -16,8 +18,10 @@ import type { NamespaceState } from './namespace.ts';
 import type { Pace } from './pace.ts';
 import { saveIndex } from './saved_index.ts';
 
-/** Series that are copied in one stretch of the main loop. */
-const seriesAtOnce = 256;
+/** Series that are copied in one stretch of the main loop, fewer of them when they are long. */
+const seriesAtOnceMax = 256;
+/** Bytes of chunks that are copied in one stretch, and that share a record. */
+const chunkBytesTarget = 8 * 1024 * 1024;
 /** Bytes of the log from which on a snapshot is worth its work. */
 const logBytesMin = 8 * 1024 * 1024;
 const anyStart = -(2n ** 63n);
@@ -95,6 +99,7 @@ export class Snapshots {
     await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
     this.kept.clear();
     let series = 0;
+    let entries = 0;
     let chunkBytes = 0;
     for (const namespace of this.database.namespaces.values()) {
       if (!namespace.options.snapshotEnabled) {
@@ -103,11 +108,12 @@ export class Snapshots {
       }
       const copied = await this.copyNamespace(namespace, writer, pace, signal);
       series += copied.series;
+      entries += copied.entries;
       chunkBytes += copied.chunkBytes;
     }
     await this.saveIndexes(segment, signal);
     await this.database.syncDeletions();
-    const bytes = await writer.finish(series, chunkBytes);
+    const bytes = await writer.finish(entries, chunkBytes);
     this.lastBytes = bytes;
     this.counts.snapshots += 1;
     this.counts.bytes += bytes;
@@ -148,30 +154,33 @@ export class Snapshots {
     writer: SnapshotWriter,
     pace: Pace,
     signal: AbortSignal,
-  ): Promise<{ series: number; chunkBytes: number }> {
+  ): Promise<{ series: number; entries: number; chunkBytes: number }> {
     const { store } = this.database;
     const { index, truncations } = namespace;
     const slots = slotsWithRows(this.database, namespace);
     const generations = slots.map((slot) => store.generation[slot]!);
     let series = 0;
+    let entries = 0;
     let chunkBytes = 0;
-    for (let first = 0; first < slots.length; first += seriesAtOnce) {
+    let seriesAtOnce = seriesAtOnceMax;
+    for (let first = 0, end = 0; first < slots.length; first = end) {
       signal.throwIfAborted();
       // What was deleted is told by the log behind the snapshot; there is nothing left to copy.
       if (namespace.truncations !== truncations) break;
       const { generation } = store;
+      end = first + seriesAtOnce;
       const some = slots
-        .subarray(first, first + seriesAtOnce)
+        .subarray(first, end)
         .filter((slot, i) => generation[slot] === generations[first + i]);
       const { chunkData, chunkOffset } = packChunks(store.read(some, anyStart, anyEnd));
       const { buffer } = writer;
       const ordinal = namespace.ordinalIn(buffer);
-      const entries = [];
+      const copied: SeriesChunks[] = [];
       for (let i = 0; i < some.length; i += 1) {
         const slot = some[i]!;
         const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
         if (chunks.length === 0) continue;
-        entries.push({ slot, generation: generation[slot]!, chunks });
+        copied.push({ slot, generation: generation[slot]!, chunks });
         const head = {
           slot,
           generation: generation[slot]!,
@@ -182,13 +191,20 @@ export class Snapshots {
           index.copyTags(slot, target, at),
         );
       }
-      if (entries.length > 0) buffer.addChunks(ordinal, entries);
-      series += entries.length;
+      for (const record of recordsOf(copied)) {
+        buffer.addChunks(ordinal, record);
+        entries += record.length;
+      }
+      series += copied.length;
       chunkBytes += chunkData.length;
+      if (chunkData.length > chunkBytesTarget) seriesAtOnce = Math.max(seriesAtOnce >>> 1, 1);
+      else if (chunkData.length < chunkBytesTarget / 2) {
+        seriesAtOnce = Math.min(seriesAtOnce * 2, seriesAtOnceMax);
+      }
       await writer.drain();
       await pace.rest(signal);
     }
-    return { series, chunkBytes };
+    return { series, entries, chunkBytes };
   }
 
   /** Segments with rows that are neither in the snapshot nor in filesets stay, and the snapshot names them. */
@@ -202,6 +218,36 @@ export class Snapshots {
     for (const number of kept) this.kept.add(number);
     writer.buffer.addKept(namespace.ordinalIn(writer.buffer), kept);
   }
+}
+
+/** Entries of records, each a little longer than the target at most: a series with more chunks has several entries. */
+function* recordsOf(all: readonly SeriesChunks[]): Generator<SeriesChunks[], void, void> {
+  let record: SeriesChunks[] = [];
+  let bytes = 0;
+  for (const { slot, generation, chunks } of all) {
+    for (const part of partsOf(chunks)) {
+      record.push({ slot, generation, chunks: part });
+      bytes += part.length;
+      if (bytes < chunkBytesTarget) continue;
+      yield record;
+      record = [];
+      bytes = 0;
+    }
+  }
+  if (record.length > 0) yield record;
+}
+
+/** Chunks of one series in parts, whole ones in each. */
+function* partsOf(chunks: Uint8Array): Generator<Uint8Array, void, void> {
+  let start = 0;
+  if (chunks.length > chunkBytesTarget) {
+    for (const { end } of chunkHeaders(chunks)) {
+      if (end - start < chunkBytesTarget) continue;
+      yield chunks.subarray(start, end);
+      start = end;
+    }
+  }
+  if (start < chunks.length) yield chunks.subarray(start);
 }
 
 /** Series with rows in memory, ascending. */

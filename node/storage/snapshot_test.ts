@@ -11,7 +11,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { registryOf } from '#cluster/namespaces.ts';
+import { encodeRawChunk } from '#engine/chunk.ts';
+import { packChunks } from '#engine/chunk_pack.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
+import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { recordPayloadBytesMax } from '../persist/commitlog_format.ts';
+import type { Database } from './database.ts';
 import {
   closeDatabases,
   namespaceOf,
@@ -176,5 +182,61 @@ test('damage in a snapshot is reported and costs the series in it; an unfinished
   assert.ok(whole >= 512 && whole < 700, `${whole} of 700 series are there`);
   await again.snapshot(1, never);
   assert.equal(snapshotsOf(folder).length, 1);
+  await closeDatabases();
+});
+
+test('series with more chunks than a record may have are in a snapshot as a whole', async () => {
+  const folder = temporaryFolder();
+  const memoryBytesMax = 1024 * 1024 * 1024;
+  const { database } = await openDatabase(folder, { registry: cold, memoryBytesMax });
+  await writeRows(database, rowsOf(3, 1));
+  const namespace = database.namespaces.get('metrics')!;
+  const [large] = namespace.slotsOfShard(null);
+  const rowCount = 65_536;
+  const chunkNanos = 720_000_000_000n;
+  const values = Float64Array.from({ length: rowCount }, Math.random);
+  let firstNanos = namespace.blockStartOf(realEnv.clock.nowNanos()) - chunkNanos;
+  for (let bytes = 0; bytes <= recordPayloadBytesMax; firstNanos -= chunkNanos) {
+    const timestampNanos = new BigInt64Array(rowCount);
+    for (let i = 0; i < rowCount; i += 1) timestampNanos[i] = firstNanos + BigInt(i) * 10_000_001n;
+    const chunk = encodeRawChunk({ timestampNanos, values, version: 1 });
+    database.store.insertChunks(large!, chunk);
+    bytes += chunk.length;
+  }
+  const id = namespace.index.id(large!).slice();
+  const chunksOf = ({ store, namespaces }: Database) =>
+    store.read(Uint32Array.of(namespaces.get('metrics')!.index.findById(id)), 0n, 2n ** 62n);
+  const { sampleCount } = database.store;
+  const before = packChunks(chunksOf(database)).chunkData;
+  assert.ok(before.length > recordPayloadBytesMax);
+  const { series } = await database.snapshot(1, never);
+  assert.equal(series, 3);
+  assert.deepEqual(segmentsOf(folder), []);
+  await closeDatabases();
+  const { database: again, report } = await openDatabase(folder, {
+    registry: cold,
+    memoryBytesMax,
+  });
+  assert.deepEqual(report.replay.problems, []);
+  assert.equal(again.store.sampleCount, sampleCount);
+  assert.equal(Buffer.compare(chunksOf(again).chunkData, before), 0);
+  await closeDatabases();
+});
+
+test('a broken invariant is not taken for a failure of the disk', async () => {
+  let isBroken = false;
+  const broken = new BrokenInvariant('for this test');
+  const disk = {
+    ...realEnv.disk,
+    open: (...of: Parameters<Env['disk']['open']>) =>
+      isBroken ? Promise.reject(broken) : realEnv.disk.open(...of),
+  };
+  const env: Env = { ...realEnv, disk };
+  const { database } = await openDatabase(temporaryFolder(), { env, registry: cold });
+  await writeRows(database, rowsOf(3, 1));
+  isBroken = true;
+  await assert.rejects(database.snapshot(1, never), broken);
+  await assert.rejects(database.flusher.flushAll(null, never), broken);
+  isBroken = false;
   await closeDatabases();
 });

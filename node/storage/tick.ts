@@ -1,5 +1,6 @@
 /** What the node does every few seconds: it forgets what is past retention, in memory and on disk. */
-import type { Database } from './database.ts';
+import type { SegmentInfo } from '../persist/commitlog.ts';
+import { commitlogFolder, type Database } from './database.ts';
 import { expireNamespace } from './series_removal.ts';
 
 export interface TickReport {
@@ -22,22 +23,33 @@ export async function tick(database: Database): Promise<TickReport> {
   return report;
 }
 
-/** A closed segment goes when the block of its newest row is past retention in every namespace. */
+/**
+ * A closed segment goes when the block of its newest row is past retention in every namespace, and all segments before
+ * it have gone: it may say what of their rows was truncated or deleted.
+ */
 async function deleteExpiredSegments(database: Database, now: bigint): Promise<number> {
-  const expired: number[] = [];
-  for (const { number, newestMillis } of database.commitlog.segments().slice(0, -1)) {
-    const isExpired = [...newestMillis].every(([name, newest]) => {
-      const namespace = database.namespaces.get(name);
-      if (namespace === undefined) return true;
-      const { blockSizeNanos, retentionNanos } = namespace;
-      // The time is rounded in a float, so a block more is waited for.
-      const newestNanos = BigInt(Math.ceil(newest)) * 1_000_000n;
-      return newestNanos + 2n * blockSizeNanos <= now - retentionNanos;
-    });
-    if (isExpired) expired.push(number);
-  }
-  if (expired.length > 0) {
-    await database.sequencer.exclusive(() => database.commitlog.deleteSegments(expired));
-  }
+  const { commitlog, env, options } = database;
+  const closed = commitlog.segments().slice(0, -1);
+  const needed = closed.findIndex((segment) => !isExpired(database, segment, now));
+  const expired = needed === -1 ? closed : closed.slice(0, needed);
+  if (expired.length === 0) return 0;
+  await database.sequencer.exclusive(async () => {
+    for (const { number } of expired) {
+      // So that a power loss does not bring one back whose successor is gone.
+      await env.disk.syncFolder(commitlogFolder(options.dataFolder));
+      await commitlog.deleteSegments([number]);
+    }
+  });
   return expired.length;
+}
+
+function isExpired(database: Database, { newestMillis }: SegmentInfo, now: bigint): boolean {
+  return [...newestMillis].every(([name, newest]) => {
+    const namespace = database.namespaces.get(name);
+    if (namespace === undefined) return true;
+    const { blockSizeNanos, retentionNanos } = namespace;
+    // The time is rounded in a float, so a block more is waited for.
+    const newestNanos = BigInt(Math.ceil(newest)) * 1_000_000n;
+    return newestNanos + 2n * blockSizeNanos <= now - retentionNanos;
+  });
 }

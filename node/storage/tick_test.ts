@@ -3,11 +3,21 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { registryOf } from '#cluster/namespaces.ts';
 import { rowOutcome } from '#cluster/node_service.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { listFilesets, shardFolder } from '../persist/fileset_format.ts';
-import { closeDatabases, never, openDatabase, readAll, writeRows } from './database_testing.ts';
+import {
+  closeDatabases,
+  namespaceOf,
+  never,
+  openDatabase,
+  placementOf,
+  readAll,
+  writeRows,
+} from './database_testing.ts';
+import { removeEmptySeries } from './series_removal.ts';
 import { tick } from './tick.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-tick-'));
@@ -109,4 +119,68 @@ test('rows that come while their series expire are kept, and old references are 
   const [namespace] = database.namespaces.values();
   assert.equal(namespace!.leaving.count, 0);
   assert.equal(database.store.seriesCount, namespace!.index.seriesCount);
+});
+
+test('series of a shard that leaves between two steps of their removal are passed over', async () => {
+  const { env, moved } = movedEnv();
+  const registry = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
+  const { database } = await openDatabase(join(folder, 'leaving-shard'), { env, registry });
+  const seriesCount = 10_000;
+  const rowsOf = (name: string, count: number) =>
+    Array.from({ length: count }, (_, i) => ({
+      series: { __name__: name, i: `${i}` },
+      nanos: env.clock.nowNanos(),
+      value: 1,
+    }));
+  await writeRows(database, rowsOf('old', seriesCount));
+  moved.nanos = 53n * hourNanos;
+  const metrics = database.namespaces.get('metrics')!;
+  // Once for their rows, and again for the series without any.
+  for (const _ of metrics.expireInSteps(env.clock.nowNanos())) continue;
+  const steps = metrics.expireInSteps(env.clock.nowNanos());
+  let step = steps.next();
+  while (step.done !== true) step = steps.next();
+  assert.equal(step.value.empty.length, seriesCount);
+  // Steps have their turn one behind the other: the change of the placement comes behind the first of the removal.
+  const removal = removeEmptySeries(database, metrics, step.value.empty);
+  const fewer = placementOf({ a: { 0: 'AVAILABLE' }, b: { 1: 'AVAILABLE' } }, { numShards: 4 });
+  await database.applyTopology(fewer, 2, registry);
+  // Slots that are free now are taken at once, by series of both namespaces.
+  await writeRows(database, rowsOf('new', 3000));
+  await writeRows(database, rowsOf('new', 3000), { namespace: 'other' });
+  const removed = await removal;
+  assert.ok(removed > 0 && removed < seriesCount, `${removed} of ${seriesCount} were left`);
+  assert.equal(metrics.leaving.count, 0);
+  const namespaces = [...database.namespaces.values()];
+  const inIndex = namespaces.reduce((sum, of) => sum + of.index.seriesCount, 0);
+  assert.equal(database.store.seriesCount, inIndex);
+  for (const { name, index: now } of namespaces) {
+    const found = await readAll(database, name);
+    assert.ok(found.size > 0 && found.size === now.seriesCount);
+    for (const series of found.keys()) assert.match(series, /^__name__=new,/);
+  }
+});
+
+test('what truncated a namespace stays in the log as long as rows that it truncated', async () => {
+  const data = join(folder, 'dropped');
+  const other = registryOf([namespaceOf('other')]);
+  const both = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
+  const row = () => ({ series: { __name__: 'm' }, nanos: realEnv.clock.nowNanos(), value: 1 });
+  // Each process writes to a segment of its own.
+  const { database: first } = await openDatabase(data, { registry: both });
+  await writeRows(first, [row()]);
+  await writeRows(first, [row()], { namespace: 'other' });
+  await closeDatabases();
+  const { database: second } = await openDatabase(data, { registry: both });
+  assert.equal((await readAll(second)).size, 1);
+  await second.applyTopology(second.shards.placement, 2, other);
+  await closeDatabases();
+  const { database: third } = await openDatabase(data, { registry: other });
+  await writeRows(third, [row()], { namespace: 'other' });
+  assert.equal(third.commitlog.segments().length, 3);
+  assert.equal((await tick(third)).segmentsDeleted, 0);
+  await closeDatabases();
+  const { database: fourth } = await openDatabase(data, { registry: both });
+  assert.equal((await readAll(fourth)).size, 0);
+  assert.equal((await readAll(fourth, 'other')).size, 1);
 });

@@ -129,7 +129,7 @@ export async function writeVolume(
       if (current !== null)
         files.retire(current, current.damaged.size > 0 ? 'set aside' : 'delete');
       options.onSafe();
-      await forgetInBlocks(database, options, extent, merge.emptiedSlots(namespace));
+      await forgetInBlocks(database, options, extent, slotsOf(namespace, merge.emptied));
       return { volumes: 0, series: 0, bytes: 0 };
     }
     const digest = await writer.finish();
@@ -143,7 +143,12 @@ export async function writeVolume(
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();
-    await forgetInBlocks(database, options, extent, merge.emptiedSlots(namespace));
+    if (isLong) {
+      // Its series stay as long as it does, for its directory tells them by their slots.
+      const lastBlock = file.endNanos - namespace.blockSizeNanos;
+      namespace.index.markLive([...slotsOf(namespace, merge.given)], lastBlock);
+    }
+    await forgetInBlocks(database, options, extent, slotsOf(namespace, merge.emptied));
     return {
       volumes: 1,
       series: writer.seriesCount,
@@ -186,12 +191,25 @@ export async function forgetInBlocks(
   }
 }
 
+/** Slots of the series that are here. Each when it is asked for, so that it is that of its series. */
+function* slotsOf(
+  namespace: NamespaceState,
+  names: readonly SeriesName[],
+): Generator<number, void, void> {
+  for (const name of names) {
+    const slot = namespace.findSeries(name);
+    if (slot >= 0) yield slot;
+  }
+}
+
 class Merge {
   private readonly writer: FilesetWriter;
   private readonly old: VolumeWalk;
   private isChanged = false;
   /** Series of the old volume of which everything is deleted. */
-  private readonly emptied: SeriesName[] = [];
+  readonly emptied: SeriesName[] = [];
+  /** Series that came, when the old volume is longer than their block. */
+  readonly given: SeriesName[] = [];
   private readonly block: BlockRange | null;
   private readonly pace: Pace | undefined;
   private copied = 0;
@@ -207,14 +225,6 @@ class Merge {
     this.old = old;
     this.block = block;
     this.pace = pace;
-  }
-
-  /** Each when it is asked for, so that it is that of its series. */
-  *emptiedSlots(namespace: NamespaceState): Generator<number, void, void> {
-    for (const name of this.emptied) {
-      const slot = namespace.findSeries(name);
-      if (slot >= 0) yield slot;
-    }
   }
 
   /** @returns whether the result differs from the old volume */
@@ -235,6 +245,7 @@ class Merge {
 
   private async add(series: VolumeSeries): Promise<void> {
     const { writer, old } = this;
+    if (this.block !== null) this.given.push(copyOf(series.name));
     if (old.id === null || compareBytes(old.id, series.id) !== 0) {
       this.isChanged = true;
       writer.put(series.id, series.name, series.chunks);
@@ -258,16 +269,17 @@ class Merge {
     const chunks = await old.chunks();
     if (chunks === null) this.isChanged = true;
     else if (chunks.length > 0) writer.put(old.id!, old.name, chunks);
-    else {
-      const { idScheme, tags, explicitId } = old.name;
-      this.emptied.push({ idScheme, tags: tags.slice(), explicitId: explicitId.slice() });
-    }
+    else this.emptied.push(copyOf(old.name));
     if (old.isCut) this.isChanged = true;
     old.step();
     if (writer.isFull) await writer.drain();
     this.copied += 1;
     if (this.copied % seriesAtOnce === 0) await this.pace?.rest(null);
   }
+}
+
+function copyOf({ idScheme, tags, explicitId }: SeriesName): SeriesName {
+  return { idScheme, tags: tags.slice(), explicitId: explicitId.slice() };
 }
 
 interface BlockRange {
