@@ -2,7 +2,8 @@
  * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What cannot be
  * trusted is set aside by name and reported; its neighbours are served.
  */
-import { TsdbError } from '#lib/errors.ts';
+import { rowOutcome } from '#cluster/node_service.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import {
   decodeInfo,
   FilesetCorrupt,
@@ -20,6 +21,7 @@ import type { Database } from '../storage/database.ts';
 import { Directory } from '../storage/directory.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { BlockFile } from '../storage/namespace_files.ts';
+import type { SeriesName } from '../storage/series_name.ts';
 import type { LoadedIndex } from './index_start.ts';
 
 export interface FilesystemReport {
@@ -32,7 +34,12 @@ export interface FilesystemReport {
   readonly corruptBlocks: Set<bigint>;
 }
 
+const retryMillisFirst = 250;
+const retryMillisMax = 10_000;
+
 /**
+ * Waits as long as memory has no room for the series: without them an answer would count as whole that is not.
+ *
  * @param saved the index that was loaded for the namespace: filesets that it names are not walked
  * @param truncatedAtNanos filesets made before this time hold what was deleted, and are removed
  */
@@ -79,8 +86,7 @@ export async function loadShard(
         namespace.files.adopt(new BlockFile(folder, head.info, seriesCount, head.digest));
         report.series += seriesCount;
       } else {
-        await using reader = await FilesetReader.open(env.disk, folder, fileset);
-        report.series += useFileset(namespace, folder, reader);
+        report.series += await walkFileset(database, namespace, folder, fileset, signal);
         report.walked += 1;
       }
       report.filesets += 1;
@@ -144,14 +150,58 @@ function isDamage(error: unknown): error is Error {
 }
 
 /**
+ * Walks a fileset and puts it in use, again and again until memory has room for its series.
+ * @returns how many series it has here
+ */
+async function walkFileset(
+  database: Database,
+  namespace: NamespaceState,
+  folder: string,
+  fileset: FilesetKey,
+  signal: AbortSignal,
+): Promise<number> {
+  const { env, log } = database;
+  for (let delay = retryMillisFirst; ; delay = Math.min(retryMillisMax, delay * 2)) {
+    try {
+      await using reader = await FilesetReader.open(env.disk, folder, fileset);
+      return useFileset(namespace, folder, reader);
+    } catch (error) {
+      if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
+      const fields = { path: filesetPath(folder, fileset, 'info'), error: messageOf(error) };
+      log.error(fields, 'the start waits: db.memoryMax has no room for the series of a fileset');
+    }
+    await makeRoom(database, signal);
+    await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal);
+  }
+}
+
+/** Drops what is past retention, and flushes the rows of shards that are loaded already. */
+async function makeRoom(database: Database, signal: AbortSignal): Promise<void> {
+  const now = database.env.clock.nowNanos();
+  for (const namespace of database.namespaces.values()) namespace.expire(now);
+  await database.flusher.runDue(signal);
+}
+
+/**
+ * The slot of a series of which this node has data, made when it is new; a negative number when the series is not its own.
+ * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for it
+ */
+export function slotOf(namespace: NamespaceState, name: SeriesName): number {
+  const slot = namespace.resolve(name, Number.POSITIVE_INFINITY);
+  if (slot === -1 - rowOutcome.resourceExhausted) {
+    throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot take series of a fileset: memory is full');
+  }
+  return slot;
+}
+
+/**
  * Puts a fileset in use, with its series in the index.
  * @returns how many series it has here
+ * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for them: nothing has changed then but for slots
  */
 function useFileset(namespace: NamespaceState, folder: string, reader: FilesetReader): number {
   const { info, index, digest } = reader;
-  const directory = Directory.of(index, (series) =>
-    namespace.resolve(series, Number.POSITIVE_INFINITY),
-  );
+  const directory = Directory.of(index, (series) => slotOf(namespace, series));
   const file = new BlockFile(folder, info, index.seriesCount, digest);
   // Which of a long fileset's blocks a series has rows in is not known: all of them, then.
   for (const start of namespace.files.blocksOf(file)) {

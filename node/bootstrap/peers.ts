@@ -10,6 +10,7 @@ import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { checkedId, type SeriesName } from '../storage/series_name.ts';
 import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/volume.ts';
+import { slotOf } from './filesystem.ts';
 
 export interface PeersReport {
   blocks: number;
@@ -29,7 +30,8 @@ interface StreamedSeries {
  * Streams a shard of a namespace from all of the donors.
  *
  * @param onlyBlocks take only these blocks; null for all
- * @throws {TsdbError} UNAVAILABLE and what the donors reject with: nothing half-done counts, begin again
+ * @throws {TsdbError} UNAVAILABLE, RESOURCE_EXHAUSTED when memory has no room for the series, and what the donors
+ *   reject with: nothing half-done counts, begin again
  */
 export async function bootstrapFromPeers(
   database: Database,
@@ -60,7 +62,9 @@ export async function bootstrapFromPeers(
   try {
     for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
       const { blockStartNanos } = first;
-      const source = new BlockSource(merged, blockStartNanos);
+      const source = new BlockSource(merged, blockStartNanos, (names) =>
+        makeSlots(namespace, names, truncations),
+      );
       if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
         await source.passOver();
         continue;
@@ -92,11 +96,24 @@ export async function bootstrapFromPeers(
   return report;
 }
 
-/** Series of the block enter the index in the step in which their fileset is put in use. */
+/**
+ * Makes sure that all series of a block have slots before their fileset counts: what stays in no index would be missing from
+ * answers that count as whole.
+ */
+function makeSlots(
+  namespace: NamespaceState,
+  names: readonly SeriesName[],
+  truncations: number,
+): void {
+  if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
+  for (const name of names) slotOf(namespace, name);
+}
+
+/** Series of the block are live in it from the step on in which their fileset is put in use. */
 function markLive(namespace: NamespaceState, source: BlockSource, truncations: number): void {
   if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
   for (const name of source.names) {
-    const slot = namespace.resolve(name, Number.POSITIVE_INFINITY);
+    const slot = slotOf(namespace, name);
     if (slot >= 0) namespace.index.markLiveOne(slot, source.blockStartNanos);
   }
 }
@@ -136,23 +153,39 @@ class BlockSource implements VolumeSource {
   readonly blockStartNanos: bigint;
   readonly names: SeriesName[] = [];
   private readonly stream: PeekedStream;
+  private readonly onEnd: (names: readonly SeriesName[]) => void;
 
-  constructor(stream: PeekedStream, blockStartNanos: bigint) {
+  /** @param onEnd called when all of them were given, before the fileset is complete */
+  constructor(
+    stream: PeekedStream,
+    blockStartNanos: bigint,
+    onEnd: (names: readonly SeriesName[]) => void,
+  ) {
     this.stream = stream;
     this.blockStartNanos = blockStartNanos;
+    this.onEnd = onEnd;
   }
 
   async next(): Promise<readonly VolumeSeries[] | null> {
-    const series = await this.stream.peek();
-    if (series === null || series.blockStartNanos !== this.blockStartNanos) return null;
-    this.stream.take();
+    const series = await this.take();
+    if (series === null) {
+      this.onEnd(this.names);
+      return null;
+    }
     const { idScheme, tags, explicitId } = series.name;
     this.names.push({ idScheme, tags: tags.slice(), explicitId: explicitId.slice() });
     return [series];
   }
 
   async passOver(): Promise<void> {
-    while ((await this.next()) !== null) this.names.length = 0;
+    while ((await this.take()) !== null) continue;
+  }
+
+  private async take(): Promise<StreamedSeries | null> {
+    const series = await this.stream.peek();
+    if (series === null || series.blockStartNanos !== this.blockStartNanos) return null;
+    this.stream.take();
+    return series;
   }
 }
 

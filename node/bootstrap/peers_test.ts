@@ -12,6 +12,7 @@ import {
   writeRows,
 } from '../storage/database_testing.ts';
 import { SimulatedDisk } from '../storage/simulated_disk.ts';
+import { fillMemory, smallMemoryBytes } from './full_memory_testing.ts';
 import { bootstrapFromPeers } from './peers.ts';
 
 after(closeDatabases);
@@ -19,9 +20,10 @@ after(closeDatabases);
 const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
 const shards = [0, 1, 2, 3];
 
-async function openOnMemory() {
+async function openOnMemory(memoryBytesMax = 256 << 20) {
   const disk = new SimulatedDisk({ below: () => 0 });
-  const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry });
+  const env = { ...realEnv, disk };
+  const { database } = await openDatabase('data', { env, registry, memoryBytesMax });
   return { database, disk };
 }
 
@@ -68,4 +70,26 @@ test('a shard is not taken from peers while a deletion is applied that they need
     [...(await readAll(asker)).keys()].sort(),
     ['b', 'c', 'd'].map((host) => `__name__=cpu,host=${host}`),
   );
+});
+
+test('a fileset from peers is not put in use before memory has room for all of its series', async () => {
+  const { database: donor } = await openOnMemory();
+  const nanos = realEnv.clock.nowNanos();
+  const rows = Array.from({ length: 5000 }, (_, i) => ({
+    series: { __name__: 'cpu', host: `h${i}` },
+    nanos,
+    value: i,
+  }));
+  await writeRows(donor, rows);
+  await donor.flush(null, never);
+  const { database: asker } = await openOnMemory(smallMemoryBytes);
+  const namespace = asker.namespaces.get('metrics')!;
+  const take = (shard: number) => bootstrapFromPeers(asker, namespace, shard, [donor], null, never);
+  await fillMemory(asker, 'metrics');
+  for (const shard of shards) await assert.rejects(take(shard), { code: 'RESOURCE_EXHAUSTED' });
+  assert.deepEqual(namespace.files.all(null), []);
+  const filling = await readAll(asker);
+  await asker.flush(null, never);
+  for (const shard of shards) await take(shard);
+  assert.deepEqual(await readAll(asker), new Map([...filling, ...(await readAll(donor))]));
 });

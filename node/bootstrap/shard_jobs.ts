@@ -4,6 +4,7 @@
  */
 import type { NodeService } from '#cluster/node_service.ts';
 import type { Instance } from '#cluster/placement.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { streamShardsAtOnce } from '../limits.ts';
 import type { Database } from '../storage/database.ts';
@@ -20,13 +21,20 @@ export interface ShardJobsOptions {
   readonly onReady: () => void;
 }
 
+/** Blocks of a shard; null for all that it has. */
+type Blocks = ReadonlySet<bigint> | null;
+
+const noBlocks: Blocks = new Set();
+
 interface Job {
   readonly namespace: NamespaceState;
   readonly shard: number;
   /** Source that the placement named when the job began. */
   readonly sourceId: string;
-  /** Blocks to fetch again; null for the whole shard. */
-  readonly onlyBlocks: ReadonlySet<bigint> | null;
+  /** What the attempt that is under way fetches. */
+  fetching: Blocks;
+  /** What is to be fetched behind it: an attempt may have passed a block before that was damaged. */
+  wanted: Blocks;
   readonly stop: AbortController;
 }
 
@@ -37,7 +45,8 @@ const sourceAttemptsMax = 5;
 
 export class ShardJobs implements AsyncDisposable {
   private readonly options: ShardJobsOptions;
-  private readonly jobs = new Map<string, Job>();
+  /** By namespace and shard. A namespace is told apart by its state: truncation changes its ordinal. */
+  private readonly jobs = new Map<NamespaceState, Map<number, Job>>();
   private readonly waiting: Job[] = [];
   private readonly running = new Set<Promise<void>>();
   private readonly stop = new AbortController();
@@ -50,20 +59,25 @@ export class ShardJobs implements AsyncDisposable {
 
   /** Number of shards, counted in each namespace, that are not ready. */
   get pending(): number {
-    return this.jobs.size;
+    let count = 0;
+    for (const jobs of this.jobs.values()) count += jobs.size;
+    return count;
   }
 
   /** Starts what the placement asks for and ends what it asks for no more. */
   reconcile(): void {
     const { database } = this.options;
-    for (const [key, job] of this.jobs) {
-      const owned = database.shards.get(job.shard);
-      const isWanted =
-        owned?.sourceId === job.sourceId &&
-        database.namespaces.get(job.namespace.name) === job.namespace;
-      if (isWanted) continue;
+    for (const job of [...this.jobs.values()].flatMap((jobs) => [...jobs.values()])) {
+      const { namespace, shard } = job;
+      const isHere = database.namespaces.get(namespace.name) === namespace;
+      const owned = isHere ? database.shards.get(shard) : undefined;
+      if (owned?.sourceId === job.sourceId) continue;
       job.stop.abort(new TsdbError('CANCELLED', 'the shard is not to be bootstrapped any more'));
-      this.jobs.delete(key);
+      this.forget(job);
+      if (owned === undefined || owned.state === 'INITIALIZING') continue;
+      // The shard was taken over, and what was damaged since has to be fetched all the same.
+      const blocks = unionOf(job.fetching, job.wanted);
+      if (blocks !== null) this.add(namespace, shard, owned.sourceId, blocks);
     }
     for (const { id, state, sourceId } of database.shards.all()) {
       const begunAs = this.sourceOfReady.get(id);
@@ -79,7 +93,7 @@ export class ShardJobs implements AsyncDisposable {
         if (namespace.readyShards.has(id)) continue;
         if (state === 'INITIALIZING') this.add(namespace, id, sourceId, null);
         // A shard that is this node's in full has nothing to fetch for a namespace that is new.
-        else if (!this.jobs.has(keyOf(namespace, id))) namespace.readyShards.add(id);
+        else if (this.jobOf(namespace, id) === undefined) namespace.readyShards.add(id);
       }
     }
     this.startSome();
@@ -90,7 +104,11 @@ export class ShardJobs implements AsyncDisposable {
     const { database } = this.options;
     const owned = database.shards.get(shard);
     const { placement } = database.shards;
-    if (owned === undefined || placement === null || owned.state === 'INITIALIZING') return;
+    if (owned === undefined || placement === null) return;
+    const isOnItsWay =
+      namespace.readyShards.has(shard) || this.jobOf(namespace, shard) !== undefined;
+    // `reconcile` fetches the whole shard.
+    if (owned.state === 'INITIALIZING' && !isOnItsWay) return;
     const { instanceId } = database.options;
     if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
     namespace.readyShards.delete(shard);
@@ -118,17 +136,31 @@ export class ShardJobs implements AsyncDisposable {
     await Promise.all(this.running);
   }
 
-  private add(
-    namespace: NamespaceState,
-    shard: number,
-    sourceId: string,
-    onlyBlocks: ReadonlySet<bigint> | null,
-  ): void {
-    const key = keyOf(namespace, shard);
-    if (this.jobs.has(key)) return;
-    const job = { namespace, shard, sourceId, onlyBlocks, stop: new AbortController() };
-    this.jobs.set(key, job);
+  private jobOf(namespace: NamespaceState, shard: number): Job | undefined {
+    return this.jobs.get(namespace)?.get(shard);
+  }
+
+  /** Begins a job, or has the one of the shard fetch these blocks too. */
+  private add(namespace: NamespaceState, shard: number, sourceId: string, blocks: Blocks): void {
+    const known = this.jobOf(namespace, shard);
+    if (known !== undefined) {
+      // A whole shard is asked for again with each topology, and is fetched once.
+      const isUnderWay = blocks === null && known.fetching === null;
+      if (!isUnderWay) known.wanted = unionOf(known.wanted, blocks);
+      return;
+    }
+    const stop = new AbortController();
+    const job: Job = { namespace, shard, sourceId, fetching: noBlocks, wanted: blocks, stop };
+    let jobs = this.jobs.get(namespace);
+    if (jobs === undefined) this.jobs.set(namespace, (jobs = new Map()));
+    jobs.set(shard, job);
     this.waiting.push(job);
+  }
+
+  private forget({ namespace, shard }: Job): void {
+    const jobs = this.jobs.get(namespace);
+    jobs?.delete(shard);
+    if (jobs?.size === 0) this.jobs.delete(namespace);
   }
 
   private startSome(): void {
@@ -149,17 +181,30 @@ export class ShardJobs implements AsyncDisposable {
     const signal = AbortSignal.any([job.stop.signal, this.stop.signal]);
     const { log, env } = database;
     const fields = { namespace: job.namespace.name, shard: job.shard };
-    for (let attempt = 0; !signal.aborted; attempt += 1) {
+    let attempt = 0;
+    while (!signal.aborted) {
+      job.fetching = job.wanted;
+      job.wanted = noBlocks;
       try {
         await this.attempt(job, attempt >= sourceAttemptsMax, signal);
-        job.namespace.readyShards.add(job.shard);
-        this.jobs.delete(keyOf(job.namespace, job.shard));
-        this.options.onReady();
-        return;
-      } catch (error) {
+        // Who ended the job may have begun another one of the shard.
         if (signal.aborted) return;
+        attempt = 0;
+        if (job.wanted !== null && job.wanted.size === 0) {
+          job.namespace.readyShards.add(job.shard);
+          this.forget(job);
+          this.options.onReady();
+          return;
+        }
+      } catch (error) {
+        // Nobody waits for this: as a rejection that nobody handles it ends the process.
+        if (error instanceof BrokenInvariant) throw error;
+        if (signal.aborted) return;
+        job.wanted = unionOf(job.fetching, job.wanted);
+        job.fetching = noBlocks;
         log.warn({ ...fields, attempt, error: messageOf(error) }, 'shard is not bootstrapped yet');
         const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempt, 10));
+        attempt += 1;
         await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal).catch(() => {});
       }
     }
@@ -184,7 +229,7 @@ export class ShardJobs implements AsyncDisposable {
       job.namespace,
       job.shard,
       donors,
-      job.onlyBlocks,
+      job.fetching,
       signal,
     );
     if (report.blocks > 0) {
@@ -215,6 +260,6 @@ export class ShardJobs implements AsyncDisposable {
   }
 }
 
-function keyOf(namespace: NamespaceState, shard: number): string {
-  return `${shard}/${namespace.ordinal}`;
+function unionOf(a: Blocks, b: Blocks): Blocks {
+  return a === null || b === null ? null : a.union(b);
 }

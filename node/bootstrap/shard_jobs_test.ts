@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { registryOf } from '#cluster/namespaces.ts';
+import type { ShardState } from '#cluster/placement.ts';
+import { realEnv } from '#lib/env/real.ts';
+import type { Database } from '../storage/database.ts';
+import {
+  closeDatabases,
+  namespaceOf,
+  never,
+  openDatabase,
+  placementOf,
+  readAll,
+  writeRows,
+} from '../storage/database_testing.ts';
+import { SimulatedDisk } from '../storage/simulated_disk.ts';
+import { ShardJobs } from './shard_jobs.ts';
+
+const opened: ShardJobs[] = [];
+after(async () => {
+  for (const jobs of opened) await jobs[Symbol.asyncDispose]();
+  await closeDatabases();
+});
+
+const metrics = namespaceOf('metrics', { coldWritesEnabled: true });
+const registry = registryOf([metrics]);
+const { blockSizeNanos } = metrics.options.retentionOptions;
+const firstBlock = (realEnv.clock.nowNanos() / blockSizeNanos - 4n) * blockSizeNanos;
+const blocks = [firstBlock, firstBlock + blockSizeNanos];
+const rows = blocks.flatMap((start) =>
+  [1n, 2n, 3n].map((seconds) => ({
+    series: { __name__: 'cpu', host: 'x' },
+    nanos: start + seconds * 1_000_000_000n,
+    value: Number(seconds),
+  })),
+);
+
+/** One shard on two instances, of which `b` has it AVAILABLE. */
+const placementWith = (state: ShardState) =>
+  placementOf(
+    { a: { 0: state }, b: { 0: 'AVAILABLE' } },
+    { numShards: 1, replicaFactor: 2, sourceId: 'b' },
+  );
+
+async function openInstance(instanceId: string, state: ShardState): Promise<Database> {
+  const env = { ...realEnv, disk: new SimulatedDisk({ below: () => 0 }) };
+  const placement = placementWith(state);
+  const { database } = await openDatabase('data', { env, registry, placement, instanceId });
+  return database;
+}
+
+/** Two instances; `b` has all rows in filesets of two blocks, and so has `a` when its shard is AVAILABLE. */
+async function openTwo(state: ShardState) {
+  const [database, donor] = [await openInstance('a', state), await openInstance('b', state)];
+  for (const each of state === 'AVAILABLE' ? [database, donor] : [donor]) {
+    await writeRows(each, rows);
+    await each.flush(null, never);
+  }
+  const jobs = new ShardJobs({ database, nodeServiceOf: () => donor, onReady: () => {} });
+  opened.push(jobs);
+  database.onDamage = (of, file) =>
+    jobs.repair({ namespace: of, shard: file.shard, blocks: new Set(of.files.blocksOf(file)) });
+  const namespace = database.namespaces.get('metrics')!;
+  return { database, donor, jobs, namespace };
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await realEnv.clock.sleep(1, never);
+}
+
+test('a block that is found damaged while another one is repaired is repaired too', async () => {
+  const { database, donor, jobs, namespace } = await openTwo('AVAILABLE');
+  for (const file of namespace.files.all(0)) namespace.files.setAside(file, 'test');
+  assert.equal(namespace.files.all(0).length, 0);
+  assert.equal(namespace.readyShards.has(0), false);
+  assert.equal(jobs.pending, 1);
+  await until(() => namespace.readyShards.has(0));
+  assert.deepEqual(await readAll(database), await readAll(donor));
+  assert.deepEqual(
+    namespace.files.all(0).map(({ blockStartNanos }) => blockStartNanos),
+    blocks,
+  );
+  assert.equal(jobs.pending, 0);
+});
+
+test('a block that is damaged before the shard is marked AVAILABLE is fetched again', async () => {
+  const { database, donor, jobs, namespace } = await openTwo('INITIALIZING');
+  jobs.reconcile();
+  await until(() => namespace.readyShards.has(0));
+  assert.deepEqual([...jobs.readyShards()], [[0, 'b']]);
+  namespace.files.setAside(namespace.files.get(0, firstBlock)!, 'test');
+  assert.equal(jobs.readyShards().size, 0);
+  // It was marked when it was still whole.
+  for (const each of [database, donor]) {
+    await each.applyTopology(placementWith('AVAILABLE'), 2, registry);
+  }
+  jobs.reconcile();
+  assert.equal(namespace.readyShards.has(0), false);
+  await until(() => namespace.readyShards.has(0));
+  assert.deepEqual(await readAll(database), await readAll(donor));
+});
+
+test('a repair during which the namespace is truncated ends, and a namespace that comes then is made ready', async () => {
+  const { database, jobs, namespace } = await openTwo('AVAILABLE');
+  const { ordinal } = namespace;
+  namespace.files.setAside(namespace.files.get(0, firstBlock)!, 'test');
+  await database.truncate('metrics', never);
+  assert.notEqual(namespace.ordinal, ordinal);
+  await until(() => namespace.readyShards.has(0));
+  assert.equal(jobs.pending, 0);
+  await database.removal.settled();
+  const more = registryOf([metrics, namespaceOf('next')]);
+  await database.applyTopology(placementWith('AVAILABLE'), 2, more);
+  const next = database.namespaces.get('next')!;
+  assert.equal(next.ordinal, ordinal, 'it has the number that the other one had');
+  jobs.reconcile();
+  assert.ok(next.readyShards.has(0));
+  assert.ok(database.isBootstrapped);
+});
