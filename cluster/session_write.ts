@@ -1,5 +1,5 @@
 /** The writing half of the session: attempts, resends and retries of one write inside its deadline. */
-import { BrokenInvariant } from '#lib/assert.ts';
+import { assert, BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
 import {
@@ -128,7 +128,7 @@ export class SessionWriter {
     let staleRetries = 0;
     while (picked === null || picked.length > 0) {
       const { ownership } = view;
-      if (ownership === null) break;
+      assert(ownership !== null, 'rows are sent to owners of a placement');
       const attempt = new Attempt(this, work, view, ownership, picked, until.signal);
       const sent = view;
       work.borrow();
@@ -149,7 +149,8 @@ export class SessionWriter {
       const next = attempt.isStale
         ? await this.newerView(view, staleRetries - 1, until.signal)
         : await this.viewAfter(writeBackoff, retries - 1, until.signal);
-      if (next === null) break;
+      // Without a placement nobody can have the rows: they stay as the attempt left them.
+      if (next === null || next.ownership === null) break;
       view = next;
       picked = stillKnown(copy, picked, series);
       clearOutcomes(outcomes, picked);

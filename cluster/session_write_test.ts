@@ -382,6 +382,19 @@ test('an unknown namespace and a cluster without placement are refused before an
   );
 });
 
+test('a placement that goes between two attempts leaves the rows unwritten, and says so', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  for (const id of three) cluster.node(id).mode = 'down';
+  const writing = cluster.write([
+    ['j', 1, 1],
+    ['k', 2, 2],
+  ]);
+  await cluster.admin.placementDelete({ dryRun: false, force: false }, cluster.signal);
+  const { writtenCount, outcomes } = await writing;
+  assert.equal(writtenCount, 0);
+  assert.deepEqual([...outcomes!], [writeOutcome.unavailable, writeOutcome.unavailable]);
+});
+
 test('too many rows on their way to a hung instance fail there at once, and the majority goes on', async () => {
   await using cluster = await FakeCluster.start(three, rf3, { rowsPerInstanceMax: 50 });
   cluster.node('c1').mode = 'hung';

@@ -89,9 +89,7 @@ export function formatDurationNanos(nanos: bigint): string {
 export function parseTimestampNanos(text: string, field: string): UnixNanos {
   const nanos = unboundedNanos(text, field);
   if (nanos === clampNanos(nanos)) return nanos;
-  throw badRequest(
-    `${field}: timestamp is out of range (unix seconds expected): ${JSON.stringify(text)}`,
-  );
+  throw badRequest(`${field}: timestamp is out of range (unix seconds expected): ${shown(text)}`);
 }
 
 /** The earliest and the latest time of Prometheus, as its clients print them: such years are no RFC 3339. */
@@ -114,12 +112,22 @@ export function clampNanos(nanos: bigint): UnixNanos {
   return nanos > timestampNanosMax ? timestampNanosMax : nanos;
 }
 
+/** Seconds of more digits are out of range, and the time that BigInt() takes grows with their square. */
+const secondsDigitsMax = 20;
+const outOfRangeSeconds = 10n ** BigInt(secondsDigitsMax);
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
+}
+
 function unboundedNanos(text: string, field: string): bigint {
-  const fail = (reason: string) => badRequest(`${field}: ${reason}: ${JSON.stringify(text)}`);
+  const fail = (reason: string) => badRequest(`${field}: ${reason}: ${shown(text)}`);
   const number = /^([+-]?)(\d+)(?:\.(\d*))?$/.exec(text);
   if (number !== null) {
     const fraction = (number[3] ?? '').slice(0, 9).padEnd(9, '0');
-    const nanos = BigInt(number[2]!) * nanosPerSecond + BigInt(fraction);
+    const digits = number[2]!.replace(/^0+/, '');
+    const seconds = digits.length > secondsDigitsMax ? outOfRangeSeconds : BigInt(digits);
+    const nanos = seconds * nanosPerSecond + BigInt(fraction);
     return number[1] === '-' ? -nanos : nanos;
   }
   if (/^[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+$/.test(text)) {

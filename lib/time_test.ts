@@ -33,6 +33,7 @@ test('parseTimestampNanos() reads unix seconds and RFC 3339 exactly', () => {
   assert.equal(parseTimestampNanos('1700000000', 't'), 1_700_000_000_000_000_000n);
   assert.equal(parseTimestampNanos('1700000000.123456789', 't'), 1_700_000_000_123_456_789n);
   assert.equal(parseTimestampNanos('-1.5', 't'), -1_500_000_000n);
+  assert.equal(parseTimestampNanos(`${'0'.repeat(40)}7`, 't'), 7_000_000_000n);
   assert.equal(
     parseTimestampNanos('2023-11-14T22:13:20.000000001Z', 't'),
     1_700_000_000_000_000_001n,
@@ -52,6 +53,8 @@ test('parseTimestampNanos() refuses times that 64 bits do not hold, parseBoundNa
     ['9223372036.854775808', most],
     ['-62135596800', least],
     ['1e15', most],
+    [`1${'0'.repeat(100)}`, most],
+    [`-${'9'.repeat(100)}.5`, least],
   ];
   for (const [text, bound] of cases) {
     assert.throws(() => parseTimestampNanos(text, 'time'), /^TsdbError: time: .*out of range.*"/);
@@ -63,4 +66,10 @@ test('parseTimestampNanos() refuses times that 64 bits do not hold, parseBoundNa
   assert.equal(parseBoundNanos('-292273086-05-16T16:47:06Z', 'time'), least);
   assert.equal(parseBoundNanos('292277025-08-18T07:12:54.999999999Z', 'time'), most);
   assert.throws(() => parseBoundNanos('tomorrow', 'start'), /start: .*"tomorrow"/);
+});
+
+test('a timestamp of millions of digits is refused by its length, and not repeated whole', () => {
+  const text = '9'.repeat(1_000_000);
+  const answer = (): unknown => parseTimestampNanos(text, 'time');
+  assert.throws(answer, (error: Error) => error.message.length < 300);
 });

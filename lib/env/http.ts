@@ -243,7 +243,8 @@ export class BytesInFlight {
  * Collects the body of a request in one buffer. With a Content-Length the bytes are written once, where
  * they stay, or not at all when they come in one part; without one they are joined at the end.
  *
- * @param inFlight the body's bytes are taken from it and stay taken: give back `taken` when done
+ * @param inFlight the body's bytes are taken from it as they come, for what is only announced takes no memory, and stay
+ *   taken: give back `taken` when done
  * @throws {TsdbError} BAD_REQUEST over the limit or when the body is cut off, RESOURCE_EXHAUSTED when
  *   `inFlight` has no room, the signal's reason when aborted; nothing is taken then
  */
@@ -267,7 +268,6 @@ export async function readBody(
     taken += bytes;
   };
   try {
-    if (declared !== null) take(declared);
     const whole = await collect(request, declared, bytesMax, take, signal);
     return { body: whole, taken };
   } catch (error) {
@@ -311,9 +311,9 @@ function collect(
     };
     const onData = (part: Buffer): void => {
       try {
+        if (declared === null && length + part.length > bytesMax) throw bodyTooLarge(bytesMax);
+        take(part.length);
         if (declared === null) {
-          if (length + part.length > bytesMax) throw bodyTooLarge(bytesMax);
-          take(part.length);
           parts.push(part);
         } else if (part.length === declared) {
           whole = part;

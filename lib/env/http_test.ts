@@ -76,6 +76,28 @@ test('readBody() refuses long bodies and a full house, and holds no bytes afterw
   assert.equal(inFlight.bytes, 0);
 });
 
+test('bodies that are announced and do not come leave room for others', async () => {
+  const inFlight = new BytesInFlight(50);
+  const begun = Promise.withResolvers<void>();
+  await using server = await open(async (request, response, requestSignal) => {
+    if (request.url === '/announced') begun.resolve();
+    try {
+      const { taken } = await readBody(request, { bytesMax: 100, inFlight }, requestSignal);
+      inFlight.give(taken);
+      response.end('read');
+    } catch (error) {
+      response.end((error as TsdbError).code);
+    }
+  });
+  const stalled = connect(server.port, '127.0.0.1');
+  stalled.write('POST /announced HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n');
+  await begun.promise;
+  const request = { method: 'POST', body: 'hello', responseBytesMax: 100 };
+  const answer = await httpRequest(`http://127.0.0.1:${server.port}/`, request, signal);
+  assert.equal(textOf(answer.body), 'read');
+  stalled.destroy();
+});
+
 test('listenHttp() aborts the signal of a request when the client leaves', async () => {
   const aborted = Promise.withResolvers<unknown>();
   await using server = await open(async (_request, _response, requestSignal) => {
