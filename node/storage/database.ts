@@ -44,7 +44,7 @@ import { NamespaceState } from './namespace.ts';
 import { NamespaceRemoval } from './namespace_removal.ts';
 import type { BlockFile } from './namespace_files.ts';
 import { QueryLimitCounter } from './query_limits.ts';
-import { bundleOf, type ReadParts, wholeShards } from './read.ts';
+import { bundleOf, type ReadParts, WholeShards } from './read.ts';
 import { SeriesRate } from './series_rate.ts';
 import { Pace } from './pace.ts';
 import { Sequencer } from './sequencer.ts';
@@ -315,6 +315,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.counts.fetches += 1;
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, this.shards, request.shards);
       const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
         limit: request.seriesLimit,
         shards: request.shards,
@@ -323,7 +324,7 @@ export class Database implements NodeService, AsyncDisposable {
       if (range === null) this.queries.add('metadata', ordinals.length);
       else this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
       const bundle = await bundleOf(this.reads, namespace, ordinals, range, signal);
-      return { bundle, exhaustive, shards: wholeShards(namespace, this.shards, request.shards) };
+      return { bundle, exhaustive, shards: whole.atEnd() };
     });
   }
 
@@ -332,6 +333,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.counts.fetches += 1;
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, this.shards, null);
       const slots = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
@@ -340,7 +342,7 @@ export class Database implements NodeService, AsyncDisposable {
       const ordinals = Uint32Array.from(slots).sort();
       this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
       const bundle = await bundleOf(this.reads, namespace, ordinals, request, signal);
-      return { bundle, exhaustive: true, shards: wholeShards(namespace, this.shards, null) };
+      return { bundle, exhaustive: true, shards: whole.atEnd() };
     });
   }
 
@@ -348,6 +350,7 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = this.ready(request.namespace);
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, this.shards, null);
       const { tagNames, namesOnly, limit } = request;
       const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
         tagNames,
@@ -357,7 +360,7 @@ export class Database implements NodeService, AsyncDisposable {
       });
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       this.queries.add('metadata', read);
-      return { tags, exhaustive, shards: wholeShards(namespace, this.shards, null) };
+      return { tags, exhaustive, shards: whole.atEnd() };
     });
   }
 
@@ -365,7 +368,7 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = this.ready(request.namespace);
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = wholeShards(namespace, this.shards, request.shards);
+      const whole = new WholeShards(namespace, this.shards, request.shards).atEnd();
       const millis = this.env.clock.monotonicMillis();
       return statisticsResponse(namespace, this.store, request, whole, millis);
     });

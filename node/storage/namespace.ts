@@ -53,6 +53,22 @@ export interface Expired {
   readonly filesets: number;
 }
 
+/** Shards whose rows are all here, as far as this node knows. */
+export class ReadyShards extends Set<number> {
+  private readonly lost = new Map<number, number>();
+
+  override delete(shard: number): boolean {
+    const wasReady = super.delete(shard);
+    if (wasReady) this.lost.set(shard, this.losses(shard) + 1);
+    return wasReady;
+  }
+
+  /** How often the shard was ready and is not any more, or was not for a time. */
+  losses(shard: number): number {
+    return this.lost.get(shard) ?? 0;
+  }
+}
+
 export class NamespaceState {
   readonly name: string;
   /** Number of the namespace in the store; another one after all was deleted. */
@@ -85,7 +101,7 @@ export class NamespaceState {
   /** All slots are below this. */
   slotsEnd = 0;
   /** Shards whose data of this namespace is here: reads of others are not whole. */
-  readonly readyShards: Set<number> = new Set();
+  readonly readyShards: ReadyShards = new ReadyShards();
 
   constructor(definition: Namespace, parts: NamespaceParts) {
     const { store, shards, newSeries } = parts;

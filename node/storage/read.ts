@@ -334,18 +334,40 @@ function tooLarge(): Error {
   );
 }
 
-/** Shards for which an answer of this node is whole. */
-export function wholeShards(
-  namespace: NamespaceState,
-  shards: ShardTable,
-  wanted: Uint32Array | null,
-): FetchResponse['shards'] {
-  const asked = wanted === null ? null : new Set(wanted);
-  const whole = shards
-    .all()
-    .filter(
-      ({ id, state }) =>
-        state !== 'INITIALIZING' && namespace.readyShards.has(id) && (asked?.has(id) ?? true),
+/**
+ * Shards for which an answer of this node is whole: those that are so at its begin and were not lost until its end. One that was
+ * repaired meanwhile may be ready again, with rows that the answer has not.
+ */
+export class WholeShards {
+  private readonly namespace: NamespaceState;
+  private readonly shards: ShardTable;
+  /** By shard, how often it had been lost. */
+  private readonly lossesAtBegin = new Map<number, number>();
+
+  /** To be made before the index is asked. @param wanted null for all */
+  constructor(namespace: NamespaceState, shards: ShardTable, wanted: Uint32Array | null) {
+    this.namespace = namespace;
+    this.shards = shards;
+    const asked = wanted === null ? null : new Set(wanted);
+    for (const { id } of shards.all()) {
+      if (!this.isWhole(id) || asked?.has(id) === false) continue;
+      this.lossesAtBegin.set(id, namespace.readyShards.losses(id));
+    }
+  }
+
+  atEnd(): FetchResponse['shards'] {
+    const { readyShards } = this.namespace;
+    const whole: number[] = [];
+    for (const [id, losses] of this.lossesAtBegin) {
+      if (this.isWhole(id) && readyShards.losses(id) === losses) whole.push(id);
+    }
+    return Uint32Array.from(whole);
+  }
+
+  private isWhole(shard: number): boolean {
+    const owned = this.shards.get(shard);
+    return (
+      owned !== undefined && owned.state !== 'INITIALIZING' && this.namespace.readyShards.has(shard)
     );
-  return Uint32Array.from(whole, ({ id }) => id);
+  }
 }

@@ -41,3 +41,44 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
   assert.ok(chunkData.length > firstPiece * bytesOfLong);
   assert.ok(chunkData.buffer.byteLength <= fetchBytesMax, `${chunkData.buffer.byteLength} bytes`);
 });
+
+test('a shard that is lost and ready again while an answer is read is not whole in it', async () => {
+  let whileOpening = (): void => {};
+  const open: typeof realEnv.disk.open = (path, mode) => {
+    whileOpening();
+    return realEnv.disk.open(path, mode);
+  };
+  const env = { ...realEnv, disk: { ...realEnv.disk, open } };
+  const { database } = await openDatabase(join(folder, 'lost'), { env });
+  const endNanos = realEnv.clock.nowNanos();
+  await writeRows(database, [{ series: { __name__: 'up' }, nanos: endNanos, value: 1 }]);
+  await database.flush(null, never);
+  const { readyShards } = database.namespaces.get('metrics')!;
+  const shardsOfAnswer = async () => {
+    const { shards } = await database.fetch(
+      {
+        namespace: 'metrics',
+        placementVersion: 0,
+        query: { kind: 'all' },
+        shards: null,
+        seriesLimit: 0,
+        fetchData: true,
+        startNanos: 0n,
+        endNanos: endNanos + 1n,
+      },
+      never,
+    );
+    return [...shards];
+  };
+  const [lost, ...others] = [...readyShards];
+  let openings = 0;
+  whileOpening = () => {
+    openings += 1;
+    readyShards.delete(lost!);
+    readyShards.add(lost!);
+  };
+  assert.deepEqual(await shardsOfAnswer(), others);
+  assert.ok(openings > 0);
+  whileOpening = () => {};
+  assert.deepEqual(await shardsOfAnswer(), [lost, ...others]);
+});
