@@ -34,8 +34,8 @@ test('bodies over the limit get 400, and 429 while too many bytes are in flight'
   assert.match(large.json.error, /larger than 1000 bytes/);
   const slow = connect(test.coordinator.api.port, '127.0.0.1');
   slow.on('error', () => {});
-  slow.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 400\r\n\r\n`);
-  // It holds the room of its body once it is seen.
+  slow.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 401\r\n\r\n${'x'.repeat(400)}`);
+  // It holds the room of what has come of its body once that is seen.
   let busy = await test.post(path, new Uint8Array(700));
   while (busy.status !== 429) busy = await test.post(path, new Uint8Array(700));
   assert.equal(busy.headers['retry-after'], '5');
