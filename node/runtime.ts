@@ -124,8 +124,16 @@ export class NodeRuntime implements AsyncDisposable {
     await this.retrying('cannot compare the data folder with the cluster', () => this.announce());
     await this.retrying('cannot read the placement', () => topology.refresh(signal));
     let view = await this.takeTopology();
+    // A start that is short of memory flushes, and so reads filesets.
+    const damaged: Parameters<ShardJobs['repair']>[0][] = [];
+    this.database.onDamage = (namespace, file) => {
+      const blocks = new Set(namespace.files.blocksOf(file));
+      damaged.push({ namespace, shard: file.shard, blocks });
+    };
     const { corrupt, replay } = await bootstrapLocal(this.database, signal);
-    this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    this.metrics.corruption(
+      corrupt.length + damaged.length + replay.problems.length + replay.recordsMalformed,
+    );
     this.database.onDamage = (namespace, file) => {
       this.metrics.corruption(1);
       const blocks = new Set(namespace.files.blocksOf(file));
@@ -136,7 +144,7 @@ export class NodeRuntime implements AsyncDisposable {
     );
     this.database.setLoaded();
     this.deletions.follow();
-    for (const shard of corrupt) this.jobs.repair(shard);
+    for (const shard of [...corrupt, ...damaged]) this.jobs.repair(shard);
     this.jobs.reconcile();
     this.onShardReady();
     const onError = (what: string) => (error: unknown) => {

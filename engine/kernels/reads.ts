@@ -22,6 +22,9 @@ import {
 
 const checkedAt: usize = stateAt + 3072;
 
+/** The answer when there is no work space for a read, whatever the room is. */
+export const answerNoMemory: u64 = 1 << 32;
+
 /** Bytes of a row in a raw chunk with versions. */
 const rawRowBytes: usize = 20;
 const chunkHeaderBytesMax: usize = 48;
@@ -41,7 +44,7 @@ function readBytesMax(node: Node): usize {
 
 /**
  * Copies the chunks of a series that overlap [start, end) to `out`; gives their end, or 0 when they may
- * need more than `room`, with what they need as the answer.
+ * need more than `room`, with what they need as the answer, `answerNoMemory` when there is no work space for them.
  */
 export function readSeries(series: Series, start: i64, end: i64, out: usize, room: usize): usize {
   const size = blockSizeOf(series);
@@ -62,6 +65,7 @@ export function readSeries(series: Series, start: i64, end: i64, out: usize, roo
       if (node.blockStart + size > start && node.blockStart < end) {
         o = copyArea(node, start, end, node.blockStart >= start && node.blockStart + size <= end, o);
         o = copyLate(node, start, end, o);
+        if (o == 0) break;
         o = copyHead(node, start, end, o);
       }
       at = node.next;
@@ -108,12 +112,15 @@ function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
   );
 }
 
-/** Late rows in order, as one raw chunk, or several when their versions are far apart. */
+/** Late rows in order, as one raw chunk, or several when their versions are far apart; 0 without work space for them. */
 function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
   const count = <u32>node.lateCount;
   if (count == 0) return o;
   const work = deskOf(deskBytes(count, count));
-  if (work == 0) unreachable();
+  if (work == 0) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
   const desk = openDesk(work, tablesAt, count, count);
   addLateRows(desk, node);
   finishDesk(desk, true);
@@ -177,9 +184,6 @@ export function markBlock(series: Series, blockStart: i64): void {
   const node = findNode(series, blockStart);
   if (node != null && node.blockStart == blockStart) markFlushed(series, node);
 }
-
-/** The answer when there is no memory to merge a block, whatever the room is. */
-export const answerNoMemory: u64 = 1 << 32;
 
 function mergeNode(node: Node, out: usize, room: usize): usize {
   const rows = rowsOf(node);

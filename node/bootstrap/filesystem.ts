@@ -189,7 +189,10 @@ async function makeRoom(database: Database, signal: AbortSignal): Promise<void> 
 export function slotOf(namespace: NamespaceState, name: SeriesName): number {
   const slot = namespace.resolve(name, Number.POSITIVE_INFINITY);
   if (slot === -1 - rowOutcome.resourceExhausted) {
-    throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot take series of a fileset: memory is full');
+    throw new TsdbError(
+      'RESOURCE_EXHAUSTED',
+      'cannot load all series: db.memoryMax has no room for them',
+    );
   }
   return slot;
 }

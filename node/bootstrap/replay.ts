@@ -18,6 +18,7 @@ import {
 } from '../persist/commitlog_reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
+import { slotOf } from './filesystem.ts';
 import type { LoadedIndex } from './index_start.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
@@ -220,7 +221,7 @@ class SegmentReplay {
     const saved = index?.boot === this.boot ? index : null;
     for (const entry of entries) {
       let slot = saved === null ? -1 : saved.slotOf(entry.slot, entry.generation);
-      if (slot === -1) slot = state.resolve(entry, Number.POSITIVE_INFINITY);
+      if (slot === -1) slot = slotOf(state, entry);
       if (slot < 0) this.batches.setSeries(slots, entry, null, 0);
       else this.batches.setSeries(slots, entry, slot, this.database.store.generation[slot]!);
     }
@@ -300,7 +301,8 @@ class SegmentReplay {
       markLive(database, state);
       database.deletions.replay(state, applied);
     } catch (error) {
-      if (!(error instanceof TsdbError || error instanceof SyntaxError)) throw error;
+      const isMalformed = error instanceof TsdbError && error.code === 'BAD_REQUEST';
+      if (!isMalformed && !(error instanceof SyntaxError)) throw error;
       this.report.recordsMalformed += 1;
       const fields = { path: this.path, error: error.message };
       database.log.error(fields, 'deletion of the commit log cannot be read');

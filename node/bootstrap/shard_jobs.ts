@@ -35,6 +35,8 @@ interface Job {
   fetching: Blocks;
   /** What is to be fetched behind it: an attempt may have passed a block before that was damaged. */
   wanted: Blocks;
+  /** Blocks of which damage was found since the job began. */
+  readonly damaged: Set<bigint>;
   readonly stop: AbortController;
 }
 
@@ -76,8 +78,7 @@ export class ShardJobs implements AsyncDisposable {
       this.forget(job);
       if (owned === undefined || owned.state === 'INITIALIZING') continue;
       // The shard was taken over, and what was damaged since has to be fetched all the same.
-      const blocks = unionOf(job.fetching, job.wanted);
-      if (blocks !== null) this.add(namespace, shard, owned.sourceId, blocks);
+      if (job.damaged.size > 0) this.add(namespace, shard, owned.sourceId, job.damaged);
     }
     for (const { id, state, sourceId } of database.shards.all()) {
       const begunAs = this.sourceOfReady.get(id);
@@ -144,13 +145,15 @@ export class ShardJobs implements AsyncDisposable {
   private add(namespace: NamespaceState, shard: number, sourceId: string, blocks: Blocks): void {
     const known = this.jobOf(namespace, shard);
     if (known !== undefined) {
+      for (const block of blocks ?? []) known.damaged.add(block);
       // A whole shard is asked for again with each topology, and is fetched once.
       const isUnderWay = blocks === null && known.fetching === null;
       if (!isUnderWay) known.wanted = unionOf(known.wanted, blocks);
       return;
     }
     const stop = new AbortController();
-    const job: Job = { namespace, shard, sourceId, fetching: noBlocks, wanted: blocks, stop };
+    const damaged = new Set(blocks);
+    const job = { namespace, shard, sourceId, fetching: noBlocks, wanted: blocks, damaged, stop };
     let jobs = this.jobs.get(namespace);
     if (jobs === undefined) this.jobs.set(namespace, (jobs = new Map()));
     jobs.set(shard, job);
@@ -196,6 +199,8 @@ export class ShardJobs implements AsyncDisposable {
           this.options.onReady();
           return;
         }
+        // A disk that damages whatever is written to it keeps nobody busy.
+        await env.clock.sleep(retryMillisFirst, signal).catch(() => {});
       } catch (error) {
         // Nobody waits for this: as a rejection that nobody handles it ends the process.
         if (error instanceof BrokenInvariant) throw error;

@@ -56,16 +56,27 @@ async function openTwo(state: ShardState) {
     await writeRows(each, rows);
     await each.flush(null, never);
   }
-  const jobs = new ShardJobs({ database, nodeServiceOf: () => donor, onReady: () => {} });
+  /** What the streams of the donor wait for. */
+  const gate = { opened: Promise.resolve() };
+  const gated: Database = Object.assign(Object.create(donor) as Database, {
+    async *streamShard(...request: Parameters<Database['streamShard']>) {
+      await gate.opened;
+      yield* donor.streamShard(...request);
+    },
+  });
+  const jobs = new ShardJobs({ database, nodeServiceOf: () => gated, onReady: () => {} });
   opened.push(jobs);
   database.onDamage = (of, file) =>
     jobs.repair({ namespace: of, shard: file.shard, blocks: new Set(of.files.blocksOf(file)) });
   const namespace = database.namespaces.get('metrics')!;
-  return { database, donor, jobs, namespace };
+  return { database, donor, jobs, namespace, gate };
 }
 
 async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await realEnv.clock.sleep(1, never);
+  for (let polls = 0; !isSo(); polls += 1) {
+    assert.ok(polls < 20_000, 'what is waited for comes');
+    await realEnv.clock.sleep(1, never);
+  }
 }
 
 test('a block that is found damaged while another one is repaired is repaired too', async () => {
@@ -84,18 +95,23 @@ test('a block that is found damaged while another one is repaired is repaired to
 });
 
 test('a block that is damaged before the shard is marked AVAILABLE is fetched again', async () => {
-  const { database, donor, jobs, namespace } = await openTwo('INITIALIZING');
+  const { database, donor, jobs, namespace, gate } = await openTwo('INITIALIZING');
   jobs.reconcile();
   await until(() => namespace.readyShards.has(0));
   assert.deepEqual([...jobs.readyShards()], [[0, 'b']]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  gate.opened = promise;
   namespace.files.setAside(namespace.files.get(0, firstBlock)!, 'test');
   assert.equal(jobs.readyShards().size, 0);
+  // A namespace came, say.
+  jobs.reconcile();
   // It was marked when it was still whole.
   for (const each of [database, donor]) {
     await each.applyTopology(placementWith('AVAILABLE'), 2, registry);
   }
   jobs.reconcile();
   assert.equal(namespace.readyShards.has(0), false);
+  resolve();
   await until(() => namespace.readyShards.has(0));
   assert.deepEqual(await readAll(database), await readAll(donor));
 });

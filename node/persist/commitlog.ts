@@ -3,6 +3,7 @@
  * A segment whose write or sync failed is never trusted again: what was not known to be on disk goes to
  * a new one, and when that fails too the write is refused and nothing is pretended.
  */
+import { assert } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { DiskFile, Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
@@ -150,29 +151,34 @@ export class Commitlog implements AsyncDisposable {
   /**
    * Appends records; with sync 'always' they are on disk when this resolves. Calls must not overlap.
    *
+   * @param syncNow whether they are so in any case; nothing may be waiting for a sync then
    * @returns the number of the segment that holds them
    * @throws {TsdbError} UNAVAILABLE when they could not be written; nothing of them counts then
    */
-  async write(records: WriteRecords): Promise<number> {
+  async write(
+    records: WriteRecords,
+    syncNow: boolean = this.options.sync === 'always',
+  ): Promise<number> {
+    assert(!syncNow || this.unsynced.length === 0, 'what is synced at once is behind a sync');
     const startedMillis = this.env.clock.monotonicMillis();
-    const segment = await this.writeOrMove(records);
+    const segment = await this.writeOrMove(records, syncNow);
     this.onWritten((this.env.clock.monotonicMillis() - startedMillis) / 1000);
     return segment;
   }
 
   /** Into the open segment, or into a new one when that is full or fails. */
-  private async writeOrMove(records: WriteRecords): Promise<number> {
+  private async writeOrMove(records: WriteRecords, syncNow: boolean): Promise<number> {
     if (this.current !== null && this.isFull(this.current)) await this.rotate();
     if (this.current !== null) {
       try {
-        return await this.tryWrite(this.current, [records]);
+        return await this.tryWrite(this.current, [records], syncNow);
       } catch (error) {
         await this.abandon(this.current, error);
       }
     }
     const segment = await this.openSegment();
     try {
-      return await this.tryWrite(segment, [...this.unsynced, records]);
+      return await this.tryWrite(segment, [...this.unsynced, records], syncNow);
     } catch (error) {
       await this.abandon(segment, error);
       throw refused(error);
@@ -255,7 +261,7 @@ export class Commitlog implements AsyncDisposable {
   private async tryWrite(
     segment: OpenSegment,
     records: readonly WriteRecords[],
-    syncNow: boolean = this.options.sync === 'always',
+    syncNow: boolean,
   ): Promise<number> {
     this.buffer.reset(segment.info.number, segment.salt);
     for (const write of records) write(this.buffer);

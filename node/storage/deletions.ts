@@ -192,12 +192,11 @@ export class Deletions {
     const atNanos = before?.atNanos ?? this.timeOf(deletion);
     tombstones.unswept = before ?? this.add(deletion, atNanos);
     const json = JSON.stringify(appliedToJson({ deletion, atNanos }));
+    // Synced in any case: tombstones.bin, which is durable, must not be ahead of the log.
     await commitlog.write((buffer) => {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
       this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
-    });
-    // Also with sync 'interval': tombstones.bin, which is durable, must not be ahead of the log.
-    await commitlog.sync();
+    }, true);
     this.isSweeping = this.database.namespaces.has(deletion.namespace);
   }
 

@@ -204,12 +204,11 @@ export class NamespaceRemoval implements AsyncDisposable {
   /** Notes in the log that what it holds of a namespace so far is gone. */
   private async logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
     const { commitlog } = this.database;
+    // Synced in any case: the removal of the folder, which is durable, must not be ahead of the log.
     await commitlog.write((buffer) => {
       buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
       commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
-    });
-    // Also with sync 'interval': the removal of the folder, which is durable, must not be ahead of the log.
-    await commitlog.sync();
+    }, true);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
