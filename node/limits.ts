@@ -24,6 +24,9 @@ export const placementWaitMillisMax = 2_000;
 /** Largest body of a JSON request. */
 export const jsonBodyBytesMax: number = 16 * 1024 * 1024;
 
+/** Bodies of all JSON requests of one node that are read or worked on; more are refused with RESOURCE_EXHAUSTED. */
+export const jsonBytesInFlightMax: number = 128 * 1024 * 1024;
+
 /** Series that one JSON answer may hold when the request names no limit. */
 export const jsonSeriesMax = 1_000_000;
 

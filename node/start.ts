@@ -11,6 +11,7 @@ import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node_m
 import { Session } from '#cluster/session.ts';
 import type { Topology } from '#cluster/topology.ts';
 import type { DbConfig } from '#lib/config.ts';
+import { BytesInFlight } from '#lib/env/http.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
 import type { Log } from '#lib/log.ts';
@@ -21,7 +22,7 @@ import { ClusterBackend } from './json/cluster_backend.ts';
 import { clusterMethods, nodeMethods } from './json/methods.ts';
 import { NodeBackend } from './json/node_backend.ts';
 import { serveJson } from './json/server.ts';
-import { pageBytesMaxDefault, segmentBytesMax } from './limits.ts';
+import { jsonBytesInFlightMax, pageBytesMaxDefault, segmentBytesMax } from './limits.ts';
 import { configuredQueryLimits } from './live_limits.ts';
 import { NodeRuntime } from './runtime.ts';
 import type { Database } from './storage/database.ts';
@@ -145,11 +146,13 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     });
   const grpcNode: GrpcServer = owned.use(await grpc(config.listenAddress, database));
   const grpcCluster = owned.use(await grpc(config.clusterListenAddress, clusterService));
+  const inFlight = new BytesInFlight(jsonBytesInFlightMax);
   const jsonNode = owned.use(
     await serveJson({
       ...config.httpNodeListenAddress,
       backend: new NodeBackend(database),
       methods: nodeMethods,
+      inFlight,
       log,
     }),
   );
@@ -158,6 +161,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       ...config.httpClusterListenAddress,
       backend: new ClusterBackend(session, topology),
       methods: clusterMethods,
+      inFlight,
       log,
     }),
   );

@@ -1,5 +1,6 @@
 /** The JSON listeners: 9002 for this node, 9003 for the cluster. */
 import {
+  type BytesInFlight,
   type HttpRequest,
   type HttpResponse,
   type HttpServer,
@@ -20,6 +21,8 @@ export interface JsonServerOptions {
   readonly port: number;
   readonly backend: JsonBackend;
   readonly methods: ReadonlyMap<string, JsonMethod>;
+  /** Room for the bodies of all requests. */
+  readonly inFlight: BytesInFlight;
   readonly log: Log;
 }
 
@@ -40,13 +43,22 @@ async function handle(
   signal: AbortSignal,
 ): Promise<void> {
   let answer: JsonAnswer;
+  let taken = 0;
   try {
-    answer = await call(options, request, signal);
+    const method = methodOf(options, request);
+    if (method.verb === 'GET') answer = await method.call(options.backend, signal);
+    else {
+      const limits = { bytesMax: jsonBodyBytesMax, inFlight: options.inFlight };
+      const read = await readBody(request, limits, signal);
+      taken = read.taken;
+      answer = await method.call(options.backend, fieldsOf(method, request, read.body), signal);
+    }
   } catch (error) {
     if (!(error instanceof TsdbError)) throw error;
-    const body = `${JSON.stringify(errorBody(error))}\n`;
-    send(response, error.httpStatus, body);
+    sendError(response, error);
     return;
+  } finally {
+    options.inFlight.give(taken);
   }
   if (typeof answer === 'string') {
     send(response, 200, answer);
@@ -56,26 +68,28 @@ async function handle(
   await sendStream(response, answer, signal);
 }
 
-async function call(
-  options: JsonServerOptions,
-  request: HttpRequest,
-  signal: AbortSignal,
-): Promise<JsonAnswer> {
+/** @throws {TsdbError} NOT_FOUND, BAD_REQUEST */
+function methodOf(options: JsonServerOptions, request: HttpRequest): JsonMethod {
   const path = (request.url ?? '/').replace(/\?.*$/, '').replace(/(.)\/$/, '$1');
   const method = options.methods.get(path);
   if (method === undefined) throw new TsdbError('NOT_FOUND', `there is no method at ${path}`);
   if (request.method !== method.verb) {
     throw badRequest(`${path} takes ${method.verb} requests: ${request.method}`);
   }
-  if (method.verb === 'GET') return method.call(options.backend, signal);
-  const { body } = await readBody(request, { bytesMax: jsonBodyBytesMax }, signal);
+  return method;
+}
+
+function fieldsOf(
+  method: Extract<JsonMethod, { verb: 'POST' }>,
+  request: HttpRequest,
+  body: Uint8Array,
+): JsonFields {
   const allowUnknown = ['tsdb', 'm3'].some(
     (prefix) => request.headers[`${prefix}-json-disable-disallow-unknown-fields`] === 'true',
   );
   const text = new TextDecoder().decode(body);
   const json = method.takesQuery === true ? withQuery(text, request) : parseJson(text);
-  const fields = new JsonFields(json, '', allowUnknown);
-  return method.call(options.backend, fields, signal);
+  return new JsonFields(json, '', allowUnknown);
 }
 
 /** The fields of the body, which may be empty, and those of the query. */
@@ -86,13 +100,28 @@ function withQuery(text: string, request: HttpRequest): Json {
   return { ...body, ...query };
 }
 
-function send(response: HttpResponse, status: number, body: string): void {
+function send(
+  response: HttpResponse,
+  status: number,
+  body: string,
+  headers: Record<string, string> = {},
+): void {
   const bytes = Buffer.from(body);
   response.writeHead(status, {
     'Content-Type': 'application/json',
     'Content-Length': bytes.length,
+    ...headers,
   });
   response.end(bytes);
+}
+
+const retryAfterSeconds = 5;
+
+function sendError(response: HttpResponse, error: TsdbError): void {
+  const { httpStatus } = error;
+  const isPassing = httpStatus === 429 || httpStatus === 503;
+  const headers = isPassing ? { 'Retry-After': String(retryAfterSeconds) } : {};
+  send(response, httpStatus, `${JSON.stringify(errorBody(error))}\n`, headers);
 }
 
 /** What kind of error clients of the reference system distinguish. */

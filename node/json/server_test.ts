@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addInstances, initPlacement } from '#cluster/placement_algorithm.ts';
 import { Session } from '#cluster/session.ts';
-import type { HttpServer } from '#lib/env/http.ts';
+import { BytesInFlight, type HttpServer } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { TestCluster } from '../cluster_testing.ts';
@@ -39,12 +39,17 @@ async function call(
   return { status: response.status, text, json: JSON.parse(text) };
 }
 
-async function listen(backend: JsonBackend, kind: 'node' | 'cluster'): Promise<HttpServer> {
+async function listen(
+  backend: JsonBackend,
+  kind: 'node' | 'cluster',
+  inFlight: BytesInFlight = new BytesInFlight(1 << 20),
+): Promise<HttpServer> {
   return serveJson({
     host: '127.0.0.1',
     port: 0,
     backend,
     methods: kind === 'node' ? nodeMethods : clusterMethods,
+    inFlight,
     log: silentLog,
   });
 }
@@ -283,6 +288,23 @@ test('before the bootstrap the listeners answer that the node is not bootstrappe
   assert.match(answer.json.error.data.message, /not bootstrapped/);
   assert.equal((await call(server, '/bootstrapped')).status, 503);
   assert.equal((await call(server, '/health')).json.bootstrapped, false);
+});
+
+test('bodies that have no room beside those that are on their way get 429 with Retry-After', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  const inFlight = new BytesInFlight(1000);
+  await using server = await listen(new NodeBackend(runtime.database), 'node', inFlight);
+  const flushed = await call(server, '/flush', { nameSpace: 'metrics' });
+  assert.equal(flushed.status, 200);
+  assert.equal(inFlight.bytes, 0, 'what was answered holds nothing');
+  assert.ok(inFlight.take(900), 'others are on their way');
+  const url = `http://127.0.0.1:${server.port}/flush`;
+  const response = await fetch(url, { method: 'POST', body: ' '.repeat(200) });
+  assert.equal(response.status, 429);
+  assert.equal(response.headers.get('retry-after'), '5');
+  assert.match(await response.text(), /too many bytes of requests in flight/);
+  assert.equal(inFlight.bytes, 900);
 });
 
 test('a flush on demand answers when rows are in filesets and the commit log is gone', async () => {
