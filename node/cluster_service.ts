@@ -65,24 +65,24 @@ export class ClusterService implements NodeService {
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const { bundle, exhaustive } = await this.session.fetch(
+    const { bundle, exhaustive, warnings } = await this.session.fetch(
       { ...request, requireExhaustive: false },
       signal,
     );
-    return { bundle, exhaustive, shards: this.allShards() };
+    return { bundle, exhaustive, shards: this.wholeShards(warnings) };
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const { bundle, exhaustive } = await this.session.fetchById(request, signal);
-    return { bundle, exhaustive, shards: this.allShards() };
+    const { bundle, exhaustive, warnings } = await this.session.fetchById(request, signal);
+    return { bundle, exhaustive, shards: this.wholeShards(warnings) };
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const { tags, exhaustive } = await this.session.aggregate(
+    const { tags, exhaustive, warnings } = await this.session.aggregate(
       { ...request, requireExhaustive: false },
       signal,
     );
-    return { tags, exhaustive, shards: this.allShards() };
+    return { tags, exhaustive, shards: this.wholeShards(warnings) };
   }
 
   /** Of all shards, whatever the request names: the cluster's numbers cannot be joined with others. */
@@ -105,7 +105,11 @@ export class ClusterService implements NodeService {
     return this.nodeHealth(signal);
   }
 
-  /** A read that reached its consistency level is whole. */
+  /** None when fewer replicas answered than the level asks for: it is not told of which shards. */
+  private wholeShards(warnings: readonly string[]): Uint32Array {
+    return warnings.length === 0 ? this.allShards() : new Uint32Array(0);
+  }
+
   private allShards(): Uint32Array {
     const count = this.topology.view.placement?.numShards ?? 0;
     return Uint32Array.from({ length: count }, (_, shard) => shard);

@@ -61,13 +61,14 @@ export class ClusterBackend implements JsonBackend {
     return (await this.session.fetchById({ namespace, ids: [id], ...range }, signal)).bundle;
   }
 
-  query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
+  async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
     const { consistency, ...rest } = query;
-    return this.session.fetch(consistency === null ? rest : { ...rest, consistency }, signal);
+    const options = consistency === null ? rest : { ...rest, consistency };
+    return wholeOrNot(await this.session.fetch(options, signal), query);
   }
 
-  aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
-    return this.session.aggregate(query, signal);
+  async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
+    return wholeOrNot(await this.session.aggregate(query, signal), query);
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
@@ -89,6 +90,22 @@ export class ClusterBackend implements JsonBackend {
   bootstrapState(): null {
     return null;
   }
+}
+
+/**
+ * An answer of fewer replicas than its level asks for is not exhaustive.
+ * @throws {TsdbError} UNAVAILABLE when it has to be
+ */
+function wholeOrNot<Answer extends { exhaustive: boolean; warnings: readonly string[] }>(
+  answer: Answer,
+  { requireExhaustive }: { readonly requireExhaustive: boolean },
+): Answer {
+  const { warnings } = answer;
+  if (warnings.length === 0) return answer;
+  if (requireExhaustive) {
+    throw new TsdbError('UNAVAILABLE', `the answer is not exhaustive: ${warnings.join('; ')}`);
+  }
+  return { ...answer, exhaustive: false };
 }
 
 /** A series table of one series, for one write. */
