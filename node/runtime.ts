@@ -14,7 +14,7 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { bootstrapLocal } from './bootstrap/local.ts';
+import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { DeletionFollower } from './deletion_follower.ts';
 import { announceIdentity, openIdentity } from './identity.ts';
@@ -124,21 +124,20 @@ export class NodeRuntime implements AsyncDisposable {
     await this.retrying('cannot compare the data folder with the cluster', () => this.announce());
     await this.retrying('cannot read the placement', () => topology.refresh(signal));
     let view = await this.takeTopology();
-    // A start that is short of memory flushes, and so reads filesets.
-    const damaged: Parameters<ShardJobs['repair']>[0][] = [];
-    this.database.onDamage = (namespace, file) => {
-      const blocks = new Set(namespace.files.blocksOf(file));
-      damaged.push({ namespace, shard: file.shard, blocks });
-    };
-    const { corrupt, replay } = await bootstrapLocal(this.database, signal);
-    this.metrics.corruption(
-      corrupt.length + damaged.length + replay.problems.length + replay.recordsMalformed,
-    );
+    // A start that is short of memory flushes, and so reads filesets: what it finds is repaired behind it.
+    const damaged: CorruptShard[] = [];
     this.database.onDamage = (namespace, file) => {
       this.metrics.corruption(1);
-      const blocks = new Set(namespace.files.blocksOf(file));
-      this.jobs.repair({ namespace, shard: file.shard, blocks });
+      const shard = {
+        namespace,
+        shard: file.shard,
+        blocks: new Set(namespace.files.blocksOf(file)),
+      };
+      if (this.database.isLoaded) this.jobs.repair(shard);
+      else damaged.push(shard);
     };
+    const { corrupt, replay } = await bootstrapLocal(this.database, signal);
+    this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
     await this.retrying('cannot apply the deletions of the cluster', () =>
       this.deletions.catchUp(signal),
     );

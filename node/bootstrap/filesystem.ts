@@ -2,7 +2,6 @@
  * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What cannot be
  * trusted is set aside by name and reported; its neighbours are served.
  */
-import { rowOutcome } from '#cluster/node_service.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import {
   decodeInfo,
@@ -21,7 +20,6 @@ import type { Database } from '../storage/database.ts';
 import { Directory } from '../storage/directory.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { BlockFile } from '../storage/namespace_files.ts';
-import type { SeriesName } from '../storage/series_name.ts';
 import type { LoadedIndex } from './index_start.ts';
 
 export interface FilesystemReport {
@@ -183,28 +181,13 @@ async function makeRoom(database: Database, signal: AbortSignal): Promise<void> 
 }
 
 /**
- * The slot of a series of which this node has data, made when it is new; a negative number when the series is not its own.
- * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for it
- */
-export function slotOf(namespace: NamespaceState, name: SeriesName): number {
-  const slot = namespace.resolve(name, Number.POSITIVE_INFINITY);
-  if (slot === -1 - rowOutcome.resourceExhausted) {
-    throw new TsdbError(
-      'RESOURCE_EXHAUSTED',
-      'cannot load all series: db.memoryMax has no room for them',
-    );
-  }
-  return slot;
-}
-
-/**
  * Puts a fileset in use, with its series in the index.
  * @returns how many series it has here
  * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for them: nothing has changed then but for slots
  */
 function useFileset(namespace: NamespaceState, folder: string, reader: FilesetReader): number {
   const { info, index, digest } = reader;
-  const directory = Directory.of(index, (series) => slotOf(namespace, series));
+  const directory = Directory.of(index, (series) => namespace.resolveHere(series));
   const file = new BlockFile(folder, info, index.seriesCount, digest);
   // Which of a long fileset's blocks a series has rows in is not known: all of them, then.
   for (const start of namespace.files.blocksOf(file)) {

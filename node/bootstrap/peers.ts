@@ -10,7 +10,6 @@ import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
 import { checkedId, type SeriesName } from '../storage/series_name.ts';
 import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/volume.ts';
-import { slotOf } from './filesystem.ts';
 
 export interface PeersReport {
   blocks: number;
@@ -106,14 +105,14 @@ function makeSlots(
   truncations: number,
 ): void {
   if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
-  for (const name of names) slotOf(namespace, name);
+  for (const name of names) namespace.resolveHere(name);
 }
 
 /** Series of the block are live in it from the step on in which their fileset is put in use. */
 function markLive(namespace: NamespaceState, source: BlockSource, truncations: number): void {
   if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
   for (const name of source.names) {
-    const slot = slotOf(namespace, name);
+    const slot = namespace.resolveHere(name);
     if (slot >= 0) namespace.index.markLiveOne(slot, source.blockStartNanos);
   }
 }

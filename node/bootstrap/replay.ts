@@ -18,7 +18,6 @@ import {
 } from '../persist/commitlog_reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
-import { slotOf } from './filesystem.ts';
 import type { LoadedIndex } from './index_start.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
@@ -221,7 +220,7 @@ class SegmentReplay {
     const saved = index?.boot === this.boot ? index : null;
     for (const entry of entries) {
       let slot = saved === null ? -1 : saved.slotOf(entry.slot, entry.generation);
-      if (slot === -1) slot = slotOf(state, entry);
+      if (slot === -1) slot = state.resolveHere(entry);
       if (slot < 0) this.batches.setSeries(slots, entry, null, 0);
       else this.batches.setSeries(slots, entry, slot, this.database.store.generation[slot]!);
     }

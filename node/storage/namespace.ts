@@ -189,6 +189,19 @@ export class NamespaceState {
   }
 
   /**
+   * The slot of a series of which this node has data already, made when it is new; a negative number when the series is not its own.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for it: without it, answers would count as whole that are not
+   */
+  resolveHere(series: SeriesName): SlotOrRefusal {
+    const slot = this.resolve(series, Number.POSITIVE_INFINITY);
+    if (slot !== -1 - rowOutcome.resourceExhausted) return slot;
+    throw new TsdbError(
+      'RESOURCE_EXHAUSTED',
+      'cannot load all series: db.memoryMax has no room for them',
+    );
+  }
+
+  /**
    * The slot of a series, made when it is new.
    * @param writerVersion placement version of the writer; Infinity for data that is here already
    * @returns the slot, or -1 - the outcome with which its rows are refused
