@@ -1,6 +1,7 @@
 /** The etcd adapter on a real etcd with TLS, and on one with users. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -19,15 +20,26 @@ const etcdctl = toolOrSkip('etcdctl', 'users of the etcd adapter are not tried')
 const operation = { kind: 'put', key: 'k', value: new Uint8Array(1) } as const;
 const base = { env: realEnv, log: silentLog };
 
+/** The certificate that a starting etcd writes for itself: its file is there for a moment before its bytes are. */
+async function certificateOf(path: string): Promise<Uint8Array> {
+  for (let attempt = 0; attempt < 1000; attempt += 1) {
+    try {
+      const pem = await readFile(path);
+      new X509Certificate(pem);
+      return pem;
+    } catch {
+      await realEnv.clock.sleep(20, never);
+    }
+  }
+  assert.fail(`etcd wrote no certificate to ${path}`);
+}
+
 if (etcd !== null) {
   test('an etcd that speaks TLS is used with its certificate, and not without', async () => {
     await using server = await startEtcd(etcd, ['--auto-tls'], 'https');
-    const path = join(server.folder, 'fixtures', 'client', 'cert.pem');
-    let rootCertificate: Uint8Array | null = null;
-    while (rootCertificate === null) {
-      rootCertificate = await readFile(path).catch(() => null);
-      await realEnv.clock.sleep(20, never);
-    }
+    const rootCertificate = await certificateOf(
+      join(server.folder, 'fixtures', 'client', 'cert.pem'),
+    );
     const endpoint = `https://${server.endpoint}`;
     await untilAnswered(endpoint, { tls: { rootCertificate } });
     await using kv = openEtcdKv({ ...base, endpoints: [endpoint], tls: { rootCertificate } });
