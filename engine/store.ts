@@ -40,8 +40,8 @@ const blockEntryBytes = 32;
 const readersMax = 16;
 
 /** Memory that admission keeps free for what was admitted and is not applied yet. */
-function reserveOf(memoryBytesMax: number): number {
-  return Math.min(Math.max(memoryBytesMax >> 3, 1 << 20), 256 << 20);
+export function reserveOf(memoryBytesMax: number): number {
+  return Math.min(Math.max(Math.floor(memoryBytesMax / 8), 1 << 20), 256 << 20);
 }
 
 /**

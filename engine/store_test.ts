@@ -8,6 +8,7 @@ import { Decoder } from './decoder.ts';
 import { emptyBundle } from './series_bundle.ts';
 import { fuzz } from './store_fuzz.ts';
 import {
+  reserveOf,
   Store,
   storeOutcome,
   type StoredChunks,
@@ -525,6 +526,16 @@ function kernelsOf(make: () => void, changed: Partial<StoreKernel> = {}): StoreK
   }
   return kernels;
 }
+
+test('a store keeps an eighth of its memory in reserve, 1 to 256 MiB', () => {
+  const reserves = [8, 64, 1024, 2047, 2048, 3072].map((mebibytes) =>
+    reserveOf(mebibytes * 2 ** 20),
+  );
+  assert.deepEqual(
+    reserves.map((bytes) => bytes / 2 ** 20),
+    [1, 8, 128, 255.875, 256, 256],
+  );
+});
 
 test('a store works above two GiB of its memory', () => {
   let store: Store = newStore();
