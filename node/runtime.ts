@@ -136,14 +136,14 @@ export class NodeRuntime implements AsyncDisposable {
       if (this.database.isLoaded) this.jobs.repair(shard);
       else damaged.push(shard);
     };
-    const { corrupt, replay } = await bootstrapLocal(this.database, signal);
+    const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
     this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
     await this.retrying('cannot apply the deletions of the cluster', () =>
       this.deletions.catchUp(signal),
     );
     this.database.setLoaded();
     this.deletions.follow();
-    for (const shard of [...corrupt, ...damaged]) this.jobs.repair(shard);
+    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.jobs.repair(shard);
     this.jobs.reconcile();
     this.onShardReady();
     const onError = (what: string) => (error: unknown) => {

@@ -226,9 +226,38 @@ test('a damaged fileset is set aside and its block is fetched from the peers aga
   const samples = await readAll(database);
   assert.ok([...samples.values()].every((rows) => rows.length === 1));
   await database.namespaces.get('metrics')!.files.settled();
-  assert.ok(readdirSync(folder).some((name) => name.endsWith('-data.db.corrupt')));
+  assert.ok(!readdirSync(folder).some((name) => name.endsWith('.corrupt')), 'it is repaired');
   assert.ok(readdirSync(folder).some((name) => name.endsWith('-1-checkpoint.db')));
   assert.match(await metrics.text(), /tsdb_node_corruptions_total 1\n/);
+});
+
+test('a repair that a stop interrupts is begun again by the next start', async () => {
+  await using cluster = new TestCluster();
+  await threeNodes(cluster);
+  for (const id of ['a', 'b', 'c']) await writeRows(databaseOf(cluster, id), rowsOf(40, 1));
+  const expected = await readAll(databaseOf(cluster, 'a'));
+  await databaseOf(cluster, 'b').flush(null, never);
+  for (const id of ['a', 'b', 'c']) await cluster.stop(id);
+  const folder = `${cluster.dataFolder('b')}/data/metrics/0`;
+  const index = `${folder}/${readdirSync(folder).find((name) => name.endsWith('-index.db'))!}`;
+  const bytes = readFileSync(index);
+  bytes[bytes.length - 3]! ^= 1;
+  writeFileSync(index, bytes);
+  rmSync(`${cluster.dataFolder('b')}/data/metrics/index.db`, { force: true });
+  for (const corruptions of [1, 0, 0]) {
+    const { runtime, metrics } = await cluster.start('b');
+    await cluster.until('b', () => runtime.database.isLoaded);
+    assert.equal(runtime.database.isBootstrapped, false, 'nobody has given the block');
+    assert.match(await metrics.text(), new RegExp(`tsdb_node_corruptions_total ${corruptions}\n`));
+    assert.ok(readdirSync(folder).some((name) => name.endsWith('-index.db.corrupt')));
+    await cluster.stop('b');
+  }
+  for (const id of ['a', 'b', 'c']) await cluster.start(id);
+  await cluster.untilAvailable('b');
+  const { database } = cluster.nodes.get('b')!.runtime;
+  assert.deepEqual(await readAll(database), expected);
+  await database.namespaces.get('metrics')!.files.settled();
+  assert.ok(!readdirSync(folder).some((name) => name.endsWith('.corrupt')));
 });
 
 test('a donor refuses writers that do not know the new owner', async () => {

@@ -8,9 +8,13 @@ import {
   FilesetCorrupt,
   type FilesetKey,
   FilesetUnfinished,
+  type FilesetInfo,
   filesetPath,
   listFilesets,
+  listFilesetsAside,
+  pathAside,
   removeFileset,
+  removeFilesetAside,
   setFilesetAside,
   shardFolder,
 } from '../persist/fileset_format.ts';
@@ -30,6 +34,8 @@ export interface FilesystemReport {
   series: number;
   /** Blocks that were on disk and could not be trusted, to be fetched from peers again. */
   readonly corruptBlocks: Set<bigint>;
+  /** The same, found by an earlier start or while the node ran, and not fetched since. */
+  readonly unrepairedBlocks: Set<bigint>;
 }
 
 const retryMillisFirst = 250;
@@ -51,7 +57,13 @@ export async function loadShard(
 ): Promise<FilesystemReport> {
   const { env, log, options } = database;
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
-  const report: FilesystemReport = { filesets: 0, walked: 0, series: 0, corruptBlocks: new Set() };
+  const report: FilesystemReport = {
+    filesets: 0,
+    walked: 0,
+    series: 0,
+    corruptBlocks: new Set(),
+    unrepairedBlocks: await loadAsides(database, namespace, shard, truncatedAtNanos),
+  };
   const now = env.clock.nowNanos();
   // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The highest volume of
   // a block comes first; a lower one counts only when that is damaged.
@@ -67,7 +79,8 @@ export async function loadShard(
       continue;
     }
     if (namespace.isExpired(blockStartNanos, now)) {
-      const endNanos = await endOf(database, namespace, folder, fileset);
+      const info = await infoOf(database, filesetPath(folder, fileset, 'info'));
+      const endNanos = endOf(namespace, fileset, info);
       if (namespace.isExpired(endNanos - namespace.blockSizeNanos, now)) {
         if (namespace.options.cleanupEnabled) await removeFileset(env.disk, folder, fileset);
         continue;
@@ -94,38 +107,76 @@ export async function loadShard(
         continue;
       }
       if (!isDamage(error)) throw error;
-      const endNanos = await endOf(database, namespace, folder, fileset);
+      const info = await infoOf(database, filesetPath(folder, fileset, 'info'));
+      const endNanos = endOf(namespace, fileset, info);
       await setAside(database, folder, fileset, error);
+      namespace.files.noteAside({ ...fileset, folder, shard, endNanos });
       for (const start of namespace.files.blocksOf({ blockStartNanos, endNanos })) {
         if (!namespace.isExpired(start, now)) report.corruptBlocks.add(start);
       }
     }
   }
-  if (report.corruptBlocks.size > 0) log.warn({ folder }, 'blocks of a shard are damaged');
+  const { corruptBlocks, unrepairedBlocks } = report;
+  if (corruptBlocks.size + unrepairedBlocks.size > 0) {
+    const fields = { folder, found: corruptBlocks.size, unrepaired: unrepairedBlocks.size };
+    log.warn(fields, 'blocks of a shard are damaged');
+  }
   return report;
 }
 
-/** End of the last block of a fileset, or of what it may have at most when it does not tell. */
-async function endOf(
-  { env }: Database,
+/**
+ * Knows of the filesets that were set aside and not repaired, as when the node was stopped before that.
+ * @returns their blocks
+ */
+async function loadAsides(
+  database: Database,
   namespace: NamespaceState,
-  folder: string,
-  fileset: FilesetKey,
-): Promise<bigint> {
+  shard: number,
+  truncatedAtNanos: bigint | null,
+): Promise<Set<bigint>> {
+  const { env, options } = database;
+  const folder = shardFolder(options.dataFolder, namespace.name, shard);
+  const now = env.clock.nowNanos();
+  const blocks = new Set<bigint>();
+  for (const fileset of await listFilesetsAside(env.disk, folder)) {
+    const info = await infoOf(database, pathAside(filesetPath(folder, fileset, 'info')));
+    const endNanos = endOf(namespace, fileset, info);
+    const isTruncated = info !== null && info.createdNanos <= (truncatedAtNanos ?? -1n);
+    const isExpired = namespace.isExpired(endNanos - namespace.blockSizeNanos, now);
+    if (isTruncated || isExpired) {
+      if (isTruncated || namespace.options.cleanupEnabled) {
+        await removeFilesetAside(env.disk, folder, fileset);
+      }
+      continue;
+    }
+    const aside = { ...fileset, folder, shard, endNanos };
+    namespace.files.noteAside(aside);
+    for (const start of namespace.files.blocksOf(aside)) {
+      if (!namespace.isExpired(start, now)) blocks.add(start);
+    }
+  }
+  return blocks;
+}
+
+/** What a fileset says of itself. Null when that is damaged, or not there: whoever reads all of it says so. */
+async function infoOf({ env }: Database, path: string): Promise<FilesetInfo | null> {
+  try {
+    return decodeInfo(await env.disk.readFile(path));
+  } catch {
+    return null;
+  }
+}
+
+/** End of the last block of a fileset, or of what it may have at most when it does not tell. */
+function endOf(namespace: NamespaceState, fileset: FilesetKey, info: FilesetInfo | null): bigint {
   const { blockSizeNanos, retentionNanos } = namespace;
   const { blockStartNanos } = fileset;
+  // The span may have been longer when the fileset was written: retention can be changed.
+  const saidNanos = info?.blockSizeNanos ?? 0n;
+  const isSpan = saidNanos % blockSizeNanos === 0n && saidNanos > 0n;
+  if (isSpan && saidNanos <= spanNanosMax) return blockStartNanos + saidNanos;
   const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
   const mayBeLong = spanStartOf(blockStartNanos, spanNanos) === blockStartNanos;
-  try {
-    const info = decodeInfo(await env.disk.readFile(filesetPath(folder, fileset, 'info')));
-    // The span may have been longer when the fileset was written: retention can be changed.
-    const isSpan = info.blockSizeNanos % blockSizeNanos === 0n && info.blockSizeNanos > 0n;
-    if (isSpan && info.blockSizeNanos <= spanNanosMax) {
-      return blockStartNanos + info.blockSizeNanos;
-    }
-  } catch {
-    // It is damaged, or not there: whoever reads all of it says so.
-  }
   return blockStartNanos + (mayBeLong ? spanNanos : blockSizeNanos);
 }
 

@@ -13,8 +13,10 @@ export interface LocalReport {
   readonly filesetsWalked: number;
   /** Namespaces whose saved index was used. */
   readonly indexes: number;
-  /** Blocks that were damaged on disk, by namespace and shard. */
+  /** Blocks that were found damaged on disk, by namespace and shard. */
   readonly corrupt: readonly CorruptShard[];
+  /** Blocks that were found damaged before, and not repaired since. */
+  readonly unrepaired: readonly CorruptShard[];
 }
 
 export interface CorruptShard {
@@ -38,6 +40,7 @@ export async function bootstrapLocal(
   let filesets = 0;
   let filesetsWalked = 0;
   const corrupt: CorruptShard[] = [];
+  const unrepaired: CorruptShard[] = [];
   for (const namespace of database.namespaces.values()) {
     let walked = 0;
     const index = indexes.get(namespace.name);
@@ -46,8 +49,10 @@ export async function bootstrapLocal(
       const report = await loadShard(database, namespace, id, truncatedAt, index, signal);
       filesets += report.filesets;
       walked += report.walked;
-      if (report.corruptBlocks.size > 0) {
-        corrupt.push({ namespace, shard: id, blocks: report.corruptBlocks });
+      const { corruptBlocks, unrepairedBlocks } = report;
+      if (corruptBlocks.size > 0) corrupt.push({ namespace, shard: id, blocks: corruptBlocks });
+      if (unrepairedBlocks.size > 0) {
+        unrepaired.push({ namespace, shard: id, blocks: unrepairedBlocks });
       }
       if (state !== 'INITIALIZING') namespace.readyShards.add(id);
     }
@@ -72,5 +77,5 @@ export async function bootstrapLocal(
     },
     'data of this disk loaded',
   );
-  return { replay, filesets, filesetsWalked, indexes: indexes.size, corrupt };
+  return { replay, filesets, filesetsWalked, indexes: indexes.size, corrupt, unrepaired };
 }

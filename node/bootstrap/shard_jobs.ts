@@ -37,6 +37,8 @@ interface Job {
   wanted: Blocks;
   /** Blocks of which damage was found since the job began. */
   readonly damaged: Set<bigint>;
+  /** What others gave. */
+  fetched: Blocks;
   readonly stop: AbortController;
 }
 
@@ -153,7 +155,16 @@ export class ShardJobs implements AsyncDisposable {
     }
     const stop = new AbortController();
     const damaged = new Set(blocks);
-    const job = { namespace, shard, sourceId, fetching: noBlocks, wanted: blocks, damaged, stop };
+    const job: Job = {
+      namespace,
+      shard,
+      sourceId,
+      fetching: noBlocks,
+      wanted: blocks,
+      damaged,
+      fetched: noBlocks,
+      stop,
+    };
     let jobs = this.jobs.get(namespace);
     if (jobs === undefined) this.jobs.set(namespace, (jobs = new Map()));
     jobs.set(shard, job);
@@ -189,13 +200,15 @@ export class ShardJobs implements AsyncDisposable {
       job.fetching = job.wanted;
       job.wanted = noBlocks;
       try {
-        await this.attempt(job, attempt >= sourceAttemptsMax, signal);
+        const isFetched = await this.attempt(job, attempt >= sourceAttemptsMax, signal);
         // Who ended the job may have begun another one of the shard.
         if (signal.aborted) return;
         attempt = 0;
+        if (isFetched) job.fetched = unionOf(job.fetched, job.fetching);
         if (job.wanted !== null && job.wanted.size === 0) {
           job.namespace.readyShards.add(job.shard);
           this.forget(job);
+          job.namespace.noteRepaired(job.shard, job.fetched);
           this.options.onReady();
           return;
         }
@@ -215,13 +228,14 @@ export class ShardJobs implements AsyncDisposable {
     }
   }
 
-  private async attempt(job: Job, sourceFailed: boolean, signal: AbortSignal): Promise<void> {
+  /** @returns whether there is anybody who could have data of the shard; who is there gave all of it then */
+  private async attempt(job: Job, sourceFailed: boolean, signal: AbortSignal): Promise<boolean> {
     const { database } = this.options;
     const { placement } = database.shards;
     if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
     const { id, sourceId } = { id: job.shard, sourceId: job.sourceId };
     const plan = donorPlan(placement, database.options.instanceId, { id, sourceId }, sourceFailed);
-    if (plan.candidates.length === 0) return;
+    if (plan.candidates.length === 0) return false;
     const donors = await this.healthyDonors(plan.candidates, signal);
     if (donors.length < plan.needed) {
       throw new TsdbError(
@@ -243,6 +257,7 @@ export class ShardJobs implements AsyncDisposable {
         'shard taken from peers',
       );
     }
+    return true;
   }
 
   private async healthyDonors(

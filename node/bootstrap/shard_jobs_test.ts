@@ -116,6 +116,45 @@ test('a block that is damaged before the shard is marked AVAILABLE is fetched ag
   assert.deepEqual(await readAll(database), await readAll(donor));
 });
 
+test('what nobody can repair is kept aside until its block expires', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const options = { env: { ...realEnv, disk }, registry };
+  const asides = async () =>
+    (await disk.list('data/data/metrics/0')).filter((name) => name.endsWith('.corrupt'));
+  const placement = placementOf({ a: { 0: 'AVAILABLE' } }, { numShards: 1, replicaFactor: 1 });
+  const { database: before } = await openDatabase('data', {
+    ...options,
+    placement,
+    instanceId: 'a',
+  });
+  await writeRows(before, rows);
+  await before.flush(null, never);
+  const { files } = before.namespaces.get('metrics')!;
+  files.setAside(files.get(0, firstBlock)!, 'test');
+  await files.settled();
+  assert.equal((await asides()).length, 5);
+  await before[Symbol.asyncDispose]();
+  const { database, report } = await openDatabase('data', {
+    ...options,
+    placement,
+    instanceId: 'a',
+  });
+  assert.equal(report.corrupt.length, 0);
+  assert.deepEqual([...report.unrepaired[0]!.blocks], [firstBlock]);
+  const jobs = new ShardJobs({ database, nodeServiceOf: () => database, onReady: () => {} });
+  opened.push(jobs);
+  for (const shard of report.unrepaired) jobs.repair(shard);
+  const namespace = database.namespaces.get('metrics')!;
+  assert.ok(namespace.readyShards.has(0), 'there is nobody to fetch it from');
+  const endNanos = firstBlock + blockSizeNanos + namespace.retentionNanos;
+  namespace.expire(endNanos - 1n);
+  await namespace.files.settled();
+  assert.equal((await asides()).length, 5);
+  namespace.expire(endNanos + blockSizeNanos);
+  await namespace.files.settled();
+  assert.deepEqual(await asides(), []);
+});
+
 test('a repair during which the namespace is truncated ends, and a namespace that comes then is made ready', async () => {
   const { database, jobs, namespace } = await openTwo('AVAILABLE');
   const { ordinal } = namespace;

@@ -74,7 +74,7 @@ export function filesetPath(folder: string, key: FilesetKey, part: FilesetPart):
   return `${folder}/fileset-${key.blockStartNanos}-${key.volume}-${part}.db`;
 }
 
-const filesetName = /^fileset-(-?\d+)-(\d+)-(info|index|data|digest|checkpoint)\.db$/;
+const filesetName = /^fileset-(-?\d+)-(\d+)-(info|index|data|digest|checkpoint)\.db(\.corrupt)?$/;
 
 /** Filesets in a shard's folder, by block start and volume. */
 export async function listFilesets(
@@ -84,7 +84,7 @@ export async function listFilesets(
   const found = new Map<string, { blockStartNanos: bigint; volume: number; complete: boolean }>();
   for (const name of await disk.list(folder)) {
     const match = filesetName.exec(name);
-    if (match === null) continue;
+    if (match === null || match[4] !== undefined) continue;
     const key = `${match[1]}-${match[2]}`;
     let fileset = found.get(key);
     if (fileset === undefined) {
@@ -105,13 +105,43 @@ export async function removeFileset(disk: Disk, folder: string, key: FilesetKey)
   for (const part of filesetParts) await disk.remove(filesetPath(folder, key, part));
 }
 
-/** Renames every file of a fileset to `….corrupt`, so that it is kept to be looked at and not read. */
+/**
+ * Renames every file of a fileset to `….corrupt`, so that it is not read and that a later start knows what is missing. The
+ * checkpoint goes first: half of it never counts.
+ */
 export async function setFilesetAside(disk: Disk, folder: string, key: FilesetKey): Promise<void> {
   for (const part of filesetParts.toReversed()) {
     const path = filesetPath(folder, key, part);
-    if ((await disk.size(path)) !== null) await disk.rename(path, `${path}.corrupt`);
+    if ((await disk.size(path)) !== null) await disk.rename(path, pathAside(path));
   }
   await disk.syncFolder(folder);
+}
+
+/** Filesets of a shard's folder that were set aside, whole or in part. */
+export async function listFilesetsAside(disk: Disk, folder: string): Promise<FilesetKey[]> {
+  const found = new Map<string, FilesetKey>();
+  for (const name of await disk.list(folder)) {
+    const match = filesetName.exec(name);
+    if (match?.[4] === undefined) continue;
+    found.set(`${match[1]}-${match[2]}`, {
+      blockStartNanos: BigInt(match[1]!),
+      volume: Number(match[2]),
+    });
+  }
+  return [...found.values()];
+}
+
+export async function removeFilesetAside(
+  disk: Disk,
+  folder: string,
+  key: FilesetKey,
+): Promise<void> {
+  for (const part of filesetParts) await disk.remove(pathAside(filesetPath(folder, key, part)));
+}
+
+/** Where a file of a fileset is that was set aside. */
+export function pathAside(path: string): string {
+  return `${path}.corrupt`;
 }
 
 export function encodeFileHeader(magic: string): Uint8Array {

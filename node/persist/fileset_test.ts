@@ -14,6 +14,8 @@ import {
   listFilesets,
   namespaceFolder,
   namespaceOfFolder,
+  listFilesetsAside,
+  removeFilesetAside,
   setFilesetAside,
 } from './fileset_format.ts';
 import { FilesetReader } from './fileset_reader.ts';
@@ -152,7 +154,11 @@ test('a flipped byte in any file is found and named, and the fileset can be set 
   }
   await setFilesetAside(disk, folder, info);
   assert.deepEqual(await listFilesets(disk, folder), []);
+  const { blockStartNanos, volume } = info;
+  assert.deepEqual(await listFilesetsAside(disk, folder), [{ blockStartNanos, volume }]);
   assert.equal((await disk.list(folder)).filter((name) => name.endsWith('.corrupt')).length, 5);
+  await removeFilesetAside(disk, folder, info);
+  assert.deepEqual(await disk.list(folder), []);
 });
 
 test('names of namespaces that are no folder names are escaped and come back', () => {

@@ -384,6 +384,15 @@ export class NamespaceState {
     return blockStartNanos + this.blockSizeNanos <= nowNanos - this.retentionNanos;
   }
 
+  /** Damaged filesets of a shard go whose blocks others gave. @param blocks null: all that there are */
+  noteRepaired(shard: number, blocks: ReadonlySet<bigint> | null): void {
+    const isHere = (start: bigint) =>
+      blocks === null || blocks.has(start) || start < this.expiredBeforeNanos;
+    this.files.removeAsides(
+      (file) => file.shard === shard && this.files.blocksOf(file).every(isHere),
+    );
+  }
+
   /** Whether no block of the series is left anywhere. Rows that are not applied yet do not count. */
   isEmpty(slot: number): boolean {
     return this.store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
@@ -412,6 +421,9 @@ export class NamespaceState {
       .filter(({ endNanos }) => endNanos <= this.expiredBeforeNanos);
     const { cleanupEnabled } = this.definition.options;
     for (const file of expired) this.files.retire(file, cleanupEnabled ? 'delete' : 'keep');
+    if (cleanupEnabled) {
+      this.files.removeAsides(({ endNanos }) => endNanos <= this.expiredBeforeNanos);
+    }
     const empty = yield* this.store.expireInSteps(this.ordinal, nowNanos, expiredAtOnce);
     this.index.expireBlocks(nowNanos - this.retentionNanos);
     const gone = intersection(empty, this.index.ordinalsWithoutBlock());

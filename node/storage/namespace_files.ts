@@ -15,6 +15,7 @@ import {
   filesetPath,
   listFilesets,
   removeFileset,
+  removeFilesetAside,
   setFilesetAside,
 } from '../persist/fileset_format.ts';
 import { readFilesetIndex } from '../persist/fileset_reader.ts';
@@ -73,6 +74,14 @@ export class BlockFile implements CachedFile, FilesetKey {
   }
 }
 
+/** A damaged fileset that is kept under other names until others gave what it had, or it expires. */
+export interface FilesetAside extends FilesetKey {
+  readonly folder: string;
+  readonly shard: number;
+  /** End of its last block. */
+  readonly endNanos: bigint;
+}
+
 interface ShardFiles {
   /** By start of a block; a long one stands at each of its blocks. */
   readonly blocks: Map<bigint, BlockFile>;
@@ -108,6 +117,7 @@ export class NamespaceFiles {
   private readonly stillRead = new Set<BlockFile>();
   /** Filesets that are being deleted or renamed. */
   private readonly leaving = new Set<Promise<void>>();
+  private readonly asides = new Set<FilesetAside>();
 
   /** Counts filesets that came into use and left it. */
   changes = 0;
@@ -208,18 +218,46 @@ export class NamespaceFiles {
   }
 
   private leave(file: BlockFile, why: Retirement): void {
-    const { cache, disk, log } = this.parts;
-    const leaving = (async () => {
+    const { cache, disk } = this.parts;
+    if (why === 'set aside') this.noteAside(file);
+    this.inTheBackground(file, async () => {
       await cache.forget(file);
       if (why === 'delete') await removeFileset(disk, file.folder, file);
       if (why === 'set aside') await setFilesetAside(disk, file.folder, file);
-    })()
+    });
+  }
+
+  /** Changes what the disk has of a fileset. A failure is logged: the next start finds what is left of it. */
+  private inTheBackground(file: FilesetAside, change: () => Promise<void>): void {
+    const { log } = this.parts;
+    const leaving = change()
       .catch((error: unknown) => {
-        // The next start finds what is left of it.
-        log.warn({ path: file.dataPath, error: messageOf(error) }, 'fileset could not be removed');
+        const fields = { path: filesetPath(file.folder, file, 'data'), error: messageOf(error) };
+        log.warn(fields, 'fileset could not be removed');
       })
       .finally(() => this.leaving.delete(leaving));
     this.leaving.add(leaving);
+  }
+
+  /** Knows of a fileset that is set aside. */
+  noteAside(file: FilesetAside): void {
+    this.asides.add(file);
+  }
+
+  /** Removes filesets that were set aside, or will be when their last reader is gone. */
+  removeAsides(isToGo: (file: FilesetAside) => boolean): void {
+    for (const file of this.stillRead) {
+      if (file.retired === 'set aside' && isToGo(file)) file.retired = 'delete';
+    }
+    for (const file of [...this.asides].filter(isToGo)) {
+      this.asides.delete(file);
+      // It may still be on its way there.
+      const before = [...this.leaving];
+      this.inTheBackground(file, async () => {
+        await Promise.all(before);
+        await removeFilesetAside(this.parts.disk, file.folder, file);
+      });
+    }
   }
 
   /** Waits until all that is to leave the disk has left it. */
@@ -350,6 +388,7 @@ export class NamespaceFiles {
         this.shard(id).hasFolder = false;
         this.shard(id).volumes = null;
       }
+      for (const file of this.asides) if (shards.includes(file.shard)) this.asides.delete(file);
       await remove();
     } finally {
       removed.resolve();
