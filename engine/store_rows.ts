@@ -71,7 +71,10 @@ export const storeNanosMax: bigint = 2n ** 62n;
 
 /** Times that a namespace takes at a moment: [fromNanos, endNanos). */
 export function writeWindow(
-  namespace: StoreNamespace,
+  namespace: Pick<
+    StoreNamespace,
+    'bufferPastNanos' | 'bufferFutureNanos' | 'retentionNanos' | 'coldWrites'
+  >,
   nowNanos: bigint,
 ): { fromNanos: bigint; endNanos: bigint } {
   const { bufferPastNanos, bufferFutureNanos, retentionNanos, coldWrites } = namespace;

@@ -256,6 +256,7 @@ function resolveDb(
     [
       [['db', 'discovery'], ofDiscovery(section.discovery)],
       ...placesOf(['db', 'config'], section.config),
+      ...placesOf(['db', 'client', 'config'], section.client.config),
     ],
     singleNode,
     reader,
@@ -363,7 +364,7 @@ function resolveCoordinator(
     discovery: resolveDiscovery(
       [
         [['coordinator', 'discovery'], ofDiscovery(section.discovery)],
-        ...placesOf(['coordinator', 'clusters', '0', 'client', 'config'], cluster?.client.config),
+        ...placesOf(['coordinator', 'clusters', '0', 'client', 'config'], cluster?.client?.config),
         [['coordinator', 'clusterManagement', 'etcd'], ofService(section.clusterManagement?.etcd)],
         ...(db === null ? [] : [[['db', 'discovery'], dbConfig!.discovery] as const]),
       ],

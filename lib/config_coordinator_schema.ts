@@ -1,7 +1,7 @@
 /** Section `coordinator:` of the configuration, as a schema with its defaults. */
 import * as z from 'zod';
 import type { CoordinatorSection } from './config_sections.ts';
-import { client, discovery, logging, metrics, service } from './config_shared_schema.ts';
+import { clientGiven, discovery, logging, metrics, service } from './config_shared_schema.ts';
 import {
   address,
   bytes,
@@ -64,7 +64,7 @@ const query = z
   .prefault({});
 
 const clusterOfCoordinator = z.strictObject({
-  client,
+  client: clientGiven.optional(),
   namespaces: notSupported('a list of namespaces: they are read from the key-value store', isEmpty),
   ...tunings('newDirectoryMode'),
 });

@@ -13,6 +13,7 @@ import {
   notSupported,
   oneOf,
   text,
+  timeoutMillis,
   tuning,
   tunings,
   withoutEffect,
@@ -132,7 +133,7 @@ const cache = z
   .prefault({});
 
 /** A store's memory is 32-bit WebAssembly: 4 GiB, less what it needs for itself. */
-const storeBytesMax = 512 * 2 ** 30;
+export const storeBytesMax: number = 512 * 2 ** 30;
 const storeBytesMin = 8 * 2 ** 20;
 
 /** Section `db:`. */
@@ -154,7 +155,7 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
   cache,
   tick: z
     .strictObject({
-      minimumInterval: durationMillis.default(10_000),
+      minimumInterval: timeoutMillis().default(10_000),
       ...tunings('seriesBatchSize', 'perSeriesSleepDuration'),
     })
     .prefault({}),

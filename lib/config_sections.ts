@@ -63,7 +63,7 @@ export interface CoordinatorSection {
   readonly metrics: MetricsSection;
   readonly logging: LoggingSection;
   readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
-  readonly clusters: readonly { readonly client: ClientSection }[];
+  readonly clusters: readonly { readonly client?: ClientSection | undefined }[];
   readonly discovery?: DiscoverySection | undefined;
   readonly clusterManagement?: { readonly etcd?: ServiceSection | undefined } | undefined;
   readonly query: {

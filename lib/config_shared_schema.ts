@@ -131,7 +131,7 @@ export const discoveryConfig: z.ZodType<DiscoveryConfigSection> = z.strictObject
 });
 
 /** The session to the storage nodes. */
-export const client: z.ZodType<ClientSection> = documented(
+export const clientGiven: z.ZodType<ClientSection> = documented(
   z.strictObject({
     writeConsistencyLevel: oneOf(['one', 'majority', 'all']).default('majority'),
     readConsistencyLevel: oneOf([
@@ -171,4 +171,6 @@ export const client: z.ZodType<ClientSection> = documented(
     proto: notSupported('values typed by a schema', isDisabled),
   }),
   { kind: 'shared', name: 'client' },
-).prefault({});
+);
+
+export const client: z.ZodType<ClientSection> = clientGiven.prefault({});

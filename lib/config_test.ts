@@ -84,6 +84,34 @@ test('parseConfig() refuses two discoveries that differ', () => {
   ]);
 });
 
+test('parseConfig() reads discovery below db.client.config too', () => {
+  const client =
+    '  client: {config: {service: {etcdClusters: [{endpoints: ["a:2379"]}]}}, writeTimeout: 2s}\n';
+  const { db, coordinator } = parse(`coordinator: {}\ndb:\n${client}`);
+  assert.equal(db!.discovery.type, 'tsdb_cluster');
+  assert.deepEqual(coordinator!.discovery, db!.discovery);
+  assert.deepEqual(problemsOf(`db:\n  discovery: {type: tsdb_single_node}\n${client}`), [
+    'file1.yml:3: db.client.config.service: contradicts the discovery that is given at another place',
+  ]);
+});
+
+test('parseConfig() gives the coordinator the session of db when its cluster names none', () => {
+  const db = 'db: {client: {writeConsistencyLevel: all}}\n';
+  for (const clusters of ['[]', '[{namespaces: []}]']) {
+    const { coordinator } = parse(`coordinator: {clusters: ${clusters}}\n${db}`);
+    assert.equal(coordinator!.client.writeConsistencyLevel, 'all');
+  }
+  const own = 'coordinator: {clusters: [{client: {writeTimeout: 2s}}]}\n';
+  assert.equal(parse(own + db).coordinator!.client.writeConsistencyLevel, 'majority');
+});
+
+test('parseConfig() refuses a tick that no timer can wait for', () => {
+  assert.match(
+    problemsOf('db: {tick: {minimumInterval: 600h}}\n')[0]!,
+    /minimumInterval: .*"600h"/,
+  );
+});
+
 test('parseConfig() lists every problem with file, line, path, reason and value', () => {
   const problems = problemsOf(`coordinator:
   listenAddress: nowhere

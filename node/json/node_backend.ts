@@ -2,6 +2,7 @@
 import { type NodeHealth, rowOutcome, type TimeRange } from '#cluster/node_service.ts';
 import { BatchBuilder } from '#engine/batch.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { writeWindow } from '#engine/store_rows.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import { idSchemeCode } from '#lib/id_scheme.ts';
@@ -59,23 +60,30 @@ export class NodeBackend implements JsonBackend {
 
   private refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {
     const id = new TextDecoder().decode(row.id);
-    const retention = this.database.namespaces.get(namespace)?.options.retentionOptions;
+    const { options } = this.database.namespaces.get(namespace) ?? {};
     const now = this.database.env.clock.nowNanos();
+    const { fromNanos, endNanos } =
+      options === undefined
+        ? { fromNanos: now, endNanos: now }
+        : writeWindow(
+            {
+              ...options.retentionOptions,
+              retentionNanos: options.retentionOptions.retentionPeriodNanos,
+              coldWrites: options.coldWritesEnabled,
+            },
+            now,
+          );
     switch (outcome) {
-      case rowOutcome.tooFarPast: {
-        const limit = now - (retention?.bufferPastNanos ?? 0n);
+      case rowOutcome.tooFarPast:
         return badRequest(
-          `datapoint too far in past: id=${id}, off_by=${formatDurationNanos(limit - row.nanos)}, ` +
-            `timestamp=${row.nanos}, past_limit=${limit}`,
+          `datapoint too far in past: id=${id}, off_by=${formatDurationNanos(fromNanos - row.nanos)}, ` +
+            `timestamp=${row.nanos}, past_limit=${fromNanos}`,
         );
-      }
-      case rowOutcome.tooFarFuture: {
-        const limit = now + (retention?.bufferFutureNanos ?? 0n);
+      case rowOutcome.tooFarFuture:
         return badRequest(
-          `datapoint too far in future: id=${id}, off_by=${formatDurationNanos(row.nanos - limit)}, ` +
-            `timestamp=${row.nanos}, future_limit=${limit}`,
+          `datapoint too far in future: id=${id}, off_by=${formatDurationNanos(row.nanos - endNanos)}, ` +
+            `timestamp=${row.nanos}, future_limit=${endNanos}`,
         );
-      }
       case rowOutcome.shardNotOwned:
         return badRequest(`cannot write: the shard of the series is not of this node: id=${id}`);
       case rowOutcome.resourceExhausted:

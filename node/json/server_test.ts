@@ -211,6 +211,8 @@ test('the cluster listener answers through the session, from all shards of two n
 test('mistakes are answered with 400, the reason and the type BAD_REQUEST', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
+  await cluster.addNamespace(namespaceOf('cold', { coldWritesEnabled: true }));
+  await cluster.until('a', () => runtime.database.namespaces.has('cold'));
   await using server = await listen(new NodeBackend(runtime.database), 'node');
   const good = writeTagged('a', 1);
   const bad: [unknown, RegExp][] = [
@@ -226,6 +228,10 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
     [{ ...good, datapoint: { timestamp: nowSeconds, value: 'x' } }, /value is not a number/],
     [writeTagged('a', 1, nowSeconds - 7200), /too far in past: id=cpu-a, off_by=1h\d+m\d/],
     [writeTagged('a', 1, nowSeconds + 7200), /too far in future/],
+    [
+      { ...writeTagged('a', 1, nowSeconds - 50 * 3600), namespace: 'cold' },
+      /too far in past: id=cpu-a, off_by=2h\d/,
+    ],
   ];
   for (const [body, reason] of bad) {
     const answer = await call(server, '/writetagged', body);

@@ -11,6 +11,7 @@ import { Topology } from '#cluster/topology.ts';
 import { startCoordinator } from '#coordinator/coordinator.ts';
 import { openEmbeddedKv } from '#kv/server.ts';
 import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config.ts';
+import { storeBytesMax } from '#lib/config_db_schema.ts';
 import { saveCompiledCode } from '#lib/env/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -40,11 +41,11 @@ async function configured() {
   return loadConfig(paths, 'node', environment, (path) => env.disk.readFile(path));
 }
 
-/** Half of what the machine has, or the container. */
+/** Half of what the machine has, or the container; no more than can be set. */
 function defaultMemoryBytes(): number {
   // 0 says that it is not known.
   const containerBytes = process.constrainedMemory() || Infinity;
-  return Math.floor(Math.min(totalmem(), containerBytes) / 2);
+  return Math.min(Math.floor(Math.min(totalmem(), containerBytes) / 2), storeBytesMax);
 }
 
 function hostIdOf(db: DbConfig): Promise<string> {
