@@ -213,7 +213,14 @@ test('a shard streams page by page, pages of any size', async () => {
     },
   });
   using client = clientOf(server);
-  const request = { namespace: 'ns', shard: 0, placementVersion: 3, deletionSequence: 5 };
+  const request = {
+    namespace: 'ns',
+    shard: 0,
+    placementVersion: 3,
+    deletionSequence: 5,
+    blockStartsNanos: [-7200n, 1_700_000_000_000_000_000n],
+    damagedToo: true,
+  };
   const got: SeriesBundle[] = [];
   for await (const { bundle } of client.streamShard(request, signal)) got.push(bundle);
   assert.deepEqual(seen, [request]);
@@ -257,7 +264,8 @@ test('errors keep their code and reason, also in the middle of a stream', async 
   await assert.rejects(client.fetch(fetch, signal), is('BAD_REQUEST', /regexp is malformed/));
   let pages = 0;
   const streaming = (async () => {
-    const request = { namespace: 'ns', shard: 1, placementVersion: 1 };
+    const all = { blockStartsNanos: [], damagedToo: false };
+    const request = { namespace: 'ns', shard: 1, placementVersion: 1, ...all };
     for await (const _ of client.streamShard(request, signal)) pages++;
   })();
   await assert.rejects(streaming, is('UNAVAILABLE', /disk is gone/));

@@ -161,6 +161,10 @@ export interface StreamShardRequest {
   readonly placementVersion: number;
   /** The donor has applied the deletions up to this one before it streams. */
   readonly deletionSequence?: number;
+  /** Starts of the only blocks that are asked for; all that there are when it is empty. */
+  readonly blockStartsNanos: readonly bigint[];
+  /** What the node has of blocks of which rows are damaged is wanted too. */
+  readonly damagedToo: boolean;
 }
 
 export interface StreamShardPage {
@@ -190,6 +194,7 @@ export interface NodeService {
   statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;
   /** Deletes all series of a namespace on this node; resolves to their number. */
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
+  /** @throws {TsdbError} CONFLICT when blocks that are asked for are damaged here, and `damagedToo` is not set */
   streamShard(request: StreamShardRequest, signal: AbortSignal): AsyncIterable<StreamShardPage>;
   health(signal: AbortSignal): Promise<NodeHealth>;
 }

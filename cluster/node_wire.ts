@@ -233,6 +233,8 @@ export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
     shard: message['shard'],
     placementVersion: message['placementVersion'],
     deletionSequence: message['deletionSequence'],
+    blockStartsNanos: message['blockStartsNanos'],
+    damagedToo: message['damagedToo'],
   }),
 );
 

@@ -231,6 +231,57 @@ test('a damaged fileset is set aside and its block is fetched from the peers aga
   assert.match(await metrics.text(), /tsdb_node_corruptions_total 1\n/);
 });
 
+/** Two replicas of one shard with rows in two closed blocks, both in filesets. */
+async function twoReplicas(cluster: TestCluster) {
+  for (const id of ['a', 'b']) await cluster.start(id);
+  const instances = ['a', 'b'].map((id) => cluster.instance(id));
+  const placement = initPlacement(instances, { numShards: 1, replicaFactor: 2 });
+  await cluster.placements.create(placement, never);
+  const cold = namespaceOf('metrics', { coldWritesEnabled: true });
+  await cluster.addNamespace(cold);
+  for (const id of ['a', 'b']) await cluster.untilAvailable(id);
+  const { blockSizeNanos } = cold.options.retentionOptions;
+  const blocks = [4n, 3n].map((back) => (now / blockSizeNanos - back) * blockSizeNanos);
+  const rows = blocks.flatMap((start) => rowsOf(20, 1).map((row) => ({ ...row, nanos: start })));
+  for (const id of ['a', 'b']) {
+    await writeRows(databaseOf(cluster, id), rows);
+    await databaseOf(cluster, id).flush(null, never);
+  }
+  const filesOf = (id: string) => databaseOf(cluster, id).namespaces.get('metrics')!.files;
+  return { blocks, rows, filesOf, expected: await readAll(databaseOf(cluster, 'a')) };
+}
+
+test('replicas that lack different blocks of a shard give each other what they have', async () => {
+  await using cluster = new TestCluster();
+  const { blocks, filesOf, rows, expected } = await twoReplicas(cluster);
+  for (const [i, id] of ['a', 'b'].entries()) {
+    filesOf(id).setAside(filesOf(id).get(0, blocks[i]!)!, 'test');
+    assert.equal(databaseOf(cluster, id).isBootstrapped, false);
+  }
+  // Blocks that are whole are flushed meanwhile.
+  await writeRows(databaseOf(cluster, 'a'), rows.slice(-1));
+  assert.equal((await databaseOf(cluster, 'a').flusher.flushAll(null, never)).blocksLeft, 0);
+  for (const id of ['a', 'b']) {
+    await cluster.until(id, (_, { runtime }) => runtime.database.isBootstrapped);
+  }
+  for (const id of ['a', 'b']) assert.deepEqual(await readAll(databaseOf(cluster, id)), expected);
+});
+
+test('a peer that finds damage while it streams has not given what it had', async () => {
+  await using cluster = new TestCluster();
+  const { blocks, filesOf } = await twoReplicas(cluster);
+  const path = filesOf('b').get(0, blocks[0]!)!.dataPath;
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 3]! ^= 1;
+  writeFileSync(path, bytes);
+  filesOf('a').setAside(filesOf('a').get(0, blocks[0]!)!, 'test');
+  await cluster.until('b', (_, { runtime }) => !runtime.database.isBootstrapped);
+  await realEnv.clock.sleep(500, never);
+  assert.equal(databaseOf(cluster, 'a').isBootstrapped, false);
+  const folder = `${cluster.dataFolder('a')}/data/metrics/0`;
+  assert.ok(readdirSync(folder).some((name) => name.endsWith('-data.db.corrupt')));
+});
+
 test('a repair that a stop interrupts is begun again by the next start', async () => {
   await using cluster = new TestCluster();
   await threeNodes(cluster);

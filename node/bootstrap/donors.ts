@@ -6,6 +6,8 @@ export interface DonorPlan {
   readonly candidates: readonly Instance[];
   /** How many of them must give all they have, so that no acknowledged write is missed. */
   readonly needed: number;
+  /** Nobody else may have data of the shard. */
+  readonly areAll: boolean;
 }
 
 /**
@@ -24,15 +26,18 @@ export function donorPlan(
       shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
   );
   const source = owners.find(({ id }) => id === shard.sourceId);
-  if (source !== undefined && !sourceFailed) return { candidates: [source], needed: 1 };
+  const planOf = (candidates: readonly Instance[], needed: number): DonorPlan => ({
+    candidates,
+    needed,
+    areAll: candidates.length === owners.length,
+  });
+  if (source !== undefined && !sourceFailed) return planOf([source], 1);
   const candidates = owners.filter((owner) => owner !== source);
   // An acknowledged write is on a majority, so on one of any set that is too large to miss it.
   const majority = Math.floor(placement.replicaFactor / 2) + 1;
   const covering = placement.replicaFactor - majority + 1;
   if (source !== undefined) {
-    return candidates.length >= covering
-      ? { candidates, needed: covering }
-      : { candidates: [source], needed: 1 };
+    return candidates.length >= covering ? planOf(candidates, covering) : planOf([source], 1);
   }
-  return { candidates, needed: Math.min(candidates.length, covering) };
+  return planOf(candidates, Math.min(candidates.length, covering));
 }

@@ -13,6 +13,7 @@ const states = (all: Record<string, ShardState>, sourceId = ''): Placement =>
 const ids = (plan: ReturnType<typeof donorPlan>) => [
   plan.candidates.map(({ id }) => id),
   plan.needed,
+  plan.areAll,
 ];
 
 test('a moving shard is taken from its source alone', () => {
@@ -20,23 +21,27 @@ test('a moving shard is taken from its source alone', () => {
     { a: 'LEAVING', b: 'AVAILABLE', c: 'AVAILABLE', d: 'INITIALIZING' },
     'a',
   );
-  assert.deepEqual(ids(donorPlan(placement, 'd', { id: 0, sourceId: 'a' }, false)), [['a'], 1]);
+  assert.deepEqual(ids(donorPlan(placement, 'd', { id: 0, sourceId: 'a' }, false)), [
+    ['a'],
+    1,
+    false,
+  ]);
 });
 
 test('when the source has failed, two of the other replicas hold every acknowledged write', () => {
   const all = { a: 'LEAVING', b: 'AVAILABLE', c: 'AVAILABLE', d: 'INITIALIZING' } as const;
   const shard = { id: 0, sourceId: 'a' };
-  assert.deepEqual(ids(donorPlan(states(all, 'a'), 'd', shard, true)), [['b', 'c'], 2]);
+  assert.deepEqual(ids(donorPlan(states(all, 'a'), 'd', shard, true)), [['b', 'c'], 2, false]);
   const { c: _, ...fewer } = all;
-  assert.deepEqual(ids(donorPlan(states(fewer, 'a'), 'd', shard, true)), [['a'], 1]);
+  assert.deepEqual(ids(donorPlan(states(fewer, 'a'), 'd', shard, true)), [['a'], 1, false]);
 });
 
 test('a shard without a source is taken from the replicas that are available', () => {
   const shard = { id: 0, sourceId: '' };
   const reset = states({ a: 'INITIALIZING', b: 'AVAILABLE', c: 'AVAILABLE' });
-  assert.deepEqual(ids(donorPlan(reset, 'a', shard, false)), [['b', 'c'], 2]);
+  assert.deepEqual(ids(donorPlan(reset, 'a', shard, false)), [['b', 'c'], 2, true]);
   const lost = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'AVAILABLE' });
-  assert.deepEqual(ids(donorPlan(lost, 'a', shard, false)), [['c'], 1]);
+  assert.deepEqual(ids(donorPlan(lost, 'a', shard, false)), [['c'], 1, true]);
   const fresh = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'INITIALIZING' });
-  assert.deepEqual(ids(donorPlan(fresh, 'a', shard, false)), [[], 0]);
+  assert.deepEqual(ids(donorPlan(fresh, 'a', shard, false)), [[], 0, true]);
 });

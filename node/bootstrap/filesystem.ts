@@ -139,7 +139,9 @@ async function loadAsides(
   const now = env.clock.nowNanos();
   const blocks = new Set<bigint>();
   for (const fileset of await listFilesetsAside(env.disk, folder)) {
-    const info = await infoOf(database, pathAside(filesetPath(folder, fileset, 'info')));
+    const path = filesetPath(folder, fileset, 'info');
+    // It keeps its name when the renaming stopped halfway.
+    const info = (await infoOf(database, pathAside(path))) ?? (await infoOf(database, path));
     const endNanos = endOf(namespace, fileset, info);
     const isTruncated = info !== null && info.createdNanos <= (truncatedAtNanos ?? -1n);
     const isExpired = namespace.isExpired(endNanos - namespace.blockSizeNanos, now);

@@ -2,7 +2,7 @@
  * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into filesets. Their
  * data stay on disk, their series enter the index.
  */
-import type { NodeService } from '#cluster/node_service.ts';
+import type { NodeService, StreamShardRequest } from '#cluster/node_service.ts';
 import { chunkHeaders } from '#engine/chunk.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
@@ -28,7 +28,8 @@ interface StreamedSeries {
 /**
  * Streams a shard of a namespace from all of the donors.
  *
- * @param onlyBlocks take only these blocks; null for all
+ * @param onlyBlocks take only these blocks, one at least; null for all
+ * @param damagedToo also what donors have of blocks that are damaged there
  * @throws {TsdbError} UNAVAILABLE, RESOURCE_EXHAUSTED when memory has no room for the series, and what the donors
  *   reject with: nothing half-done counts, begin again
  */
@@ -38,6 +39,7 @@ export async function bootstrapFromPeers(
   shard: number,
   donors: readonly NodeService[],
   onlyBlocks: ReadonlySet<bigint> | null,
+  damagedToo: boolean,
   signal: AbortSignal,
 ): Promise<PeersReport> {
   const request = {
@@ -45,6 +47,8 @@ export async function bootstrapFromPeers(
     shard,
     placementVersion: database.shards.version,
     deletionSequence: database.deletions.appliedSequence,
+    blockStartsNanos: [...(onlyBlocks ?? [])],
+    damagedToo,
   };
   // It counts among those of this node already, and the donors are not asked to have applied it.
   if (database.deletions.applying?.namespace === namespace.name) {
@@ -61,13 +65,12 @@ export async function bootstrapFromPeers(
   try {
     for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
       const { blockStartNanos } = first;
+      if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
+        throw badRequest('cannot take shard from peer: a block was not asked for');
+      }
       const source = new BlockSource(merged, blockStartNanos, (names) =>
         makeSlots(namespace, names, truncations),
       );
-      if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
-        await source.passOver();
-        continue;
-      }
       const written = await namespace.files.write(shard, (dropped) => {
         // Whoever drops the shard must not wait for a peer.
         const end = () => stop.abort(dropped.reason);
@@ -176,10 +179,6 @@ class BlockSource implements VolumeSource {
     return [series];
   }
 
-  async passOver(): Promise<void> {
-    while ((await this.take()) !== null) continue;
-  }
-
   private async take(): Promise<StreamedSeries | null> {
     const series = await this.stream.peek();
     if (series === null || series.blockStartNanos !== this.blockStartNanos) return null;
@@ -191,11 +190,7 @@ class BlockSource implements VolumeSource {
 /** One donor's series, checked: the order is what the merge and the fileset rely on. */
 async function* seriesOf(
   donor: NodeService,
-  request: {
-    readonly namespace: string;
-    readonly shard: number;
-    readonly placementVersion: number;
-  },
+  request: StreamShardRequest,
   namespace: NamespaceState,
   signal: AbortSignal,
 ): AsyncGenerator<StreamedSeries, void, undefined> {

@@ -52,7 +52,7 @@ test('a shard is not taken from peers while a deletion is applied that they need
   const namespace = asker.namespaces.get('metrics')!;
   const takeAll = async () => {
     for (const shard of shards) {
-      await bootstrapFromPeers(asker, namespace, shard, [donor], null, never);
+      await bootstrapFromPeers(asker, namespace, shard, [donor], null, false, never);
     }
   };
   const write = disk.writeFileAtomic.bind(disk);
@@ -84,7 +84,8 @@ test('a fileset from peers is not put in use before memory has room for all of i
   await donor.flush(null, never);
   const { database: asker } = await openOnMemory(smallMemoryBytes);
   const namespace = asker.namespaces.get('metrics')!;
-  const take = (shard: number) => bootstrapFromPeers(asker, namespace, shard, [donor], null, never);
+  const take = (shard: number) =>
+    bootstrapFromPeers(asker, namespace, shard, [donor], null, false, never);
   await fillMemory(asker, 'metrics');
   for (const shard of shards) await assert.rejects(take(shard), { code: 'RESOURCE_EXHAUSTED' });
   assert.deepEqual(namespace.files.all(null), []);

@@ -39,6 +39,10 @@ interface Job {
   readonly damaged: Set<bigint>;
   /** What others gave. */
   fetched: Blocks;
+  /** That failed, one behind the other. */
+  attempts: number;
+  /** Of these the last ones, which failed since the blocks are damaged at a peer too. */
+  refusals: number;
   readonly stop: AbortController;
 }
 
@@ -46,6 +50,8 @@ const retryMillisFirst = 250;
 const retryMillisMax = 10_000;
 /** Attempts with the LEAVING source before the other replicas are asked. */
 const sourceAttemptsMax = 5;
+/** Attempts that fail since blocks are damaged at peers too, before what these have of them has to do. */
+const damagedRefusalsMax = 5;
 
 export class ShardJobs implements AsyncDisposable {
   private readonly options: ShardJobsOptions;
@@ -53,6 +59,8 @@ export class ShardJobs implements AsyncDisposable {
   private readonly jobs = new Map<NamespaceState, Map<number, Job>>();
   private readonly waiting: Job[] = [];
   private readonly running = new Set<Promise<void>>();
+  /** Waits of those that are queued again. */
+  private readonly resting = new Set<Promise<void>>();
   private readonly stop = new AbortController();
   /** By shard: source under which it was made ready, for the compare-and-set that marks it. */
   private readonly sourceOfReady = new Map<number, string>();
@@ -114,7 +122,7 @@ export class ShardJobs implements AsyncDisposable {
     if (owned.state === 'INITIALIZING' && !isOnItsWay) return;
     const { instanceId } = database.options;
     if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
-    namespace.readyShards.delete(shard);
+    namespace.readyShards.lose(shard, blocks);
     this.add(namespace, shard, owned.sourceId, blocks);
     this.startSome();
   }
@@ -136,7 +144,7 @@ export class ShardJobs implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
     this.waiting.length = 0;
-    await Promise.all(this.running);
+    await Promise.all([...this.running, ...this.resting]);
   }
 
   private jobOf(namespace: NamespaceState, shard: number): Job | undefined {
@@ -163,6 +171,8 @@ export class ShardJobs implements AsyncDisposable {
       wanted: blocks,
       damaged,
       fetched: noBlocks,
+      attempts: 0,
+      refusals: 0,
       stop,
     };
     let jobs = this.jobs.get(namespace);
@@ -190,51 +200,82 @@ export class ShardJobs implements AsyncDisposable {
     }
   }
 
-  private async run(job: Job): Promise<void> {
-    const { database } = this.options;
-    const signal = AbortSignal.any([job.stop.signal, this.stop.signal]);
-    const { log, env } = database;
-    const fields = { namespace: job.namespace.name, shard: job.shard };
-    let attempt = 0;
-    while (!signal.aborted) {
-      job.fetching = job.wanted;
-      job.wanted = noBlocks;
-      try {
-        const isFetched = await this.attempt(job, attempt >= sourceAttemptsMax, signal);
-        // Who ended the job may have begun another one of the shard.
-        if (signal.aborted) return;
-        attempt = 0;
-        if (isFetched) job.fetched = unionOf(job.fetched, job.fetching);
-        if (job.wanted !== null && job.wanted.size === 0) {
-          job.namespace.readyShards.add(job.shard);
-          this.forget(job);
-          job.namespace.noteRepaired(job.shard, job.fetched);
-          this.options.onReady();
-          return;
-        }
-        // A disk that damages whatever is written to it keeps nobody busy.
-        await env.clock.sleep(retryMillisFirst, signal).catch(() => {});
-      } catch (error) {
-        // Nobody waits for this: as a rejection that nobody handles it ends the process.
-        if (error instanceof BrokenInvariant) throw error;
-        if (signal.aborted) return;
-        job.wanted = unionOf(job.fetching, job.wanted);
-        job.fetching = noBlocks;
-        log.warn({ ...fields, attempt, error: messageOf(error) }, 'shard is not bootstrapped yet');
-        const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempt, 10));
-        attempt += 1;
-        await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal).catch(() => {});
-      }
-    }
+  /** Queues a job again after a time in which others have its place. */
+  private again(job: Job, delayMillis: number): void {
+    const { clock } = this.options.database.env;
+    const signal = this.signalOf(job);
+    const resting = clock
+      .sleep(delayMillis, signal)
+      .then(
+        () => {
+          this.waiting.push(job);
+          this.startSome();
+        },
+        () => {},
+      )
+      .finally(() => this.resting.delete(resting));
+    this.resting.add(resting);
   }
 
-  /** @returns whether there is anybody who could have data of the shard; who is there gave all of it then */
-  private async attempt(job: Job, sourceFailed: boolean, signal: AbortSignal): Promise<boolean> {
+  private signalOf(job: Job): AbortSignal {
+    return AbortSignal.any([job.stop.signal, this.stop.signal]);
+  }
+
+  private async run(job: Job): Promise<void> {
+    const { log, env } = this.options.database;
+    const signal = this.signalOf(job);
+    job.fetching = this.withoutExpired(job);
+    job.wanted = noBlocks;
+    try {
+      const isFetched = job.fetching?.size !== 0 && (await this.attempt(job, signal));
+      // Who ended the job may have begun another one of the shard.
+      if (signal.aborted) return;
+      job.attempts = 0;
+      job.refusals = 0;
+      if (isFetched) job.fetched = unionOf(job.fetched, job.fetching);
+    } catch (error) {
+      // Nobody waits for this: as a rejection that nobody handles it ends the process.
+      if (error instanceof BrokenInvariant) throw error;
+      if (signal.aborted) return;
+      job.wanted = unionOf(job.fetching, job.wanted);
+      job.fetching = noBlocks;
+      const { attempts } = job;
+      const fields = { namespace: job.namespace.name, shard: job.shard, attempt: attempts };
+      log.warn({ ...fields, error: messageOf(error) }, 'shard is not bootstrapped yet');
+      const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempts, 10));
+      job.attempts += 1;
+      const isRefusal = error instanceof TsdbError && error.code === 'CONFLICT';
+      job.refusals = isRefusal ? job.refusals + 1 : 0;
+      this.again(job, delay * (0.5 + env.random.fraction()));
+      return;
+    }
+    if (job.wanted === null || job.wanted.size > 0) {
+      // A disk that damages whatever is written to it keeps nobody busy.
+      this.again(job, retryMillisFirst);
+      return;
+    }
+    job.namespace.readyShards.add(job.shard);
+    this.forget(job);
+    job.namespace.noteRepaired(job.shard, job.fetched);
+    this.options.onReady();
+  }
+
+  /** What is past retention meanwhile is not to be fetched any more. */
+  private withoutExpired({ namespace, wanted }: Job): Blocks {
+    if (wanted === null) return null;
+    const now = this.options.database.env.clock.nowNanos();
+    return new Set([...wanted].filter((start) => !namespace.isExpired(start, now)));
+  }
+
+  /** @returns whether others gave all that was acknowledged; not so when nobody else has the shard */
+  private async attempt(job: Job, signal: AbortSignal): Promise<boolean> {
     const { database } = this.options;
     const { placement } = database.shards;
     if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
     const { id, sourceId } = { id: job.shard, sourceId: job.sourceId };
-    const plan = donorPlan(placement, database.options.instanceId, { id, sourceId }, sourceFailed);
+    const { instanceId } = database.options;
+    const sourceFailed = job.attempts >= sourceAttemptsMax;
+    const plan = donorPlan(placement, instanceId, { id, sourceId }, sourceFailed);
     if (plan.candidates.length === 0) return false;
     const donors = await this.healthyDonors(plan.candidates, signal);
     if (donors.length < plan.needed) {
@@ -243,12 +284,19 @@ export class ShardJobs implements AsyncDisposable {
         `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed`,
       );
     }
+    // When a block is damaged at too many replicas, what all of them have of it is all that there is.
+    const isLastResort =
+      job.fetching !== null &&
+      job.refusals >= damagedRefusalsMax &&
+      plan.areAll &&
+      donors.length === plan.candidates.length;
     const report = await bootstrapFromPeers(
       database,
       job.namespace,
       job.shard,
       donors,
       job.fetching,
+      isLastResort,
       signal,
     );
     if (report.blocks > 0) {
@@ -257,7 +305,11 @@ export class ShardJobs implements AsyncDisposable {
         'shard taken from peers',
       );
     }
-    return true;
+    if (isLastResort) {
+      const fields = { namespace: job.namespace.name, shard: job.shard };
+      database.log.error(fields, 'blocks are damaged at too many replicas: rows may be lost');
+    }
+    return !isLastResort;
   }
 
   private async healthyDonors(

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { registryOf } from '#cluster/namespaces.ts';
 import type { ShardState } from '#cluster/placement.ts';
+import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { streamShardsAtOnce } from '../limits.ts';
 import type { Database } from '../storage/database.ts';
 import {
   closeDatabases,
@@ -42,16 +45,21 @@ const placementWith = (state: ShardState) =>
     { numShards: 1, replicaFactor: 2, sourceId: 'b' },
   );
 
-async function openInstance(instanceId: string, state: ShardState): Promise<Database> {
-  const env = { ...realEnv, disk: new SimulatedDisk({ below: () => 0 }) };
+async function openInstance(
+  instanceId: string,
+  state: ShardState,
+  clock: Clock,
+): Promise<Database> {
+  const env = { ...realEnv, clock, disk: new SimulatedDisk({ below: () => 0 }) };
   const placement = placementWith(state);
   const { database } = await openDatabase('data', { env, registry, placement, instanceId });
   return database;
 }
 
 /** Two instances; `b` has all rows in filesets of two blocks, and so has `a` when its shard is AVAILABLE. */
-async function openTwo(state: ShardState) {
-  const [database, donor] = [await openInstance('a', state), await openInstance('b', state)];
+async function openTwo(state: ShardState, clock: Clock = realEnv.clock) {
+  const database = await openInstance('a', state, clock);
+  const donor = await openInstance('b', state, clock);
   for (const each of state === 'AVAILABLE' ? [database, donor] : [donor]) {
     await writeRows(each, rows);
     await each.flush(null, never);
@@ -69,7 +77,7 @@ async function openTwo(state: ShardState) {
   database.onDamage = (of, file) =>
     jobs.repair({ namespace: of, shard: file.shard, blocks: new Set(of.files.blocksOf(file)) });
   const namespace = database.namespaces.get('metrics')!;
-  return { database, donor, jobs, namespace, gate };
+  return { env: database.env, database, donor, jobs, namespace, gate };
 }
 
 async function until(isSo: () => boolean): Promise<void> {
@@ -116,6 +124,55 @@ test('a block that is damaged before the shard is marked AVAILABLE is fetched ag
   assert.deepEqual(await readAll(database), await readAll(donor));
 });
 
+test('of a block that is damaged everywhere comes what others still have of it', async () => {
+  const hasty: Clock = {
+    ...realEnv.clock,
+    sleep: (millis, signal) => realEnv.clock.sleep(millis / 100, signal),
+  };
+  const { env, database, donor, jobs, namespace } = await openTwo('AVAILABLE', hasty);
+  const damaged = donor.namespaces.get('metrics')!;
+  damaged.files.setAside(damaged.files.get(0, firstBlock)!, 'test');
+  damaged.readyShards.lose(0, new Set([firstBlock]));
+  const left = { series: { __name__: 'cpu', host: 'left' }, nanos: firstBlock, value: 7 };
+  await writeRows(donor, [left]);
+  namespace.files.setAside(namespace.files.get(0, firstBlock)!, 'test');
+  await until(() => namespace.readyShards.has(0));
+  assert.equal(jobs.pending, 0);
+  assert.deepEqual(await readAll(database), await readAll(donor));
+  await namespace.files.settled();
+  const names = await env.disk.list('data/data/metrics/0');
+  assert.ok(
+    names.some((name) => name.endsWith('.corrupt')),
+    'nobody had what is in there',
+  );
+});
+
+test('shards that cannot be fetched keep no other one from it', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  const shardsOf = (state: ShardState) =>
+    Object.fromEntries(Array.from({ length: streamShardsAtOnce + 1 }, (_, id) => [id, state]));
+  const placement = placementOf(
+    { a: shardsOf('INITIALIZING'), b: shardsOf('AVAILABLE') },
+    { numShards: streamShardsAtOnce + 1, replicaFactor: 2, sourceId: 'b' },
+  );
+  const options = { env: { ...realEnv, disk }, registry, placement };
+  const { database } = await openDatabase('a', { ...options, instanceId: 'a' });
+  const { database: donor } = await openDatabase('b', { ...options, instanceId: 'b' });
+  const failing: Database = Object.assign(Object.create(donor) as Database, {
+    async *streamShard(...[request, signal]: Parameters<Database['streamShard']>) {
+      if (request.shard < streamShardsAtOnce) throw new TsdbError('UNAVAILABLE', 'test');
+      yield* donor.streamShard(request, signal);
+    },
+  });
+  const jobs = new ShardJobs({ database, nodeServiceOf: () => failing, onReady: () => {} });
+  opened.push(jobs);
+  jobs.reconcile();
+  const { readyShards } = database.namespaces.get('metrics')!;
+  await until(() => readyShards.has(streamShardsAtOnce));
+  assert.deepEqual([...readyShards], [streamShardsAtOnce]);
+  assert.equal(jobs.pending, streamShardsAtOnce);
+});
+
 test('what nobody can repair is kept aside until its block expires', async () => {
   const disk = new SimulatedDisk({ below: () => 0 });
   const options = { env: { ...realEnv, disk }, registry };
@@ -146,6 +203,9 @@ test('what nobody can repair is kept aside until its block expires', async () =>
   for (const shard of report.unrepaired) jobs.repair(shard);
   const namespace = database.namespaces.get('metrics')!;
   assert.ok(namespace.readyShards.has(0), 'there is nobody to fetch it from');
+  await writeRows(database, rows.slice(0, 1));
+  await database.flush(null, never);
+  assert.equal(namespace.files.get(0, firstBlock)!.volume, 1, 'the names are not given again');
   const endNanos = firstBlock + blockSizeNanos + namespace.retentionNanos;
   namespace.expire(endNanos - 1n);
   await namespace.files.settled();

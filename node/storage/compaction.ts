@@ -185,6 +185,7 @@ async function writeLong(
       throw new TsdbError('UNAVAILABLE', 'its filesets were changed meanwhile');
     };
     endStep();
+    await files.keepDamage(shard, info);
     const digest = await writer.finish();
     const directories = [];
     try {

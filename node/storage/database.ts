@@ -315,7 +315,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.counts.fetches += 1;
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, request.shards);
+      const whole = new WholeShards(namespace, this.shards, request, request.shards);
       const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
         limit: request.seriesLimit,
         shards: request.shards,
@@ -333,7 +333,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.counts.fetches += 1;
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, null);
+      const whole = new WholeShards(namespace, this.shards, request, null);
       const slots = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
@@ -350,7 +350,7 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = this.ready(request.namespace);
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, null);
+      const whole = new WholeShards(namespace, this.shards, request, null);
       const { tagNames, namesOnly, limit } = request;
       const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
         tagNames,
@@ -368,7 +368,7 @@ export class Database implements NodeService, AsyncDisposable {
     const namespace = this.ready(request.namespace);
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, request.shards).atEnd();
+      const whole = new WholeShards(namespace, this.shards, null, request.shards).atEnd();
       const millis = this.env.clock.monotonicMillis();
       return statisticsResponse(namespace, this.store, request, whole, millis);
     });
@@ -422,13 +422,26 @@ export class Database implements NodeService, AsyncDisposable {
         `cannot stream: shard is not available on this node: ${request.shard}`,
       );
     }
-    if (!namespace.readyShards.has(request.shard)) {
+    const { readyShards } = namespace;
+    const starts = request.blockStartsNanos;
+    const blocks = starts.length === 0 ? null : new Set(starts);
+    const losses = readyShards.losses(request.shard);
+    if (!readyShards.isHere(request.shard)) {
       throw new TsdbError('UNAVAILABLE', `cannot stream: shard is bootstrapping: ${request.shard}`);
+    }
+    if (!request.damagedToo && !readyShards.hasBlocks(request.shard, blocks)) {
+      const reason = `cannot stream: blocks are damaged here, too: shard ${request.shard}`;
+      throw new TsdbError('CONFLICT', reason);
     }
     // Writes of older placements that were taken before are applied when this step is done.
     await this.sequencer.exclusive(() => {});
     const parts = { store: this.store, disk: this.env.disk };
-    yield* streamPages(parts, namespace, request.shard, signal);
+    yield* streamPages(parts, namespace, request.shard, blocks, signal);
+    // What was found damaged on the way is missing in the pages.
+    if (!request.damagedToo && readyShards.losses(request.shard) !== losses) {
+      const reason = `cannot stream: damage was found in the shard meanwhile: ${request.shard}`;
+      throw new TsdbError('UNAVAILABLE', reason);
+    }
   }
 
   async health(_signal: AbortSignal): Promise<NodeHealth> {

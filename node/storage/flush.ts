@@ -72,7 +72,7 @@ async function flushShard(
 ): Promise<void> {
   const { namespace, shard, blockStartNanos, slots, pace, report } = options;
   signal.throwIfAborted();
-  if (!namespace.readyShards.has(shard)) {
+  if (!namespace.readyShards.hasBlocks(shard, new Set([blockStartNanos]))) {
     report.blocksLeft += 1;
     return;
   }

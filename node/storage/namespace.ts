@@ -16,6 +16,7 @@ import type { SegmentBuffer } from '../persist/commitlog_format.ts';
 import type { FileCache } from './file_cache.ts';
 import type { MemoryBudget } from './memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from './namespace_files.ts';
+import { ReadyShards } from './ready_shards.ts';
 import { RecordedSeries } from './recorded_series.ts';
 import { checkedId, knownIdHash, type SeriesName } from './series_name.ts';
 import { expiredAtOnce, LeavingSlots } from './series_removal.ts';
@@ -51,22 +52,6 @@ export interface Expired {
   /** Slots of the series that hold nothing any more, ascending. */
   readonly empty: Uint32Array;
   readonly filesets: number;
-}
-
-/** Shards whose rows are all here, as far as this node knows. */
-export class ReadyShards extends Set<number> {
-  private readonly lost = new Map<number, number>();
-
-  override delete(shard: number): boolean {
-    const wasReady = super.delete(shard);
-    if (wasReady) this.lost.set(shard, this.losses(shard) + 1);
-    return wasReady;
-  }
-
-  /** How often the shard was ready and is not any more, or was not for a time. */
-  losses(shard: number): number {
-    return this.lost.get(shard) ?? 0;
-  }
 }
 
 export class NamespaceState {

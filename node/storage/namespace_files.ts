@@ -9,11 +9,14 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import {
+  encodeInfo,
   type FilesetDigest,
   type FilesetInfo,
   type FilesetKey,
   filesetPath,
   listFilesets,
+  listFilesetsAside,
+  pathAside,
   removeFileset,
   removeFilesetAside,
   setFilesetAside,
@@ -227,6 +230,29 @@ export class NamespaceFiles {
     });
   }
 
+  /**
+   * Makes durable what is known of damage in these blocks, before another fileset of them counts: a start takes that one, and
+   * removes what it replaces. The info file under its name of a fileset that is set aside says it.
+   * @throws what the disk rejects with
+   */
+  async keepDamage(
+    shard: number,
+    info: Pick<FilesetInfo, 'blockStartNanos' | 'blockSizeNanos'>,
+  ): Promise<void> {
+    // Some may be on their way to those names.
+    if (this.asides.size > 0) await Promise.all(this.leaving);
+    const endNanos = info.blockStartNanos + info.blockSizeNanos;
+    const files = new Set([...this.stillRead, ...(this.shards.get(shard)?.blocks.values() ?? [])]);
+    for (const file of files) {
+      if (file.damaged.size === 0 && file.retired !== 'set aside') continue;
+      const isOfThese = file.blockStartNanos < endNanos && file.endNanos > info.blockStartNanos;
+      if (file.shard !== shard || !isOfThese) continue;
+      const path = pathAside(filesetPath(file.folder, file, 'info'));
+      await this.parts.disk.writeFileAtomic(path, encodeInfo(file.info));
+      this.noteAside(file);
+    }
+  }
+
   /** Changes what the disk has of a fileset. A failure is logged: the next start finds what is left of it. */
   private inTheBackground(file: FilesetAside, change: () => Promise<void>): void {
     const { log } = this.parts;
@@ -337,9 +363,13 @@ export class NamespaceFiles {
     const own = this.shard(shard);
     if (own.volumes === null || own.volumes.size > volumesKeptMax) {
       const volumes = new Map<bigint, number>();
-      // By ascending volume.
-      for (const fileset of await listFilesets(this.parts.disk, folder)) {
-        volumes.set(fileset.blockStartNanos, fileset.volume);
+      // Also those that were set aside: theirs would be the names of a new one that is set aside.
+      for (const fileset of [
+        ...(await listFilesets(this.parts.disk, folder)),
+        ...(await listFilesetsAside(this.parts.disk, folder)),
+      ]) {
+        const before = volumes.get(fileset.blockStartNanos) ?? -1;
+        volumes.set(fileset.blockStartNanos, Math.max(before, fileset.volume));
       }
       own.volumes = volumes;
     }

@@ -4,7 +4,7 @@
  * Memory is copied first and the filesets are pinned right behind it, without a wait in between: a flush puts
  * a fileset in use and drops its rows from memory in one step, so a row is in one of them at least.
  */
-import type { FetchResponse } from '#cluster/node_service.ts';
+import type { FetchResponse, TimeRange } from '#cluster/node_service.ts';
 import { ByteCollector } from '#engine/byte_collector.ts';
 import type { SeriesBundle } from '#engine/series_bundle.ts';
 import type { SampleStore } from '#engine/sample_store.ts';
@@ -341,13 +341,20 @@ function tooLarge(): Error {
 export class WholeShards {
   private readonly namespace: NamespaceState;
   private readonly shards: ShardTable;
+  private readonly range: TimeRange | null;
   /** By shard, how often it had been lost. */
   private readonly lossesAtBegin = new Map<number, number>();
 
-  /** To be made before the index is asked. @param wanted null for all */
-  constructor(namespace: NamespaceState, shards: ShardTable, wanted: Uint32Array | null) {
+  /** To be made before the index is asked. @param range of the answer; null for all times @param wanted null for all */
+  constructor(
+    namespace: NamespaceState,
+    shards: ShardTable,
+    range: TimeRange | null,
+    wanted: Uint32Array | null,
+  ) {
     this.namespace = namespace;
     this.shards = shards;
+    this.range = range;
     const asked = wanted === null ? null : new Set(wanted);
     for (const { id } of shards.all()) {
       if (!this.isWhole(id) || asked?.has(id) === false) continue;
@@ -366,8 +373,11 @@ export class WholeShards {
 
   private isWhole(shard: number): boolean {
     const owned = this.shards.get(shard);
-    return (
-      owned !== undefined && owned.state !== 'INITIALIZING' && this.namespace.readyShards.has(shard)
-    );
+    if (owned === undefined || owned.state === 'INITIALIZING') return false;
+    const { readyShards, blockSizeNanos } = this.namespace;
+    if (this.range === null) return readyShards.has(shard);
+    // A block before it may reach into the range.
+    const startNanos = this.range.startNanos - blockSizeNanos + 1n;
+    return readyShards.hasBlocksFrom(shard, startNanos, this.range.endNanos);
   }
 }

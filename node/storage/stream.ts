@@ -31,13 +31,15 @@ interface MemorySeries {
   readonly id: Uint8Array;
 }
 
+/** @param blocks starts of those that are asked for; null for all */
 export async function* streamPages(
   parts: StreamParts,
   namespace: NamespaceState,
   shard: number,
+  blocks: ReadonlySet<bigint> | null,
   signal: AbortSignal,
 ): AsyncGenerator<StreamShardPage, void, undefined> {
-  const starts = new Set<bigint>();
+  let starts = new Set<bigint>();
   for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
     starts.add(blockStartNanos);
   }
@@ -46,6 +48,7 @@ export async function* streamPages(
       if (start >= namespace.expiredBeforeNanos) starts.add(start);
     }
   }
+  if (blocks !== null) starts = starts.intersection(blocks);
   let seriesOfPage = seriesOfPageFirst;
   for (const start of [...starts].sort((a, b) => (a < b ? -1 : 1))) {
     await using block = new StreamedBlock(parts, namespace, shard, start);

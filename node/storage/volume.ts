@@ -132,6 +132,7 @@ export async function writeVolume(
       await forgetInBlocks(database, options, extent, slotsOf(namespace, merge.emptied));
       return { volumes: 0, series: 0, bytes: 0 };
     }
+    await files.keepDamage(shard, extent);
     const digest = await writer.finish();
     try {
       endStep();
