@@ -65,12 +65,14 @@ export async function bootstrapFromPeers(
   try {
     for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
       const { blockStartNanos } = first;
-      if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
-        throw badRequest('cannot take shard from peer: a block was not asked for');
-      }
       const source = new BlockSource(merged, blockStartNanos, (names) =>
         makeSlots(namespace, names, truncations),
       );
+      // A donor of an older version gives all that it has.
+      if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
+        await source.passOver();
+        continue;
+      }
       const written = await namespace.files.write(shard, (dropped) => {
         // Whoever drops the shard must not wait for a peer.
         const end = () => stop.abort(dropped.reason);
@@ -177,6 +179,10 @@ class BlockSource implements VolumeSource {
     const { idScheme, tags, explicitId } = series.name;
     this.names.push({ idScheme, tags: tags.slice(), explicitId: explicitId.slice() });
     return [series];
+  }
+
+  async passOver(): Promise<void> {
+    while ((await this.take()) !== null) continue;
   }
 
   private async take(): Promise<StreamedSeries | null> {

@@ -52,6 +52,8 @@ const retryMillisMax = 10_000;
 const sourceAttemptsMax = 5;
 /** Attempts that fail since blocks are damaged at peers too, before what these have of them has to do. */
 const damagedRefusalsMax = 5;
+/** The same for a shard that comes from others as a whole: some ten minutes. */
+const damagedRefusalsOfMoveMax = 60;
 
 export class ShardJobs implements AsyncDisposable {
   private readonly options: ShardJobsOptions;
@@ -284,12 +286,11 @@ export class ShardJobs implements AsyncDisposable {
         `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed`,
       );
     }
-    // When a block is damaged at too many replicas, what all of them have of it is all that there is.
-    const isLastResort =
-      job.fetching !== null &&
-      job.refusals >= damagedRefusalsMax &&
-      plan.areAll &&
-      donors.length === plan.candidates.length;
+    // When a block is damaged at too many replicas, what all of them have of it is all that there is. Nobody knows how long a
+    // source that cannot be reached is away: a shard that moves waits longer for what it alone may have.
+    const refusalsMax =
+      job.fetching !== null && plan.areAll ? damagedRefusalsMax : damagedRefusalsOfMoveMax;
+    const isLastResort = job.refusals >= refusalsMax && donors.length === plan.candidates.length;
     const report = await bootstrapFromPeers(
       database,
       job.namespace,

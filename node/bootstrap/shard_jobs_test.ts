@@ -124,11 +124,12 @@ test('a block that is damaged before the shard is marked AVAILABLE is fetched ag
   assert.deepEqual(await readAll(database), await readAll(donor));
 });
 
+const hasty: Clock = {
+  ...realEnv.clock,
+  sleep: (millis, signal) => realEnv.clock.sleep(millis / 1000, signal),
+};
+
 test('of a block that is damaged everywhere comes what others still have of it', async () => {
-  const hasty: Clock = {
-    ...realEnv.clock,
-    sleep: (millis, signal) => realEnv.clock.sleep(millis / 100, signal),
-  };
   const { env, database, donor, jobs, namespace } = await openTwo('AVAILABLE', hasty);
   const damaged = donor.namespaces.get('metrics')!;
   damaged.files.setAside(damaged.files.get(0, firstBlock)!, 'test');
@@ -145,6 +146,16 @@ test('of a block that is damaged everywhere comes what others still have of it',
     names.some((name) => name.endsWith('.corrupt')),
     'nobody had what is in there',
   );
+});
+
+test('of a shard that moves comes what its damaged owner still has', async () => {
+  const { database, donor, jobs, namespace } = await openTwo('INITIALIZING', hasty);
+  const damaged = donor.namespaces.get('metrics')!;
+  damaged.files.setAside(damaged.files.get(0, firstBlock)!, 'test');
+  damaged.readyShards.lose(0, new Set([firstBlock]));
+  jobs.reconcile();
+  await until(() => namespace.readyShards.has(0));
+  assert.deepEqual(await readAll(database), await readAll(donor));
 });
 
 test('shards that cannot be fetched keep no other one from it', async () => {

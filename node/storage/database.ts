@@ -437,9 +437,12 @@ export class Database implements NodeService, AsyncDisposable {
     await this.sequencer.exclusive(() => {});
     const parts = { store: this.store, disk: this.env.disk };
     yield* streamPages(parts, namespace, request.shard, blocks, signal);
-    // What was found damaged on the way is missing in the pages.
-    if (!request.damagedToo && readyShards.losses(request.shard) !== losses) {
-      const reason = `cannot stream: damage was found in the shard meanwhile: ${request.shard}`;
+    // What was found damaged on the way, or left this node, is missing in the pages.
+    const isAll = request.damagedToo
+      ? readyShards.isHere(request.shard)
+      : readyShards.losses(request.shard) === losses;
+    if (!isAll) {
+      const reason = `cannot stream: rows of the shard were lost meanwhile: ${request.shard}`;
       throw new TsdbError('UNAVAILABLE', reason);
     }
   }

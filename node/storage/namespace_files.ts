@@ -243,13 +243,17 @@ export class NamespaceFiles {
     if (this.asides.size > 0) await Promise.all(this.leaving);
     const endNanos = info.blockStartNanos + info.blockSizeNanos;
     const files = new Set([...this.stillRead, ...(this.shards.get(shard)?.blocks.values() ?? [])]);
+    const isWanting = (file: BlockFile) =>
+      file.retired === null ? file.damaged.size > 0 : file.retired === 'set aside';
     for (const file of files) {
-      if (file.damaged.size === 0 && file.retired !== 'set aside') continue;
+      if (!isWanting(file)) continue;
       const isOfThese = file.blockStartNanos < endNanos && file.endNanos > info.blockStartNanos;
       if (file.shard !== shard || !isOfThese) continue;
       const path = pathAside(filesetPath(file.folder, file, 'info'));
       await this.parts.disk.writeFileAtomic(path, encodeInfo(file.info));
-      this.noteAside(file);
+      // It may have been repaired meanwhile.
+      if (isWanting(file)) this.noteAside(file);
+      else await this.parts.disk.remove(path);
     }
   }
 

@@ -17,10 +17,9 @@ export class ReadyShards extends Set<number> {
 
   /** Nothing is known of what is here of the shard. */
   override delete(shard: number): boolean {
+    if (this.isHere(shard)) this.countLoss(shard);
     this.lacking.delete(shard);
-    const wasReady = super.delete(shard);
-    if (wasReady) this.countLoss(shard);
-    return wasReady;
+    return super.delete(shard);
   }
 
   /** Rows of these blocks are missing; of a shard that was here, the others still are. */

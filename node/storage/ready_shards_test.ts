@@ -59,6 +59,8 @@ test('of a shard that was not here nothing is known, whatever it loses', () => {
   assert.equal(shards.isHere(0), false);
   shards.add(0);
   shards.lose(0, new Set([1n]));
+  const losses = shards.losses(0);
   shards.delete(0);
+  assert.equal(shards.losses(0), losses + 1);
   assert.equal(shards.hasBlocks(0, new Set([2n])), false);
 });
