@@ -15,6 +15,7 @@ import {
   type WriteResult,
 } from '#cluster/write_result.ts';
 import type { Front, FrontRows, RemoteWriteVersion, SeriesVerdict } from '#engine/front.ts';
+import { writeWindow } from '#engine/store_rows.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
@@ -170,14 +171,13 @@ const nanosPerMilli = 1_000_000n;
 function describeLimit(
   nanos: bigint,
   outcome: number,
-  { retentionNanos, bufferPastNanos, bufferFutureNanos, coldWrites }: IngestNamespace,
+  namespace: IngestNamespace,
   nowNanos: bigint,
 ): string {
   const isPast = outcome === writeOutcome.tooFarPast;
   if (!isPast && outcome !== writeOutcome.tooFarFuture) return '';
-  const isCold = coldWrites && retentionNanos > bufferPastNanos;
-  const pastNanos = isCold ? retentionNanos : bufferPastNanos;
-  const limit = isPast ? nowNanos - pastNanos : nowNanos + bufferFutureNanos;
+  const { fromNanos, endNanos } = writeWindow(namespace, nowNanos);
+  const limit = isPast ? fromNanos : endNanos;
   const off = isPast ? limit - nanos : nanos - limit;
   // The node looked at its clock a moment before.
   const offMillis = off > nanosPerMilli ? off / nanosPerMilli : 1n;

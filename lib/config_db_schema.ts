@@ -132,7 +132,7 @@ const cache = z
   })
   .prefault({});
 
-/** A store's memory is 32-bit WebAssembly: 4 GiB, less what it needs for itself. */
+/** Of all stores of a node together, of which there are 255 at most with 3 GiB each. */
 export const storeBytesMax: number = 512 * 2 ** 30;
 const storeBytesMin = 8 * 2 ** 20;
 

@@ -10,8 +10,7 @@ import {
   FilesetUnfinished,
   type FilesetInfo,
   filesetPath,
-  listFilesets,
-  listFilesetsAside,
+  listShardFolder,
   pathAside,
   removeFileset,
   removeFilesetAside,
@@ -57,17 +56,18 @@ export async function loadShard(
 ): Promise<FilesystemReport> {
   const { env, log, options } = database;
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
+  const listed = await listShardFolder(env.disk, folder);
   const report: FilesystemReport = {
     filesets: 0,
     walked: 0,
     series: 0,
     corruptBlocks: new Set(),
-    unrepairedBlocks: await loadAsides(database, namespace, shard, truncatedAtNanos),
+    unrepairedBlocks: await loadAsides(database, namespace, shard, listed.asides, truncatedAtNanos),
   };
   const now = env.clock.nowNanos();
   // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The highest volume of
   // a block comes first; a lower one counts only when that is damaged.
-  const filesets = (await listFilesets(env.disk, folder)).sort(
+  const filesets = listed.filesets.sort(
     (a, b) => Number(a.blockStartNanos - b.blockStartNanos) || b.volume - a.volume,
   );
   for (const fileset of filesets) {
@@ -132,13 +132,14 @@ async function loadAsides(
   database: Database,
   namespace: NamespaceState,
   shard: number,
+  asides: readonly FilesetKey[],
   truncatedAtNanos: bigint | null,
 ): Promise<Set<bigint>> {
   const { env, options } = database;
   const folder = shardFolder(options.dataFolder, namespace.name, shard);
   const now = env.clock.nowNanos();
   const blocks = new Set<bigint>();
-  for (const fileset of await listFilesetsAside(env.disk, folder)) {
+  for (const fileset of asides) {
     const path = filesetPath(folder, fileset, 'info');
     // It keeps its name when the renaming stopped halfway.
     const info = (await infoOf(database, pathAside(path))) ?? (await infoOf(database, path));

@@ -8,7 +8,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace.ts';
-import { checkedId, type SeriesName } from '../storage/series_name.ts';
+import { checkedId, copyOfName, type SeriesName } from '../storage/series_name.ts';
 import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/volume.ts';
 
 export interface PeersReport {
@@ -176,8 +176,7 @@ class BlockSource implements VolumeSource {
       this.onEnd(this.names);
       return null;
     }
-    const { idScheme, tags, explicitId } = series.name;
-    this.names.push({ idScheme, tags: tags.slice(), explicitId: explicitId.slice() });
+    this.names.push(copyOfName(series.name));
     return [series];
   }
 

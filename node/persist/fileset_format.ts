@@ -76,15 +76,24 @@ export function filesetPath(folder: string, key: FilesetKey, part: FilesetPart):
 
 const filesetName = /^fileset-(-?\d+)-(\d+)-(info|index|data|digest|checkpoint)\.db(\.corrupt)?$/;
 
+type ListedFileset = FilesetKey & { readonly complete: boolean };
+
 /** Filesets in a shard's folder, by block start and volume. */
-export async function listFilesets(
+export async function listFilesets(disk: Disk, folder: string): Promise<ListedFileset[]> {
+  return (await listShardFolder(disk, folder)).filesets;
+}
+
+/** Filesets in a shard's folder, each list by block start and volume; `asides` were set aside, whole or in part. */
+export async function listShardFolder(
   disk: Disk,
   folder: string,
-): Promise<(FilesetKey & { readonly complete: boolean })[]> {
-  const found = new Map<string, { blockStartNanos: bigint; volume: number; complete: boolean }>();
+): Promise<{ readonly filesets: ListedFileset[]; readonly asides: ListedFileset[] }> {
+  const filesets = new Map<string, FilesetKey & { complete: boolean }>();
+  const asides: typeof filesets = new Map();
   for (const name of await disk.list(folder)) {
     const match = filesetName.exec(name);
-    if (match === null || match[4] !== undefined) continue;
+    if (match === null) continue;
+    const found = match[4] === undefined ? filesets : asides;
     const key = `${match[1]}-${match[2]}`;
     let fileset = found.get(key);
     if (fileset === undefined) {
@@ -93,9 +102,11 @@ export async function listFilesets(
     }
     if (match[3] === 'checkpoint') fileset.complete = true;
   }
-  return [...found.values()].sort(
-    (a, b) => Number(a.blockStartNanos - b.blockStartNanos) || a.volume - b.volume,
-  );
+  const sorted = (found: typeof filesets) =>
+    [...found.values()].sort(
+      (a, b) => Number(a.blockStartNanos - b.blockStartNanos) || a.volume - b.volume,
+    );
+  return { filesets: sorted(filesets), asides: sorted(asides) };
 }
 
 /** Deletes a fileset; the checkpoint goes first, so that half of it never counts. */
@@ -115,20 +126,6 @@ export async function setFilesetAside(disk: Disk, folder: string, key: FilesetKe
     if ((await disk.size(path)) !== null) await disk.rename(path, pathAside(path));
   }
   await disk.syncFolder(folder);
-}
-
-/** Filesets of a shard's folder that were set aside, whole or in part. */
-export async function listFilesetsAside(disk: Disk, folder: string): Promise<FilesetKey[]> {
-  const found = new Map<string, FilesetKey>();
-  for (const name of await disk.list(folder)) {
-    const match = filesetName.exec(name);
-    if (match?.[4] === undefined) continue;
-    found.set(`${match[1]}-${match[2]}`, {
-      blockStartNanos: BigInt(match[1]!),
-      volume: Number(match[2]),
-    });
-  }
-  return [...found.values()];
 }
 
 export async function removeFilesetAside(

@@ -14,7 +14,7 @@ import {
   listFilesets,
   namespaceFolder,
   namespaceOfFolder,
-  listFilesetsAside,
+  listShardFolder,
   removeFilesetAside,
   setFilesetAside,
 } from './fileset_format.ts';
@@ -155,7 +155,9 @@ test('a flipped byte in any file is found and named, and the fileset can be set 
   await setFilesetAside(disk, folder, info);
   assert.deepEqual(await listFilesets(disk, folder), []);
   const { blockStartNanos, volume } = info;
-  assert.deepEqual(await listFilesetsAside(disk, folder), [{ blockStartNanos, volume }]);
+  const { filesets, asides } = await listShardFolder(disk, folder);
+  assert.deepEqual(filesets, []);
+  assert.deepEqual(asides, [{ blockStartNanos, volume, complete: true }]);
   assert.equal((await disk.list(folder)).filter((name) => name.endsWith('.corrupt')).length, 5);
   await removeFilesetAside(disk, folder, info);
   assert.deepEqual(await disk.list(folder), []);

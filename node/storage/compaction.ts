@@ -14,6 +14,7 @@ import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import { BlockFile } from './namespace_files.ts';
 import type { Pace } from './pace.ts';
+import { copyOfName } from './series_name.ts';
 import { VolumeWalk } from './volume_walk.ts';
 
 /** Of the time that a namespace keeps its data, and at most: what is past retention stays on disk that much longer. */
@@ -225,8 +226,7 @@ async function mergeWalks(
     const least = leastOf(walks);
     if (least === null) return;
     const id = least.id!;
-    const { idScheme, tags, explicitId } = least.name;
-    const name = { idScheme, tags: tags.slice(), explicitId: explicitId.slice() };
+    const name = copyOfName(least.name);
     const parts: Uint8Array[] = [];
     for (const walk of walks) {
       if (walk.id === null || (walk !== least && compareBytes(walk.id, id) !== 0)) continue;

@@ -14,8 +14,7 @@ import {
   type FilesetInfo,
   type FilesetKey,
   filesetPath,
-  listFilesets,
-  listFilesetsAside,
+  listShardFolder,
   pathAside,
   removeFileset,
   removeFilesetAside,
@@ -241,14 +240,17 @@ export class NamespaceFiles {
   ): Promise<void> {
     // Some may be on their way to those names.
     if (this.asides.size > 0) await Promise.all(this.leaving);
-    const endNanos = info.blockStartNanos + info.blockSizeNanos;
-    const files = new Set([...this.stillRead, ...(this.shards.get(shard)?.blocks.values() ?? [])]);
+    const { blockStartNanos } = info;
+    const endNanos = blockStartNanos + info.blockSizeNanos;
+    const inUse = this.blocksOf({ blockStartNanos, endNanos }).map((at) => this.get(shard, at));
+    const left = [...this.stillRead].filter(
+      (file) =>
+        file.shard === shard && file.blockStartNanos < endNanos && file.endNanos > blockStartNanos,
+    );
     const isWanting = (file: BlockFile) =>
       file.retired === null ? file.damaged.size > 0 : file.retired === 'set aside';
-    for (const file of files) {
-      if (!isWanting(file)) continue;
-      const isOfThese = file.blockStartNanos < endNanos && file.endNanos > info.blockStartNanos;
-      if (file.shard !== shard || !isOfThese) continue;
+    for (const file of new Set([...inUse, ...left])) {
+      if (file === null || !isWanting(file)) continue;
       const path = pathAside(filesetPath(file.folder, file, 'info'));
       await this.parts.disk.writeFileAtomic(path, encodeInfo(file.info));
       // It may have been repaired meanwhile.
@@ -367,11 +369,9 @@ export class NamespaceFiles {
     const own = this.shard(shard);
     if (own.volumes === null || own.volumes.size > volumesKeptMax) {
       const volumes = new Map<bigint, number>();
+      const { filesets, asides } = await listShardFolder(this.parts.disk, folder);
       // Also those that were set aside: theirs would be the names of a new one that is set aside.
-      for (const fileset of [
-        ...(await listFilesets(this.parts.disk, folder)),
-        ...(await listFilesetsAside(this.parts.disk, folder)),
-      ]) {
+      for (const fileset of [...filesets, ...asides]) {
         const before = volumes.get(fileset.blockStartNanos) ?? -1;
         volumes.set(fileset.blockStartNanos, Math.max(before, fileset.volume));
       }

@@ -341,7 +341,8 @@ function tooLarge(): Error {
 export class WholeShards {
   private readonly namespace: NamespaceState;
   private readonly shards: ShardTable;
-  private readonly range: TimeRange | null;
+  /** Where blocks start that have something of the answer; null for all. */
+  private readonly starts: TimeRange | null;
   /** By shard, how often it had been lost. */
   private readonly lossesAtBegin = new Map<number, number>();
 
@@ -354,7 +355,9 @@ export class WholeShards {
   ) {
     this.namespace = namespace;
     this.shards = shards;
-    this.range = range;
+    // A block before it may reach into the range.
+    const reachNanos = namespace.blockSizeNanos - 1n;
+    this.starts = range && { startNanos: range.startNanos - reachNanos, endNanos: range.endNanos };
     const asked = wanted === null ? null : new Set(wanted);
     for (const { id } of shards.all()) {
       if (!this.isWhole(id) || asked?.has(id) === false) continue;
@@ -374,10 +377,8 @@ export class WholeShards {
   private isWhole(shard: number): boolean {
     const owned = this.shards.get(shard);
     if (owned === undefined || owned.state === 'INITIALIZING') return false;
-    const { readyShards, blockSizeNanos } = this.namespace;
-    if (this.range === null) return readyShards.has(shard);
-    // A block before it may reach into the range.
-    const startNanos = this.range.startNanos - blockSizeNanos + 1n;
-    return readyShards.hasBlocksFrom(shard, startNanos, this.range.endNanos);
+    const { readyShards } = this.namespace;
+    if (this.starts === null) return readyShards.has(shard);
+    return readyShards.hasBlocksFrom(shard, this.starts.startNanos, this.starts.endNanos);
   }
 }

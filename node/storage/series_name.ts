@@ -18,6 +18,11 @@ export interface SeriesName {
   readonly idHash?: number | undefined;
 }
 
+/** A copy, for names that stand in bytes of somebody else. */
+export function copyOfName({ idScheme, tags, explicitId }: SeriesName): SeriesName {
+  return { idScheme, tags: tags.slice(), explicitId: explicitId.slice() };
+}
+
 /** Tags up to here have no ID that is too long: an escape makes four bytes of one, and a pair gains less than its lengths took. */
 const shortTagsBytesMax: number = Math.floor(seriesIdBytesMax / 4);
 

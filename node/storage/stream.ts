@@ -12,7 +12,7 @@ import { FilesetCorrupt } from '../persist/fileset_format.ts';
 import { keepRange } from './chunk_cut.ts';
 import type { NamespaceState } from './namespace.ts';
 import type { BlockFile } from './namespace_files.ts';
-import type { SeriesName } from './series_name.ts';
+import { copyOfName, type SeriesName } from './series_name.ts';
 import { VolumeWalk } from './volume_walk.ts';
 
 /** Series of a page before their size is known. */
@@ -117,7 +117,7 @@ class StreamedBlock implements AsyncDisposable {
       if (mine === undefined && entryId === null) break;
       const order = mine === undefined ? 1 : entryId === null ? -1 : compareBytes(mine.id, entryId);
       const fromMemory = order <= 0 ? this.readMemory(mine!) : noBytes;
-      const name = order >= 0 ? nameOf(this.walk!.name) : this.nameOfMemory(mine!);
+      const name = order >= 0 ? copyOfName(this.walk!.name) : this.nameOfMemory(mine!);
       const fromFile = order >= 0 ? await this.chunksOfBlock() : null;
       this.lastId = order >= 0 ? entryId : mine!.id;
       if (order <= 0) this.memoryNext += 1;
@@ -199,11 +199,6 @@ class StreamedBlock implements AsyncDisposable {
 }
 
 const noBytes = new Uint8Array(0);
-
-/** A copy. */
-function nameOf({ idScheme, tags, explicitId }: SeriesName): SeriesName {
-  return { idScheme, tags: tags.slice(), explicitId };
-}
 
 /** Collects series for one bundle. */
 class PageBuilder {

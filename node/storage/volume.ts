@@ -13,7 +13,7 @@ import type { Database } from './database.ts';
 import type { NamespaceState } from './namespace.ts';
 import { BlockFile } from './namespace_files.ts';
 import type { Pace } from './pace.ts';
-import type { SeriesName } from './series_name.ts';
+import { copyOfName, type SeriesName } from './series_name.ts';
 import { VolumeWalk } from './volume_walk.ts';
 
 /** Series that are copied or forgotten in one stretch of the main loop. */
@@ -246,7 +246,7 @@ class Merge {
 
   private async add(series: VolumeSeries): Promise<void> {
     const { writer, old } = this;
-    if (this.block !== null) this.given.push(copyOf(series.name));
+    if (this.block !== null) this.given.push(copyOfName(series.name));
     if (old.id === null || compareBytes(old.id, series.id) !== 0) {
       this.isChanged = true;
       writer.put(series.id, series.name, series.chunks);
@@ -270,17 +270,13 @@ class Merge {
     const chunks = await old.chunks();
     if (chunks === null) this.isChanged = true;
     else if (chunks.length > 0) writer.put(old.id!, old.name, chunks);
-    else this.emptied.push(copyOf(old.name));
+    else this.emptied.push(copyOfName(old.name));
     if (old.isCut) this.isChanged = true;
     old.step();
     if (writer.isFull) await writer.drain();
     this.copied += 1;
     if (this.copied % seriesAtOnce === 0) await this.pace?.rest(null);
   }
-}
-
-function copyOf({ idScheme, tags, explicitId }: SeriesName): SeriesName {
-  return { idScheme, tags: tags.slice(), explicitId: explicitId.slice() };
 }
 
 interface BlockRange {
