@@ -2,17 +2,17 @@
  * The coordinator as a part of a process: the API on 7201 and the metrics on 7203, over a cluster that is
  * reached through the key-value store and the nodes' services.
  */
-import type { ClusterName } from '#cluster/keys.ts';
-import { DeletionLog } from '#cluster/deletion_log.ts';
-import type { Kv } from '#cluster/kv.ts';
-import { isReady, isUnaggregated, type Namespace } from '#cluster/namespaces.ts';
-import type { NodeService } from '#cluster/node_service.ts';
-import type { Instance, InstanceInfo } from '#cluster/placement.ts';
-import { Session } from '#cluster/session.ts';
-import type { OwnNode } from '#cluster/session_types.ts';
-import type { Topology } from '#cluster/topology.ts';
-import { Front } from '#engine/front.ts';
-import type { CoordinatorConfig } from '#lib/config.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import { isReady, isUnaggregated, type Namespace } from '#cluster/namespaces/namespaces.ts';
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
+import { Session } from '#cluster/session/session.ts';
+import type { OwnNode } from '#cluster/session/types.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
+import { Front } from '#engine/write_decoder/write_decoder.ts';
+import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -20,12 +20,12 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
-import { Fanout, readableNamespace } from './fanout.ts';
-import { Ingest, type IngestNamespace, verdictBy } from './ingest.ts';
+import { Fanout, readableNamespace } from './select/fanout.ts';
+import { Ingest, type IngestNamespace, verdictBy } from './ingest/ingest.ts';
 import { coordinatorMetrics } from './metrics.ts';
 import { parseSelector, PromqlEngine } from './promql/engine.ts';
-import { routesOf } from './routes.ts';
-import { openApiServer } from './server.ts';
+import { routesOf } from './api/routes.ts';
+import { openApiServer } from './api/server.ts';
 
 export interface CoordinatorOptions {
   readonly config: CoordinatorConfig;

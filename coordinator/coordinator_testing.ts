@@ -1,7 +1,7 @@
 /** A whole coordinator on free ports over a key-value store in memory and one fake node, for tests. */
-import { MemoryKvStore } from '#cluster/kv_memory.ts';
-import { Topology } from '#cluster/topology.ts';
-import { parseConfig } from '#lib/config.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { Topology } from '#cluster/topology/topology.ts';
+import { parseConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import { httpRequest } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';

@@ -11,15 +11,15 @@ import type {
   StreamShardRequest,
   WriteRequest,
   WriteResponse,
-} from '#cluster/node_service.ts';
-import { rowOutcome } from '#cluster/node_service.ts';
-import { readBatch } from '#engine/batch.ts';
-import { encodeRawChunk } from '#engine/chunk.ts';
-import { emptyBundle, type SeriesBundle } from '#engine/series_bundle.ts';
+} from '#cluster/node/service.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { readBatch } from '#engine/batch/batch.ts';
+import { encodeRawChunk } from '#engine/codec/chunk.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
-import { compileAnchored } from '#lib/regexp.ts';
+import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { decodeTags, tagValue, type Tags } from '#lib/tags.ts';
 
 export interface FakeSeries {

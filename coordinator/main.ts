@@ -1,8 +1,8 @@
 /** The coordinator as a process of its own: stores nothing; any number of them stand behind a Service. */
-import { clusterNameOf, openClusterKv } from '#cluster/connection.ts';
-import { NodeConnections } from '#cluster/node_client.ts';
-import { Topology } from '#cluster/topology.ts';
-import { ConfigError, configPathsOf, loadConfig } from '#lib/config.ts';
+import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
+import { NodeConnections } from '#cluster/node/client.ts';
+import { Topology } from '#cluster/topology/topology.ts';
+import { ConfigError, configPathsOf, loadConfig } from '#lib/config/config.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { openLog } from '#lib/log.ts';

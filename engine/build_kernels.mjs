@@ -3,11 +3,10 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const engineFolder = dirname(fileURLToPath(import.meta.url));
-const sourceFolder = join(engineFolder, 'kernels');
 const buildFolder = join(engineFolder, 'build');
 const compiler = join(engineFolder, '../node_modules/assemblyscript/bin/asc.js');
 
@@ -25,23 +24,32 @@ const flags = [
 ];
 /** Query workers read a store's memory. Copies into and out of a shared one cost several times as much as into others. */
 const sharedFlags = ['--sharedMemory', '--enable=threads'];
-const unsharedKernels = new Set(['batch', 'front']);
+const unsharedKernels = new Set(['batch', 'write_decoder']);
 
 const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sharedFlags]);
 
-/** Entry files: every `*.kernel.ts` in engine/kernels. */
-const kernelNames = () =>
-  readdirSync(sourceFolder)
-    .filter((file) => file.endsWith('.kernel.ts'))
-    .map((file) => file.slice(0, -'.kernel.ts'.length));
+/** Every source of a kernel: the files of engine/<part>/kernel, sorted. */
+const sourceFiles = () =>
+  readdirSync(engineFolder, { withFileTypes: true })
+    .map((entry) => join(engineFolder, entry.name, 'kernel'))
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder).map((file) => join(folder, file)))
+    .sort();
+
+const entrySuffix = '.kernel.ts';
+/** Names of the kernels and their entry files: every `engine/<part>/kernel/<name>.kernel.ts`. */
+const kernels = () =>
+  sourceFiles()
+    .filter((file) => file.endsWith(entrySuffix))
+    .map((file) => ({ name: basename(file, entrySuffix), file }));
 
 function sourceHash() {
   const hash = createHash('sha256');
-  for (const name of kernelNames()) hash.update(JSON.stringify([name, flagsOf(name)]));
+  for (const { name } of kernels()) hash.update(JSON.stringify([name, flagsOf(name)]));
   hash.update(readFileSync(join(engineFolder, '../node_modules/assemblyscript/package.json')));
-  for (const file of readdirSync(sourceFolder).sort()) {
-    hash.update(file);
-    hash.update(readFileSync(join(sourceFolder, file)));
+  for (const file of sourceFiles()) {
+    hash.update(relative(engineFolder, file));
+    hash.update(readFileSync(file));
   }
   return hash.digest('hex');
 }
@@ -54,23 +62,17 @@ export function buildKernels(node = process.execPath) {
   mkdirSync(buildFolder, { recursive: true });
   const hash = sourceHash();
   const stampFile = join(buildFolder, 'sources.sha256');
-  const names = kernelNames();
+  const entries = kernels();
   const current =
     existsSync(stampFile) &&
     readFileSync(stampFile, 'utf8') === hash &&
-    names.every((name) => existsSync(join(buildFolder, `${name}.wasm`)));
+    entries.every(({ name }) => existsSync(join(buildFolder, `${name}.wasm`)));
   if (current) return;
-  for (const name of names) {
+  for (const { name, file } of entries) {
     console.log(`compiling kernel ${name}`);
     execFileSync(
       node,
-      [
-        compiler,
-        join(sourceFolder, `${name}.kernel.ts`),
-        '-o',
-        join(buildFolder, `${name}.wasm`),
-        ...flagsOf(name),
-      ],
+      [compiler, file, '-o', join(buildFolder, `${name}.wasm`), ...flagsOf(name)],
       { stdio: ['ignore', 'inherit', 'inherit'] },
     );
   }

@@ -17,7 +17,7 @@ import {
   type LiveChange,
   type OperationRequest,
 } from './requests.ts';
-import { drawId } from './storage.ts';
+import { drawId } from './storage/storage.ts';
 import type { Store } from './store.ts';
 
 export interface LocalItem {

@@ -25,7 +25,7 @@ import {
 } from './messages.ts';
 import type { MvccOptions } from './mvcc.ts';
 import { KvError, type RangeRequest } from './requests.ts';
-import { drawId, openStorage } from './storage.ts';
+import { drawId, openStorage } from './storage/storage.ts';
 import { Store } from './store.ts';
 import { WatchStream, WatchTotals } from './watch.ts';
 

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { connectGrpc } from '#lib/env/grpc.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';

@@ -11,8 +11,8 @@ import { bytesOf } from './keyspace.ts';
 import { kvLimits } from './limits.ts';
 import { Mvcc, type MvccOptions } from './mvcc.ts';
 import { KvError, type Write } from './requests.ts';
-import type { Storage } from './storage.ts';
-import type { StoredIdentity } from './storage_messages.ts';
+import type { Storage } from './storage/storage.ts';
+import type { StoredIdentity } from './storage/messages.ts';
 
 export interface StoreOptions {
   readonly storage: Storage;

@@ -1,13 +1,13 @@
 /** Several storage nodes in one process over one in-memory key-value store, for tests. */
 import { tmpdir } from 'node:os';
-import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/keys.ts';
-import { MemoryKvStore } from '#cluster/kv_memory.ts';
-import { NamespaceStore } from '#cluster/namespace_store.ts';
-import { addNamespace, deleteNamespace, type Namespace } from '#cluster/namespaces.ts';
-import type { NodeService } from '#cluster/node_service.ts';
-import type { Instance, InstanceInfo, Placement } from '#cluster/placement.ts';
-import { PlacementStore } from '#cluster/placement_store.ts';
-import { Topology, type TopologyView } from '#cluster/topology.ts';
+import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import { addNamespace, deleteNamespace, type Namespace } from '#cluster/namespaces/namespaces.ts';
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance, InstanceInfo, Placement } from '#cluster/placement/placement.ts';
+import { PlacementStore } from '#cluster/placement/store.ts';
+import { Topology, type TopologyView } from '#cluster/topology/topology.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';

@@ -1,9 +1,13 @@
 /** Follows the deletions of the cluster: applies them in order, and tells the others how far this node is. */
-import type { ClusterName } from '#cluster/keys.ts';
-import { DeletionLog, type DeletionProgress, headFromJson } from '#cluster/deletion_log.ts';
-import { deletesAll, type Deletion, deletionFromJson } from '#cluster/deletions.ts';
-import { type Kv, RevisionCompacted } from '#cluster/kv.ts';
-import { decodeStored } from '#cluster/stored_json.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import {
+  DeletionLog,
+  type DeletionProgress,
+  headFromJson,
+} from '#cluster/metadata/deletion_log.ts';
+import { deletesAll, type Deletion, deletionFromJson } from '#cluster/metadata/deletions.ts';
+import { type Kv, RevisionCompacted } from '#cluster/kv/kv.ts';
+import { decodeStored } from '#cluster/kv/stored_json.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Database } from './storage/database.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterAdmin, plainRequest } from '#cluster/admin.ts';
-import { DeletionLog } from '#cluster/deletion_log.ts';
-import { allTime } from '#cluster/deletions.ts';
-import { deletionsPrefix, environmentDefault, zoneDefault } from '#cluster/keys.ts';
-import { addInstances, initPlacement, resetInstance } from '#cluster/placement_algorithm.ts';
+import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { allTime } from '#cluster/metadata/deletions.ts';
+import { deletionsPrefix, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
+import { addInstances, initPlacement, resetInstance } from '#cluster/placement/algorithm.ts';
 import { realEnv } from '#lib/env/real.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { TestCluster } from './cluster_testing.ts';

@@ -3,8 +3,8 @@
  * a boot counter; the key-value store holds what it saw last. A new folder under a known instance, or one
  * that was rolled back to a copy, is seen by the difference, and never served as if nothing had happened.
  */
-import type { Kv } from '#cluster/kv.ts';
-import { type ClusterName, clusterPrefix } from '#cluster/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { makeDurableFolder } from './persist/folders.ts';

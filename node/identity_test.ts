@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { MemoryKvStore } from '#cluster/kv_memory.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { announceIdentity, type NodeIdentity, openIdentity, referenceEpochOf } from './identity.ts';
 

@@ -1,17 +1,17 @@
 /** Limits of the configuration, with those of the key-value store over them; they take effect at once. */
-import type { ClusterName } from '#cluster/keys.ts';
-import type { Kv } from '#cluster/kv.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
 import {
   noRuntimeLimits,
   type QueryLimits,
   type RuntimeLimits,
   shareOf,
-} from '#cluster/runtime_limits.ts';
-import { RuntimeLimitsFollower } from '#cluster/runtime_limits_follower.ts';
-import type { DbConfig } from '#lib/config.ts';
+} from '#cluster/metadata/runtime_limits.ts';
+import { RuntimeLimitsFollower } from '#cluster/metadata/runtime_limits_follower.ts';
+import type { DbConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import type { RequestLimits } from './storage/admission.ts';
+import type { RequestLimits } from './storage/write/admission.ts';
 import type { Database } from './storage/database.ts';
 
 export interface LiveLimitsOptions {

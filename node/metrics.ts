@@ -1,5 +1,5 @@
 /** Metrics of the storage node, `tsdb_node_…`; what is counted elsewhere is read when they are scraped. */
-import { type QueryLimitName, queryLimitNames } from '#cluster/runtime_limits.ts';
+import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_limits.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { Database } from './storage/database.ts';
 

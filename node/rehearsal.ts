@@ -5,11 +5,11 @@
  */
 import { assert } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from './index/namespace_index.ts';
-import { SegmentBuffer } from './persist/commitlog_format.ts';
-import { Pace } from './storage/pace.ts';
+import { SegmentBuffer } from './persist/commitlog/format.ts';
+import { Pace } from './storage/flush/pace.ts';
 
 /** By then V8 has compiled the loops over the tags of a series; with twice as many the first request is hardly faster. */
 const rehearsedSeries = 2_000;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { SeededRandom } from './index/seeded_random.ts';
+import { SeededRandom } from '#test/seeded_random.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 
 const random = new SeededRandom(1);

@@ -2,13 +2,13 @@
  * The life of a storage node: identity, data of its disk, the topology that it follows, shards that come
  * and go, and the background tick. Servers and key-value store are brought by others.
  */
-import type { Kv } from '#cluster/kv.ts';
-import type { ClusterName } from '#cluster/keys.ts';
-import type { NodeService } from '#cluster/node_service.ts';
-import type { Instance } from '#cluster/placement.ts';
-import { markShardsAvailable, resetInstance } from '#cluster/placement_algorithm.ts';
-import { PlacementStore } from '#cluster/placement_store.ts';
-import type { Topology, TopologyView } from '#cluster/topology.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
+import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
+import { PlacementStore } from '#cluster/placement/store.ts';
+import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
 import type { Env } from '#lib/env/env.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -22,8 +22,8 @@ import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
-import type { CachePolicy } from './storage/cache_policy.ts';
-import { tick } from './storage/tick.ts';
+import type { CachePolicy } from './storage/retention/cache_policy.ts';
+import { tick } from './storage/retention/tick.ts';
 
 export interface RuntimeOptions {
   readonly env: Env;

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { rowOutcome } from '#cluster/node_service.ts';
-import { addInstances, initPlacement } from '#cluster/placement_algorithm.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TestCluster } from './cluster_testing.ts';
 import { namespaceOf, readAll, type TestRow, writeRows } from './storage/database_testing.ts';
-import { SimulatedDisk } from './storage/simulated_disk.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 
 const never = new AbortController().signal;
 const now = realEnv.clock.nowNanos();

@@ -3,25 +3,25 @@
  * data of the disk is loaded. What joins it with a key-value store, a coordinator and a configuration is
  * main.ts.
  */
-import type { ClusterName } from '#cluster/keys.ts';
-import type { Kv } from '#cluster/kv.ts';
-import type { NodeService } from '#cluster/node_service.ts';
-import type { Instance } from '#cluster/placement.ts';
-import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node_methods.ts';
-import { Session } from '#cluster/session.ts';
-import type { Topology } from '#cluster/topology.ts';
-import type { DbConfig } from '#lib/config.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
+import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node/methods.ts';
+import { Session } from '#cluster/session/session.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
+import type { DbConfig } from '#lib/config/config.ts';
 import { BytesInFlight } from '#lib/env/http.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { ClusterService } from './cluster_service.ts';
-import { serveDebug } from './debug_server.ts';
-import { ClusterBackend } from './json/cluster_backend.ts';
-import { clusterMethods, nodeMethods } from './json/methods.ts';
-import { NodeBackend } from './json/node_backend.ts';
-import { serveJson } from './json/server.ts';
+import { ClusterService } from './listeners/cluster_service.ts';
+import { serveDebug } from './listeners/debug_server.ts';
+import { ClusterBackend } from './listeners/json/cluster_backend.ts';
+import { clusterMethods, nodeMethods } from './listeners/json/methods.ts';
+import { NodeBackend } from './listeners/json/node_backend.ts';
+import { serveJson } from './listeners/json/server.ts';
 import { jsonBytesInFlightMax, pageBytesMaxDefault, segmentBytesMax } from './limits.ts';
 import { configuredQueryLimits } from './live_limits.ts';
 import { NodeRuntime } from './runtime.ts';

@@ -13,17 +13,17 @@ import {
   resource,
   type TsdbCluster,
   type TsdbNamespace,
-} from './api.ts';
-import { AppliedMemory } from './applied_memory.ts';
-import { type Coordinator, CoordinatorClient } from './coordinator_client.ts';
+} from './resource/api.ts';
+import { AppliedMemory } from './kube/applied_memory.ts';
+import { type Coordinator, CoordinatorClient } from './observe/coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './desired/names.ts';
 import { nameOfNamespace, namespaceClaims } from './desired/namespaces.ts';
-import { EventRecorder, isoSeconds } from './events.ts';
+import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './execute.ts';
-import type { KubeClient } from './kube_api.ts';
-import { type Observed, observe } from './observe.ts';
-import { type Plan, plan } from './plan.ts';
+import type { KubeClient } from './kube/kube_api.ts';
+import { type Observed, observe } from './observe/observe.ts';
+import { type Plan, plan } from './plan/plan.ts';
 import { clusterStatus, namespaceStatus, transitionsOf } from './status.ts';
 
 /** How soon to look again while something is under way that Kubernetes does not tell: shards, namespaces. */

@@ -1,13 +1,13 @@
 /** Carries out planned actions: one switch, each case one call. */
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import { type KubeObject, resource, type TsdbCluster } from './api.ts';
-import type { AppliedMemory } from './applied_memory.ts';
-import type { Coordinator } from './coordinator_client.ts';
+import { type KubeObject, resource, type TsdbCluster } from './resource/api.ts';
+import type { AppliedMemory } from './kube/applied_memory.ts';
+import type { Coordinator } from './observe/coordinator_client.ts';
 import { contentHash } from './desired/common.ts';
 import { contains } from './desired/merge.ts';
-import { type KubeClient, resourceOf } from './kube_api.ts';
-import type { Action } from './plan.ts';
+import { type KubeClient, resourceOf } from './kube/kube_api.ts';
+import type { Action } from './plan/plan.ts';
 
 export interface Executor {
   readonly api: KubeClient;

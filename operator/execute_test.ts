@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '#lib/log.ts';
-import { AppliedMemory } from './applied_memory.ts';
-import type { Coordinator } from './coordinator_client.ts';
+import { AppliedMemory } from './kube/applied_memory.ts';
+import type { Coordinator } from './observe/coordinator_client.ts';
 import { execute } from './execute.ts';
 import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
-import { FakeKube } from './fake_kube_testing.ts';
-import type { Action } from './plan.ts';
+import { FakeKube } from './kube/fake_kube_testing.ts';
+import type { Action } from './plan/plan.ts';
 
 type Json = any;
 

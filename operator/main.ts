@@ -6,11 +6,11 @@ import { messageOf } from '#lib/errors.ts';
 import { type LogLevel, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { Controller } from './controller.ts';
-import { KubeApi } from './kube_api.ts';
-import { leadWhileElected } from './lease.ts';
+import { KubeApi } from './kube/kube_api.ts';
+import { leadWhileElected } from './kube/lease.ts';
 import { operatorMetrics } from './metrics.ts';
 import { WorkQueue } from './queue.ts';
-import { watchChanges } from './watches.ts';
+import { watchChanges } from './kube/watches.ts';
 
 process.title = 'tsdb-operator';
 const variable = (name: string, fallback: string): string => process.env[name] ?? fallback;

@@ -1,8 +1,8 @@
 /** TSDBNamespace: what becomes of the namespaces that resources ask for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainRequest } from '#cluster/admin.ts';
-import { resource } from './api.ts';
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { resource } from './resource/api.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
 import { specOf, World } from './world_testing.ts';
 

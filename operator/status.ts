@@ -6,7 +6,7 @@ import {
   podReady,
   type TsdbCluster,
   type TsdbNamespace,
-} from './api.ts';
+} from './resource/api.ts';
 import { etcdReplicasOf } from './desired/etcd.ts';
 import { Names } from './desired/names.ts';
 import {
@@ -15,9 +15,9 @@ import {
   namespaceClaims,
   namespaceProblem,
 } from './desired/namespaces.ts';
-import type { Observed } from './observe.ts';
-import { isSettled, type Plan, unreadyNodes } from './plan.ts';
-import { nodePods } from './plan_roll.ts';
+import type { Observed } from './observe/observe.ts';
+import { isSettled, type Plan, unreadyNodes } from './plan/plan.ts';
+import { nodePods } from './plan/roll.ts';
 
 type Verdict = Pick<Condition, 'status' | 'reason' | 'message'>;
 

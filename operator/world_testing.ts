@@ -1,14 +1,14 @@
 /** A model of all that is around the operator: the controllers of Kubernetes, storage nodes, the coordinator. */
-import { ClusterAdmin, plainRequest } from '#cluster/admin.ts';
-import { MemoryKvStore } from '#cluster/kv_memory.ts';
+import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
-import { type ClusterSpec, type KubeObject, resource, type StatefulSet } from './api.ts';
+import { type ClusterSpec, type KubeObject, resource, type StatefulSet } from './resource/api.ts';
 import { Controller } from './controller.ts';
-import type { Coordinator, PlacementView } from './coordinator_client.ts';
+import type { Coordinator, PlacementView } from './observe/coordinator_client.ts';
 import { contentHash } from './desired/common.ts';
 import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
-import { FakeKube } from './fake_kube_testing.ts';
+import { FakeKube } from './kube/fake_kube_testing.ts';
 
 type Json = any;
 

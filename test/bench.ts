@@ -4,7 +4,7 @@
  */
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 
 const runCount = 5;
 const root = join(import.meta.dirname, '..');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 
 const root = join(import.meta.dirname, '..');
 const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';

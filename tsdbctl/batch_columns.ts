@@ -4,7 +4,7 @@ import {
   columnId,
   headerBytes,
   sectionEntryBytes,
-} from '#engine/batch_format.ts';
+} from '#engine/batch/format.ts';
 
 const names: Readonly<Record<number, string>> = {
   [columnId.slot]: 'slots',

@@ -2,7 +2,7 @@
 // else of ours (Node strips no types below node_modules, so a package cannot have the sources as its bin).
 //
 //   node tsdbctl/bundle.mjs [FOLDER]
-import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
@@ -35,7 +35,12 @@ await build({
   banner: { js: banner },
   logLevel: 'warning',
 });
-// The engine looks for its kernels beside its sources, which are in the bundle now.
-const kernels = new Set(readFileSync(file, 'utf8').match(/build\/\w+\.wasm/g));
+// The engine's sources look for its kernels in the folder above theirs, the bundle in its own.
+const kernels = new Set();
+const bundled = readFileSync(file, 'utf8').replace(/\.\.\/(build\/\w+\.wasm)/g, (_, kernel) => {
+  kernels.add(kernel);
+  return `./${kernel}`;
+});
+writeFileSync(file, bundled);
 for (const kernel of kernels) cpSync(join(root, 'engine', kernel), join(folder, kernel));
 chmodSync(file, 0o755);

@@ -8,9 +8,9 @@
 import { parseArgs } from 'node:util';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { flushNode } from './data.ts';
-import { readFolder } from './data_read.ts';
-import { verifyFolder } from './data_verify.ts';
+import { flushNode } from './data/data.ts';
+import { readFolder } from './data/read.ts';
+import { verifyFolder } from './data/verify.ts';
 
 const usage = `tsdbctl data flush [--node http://127.0.0.1:9002] [--namespace NAME]
 tsdbctl data verify FOLDER

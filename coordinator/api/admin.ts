@@ -1,13 +1,13 @@
 /** Databases, placements and namespaces: the admin endpoints, each a call of the cluster room. */
-import { ClusterAdmin, type AdminOptions } from '#cluster/admin.ts';
-import type { Kv } from '#cluster/kv.ts';
-import { setKvstore } from '#cluster/kvstore.ts';
-import type { ClusterName } from '#cluster/keys.ts';
-import type { InstanceInfo } from '#cluster/placement.ts';
+import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import { setKvstore } from '#cluster/admin/kvstore.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { InstanceInfo } from '#cluster/placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { adminBodyBytesMax } from '../limits.ts';
-import type { ApiHandler, Route } from '../server.ts';
+import type { ApiHandler, Route } from './server.ts';
 import { type ApiRequest, isTrue, jsonAnswer } from './http_api.ts';
 
 export interface AdminApiSetup {

@@ -4,9 +4,9 @@
  */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { formatQuery } from '../promql/format.ts';
-import { parseQuery } from '../promql/parser.ts';
-import type { Route } from '../server.ts';
+import { formatQuery } from '../promql/parse/format.ts';
+import { parseQuery } from '../promql/parse/parser.ts';
+import type { Route } from './server.ts';
 import { type ApiAnswer, jsonAnswer } from './http_api.ts';
 import { boundParameter, parametersOf, requiredText } from './parameters.ts';
 

@@ -1,17 +1,17 @@
 /** Deletion of series and ranges, as Prometheus has it: the deletion stands when the answer comes. */
-import type { DeletionLog } from '#cluster/deletion_log.ts';
-import type { DeletionRequest } from '#cluster/deletions.ts';
-import { allTime } from '#cluster/deletions.ts';
+import type { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import type { DeletionRequest } from '#cluster/metadata/deletions.ts';
+import { allTime } from '#cluster/metadata/deletions.ts';
 import { deletionCleanMillisMax, deletionConfirmMillisMax } from '#cluster/limits.ts';
-import { isReady } from '#cluster/namespaces.ts';
-import type { Topology } from '#cluster/topology.ts';
+import { isReady } from '#cluster/namespaces/namespaces.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { clampNanos } from '#lib/time.ts';
 import { selectorsMax } from '../limits.ts';
-import { queryOfMatcherLists } from '../matcher_query.ts';
-import type { Route } from '../server.ts';
-import type { Matcher } from '../storage.ts';
+import { queryOfMatcherLists } from '../select/matcher_query.ts';
+import type { Route } from './server.ts';
+import type { Matcher } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from './http_api.ts';
 import { boundParameter, headerText, parametersOf } from './parameters.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterAdmin, plainRequest } from '#cluster/admin.ts';
-import { DeletionLog } from '#cluster/deletion_log.ts';
-import { allTime } from '#cluster/deletions.ts';
-import { MemoryKvStore } from '#cluster/kv_memory.ts';
-import { NamespaceStore } from '#cluster/namespace_store.ts';
-import type { TopologyView } from '#cluster/topology.ts';
+import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { allTime } from '#cluster/metadata/deletions.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { NamespaceStore } from '#cluster/namespaces/store.ts';
+import type { TopologyView } from '#cluster/topology/topology.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { parseSelector } from '../promql/engine.ts';
 import { deletionRoutes } from './deletions.ts';

@@ -3,7 +3,7 @@
  * that they know neither express nor node:http.
  */
 import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
-import { PromqlError } from '../promql/errors.ts';
+import { PromqlError } from '../promql/parse/errors.ts';
 import { retryAfterSeconds } from '../limits.ts';
 
 export interface ApiRequest {

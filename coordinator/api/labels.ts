@@ -3,8 +3,14 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
 import { selectorsMax } from '../limits.ts';
-import type { Route } from '../server.ts';
-import type { LabelResult, Matcher, QueryStorage, SelectRange, SelectResult } from '../storage.ts';
+import type { Route } from './server.ts';
+import type {
+  LabelResult,
+  Matcher,
+  QueryStorage,
+  SelectRange,
+  SelectResult,
+} from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from './http_api.ts';
 import {
   answerHeaders,

@@ -9,7 +9,7 @@ import {
   type UnixNanos,
 } from '#lib/time.ts';
 import { adminBodyBytesMax, queryCharactersMax, timeoutMillisMax } from '../limits.ts';
-import type { SelectLimits } from '../storage.ts';
+import type { SelectLimits } from '../select/storage.ts';
 import { type ApiRequest, bothNames, eitherHeader, isTrue } from './http_api.ts';
 
 /** Defaults and bounds from the configuration. */

@@ -3,7 +3,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { stepsMax } from '../limits.ts';
 import type { PromqlEngine, QueryOptions, QueryResult } from '../promql/engine.ts';
-import type { Route } from '../server.ts';
+import type { Route } from './server.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from './http_api.ts';
 import {
   answerHeaders,

@@ -1,14 +1,14 @@
 /** Remote read: the protocol by which Prometheus takes us as storage, in both of its answer forms. */
-import { decodeSnappy, encodeSnappy } from '#engine/snappy.ts';
-import { emptyBundle, type SeriesBundle } from '#engine/series_bundle.ts';
+import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { readBodyBytesMax } from '../limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
-import { Pacer } from '../promql/pacer.ts';
-import type { Route } from '../server.ts';
-import type { QueryStorage, SelectLimits, SelectResult } from '../storage.ts';
+import { Pacer } from '../promql/rows/pacer.ts';
+import type { Route } from './server.ts';
+import type { QueryStorage, SelectLimits, SelectResult } from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from './http_api.ts';
 import { answerHeaders, limitsOf, type QuerySettings, timeoutMillisOf } from './parameters.ts';
 

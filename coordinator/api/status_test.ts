@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { NodeService, StatisticsRequest, StatisticsResponse } from '#cluster/node_service.ts';
+import type { NodeService, StatisticsRequest, StatisticsResponse } from '#cluster/node/service.ts';
 import { TestCoordinator } from '../coordinator_testing.ts';
 
 const none = new Uint32Array(0);

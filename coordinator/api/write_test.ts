@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rowOutcome } from '#cluster/node_service.ts';
-import { encodeRemoteWriteV2 } from '#engine/remote_write_v2.ts';
-import { encodeSnappy } from '#engine/snappy.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { encodeRemoteWriteV2 } from '#engine/write_decoder/remote_write_v2.ts';
+import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';

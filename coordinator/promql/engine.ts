@@ -1,29 +1,29 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
-import { makeRowBuffer, isAbsent } from '#engine/row.ts';
-import { Decoder } from '#engine/decoder.ts';
-import { WindowsKernel } from '#engine/windows_kernel.ts';
-import type { WindowEvaluator } from '#engine/windows.ts';
-import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { makeRowBuffer, isAbsent } from '#engine/window_functions/row.ts';
+import { Decoder } from '#engine/store/decoder.ts';
+import { WindowsKernel } from '#engine/window_functions/kernel.ts';
+import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
-import type { QueryStorage, SelectLimits } from '../storage.ts';
-import { Annotations } from './annotations.ts';
-import { documentedType, typeOf } from './ast.ts';
-import type { Context, Fetched } from './context.ts';
-import { PromqlError } from './errors.ts';
-import { Executor } from './execute.ts';
-import { Labels } from './labels.ts';
-import { Pacer } from './pacer.ts';
-import { parseQuery } from './parser.ts';
-import { planQuery } from './plan.ts';
-import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan.ts';
-import { QueryResult } from './result.ts';
-import type { QueryValue, RawSeries } from './result.ts';
-import { rowsOfScalar } from './row_values.ts';
-import { Matrix, hasValue, materialize } from './rows.ts';
+import type { QueryStorage, SelectLimits } from '../select/storage.ts';
+import { Annotations } from './rows/annotations.ts';
+import { documentedType, typeOf } from './parse/ast.ts';
+import type { Context, Fetched } from './rows/context.ts';
+import { PromqlError } from './parse/errors.ts';
+import { Executor } from './evaluate/execute.ts';
+import { Labels } from './rows/labels.ts';
+import { Pacer } from './rows/pacer.ts';
+import { parseQuery } from './parse/parser.ts';
+import { planQuery } from './plan/plan.ts';
+import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
+import { QueryResult } from './evaluate/result.ts';
+import type { QueryValue, RawSeries } from './evaluate/result.ts';
+import { rowsOfScalar } from './rows/row_values.ts';
+import { Matrix, hasValue, materialize } from './rows/rows.ts';
 
-export { parseSelector } from './parser.ts';
-export { PromqlError } from './errors.ts';
-export { QueryResult } from './result.ts';
+export { parseSelector } from './parse/parser.ts';
+export { PromqlError } from './parse/errors.ts';
+export { QueryResult } from './evaluate/result.ts';
 
 export interface QueryOptions {
   /** How far back an instant selector looks for a sample. */

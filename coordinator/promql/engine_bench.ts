@@ -3,14 +3,14 @@
  * between 0 and 100, a sample every 15 s, six hours in chunks of 480), from the query's text to the last byte of JSON.
  */
 import { cpuUsage } from 'node:process';
-import { encodeFloatChunk } from '#engine/codec_twin.ts';
-import { SeededNumbers } from '#engine/codec_samples.ts';
-import type { SeriesBundle } from '#engine/series_bundle.ts';
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
-import { compileAnchored } from '#lib/regexp.ts';
+import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
+import { SeededNumbers } from '#engine/codec/samples_testing.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
+import { compileAnchored } from '#lib/regexp/regexp.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
-import type { Matcher, QueryStorage, SelectRange, SelectResult } from '../storage.ts';
+import type { Matcher, QueryStorage, SelectRange, SelectResult } from '../select/storage.ts';
 import { PromqlEngine } from './engine.ts';
 
 const startMillis = 1_700_000_400_000;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { encodeRawChunk } from '#engine/chunk.ts';
-import type { SeriesBundle } from '#engine/series_bundle.ts';
+import { encodeRawChunk } from '#engine/codec/chunk.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { encodeTags } from '#lib/tags.ts';
-import { Pacer } from '../promql/pacer.ts';
+import { Pacer } from '../promql/rows/pacer.ts';
 import { encodeReadResponse } from './answer.ts';
 
 /** One series with rows at 0, 1 s, 2 s and so on. */

@@ -5,7 +5,7 @@
  */
 import { badRequest } from '#lib/errors.ts';
 import type { Tags } from '#lib/tags.ts';
-import type { Matcher } from '../storage.ts';
+import type { Matcher } from '../select/storage.ts';
 
 export interface ReadQuery {
   /** Both inclusive. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from '#lib/property_testing.ts';
+import fc from '#test/property_testing.ts';
 import { encodeXorChunk } from './xor_chunk.ts';
 
 /** A plain reader of the format, after its description; timestamps and value bits. */

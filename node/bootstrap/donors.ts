@@ -1,5 +1,5 @@
 /** From whom a shard is taken: a pure function of the placement. */
-import type { Instance, Placement, Shard } from '#cluster/placement.ts';
+import type { Instance, Placement, Shard } from '#cluster/placement/placement.ts';
 
 export interface DonorPlan {
   /** Instances that may have the shard's data. Empty: nobody has any, and the shard begins empty. */

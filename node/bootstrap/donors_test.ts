@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Placement, ShardState } from '#cluster/placement.ts';
+import type { Placement, ShardState } from '#cluster/placement/placement.ts';
 import { placementOf } from '../storage/database_testing.ts';
 import { donorPlan } from './donors.ts';
 

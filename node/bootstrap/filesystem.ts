@@ -16,13 +16,13 @@ import {
   removeFilesetAside,
   setFilesetAside,
   shardFolder,
-} from '../persist/fileset_format.ts';
-import { FilesetReader } from '../persist/fileset_reader.ts';
-import { spanNanosMax, spanNanosOf, spanStartOf } from '../storage/compaction.ts';
+} from '../persist/fileset/format.ts';
+import { FilesetReader } from '../persist/fileset/reader.ts';
+import { spanNanosMax, spanNanosOf, spanStartOf } from '../storage/flush/compaction.ts';
 import type { Database } from '../storage/database.ts';
-import { Directory } from '../storage/directory.ts';
-import type { NamespaceState } from '../storage/namespace.ts';
-import { BlockFile } from '../storage/namespace_files.ts';
+import { Directory } from '../storage/filesets/directory.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import { BlockFile } from '../storage/filesets/namespace_files.ts';
 import type { LoadedIndex } from './index_start.ts';
 
 export interface FilesystemReport {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { registryOf } from '#cluster/namespaces.ts';
+import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import {
   closeDatabases,
@@ -11,7 +11,7 @@ import {
   readAll,
   writeRows,
 } from '../storage/database_testing.ts';
-import { SimulatedDisk } from '../storage/simulated_disk.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import { loadShard } from './filesystem.ts';
 import { fillMemory, smallMemoryBytes } from './full_memory_testing.ts';
 

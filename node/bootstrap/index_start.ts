@@ -8,21 +8,21 @@ import {
   indexFilePath,
   removeIndexFile,
   setIndexFileAside,
-} from '../persist/index_file.ts';
-import { IndexFileCorrupt } from '../persist/index_file_format.ts';
+} from '../persist/index_file/index_file.ts';
+import { IndexFileCorrupt } from '../persist/index_file/format.ts';
 import {
   decodeIndexManifest,
   type IndexManifest,
   type SavedFileset,
-} from '../persist/index_manifest.ts';
-import { listFilesets, shardFolder } from '../persist/fileset_format.ts';
-import type { FilesetHead } from '../persist/fileset_reader.ts';
+} from '../persist/index_file/manifest.ts';
+import { listFilesets, shardFolder } from '../persist/fileset/format.ts';
+import type { FilesetHead } from '../persist/fileset/reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
-import { enumerateBits } from '../index/postings.ts';
-import type { SavedSeries } from '../index/load.ts';
+import { enumerateBits } from '../index/tables/postings.ts';
+import type { SavedSeries } from '../index/saved/load.ts';
 import type { Database } from '../storage/database.ts';
-import type { NamespaceState } from '../storage/namespace.ts';
-import { savedFilesetKey } from '../storage/saved_index.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import { savedFilesetKey } from '../storage/flush/saved_index.ts';
 
 /** A saved index that is in use. */
 export class LoadedIndex {

@@ -1,7 +1,7 @@
 /** The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node. */
 import { removeTakenFolders } from '../persist/folders.ts';
 import type { Database } from '../storage/database.ts';
-import type { NamespaceState } from '../storage/namespace.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { loadShard } from './filesystem.ts';
 import { loadIndexes } from './index_start.ts';
 import { type ReplayReport, replayCommitlog } from './replay.ts';

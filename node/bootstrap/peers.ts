@@ -2,14 +2,14 @@
  * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into filesets. Their
  * data stay on disk, their series enter the index.
  */
-import type { NodeService, StreamShardRequest } from '#cluster/node_service.ts';
-import { chunkHeaders } from '#engine/chunk.ts';
+import type { NodeService, StreamShardRequest } from '#cluster/node/service.ts';
+import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { Database } from '../storage/database.ts';
-import type { NamespaceState } from '../storage/namespace.ts';
-import { checkedId, copyOfName, type SeriesName } from '../storage/series_name.ts';
-import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/volume.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import { checkedId, copyOfName, type SeriesName } from '../storage/namespace/series_name.ts';
+import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/flush/volume.ts';
 
 export interface PeersReport {
   blocks: number;

@@ -7,20 +7,20 @@ import {
   type ReplayedBatch,
   replayedByReader,
   SlotMap,
-} from '#engine/batch_replay.ts';
+} from '#engine/batch/replay.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { listSegments } from '../persist/commitlog.ts';
-import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog_format.ts';
+import { listSegments } from '../persist/commitlog/commitlog.ts';
+import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog/format.ts';
 import {
   readSegment,
   readSegmentHeader,
   type SegmentProblem,
-} from '../persist/commitlog_reader.ts';
+} from '../persist/commitlog/reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
 import type { LoadedIndex } from './index_start.ts';
 import { commitlogFolder, type Database } from '../storage/database.ts';
-import type { NamespaceState } from '../storage/namespace.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
 
 export interface ReplayReport {
   segments: number;

@@ -2,13 +2,13 @@
  * Brings the shards of every namespace to where their reads are whole, a few at a time, again and again
  * until they are: from peers where there are any, else as empty ones.
  */
-import type { NodeService } from '#cluster/node_service.ts';
-import type { Instance } from '#cluster/placement.ts';
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { streamShardsAtOnce } from '../limits.ts';
 import type { Database } from '../storage/database.ts';
-import type { NamespaceState } from '../storage/namespace.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
 import { bootstrapFromPeers } from './peers.ts';

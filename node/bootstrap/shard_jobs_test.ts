@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { registryOf } from '#cluster/namespaces.ts';
-import type { ShardState } from '#cluster/placement.ts';
+import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import type { ShardState } from '#cluster/placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -16,7 +16,7 @@ import {
   readAll,
   writeRows,
 } from '../storage/database_testing.ts';
-import { SimulatedDisk } from '../storage/simulated_disk.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import { ShardJobs } from './shard_jobs.ts';
 
 const opened: ShardJobs[] = [];

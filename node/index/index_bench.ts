@@ -1,11 +1,11 @@
 /** Cost of the index: insertion, memory, questions of dashboards, removal, save and load. */
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { crc32c } from '#lib/crc32c.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from './namespace_index.ts';
-import { SeededRandom } from './seeded_random.ts';
+import { SeededRandom } from '#test/seeded_random.ts';
 
 const blockSizeNanos = 7_200_000_000_000n;
 const wholeRange = { startNanos: 0n, endNanos: blockSizeNanos };

@@ -1,12 +1,12 @@
 /** Holds the index equal to its obvious twin: a list of series as tag maps, walked for every question. */
 import assert from 'node:assert/strict';
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
 import { type IndexRange, NamespaceIndex } from './namespace_index.ts';
-import { type IndexSection, type IndexSectionSource, sectionKind } from './section.ts';
-import { SeededRandom } from './seeded_random.ts';
-import type { NamedCount } from './statistics.ts';
+import { type IndexSection, type IndexSectionSource, sectionKind } from './saved/section.ts';
+import { SeededRandom } from '#test/seeded_random.ts';
+import type { NamedCount } from './query/statistics.ts';
 
 interface TwinSeries {
   readonly tags: Tags;

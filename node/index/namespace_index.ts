@@ -2,33 +2,33 @@
  * The inverted index of one namespace on one node: from queries to series, from identity to series, and
  * from series to tags. Series are ordinals given by the caller; a removed one may be given again.
  */
-import type { SeriesBundle } from '#engine/series_bundle.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { aggregateTags, type TagAggregate } from './aggregate.ts';
+import { aggregateTags, type TagAggregate } from './query/aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
-import { Evaluator } from './evaluate.ts';
-import { equalBytes, IdentityTable } from './identity_table.ts';
-import { checkLayout, pairEnd, pairEndWithin, tagBytesMin } from './layout.ts';
-import { LiveBlocks } from './live_blocks.ts';
-import { IndexLoad, type PlaceSeries } from './load.ts';
-import { countOf, type OrdinalSet } from './ordinal_set.ts';
-import { enumerateBits, hasBit, PostingsStore } from './postings.ts';
-import { RegexpTerms } from './regexp_terms.ts';
+import { Evaluator } from './query/evaluate.ts';
+import { equalBytes, IdentityTable } from './tables/identity_table.ts';
+import { checkLayout, pairEnd, pairEndWithin, tagBytesMin } from './tables/layout.ts';
+import { LiveBlocks } from './tables/live_blocks.ts';
+import { IndexLoad, type PlaceSeries } from './saved/load.ts';
+import { countOf, type OrdinalSet } from './query/ordinal_set.ts';
+import { enumerateBits, hasBit, PostingsStore } from './tables/postings.ts';
+import { RegexpTerms } from './query/regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
-import { IndexSave, type SaveLimits, saveLimits } from './save.ts';
-import type { IndexSection, IndexSectionSource } from './section.ts';
-import { hasOddName, idBytesOf, isOddName, tagsOfId } from './series_id.ts';
-import { idSchemesEnd, SeriesTable } from './series_table.ts';
-import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './statistics.ts';
-import type { IndexTables } from './tables.ts';
-import { noTerm, TermDictionary } from './term_dictionary.ts';
-import { textBytesMax, viewOf } from './text_arena.ts';
+import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
+import type { IndexSection, IndexSectionSource } from './saved/section.ts';
+import { hasOddName, idBytesOf, isOddName, tagsOfId } from './tables/series_id.ts';
+import { idSchemesEnd, SeriesTable } from './tables/series_table.ts';
+import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './query/statistics.ts';
+import type { IndexTables } from './tables/tables.ts';
+import { noTerm, TermDictionary } from './tables/term_dictionary.ts';
+import { textBytesMax, viewOf } from './tables/text_arena.ts';
 
 export interface NamespaceIndexOptions {
   readonly random: Random;

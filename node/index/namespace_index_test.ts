@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { bench } from './index_bench.ts';
 import { NamespaceIndex } from './namespace_index.ts';
-import { SeededRandom } from './seeded_random.ts';
+import { SeededRandom } from '#test/seeded_random.ts';
 
 const { quoted } = idSchemeCode;
 const noId = new Uint8Array(0);

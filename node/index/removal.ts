@@ -4,8 +4,8 @@
  * an ordinal may stand in a list, so it must not be given to another series before.
  */
 import { assert } from '#lib/assert.ts';
-import { wordsFor } from './postings.ts';
-import type { IndexTables } from './tables.ts';
+import { wordsFor } from './tables/postings.ts';
+import type { IndexTables } from './tables/tables.ts';
 
 /** Work of one step, in series that leave the tables: a millisecond or two. */
 export const removalStepCost: number = 1000;

@@ -4,14 +4,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { BatchBuilder, readBatch } from '#engine/batch.ts';
+import { BatchBuilder, readBatch } from '#engine/batch/batch.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
-import { encodeSegmentHeader, SegmentBuffer } from './commitlog_format.ts';
-import { readSegment } from './commitlog_reader.ts';
-import { type FilesetInfo, filesetParts, filesetPath } from './fileset_format.ts';
-import { FilesetReader } from './fileset_reader.ts';
-import { FilesetWriter } from './fileset_writer.ts';
+import { encodeSegmentHeader, SegmentBuffer } from './commitlog/format.ts';
+import { readSegment } from './commitlog/reader.ts';
+import { type FilesetInfo, filesetParts, filesetPath } from './fileset/format.ts';
+import { FilesetReader } from './fileset/reader.ts';
+import { FilesetWriter } from './fileset/writer.ts';
 
 const fixtures = join(import.meta.dirname, '../../test/fixtures');
 const tagsOf = (host: string) =>

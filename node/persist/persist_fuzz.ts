@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
 import { countInputs } from '#test/sim/counts.ts';
-import { encodeSegmentHeader, SegmentBuffer } from './commitlog_format.ts';
-import { readSegment, type SegmentProblem } from './commitlog_reader.ts';
-import { FilesetCorrupt, type FilesetInfo, filesetPath } from './fileset_format.ts';
-import { FilesetReader } from './fileset_reader.ts';
-import { FilesetWriter } from './fileset_writer.ts';
+import { encodeSegmentHeader, SegmentBuffer } from './commitlog/format.ts';
+import { readSegment, type SegmentProblem } from './commitlog/reader.ts';
+import { FilesetCorrupt, type FilesetInfo, filesetPath } from './fileset/format.ts';
+import { FilesetReader } from './fileset/reader.ts';
+import { FilesetWriter } from './fileset/writer.ts';
 import { seriesIdOf } from './series_id.ts';
 
 /** A generator of whole numbers that a seed decides. */
@@ -225,7 +225,7 @@ async function fuzzIndexWithoutDigest(
   info: FilesetInfo,
 ): Promise<void> {
   const { crc32c } = await import('#lib/crc32c.ts');
-  const { encodeCheckpoint, encodeDigest } = await import('./fileset_format.ts');
+  const { encodeCheckpoint, encodeDigest } = await import('./fileset/format.ts');
   const digestOf = (bytes: Uint8Array) => ({ bytes: bytes.length, crc32c: crc32c(bytes) });
   for (let round = 0; round < size; round += 1) {
     const disk = new MemoryDisk();

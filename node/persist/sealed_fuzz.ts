@@ -3,11 +3,11 @@
  * record or entry is checked though its checksum is right; and damage costs what it hits and nothing beside it.
  */
 import assert from 'node:assert/strict';
-import { chunkHeaders, encodeRawChunk } from '#engine/chunk.ts';
-import { codecSample } from '#engine/codec_samples.ts';
-import { encodeFloatChunk } from '#engine/codec_twin.ts';
-import { Decoder } from '#engine/decoder.ts';
-import { emptyBundle } from '#engine/series_bundle.ts';
+import { chunkHeaders, encodeRawChunk } from '#engine/codec/chunk.ts';
+import { codecSample } from '#engine/codec/samples_testing.ts';
+import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
+import { Decoder } from '#engine/store/decoder.ts';
+import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
@@ -21,7 +21,7 @@ import {
   replaced,
   withVarintChanged,
 } from '#test/sim/mutate.ts';
-import { SimulatedDisk } from '../storage/simulated_disk.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import {
   encodeSegmentHeader,
   paddedLength,
@@ -29,8 +29,8 @@ import {
   recordHeaderBytes,
   SegmentBuffer,
   segmentHeaderBytes,
-} from './commitlog_format.ts';
-import { readSegment, type SegmentProblem } from './commitlog_reader.ts';
+} from './commitlog/format.ts';
+import { readSegment, type SegmentProblem } from './commitlog/reader.ts';
 import {
   encodeCheckpoint,
   encodeDigest,
@@ -39,9 +39,9 @@ import {
   fileHeaderBytes,
   filesetPath,
   indexFooterBytes,
-} from './fileset_format.ts';
-import { FilesetReader } from './fileset_reader.ts';
-import { FilesetWriter } from './fileset_writer.ts';
+} from './fileset/format.ts';
+import { FilesetReader } from './fileset/reader.ts';
+import { FilesetWriter } from './fileset/writer.ts';
 import { seriesIdOf } from './series_id.ts';
 
 const none = new Uint8Array(0);

@@ -1,5 +1,5 @@
 /** IDs of series from their canonical tags, as bytes: the usual ones without a text in between. */
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/id_scheme.ts';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
 
 const schemeOfCode = new Map<number, IdScheme>(

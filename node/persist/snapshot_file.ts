@@ -3,7 +3,7 @@
  * in place of all segments before n (docs/formats/commitlog.md).
  */
 import type { Disk, DiskFile, Env } from '#lib/env/env.ts';
-import { encodeSegmentHeader, SegmentBuffer, segmentHeaderBytes } from './commitlog_format.ts';
+import { encodeSegmentHeader, SegmentBuffer, segmentHeaderBytes } from './commitlog/format.ts';
 
 export interface SnapshotInfo {
   /** The first segment that it does not replace. */

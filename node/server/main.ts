@@ -4,19 +4,19 @@
  */
 import { hostname, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { clusterNameOf, openClusterKv } from '#cluster/connection.ts';
-import { NodeConnections } from '#cluster/node_client.ts';
-import type { Instance } from '#cluster/placement.ts';
-import { Topology } from '#cluster/topology.ts';
+import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
+import { NodeConnections } from '#cluster/node/client.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
+import { Topology } from '#cluster/topology/topology.ts';
 import { startCoordinator } from '#coordinator/coordinator.ts';
 import { openEmbeddedKv } from '#kv/server.ts';
-import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config.ts';
-import { storeBytesMax } from '#lib/config_db_schema.ts';
-import { saveCompiledCode } from '#lib/env/compile_cache.mjs';
+import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config/config.ts';
+import { storeBytesMax } from '#lib/config/db_schema.ts';
+import { saveCompiledCode } from '#lib/process/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { resolveHostIdValue } from '#lib/host_id.ts';
+import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { version } from '#lib/version.ts';

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { rowOutcome } from '#cluster/node_service.ts';
-import { registryOf } from '#cluster/namespaces.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { namespaceOrdinalsMax } from '../limits.ts';
@@ -20,7 +20,7 @@ import {
   samplesOf,
   writeRows,
 } from './database_testing.ts';
-import { SimulatedDisk } from './simulated_disk.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -155,7 +155,7 @@ test('NaN payloads survive the write, the log and the restart bit for bit', asyn
       },
       never,
     );
-    const { Decoder } = await import('#engine/decoder.ts');
+    const { Decoder } = await import('#engine/store/decoder.ts');
     const decoder = new Decoder();
     assert.equal(decoder.decode(bundle, 0, 0n, 2n ** 62n), 3);
     const words = decoder.valueWords;
@@ -519,7 +519,7 @@ test('more writes under way than allowed are refused with RESOURCE_EXHAUSTED', a
 
 test('two series with one ID are one series, whatever their tags and schemes', async () => {
   const { database } = await openDatabase(temporaryFolder());
-  const { BatchBuilder } = await import('#engine/batch.ts');
+  const { BatchBuilder } = await import('#engine/batch/batch.ts');
   const { encodeTags } = await import('#lib/tags.ts');
   const builder = new BatchBuilder();
   builder.begin(realEnv.clock.nowMillis() * 64);

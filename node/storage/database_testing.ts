@@ -1,19 +1,19 @@
 /** What the tests of this room share: a database on a folder, batches, and answers as plain samples. */
-import type { FetchResponse, WriteResponse } from '#cluster/node_service.ts';
-import type { Namespace, NamespaceRegistry } from '#cluster/namespaces.ts';
-import { registryOf } from '#cluster/namespaces.ts';
-import type { Placement, ShardState } from '#cluster/placement.ts';
-import { BatchBuilder } from '#engine/batch.ts';
-import { Decoder } from '#engine/decoder.ts';
-import type { SeriesBundle } from '#engine/series_bundle.ts';
+import type { FetchResponse, WriteResponse } from '#cluster/node/service.ts';
+import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
+import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import type { Placement, ShardState } from '#cluster/placement/placement.ts';
+import { BatchBuilder } from '#engine/batch/batch.ts';
+import { Decoder } from '#engine/store/decoder.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import { type Log, silentLog } from '#lib/log.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
 import { openIdentity } from '../identity.ts';
-import type { CachePolicy } from './cache_policy.ts';
+import type { CachePolicy } from './retention/cache_policy.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 
 export const never: AbortSignal = new AbortController().signal;

@@ -1,6 +1,6 @@
 /** Every child object of a cluster as it should be. */
-import { isStale, type KubeObject } from '../api.ts';
-import type { Observed } from '../observe.ts';
+import { isStale, type KubeObject } from '../resource/api.ts';
+import type { Observed } from '../observe/observe.ts';
 import { type ImageDefaults, marked } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { etcdObjects } from './etcd.ts';

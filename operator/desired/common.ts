@@ -7,7 +7,7 @@ import {
   label,
   type ResourceRequirements,
   type TsdbCluster,
-} from '../api.ts';
+} from '../resource/api.ts';
 
 /** Images that are taken where the resource names none. */
 export interface ImageDefaults {

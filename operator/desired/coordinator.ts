@@ -1,5 +1,5 @@
 /** Coordinators: a Deployment behind a Service, and a disruption budget when there are several. */
-import type { KubeObject, TsdbCluster } from '../api.ts';
+import type { KubeObject, TsdbCluster } from '../resource/api.ts';
 import {
   childMetadata,
   configMap,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from '#lib/property_testing.ts';
-import { parseConfig } from '#lib/config.ts';
-import type { ClusterSpec, KubeObject, TsdbCluster } from '../api.ts';
+import fc from '#test/property_testing.ts';
+import { parseConfig } from '#lib/config/config.ts';
+import type { ClusterSpec, KubeObject, TsdbCluster } from '../resource/api.ts';
 import { wantedObjects } from './all.ts';
 import { contains, overlay } from './merge.ts';
 import { Names } from './names.ts';

@@ -1,5 +1,5 @@
 /** The cluster's own etcd: a headless Service, a StatefulSet and a disruption budget. */
-import type { KubeObject, TsdbCluster } from '../api.ts';
+import type { KubeObject, TsdbCluster } from '../resource/api.ts';
 import {
   childMetadata,
   containerSecurity,

@@ -1,7 +1,7 @@
 /** Namespaces that the resources ask for, and their options in the coordinator's interface. */
 import { TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
-import type { NamespaceSpec, TsdbCluster, TsdbNamespace } from '../api.ts';
+import type { NamespaceSpec, TsdbCluster, TsdbNamespace } from '../resource/api.ts';
 
 export interface DesiredNamespace {
   readonly name: string;

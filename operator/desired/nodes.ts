@@ -1,5 +1,5 @@
 /** Storage nodes: a headless Service, one StatefulSet for each isolation group, and a disruption budget. */
-import type { IsolationGroupSpec, KubeObject, TsdbCluster } from '../api.ts';
+import type { IsolationGroupSpec, KubeObject, TsdbCluster } from '../resource/api.ts';
 import {
   childMetadata,
   configMap,

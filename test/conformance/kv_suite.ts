@@ -1,8 +1,8 @@
 /** What every adapter of the key-value interface must do, whatever store is behind it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Compare, Kv, Operation, WatchBatch, WatchEvent } from '#cluster/kv.ts';
-import { RevisionCompacted } from '#cluster/kv.ts';
+import type { Compare, Kv, Operation, WatchBatch, WatchEvent } from '#cluster/kv/kv.ts';
+import { RevisionCompacted } from '#cluster/kv/kv.ts';
 import { TsdbError } from '#lib/errors.ts';
 
 export interface KvFixture extends AsyncDisposable {

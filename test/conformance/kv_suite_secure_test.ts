@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { openEtcdKv } from '#cluster/kv_etcd.ts';
+import { openEtcdKv } from '#cluster/kv/etcd.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { clusterMethods, nodeMethods } from '#node/json/methods.ts';
+import { clusterMethods, nodeMethods } from '#node/listeners/json/methods.ts';
 import { call, NodeServer } from './process.ts';
 
 const root = join(import.meta.dirname, '../..');

@@ -41,7 +41,7 @@ for (const room of rooms) {
   rmSync(join(context, room), { recursive: true, force: true });
   cpSync(join(root, room), join(context, room), {
     recursive: true,
-    filter: (path) => !/_(test|testing|fuzz|bench)\.ts$|\/engine\/kernels$/.test(path),
+    filter: (path) => !/_(test|testing|fuzz|bench)\.ts$|\/engine\/[a-z_]+\/kernel$/.test(path),
   });
 }
 // The bundle is made of the files beside it, which in an image stay as they are: a start has nothing to compare.

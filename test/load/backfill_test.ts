@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { decodeSnappy } from '#engine/snappy.ts';
+import { decodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { type BackfillSource, fileSource, madeSource, seriesSource } from './backfill_data.ts';
 import { compareAnswers, makeQueries } from './backfill_queries.ts';
 

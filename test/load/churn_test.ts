@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parseWriteRequest } from '#engine/remote_write.ts';
-import { decodeBlock } from '#engine/snappy.ts';
+import { parseWriteRequest } from '#engine/write_decoder/remote_write.ts';
+import { decodeBlock } from '#engine/write_decoder/snappy.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NodeServer } from '../integration/process.ts';
 import {

@@ -5,7 +5,7 @@
  */
 import { rmSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { killAgainAndAgain } from '#node/storage/crash_kills_testing.ts';
+import { killAgainAndAgain } from '#node/storage/crash/kills_testing.ts';
 import { freshFolder } from './folder.ts';
 
 const { values } = parseArgs({

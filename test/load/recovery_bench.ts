@@ -5,10 +5,10 @@
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { NodeClient } from '#cluster/node_client.ts';
-import { BatchBuilder } from '#engine/batch.ts';
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { NodeClient } from '#cluster/node/client.ts';
+import { BatchBuilder } from '#engine/batch/batch.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags } from '#lib/tags.ts';
 import {
   call,

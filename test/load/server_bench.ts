@@ -5,11 +5,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { NodeClient } from '#cluster/node_client.ts';
-import type { WriteResponse } from '#cluster/node_service.ts';
-import { BatchBuilder } from '#engine/batch.ts';
-import type { BenchResult, BenchSize } from '#lib/bench.ts';
-import { idSchemeCode } from '#lib/id_scheme.ts';
+import { NodeClient } from '#cluster/node/client.ts';
+import type { WriteResponse } from '#cluster/node/service.ts';
+import { BatchBuilder } from '#engine/batch/batch.ts';
+import type { BenchResult, BenchSize } from '#test/benchmark.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { call, createLocalDatabase, NodeServer } from '../integration/process.ts';
 import { remoteWriteBody } from '../integration/remote_write_body.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { decodeSnappy } from '#engine/snappy.ts';
+import { decodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { NodeServer } from '../integration/process.ts';
 import { labelsOf, seriesOfSlice, SliceBody, valueOf } from './soak_data.ts';
 import { drawSoak, verdictOf } from './soak_report.ts';

@@ -1,15 +1,15 @@
 /** Calls of functions over instant vectors and scalars. */
-import { isAbsent, setAbsent } from '#engine/row.ts';
-import type { Matcher } from '../../storage.ts';
-import { unwrapParens } from '../ast.ts';
-import type { Expr } from '../ast.ts';
-import { executionError } from '../errors.ts';
-import type { Executor } from '../execute.ts';
-import { Labels } from '../labels.ts';
-import type { CallPlan } from '../plan.ts';
-import { mapPresent, rowsOfScalar, timesInSeconds } from '../row_values.ts';
-import { MappedRows, Matrix, RelabelledRows, materialize, mergeSameLabels } from '../rows.ts';
-import type { Rows } from '../rows.ts';
+import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
+import type { Matcher } from '../../select/storage.ts';
+import { unwrapParens } from '../parse/ast.ts';
+import type { Expr } from '../parse/ast.ts';
+import { executionError } from '../parse/errors.ts';
+import type { Executor } from '../evaluate/execute.ts';
+import { Labels } from '../rows/labels.ts';
+import type { CallPlan } from '../plan/plan.ts';
+import { mapPresent, rowsOfScalar, timesInSeconds } from '../rows/row_values.ts';
+import { MappedRows, Matrix, RelabelledRows, materialize, mergeSameLabels } from '../rows/rows.ts';
+import type { Rows } from '../rows/rows.ts';
 import { histogramFraction, histogramQuantile } from './histogram.ts';
 import { labelJoiner, labelReplacer } from './label_functions.ts';
 import { mathFunctions, roundTo, timeFunctions } from './math.ts';

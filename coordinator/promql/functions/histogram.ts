@@ -1,13 +1,13 @@
 /** Quantiles and fractions of classic histograms: series with a `le` label and cumulative counts. */
-import { isAbsent } from '#engine/row.ts';
+import { isAbsent } from '#engine/window_functions/row.ts';
 import { metricNameTag } from '#lib/tags.ts';
-import type { Context } from '../context.ts';
-import { Labels } from '../labels.ts';
-import { formatNumber } from '#engine/number_format.ts';
-import type { CallPlan } from '../plan.ts';
-import type { Span } from '../position.ts';
-import { Matrix, materialize } from '../rows.ts';
-import type { Rows } from '../rows.ts';
+import type { Context } from '../rows/context.ts';
+import { Labels } from '../rows/labels.ts';
+import { formatNumber } from '#engine/window_functions/number_format.ts';
+import type { CallPlan } from '../plan/plan.ts';
+import type { Span } from '../parse/position.ts';
+import { Matrix, materialize } from '../rows/rows.ts';
+import type { Rows } from '../rows/rows.ts';
 
 /** Buckets of one histogram at one step, by ascending bound; reused from step to step. */
 interface Buckets {

@@ -1,7 +1,7 @@
 /** label_replace and label_join. */
-import { executionError } from '../errors.ts';
-import { Labels } from '../labels.ts';
-import { compileMatcherRegexp } from '../matcher.ts';
+import { executionError } from '../parse/errors.ts';
+import { Labels } from '../rows/labels.ts';
+import { compileMatcherRegexp } from '../parse/matcher.ts';
 
 /** UTF-8 names are valid; the empty one is not. */
 function checkLabelName(name: string, where: string): void {

@@ -1,8 +1,13 @@
 /** A storage of a handful of series in memory, behind the same seam as the real one. */
-import type { Matcher, QueryStorage, SelectRange, SelectResult } from '#coordinator/storage.ts';
-import { compileAnchored } from '#lib/regexp.ts';
-import { encodeRawChunk } from '#engine/chunk.ts';
-import type { SeriesBundle } from '#engine/series_bundle.ts';
+import type {
+  Matcher,
+  QueryStorage,
+  SelectRange,
+  SelectResult,
+} from '#coordinator/select/storage.ts';
+import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { encodeRawChunk } from '#engine/codec/chunk.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { type Tag, type Tags, decodeTags, encodeTags, tagValue } from '#lib/tags.ts';
 
 interface MemorySeries {

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { typeOf } from '#coordinator/promql/ast.ts';
-import type { Expr } from '#coordinator/promql/ast.ts';
-import { PromqlError } from '#coordinator/promql/errors.ts';
-import { parseQuery } from '#coordinator/promql/parser.ts';
+import { typeOf } from '#coordinator/promql/parse/ast.ts';
+import type { Expr } from '#coordinator/promql/parse/ast.ts';
+import { PromqlError } from '#coordinator/promql/parse/errors.ts';
+import { parseQuery } from '#coordinator/promql/parse/parser.ts';
 
 const options = { experimentalFunctions: false };
 const suite = new URL('../../../../shared/suites/promql-parse.json', import.meta.url);

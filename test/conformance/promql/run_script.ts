@@ -1,5 +1,5 @@
 /** Runs a promqltest script on the engine and lists what differs. */
-import type { PlainSeries, QueryResult } from '#coordinator/promql/result.ts';
+import type { PlainSeries, QueryResult } from '#coordinator/promql/evaluate/result.ts';
 import type { PromqlEngine } from '#coordinator/promql/engine.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { encodeTags } from '#lib/tags.ts';

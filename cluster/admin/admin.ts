@@ -1,0 +1,438 @@
+/**
+ * The admin API as functions: the parsed JSON body of a request in, the exact body of the answer out,
+ * everything in between by compare-and-set in the key-value store. HTTP handlers only route to these and
+ * print what they return; errors are `TsdbError`.
+ */
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest } from '#lib/errors.ts';
+import { databaseCreate } from './database_create.ts';
+import { DeletionLog } from '../metadata/deletion_log.ts';
+import { allTime } from '../metadata/deletions.ts';
+import { Fields } from '../fields.ts';
+import { type ClusterName, storageService } from '../kv/keys.ts';
+import type { Kv } from '../kv/kv.ts';
+import { deletionsMax, namespacesMax } from '../limits.ts';
+import { namespaceOfAddRequest, updateOfRequest } from '../namespaces/request.ts';
+import { NamespaceStore } from '../namespaces/store.ts';
+import {
+  addNamespace,
+  advanceStaging,
+  aggregationOf,
+  deleteNamespace,
+  isReady,
+  type NamespaceRegistry,
+  updateNamespace,
+} from '../namespaces/namespaces.ts';
+import { type RegistryJson, registryToJson, withDurations } from '../namespaces/json.ts';
+import {
+  type InstanceInfo,
+  instanceInfoOf,
+  type Placement,
+  type PlacementJson,
+  placementFromJson,
+  placementProblem,
+  placementToJson,
+  type VersionedPlacement,
+} from '../placement/placement.ts';
+import {
+  addInstances,
+  initPlacement,
+  type ReadyShards,
+  markShardsAvailable,
+  removeInstances,
+  replaceInstances,
+  resetInstance,
+} from '../placement/algorithm.ts';
+import { alreadyExists, PlacementStore } from '../placement/store.ts';
+import { compareAndSet } from '../kv/stored_json.ts';
+
+/** Of the headers `Dry-Run` and `Force`. */
+export interface AdminOptions {
+  /** Compute the answer and write nothing. */
+  readonly dryRun: boolean;
+  /** Change a placement although shards are still on their way; ready a namespace without proof. */
+  readonly force: boolean;
+}
+
+export const plainRequest: AdminOptions = { dryRun: false, force: false };
+
+export interface PlacementAnswer {
+  readonly placement: PlacementJson;
+  readonly version: number;
+}
+
+export interface RegistryAnswer {
+  readonly registry: RegistryJson;
+}
+
+export interface DatabaseAnswer {
+  readonly namespace: RegistryAnswer;
+  readonly placement: PlacementAnswer;
+}
+
+export interface AdminSetup {
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  /** Gives deletions their versions. */
+  readonly clock: Clock;
+  /** Default 'tsdb'. */
+  readonly service?: string;
+  /** The one instance of database/create with type local. */
+  readonly localInstance?: InstanceInfo;
+}
+
+/** Instance that database/create makes for type local. */
+export const localInstanceDefault: InstanceInfo = {
+  id: 'tsdb_local',
+  isolationGroup: 'local',
+  zone: 'embedded',
+  weight: 1,
+  endpoint: '127.0.0.1:9000',
+  hostname: 'localhost',
+  port: 9000,
+  shardSetId: 0,
+  debugPort: 0,
+};
+
+export class ClusterAdmin {
+  readonly cluster: ClusterName;
+  readonly placements: PlacementStore;
+  readonly namespaces: NamespaceStore;
+  private readonly kv: Kv;
+  private readonly localInstance: InstanceInfo;
+  private readonly deletions: DeletionLog;
+  private readonly clock: Clock;
+
+  constructor(setup: AdminSetup) {
+    this.kv = setup.kv;
+    this.cluster = setup.cluster;
+    this.placements = new PlacementStore(setup.kv, setup.cluster, setup.service ?? storageService);
+    this.namespaces = new NamespaceStore(setup.kv, setup.cluster);
+    this.deletions = new DeletionLog(setup.kv, setup.cluster);
+    this.clock = setup.clock;
+    this.localInstance = setup.localInstance ?? localInstanceDefault;
+  }
+
+  /**
+   * POST database/create. Namespaces and, when there is none, the placement are written in one transaction.
+   * @throws {TsdbError} BAD_REQUEST, also when the namespace exists
+   */
+  async databaseCreate(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<DatabaseAnswer> {
+    const { kv, placements, namespaces, localInstance, cluster } = this;
+    const target = { kv, placements, namespaces, localInstance, zone: cluster.zone };
+    return databaseCreate(target, body, options, signal);
+  }
+
+  /**
+   * GET placement.
+   * @param version a past one; null for the current one
+   * @throws {TsdbError} NOT_FOUND
+   */
+  async placementGet(version: number | null, signal: AbortSignal): Promise<PlacementAnswer> {
+    if (version !== null) return answer(await this.placements.getVersion(version, signal));
+    const stored = await this.placements.require(signal);
+    return answer({ placement: stored.value, version: stored.version });
+  }
+
+  /**
+   * POST placement/init: `{num_shards, replication_factor, instances}`. The answer's version is 0.
+   * @throws {TsdbError} CONFLICT when there is a placement, BAD_REQUEST
+   */
+  async placementInit(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    const fields = Fields.of(body, '');
+    const instances = this.instancesOf(fields, 'instances');
+    const shape = {
+      numShards: fields.uint('numShards', 0),
+      replicaFactor: fields.uint('replicationFactor', 0),
+    };
+    fields.ignore('optionOverride');
+    fields.end();
+    if ((await this.placements.get(signal)).value !== null) throw alreadyExists();
+    const placement = initPlacement(instances, shape);
+    if (!options.dryRun) await this.placements.create(placement, signal);
+    return answer({ placement, version: 0 });
+  }
+
+  /** POST placement: `{instances, force?}`. Adds all of them. */
+  async placementAdd(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    const fields = Fields.of(body, '');
+    const instances = this.instancesOf(fields, 'instances');
+    const force = forceOf(fields, options);
+    fields.end();
+    return this.change(
+      (placement) => addInstances(placement, instances, { force }),
+      options,
+      signal,
+    );
+  }
+
+  /** POST placement/remove: `{instance_ids, force?}`. */
+  async placementRemove(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    const fields = Fields.of(body, '');
+    const ids = fields.strings('instanceIds');
+    const force = forceOf(fields, options);
+    fields.end();
+    return this.change((placement) => removeInstances(placement, ids, { force }), options, signal);
+  }
+
+  /** DELETE placement/{id}. */
+  async placementRemoveInstance(
+    id: string,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    return this.change((placement) => removeInstances(placement, [id], options), options, signal);
+  }
+
+  /** POST placement/replace: `{leavingInstanceIDs, candidates, force?}`. */
+  async placementReplace(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    const fields = Fields.of(body, '');
+    const leavingIds = [
+      ...fields.strings('leavingInstanceIDs'),
+      ...fields.strings('leavingInstanceIds'),
+    ];
+    const candidates = this.instancesOf(fields, 'candidates');
+    const force = forceOf(fields, options);
+    fields.end();
+    return this.change(
+      (placement) => replaceInstances(placement, leavingIds, candidates, { force }),
+      options,
+      signal,
+    );
+  }
+
+  /** DELETE placement. */
+  async placementDelete(options: AdminOptions, signal: AbortSignal): Promise<{ deleted: boolean }> {
+    if (options.dryRun) await this.placements.require(signal);
+    else await this.placements.delete(signal);
+    return { deleted: true };
+  }
+
+  /**
+   * POST placement/set: `{placement, version, confirm, force}`. Without `confirm` nothing is written. The
+   * version must be the one that stands; `force` passes over the rules of placements.
+   */
+  async placementSet(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer & { dryRun: boolean }> {
+    const fields = Fields.of(body, '');
+    const given = fields.any('placement');
+    const expected = fields.uint('version', 0);
+    const dryRun = !fields.boolean('confirm', false) || options.dryRun;
+    const force = forceOf(fields, options);
+    fields.end();
+    const placement = placementFromJson(given);
+    const problem = force ? null : placementProblem(placement);
+    if (problem !== null) throw badRequest(`placement: ${problem}`);
+    const current = await this.placements.get(signal);
+    const next = { placement, version: current.value === null ? 0 : current.version + 1 };
+    if (dryRun) return { ...answer(next), dryRun };
+    if (current.version !== expected) {
+      throw badRequest(`version is not the current one, ${current.version}: ${expected}`);
+    }
+    const { compares, operations } = this.placements.writing(current, placement);
+    const { succeeded } = await this.kv.transact(compares, operations, signal);
+    if (!succeeded) throw alreadyExists();
+    return { ...answer({ placement, version: current.version + 1 }), dryRun };
+  }
+
+  /**
+   * What nodes do: marks shards that an instance has bootstrapped AVAILABLE.
+   * @throws {TsdbError} NOT_FOUND when the instance or the placement is not there
+   */
+  markAvailable(
+    instanceId: string,
+    ready: ReadyShards,
+    signal: AbortSignal,
+  ): Promise<VersionedPlacement> {
+    return this.placements.update(
+      (placement) => markShardsAvailable(placement, instanceId, ready),
+      signal,
+    );
+  }
+
+  /** What nodes do that find their data folder new or rolled back. */
+  resetInstance(instanceId: string, signal: AbortSignal): Promise<VersionedPlacement> {
+    return this.placements.update((placement) => resetInstance(placement, instanceId), signal);
+  }
+
+  /** GET namespace. With `debug`, durations as text under `…Duration` keys. */
+  async namespaceGet(debug: boolean, signal: AbortSignal): Promise<RegistryAnswer> {
+    const { value } = await this.namespaces.get(signal);
+    return registryAnswer(value, debug);
+  }
+
+  /** POST namespace: `{name, options}`. Answers with all namespaces. */
+  async namespaceAdd(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<RegistryAnswer> {
+    const namespace = namespaceOfAddRequest(body);
+    return this.changeRegistry((registry) => addNamespace(registry, namespace), options, signal);
+  }
+
+  /** PUT namespace: `{name, options}` with mutable options. Answers with all namespaces. */
+  async namespaceUpdate(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<RegistryAnswer> {
+    const { name, update } = updateOfRequest(body);
+    return this.changeRegistry(
+      (registry) => updateNamespace(registry, name, update),
+      options,
+      signal,
+    );
+  }
+
+  /**
+   * DELETE namespace/{id}. A deletion of everything in it stands with it, for nodes that are away, or see it made again
+   * before they see it gone.
+   */
+  async namespaceDelete(
+    name: string,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<{ deleted: boolean }> {
+    const { kv, namespaces, deletions, clock } = this;
+    const everything = {
+      namespace: name,
+      query: { kind: 'all' },
+      ...allTime,
+      selectors: [],
+    } as const;
+    await compareAndSet(
+      kv,
+      async () => {
+        const current = await namespaces.get(signal);
+        const next = deleteNamespace(current.value, name);
+        if (options.dryRun) return { compares: [], operations: [], result: next };
+        const registry = namespaces.writing(current, next);
+        // Those who want to delete namespaces are not kept from it by those who delete series.
+        const max = deletionsMax + namespacesMax;
+        const deleted = await deletions.writing([everything], current.value, clock, signal, max);
+        return {
+          compares: [...registry.compares, ...deleted.compares],
+          operations: [...registry.operations, ...deleted.operations],
+          result: next,
+        };
+      },
+      signal,
+    );
+    return { deleted: true };
+  }
+
+  /**
+   * POST namespace/ready: `{name, force?}`.
+   * @param prove reads the namespace at a quorum of nodes; its rejection refuses the request. Not called
+   *   with `force` or when the namespace is ready already.
+   * @throws {TsdbError} BAD_REQUEST for an unknown namespace, and for an aggregated one
+   */
+  async namespaceReady(
+    body: unknown,
+    options: AdminOptions,
+    prove: (namespace: string, signal: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<{ ready: boolean }> {
+    const fields = Fields.of(body, '');
+    const name = fields.string('name', '');
+    const force = forceOf(fields, options);
+    fields.end();
+    if (name === '') throw badRequest('missing required field: name');
+    const { value } = await this.namespaces.get(signal);
+    const namespace = value.get(name);
+    if (namespace === undefined)
+      throw badRequest(`namespace is not found: ${JSON.stringify(name)}`);
+    if (aggregationOf(namespace) !== null) {
+      throw badRequest(
+        `cannot make namespace ${name} ready: it is aggregated, and nothing downsamples into it yet`,
+      );
+    }
+    if (isReady(namespace)) return { ready: true };
+    if (!force) await prove(name, signal);
+    await this.changeRegistry(
+      (registry) => advanceStaging(registry, name, 'READY'),
+      options,
+      signal,
+    );
+    return { ready: true };
+  }
+
+  /** What nodes do once they have begun to bootstrap a namespace. */
+  async namespaceInitializing(name: string, signal: AbortSignal): Promise<void> {
+    await this.namespaces.update(
+      (registry) => advanceStaging(registry, name, 'INITIALIZING'),
+      signal,
+    );
+  }
+
+  private instancesOf(fields: Fields, key: string): InstanceInfo[] {
+    return fields.list(key, (item, index) => {
+      const info = instanceInfoOf(item);
+      item.end();
+      return inZone(info, this.cluster.zone, `${key}[${index}]`);
+    });
+  }
+
+  private async change(
+    step: (placement: Placement) => Placement,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    if (!options.dryRun) return answer(await this.placements.update(step, signal));
+    const { value, version } = await this.placements.require(signal);
+    return answer({ placement: step(value), version: version + 1 });
+  }
+
+  private async changeRegistry(
+    step: (registry: NamespaceRegistry) => NamespaceRegistry,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<RegistryAnswer> {
+    if (!options.dryRun) return registryAnswer(await this.namespaces.update(step, signal), false);
+    return registryAnswer(step((await this.namespaces.get(signal)).value), false);
+  }
+}
+
+/** An instance whose zone is missing is in the service's zone; one of another zone is refused. */
+function inZone(info: InstanceInfo, zone: string, path: string): InstanceInfo {
+  if (info.zone === '') return { ...info, zone };
+  if (info.zone === zone) return info;
+  throw badRequest(`${path}.zone differs from the zone of the service, ${zone}: ${info.zone}`);
+}
+
+function forceOf(fields: Fields, options: AdminOptions): boolean {
+  return fields.boolean('force', false) || options.force;
+}
+
+function answer({ placement, version }: VersionedPlacement): PlacementAnswer {
+  return { placement: placementToJson(placement), version };
+}
+
+function registryAnswer(registry: NamespaceRegistry, debug: boolean): RegistryAnswer {
+  const json = registryToJson(registry);
+  return { registry: debug ? (withDurations(json) as RegistryJson) : json };
+}

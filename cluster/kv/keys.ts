@@ -1,0 +1,65 @@
+/**
+ * Where everything shared lies in the key-value store:
+ *
+ *     _kv/<environment>/<zone>/placement/<service>
+ *     _kv/<environment>/<zone>/placement_history/<service>/<version, ten digits>
+ *     _kv/<environment>/<zone>/tsdb.node.namespaces
+ *     _kv/<environment>/<zone>/tsdb.node.deletions/head
+ *     _kv/<environment>/<zone>/tsdb.node.deletions/entry/<sequence, 16 digits>
+ *     _kv/<environment>/<zone>/tsdb.node.deletions_applied/<instance>
+ */
+import { badRequest } from '#lib/errors.ts';
+import { segmentProblem } from '../names.ts';
+
+export const environmentDefault = 'default_env';
+export const zoneDefault = 'embedded';
+
+/** The storage service's name in paths and keys. */
+export const storageService = 'tsdb';
+
+/** Which cluster of a key-value store; from headers or the configuration. */
+export interface ClusterName {
+  readonly environment: string;
+  readonly zone: string;
+}
+
+/**
+ * Prefix of all keys of a cluster, with a slash at its end.
+ * @throws {TsdbError} BAD_REQUEST when a name is not one path segment
+ */
+export function clusterPrefix(cluster: ClusterName): string {
+  const problem =
+    segmentProblem('environment', cluster.environment) ?? segmentProblem('zone', cluster.zone);
+  if (problem !== null) throw badRequest(problem);
+  return `_kv/${cluster.environment}/${cluster.zone}/`;
+}
+
+export function placementKey(cluster: ClusterName, service: string): string {
+  return `${clusterPrefix(cluster)}placement/${service}`;
+}
+
+export function placementHistoryPrefix(cluster: ClusterName, service: string): string {
+  return `${clusterPrefix(cluster)}placement_history/${service}/`;
+}
+
+export function placementHistoryKey(
+  cluster: ClusterName,
+  service: string,
+  version: number,
+): string {
+  return placementHistoryPrefix(cluster, service) + String(version).padStart(10, '0');
+}
+
+export function namespacesKey(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.namespaces`;
+}
+
+/** All deletions with their head. */
+export function deletionsPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.deletions/`;
+}
+
+/** What each instance has applied of them. */
+export function deletionsAppliedPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.deletions_applied/`;
+}

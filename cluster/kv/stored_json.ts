@@ -1,0 +1,65 @@
+/** JSON values under one key of the key-value store, changed by compare-and-set. */
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Compare, KeyValue, Kv, Operation } from './kv.ts';
+import { compareAndSetAttemptsMax } from '../limits.ts';
+
+/** A value with what a compare-and-set needs; version and modRevision are 0 when there is none. */
+export interface Stored<T> {
+  readonly value: T;
+  /** Number of successful writes since the key was made. */
+  readonly version: number;
+  readonly modRevision: number;
+}
+
+const textEncoder = new TextEncoder();
+const textDecoder = new TextDecoder('utf-8', { fatal: true });
+
+export function encodeJson(value: unknown): Uint8Array {
+  return textEncoder.encode(JSON.stringify(value));
+}
+
+/** @throws {TsdbError} INTERNAL naming the key when its value is not JSON of the right form */
+export function decodeStored<T>(item: KeyValue, parse: (json: unknown) => T): Stored<T> {
+  try {
+    const value = parse(JSON.parse(textDecoder.decode(item.value)));
+    return { value, version: item.version, modRevision: item.modRevision };
+  } catch (error) {
+    throw new TsdbError('INTERNAL', `value of key ${item.key} is damaged: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The condition that nobody has changed the key since it was read. */
+export function unchanged(key: string, stored: { readonly modRevision: number }): Compare {
+  return { key, target: 'modRevision', equals: stored.modRevision };
+}
+
+/** What a step of `compareAndSet` wants written, and what it answers once it is. */
+export interface Step<R> {
+  readonly compares: readonly Compare[];
+  /** None: nothing has to be written. */
+  readonly operations: readonly Operation[];
+  readonly result: R;
+}
+
+/**
+ * Reads, computes and writes until no other writer was in between.
+ * @param step reads afresh on every attempt
+ * @throws {TsdbError} CONFLICT when others won every time
+ */
+export async function compareAndSet<R>(
+  kv: Kv,
+  step: () => Promise<Step<R>>,
+  signal: AbortSignal,
+): Promise<R> {
+  for (let attempt = 0; attempt < compareAndSetAttemptsMax; attempt++) {
+    const { compares, operations, result } = await step();
+    if (operations.length === 0) return result;
+    if ((await kv.transact(compares, operations, signal)).succeeded) return result;
+  }
+  throw new TsdbError(
+    'CONFLICT',
+    `others changed the same value ${compareAndSetAttemptsMax} times in between; try again`,
+  );
+}

@@ -1,0 +1,322 @@
+/**
+ * The deletions of a cluster in the key-value store: appended in one order by compare-and-set, confirmed by the
+ * instances, and retired when nothing is left that they would delete.
+ */
+import type { Clock } from '#lib/env/env.ts';
+import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { type IndexQuery, queryToJson } from '#lib/index_query.ts';
+import {
+  type Deletion,
+  type DeletionRequest,
+  deletionFromJson,
+  deletionToJson,
+  expiryOf,
+  isExpired,
+} from './deletions.ts';
+import { Fields } from '../fields.ts';
+import { type ClusterName, deletionsAppliedPrefix, deletionsPrefix } from '../kv/keys.ts';
+import type { Compare, Kv, Operation } from '../kv/kv.ts';
+import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
+import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { compareAndSet, decodeStored, encodeJson, type Stored } from '../kv/stored_json.ts';
+
+/** Versions are in 1/64 milliseconds. */
+const versionsPerMilli = 64;
+/** Entries that one transaction retires; etcd takes 128 operations. */
+const retiredAtOnceMax = 64;
+
+/** What stands over all entries. */
+export interface DeletionHead {
+  /** Of the newest deletion; 0 before the first one. */
+  readonly sequence: number;
+  readonly version: number;
+  /** Files of all deletions up to this one are to be rewritten at once. */
+  readonly cleanSequence: number;
+}
+
+/** How far an instance is. */
+export interface DeletionProgress {
+  /** All deletions up to this one are applied. */
+  readonly applied: number;
+  /** Files hold nothing of all deletions up to this one. */
+  readonly cleaned: number;
+}
+
+export interface DamagedDeletion {
+  readonly key: string;
+  readonly reason: string;
+}
+
+export interface DeletionListing {
+  readonly head: DeletionHead;
+  /** By ascending sequence. */
+  readonly deletions: readonly Deletion[];
+  /** Entries that cannot be read. */
+  readonly damaged: readonly DamagedDeletion[];
+  /** Watch from the one behind it. */
+  readonly revision: number;
+}
+
+const noHead: Stored<DeletionHead> = {
+  value: { sequence: 0, version: 0, cleanSequence: 0 },
+  version: 0,
+  modRevision: 0,
+};
+
+/** Operations of a transaction, with the conditions under which they stand. */
+export interface DeletionWrite {
+  readonly compares: Compare[];
+  readonly operations: Operation[];
+  readonly deletions: readonly Deletion[];
+}
+
+export class DeletionLog {
+  readonly kv: Kv;
+  readonly prefix: string;
+  private readonly appliedPrefix: string;
+
+  constructor(kv: Kv, cluster: ClusterName) {
+    this.kv = kv;
+    this.prefix = deletionsPrefix(cluster);
+    this.appliedPrefix = deletionsAppliedPrefix(cluster);
+  }
+
+  private get headKey(): string {
+    return `${this.prefix}head`;
+  }
+
+  private entryKey(sequence: number): string {
+    return `${this.prefix}entry/${String(sequence).padStart(16, '0')}`;
+  }
+
+  /** @throws {TsdbError} INTERNAL when the head is damaged */
+  async list(signal: AbortSignal): Promise<DeletionListing> {
+    const { head, ...listed } = await this.read(signal);
+    return { head: head.value, ...listed };
+  }
+
+  private async read(
+    signal: AbortSignal,
+  ): Promise<Omit<DeletionListing, 'head'> & { readonly head: Stored<DeletionHead> }> {
+    const { items, revision } = await this.kv.list(this.prefix, signal);
+    let head = noHead;
+    const deletions: Deletion[] = [];
+    const damaged: DamagedDeletion[] = [];
+    for (const item of items) {
+      if (item.key === this.headKey) head = decodeStored(item, headFromJson);
+      else {
+        try {
+          deletions.push(decodeStored(item, deletionFromJson).value);
+        } catch (error) {
+          damaged.push({ key: item.key, reason: messageOf(error) });
+        }
+      }
+    }
+    deletions.sort((a, b) => a.sequence - b.sequence);
+    return { head, deletions, damaged, revision };
+  }
+
+  /**
+   * Appends deletions, all or none, and retires old ones.
+   * @throws {TsdbError} NOT_FOUND for an unknown namespace, RESOURCE_EXHAUSTED when too many stand, BAD_REQUEST when
+   *   a query is too long or a time has more than 64 bits, CONFLICT
+   */
+  append(
+    requests: readonly DeletionRequest[],
+    registry: NamespaceRegistry,
+    clock: Clock,
+    signal: AbortSignal,
+  ): Promise<readonly Deletion[]> {
+    return compareAndSet(
+      this.kv,
+      async () => {
+        const { compares, operations, deletions } = await this.writing(
+          requests,
+          registry,
+          clock,
+          signal,
+        );
+        return { compares, operations, result: deletions };
+      },
+      signal,
+    );
+  }
+
+  /** The transaction that appends them, for those who write other keys with it. */
+  async writing(
+    requests: readonly DeletionRequest[],
+    registry: NamespaceRegistry,
+    clock: Clock,
+    signal: AbortSignal,
+    standingMax: number = deletionsMax,
+  ): Promise<DeletionWrite> {
+    for (const { query } of requests) checkQuery(query);
+    const { head, deletions } = await this.read(signal);
+    const now = clock.nowNanos();
+    const expired = deletions
+      .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
+      .slice(0, retiredAtOnceMax);
+    if (deletions.length - expired.length + requests.length > standingMax) {
+      throw new TsdbError(
+        'RESOURCE_EXHAUSTED',
+        `cannot delete: ${standingMax} deletions stand until the retention of their namespaces is over`,
+      );
+    }
+    let { sequence, version } = head.value;
+    const made: Deletion[] = [];
+    for (const request of requests) {
+      const namespace = registry.get(request.namespace);
+      if (namespace === undefined) {
+        throw new TsdbError('NOT_FOUND', `namespace is not found: ${request.namespace}`);
+      }
+      sequence += 1;
+      version = Math.max(Math.floor(clock.nowMillis() * versionsPerMilli), version + 1);
+      const expiresNanos = expiryOf(namespace, now);
+      const deletion = { ...request, sequence, version, createdNanos: now, expiresNanos };
+      // What its reader refuses would stand for ever and delete nothing.
+      deletionFromJson(deletionToJson(deletion));
+      made.push(deletion);
+    }
+    return {
+      compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
+      operations: [
+        ...expired.map(
+          (gone): Operation => ({ kind: 'delete', key: this.entryKey(gone.sequence) }),
+        ),
+        ...made.map(
+          (deletion): Operation => ({
+            kind: 'put',
+            key: this.entryKey(deletion.sequence),
+            value: encodeJson(deletionToJson(deletion)),
+          }),
+        ),
+        {
+          kind: 'put',
+          key: this.headKey,
+          value: encodeJson({ ...head.value, sequence, version }),
+        },
+      ],
+      deletions: made,
+    };
+  }
+
+  /** Retires what has expired. @returns how many, at most some dozens at a time */
+  retire(registry: NamespaceRegistry, clock: Clock, signal: AbortSignal): Promise<number> {
+    return compareAndSet(
+      this.kv,
+      async () => {
+        const { head, deletions } = await this.read(signal);
+        const now = clock.nowNanos();
+        const expired = deletions
+          .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
+          .slice(0, retiredAtOnceMax);
+        return {
+          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
+          operations: expired.map(
+            ({ sequence }): Operation => ({ kind: 'delete', key: this.entryKey(sequence) }),
+          ),
+          result: expired.length,
+        };
+      },
+      signal,
+    );
+  }
+
+  /** Asks all nodes to rewrite the files of all deletions so far. @returns up to which one that is */
+  clean(signal: AbortSignal): Promise<number> {
+    return compareAndSet(
+      this.kv,
+      async () => {
+        const { head } = await this.read(signal);
+        const { sequence, cleanSequence } = head.value;
+        const operations: Operation[] =
+          cleanSequence >= sequence
+            ? []
+            : [
+                {
+                  kind: 'put',
+                  key: this.headKey,
+                  value: encodeJson({ ...head.value, cleanSequence: sequence }),
+                },
+              ];
+        return {
+          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
+          operations,
+          result: sequence,
+        };
+      },
+      signal,
+    );
+  }
+
+  /** What an instance says of itself. */
+  async confirm(
+    instanceId: string,
+    progress: DeletionProgress,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const key = this.appliedPrefix + instanceId;
+    await this.kv.transact([], [{ kind: 'put', key, value: encodeJson(progress) }], signal);
+  }
+
+  /**
+   * Waits until all of the instances are that far.
+   * @returns those that are not, when the signal aborts
+   */
+  async whenAll(
+    instanceIds: readonly string[],
+    holds: (progress: DeletionProgress) => boolean,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const waiting = new Set(instanceIds);
+    const note = (key: string, value: Uint8Array): void => {
+      if (holds(progressOf(value))) waiting.delete(key.slice(this.appliedPrefix.length));
+    };
+    try {
+      const { items, revision } = await this.kv.list(this.appliedPrefix, signal);
+      for (const { key, value } of items) note(key, value);
+      if (waiting.size === 0) return [];
+      const stop = new AbortController();
+      const until = AbortSignal.any([signal, stop.signal]);
+      for await (const { events } of this.kv.watch(this.appliedPrefix, revision + 1, until)) {
+        for (const event of events) {
+          if (event.kind === 'put') note(event.item.key, event.item.value);
+        }
+        if (waiting.size === 0) stop.abort();
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    return [...waiting];
+  }
+}
+
+function checkQuery(query: IndexQuery): void {
+  const { length } = JSON.stringify(queryToJson(query));
+  if (length <= deletionQueryCharactersMax) return;
+  throw badRequest(
+    `match[]: selectors are too long, ${deletionQueryCharactersMax} characters at most: ${length}`,
+  );
+}
+
+export function headFromJson(json: unknown): DeletionHead {
+  const fields = Fields.of(json, 'head');
+  return {
+    sequence: Number(fields.int64('sequence', 0n)),
+    version: Number(fields.int64('version', 0n)),
+    cleanSequence: Number(fields.int64('cleanSequence', 0n)),
+  };
+}
+
+/** What cannot be read confirms nothing. */
+function progressOf(value: Uint8Array): DeletionProgress {
+  try {
+    const fields = Fields.of(JSON.parse(new TextDecoder().decode(value)), 'progress');
+    return {
+      applied: Number(fields.int64('applied', 0n)),
+      cleaned: Number(fields.int64('cleaned', 0n)),
+    };
+  } catch {
+    return { applied: 0, cleaned: 0 };
+  }
+}

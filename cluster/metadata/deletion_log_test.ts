@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Clock } from '#lib/env/env.ts';
+import { realEnv } from '#lib/env/real.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { ClusterAdmin, plainRequest } from '../admin/admin.ts';
+import { DeletionLog } from './deletion_log.ts';
+import { allTime, type DeletionRequest, deletesAll, expiryOf } from './deletions.ts';
+import { MemoryKvStore } from '../kv/memory.ts';
+import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
+import { NamespaceStore } from '../namespaces/store.ts';
+import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
+
+const { signal } = new AbortController();
+const cluster = { environment: 'default_env', zone: 'embedded' };
+const hourNanos = 3_600_000_000_000n;
+
+/** A clock that stands where the test puts it. */
+class HeldClock {
+  millis = 1_800_000_000_000;
+  readonly clock: Clock = {
+    ...realEnv.clock,
+    nowMillis: () => this.millis,
+    nowNanos: () => BigInt(this.millis) * 1_000_000n,
+  };
+}
+
+async function open(): Promise<{
+  log: DeletionLog;
+  registry: NamespaceRegistry;
+  held: HeldClock;
+  admin: ClusterAdmin;
+}> {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const held = new HeldClock();
+  const admin = new ClusterAdmin({ kv, cluster, clock: held.clock });
+  await admin.databaseCreate(
+    { type: 'local', namespaceName: 'default', retentionTime: '48h' },
+    plainRequest,
+    signal,
+  );
+  const registry = (await new NamespaceStore(kv, cluster).get(signal)).value;
+  return { log: new DeletionLog(kv, cluster), registry, held, admin };
+}
+
+function requestOf(query: IndexQuery): DeletionRequest {
+  return { namespace: 'default', query, ...allTime, selectors: [] };
+}
+const some: IndexQuery = { kind: 'term', field: 'job', term: 'a' };
+
+test('deletions are ordered by sequence and version, also when the clock stands or goes back', async () => {
+  const { log, registry, held } = await open();
+  const [first, second] = await log.append(
+    [requestOf(some), requestOf(some)],
+    registry,
+    held.clock,
+    signal,
+  );
+  held.millis -= 5_000;
+  const [third] = await log.append([requestOf(some)], registry, held.clock, signal);
+  assert.deepEqual(
+    [first, second, third].map((deletion) => deletion!.sequence),
+    [1, 2, 3],
+  );
+  assert.equal(first!.version, (held.millis + 5_000) * 64);
+  assert.equal(second!.version, first!.version + 1);
+  assert.equal(third!.version, first!.version + 2);
+  const { deletions, head } = await log.list(signal);
+  assert.deepEqual(deletions, [first, second, third]);
+  assert.equal(head.sequence, 3);
+});
+
+test('of writers at the same time each gets a sequence of its own', async () => {
+  const { log, registry, held } = await open();
+  const all = await Promise.all(
+    Array.from({ length: 8 }, () => log.append([requestOf(some)], registry, held.clock, signal)),
+  );
+  const sequences = all.map(([deletion]) => deletion!.sequence).sort((a, b) => a - b);
+  assert.deepEqual(sequences, [1, 2, 3, 4, 5, 6, 7, 8]);
+});
+
+test('unknown namespaces and queries that are too long are refused', async () => {
+  const { log, registry, held } = await open();
+  const append = (request: DeletionRequest) => log.append([request], registry, held.clock, signal);
+  await assert.rejects(append({ ...requestOf(some), namespace: 'none' }), { code: 'NOT_FOUND' });
+  const long = {
+    kind: 'term',
+    field: 'job',
+    term: 'x'.repeat(deletionQueryCharactersMax),
+  } as const;
+  await assert.rejects(append(requestOf(long)), { code: 'BAD_REQUEST' });
+});
+
+test('a time that its reader would refuse is not written', async () => {
+  const { log, registry, held } = await open();
+  const beyond = { ...requestOf(some), endNanos: 2n ** 63n };
+  await assert.rejects(log.append([beyond], registry, held.clock, signal), {
+    code: 'BAD_REQUEST',
+    message: 'deletion.endNanos: not a 64-bit integer: "9223372036854775808"',
+  });
+  assert.deepEqual((await log.list(signal)).damaged, []);
+});
+
+test('so many stand and no more, until the retention of their namespace is over', async () => {
+  const { log, registry, held } = await open();
+  for (let made = 0; made < deletionsMax; made += 100) {
+    const requests = Array.from({ length: 100 }, () => requestOf(some));
+    await log.append(requests, registry, held.clock, signal);
+  }
+  await assert.rejects(log.append([requestOf(some)], registry, held.clock, signal), {
+    code: 'RESOURCE_EXHAUSTED',
+  });
+  const expiry = expiryOf(registry.get('default')!, held.clock.nowNanos());
+  assert.ok(expiry > held.clock.nowNanos() + 48n * hourNanos);
+  held.millis = Number(expiry / 1_000_000n) - 1;
+  assert.equal(await log.retire(registry, held.clock, signal), 0);
+  held.millis += 2;
+  await log.append([requestOf(some)], registry, held.clock, signal);
+  assert.ok((await log.retire(registry, held.clock, signal)) > 0);
+});
+
+test('a retention that became longer keeps deletions longer', async () => {
+  const { log, registry, held } = await open();
+  const [deletion] = await log.append([requestOf(some)], registry, held.clock, signal);
+  const { name, options } = registry.get('default')!;
+  const retentionOptions = {
+    ...options.retentionOptions,
+    retentionPeriodNanos: 96n * hourNanos,
+  };
+  const longer = new Map([[name, { name, options: { ...options, retentionOptions } }]]);
+  held.millis = Number(deletion!.expiresNanos / 1_000_000n) + 1;
+  assert.equal(await log.retire(longer, held.clock, signal), 0);
+  assert.equal(await log.retire(registry, held.clock, signal), 1);
+  assert.deepEqual((await log.list(signal)).deletions, []);
+});
+
+test('deleting a namespace stands as a deletion of everything in it', async () => {
+  const { log, admin } = await open();
+  await admin.namespaceDelete('default', { dryRun: true, force: false }, signal);
+  assert.deepEqual((await log.list(signal)).deletions, []);
+  await admin.namespaceDelete('default', plainRequest, signal);
+  const [deletion] = (await log.list(signal)).deletions;
+  assert.equal(deletion!.namespace, 'default');
+  assert.ok(deletesAll(deletion!));
+  await assert.rejects(admin.namespaceDelete('default', plainRequest, signal), {
+    code: 'NOT_FOUND',
+  });
+});
+
+test('whenAll() waits for every instance, and names those that did not come', async () => {
+  const { log } = await open();
+  const stop = new AbortController();
+  const done = log.whenAll(['a', 'b', 'c'], ({ applied }) => applied >= 5, stop.signal);
+  await log.confirm('a', { applied: 5, cleaned: 0 }, signal);
+  await log.confirm('b', { applied: 4, cleaned: 4 }, signal);
+  await log.confirm('b', { applied: 6, cleaned: 4 }, signal);
+  const both = log.whenAll(['a', 'b'], ({ applied }) => applied >= 5, signal);
+  assert.deepEqual(await both, []);
+  stop.abort();
+  assert.deepEqual(await done, ['c']);
+});

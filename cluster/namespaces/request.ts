@@ -1,0 +1,170 @@
+/**
+ * Requests of the namespace endpoints, read into options. Nothing is defaulted on add: an omitted boolean is
+ * false and an omitted duration 0, as M3's users know it; database/create has defaults of its own.
+ */
+import { badRequest } from '#lib/errors.ts';
+import { Fields } from '../fields.ts';
+import type {
+  Aggregation,
+  ExtendedOptions,
+  Namespace,
+  NamespaceOptions,
+  NamespaceUpdate,
+  RetentionOptions,
+  RuntimeOptions,
+  StagingStatus,
+} from './namespaces.ts';
+
+/**
+ * Body of namespace add: `{name, options}`.
+ * @throws {TsdbError} BAD_REQUEST naming the field
+ */
+export function namespaceOfAddRequest(body: unknown): Namespace {
+  const fields = Fields.of(body, '');
+  const name = fields.string('name', '');
+  if (name === '') throw badRequest('missing required field: name');
+  const options = fields.object('options');
+  fields.end();
+  if (options === null) throw badRequest('missing required field: options');
+  // What a client copied from an answer is taken, but a new namespace starts at the beginning.
+  stagingStatusOf(options);
+  return { name, options: namespaceOptionsOf(options) };
+}
+
+/** Reads all options but the staging state and ends the object. */
+export function namespaceOptionsOf(fields: Fields): NamespaceOptions {
+  const retention = fields.object('retentionOptions');
+  if (retention === null) {
+    throw badRequest('bad namespace metadata: retention options must be set');
+  }
+  const index = fields.object('indexOptions');
+  const indexOptions = {
+    enabled: index?.boolean('enabled', false) ?? false,
+    blockSizeNanos: index?.nanos('blockSize') ?? 0n,
+  };
+  index?.end();
+  if (fields.has('schemaOptions')) {
+    throw badRequest('options.schemaOptions: a schema cannot be given with the namespace');
+  }
+  fields.ignore('schemaOptions');
+  const options: NamespaceOptions = {
+    bootstrapEnabled: fields.boolean('bootstrapEnabled', false),
+    flushEnabled: fields.boolean('flushEnabled', false),
+    writesToCommitLog: fields.boolean('writesToCommitLog', false),
+    cleanupEnabled: fields.boolean('cleanupEnabled', false),
+    repairEnabled: fields.boolean('repairEnabled', false),
+    retentionOptions: retentionOptionsOf(retention),
+    snapshotEnabled: fields.boolean('snapshotEnabled', false),
+    indexOptions,
+    coldWritesEnabled: fields.boolean('coldWritesEnabled', false),
+    runtimeOptions: runtimeOptionsOf(fields),
+    cacheBlocksOnRetrieve: fields.boolean('cacheBlocksOnRetrieve', false),
+    aggregations: aggregationsOf(fields),
+    stagingStatus: 'UNKNOWN',
+    extendedOptions: extendedOptionsOf(fields),
+  };
+  fields.end();
+  return options;
+}
+
+export function stagingStatusOf(fields: Fields): StagingStatus {
+  const staging = fields.object('stagingState');
+  const status = staging?.oneOf('status', ['UNKNOWN', 'INITIALIZING', 'READY'], 'UNKNOWN');
+  staging?.end();
+  return status ?? 'UNKNOWN';
+}
+
+/**
+ * Body of namespace update: `{name, options}` with mutable options only.
+ * @throws {TsdbError} BAD_REQUEST naming the first field that cannot be changed
+ */
+export function updateOfRequest(body: unknown): { name: string; update: NamespaceUpdate } {
+  const fields = Fields.of(body, '');
+  const name = fields.string('name', '');
+  if (name === '') throw badRequest('missing required field: name');
+  const options = fields.object('options');
+  fields.end();
+  if (options === null) throw badRequest('missing required field: options');
+  const retention = options.object('retentionOptions');
+  const retentionPeriodNanos = retention?.nanos('retentionPeriod') ?? null;
+  refuseImmutable(retention, 'RetentionOptions.');
+  const update: NamespaceUpdate = {
+    retentionPeriodNanos,
+    runtimeOptions: runtimeOptionsOf(options),
+    aggregations: aggregationsOf(options),
+    extendedOptions: extendedOptionsOf(options),
+  };
+  refuseImmutable(options, '');
+  return { name, update };
+}
+
+function refuseImmutable(fields: Fields | null, prefix: string): void {
+  const key = fields?.firstKey();
+  if (key === undefined) return;
+  const field = prefix + key.charAt(0).toUpperCase() + key.slice(1);
+  throw badRequest(
+    `unable to validate update request: ${field}: namespace option field is immutable`,
+  );
+}
+
+function retentionOptionsOf(fields: Fields): RetentionOptions {
+  const options: RetentionOptions = {
+    retentionPeriodNanos: fields.nanos('retentionPeriod') ?? 0n,
+    blockSizeNanos: fields.nanos('blockSize') ?? 0n,
+    bufferFutureNanos: fields.nanos('bufferFuture') ?? 0n,
+    bufferPastNanos: fields.nanos('bufferPast') ?? 0n,
+    blockDataExpiry: fields.boolean('blockDataExpiry', false),
+    blockDataExpiryAfterNotAccessPeriodNanos:
+      fields.nanos(
+        'blockDataExpiryAfterNotAccessPeriod',
+        'blockDataExpiryAfterNotAccessedPeriod',
+      ) ?? 0n,
+    futureRetentionPeriodNanos: fields.nanos('futureRetentionPeriod') ?? 0n,
+  };
+  fields.end();
+  return options;
+}
+
+function runtimeOptionsOf(fields: Fields): RuntimeOptions | null {
+  const runtime = fields.object('runtimeOptions');
+  if (runtime === null) return null;
+  const options: RuntimeOptions = {
+    writeIndexingPerCPUConcurrency: runtime.float('writeIndexingPerCPUConcurrency'),
+    flushIndexingPerCPUConcurrency: runtime.float('flushIndexingPerCPUConcurrency'),
+  };
+  runtime.end();
+  return options;
+}
+
+function aggregationsOf(fields: Fields): Aggregation[] | null {
+  const aggregation = fields.object('aggregationOptions');
+  if (aggregation === null) return null;
+  const aggregations = aggregation.list('aggregations', (item): Aggregation => {
+    const aggregated = item.boolean('aggregated', false);
+    const attributes = item.object('attributes');
+    item.end();
+    if (attributes === null) return { aggregated, attributes: null };
+    const resolutionNanos = attributes.nanos('resolution') ?? 0n;
+    const downsample = attributes.object('downsampleOptions');
+    attributes.end();
+    if (downsample === null) {
+      return { aggregated, attributes: { resolutionNanos, downsampleOptions: null } };
+    }
+    const all = downsample.boolean('all', false);
+    downsample.end();
+    return { aggregated, attributes: { resolutionNanos, downsampleOptions: { all } } };
+  });
+  aggregation.end();
+  return aggregations;
+}
+
+function extendedOptionsOf(fields: Fields): ExtendedOptions | null {
+  const extended = fields.object('extendedOptions');
+  if (extended === null) return null;
+  const options: ExtendedOptions = {
+    type: extended.string('type', ''),
+    options: extended.any('options') ?? null,
+  };
+  extended.end();
+  return options;
+}

@@ -1,0 +1,288 @@
+/** `NodeService` over gRPC, and the connections of a process to the nodes of its placement. */
+import type { Env } from '#lib/env/env.ts';
+import { connectGrpc, type GrpcClient, type GrpcTls } from '#lib/env/grpc.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { BundleJoiner } from './bundle_pages.ts';
+import { wirePageBytesMax } from '../limits.ts';
+import type {
+  AggregateRequest,
+  AggregateResponse,
+  FetchByIdRequest,
+  FetchRequest,
+  FetchResponse,
+  NodeHealth,
+  NodeService,
+  StatisticsRequest,
+  StatisticsResponse,
+  StreamShardPage,
+  StreamShardRequest,
+  WriteRequest,
+  WriteResponse,
+} from './service.ts';
+import {
+  type AggregatePage,
+  aggregatePageWire,
+  aggregateRequestWire,
+  statisticsRequestWire,
+  statisticsResponseWire,
+  fetchByIdRequestWire,
+  type FetchPage,
+  fetchPageWire,
+  fetchRequestWire,
+  healthRequestWire,
+  healthResponseWire,
+  nodePaths,
+  streamShardPageWire,
+  streamShardRequestWire,
+  truncateRequestWire,
+  truncateResponseWire,
+  writeRequestWire,
+  writeResponseWire,
+} from './wire.ts';
+import type { Instance } from '../placement/placement.ts';
+
+/** Largest message of an answer: a page, whose columns may be a little larger than asked for. */
+const answerBytesMax: number = 2 * wirePageBytesMax + (8 << 20);
+
+const healthCheckMillis = 4_000;
+const healthFailuresMax = 4;
+
+export interface NodeClientOptions {
+  /** 'host:port' of the node's gRPC listener. */
+  readonly target: string;
+  readonly tls?: GrpcTls;
+}
+
+/** One node over gRPC. Connects when first used, and again whenever the connection was lost. */
+export class NodeClient implements NodeService, Disposable {
+  private readonly client: GrpcClient;
+
+  constructor({ target, tls }: NodeClientOptions) {
+    this.client = connectGrpc({ target, answerBytesMax, ...(tls === undefined ? {} : { tls }) });
+  }
+
+  async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    const bytes = writeRequestWire.encode(request);
+    return writeResponseWire.decode(await this.client.unary(nodePaths.write, bytes, signal));
+  }
+
+  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    return this.fetchPages(nodePaths.fetch, fetchRequestWire.encode(request), signal);
+  }
+
+  fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    return this.fetchPages(nodePaths.fetchById, fetchByIdRequestWire.encode(request), signal);
+  }
+
+  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
+    const tags: { name: string; values: string[] }[] = [];
+    let last: AggregatePage['last'] = null;
+    const bytes = aggregateRequestWire.encode(request);
+    for await (const message of this.stream(nodePaths.aggregate, bytes, signal)) {
+      const page = aggregatePageWire.decode(message);
+      for (const { name, values } of page.tags) {
+        const before = tags.at(-1);
+        if (before?.name === name) for (const value of values) before.values.push(value);
+        else tags.push({ name, values: [...values] });
+      }
+      last = page.last;
+    }
+    if (last === null) throw cutOff(nodePaths.aggregate);
+    return { tags, ...last };
+  }
+
+  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    const bytes = statisticsRequestWire.encode(request);
+    const answer = await this.client.unary(nodePaths.statistics, bytes, signal);
+    return statisticsResponseWire.decode(answer);
+  }
+
+  async truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    const bytes = truncateRequestWire.encode(namespace);
+    return truncateResponseWire.decode(await this.client.unary(nodePaths.truncate, bytes, signal));
+  }
+
+  async *streamShard(
+    request: StreamShardRequest,
+    signal: AbortSignal,
+  ): AsyncIterable<StreamShardPage> {
+    const joiner = new BundleJoiner();
+    const bytes = streamShardRequestWire.encode(request);
+    let isOpen = false;
+    for await (const message of this.stream(nodePaths.streamShard, bytes, signal)) {
+      const { part, more } = streamShardPageWire.decode(message);
+      joiner.add(part);
+      isOpen = more;
+      if (!more) yield { bundle: joiner.finish() };
+    }
+    if (isOpen) throw cutOff(nodePaths.streamShard);
+  }
+
+  async health(signal: AbortSignal): Promise<NodeHealth> {
+    const bytes = healthRequestWire.encode(null);
+    return healthResponseWire.decode(await this.client.unary(nodePaths.health, bytes, signal));
+  }
+
+  [Symbol.dispose](): void {
+    this.client[Symbol.dispose]();
+  }
+
+  private async fetchPages(
+    path: string,
+    request: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<FetchResponse> {
+    const joiner = new BundleJoiner();
+    let last: FetchPage['last'] = null;
+    for await (const message of this.stream(path, request, signal)) {
+      const page = fetchPageWire.decode(message);
+      joiner.add(page.part);
+      last = page.last;
+    }
+    if (last === null) throw cutOff(path);
+    return { bundle: joiner.finish(), ...last };
+  }
+
+  private async *stream(
+    path: string,
+    request: Uint8Array,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array> {
+    const call = this.client.stream(path, signal);
+    // A call that fails says so to its reader too, with the server's reason.
+    call.send(request).catch(() => {});
+    call.end();
+    yield* call.messages;
+  }
+}
+
+function cutOff(path: string): TsdbError {
+  return new TsdbError('UNAVAILABLE', `${path}: the answer ended before its last page`);
+}
+
+export interface NodeConnectionsOptions {
+  readonly env: Env;
+  readonly log: Log;
+  readonly tls?: GrpcTls;
+}
+
+interface Connection {
+  readonly endpoint: string;
+  readonly client: NodeClient;
+  readonly service: NodeService;
+  readonly stop: AbortController;
+  failures: number;
+  /** Why requests are refused at once, or null. */
+  problem: string | null;
+}
+
+/**
+ * A connection to each instance, made when first asked for, checked every four seconds. After four failed checks
+ * requests fail at once, until a check succeeds again: a node that hangs must not cost every request
+ * its whole deadline.
+ */
+export class NodeConnections implements Disposable {
+  private readonly options: NodeConnectionsOptions;
+  private readonly connections = new Map<string, Connection>();
+
+  constructor(options: NodeConnectionsOptions) {
+    this.options = options;
+  }
+
+  nodeOf(instance: Instance): NodeService {
+    const known = this.connections.get(instance.id);
+    if (known?.endpoint === instance.endpoint) return known.service;
+    this.close(instance.id);
+    const connection = this.connect(instance);
+    this.connections.set(instance.id, connection);
+    return connection.service;
+  }
+
+  /** Closes the connections to instances that are not among these: call it with each placement. */
+  retain(instances: readonly Instance[]): void {
+    const ids = new Set(instances.map(({ id }) => id));
+    for (const id of this.connections.keys()) if (!ids.has(id)) this.close(id);
+  }
+
+  [Symbol.dispose](): void {
+    for (const id of this.connections.keys()) this.close(id);
+  }
+
+  private connect({ id, endpoint }: Instance): Connection {
+    const { env, log, tls } = this.options;
+    const client = new NodeClient({ target: endpoint, ...(tls === undefined ? {} : { tls }) });
+    const stop = new AbortController();
+    const connection: Connection = {
+      endpoint,
+      client,
+      stop,
+      failures: 0,
+      problem: null,
+      service: guarded(client, () => connection.problem),
+    };
+    const check = async () => {
+      const problem = await healthProblem(client, id, env, stop.signal);
+      if (stop.signal.aborted) return;
+      connection.failures = problem === null ? 0 : connection.failures + 1;
+      const refused = connection.failures >= healthFailuresMax ? problem : null;
+      if ((refused === null) !== (connection.problem === null)) {
+        const state = refused === null ? 'can be reached again' : 'cannot be reached';
+        log.warn({ instance: id, endpoint, problem: refused }, `storage node ${state}`);
+      }
+      connection.problem = refused;
+    };
+    env.clock.every(healthCheckMillis, check, () => {}, stop.signal);
+    return connection;
+  }
+
+  private close(id: string): void {
+    const connection = this.connections.get(id);
+    if (connection === undefined) return;
+    this.connections.delete(id);
+    connection.stop.abort(new TsdbError('CANCELLED', 'the connection is closed'));
+    connection.client[Symbol.dispose]();
+  }
+}
+
+async function healthProblem(
+  client: NodeClient,
+  id: string,
+  env: Env,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const done = new AbortController();
+  const stop = AbortSignal.any([signal, done.signal]);
+  try {
+    const health = await client.health(env.clock.deadline(healthCheckMillis, stop));
+    // An address may have been given to another node.
+    return health.instanceId === id
+      ? null
+      : `instance ${health.instanceId} answers at its endpoint`;
+  } catch (error) {
+    return messageOf(error);
+  } finally {
+    done.abort();
+  }
+}
+
+/** The service while there is no problem; with one, every request fails at once with it. */
+function guarded(client: NodeClient, problemNow: () => string | null): NodeService {
+  const check = () => {
+    const problem = problemNow();
+    if (problem !== null) {
+      throw new TsdbError('UNAVAILABLE', `health checks fail: ${problem}`);
+    }
+    return client;
+  };
+  return {
+    write: async (request, signal) => check().write(request, signal),
+    fetch: async (request, signal) => check().fetch(request, signal),
+    fetchById: async (request, signal) => check().fetchById(request, signal),
+    aggregate: async (request, signal) => check().aggregate(request, signal),
+    statistics: async (request, signal) => check().statistics(request, signal),
+    truncate: async (namespace, signal) => check().truncate(namespace, signal),
+    streamShard: (request, signal) => check().streamShard(request, signal),
+    health: (signal) => client.health(signal),
+  };
+}

@@ -1,0 +1,140 @@
+/** A `NodeService` as the gRPC methods of lib/proto/node.proto, for `serveGrpc`. */
+import { batchBytesMax } from '#engine/batch/batch.ts';
+import type { GrpcMethod } from '#lib/env/grpc.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { bundleParts } from './bundle_pages.ts';
+import { wirePageBytesMax } from '../limits.ts';
+import type { AggregateResponse, FetchResponse, NodeService } from './service.ts';
+import {
+  type AggregatePage,
+  aggregatePageWire,
+  aggregateRequestWire,
+  fetchByIdRequestWire,
+  fetchPageWire,
+  fetchRequestWire,
+  healthRequestWire,
+  healthResponseWire,
+  nodePaths,
+  statisticsRequestWire,
+  statisticsResponseWire,
+  streamShardPageWire,
+  streamShardRequestWire,
+  truncateRequestWire,
+  truncateResponseWire,
+  writeRequestWire,
+  writeResponseWire,
+  type Wire,
+} from './wire.ts';
+
+/** `requestBytesMax` that a server of these methods needs: the largest batch, and a little around it. */
+export const nodeRequestBytesMax: number = batchBytesMax + (1 << 20);
+
+export function nodeMethods(service: NodeService): readonly GrpcMethod[] {
+  return [
+    unary(nodePaths.write, writeRequestWire, writeResponseWire, (request, signal) =>
+      service.write(request, signal),
+    ),
+    streaming(nodePaths.fetch, fetchRequestWire, async (request, send, signal) => {
+      await sendFetch(await service.fetch(request, signal), send);
+    }),
+    streaming(nodePaths.fetchById, fetchByIdRequestWire, async (request, send, signal) => {
+      await sendFetch(await service.fetchById(request, signal), send);
+    }),
+    streaming(nodePaths.aggregate, aggregateRequestWire, async (request, send, signal) => {
+      const response = await service.aggregate(request, signal);
+      for (const page of aggregatePages(response)) await send(aggregatePageWire.encode(page));
+    }),
+    unary(
+      nodePaths.statistics,
+      statisticsRequestWire,
+      statisticsResponseWire,
+      (request, signal) => {
+        if (service.statistics !== undefined) return service.statistics(request, signal);
+        throw new TsdbError('BAD_REQUEST', 'statistics are not given here: ask the storage nodes');
+      },
+    ),
+    unary(nodePaths.truncate, truncateRequestWire, truncateResponseWire, (namespace, signal) =>
+      service.truncate(namespace, signal),
+    ),
+    streaming(nodePaths.streamShard, streamShardRequestWire, async (request, send, signal) => {
+      for await (const { bundle } of service.streamShard(request, signal)) {
+        const parts = bundleParts(bundle, wirePageBytesMax);
+        for (let part = parts.next(); part.done !== true; ) {
+          const next = parts.next();
+          await send(streamShardPageWire.encode({ part: part.value, more: next.done !== true }));
+          part = next;
+        }
+      }
+    }),
+    unary(nodePaths.health, healthRequestWire, healthResponseWire, (_, signal) =>
+      service.health(signal),
+    ),
+  ];
+}
+
+type Send = (message: Uint8Array) => Promise<void>;
+
+function unary<Q, A>(
+  path: string,
+  request: Wire<Q>,
+  answer: Wire<A>,
+  handle: (request: Q, signal: AbortSignal) => Promise<A>,
+): GrpcMethod {
+  return {
+    kind: 'unary',
+    path,
+    handle: async (bytes, { signal }) => answer.encode(await handle(request.decode(bytes), signal)),
+  };
+}
+
+/** One request, a stream of answers. */
+function streaming<Q>(
+  path: string,
+  request: Wire<Q>,
+  handle: (request: Q, send: Send, signal: AbortSignal) => Promise<void>,
+): GrpcMethod {
+  return {
+    kind: 'stream',
+    path,
+    async handle(requests, send, { signal }) {
+      for await (const bytes of requests) {
+        await handle(request.decode(bytes), send, signal);
+        return;
+      }
+      throw new TsdbError('BAD_REQUEST', `${path}: the request is missing`);
+    },
+  };
+}
+
+async function sendFetch(response: FetchResponse, send: Send): Promise<void> {
+  const { bundle, exhaustive, shards } = response;
+  const parts = bundleParts(bundle, wirePageBytesMax);
+  for (let part = parts.next(); part.done !== true; ) {
+    const next = parts.next();
+    const last = next.done === true ? { exhaustive, shards } : null;
+    await send(fetchPageWire.encode({ part: part.value, last }));
+    part = next;
+  }
+}
+
+function* aggregatePages(response: AggregateResponse): Generator<AggregatePage> {
+  let tags: { name: string; values: string[] }[] = [];
+  let left = wirePageBytesMax;
+  for (const { name, values } of response.tags) {
+    let tag = { name, values: [] as string[] };
+    tags.push(tag);
+    left -= Buffer.byteLength(name);
+    for (const value of values) {
+      left -= Buffer.byteLength(value);
+      if (left < 0) {
+        yield { tags, last: null };
+        left = wirePageBytesMax;
+        tag = { name, values: [] };
+        tags = [tag];
+      }
+      tag.values.push(value);
+    }
+  }
+  const { exhaustive, shards } = response;
+  yield { tags, last: { exhaustive, shards } };
+}

@@ -1,0 +1,200 @@
+/**
+ * What a storage node does for others: the one contract behind the gRPC servers on 9000 and 9001
+ * (node/), the gRPC client (cluster/node/client.ts) and the in-process transport of the combined binary.
+ * The `.proto` of lib/proto/node.proto carries the same messages.
+ */
+import type { BatchView } from '#engine/batch/batch.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import type { UnixNanos } from '#lib/time.ts';
+
+/** Outcome of one row of a write. */
+export const rowOutcome = {
+  written: 0,
+  /** The reference is of another boot or was given to another series since: send the dictionary entry. */
+  unknownReference: 1,
+  /** Before now - bufferPast, and the namespace takes no cold writes. */
+  tooFarPast: 2,
+  /** At or after now + bufferFuture. */
+  tooFarFuture: 3,
+  /** The series' shard is not owned by this node in its placement. */
+  shardNotOwned: 4,
+  /** This node adopted a newer placement in which the shard moves: refresh and send again. */
+  stalePlacement: 5,
+  /** New-series or memory limit; retry later. */
+  resourceExhausted: 6,
+  /** Dictionary entry malformed: tags, ID or sizes. */
+  badSeries: 7,
+} as const;
+
+export interface WriteRequest {
+  readonly namespace: string;
+  readonly placementVersion: number;
+  /** `referenceEpoch` of the node's answer that gave the references; '' when the batch holds none. */
+  readonly referenceEpoch: string;
+  /** docs/formats/batch.md. Owned by the callee until the promise settles. */
+  readonly batch: Uint8Array;
+}
+
+/** A write whose columns stay in this process: what `readBatch` makes of the batch, without the bytes. */
+export interface ColumnsWriteRequest extends Omit<WriteRequest, 'batch'> {
+  /** Borrowed until the promise settles; slots and generations are the callee's to overwrite until then. */
+  readonly batch: BatchView;
+}
+
+export interface WriteResponse {
+  /** Incarnation and boot of the node, for which its references are valid. */
+  readonly referenceEpoch: string;
+  /** One `rowOutcome` a row in the order of the batch, or empty when all were written. */
+  readonly outcomes: Uint8Array;
+  /** For each dictionary entry of the batch: slot, generation (0, 0 when refused). */
+  readonly references: Uint32Array;
+}
+
+export interface TimeRange {
+  /** Inclusive. */
+  readonly startNanos: UnixNanos;
+  /** Exclusive. */
+  readonly endNanos: UnixNanos;
+}
+
+export interface FetchRequest extends TimeRange {
+  readonly namespace: string;
+  readonly placementVersion: number;
+  readonly query: IndexQuery;
+  /** Only series of these shards; null for all that the node has. */
+  readonly shards: Uint32Array | null;
+  /** 0 = no limit. */
+  readonly seriesLimit: number;
+  /** False: tags and IDs only. */
+  readonly fetchData: boolean;
+}
+
+export interface FetchResponse {
+  readonly bundle: SeriesBundle;
+  /** No limit cut the answer short. */
+  readonly exhaustive: boolean;
+  /** Shards for which this answer is whole: owned, bootstrapped, not INITIALIZING. */
+  readonly shards: Uint32Array;
+}
+
+export interface FetchByIdRequest extends TimeRange {
+  readonly namespace: string;
+  readonly placementVersion: number;
+  readonly ids: readonly Uint8Array[];
+}
+
+export interface AggregateRequest extends TimeRange {
+  readonly namespace: string;
+  readonly placementVersion: number;
+  readonly query: IndexQuery;
+  /** Only these tag names; empty for all. */
+  readonly tagNames: readonly string[];
+  readonly namesOnly: boolean;
+  /** Values and names together; 0 = no limit. */
+  readonly limit: number;
+}
+
+export interface AggregateResponse {
+  /** Sorted by name; values sorted, empty with namesOnly. */
+  readonly tags: readonly { readonly name: string; readonly values: readonly string[] }[];
+  readonly exhaustive: boolean;
+  readonly shards: Uint32Array;
+}
+
+export interface StatisticsRequest {
+  readonly namespace: string;
+  readonly placementVersion: number;
+  /** Only series of these shards, sorted; null for all that the node has. */
+  readonly shards: Uint32Array | null;
+  /** Most rows of each list. */
+  readonly limit: number;
+  /** The tag that holds the metric name. */
+  readonly metricName: string;
+  /** Give sketches, with which answers of several nodes are joined. */
+  readonly withSketches: boolean;
+}
+
+/** A tag name, a metric, or a pair of name and value, with a number. */
+export interface StatisticsCount {
+  readonly name: string;
+  /** Of a pair, else ''. */
+  readonly value: string;
+  readonly count: number;
+  /** Of the name's values (lib/distinct_sketch.ts), in `valuesByName` when asked for. */
+  readonly sketch: Uint32Array;
+}
+
+/** Cardinality of an index; every list is descending. */
+export interface StatisticsResponse {
+  readonly seriesCount: number;
+  /** Distinct tag names, and distinct pairs of name and value. */
+  readonly nameCount: number;
+  readonly pairCount: number;
+  readonly valuesByName: readonly StatisticsCount[];
+  readonly seriesByName: readonly StatisticsCount[];
+  readonly seriesByPair: readonly StatisticsCount[];
+  readonly seriesByMetric: readonly StatisticsCount[];
+  /** Bytes of the node's index, of all its shards. */
+  readonly bytesByName: readonly StatisticsCount[];
+  readonly nameSketch: Uint32Array;
+  readonly pairSketch: Uint32Array;
+  /** Pairs of a series and a block that have rows in memory. */
+  readonly openBlocks: number;
+  /** From the oldest of these blocks to the end of the newest; both 0 when there is none. */
+  readonly startNanos: UnixNanos;
+  readonly endNanos: UnixNanos;
+  /** Series that came and went, since the node's start and in the last hour. */
+  readonly created: number;
+  readonly removed: number;
+  readonly createdLastHour: number;
+  readonly removedLastHour: number;
+  /** Shards for which the answer is whole. */
+  readonly shards: Uint32Array;
+}
+
+/** One page of a shard's sealed blocks, for a peer that bootstraps. */
+export interface StreamShardRequest {
+  readonly namespace: string;
+  readonly shard: number;
+  /** The asker's placement version: the donor adopts it before it streams. */
+  readonly placementVersion: number;
+  /** The donor has applied the deletions up to this one before it streams. */
+  readonly deletionSequence?: number;
+  /** Starts of the only blocks that are asked for; all that there are when it is empty. */
+  readonly blockStartsNanos: readonly bigint[];
+  /** What the node has of blocks of which rows are damaged is wanted too. */
+  readonly damagedToo: boolean;
+}
+
+export interface StreamShardPage {
+  /** Chunk bytes as stored, not decoded and encoded again. */
+  readonly bundle: SeriesBundle;
+}
+
+export interface NodeHealth {
+  readonly ok: boolean;
+  readonly status: string;
+  readonly bootstrapped: boolean;
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly bootCount: number;
+  readonly placementVersion: number;
+}
+
+/** Every method rejects with TsdbError; UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED may be retried. */
+export interface NodeService {
+  write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse>;
+  /** The same write for a session of the same process; only a node that is in it has this. */
+  writeColumns?(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse>;
+  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse>;
+  fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse>;
+  aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse>;
+  /** Cardinality of the index; a node of a former version has no such method. */
+  statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;
+  /** Deletes all series of a namespace on this node; resolves to their number. */
+  truncate(namespace: string, signal: AbortSignal): Promise<number>;
+  /** @throws {TsdbError} CONFLICT when blocks that are asked for are damaged here, and `damagedToo` is not set */
+  streamShard(request: StreamShardRequest, signal: AbortSignal): AsyncIterable<StreamShardPage>;
+  health(signal: AbortSignal): Promise<NodeHealth>;
+}

@@ -1,0 +1,363 @@
+/** The messages of lib/proto/node.proto and the contract of service.ts, both ways. */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { loadProto, type ProtoCodec, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import type { BundlePart } from './bundle_pages.ts';
+import type {
+  AggregateRequest,
+  AggregateResponse,
+  FetchByIdRequest,
+  FetchRequest,
+  NodeHealth,
+  StatisticsCount,
+  StatisticsRequest,
+  StatisticsResponse,
+  StreamShardRequest,
+  WriteRequest,
+  WriteResponse,
+} from './service.ts';
+
+const schema: ProtoSchema = loadProto(new URL('../../lib/proto/node.proto', import.meta.url));
+
+export const nodePaths = {
+  write: '/tsdb.node.v1.Node/Write',
+  fetch: '/tsdb.node.v1.Node/Fetch',
+  fetchById: '/tsdb.node.v1.Node/FetchById',
+  aggregate: '/tsdb.node.v1.Node/Aggregate',
+  statistics: '/tsdb.node.v1.Node/Statistics',
+  truncate: '/tsdb.node.v1.Node/Truncate',
+  streamShard: '/tsdb.node.v1.Node/StreamShard',
+  health: '/tsdb.node.v1.Node/Health',
+} as const;
+
+/** A message type of one direction: bytes on the wire, a value of the contract inside. */
+export interface Wire<T> {
+  encode(value: T): Uint8Array;
+  /** @throws {TsdbError} BAD_REQUEST */
+  decode(bytes: Uint8Array): T;
+}
+
+function wire<T>(
+  name: string,
+  toMessage: (value: T) => ProtoMessage,
+  fromMessage: (message: ProtoMessage) => T,
+): Wire<T> {
+  const codec: ProtoCodec = schema.codec(`tsdb.node.v1.${name}`);
+  return {
+    encode: (value) => codec.encode(toMessage(value)),
+    decode: (bytes) => fromMessage(codec.decode(bytes)),
+  };
+}
+
+export const writeRequestWire: Wire<WriteRequest> = wire(
+  'WriteRequest',
+  (request) => ({ ...request }),
+  (message) => ({
+    namespace: message['namespace'],
+    placementVersion: message['placementVersion'],
+    referenceEpoch: message['referenceEpoch'],
+    batch: plain(message['batch']),
+  }),
+);
+
+export const writeResponseWire: Wire<WriteResponse> = wire(
+  'WriteResponse',
+  (response) => ({ ...response, references: bytesOf(response.references) }),
+  (message) => ({
+    referenceEpoch: message['referenceEpoch'],
+    outcomes: plain(message['outcomes']),
+    references: wordsOf(message['references'], 'references'),
+  }),
+);
+
+export const fetchRequestWire: Wire<FetchRequest> = wire(
+  'FetchRequest',
+  (request) => ({
+    ...request,
+    query: queryToMessage(request.query),
+    shards: request.shards === null ? null : bytesOf(request.shards),
+    allShards: request.shards === null,
+  }),
+  (message) => ({
+    namespace: message['namespace'],
+    placementVersion: message['placementVersion'],
+    query: queryOf(message['query']),
+    startNanos: message['startNanos'],
+    endNanos: message['endNanos'],
+    shards: message['allShards'] ? null : wordsOf(message['shards'], 'shards'),
+    seriesLimit: message['seriesLimit'],
+    fetchData: message['fetchData'],
+  }),
+);
+
+export const fetchByIdRequestWire: Wire<FetchByIdRequest> = wire(
+  'FetchByIdRequest',
+  (request) => ({ ...request }),
+  (message) => ({
+    namespace: message['namespace'],
+    placementVersion: message['placementVersion'],
+    ids: (message['ids'] as Uint8Array[]).map(plain),
+    startNanos: message['startNanos'],
+    endNanos: message['endNanos'],
+  }),
+);
+
+/** One message of a fetch's answer. */
+export interface FetchPage {
+  readonly part: BundlePart;
+  /** In the last page only. */
+  readonly last: { readonly exhaustive: boolean; readonly shards: Uint32Array } | null;
+}
+
+export const fetchPageWire: Wire<FetchPage> = wire(
+  'FetchPage',
+  ({ part, last }) => ({ bundle: partToMessage(part), ...lastToMessage(last) }),
+  (message) => ({ part: partOf(message['bundle']), last: lastOf(message) }),
+);
+
+export const aggregateRequestWire: Wire<AggregateRequest> = wire(
+  'AggregateRequest',
+  (request) => ({ ...request, query: queryToMessage(request.query) }),
+  (message) => ({
+    namespace: message['namespace'],
+    placementVersion: message['placementVersion'],
+    query: queryOf(message['query']),
+    startNanos: message['startNanos'],
+    endNanos: message['endNanos'],
+    tagNames: message['tagNames'],
+    namesOnly: message['namesOnly'],
+    limit: message['limit'],
+  }),
+);
+
+/** One message of an aggregation's answer; the first tag may continue the last one of the page before. */
+export interface AggregatePage {
+  readonly tags: AggregateResponse['tags'];
+  readonly last: { readonly exhaustive: boolean; readonly shards: Uint32Array } | null;
+}
+
+export const aggregatePageWire: Wire<AggregatePage> = wire(
+  'AggregatePage',
+  ({ tags, last }) => ({ tags, ...lastToMessage(last) }),
+  (message) => ({ tags: message['tags'], last: lastOf(message) }),
+);
+
+export const statisticsRequestWire: Wire<StatisticsRequest> = wire(
+  'StatisticsRequest',
+  (request) => ({
+    ...request,
+    shards: request.shards === null ? null : bytesOf(request.shards),
+    allShards: request.shards === null,
+  }),
+  (message) => ({
+    namespace: message['namespace'],
+    placementVersion: message['placementVersion'],
+    shards: message['allShards'] ? null : wordsOf(message['shards'], 'shards'),
+    limit: message['limit'],
+    metricName: message['metricName'],
+    withSketches: message['withSketches'],
+  }),
+);
+
+const statisticsLists = [
+  'valuesByName',
+  'seriesByName',
+  'seriesByPair',
+  'seriesByMetric',
+  'bytesByName',
+] as const;
+
+export const statisticsResponseWire: Wire<StatisticsResponse> = wire(
+  'StatisticsResponse',
+  (response) => ({
+    ...response,
+    ...Object.fromEntries(
+      statisticsLists.map((list) => [
+        list,
+        response[list].map((row) => ({ ...row, sketch: bytesOf(row.sketch) })),
+      ]),
+    ),
+    nameSketch: bytesOf(response.nameSketch),
+    pairSketch: bytesOf(response.pairSketch),
+    shardsWhole: bytesOf(response.shards),
+  }),
+  (message) => {
+    const list = (name: (typeof statisticsLists)[number]): StatisticsCount[] =>
+      (message[name] as ProtoMessage[]).map((row) => ({
+        name: row['name'],
+        value: row['value'],
+        count: Number(row['count']),
+        sketch: wordsOf(row['sketch'], `${name}.sketch`),
+      }));
+    return {
+      seriesCount: Number(message['seriesCount']),
+      nameCount: Number(message['nameCount']),
+      pairCount: Number(message['pairCount']),
+      valuesByName: list('valuesByName'),
+      seriesByName: list('seriesByName'),
+      seriesByPair: list('seriesByPair'),
+      seriesByMetric: list('seriesByMetric'),
+      bytesByName: list('bytesByName'),
+      nameSketch: wordsOf(message['nameSketch'], 'name_sketch'),
+      pairSketch: wordsOf(message['pairSketch'], 'pair_sketch'),
+      openBlocks: Number(message['openBlocks']),
+      startNanos: message['startNanos'],
+      endNanos: message['endNanos'],
+      created: Number(message['created']),
+      removed: Number(message['removed']),
+      createdLastHour: Number(message['createdLastHour']),
+      removedLastHour: Number(message['removedLastHour']),
+      shards: wordsOf(message['shardsWhole'], 'shards_whole'),
+    };
+  },
+);
+
+export const truncateRequestWire: Wire<string> = wire(
+  'TruncateRequest',
+  (namespace) => ({ namespace }),
+  (message) => message['namespace'],
+);
+
+export const truncateResponseWire: Wire<number> = wire(
+  'TruncateResponse',
+  (seriesCount) => ({ seriesCount }),
+  (message) => Number(message['seriesCount']),
+);
+
+export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
+  'StreamShardRequest',
+  (request) => ({ ...request }),
+  (message) => ({
+    namespace: message['namespace'],
+    shard: message['shard'],
+    placementVersion: message['placementVersion'],
+    deletionSequence: message['deletionSequence'],
+    blockStartsNanos: message['blockStartsNanos'],
+    damagedToo: message['damagedToo'],
+  }),
+);
+
+/** A part of a page; `more` says that the page goes on in the next message. */
+export const streamShardPageWire: Wire<{ readonly part: BundlePart; readonly more: boolean }> =
+  wire(
+    'StreamShardPage',
+    ({ part, more }) => ({ bundle: partToMessage(part), more }),
+    (message) => ({ part: partOf(message['bundle']), more: message['more'] }),
+  );
+
+export const healthRequestWire: Wire<null> = wire(
+  'HealthRequest',
+  () => ({}),
+  () => null,
+);
+
+export const healthResponseWire: Wire<NodeHealth> = wire(
+  'HealthResponse',
+  (health) => ({ ...health }),
+  (message) => ({
+    ok: message['ok'],
+    status: message['status'],
+    bootstrapped: message['bootstrapped'],
+    instanceId: message['instanceId'],
+    incarnation: message['incarnation'],
+    bootCount: Number(message['bootCount']),
+    placementVersion: message['placementVersion'],
+  }),
+);
+
+function lastToMessage(last: FetchPage['last']): ProtoMessage {
+  if (last === null) return { last: false };
+  return { last: true, exhaustive: last.exhaustive, shards: bytesOf(last.shards) };
+}
+
+function lastOf(message: ProtoMessage): FetchPage['last'] {
+  if (message['last'] !== true) return null;
+  return { exhaustive: message['exhaustive'], shards: wordsOf(message['shards'], 'shards') };
+}
+
+function partToMessage({ bundle, continues }: BundlePart): ProtoMessage {
+  return {
+    ...bundle,
+    tagsOffset: bytesOf(bundle.tagsOffset),
+    idOffset: bytesOf(bundle.idOffset),
+    chunkOffset: bytesOf(bundle.chunkOffset),
+    continues,
+  };
+}
+
+function partOf(message: ProtoMessage | null): BundlePart {
+  if (message === null) throw badRequest('cannot read page: bundle is missing');
+  const bundle: SeriesBundle = {
+    seriesCount: message['seriesCount'],
+    tagsData: plain(message['tagsData']),
+    tagsOffset: wordsOf(message['tagsOffset'], 'tags_offset'),
+    idScheme: plain(message['idScheme']),
+    idData: plain(message['idData']),
+    idOffset: wordsOf(message['idOffset'], 'id_offset'),
+    chunkData: plain(message['chunkData']),
+    chunkOffset: wordsOf(message['chunkOffset'], 'chunk_offset'),
+  };
+  return { bundle, continues: message['continues'] };
+}
+
+function queryToMessage(query: IndexQuery): ProtoMessage {
+  switch (query.kind) {
+    case 'term':
+      return { term: { field: query.field, term: query.term } };
+    case 'regexp':
+      return { regexp: { field: query.field, regexp: query.regexp } };
+    case 'field':
+      return { field: { field: query.field } };
+    case 'all':
+      return { all: {} };
+    case 'conjunction':
+    case 'disjunction':
+      return { [query.kind]: { queries: query.queries.map(queryToMessage) } };
+    case 'negation':
+      return { negation: queryToMessage(query.query) };
+    default:
+      return query satisfies never;
+  }
+}
+
+function queryOf(message: ProtoMessage | null): IndexQuery {
+  const kind = message?.['kind'] as IndexQuery['kind'] | undefined;
+  if (message === null || kind === undefined) throw badRequest('query: no query type specified');
+  const body = message[kind] as ProtoMessage;
+  switch (kind) {
+    case 'term':
+      return { kind, field: body['field'], term: body['term'] };
+    case 'regexp':
+      return { kind, field: body['field'], regexp: body['regexp'] };
+    case 'field':
+      return { kind, field: body['field'] };
+    case 'all':
+      return { kind };
+    case 'conjunction':
+    case 'disjunction':
+      return { kind, queries: (body['queries'] as ProtoMessage[]).map(queryOf) };
+    case 'negation':
+      return { kind, query: queryOf(body) };
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** A view that is no Buffer: `slice` of a Buffer does not copy, which nobody expects of bytes. */
+function plain(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+function bytesOf(words: Uint32Array): Uint8Array {
+  return new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+}
+
+function wordsOf(bytes: Uint8Array, field: string): Uint32Array {
+  if (bytes.length % 4 !== 0) {
+    throw badRequest(`${field}: length is not a multiple of 4 bytes: ${bytes.length}`);
+  }
+  // A message begins anywhere; a column of words has to be aligned.
+  const aligned = bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
+  return new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.length >>> 2);
+}

@@ -1,0 +1,89 @@
+/**
+ * A placement as it is kept in the key-value store: the JSON of the API, but shards of one kind together. A
+ * store takes values up to about a megabyte, and 4096 shards one by one would be larger.
+ *
+ *     "shards": [{"state": "AVAILABLE", "sourceId": "", "cutoverNanos": "0", "cutoffNanos": "0", "ids": "0-5,9"}, …]
+ */
+import { Fields } from '../fields.ts';
+import { shardsMax } from '../limits.ts';
+import {
+  type Instance,
+  instanceInfoOf,
+  type Placement,
+  placementToJson,
+  readPlacement,
+  type Shard,
+} from './placement.ts';
+
+export function placementToStored(placement: Placement): object {
+  const json = placementToJson({
+    ...placement,
+    instances: placement.instances.map((instance) => ({ ...instance, shards: [] })),
+  });
+  const instances = Object.fromEntries(
+    placement.instances.map((instance) => [
+      instance.id,
+      { ...json.instances[instance.id], shards: groupsOf(instance.shards) },
+    ]),
+  );
+  return { ...json, instances };
+}
+
+/** @throws {TsdbError} BAD_REQUEST naming the field */
+export function placementFromStored(json: unknown): Placement {
+  return readPlacement(json, 'placement', (fields): Instance => {
+    const info = instanceInfoOf(fields);
+    const shards = fields.list('shards', shardsOfGroup).flat();
+    fields.uint('subclusterId', 0);
+    fields.end();
+    return { ...info, shards: shards.sort((a, b) => a.id - b.id) };
+  });
+}
+
+function groupsOf(shards: readonly Shard[]): object[] {
+  const groups = new Map<string, { kind: object; ids: number[] }>();
+  for (const { id, state, sourceId, cutoverNanos, cutoffNanos } of shards) {
+    const kind = {
+      state,
+      sourceId,
+      cutoverNanos: String(cutoverNanos),
+      cutoffNanos: String(cutoffNanos),
+    };
+    const key = JSON.stringify(kind);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { kind, ids: [id] });
+    else group.ids.push(id);
+  }
+  return [...groups.values()].map(({ kind, ids }) => ({ ...kind, ids: rangesOf(ids) }));
+}
+
+/** @param ids ascending */
+function rangesOf(ids: readonly number[]): string {
+  const ranges: { first: number; last: number }[] = [];
+  for (const id of ids) {
+    const range = ranges.at(-1);
+    if (range?.last === id - 1) range.last = id;
+    else ranges.push({ first: id, last: id });
+  }
+  return ranges.map(({ first, last }) => (first === last ? first : `${first}-${last}`)).join(',');
+}
+
+function shardsOfGroup(fields: Fields): Shard[] {
+  const kind = {
+    state: fields.oneOf('state', ['INITIALIZING', 'AVAILABLE', 'LEAVING'], 'INITIALIZING'),
+    sourceId: fields.string('sourceId', ''),
+    cutoverNanos: fields.int64('cutoverNanos', 0n),
+    cutoffNanos: fields.int64('cutoffNanos', 0n),
+  };
+  const ids = fields.string('ids', '');
+  fields.end();
+  return ids.split(',').flatMap((range) => {
+    const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(range);
+    const first = Number(match?.[1]);
+    const last = Number(match?.[2] ?? match?.[1]);
+    if (match === null || last < first || last >= shardsMax) {
+      throw fields.bad('ids', 'not ranges of shards such as "0-5,9"', ids);
+    }
+    return Array.from({ length: last - first + 1 }, (_, i) => ({ id: first + i, ...kind }));
+  });
+}

@@ -1,0 +1,239 @@
+/** The reading half of the session: fetch, fetch by ID, aggregate and truncate over the replicas. */
+import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { shardOf } from '#lib/hash.ts';
+import { mergeBundles } from './bundle_merge.ts';
+import type { ReadConsistency } from './consistency.ts';
+import { type Answer, fanOut, type FanOut, type Gathered } from './fan_out.ts';
+import { fetchBytesMaxDefault } from '../limits.ts';
+import type { AggregateResponse } from '../node/service.ts';
+import type {
+  AggregateOptions,
+  AggregateResult,
+  FetchByIdOptions,
+  FetchOptions,
+  FetchResult,
+  SessionOptions,
+} from './types.ts';
+import { type ClusterStatistics, clusterStatistics, type StatisticsPlan } from './statistics.ts';
+import { untilAborted, WorkSignal } from '../wait.ts';
+
+const fetchTimeoutMillisDefault = 15_000;
+const truncateTimeoutMillisDefault = 60_000;
+
+/** Offsets of a bundle are 32 bits. */
+const bundleBytesMax = 2 ** 32 - 1;
+
+const readIsOver = new TsdbError('CANCELLED', 'the read is over');
+
+export class SessionReader {
+  private readonly options: SessionOptions;
+
+  constructor(options: SessionOptions) {
+    this.options = options;
+  }
+
+  async fetch(options: FetchOptions, signal: AbortSignal): Promise<FetchResult> {
+    const { namespace, query, startNanos, endNanos, seriesLimit, fetchData } = options;
+    this.checkNamespace(namespace);
+    const { answers, warnings } = await this.gather(
+      {
+        level: this.level(options.consistency),
+        shardsOf: () => null,
+        ask: ({ node, placementVersion, shards }, until) =>
+          node.fetch(
+            {
+              namespace,
+              placementVersion,
+              query,
+              startNanos,
+              endNanos,
+              shards,
+              seriesLimit,
+              fetchData,
+            },
+            until,
+          ),
+      },
+      signal,
+    );
+    const { bundle, seriesMatched } = mergeBundles(
+      answers.map((answer) => answer.bundle),
+      { seriesMax: seriesLimit, bytesMax: bytesMaxOf(options.bytesLimit ?? 0) },
+    );
+    const exhaustive =
+      answers.every((answer) => answer.exhaustive) && seriesMatched === bundle.seriesCount;
+    if (!exhaustive && options.requireExhaustive) {
+      throw limitExceeded(`series_limit=${seriesLimit}, series_matched=${seriesMatched}`);
+    }
+    return { bundle, exhaustive, warnings };
+  }
+
+  async fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
+    const { namespace, ids, startNanos, endNanos } = options;
+    this.checkNamespace(namespace);
+    const { answers, warnings } = await this.gather(
+      {
+        level: this.level(options.consistency),
+        shardsOf: (numShards) => Uint32Array.from(ids, (id) => shardOf(id, numShards)),
+        ask: ({ node, placementVersion, shards, ownership }, until) => {
+          const here = new Set(shards);
+          const asked = ids.filter((id) => here.has(shardOf(id, ownership.numShards)));
+          return node.fetchById(
+            { namespace, placementVersion, ids: asked, startNanos, endNanos },
+            until,
+          );
+        },
+      },
+      signal,
+    );
+    const limits = { seriesMax: 0, bytesMax: bytesMaxOf(0) };
+    const { bundle } = mergeBundles(
+      answers.map((answer) => answer.bundle),
+      limits,
+    );
+    return { bundle, exhaustive: answers.every((answer) => answer.exhaustive), warnings };
+  }
+
+  async aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
+    const { namespace, query, startNanos, endNanos, tagNames, namesOnly, limit } = options;
+    this.checkNamespace(namespace);
+    const { answers, warnings } = await this.gather(
+      {
+        level: this.level(options.consistency),
+        shardsOf: () => null,
+        ask: ({ node, placementVersion }, until) =>
+          node.aggregate(
+            {
+              namespace,
+              placementVersion,
+              query,
+              startNanos,
+              endNanos,
+              tagNames,
+              namesOnly,
+              limit,
+            },
+            until,
+          ),
+      },
+      signal,
+    );
+    const { tags, isCut } = mergeTags(answers, limit);
+    const exhaustive = answers.every((answer) => answer.exhaustive) && !isCut;
+    if (!exhaustive && options.requireExhaustive) throw limitExceeded(`docs_limit=${limit}`);
+    return { tags, exhaustive, warnings };
+  }
+
+  async statistics(
+    options: Pick<StatisticsPlan, 'namespace' | 'limit' | 'metricName'>,
+    signal: AbortSignal,
+  ): Promise<ClusterStatistics> {
+    const { env, topology, nodeOf } = this.options;
+    this.checkNamespace(options.namespace);
+    const { ownership, placementVersion } = topology.view;
+    if (ownership === null) {
+      throw new TsdbError('UNAVAILABLE', 'cannot read: there is no placement');
+    }
+    const timeoutMillis = this.options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
+    const until = new WorkSignal(env, timeoutMillis, signal);
+    try {
+      const node = (index: number) => nodeOf(ownership.instances[index]!);
+      const plan = { ...options, ownership, placementVersion, nodeOf: node };
+      return await clusterStatistics(plan, until.signal);
+    } finally {
+      until.end(readIsOver);
+    }
+  }
+
+  async truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    this.checkNamespace(namespace);
+    const { topology, nodeOf, env } = this.options;
+    const instances = topology.view.placement?.instances ?? [];
+    const timeoutMillis = this.options.truncateTimeoutMillis ?? truncateTimeoutMillisDefault;
+    const until = new WorkSignal(env, timeoutMillis, signal);
+    try {
+      const counts = await Promise.allSettled(
+        instances.map((instance) =>
+          untilAborted(nodeOf(instance).truncate(namespace, until.signal), until.signal),
+        ),
+      );
+      signal.throwIfAborted();
+      const failures = counts.flatMap((count, i) =>
+        count.status === 'rejected' ? [`${instances[i]!.id}: ${messageOf(count.reason)}`] : [],
+      );
+      if (failures.length > 0) {
+        const reason = `cannot truncate ${namespace} on all instances: ${failures.join('; ')}`;
+        throw new TsdbError('UNAVAILABLE', reason);
+      }
+      return counts.reduce(
+        (sum, count) => sum + (count.status === 'fulfilled' ? count.value : 0),
+        0,
+      );
+    } finally {
+      until.end(readIsOver);
+    }
+  }
+
+  private async gather<T extends Answer>(
+    plan: FanOut<T>,
+    signal: AbortSignal,
+  ): Promise<Gathered<T>> {
+    const timeoutMillis = this.options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
+    signal.throwIfAborted();
+    const until = new WorkSignal(this.options.env, timeoutMillis, signal);
+    try {
+      return await fanOut(this.options, plan, until.signal);
+    } finally {
+      until.end(readIsOver);
+    }
+  }
+
+  private level(asked: ReadConsistency | undefined): ReadConsistency {
+    return asked ?? this.options.readConsistency ?? 'unstrict_majority';
+  }
+
+  private checkNamespace(namespace: string): void {
+    const { isLoaded, namespaces } = this.options.topology.view;
+    if (isLoaded && !namespaces.has(namespace)) {
+      throw new TsdbError('NOT_FOUND', `namespace is not found: ${JSON.stringify(namespace)}`);
+    }
+  }
+}
+
+function bytesMaxOf(asked: number): number {
+  return Math.min(bundleBytesMax, asked === 0 ? fetchBytesMaxDefault : asked);
+}
+
+function limitExceeded(limits: string): Error {
+  return badRequest(`query exceeded limit: require_exhaustive=true, ${limits}`);
+}
+
+/** Names and values of all answers, sorted; cut at the limit of names and values together. */
+function mergeTags(
+  answers: readonly AggregateResponse[],
+  limit: number,
+): { tags: AggregateResponse['tags']; isCut: boolean } {
+  const valuesOfName = new Map<string, Set<string>>();
+  for (const { tags } of answers) {
+    for (const { name, values } of tags) {
+      const merged = valuesOfName.get(name) ?? new Set();
+      for (const value of values) merged.add(value);
+      valuesOfName.set(name, merged);
+    }
+  }
+  let left = limit === 0 ? Number.POSITIVE_INFINITY : limit;
+  let isCut = false;
+  const tags: { name: string; values: string[] }[] = [];
+  for (const name of [...valuesOfName.keys()].sort()) {
+    if (left === 0) {
+      isCut = true;
+      break;
+    }
+    left--;
+    const values = [...valuesOfName.get(name)!].sort();
+    if (values.length > left) isCut = true;
+    tags.push({ name, values: values.slice(0, left) });
+    left -= Math.min(left, values.length);
+  }
+  return { tags, isCut };
+}

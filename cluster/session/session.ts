@@ -1,0 +1,94 @@
+/**
+ * The thick client: writes rows to every replica of their shards and counts acknowledgements, reads from
+ * replicas and joins their answers, both by a consistency level. Nodes are reached through `NodeService`,
+ * in this process or over gRPC.
+ */
+import { SessionReader } from './read.ts';
+import type {
+  AggregateOptions,
+  AggregateResult,
+  FetchByIdOptions,
+  FetchOptions,
+  FetchResult,
+  SeriesTable,
+  SessionOptions,
+  SessionRows,
+  WriteOptions,
+} from './types.ts';
+import { SessionWriter } from './write.ts';
+import type { ClusterStatistics, StatisticsPlan } from './statistics.ts';
+import type { WriteResult } from './write_result.ts';
+
+export type * from './types.ts';
+
+export class Session {
+  private readonly writer: SessionWriter;
+  private readonly reader: SessionReader;
+
+  constructor(options: SessionOptions) {
+    this.writer = new SessionWriter(options);
+    this.reader = new SessionReader(options);
+  }
+
+  /**
+   * Writes rows to a namespace. The columns of `rows` are read before this returns its promise.
+   *
+   * @param series what the slots of the rows mean; read again when a node asks for series
+   * @returns the outcome of each row
+   * @throws {TsdbError} NOT_FOUND unknown namespace, UNAVAILABLE no placement, RESOURCE_EXHAUSTED too much
+   *   on its way; nothing was sent then. The signal's reason when it aborts before the outcome is known.
+   */
+  write(
+    namespace: string,
+    rows: SessionRows,
+    series: SeriesTable,
+    signal: AbortSignal,
+    options: WriteOptions = {},
+  ): Promise<WriteResult> {
+    return this.writer.write(namespace, rows, series, signal, options);
+  }
+
+  /**
+   * Series that match, with their chunks.
+   * @throws {TsdbError} UNAVAILABLE or DEADLINE_EXCEEDED when the consistency level is not reached, BAD_REQUEST,
+   *   RESOURCE_EXHAUSTED
+   */
+  fetch(options: FetchOptions, signal: AbortSignal): Promise<FetchResult> {
+    return this.reader.fetch(options, signal);
+  }
+
+  /** Series of these IDs; unknown ones are left out. Rejects as `fetch`. */
+  fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
+    return this.reader.fetchById(options, signal);
+  }
+
+  /** Tag names and values of series that match. Rejects as `fetch`. */
+  aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
+    return this.reader.aggregate(options, signal);
+  }
+
+  /**
+   * Cardinality of a namespace: names, values and pairs with the most series, over all shards.
+   * @param options most rows of each list, and the tag that holds the metric name
+   * @throws {TsdbError} UNAVAILABLE when no replica of some shard answers, DEADLINE_EXCEEDED
+   */
+  statistics(
+    options: Pick<StatisticsPlan, 'namespace' | 'limit' | 'metricName'>,
+    signal: AbortSignal,
+  ): Promise<ClusterStatistics> {
+    return this.reader.statistics(options, signal);
+  }
+
+  /**
+   * Deletes all series of a namespace on every node; resolves to their number over all replicas.
+   * @throws {TsdbError} UNAVAILABLE when a node did not do it, naming it
+   */
+  truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    return this.reader.truncate(namespace, signal);
+  }
+
+  /** Rows of writes whose outcome is not known yet. */
+  get outstandingRows(): number {
+    return this.writer.outstandingRows;
+  }
+}

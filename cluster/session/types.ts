@@ -1,0 +1,137 @@
+/** What the session is given and gives back. */
+import type { TimeUnitNanos } from '#engine/batch/batch.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { Env } from '#lib/env/env.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import type { Log } from '#lib/log.ts';
+import type { ReadConsistency, WriteConsistency } from './consistency.ts';
+import type { AggregateResponse, NodeService, TimeRange } from '../node/service.ts';
+import type { Instance } from '../placement/placement.ts';
+import type { TopologySource } from '../topology/topology.ts';
+
+/** The node in this process, which loads its data while it is asked already. */
+export interface OwnNode {
+  readonly isLoaded: boolean;
+  /** Resolves when it is. */
+  readonly whenLoaded: Promise<void>;
+}
+
+export interface SessionOptions {
+  readonly topology: TopologySource;
+  /** The service of an instance; asked for each request, so it keeps its connections. */
+  readonly nodeOf: (instance: Instance) => NodeService;
+  /** A read that failed while it was loading is tried again as soon as it is loaded. */
+  readonly ownNode?: OwnNode;
+  readonly env: Env;
+  readonly log: Log;
+  /** Default majority. */
+  readonly writeConsistency?: WriteConsistency;
+  /** Default unstrict_majority. */
+  readonly readConsistency?: ReadConsistency;
+  /** Default 10 s, retries included. */
+  readonly writeTimeoutMillis?: number;
+  /** Default 15 s, retries included. */
+  readonly fetchTimeoutMillis?: number;
+  /** Default 60 s. */
+  readonly truncateTimeoutMillis?: number;
+  /** Rows on their way to one instance; more fail there at once. Default 2 million. */
+  readonly rowsPerInstanceMax?: number;
+}
+
+/** Rows to write; `FrontRows` of engine/write_decoder/write_decoder.ts is one. Columns need to hold until the first await only. */
+export interface SessionRows {
+  readonly rowCount: number;
+  /** Slot in the series table, by row. */
+  readonly slots: Uint32Array;
+  /** Generation of the slot, by row. */
+  readonly generations: Uint32Array;
+  /** False when no row is of a refused series: then nobody looks. */
+  readonly mayBeRefused: boolean;
+  readonly timestamps: BigInt64Array;
+  readonly timeUnitNanos: TimeUnitNanos;
+  readonly values: Float64Array;
+}
+
+/** What is known of the series, by slot; `Front` of engine/write_decoder/write_decoder.ts is one. */
+export interface SeriesTable {
+  /** murmur3_32 of the ID. */
+  readonly idHash: Uint32Array;
+  /** Changes when the slot is given to another series; never 0 for a slot in use. */
+  readonly generation: Uint32Array;
+  /** Not 0 when rows of the series are refused; `problem` says why. */
+  readonly refused: Uint8Array;
+  problem(slot: number): string;
+  tags(slot: number): Uint8Array;
+  /** The same without a copy: a view until the next call of the table. */
+  borrowTags?(slot: number): Uint8Array;
+  idScheme(slot: number): number;
+  explicitId(slot: number): Uint8Array;
+  /**
+   * Tags and IDs of many slots at once. Only of a table that has checked them: sorted, each name once and well-formed, the ID
+   * derived from them; null when it cannot say so of all.
+   */
+  checkedEntries?(slots: Uint32Array): CheckedEntries | null;
+}
+
+/** Series as dictionary entries, in the order in which they were asked for. */
+export interface CheckedEntries {
+  /** Canonical tags, one behind the other. */
+  readonly tags: Uint8Array;
+  /** End of each one's tags. */
+  readonly ends: Uint32Array;
+  readonly idSchemes: Uint8Array;
+  /** murmur3_32 of the ID. */
+  readonly idHashes: Uint32Array;
+}
+
+export interface WriteOptions {
+  readonly consistency?: WriteConsistency;
+}
+
+export interface FetchOptions extends TimeRange {
+  readonly namespace: string;
+  readonly query: IndexQuery;
+  /** 0 = no limit. */
+  readonly seriesLimit: number;
+  /** Of tags, IDs and chunks together; 0 = 1 GiB. More is RESOURCE_EXHAUSTED. */
+  readonly bytesLimit?: number;
+  /** Refuse with BAD_REQUEST instead of cutting the answer at the series limit. */
+  readonly requireExhaustive: boolean;
+  /** False: tags and IDs only. */
+  readonly fetchData: boolean;
+  readonly consistency?: ReadConsistency;
+}
+
+export interface FetchByIdOptions extends TimeRange {
+  readonly namespace: string;
+  readonly ids: readonly Uint8Array[];
+  readonly consistency?: ReadConsistency;
+}
+
+export interface FetchResult {
+  /** Each series once, its chunks from all replicas that answered. */
+  readonly bundle: SeriesBundle;
+  /** Nothing was cut off by a limit. */
+  readonly exhaustive: boolean;
+  /** Why the answer may be less than whole: replicas that did not answer. */
+  readonly warnings: readonly string[];
+}
+
+export interface AggregateOptions extends TimeRange {
+  readonly namespace: string;
+  readonly query: IndexQuery;
+  /** Only these tag names; empty for all. */
+  readonly tagNames: readonly string[];
+  readonly namesOnly: boolean;
+  /** Values and names together; 0 = no limit. */
+  readonly limit: number;
+  readonly requireExhaustive: boolean;
+  readonly consistency?: ReadConsistency;
+}
+
+export interface AggregateResult {
+  /** Sorted by name; values sorted, empty with namesOnly. */
+  readonly tags: AggregateResponse['tags'];
+  readonly exhaustive: boolean;
+  readonly warnings: readonly string[];
+}

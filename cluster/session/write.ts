@@ -1,0 +1,559 @@
+/** The writing half of the session: attempts, resends and retries of one write inside its deadline. */
+import { assert, BrokenInvariant } from '#lib/assert.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
+import {
+  outstandingBytesPerInstanceMax,
+  outstandingRowsMax,
+  outstandingRowsPerInstanceMax,
+  staleRetriesMax,
+  writeRetriesMax,
+} from '../limits.ts';
+import { type NodeService, rowOutcome, type WriteResponse } from '../node/service.ts';
+import type { Ownership } from '../topology/ownership.ts';
+import {
+  ColumnPool,
+  type Columns,
+  copyRows,
+  type PackedBatch,
+  type PackedColumns,
+  RowPacker,
+  type RowsCopy,
+  stillKnown,
+} from './pack_rows.ts';
+import { References } from './references.ts';
+import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
+import type { TopologyView } from '../topology/topology.ts';
+import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '../wait.ts';
+import { WriteCount, type TargetRows, type Unwritten, type WriteTarget } from './write_count.ts';
+import { isRetryable, writeOutcome, type WriteResult } from './write_result.ts';
+
+const writeTimeoutMillisDefault = 10_000;
+const writeBackoff: Backoff = { firstMillis: 500, factor: 3 };
+/** A node may see a new placement a little before or after us. */
+const staleBackoff: Backoff = { firstMillis: 100, factor: 2 };
+
+/** Versions are hybrid logical time in 1/64 milliseconds. */
+const versionsPerMilli = 64;
+
+/** When no instance failed. */
+const tooFewReplicas = 'too few replicas are AVAILABLE, or took the rows';
+
+/** Instances' errors that a result keeps. */
+const errorsKeptMax = 16;
+
+/** What is on its way to one instance. */
+interface InFlight {
+  rows: number;
+  bytes: number;
+}
+
+export class SessionWriter {
+  private readonly options: SessionOptions;
+  private readonly pool = new ColumnPool();
+  private readonly packer: RowPacker = new RowPacker(this.pool);
+  /** By series table, then by "<instance>\n<namespace>". */
+  private readonly references = new WeakMap<SeriesTable, Map<string, References>>();
+  private readonly inFlight = new Map<string, InFlight>();
+  private readonly signals: WorkSignals;
+  private lastVersion = 0;
+  private lastRequest = 0;
+  private rowsOutstanding = 0;
+
+  constructor(options: SessionOptions) {
+    this.options = options;
+    this.signals = new WorkSignals(
+      options.env,
+      options.writeTimeoutMillis ?? writeTimeoutMillisDefault,
+    );
+  }
+
+  get outstandingRows(): number {
+    return this.rowsOutstanding;
+  }
+
+  async write(
+    namespace: string,
+    rows: SessionRows,
+    series: SeriesTable,
+    signal: AbortSignal,
+    { consistency = this.options.writeConsistency ?? 'majority' }: WriteOptions,
+  ): Promise<WriteResult> {
+    const { rowCount } = rows;
+    if (rowCount === 0) return wholeResult(0, []);
+    const { view } = this.options.topology;
+    checkWritable(view, namespace);
+    if (this.rowsOutstanding + rowCount > outstandingRowsMax) {
+      throw new TsdbError(
+        'RESOURCE_EXHAUSTED',
+        `cannot write: more than ${outstandingRowsMax} rows wait for their acknowledgement`,
+      );
+    }
+    signal.throwIfAborted();
+    const copy = copyRows(rows, series, this.pool);
+    const version = this.nextVersion();
+    const until = this.signals.begin(signal);
+    const work = new Work({ namespace, copy, series, consistency, version }, () => {
+      until.end();
+      this.pool.give(copy);
+    });
+    this.rowsOutstanding += rowCount;
+    try {
+      return await this.run(work, view, until, signal);
+    } finally {
+      this.rowsOutstanding -= rowCount;
+      // What is still on its way to slower replicas goes on until the deadline without the caller.
+      until.release();
+      work.giveBack();
+    }
+  }
+
+  /** Attempts, each with the rows that the one before could not write for a passing reason. */
+  private async run(
+    work: Work,
+    firstView: TopologyView,
+    until: TimedWork,
+    caller: AbortSignal,
+  ): Promise<WriteResult> {
+    const { copy, series } = work;
+    const errors = new Set<string>();
+    let outcomes: Uint8Array | null = null;
+    let picked: TargetRows = null;
+    if (copy.refusedCount > 0) {
+      outcomes = new Uint8Array(copy.rowCount);
+      picked = acceptedRows(copy, series, outcomes);
+    }
+    let view = firstView;
+    let retries = 0;
+    let staleRetries = 0;
+    while (picked === null || picked.length > 0) {
+      const { ownership } = view;
+      assert(ownership !== null, 'rows are sent to owners of a placement');
+      const attempt = new Attempt(this, work, view, ownership, picked, until.signal);
+      const sent = view;
+      work.borrow();
+      const giveBack = () => work.giveBack();
+      attempt.finished
+        .then(() => this.followUp(work, attempt, sent, until.signal))
+        .then(giveBack, giveBack);
+      // The caller's signal ends the requests of the attempt, and so decides it.
+      const failed = await attempt.decided;
+      if (failed === null) break;
+      caller.throwIfAborted();
+      for (const error of attempt.errors) if (errors.size < errorsKeptMax) errors.add(error);
+      if (errors.size === 0) errors.add(tooFewReplicas);
+      outcomes ??= new Uint8Array(copy.rowCount);
+      picked = takeOutcomes(outcomes, failed);
+      if (picked.length === 0) break;
+      if (attempt.isStale ? staleRetries++ >= staleRetriesMax : retries++ >= writeRetriesMax) break;
+      const next = attempt.isStale
+        ? await this.newerView(view, staleRetries - 1, until.signal)
+        : await this.viewAfter(writeBackoff, retries - 1, until.signal);
+      // Without a placement nobody can have the rows: they stay as the attempt left them.
+      if (next === null || next.ownership === null) break;
+      view = next;
+      picked = stillKnown(copy, picked, series);
+      clearOutcomes(outcomes, picked);
+    }
+    return resultOf(copy, outcomes, [...errors]);
+  }
+
+  /**
+   * A write may be acknowledged although one replica refused rows as stale. Their new owners get them behind
+   * it, once, so that the replica does not wait for a repair.
+   */
+  private async followUp(
+    work: Work,
+    attempt: Attempt,
+    sent: TopologyView,
+    until: AbortSignal,
+  ): Promise<void> {
+    const stale = attempt.staleWritten();
+    if (stale.length === 0 || until.aborted) return;
+    const view = await this.newerView(sent, 0, until);
+    if (view === null || view.ownership === null) return;
+    const picked = stillKnown(work.copy, stale, work.series);
+    if (picked.length === 0) return;
+    await new Attempt(this, work, view, view.ownership, picked, until).finished;
+  }
+
+  /** The view of the store now; when a node knows better than the store, after a short while. */
+  private async newerView(
+    view: TopologyView,
+    retry: number,
+    until: AbortSignal,
+  ): Promise<TopologyView | null> {
+    const { topology } = this.options;
+    const now = await topology.refresh(until).catch(() => topology.view);
+    if (now.placementVersion !== view.placementVersion) return now;
+    return this.viewAfter(staleBackoff, retry, until);
+  }
+
+  /** The view after a pause; null when the deadline or the caller ends it. */
+  private async viewAfter(
+    backoff: Backoff,
+    retry: number,
+    until: AbortSignal,
+  ): Promise<TopologyView | null> {
+    try {
+      await backOff(this.options.env, backoff, retry, until);
+    } catch {
+      return null;
+    }
+    return this.options.topology.refresh(until).catch(() => this.options.topology.view);
+  }
+
+  referencesOf(series: SeriesTable, instanceId: string, namespace: string): References {
+    let ofTable = this.references.get(series);
+    if (ofTable === undefined) {
+      ofTable = new Map();
+      this.references.set(series, ofTable);
+    }
+    const key = `${instanceId}\n${namespace}`;
+    let references = ofTable.get(key);
+    if (references === undefined) {
+      this.dropUnused(ofTable);
+      references = new References();
+      ofTable.set(key, references);
+    }
+    return references;
+  }
+
+  nodeOf(ownership: Ownership, instanceIndex: number): NodeService {
+    return this.options.nodeOf(ownership.instances[instanceIndex]!);
+  }
+
+  pack(work: Work, picked: TargetRows, references: References): PackedBatch {
+    return this.packer.pack(work.version, work.copy, picked, work.series, references);
+  }
+
+  packColumns(work: Work, picked: TargetRows, references: References): PackedColumns {
+    return this.packer.packColumns(work.version, work.copy, picked, work.series, references);
+  }
+
+  giveBack(columns: Columns): void {
+    this.pool.give(columns);
+  }
+
+  nextRequest(): number {
+    return ++this.lastRequest;
+  }
+
+  /**
+   * Counts what goes to an instance until `leave`.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to it
+   */
+  enter(instanceId: string, rows: number, bytes: number): void {
+    const flight = this.inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
+    const rowsMax = this.options.rowsPerInstanceMax ?? outstandingRowsPerInstanceMax;
+    const isFull =
+      flight.rows + rows > rowsMax || flight.bytes + bytes > outstandingBytesPerInstanceMax;
+    if (isFull && flight.rows > 0) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'too many rows are on their way to the instance');
+    }
+    flight.rows += rows;
+    flight.bytes += bytes;
+    this.inFlight.set(instanceId, flight);
+  }
+
+  leave(instanceId: string, rows: number, bytes: number): void {
+    const flight = this.inFlight.get(instanceId)!;
+    flight.rows -= rows;
+    flight.bytes -= bytes;
+    if (flight.rows === 0) this.inFlight.delete(instanceId);
+  }
+
+  /** References of instances and namespaces that are no more. */
+  private dropUnused(ofTable: Map<string, References>): void {
+    const { placement, namespaces } = this.options.topology.view;
+    const ids = new Set(placement?.instances.map(({ id }) => id));
+    for (const key of ofTable.keys()) {
+      const [instanceId, namespace] = key.split('\n') as [string, string];
+      if (!ids.has(instanceId) || !namespaces.has(namespace)) ofTable.delete(key);
+    }
+  }
+
+  private nextVersion(): number {
+    const now = Math.floor(this.options.env.clock.nowMillis() * versionsPerMilli);
+    this.lastVersion = Math.max(now, this.lastVersion + 1);
+    return this.lastVersion;
+  }
+}
+
+/** One write. */
+interface WriteFacts {
+  readonly namespace: string;
+  readonly copy: RowsCopy;
+  readonly series: SeriesTable;
+  readonly consistency: WriteConsistency;
+  /** All attempts and replicas write the same version, so that replicas agree. */
+  readonly version: number;
+}
+
+/** One write, and how many borrow its columns: its caller, attempts under way, nodes that read them. */
+class Work implements WriteFacts {
+  readonly namespace: string;
+  readonly copy: RowsCopy;
+  readonly series: SeriesTable;
+  readonly consistency: WriteConsistency;
+  readonly version: number;
+  private readonly onEnd: () => void;
+  private borrowers = 1;
+
+  /** @param onEnd called when the last one has given them back */
+  constructor({ namespace, copy, series, consistency, version }: WriteFacts, onEnd: () => void) {
+    this.namespace = namespace;
+    this.copy = copy;
+    this.series = series;
+    this.consistency = consistency;
+    this.version = version;
+    this.onEnd = onEnd;
+  }
+
+  borrow(): void {
+    this.borrowers++;
+  }
+
+  giveBack(): void {
+    this.borrowers--;
+    if (this.borrowers === 0) this.onEnd();
+  }
+}
+
+/** One attempt: a request to each owner, and a resend where a node does not know a series. */
+class Attempt {
+  /** Resolves as soon as no answer can change the outcome; requests may be on their way still. */
+  readonly decided: Promise<Unwritten | null>;
+  /** Resolves when the last request has ended. */
+  readonly finished: Promise<void>;
+  readonly errors: string[] = [];
+  /** An instance has a newer placement, or other shards, than the view of this attempt. */
+  isStale = false;
+  private readonly writer: SessionWriter;
+  private readonly work: Work;
+  private readonly view: TopologyView;
+  private readonly ownership: Ownership;
+  private readonly until: AbortSignal;
+  private readonly count: WriteCount;
+  private isDecided = false;
+  private unwritten: Unwritten | null = null;
+  private readonly staleRows = new Set<number>();
+  private resolve!: (unwritten: Unwritten | null) => void;
+  private reject!: (error: unknown) => void;
+
+  constructor(
+    writer: SessionWriter,
+    work: Work,
+    view: TopologyView,
+    ownership: Ownership,
+    picked: TargetRows,
+    until: AbortSignal,
+  ) {
+    this.writer = writer;
+    this.work = work;
+    this.view = view;
+    this.ownership = ownership;
+    this.until = until;
+    this.decided = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    const { copy, series, consistency } = work;
+    this.count = new WriteCount(
+      ownership,
+      writeReplicasRequired(consistency, ownership.replicaFactor),
+      { rowCount: copy.rowCount, picked, slots: copy.slots, idHash: series.idHash },
+    );
+    // Batches are built here, before the first await, while the caller's columns and the table hold.
+    const requests = this.count.targets.map((target) => this.deliver(target));
+    this.settleIfDecided();
+    this.finished = Promise.all(requests).then(
+      () => {},
+      (error: unknown) => this.stopProcess(error),
+    );
+  }
+
+  private async deliver(target: WriteTarget): Promise<void> {
+    const { id } = this.ownership.instances[target.instanceIndex]!;
+    try {
+      const outcomes = await this.send(target, id);
+      if (outcomes === null) this.count.wrote(target);
+      else {
+        this.noteStale(target, outcomes);
+        this.count.answered(target, outcomes);
+      }
+    } catch (error) {
+      if (error instanceof BrokenInvariant) throw error;
+      if (this.errors.length < errorsKeptMax) this.errors.push(`${id}: ${messageOf(error)}`);
+      this.count.failedWhole(target, outcomeOfError(error));
+    }
+    this.settleIfDecided();
+  }
+
+  /** Rows that an instance refused as stale and that count as written nevertheless. */
+  staleWritten(): Uint32Array {
+    const unwritten = new Set(this.unwritten?.rows);
+    return Uint32Array.from(this.staleRows.difference(unwritten)).sort();
+  }
+
+  private noteStale(target: WriteTarget, outcomes: Uint8Array): void {
+    for (const [i, outcome] of outcomes.entries()) {
+      if (!isStaleOutcome(outcome)) continue;
+      this.isStale = true;
+      this.staleRows.add(target.rows === null ? i : target.rows[i]!);
+    }
+  }
+
+  /** Sends the target's rows, those that the node asks for twice. Resolves to outcomes, null when all written. */
+  private async send(target: WriteTarget, instanceId: string): Promise<Uint8Array | null> {
+    const { work, writer } = this;
+    const references = writer.referencesOf(work.series, instanceId, work.namespace);
+    const answer = await this.request(target, target.rows, target.rowCount, references);
+    if (answer.outcomes.length === 0) return null;
+    const outcomes = new Uint8Array(answer.outcomes);
+    const unknown: number[] = [];
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome !== rowOutcome.unknownReference) continue;
+      const row = target.rows === null ? i : target.rows[i]!;
+      const slot = work.copy.slots[row]!;
+      references.forget(slot);
+      if (work.series.generation[slot] === work.copy.generations[row]) unknown.push(i);
+    }
+    if (unknown.length === 0) return outcomes;
+    const rows = Uint32Array.from(unknown, (i) => (target.rows === null ? i : target.rows[i]!));
+    const second = await this.request(target, rows, rows.length, references);
+    for (const [at, i] of unknown.entries()) {
+      outcomes[i] = second.outcomes.length === 0 ? rowOutcome.written : second.outcomes[at]!;
+    }
+    return outcomes.every((outcome) => outcome === rowOutcome.written) ? null : outcomes;
+  }
+
+  private async request(
+    target: WriteTarget,
+    rows: TargetRows,
+    rowCount: number,
+    references: References,
+  ): Promise<WriteResponse> {
+    const { work, writer, view, until } = this;
+    const request = writer.nextRequest();
+    const node = writer.nodeOf(this.ownership, target.instanceIndex);
+    const { id } = this.ownership.instances[target.instanceIndex]!;
+    const head = { namespace: work.namespace, placementVersion: view.placementVersion };
+    const packed =
+      node.writeColumns === undefined
+        ? writer.pack(work, rows, references)
+        : writer.packColumns(work, rows, references);
+    const { referenceEpoch, entrySlots, entryGenerations, columns } = packed;
+    writer.enter(id, rowCount, packed.byteLength);
+    let answer: WriteResponse;
+    try {
+      let answering: Promise<WriteResponse>;
+      if (columns === null) {
+        answering = node.write({ ...head, referenceEpoch, batch: packed.batch }, until);
+      } else {
+        answering = node.writeColumns!({ ...head, referenceEpoch, batch: packed.batch }, until);
+        // The node reads the columns until it has answered, also when nobody waits for that any more.
+        work.borrow();
+        const giveBack = () => {
+          writer.giveBack(columns);
+          work.giveBack();
+        };
+        answering.then(giveBack, giveBack);
+      }
+      answer = await untilAborted(answering, until);
+    } finally {
+      writer.leave(id, rowCount, packed.byteLength);
+    }
+    const { outcomes } = answer;
+    if (outcomes.length !== 0 && outcomes.length !== rowCount) {
+      throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);
+    }
+    references.learn(
+      request,
+      answer.referenceEpoch,
+      entrySlots,
+      entryGenerations,
+      answer.references,
+    );
+    return answer;
+  }
+
+  private settleIfDecided(): void {
+    if (this.isDecided || !this.count.isDecided()) return;
+    this.isDecided = true;
+    this.unwritten = this.count.unwritten();
+    this.resolve(this.unwritten);
+  }
+
+  /** A broken invariant reaches the caller, or nobody's handler, so that the process stops. */
+  private stopProcess(error: unknown): void {
+    if (!this.isDecided) this.reject(error);
+    else {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+function checkWritable(view: TopologyView, namespace: string): void {
+  if (view.ownership === null) {
+    const reason = view.isLoaded ? 'there is no placement' : 'the topology is not yet loaded';
+    throw new TsdbError('UNAVAILABLE', `cannot write: ${reason}`);
+  }
+  if (!view.namespaces.has(namespace)) {
+    throw new TsdbError('NOT_FOUND', `namespace is not found: ${JSON.stringify(namespace)}`);
+  }
+}
+
+function acceptedRows(copy: RowsCopy, series: SeriesTable, outcomes: Uint8Array): Uint32Array {
+  const accepted = new Uint32Array(copy.rowCount - copy.refusedCount);
+  const { refused } = series;
+  let count = 0;
+  for (let row = 0; row < copy.rowCount; row++) {
+    if (refused[copy.slots[row]!] === 0) accepted[count++] = row;
+    else outcomes[row] = writeOutcome.refused;
+  }
+  return accepted;
+}
+
+/** Notes the outcomes and returns the rows of which the outcome is retryable. */
+function takeOutcomes(outcomes: Uint8Array, { rows, outcomes: failed }: Unwritten): Uint32Array {
+  for (const [i, row] of rows.entries()) outcomes[row] = failed[i]!;
+  return rows.filter((row) => isRetryable(outcomes[row]!));
+}
+
+function clearOutcomes(outcomes: Uint8Array, rows: Uint32Array): void {
+  for (const row of rows) outcomes[row] = writeOutcome.written;
+}
+
+function wholeResult(rowCount: number, errors: readonly string[]): WriteResult {
+  return { rowCount, writtenCount: rowCount, outcomes: null, rows: null, errors };
+}
+
+function resultOf(
+  copy: RowsCopy,
+  outcomes: Uint8Array | null,
+  errors: readonly string[],
+): WriteResult {
+  const { rowCount, timeUnitNanos } = copy;
+  if (outcomes === null) return wholeResult(rowCount, errors);
+  let writtenCount = 0;
+  for (const outcome of outcomes) if (outcome === writeOutcome.written) writtenCount++;
+  if (writtenCount === rowCount) return wholeResult(rowCount, errors);
+  const slots = copy.slots.slice(0, rowCount);
+  const generations = copy.generations.slice(0, rowCount);
+  const timestamps = copy.timestamps.slice(0, rowCount);
+  const rows = { slots, generations, timestamps, timeUnitNanos };
+  return { rowCount, writtenCount, outcomes, rows, errors };
+}
+
+function isStaleOutcome(outcome: number): boolean {
+  return outcome === rowOutcome.stalePlacement || outcome === rowOutcome.shardNotOwned;
+}
+
+function outcomeOfError(error: unknown): number {
+  if (!(error instanceof TsdbError)) return writeOutcome.unavailable;
+  if (error.code === 'RESOURCE_EXHAUSTED') return writeOutcome.resourceExhausted;
+  return error.code === 'BAD_REQUEST' ? writeOutcome.badRequest : writeOutcome.unavailable;
+}

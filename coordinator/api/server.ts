@@ -1,0 +1,300 @@
+/**
+ * The coordinator's API over HTTP. Every endpoint stands in the table of routes.ts; express finds the
+ * handler of most of them. The hot ones (writes that come thousands of times a second) are found in a map
+ * before express sees the request. This is the one place that knows express.
+ */
+import express from 'express';
+import { BrokenInvariant } from '#lib/assert.ts';
+import { type ListenAddress } from '#lib/config/config.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import {
+  BytesInFlight,
+  crash,
+  type HttpRequest,
+  type HttpResponse,
+  type HttpServer,
+  httpLimitsDefault,
+  listenHttp,
+  readBody,
+  sendStream,
+} from '#lib/env/http.ts';
+import type { Log } from '#lib/log.ts';
+import { type ApiAnswer, type ApiRequest, errorAnswer, jsonAnswer } from './http_api.ts';
+import { otherBytesInFlightMax } from '../limits.ts';
+import type { CoordinatorMetrics } from '../metrics.ts';
+
+export type ApiHandler = (request: ApiRequest) => Promise<ApiAnswer> | ApiAnswer;
+
+export interface Route {
+  readonly methods: readonly ('GET' | 'POST' | 'PUT' | 'DELETE')[];
+  /** `{name}` stands for one part of the path. */
+  readonly path: string;
+  readonly handler: ApiHandler;
+  /** Found before express; must have no parts with names. Its bodies are counted as bytes of writes. */
+  readonly hot?: true;
+}
+
+export interface ApiServerOptions {
+  readonly address: ListenAddress;
+  readonly connectionsMax: number;
+  /** Of all bodies of hot routes together. */
+  readonly writeBytesInFlightMax: number;
+  readonly routes: readonly Route[];
+  readonly log: Log;
+  readonly metrics: CoordinatorMetrics;
+  readonly monotonicMillis: () => number;
+}
+
+/** Opens the API. */
+export function openApiServer(options: ApiServerOptions): Promise<HttpServer> {
+  const server = new ApiServer(options);
+  return listenHttp({
+    host: options.address.host,
+    port: options.address.port,
+    limits: { ...httpLimitsDefault, connectionsMax: options.connectionsMax },
+    handler: (request, response, signal) => server.serve(request, response, signal),
+    onError: (error) => options.log.error({ err: error }, 'a request failed in the HTTP server'),
+  });
+}
+
+/** What express hands its handlers, with what we hung on it. */
+interface Served {
+  readonly signal: AbortSignal;
+  readonly done: () => void;
+}
+
+class ApiServer {
+  private readonly options: ApiServerOptions;
+  private readonly writesInFlight: BytesInFlight;
+  /** Apart from writes, so that a flood of those locks out no operator. */
+  private readonly othersInFlight = new BytesInFlight(otherBytesInFlightMax);
+  private readonly hot = new Map<string, Route>();
+  private readonly application: express.Express;
+  private readonly served = new WeakMap<HttpRequest, Served>();
+
+  constructor(options: ApiServerOptions) {
+    this.options = options;
+    this.writesInFlight = new BytesInFlight(options.writeBytesInFlightMax);
+    for (const route of options.routes) {
+      if (route.hot) this.hot.set(route.path, route);
+    }
+    this.application = this.build();
+  }
+
+  private build(): express.Express {
+    const application = express();
+    application.disable('x-powered-by');
+    application.disable('etag');
+    application.set('query parser', false);
+    application.set('case sensitive routing', true);
+    const methodsOfPath = new Map<string, Set<string>>();
+    for (const route of this.options.routes) {
+      const methods = methodsOfPath.get(route.path) ?? new Set();
+      methodsOfPath.set(route.path, methods);
+      const path = route.path.replace(/\{(\w+)\}/g, ':$1');
+      for (const method of route.methods) {
+        methods.add(method);
+        application[method.toLowerCase() as 'get' | 'post' | 'put' | 'delete'](
+          path,
+          (request, response) => this.run(route, request, response),
+        );
+      }
+    }
+    for (const [path, methods] of methodsOfPath) {
+      application.all(path.replace(/\{(\w+)\}/g, ':$1'), (request, response) =>
+        this.answer(request, response, () => wrongMethod(request.method, path, [...methods])),
+      );
+    }
+    application.use((request, response) =>
+      this.answer(request, response, () => {
+        throw new TsdbError('NOT_FOUND', `path is not served: ${request.path}`);
+      }),
+    );
+    // Express itself fails on paths that cannot be decoded.
+    const onError: express.ErrorRequestHandler = (error, request, response, _next) =>
+      this.answer(request, response, () => {
+        const status = (error as { status?: number }).status;
+        throw status === 400 ? badRequest(`path cannot be decoded: ${request.url}`) : error;
+      });
+    application.use(onError);
+    return application;
+  }
+
+  async serve(request: HttpRequest, response: HttpResponse, signal: AbortSignal): Promise<void> {
+    const url = request.url ?? '/';
+    const query = url.indexOf('?');
+    const route = this.hot.get(query < 0 ? url : url.slice(0, query));
+    if (route !== undefined) {
+      const allowed = (route.methods as readonly string[]).includes(request.method ?? '');
+      await this.answer(
+        request,
+        response,
+        allowed
+          ? (apiRequest) => route.handler(apiRequest)
+          : () => wrongMethod(request.method ?? '', route.path, route.methods),
+        { signal, path: route.path, inFlight: this.writesInFlight },
+      );
+      return;
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.served.set(request, { signal, done: resolve });
+    this.application(request as express.Request, response as express.Response);
+    await promise;
+  }
+
+  private async run(
+    route: Route,
+    request: express.Request,
+    response: express.Response,
+  ): Promise<void> {
+    await this.answer(request, response, (apiRequest) => route.handler(apiRequest), {
+      path: route.path,
+      pathParameters: request.params as Record<string, string>,
+    });
+  }
+
+  /** Runs a handler and sends its answer, or the answer to its failure. Never rejects. */
+  private async answer(
+    request: HttpRequest,
+    response: HttpResponse,
+    handler: ApiHandler,
+    call: {
+      readonly signal?: AbortSignal;
+      readonly path?: string;
+      readonly pathParameters?: Readonly<Record<string, string>>;
+      readonly inFlight?: BytesInFlight;
+    } = {},
+  ): Promise<void> {
+    const { monotonicMillis, metrics, log } = this.options;
+    const served = this.served.get(request);
+    const startMillis = monotonicMillis();
+    const held: HeldBytes = { bytes: 0, inFlight: call.inFlight ?? this.othersInFlight };
+    const signal = call.signal ?? served!.signal;
+    const path = call.path ?? 'other';
+    let status = 500;
+    try {
+      const apiRequest = new ServedRequest(
+        request,
+        signal,
+        call.pathParameters ?? noParameters,
+        held,
+      );
+      status = await this.send(response, await handler(apiRequest), signal);
+    } catch (error) {
+      if (error instanceof BrokenInvariant) crash(error);
+      const failure = signal.aborted ? signal.reason : error;
+      const answer = errorAnswer(failure);
+      ({ status } = answer);
+      if (!(failure instanceof TsdbError)) {
+        log.error({ err: failure as Error, path, method: request.method }, 'a request failed');
+      }
+      // An answer that broke off must not look whole.
+      if (response.headersSent) response.destroy();
+      else if (!response.destroyed) await this.send(response, answer, signal).catch(() => {});
+    } finally {
+      held.inFlight.give(held.bytes);
+      metrics.requestSeconds.observe((monotonicMillis() - startMillis) / 1000, { path });
+      metrics.requests.increase(1, { path, status: String(status) });
+      served?.done();
+    }
+  }
+
+  /** @returns the status that was sent */
+  private async send(
+    response: HttpResponse,
+    answer: ApiAnswer,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const { status, headers, body } = answer;
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+      // An answer without content has no length either.
+      const framing = status === 204 ? {} : { 'Content-Length': length };
+      response.writeHead(status, { ...headers, ...framing });
+      response.end(body);
+      return status;
+    }
+    // The first part is awaited before the status is sent: most failures come until then.
+    const parts: AsyncIterator<Uint8Array> | Iterator<Uint8Array> =
+      Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]();
+    const first = await parts.next();
+    response.writeHead(status, headers);
+    await sendStream(response, partsFrom(first, parts), signal);
+    return status;
+  }
+}
+
+interface HeldBytes {
+  bytes: number;
+  readonly inFlight: BytesInFlight;
+}
+
+const noParameters: Readonly<Record<string, string>> = {};
+
+/** A request as handlers see it. A class, since literals with accessors are made anew, member by member, every time. */
+class ServedRequest implements ApiRequest {
+  readonly method: string;
+  readonly pathParameters: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  private readonly request: HttpRequest;
+  private readonly held: HeldBytes;
+  private parsed: URLSearchParams | null = null;
+
+  /** @param held counts the bytes of the body, which the caller gives back */
+  constructor(
+    request: HttpRequest,
+    signal: AbortSignal,
+    pathParameters: Readonly<Record<string, string>>,
+    held: HeldBytes,
+  ) {
+    this.request = request;
+    this.method = request.method ?? 'GET';
+    this.signal = signal;
+    this.pathParameters = pathParameters;
+    this.held = held;
+  }
+
+  get urlParameters(): URLSearchParams {
+    if (this.parsed === null) {
+      const url = this.request.url ?? '/';
+      const query = url.indexOf('?');
+      this.parsed = new URLSearchParams(query < 0 ? '' : url.slice(query + 1));
+    }
+    return this.parsed;
+  }
+
+  header(name: string): string {
+    const value = this.request.headers[name];
+    return Array.isArray(value) ? value.join(', ') : (value ?? '');
+  }
+
+  async body(bytesMax: number): Promise<Uint8Array> {
+    const { held, request, signal } = this;
+    const { body, taken } = await readBody(request, { bytesMax, inFlight: held.inFlight }, signal);
+    held.bytes += taken;
+    return body;
+  }
+}
+
+async function* partsFrom(
+  first: IteratorResult<Uint8Array>,
+  rest: AsyncIterator<Uint8Array> | Iterator<Uint8Array>,
+): AsyncIterable<Uint8Array> {
+  try {
+    for (let part = first; part.done !== true; part = await rest.next()) yield part.value;
+  } finally {
+    await rest.return?.();
+  }
+}
+
+function wrongMethod(method: string, path: string, methods: readonly string[]): ApiAnswer {
+  return jsonAnswer(
+    {
+      status: 'error',
+      errorType: 'bad_data',
+      error: `method ${method} is not served at ${path}: use ${methods.join(' or ')}`,
+    },
+    { Allow: methods.join(', ') },
+    405,
+  );
+}

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { bodyBytesMax } from '#engine/write_decoder/core.ts';
+import { writeBodyBytesMax } from '#lib/config/coordinator_schema.ts';
+import { httpRequest } from '#lib/env/http.ts';
+import { nowSeconds, type TestAnswer, TestCoordinator } from '../coordinator_testing.ts';
+
+test('unknown paths get 404 and wrong methods 405, in the error shape', async () => {
+  await using test = await TestCoordinator.open();
+  const missing = await test.get('/api/v1/nothing');
+  assert.equal(missing.status, 404);
+  assert.deepEqual(missing.json, {
+    status: 'error',
+    errorType: 'not_found',
+    error: 'path is not served: /api/v1/nothing',
+  });
+  for (const path of ['/api/v1/compat/remote/write', '/api/v1/json/write']) {
+    const wrong = await test.get(path);
+    assert.equal(wrong.status, 405, path);
+    assert.equal(wrong.headers['allow'], 'POST');
+    assert.equal(wrong.json.status, 'error');
+  }
+  assert.equal((await test.get('/api/v1/label/%ff/values')).status, 400);
+});
+
+test('bodies over the limit get 400, and 429 while too many bytes are in flight', async () => {
+  await using test = await TestCoordinator.openReady(
+    '{limits: {maxWriteBodyBytes: 1000, maxWriteBytesInFlight: 1000}}',
+  );
+  const path = '/api/v1/compat/remote/write';
+  const large = await test.post(path, new Uint8Array(1001));
+  assert.equal(large.status, 400);
+  assert.match(large.json.error, /larger than 1000 bytes/);
+  const slow = connect(test.coordinator.api.port, '127.0.0.1');
+  slow.on('error', () => {});
+  slow.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 401\r\n\r\n${'x'.repeat(400)}`);
+  // It holds the room of what has come of its body once that is seen.
+  let busy = await test.post(path, new Uint8Array(700));
+  while (busy.status !== 429) busy = await test.post(path, new Uint8Array(700));
+  assert.equal(busy.headers['retry-after'], '5');
+  slow.destroy();
+  const small = await test.post(path, new Uint8Array(500));
+  assert.equal(small.status, 400, 'nothing is held by refused requests: this one is read');
+});
+
+test('the configuration takes bodies of writes as long as the front does', () => {
+  assert.equal(writeBodyBytesMax, bodyBytesMax);
+});
+
+test('without a ready namespace writes and queries get 503 with Retry-After', async () => {
+  await using test = await TestCoordinator.open();
+  const row = { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 };
+  for (const answer of [
+    await test.post('/api/v1/json/write', row),
+    await test.get('/api/v1/query?query=up'),
+    await test.get('/api/v1/labels'),
+  ]) {
+    assert.equal(answer.status, 503);
+    assert.equal(answer.headers['retry-after'], '5');
+    assert.match(answer.json.error, /unaggregated namespace is not yet initialized/);
+  }
+});
+
+test('health, readiness, routes, build information and metadata are answered', async () => {
+  await using test = await TestCoordinator.openReady();
+  const health = await test.get('/health');
+  assert.match(health.json.uptime, /^[\d.]+(ms|s|m)/);
+  assert.match(health.json.now, /^\d{4}-\d\d-\d\dT/);
+  const ready = await test.get('/ready');
+  assert.equal(ready.status, 200);
+  assert.deepEqual(ready.json.readyReads, [
+    {
+      id: 'default',
+      attributes: { metricsType: 'unaggregated', retention: '12h0m0s', resolution: '0s' },
+    },
+  ]);
+  assert.deepEqual(ready.json.notReadyWrites, []);
+  const { routes } = (await test.get('/routes')).json;
+  for (const path of ['/api/v1/query_range', '/api/v1/placement/init', '/ready']) {
+    assert.ok(routes.includes(path), path);
+  }
+  const buildinfo = await test.get('/api/v1/status/buildinfo');
+  assert.equal(buildinfo.json.data.application, 'tsdb');
+  assert.deepEqual((await test.get('/api/v1/metadata')).json, { status: 'success', data: {} });
+});
+
+test('readiness is 503 while the nodes of a ready namespace do not answer', async () => {
+  await using test = await TestCoordinator.openReady();
+  const { TsdbError } = await import('#lib/errors.ts');
+  test.node.failure = new TsdbError('BAD_REQUEST', 'no such namespace');
+  const ready = await test.get('/ready');
+  assert.equal(ready.status, 503);
+  assert.equal(ready.json.notReadyReads[0].id, 'default');
+});
+
+test('the metrics listener serves the coordinator’s own metrics', async () => {
+  await using test = await TestCoordinator.openReady();
+  await test.post('/api/v1/json/write', { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 });
+  const { signal } = new AbortController();
+  const { port } = test.coordinator.metricsServer;
+  const options = { method: 'GET', responseBytesMax: 1 << 20 };
+  const answer = await httpRequest(`http://127.0.0.1:${port}/metrics`, options, signal);
+  const text = new TextDecoder().decode(answer.body);
+  assert.match(text, /^tsdb_coordinator_written_samples_total\{format="json"\} 1$/m);
+  assert.match(
+    text,
+    /^tsdb_coordinator_requests_total\{path="\/api\/v1\/json\/write",status="200"\} 1$/m,
+  );
+  assert.match(text, /^tsdb_coordinator_front_series 1$/m);
+  const other = await httpRequest(`http://127.0.0.1:${port}/`, options, signal);
+  assert.equal(other.status, 404);
+});
+
+test('a query is cancelled at the nodes when its client leaves', async () => {
+  await using test = await TestCoordinator.openReady();
+  const entered = Promise.withResolvers<void>();
+  const cancelled = Promise.withResolvers<unknown>();
+  test.node.gate = (signal) => {
+    entered.resolve();
+    return new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => {
+        cancelled.resolve(signal.reason);
+        reject(signal.reason as Error);
+      });
+    });
+  };
+  const socket = connect(test.coordinator.api.port, '127.0.0.1');
+  socket.write('GET /api/v1/query?query=up HTTP/1.1\r\nHost: x\r\n\r\n');
+  await entered.promise;
+  socket.destroy();
+  await cancelled.promise;
+});
+
+test('headers that would change what is read or written are refused under both names, not ignored', async () => {
+  await using test = await TestCoordinator.openReady();
+  const row = { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 };
+  const calls: ((headers: Record<string, string>) => Promise<TestAnswer>)[] = [
+    (headers) => test.post('/api/v1/json/write', row, headers),
+    (headers) => test.post('/api/v1/compat/remote/write', new Uint8Array(1), headers),
+    (headers) => test.post('/api/v1/compat/remote/read', new Uint8Array(1), headers),
+    (headers) => test.get('/api/v1/query?query=up', headers),
+    (headers) => test.get('/prometheus/api/v1/labels', headers),
+    (headers) => test.post('/api/v1/admin/tsdb/delete_series', 'match[]=up', headers),
+  ];
+  const refused = {
+    'Restrict-By-Tags-JSON': '{"match":[{"name":"a","type":"EQUAL","value":"b"}]}',
+    'Restrict-By-Storage-Policies': '1m:40d',
+    'Map-Tags-JSON': '{"tagMappers":[]}',
+    'Storage-Policy': '1m:40d',
+    'Metrics-Type': 'aggregated',
+  };
+  for (const call of calls) {
+    for (const [name, value] of Object.entries(refused)) {
+      for (const prefix of ['TSDB', 'M3']) {
+        const answer = await call({ [`${prefix}-${name}`]: value });
+        assert.equal(answer.status, 400, answer.text);
+        assert.equal(
+          answer.json.error,
+          `header ${prefix}-${name}: not supported yet: ${value}`.slice(0, 150),
+        );
+      }
+    }
+  }
+  assert.equal(test.node.writeCount, 0);
+  const plain = { 'M3-Metrics-Type': 'unaggregated', 'TSDB-Metrics-Type': 'unaggregated' };
+  assert.equal((await calls[0]!(plain)).status, 200);
+  assert.equal((await calls[3]!(plain)).status, 200);
+});

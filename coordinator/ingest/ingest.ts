@@ -1,0 +1,343 @@
+/**
+ * Writes on their way in: a body becomes rows through the front, every ready namespace gets them, and
+ * what came of each row is put into one answer.
+ *
+ *     all rows acknowledged                     → nothing
+ *     some rows bad, the others acknowledged    → BAD_REQUEST that names the bad ones
+ *     any row failed for a passing reason       → RESOURCE_EXHAUSTED or UNAVAILABLE: send it all again
+ */
+import type { Session } from '#cluster/session/session.ts';
+import {
+  describeOutcome,
+  isRetryable,
+  writeOutcome,
+  type OutcomeRows,
+  type WriteResult,
+} from '#cluster/session/write_result.ts';
+import type {
+  Front,
+  FrontRows,
+  RemoteWriteVersion,
+  SeriesVerdict,
+} from '#engine/write_decoder/write_decoder.ts';
+import { writeWindow } from '#engine/store/rows.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { formatDurationNanos, nanosPerSecond } from '#lib/time.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { namedRowsMax } from '../limits.ts';
+import type { CoordinatorMetrics } from '../metrics.ts';
+
+/** The part of the session that ingestion needs. */
+export type WriteSession = Pick<Session, 'write'>;
+
+/** A namespace that takes writes, with what says which times it takes. */
+export interface IngestNamespace {
+  readonly name: string;
+  readonly retentionNanos: bigint;
+  readonly bufferPastNanos: bigint;
+  readonly bufferFutureNanos: bigint;
+  readonly coldWrites: boolean;
+}
+
+export interface IngestRow {
+  /** In any order; checked here. */
+  readonly tags: readonly Tag[];
+  readonly timestampNanos: bigint;
+  readonly value: number;
+}
+
+export class Ingest {
+  private readonly front: Front;
+  private readonly session: WriteSession;
+  private readonly namespaces: () => readonly IngestNamespace[];
+  private readonly metrics: CoordinatorMetrics;
+  private readonly clock: Pick<Clock, 'nowNanos'>;
+
+  /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
+  constructor(
+    front: Front,
+    session: WriteSession,
+    namespaces: () => readonly IngestNamespace[],
+    metrics: CoordinatorMetrics,
+    clock: Pick<Clock, 'nowNanos'>,
+  ) {
+    this.front = front;
+    this.session = session;
+    this.namespaces = namespaces;
+    this.metrics = metrics;
+    this.clock = clock;
+  }
+
+  /**
+   * Writes a remote-write body.
+   * @param body snappy block; not needed after the first await
+   * @returns samples written
+   * @throws {TsdbError} as in the table above
+   */
+  async remoteWrite(
+    body: Uint8Array,
+    version: RemoteWriteVersion,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const namespaces = this.readyNamespaces();
+    const rows = this.front.remoteWrite(body, version);
+    if (rows.histogramCount > 0) this.metrics.droppedHistograms.increase(rows.histogramCount);
+    const { rowCount } = rows;
+    const format = version === 1 ? 'remote_write' : 'remote_write_v2';
+    await this.write(namespaces, rows, [], format, signal);
+    return rowCount;
+  }
+
+  /**
+   * Writes rows of another format.
+   * @param problems of rows that were left out before; they make the answer BAD_REQUEST
+   */
+  async rows(
+    rows: readonly IngestRow[],
+    problems: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const namespaces = this.readyNamespaces();
+    const bad = [...problems];
+    const good: { tags: Uint8Array; timestampNanos: bigint; value: number }[] = [];
+    for (const { tags, timestampNanos, value } of rows) {
+      // Tags with one name twice have no canonical layout, so they are refused before the front.
+      const problem = tagsProblem(tags);
+      if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
+      else bad.push(`${seriesText(tags)}: ${problem}`);
+    }
+    await this.write(namespaces, this.front.rows(good), bad, 'json', signal);
+  }
+
+  private readyNamespaces(): readonly IngestNamespace[] {
+    const namespaces = this.namespaces();
+    if (namespaces.length > 0) return namespaces;
+    throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
+  }
+
+  private async write(
+    namespaces: readonly IngestNamespace[],
+    rows: FrontRows,
+    problems: readonly string[],
+    format: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { front, session, metrics } = this;
+    const report = new BadRows(problems);
+    const total = rows.rowCount + problems.length;
+    const writes = namespaces.map(({ name }) => session.write(name, rows, front, signal));
+    const results = await Promise.allSettled(writes);
+    const nowNanos = this.clock.nowNanos();
+    const passing = gather(results, { namespaces, front, nowNanos }, report, signal);
+    if (passing !== null) {
+      metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
+      throw passing;
+    }
+    if (report.count < total) metrics.writtenSamples.increase(total - report.count, { format });
+    if (report.count > 0) {
+      metrics.refusedSamples.increase(report.count, { format, reason: 'bad' });
+      throw report.error(total);
+    }
+  }
+}
+
+/** What the texts of refusals are made of. */
+interface Refusals {
+  readonly namespaces: readonly IngestNamespace[];
+  readonly front: Front;
+  readonly nowNanos: bigint;
+}
+
+/** Series and time of a row, and why it was refused; the series is left out when its slot was given to another since. */
+function describeRow(
+  rows: OutcomeRows,
+  row: number,
+  outcome: number,
+  namespace: IngestNamespace,
+  { front, nowNanos }: Refusals,
+): string {
+  const slot = rows.slots[row]!;
+  const isSame = front.generation[slot] === rows.generations[row];
+  const series = isSame ? seriesTextOf(front.tags(slot)) : '{…}';
+  if (outcome === writeOutcome.refused) {
+    return `${series}: ${(isSame && front.problem(slot)) || describeOutcome(outcome)}`;
+  }
+  const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
+  const limit = describeLimit(nanos, outcome, namespace, nowNanos);
+  return `${series} at ${secondsText(nanos)}: ${describeOutcome(outcome)}${limit}`;
+}
+
+const nanosPerMilli = 1_000_000n;
+
+/** By how much a row missed which limit of its namespace, in the words of the storage nodes. */
+function describeLimit(
+  nanos: bigint,
+  outcome: number,
+  namespace: IngestNamespace,
+  nowNanos: bigint,
+): string {
+  const isPast = outcome === writeOutcome.tooFarPast;
+  if (!isPast && outcome !== writeOutcome.tooFarFuture) return '';
+  const { fromNanos, endNanos } = writeWindow(namespace, nowNanos);
+  const limit = isPast ? fromNanos : endNanos;
+  const off = isPast ? limit - nanos : nanos - limit;
+  // The node looked at its clock a moment before.
+  const offMillis = off > nanosPerMilli ? off / nanosPerMilli : 1n;
+  const limitText = secondsText((limit / nanosPerMilli) * nanosPerMilli);
+  return `: off_by=${formatDurationNanos(offMillis * nanosPerMilli)}, ${isPast ? 'past' : 'future'}_limit=${limitText}`;
+}
+
+/** Unix seconds with as many digits as needed. */
+function secondsText(nanos: bigint): string {
+  const sign = nanos < 0n ? '-' : '';
+  const size = nanos < 0n ? -nanos : nanos;
+  const fraction = String(size % nanosPerSecond)
+    .padStart(9, '0')
+    .replace(/0+$/, '');
+  return `${sign}${size / nanosPerSecond}${fraction === '' ? '' : `.${fraction}`}`;
+}
+
+/**
+ * Puts bad rows of all namespaces into the report.
+ * @returns the failure to answer with when any row may be sent again, else null
+ * @throws whatever is no operating error; the signal's reason when aborted
+ */
+function gather(
+  outcomes: readonly PromiseSettledResult<WriteResult>[],
+  refusals: Refusals,
+  report: BadRows,
+  signal: AbortSignal,
+): TsdbError | null {
+  let passing: TsdbError | null = null;
+  for (const [index, outcome] of outcomes.entries()) {
+    if (outcome.status === 'rejected') {
+      signal.throwIfAborted();
+      if (!(outcome.reason instanceof TsdbError)) throw outcome.reason;
+      passing = worse(passing, asPassing(outcome.reason));
+    } else if (outcome.value.outcomes !== null) {
+      passing = worse(
+        passing,
+        gatherRows(outcome.value, refusals.namespaces[index]!, refusals, report),
+      );
+    }
+  }
+  return passing;
+}
+
+function gatherRows(
+  { outcomes, rows, errors }: WriteResult,
+  namespace: IngestNamespace,
+  refusals: Refusals,
+  report: BadRows,
+): TsdbError | null {
+  let unavailable = 0;
+  let exhausted = 0;
+  for (const [row, outcome] of outcomes!.entries()) {
+    if (outcome === writeOutcome.written) continue;
+    if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
+    else if (isRetryable(outcome)) unavailable += 1;
+    else report.add(row, () => describeRow(rows!, row, outcome, namespace, refusals));
+  }
+  if (unavailable + exhausted === 0) return null;
+  const [code, outcome] =
+    unavailable > 0
+      ? (['UNAVAILABLE', writeOutcome.unavailable] as const)
+      : (['RESOURCE_EXHAUSTED', writeOutcome.resourceExhausted] as const);
+  const reasons = errors.length === 0 ? '' : `: ${errors.slice(0, namedErrorsMax).join('; ')}`;
+  return new TsdbError(
+    code,
+    `${unavailable + exhausted} of ${outcomes!.length} samples were not written to namespace ` +
+      `${namespace.name}: ${describeOutcome(outcome)}${reasons}`,
+  );
+}
+
+/** Errors of nodes that one answer repeats. */
+const namedErrorsMax = 3;
+
+/** Of two failures the one that asks for more patience. */
+function worse(a: TsdbError | null, b: TsdbError | null): TsdbError | null {
+  if (a === null || b === null) return a ?? b;
+  return patience.indexOf(b.code) > patience.indexOf(a.code) ? b : a;
+}
+
+const patience: readonly string[] = ['BAD_REQUEST', 'RESOURCE_EXHAUSTED', 'UNAVAILABLE'];
+
+/** A namespace that vanished, or a deadline: nothing that dropping the samples would cure. */
+function asPassing(error: TsdbError): TsdbError {
+  if (error.code === 'RESOURCE_EXHAUSTED' || error.code === 'UNAVAILABLE') return error;
+  if (error.code === 'BAD_REQUEST') return error;
+  return new TsdbError('UNAVAILABLE', error.message, { cause: error });
+}
+
+/** Rows of a request are bad for good; the others were written. */
+export class RowsRefused extends TsdbError {
+  readonly writtenSamples: number;
+
+  constructor(message: string, writtenSamples: number) {
+    super('BAD_REQUEST', message);
+    this.writtenSamples = writtenSamples;
+  }
+}
+
+/** Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts once. */
+class BadRows {
+  private readonly named: string[];
+  private readonly rows = new Set<number>();
+  count: number;
+
+  constructor(problems: readonly string[]) {
+    this.named = problems.slice(0, namedRowsMax);
+    this.count = problems.length;
+  }
+
+  /** @param text made only when there is room for it */
+  add(row: number, text: () => string): void {
+    if (this.rows.has(row)) return;
+    this.rows.add(row);
+    this.count += 1;
+    if (this.named.length < namedRowsMax) this.named.push(text());
+  }
+
+  error(rowCount: number): RowsRefused {
+    const rest = this.count - this.named.length;
+    const more = rest > 0 ? `; and ${rest} more` : '';
+    const others = this.count < rowCount ? ', the others were written' : '';
+    return new RowsRefused(
+      `${this.count} of ${rowCount} samples were refused${others}: ${this.named.join('; ')}${more}`,
+      rowCount - this.count,
+    );
+  }
+}
+
+/** Longest text of a series in a message. */
+const seriesTextMax = 300;
+
+function seriesText(tags: readonly Tag[]): string {
+  const text = `{${tags.map((tag) => `${tag.name}=${JSON.stringify(tag.value)}`).join(', ')}}`;
+  return text.length > seriesTextMax ? `${text.slice(0, seriesTextMax)}…` : text;
+}
+
+/** Refused tags may be anything, also no text. */
+function seriesTextOf(canonical: Uint8Array): string {
+  try {
+    return seriesText(decodeTags(canonical));
+  } catch {
+    return '{…}';
+  }
+}
+
+/** The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID. */
+export function verdictBy(scheme: IdScheme): (tags: Uint8Array) => SeriesVerdict {
+  const idScheme = idSchemeCode[scheme];
+  const explicitId = new Uint8Array(0);
+  return (canonical) => {
+    const tags = decodeTags(canonical);
+    const problem = tagsProblem(tags);
+    if (problem !== null) return { idScheme, explicitId, idHash: 0, problem };
+    const idHash = murmur3(Buffer.from(idOfTags(tags, scheme)));
+    return { idScheme, explicitId, idHash, problem: null };
+  };
+}

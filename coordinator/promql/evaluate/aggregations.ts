@@ -1,0 +1,481 @@
+/** Aggregations over series, by group, at every step. Rows stream through; only the groups' rows are held. */
+import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
+import type { RowBuffer } from '#engine/window_functions/row.ts';
+import { quantileOf } from '#engine/window_functions/quickselect.ts';
+import type { Grouping } from '../parse/ast.ts';
+import { BoundedHeap } from '../rows/bounded_heap.ts';
+import type { Context } from '../rows/context.ts';
+import { executionError } from '../parse/errors.ts';
+import { formatNumber } from '#engine/window_functions/number_format.ts';
+import { Labels } from '../rows/labels.ts';
+import type { AggregatePlan } from '../plan/plan.ts';
+import { Matrix, materialize } from '../rows/rows.ts';
+import type { Rows } from '../rows/rows.ts';
+
+export interface Groups {
+  /** Group of each row. */
+  readonly groupOfRow: Uint32Array;
+  readonly labels: readonly Labels[];
+}
+
+export function groupRows(rows: Rows, grouping: Grouping): Groups {
+  const groupOfRow = new Uint32Array(rows.count);
+  const labels: Labels[] = [];
+  const indexOfKey = new Map<string, number>();
+  const names = [...new Set(grouping.labels)].sort();
+  const dropped = new Set(grouping.labels);
+  if (!grouping.without && names.length === 0) {
+    return { groupOfRow, labels: rows.count === 0 ? [] : [Labels.empty] };
+  }
+  rows.labels.forEach((label, row) => {
+    const key = grouping.without ? label.keyWithout(dropped) : label.keyOn(names);
+    let group = indexOfKey.get(key);
+    if (group === undefined) {
+      group = labels.length;
+      indexOfKey.set(key, group);
+      labels.push(grouping.without ? label.drop(dropped) : label.keep(names));
+    }
+    groupOfRow[row] = group;
+  });
+  return { groupOfRow, labels };
+}
+
+/**
+ * @param parameter of topk, bottomk and quantile: a value for each step
+ * @param parameterText of count_values: the label
+ */
+export async function aggregate(
+  plan: AggregatePlan,
+  rows: Rows,
+  parameter: Float64Array | null,
+  parameterText: string | null,
+  context: Context,
+): Promise<Rows> {
+  switch (plan.operator) {
+    case 'sum':
+    case 'avg':
+    case 'min':
+    case 'max':
+    case 'count':
+    case 'group':
+    case 'stddev':
+    case 'stdvar':
+      return reduce(plan, plan.operator, rows, context);
+    case 'quantile':
+      return quantile(plan, rows, parameter!, context);
+    case 'topk':
+    case 'bottomk':
+      return extremes(plan, rows, parameter!, context);
+    case 'count_values':
+      return countValues(plan, rows, parameterText!, context);
+    case 'limitk':
+    case 'limit_ratio':
+      throw executionError(`${plan.operator} is not enabled`);
+  }
+}
+
+/** Accumulators of one operator over all groups; cell = group * stepCount + step. */
+interface Reducer {
+  add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void;
+  finish(target: RowBuffer): void;
+}
+
+async function reduce(
+  plan: AggregatePlan,
+  operator: ReducingOperator,
+  rows: Rows,
+  context: Context,
+): Promise<Rows> {
+  const { groupOfRow, labels } = groupRows(rows, plan.grouping);
+  const { stepCount } = rows;
+  const cellCount = labels.length * stepCount;
+  context.pacer.hold(cellCount);
+  const reducer = makeReducer(operator, cellCount);
+  for (let index = 0; index < rows.count; index++) {
+    const at = rows.load(index);
+    reducer.add(rows.buffer, at, groupOfRow[index]! * stepCount, stepCount);
+    if (context.pacer.spend(stepCount)) await context.pacer.pause();
+  }
+  const result = Matrix.make(labels, stepCount);
+  reducer.finish(result.buffer);
+  return result;
+}
+
+type ReducingOperator = 'sum' | 'avg' | 'min' | 'max' | 'count' | 'group' | 'stddev' | 'stdvar';
+
+function makeReducer(operator: ReducingOperator, cellCount: number): Reducer {
+  switch (operator) {
+    case 'sum':
+      return new SumReducer(cellCount);
+    case 'avg':
+      return new AvgReducer(cellCount);
+    case 'min':
+      return new ExtremeReducer(cellCount, false);
+    case 'max':
+      return new ExtremeReducer(cellCount, true);
+    case 'stddev':
+    case 'stdvar':
+      return new VarianceReducer(cellCount, operator === 'stddev');
+    case 'count':
+    case 'group':
+      return new CountReducer(cellCount, operator === 'group');
+  }
+}
+
+/** Compensated sums (Neumaier). */
+class SumReducer implements Reducer {
+  readonly #sums: Float64Array;
+  readonly #compensations: Float64Array;
+  readonly #seen: Uint8Array;
+
+  constructor(cellCount: number) {
+    this.#sums = new Float64Array(cellCount);
+    this.#compensations = new Float64Array(cellCount);
+    this.#seen = new Uint8Array(cellCount);
+  }
+
+  add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void {
+    const { values, words } = row;
+    const sums = this.#sums;
+    const compensations = this.#compensations;
+    const seen = this.#seen;
+    for (let step = 0; step < stepCount; step++) {
+      const value = values[at + step]!;
+      if (value !== value && isAbsent(words, at + step)) continue;
+      const cell = cellStart + step;
+      const sum = sums[cell]!;
+      const next = sum + value;
+      if (next === Infinity || next === -Infinity) compensations[cell] = 0;
+      else if (Math.abs(sum) >= Math.abs(value)) {
+        compensations[cell] = compensations[cell]! + (sum - next + value);
+      } else compensations[cell] = compensations[cell]! + (value - next + sum);
+      sums[cell] = next;
+      seen[cell] = 1;
+    }
+  }
+
+  finish(target: RowBuffer): void {
+    for (let cell = 0; cell < this.#sums.length; cell++) {
+      if (this.#seen[cell] === 1) {
+        target.values[cell] = this.#sums[cell]! + this.#compensations[cell]!;
+      }
+    }
+  }
+}
+
+/** Sum by count; a cell whose sum overflows goes on as a running mean. */
+class AvgReducer implements Reducer {
+  readonly #sums: Float64Array;
+  readonly #compensations: Float64Array;
+  readonly #counts: Float64Array;
+  readonly #isRunning: Uint8Array;
+
+  constructor(cellCount: number) {
+    this.#sums = new Float64Array(cellCount);
+    this.#compensations = new Float64Array(cellCount);
+    this.#counts = new Float64Array(cellCount);
+    this.#isRunning = new Uint8Array(cellCount);
+  }
+
+  add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void {
+    for (let step = 0; step < stepCount; step++) {
+      const value = row.values[at + step]!;
+      if (value !== value && isAbsent(row.words, at + step)) continue;
+      this.#addValue(cellStart + step, value);
+    }
+  }
+
+  #addValue(cell: number, value: number): void {
+    const sums = this.#sums;
+    const count = this.#counts[cell]! + 1;
+    this.#counts[cell] = count;
+    if (count === 1) {
+      sums[cell] = value;
+      return;
+    }
+    if (this.#isRunning[cell] === 0) {
+      const next = sums[cell]! + value;
+      if (next !== Infinity && next !== -Infinity) {
+        this.#compensate(cell, sums[cell]!, value, next);
+        return;
+      }
+      this.#isRunning[cell] = 1;
+      sums[cell] = sums[cell]! / (count - 1);
+      this.#compensations[cell] = this.#compensations[cell]! / (count - 1);
+    }
+    const share = (count - 1) / count;
+    const mean = sums[cell]! * share;
+    this.#compensations[cell] = this.#compensations[cell]! * share;
+    this.#compensate(cell, mean, value / count, mean + value / count);
+  }
+
+  #compensate(cell: number, sum: number, value: number, next: number): void {
+    if (next === Infinity || next === -Infinity) this.#compensations[cell] = 0;
+    else if (Math.abs(sum) >= Math.abs(value)) {
+      this.#compensations[cell] = this.#compensations[cell]! + (sum - next + value);
+    } else this.#compensations[cell] = this.#compensations[cell]! + (value - next + sum);
+    this.#sums[cell] = next;
+  }
+
+  finish(target: RowBuffer): void {
+    for (let cell = 0; cell < this.#sums.length; cell++) {
+      const count = this.#counts[cell]!;
+      if (count === 0) continue;
+      const sum = this.#sums[cell]!;
+      const compensation = this.#compensations[cell]!;
+      target.values[cell] =
+        this.#isRunning[cell] === 1 ? sum + compensation : sum / count + compensation / count;
+    }
+  }
+}
+
+/** NaN only where every value is NaN. */
+class ExtremeReducer implements Reducer {
+  readonly #held: RowBuffer;
+  readonly #wantsGreatest: boolean;
+
+  constructor(cellCount: number, wantsGreatest: boolean) {
+    this.#held = makeRowBuffer(cellCount);
+    this.#wantsGreatest = wantsGreatest;
+  }
+
+  add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void {
+    const { values, words } = row;
+    const held = this.#held.values;
+    const wantsGreatest = this.#wantsGreatest;
+    for (let step = 0; step < stepCount; step++) {
+      const value = values[at + step]!;
+      const best = held[cellStart + step]!;
+      if (value !== value) {
+        if (best !== best && !isAbsent(words, at + step)) held[cellStart + step] = NaN;
+      } else if (best !== best || (wantsGreatest ? value > best : value < best)) {
+        held[cellStart + step] = value;
+      }
+    }
+  }
+
+  finish(target: RowBuffer): void {
+    target.bits.set(this.#held.bits);
+  }
+}
+
+class CountReducer implements Reducer {
+  readonly #counts: Float64Array;
+  readonly #isGroup: boolean;
+
+  constructor(cellCount: number, isGroup: boolean) {
+    this.#counts = new Float64Array(cellCount);
+    this.#isGroup = isGroup;
+  }
+
+  add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void {
+    const { values, words } = row;
+    const counts = this.#counts;
+    for (let step = 0; step < stepCount; step++) {
+      const value = values[at + step]!;
+      if (value !== value && isAbsent(words, at + step)) continue;
+      counts[cellStart + step] = counts[cellStart + step]! + 1;
+    }
+  }
+
+  finish(target: RowBuffer): void {
+    for (let cell = 0; cell < this.#counts.length; cell++) {
+      const count = this.#counts[cell]!;
+      if (count > 0) target.values[cell] = this.#isGroup ? 1 : count;
+    }
+  }
+}
+
+/** Population variance by Welford's running form; NaN when any value is not finite. */
+class VarianceReducer implements Reducer {
+  readonly #means: Float64Array;
+  readonly #squares: Float64Array;
+  readonly #counts: Float64Array;
+  readonly #isDeviation: boolean;
+
+  constructor(cellCount: number, isDeviation: boolean) {
+    this.#means = new Float64Array(cellCount);
+    this.#squares = new Float64Array(cellCount);
+    this.#counts = new Float64Array(cellCount);
+    this.#isDeviation = isDeviation;
+  }
+
+  add(row: RowBuffer, at: number, cellStart: number, stepCount: number): void {
+    for (let step = 0; step < stepCount; step++) {
+      const value = row.values[at + step]!;
+      if (value !== value && isAbsent(row.words, at + step)) continue;
+      const cell = cellStart + step;
+      const count = this.#counts[cell]! + 1;
+      const mean = this.#means[cell]!;
+      const delta = value - mean;
+      const nextMean = mean + delta / count;
+      this.#counts[cell] = count;
+      this.#means[cell] = nextMean;
+      this.#squares[cell] = Number.isFinite(value)
+        ? this.#squares[cell]! + delta * (value - nextMean)
+        : NaN;
+    }
+  }
+
+  finish(target: RowBuffer): void {
+    for (let cell = 0; cell < this.#counts.length; cell++) {
+      const count = this.#counts[cell]!;
+      if (count === 0) continue;
+      const variance = this.#squares[cell]! / count;
+      target.values[cell] = this.#isDeviation ? Math.sqrt(variance) : variance;
+    }
+  }
+}
+
+/** Rows of each group, for operators that need all values of a step at once. */
+function rowsByGroup(groups: Groups): number[][] {
+  const members: number[][] = groups.labels.map(() => []);
+  groups.groupOfRow.forEach((group, row) => members[group]!.push(row));
+  return members;
+}
+
+async function quantile(
+  plan: AggregatePlan,
+  rows: Rows,
+  parameter: Float64Array,
+  context: Context,
+): Promise<Rows> {
+  for (const q of parameter) {
+    if (Number.isNaN(q) || q < 0 || q > 1) {
+      context.annotations.warn(
+        `quantile value should be between 0 and 1, got ${formatNumber(q)}`,
+        plan.parameter!.span,
+      );
+      break;
+    }
+  }
+  const { stepCount } = rows;
+  const matrix = await materialize(rows, context.pacer);
+  const groups = groupRows(matrix, plan.grouping);
+  const result = Matrix.make(groups.labels, stepCount);
+  context.pacer.hold(groups.labels.length * stepCount);
+  const scratch = new Float64Array(matrix.count);
+  const { values, words } = matrix.buffer;
+  for (const [group, members] of rowsByGroup(groups).entries()) {
+    for (let step = 0; step < stepCount; step++) {
+      let count = 0;
+      for (const row of members) {
+        const cell = row * stepCount + step;
+        const value = values[cell]!;
+        if (value !== value && isAbsent(words, cell)) continue;
+        scratch[count++] = value;
+      }
+      if (count > 0) {
+        result.buffer.values[group * stepCount + step] = quantileOf(
+          parameter[step]!,
+          scratch,
+          count,
+        );
+      }
+      if (context.pacer.spend(members.length * 3)) await context.pacer.pause();
+    }
+  }
+  return result;
+}
+
+/** topk and bottomk: the kept series with their own labels, absent at steps where they are not among the k. */
+async function extremes(
+  plan: AggregatePlan,
+  rows: Rows,
+  parameter: Float64Array,
+  context: Context,
+): Promise<Rows> {
+  const sign = plan.operator === 'topk' ? 1 : -1;
+  const { stepCount } = rows;
+  const matrix = await materialize(rows, context.pacer);
+  const { values, words } = matrix.buffer;
+  const groups = groupRows(matrix, plan.grouping);
+  const result = Matrix.make(matrix.labels, stepCount);
+  context.pacer.hold(matrix.count * stepCount);
+  const order: number[] = [];
+  for (const members of rowsByGroup(groups)) {
+    const heap = new BoundedHeap(members.length);
+    for (let step = 0; step < stepCount; step++) {
+      const wanted = parameter[step]!;
+      if (Number.isNaN(wanted)) {
+        throw executionError(`parameter value is NaN`);
+      }
+      if (Math.abs(wanted) >= 2 ** 63) {
+        throw executionError(`scalar value ${formatNumber(wanted)} overflows int64`);
+      }
+      heap.reset(Math.min(Math.trunc(wanted), members.length));
+      for (const row of members) {
+        const cell = row * stepCount + step;
+        const value = values[cell]!;
+        if (value !== value && isAbsent(words, cell)) continue;
+        heap.offer(row, value * sign);
+      }
+      for (let i = 0; i < heap.size; i++) {
+        const cell = heap.rows[i]! * stepCount + step;
+        result.buffer.words[2 * cell] = words[2 * cell]!;
+        result.buffer.words[2 * cell + 1] = words[2 * cell + 1]!;
+      }
+      if (!context.isRangeQuery && stepCount === 1) order.push(...heap.sortedRows());
+      if (context.pacer.spend(members.length)) await context.pacer.pause();
+    }
+  }
+  if (context.isRangeQuery || stepCount !== 1) return result;
+  const sorted = Matrix.make(
+    order.map((row) => result.labels[row]!),
+    1,
+  );
+  for (const [index, row] of order.entries()) {
+    sorted.buffer.words[2 * index] = result.buffer.words[2 * row]!;
+    sorted.buffer.words[2 * index + 1] = result.buffer.words[2 * row + 1]!;
+  }
+  return sorted;
+}
+
+async function countValues(
+  plan: AggregatePlan,
+  rows: Rows,
+  label: string,
+  context: Context,
+): Promise<Rows> {
+  if (label === '') throw executionError(`invalid label name ${JSON.stringify(label)}`);
+  const { stepCount } = rows;
+  const { groupOfRow, labels } = groupRows(rows, plan.grouping);
+  const counts: { labels: Labels; row: Float64Array }[] = [];
+  // Groups may become one when the new label replaces one of the grouping labels.
+  const countsOfLabels = new Map<string, Float64Array>();
+  const countsOfGroup: Map<string, Float64Array>[] = labels.map(() => new Map());
+  for (let index = 0; index < rows.count; index++) {
+    const at = rows.load(index);
+    const group = groupOfRow[index]!;
+    for (let step = 0; step < stepCount; step++) {
+      if (isAbsent(rows.buffer.words, at + step)) continue;
+      const text = formatNumber(rows.buffer.values[at + step]!);
+      let row = countsOfGroup[group]!.get(text);
+      if (row === undefined) {
+        const groupLabels = labels[group]!.with(label, text);
+        row = countsOfLabels.get(groupLabels.key);
+        if (row === undefined) {
+          context.pacer.hold(stepCount);
+          row = new Float64Array(stepCount);
+          countsOfLabels.set(groupLabels.key, row);
+          counts.push({ labels: groupLabels, row });
+        }
+        countsOfGroup[group]!.set(text, row);
+      }
+      row[step] = row[step]! + 1;
+    }
+    if (context.pacer.spend(stepCount * 8)) await context.pacer.pause();
+  }
+  const result = Matrix.make(
+    counts.map((entry) => entry.labels),
+    stepCount,
+  );
+  for (const [index, { row }] of counts.entries()) {
+    for (let step = 0; step < stepCount; step++) {
+      const cell = index * stepCount + step;
+      if (row[step]! > 0) result.buffer.values[cell] = row[step]!;
+      else setAbsent(result.buffer.words, cell);
+    }
+  }
+  return result;
+}

@@ -1,0 +1,371 @@
+/** Binary operators between two vectors: matching by labels, set operators, and the errors of ambiguous matches. */
+import { absentBits, isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
+import { comparisonOperators } from '../parse/ast.ts';
+import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';
+import type { Context } from '../rows/context.ts';
+import { executionError } from '../parse/errors.ts';
+import { Labels } from '../rows/labels.ts';
+import { arithmeticRows, compareRows } from '../plan/operators.ts';
+import type { BinaryPlan } from '../plan/plan.ts';
+import { Matrix, Rows, materialize, mergeSameLabels } from '../rows/rows.ts';
+
+/** Key by which rows of the two sides match. */
+function signatureOf(matching: VectorMatching): (labels: Labels) => string {
+  if (matching.on) {
+    const names = [...new Set(matching.labels)].sort();
+    return (labels) => labels.keyOn(names);
+  }
+  const ignored = new Set(matching.labels);
+  return (labels) => labels.keyWithout(ignored);
+}
+
+/** The labels by which they match, for messages. */
+function matchGroup(matching: VectorMatching, labels: Labels): Labels {
+  if (matching.on) return labels.keep(matching.labels);
+  return labels.drop(new Set(matching.labels));
+}
+
+function groupBySignature(
+  rows: Rows,
+  signature: (labels: Labels) => string,
+): Map<string, number[]> {
+  const groups = new Map<string, number[]>();
+  rows.labels.forEach((labels, index) => {
+    const key = signature(labels);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [index]);
+    else group.push(index);
+  });
+  return groups;
+}
+
+export async function evaluateSetOperator(
+  plan: BinaryPlan,
+  left: Rows,
+  right: Rows,
+  context: Context,
+): Promise<Rows> {
+  const { pacer } = context;
+  const signature = signatureOf(plan.matching!);
+  const { stepCount } = left;
+  if (plan.operator === 'or') {
+    return evaluateOr(await materialize(left, pacer), right, signature, context);
+  }
+  const leftGroups = groupBySignature(left, signature);
+  const presence = await presenceBySignature(right, signature, leftGroups, context);
+  const wanted = plan.operator === 'and';
+  const indexes: number[] = [];
+  const masks: (Uint8Array | null)[] = [];
+  left.labels.forEach((labels, index) => {
+    const mask = presence.get(signature(labels)) ?? null;
+    if (mask === null && wanted) return;
+    indexes.push(index);
+    masks.push(mask);
+  });
+  const result = Matrix.make(
+    indexes.map((index) => left.labels[index]!),
+    stepCount,
+  );
+  pacer.hold(indexes.length * stepCount);
+  for (const [target, index] of indexes.entries()) {
+    const at = left.load(index);
+    result.buffer.bits.set(left.buffer.bits.subarray(at, at + stepCount), target * stepCount);
+    const mask = masks[target]!;
+    if (mask !== null) {
+      for (let step = 0; step < stepCount; step++) {
+        if ((mask[step] === 1) !== wanted) {
+          setAbsent(result.buffer.words, target * stepCount + step);
+        }
+      }
+    }
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  return result;
+}
+
+/** At which steps some row with the signature has a value. */
+async function presenceBySignature(
+  rows: Rows,
+  signature: (labels: Labels) => string,
+  wanted: ReadonlyMap<string, unknown>,
+  context: Context,
+): Promise<Map<string, Uint8Array>> {
+  const presence = new Map<string, Uint8Array>();
+  const { stepCount } = rows;
+  for (let index = 0; index < rows.count; index++) {
+    const key = signature(rows.labels[index]!);
+    if (!wanted.has(key)) continue;
+    let mask = presence.get(key);
+    if (mask === undefined) {
+      mask = new Uint8Array(stepCount);
+      presence.set(key, mask);
+    }
+    const at = rows.load(index);
+    const { values, words } = rows.buffer;
+    for (let step = 0; step < stepCount; step++) {
+      const value = values[at + step]!;
+      if (value === value || !isAbsent(words, at + step)) mask[step] = 1;
+    }
+    if (context.pacer.spend(stepCount)) await context.pacer.pause();
+  }
+  return presence;
+}
+
+async function evaluateOr(
+  left: Matrix,
+  rightRows: Rows,
+  signature: (labels: Labels) => string,
+  context: Context,
+): Promise<Rows> {
+  const { pacer } = context;
+  const right = await materialize(rightRows, pacer);
+  const { stepCount } = left;
+  const rightGroups = groupBySignature(right, signature);
+  const presence = await presenceBySignature(left, signature, rightGroups, context);
+  const joined = Matrix.make([...left.labels, ...right.labels], stepCount);
+  pacer.hold(joined.count * stepCount);
+  joined.buffer.bits.set(left.buffer.bits);
+  joined.buffer.bits.set(right.buffer.bits, left.count * stepCount);
+  for (let index = 0; index < right.count; index++) {
+    const mask = presence.get(signature(right.labels[index]!));
+    if (mask === undefined) continue;
+    const at = (left.count + index) * stepCount;
+    for (let step = 0; step < stepCount; step++) {
+      if (mask[step] === 1) setAbsent(joined.buffer.words, at + step);
+    }
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  return mergeSameLabels(joined, pacer);
+}
+
+/** A matched pair of rows; the "many" side is the left one unless the cardinality says otherwise. */
+interface Pair {
+  readonly many: number;
+  readonly one: number;
+}
+
+export async function evaluateVectorOperator(
+  plan: BinaryPlan,
+  leftRows: Rows,
+  rightRows: Rows,
+  context: Context,
+): Promise<Rows> {
+  const matching = plan.matching!;
+  const swapped = matching.cardinality === 'one-to-many';
+  let many = swapped ? rightRows : leftRows;
+  let one = swapped ? leftRows : rightRows;
+  const signature = signatureOf(matching);
+  let oneGroups = groupBySignature(one, signature);
+  let manyGroups = groupBySignature(many, signature);
+  const isOneToOne = matching.cardinality === 'one-to-one';
+  const isAmbiguous =
+    hasShared(oneGroups, manyGroups) || (isOneToOne && hasShared(manyGroups, oneGroups));
+  if (isAmbiguous || !isOneToOne) {
+    one = await materialize(one, context.pacer);
+    oneGroups = groupBySignature(one, signature);
+  }
+  if (isAmbiguous) {
+    many = await materialize(many, context.pacer);
+    manyGroups = groupBySignature(many, signature);
+    checkOneSide(plan, one, oneGroups, manyGroups, swapped);
+    if (isOneToOne) checkManySide(many, manyGroups, one, oneGroups);
+  }
+  const pairs: Pair[] = [];
+  for (const [key, manyIndexes] of manyGroups) {
+    const oneIndexes = oneGroups.get(key);
+    if (oneIndexes === undefined) continue;
+    for (const manyIndex of manyIndexes) {
+      for (const oneIndex of oneIndexes) pairs.push({ many: manyIndex, one: oneIndex });
+    }
+  }
+  pairs.sort((a, b) => a.many - b.many);
+  const labelsOf = resultLabels(plan);
+  const labels = pairs.map((pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!));
+  const rows = new PairRows(plan, labels, pairs, many, one, swapped);
+  if (isOneToOne && !isAmbiguous && keepsLabelsUnique(plan)) return rows;
+  return mergeMatches(rows, pairs, many, one, context);
+}
+
+/** Whether some signature with several rows here has a partner on the other side. */
+function hasShared(
+  groups: ReadonlyMap<string, number[]>,
+  others: ReadonlyMap<string, number[]>,
+): boolean {
+  for (const [key, indexes] of groups) if (indexes.length > 1 && others.has(key)) return true;
+  return false;
+}
+
+/** One-to-one results differ by signature, so their labels do too when the signature is what stays. */
+function keepsLabelsUnique(plan: BinaryPlan): boolean {
+  return (
+    plan.matching!.on ||
+    plan.returnBool ||
+    !comparisonOperators.has(plan.operator) ||
+    plan.matching!.include.length === 0
+  );
+}
+
+function present(rows: Rows, index: number, step: number): boolean {
+  return !isAbsent(rows.buffer.words, index * rows.stepCount + step);
+}
+
+/** Two rows of the "one" side with one signature may not have values at one step. */
+function checkOneSide(
+  plan: BinaryPlan,
+  one: Rows,
+  groups: ReadonlyMap<string, number[]>,
+  partners: ReadonlyMap<string, number[]>,
+  swapped: boolean,
+): void {
+  for (const [key, indexes] of groups) {
+    if (indexes.length < 2 || !partners.has(key)) continue;
+    for (let step = 0; step < one.stepCount; step++) {
+      const [first, second] = indexes.filter((index) => present(one, index, step));
+      if (second === undefined) continue;
+      const labels = [one.labels[first!]!, one.labels[second]!].sort((a, b) => a.compare(b));
+      const group = matchGroup(plan.matching!, labels[0]!).toString();
+      const found = labels.map((label) => label.toString()).join(', ');
+      throw executionError(
+        `found duplicate series for the match group ${group} on the ${swapped ? 'left' : 'right'} hand-side of the operation: [${found}];many-to-many matching not allowed: matching labels must be unique on one side`,
+      );
+    }
+  }
+}
+
+/** Without group_left two rows of one side may not match the same row at one step. */
+function checkManySide(
+  many: Rows,
+  groups: ReadonlyMap<string, number[]>,
+  one: Rows,
+  partners: ReadonlyMap<string, number[]>,
+): void {
+  for (const [key, indexes] of groups) {
+    const partner = partners.get(key);
+    if (indexes.length < 2 || partner === undefined) continue;
+    for (let step = 0; step < many.stepCount; step++) {
+      if (!partner.some((index) => present(one, index, step))) continue;
+      const count = indexes.filter((index) => present(many, index, step)).length;
+      if (count > 1) {
+        throw executionError(
+          'multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)',
+        );
+      }
+    }
+  }
+}
+
+function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
+  const matching = plan.matching!;
+  const dropsName = plan.returnBool || !comparisonOperators.has(plan.operator);
+  const ignored = new Set(matching.labels);
+  return (many, one) => {
+    let labels = many;
+    if (matching.cardinality === 'one-to-one') {
+      labels = matching.on ? labels.keep(matching.labels) : labels.dropOnly(ignored);
+    }
+    if (dropsName) labels = labels.withoutName();
+    for (const name of matching.include) labels = labels.with(name, one.get(name));
+    return labels;
+  };
+}
+
+class PairRows extends Rows {
+  readonly #plan: BinaryPlan;
+  readonly #pairs: readonly Pair[];
+  readonly #many: Rows;
+  readonly #one: Rows;
+  readonly #swapped: boolean;
+
+  constructor(
+    plan: BinaryPlan,
+    labels: readonly Labels[],
+    pairs: readonly Pair[],
+    many: Rows,
+    one: Rows,
+    swapped: boolean,
+  ) {
+    super(labels, many.stepCount, makeRowBuffer(many.stepCount));
+    this.#plan = plan;
+    this.#pairs = pairs;
+    this.#many = many;
+    this.#one = one;
+    this.#swapped = swapped;
+  }
+
+  load(index: number): number {
+    const pair = this.#pairs[index]!;
+    const manyAt = this.#many.load(pair.many);
+    const oneAt = this.#one.load(pair.one);
+    const many = {
+      values: this.#many.buffer.values,
+      words: this.#many.buffer.words,
+      at: manyAt,
+    };
+    const one = { values: this.#one.buffer.values, words: this.#one.buffer.words, at: oneAt };
+    const left = this.#swapped ? one : many;
+    const right = this.#swapped ? many : one;
+    const { operator, returnBool } = this.#plan;
+    if (comparisonOperators.has(operator)) {
+      const kept = returnBool ? null : left;
+      compareRows(operator as ComparisonOperator, left, right, kept, this.buffer, this.stepCount);
+    } else {
+      arithmeticRows(operator as ArithmeticOperator, left, right, this.buffer, this.stepCount);
+    }
+    return 0;
+  }
+}
+
+/**
+ * Results whose labels are the same become one row. Two matches at one step are an error even where a comparison
+ * filters their values away.
+ */
+async function mergeMatches(
+  rows: PairRows,
+  pairs: readonly Pair[],
+  many: Rows,
+  one: Rows,
+  context: Context,
+): Promise<Rows> {
+  const { stepCount } = rows;
+  const indexesOfKey = new Map<string, number[]>();
+  rows.labels.forEach((labels, index) => {
+    const indexes = indexesOfKey.get(labels.key);
+    if (indexes === undefined) indexesOfKey.set(labels.key, [index]);
+    else indexes.push(index);
+  });
+  if (indexesOfKey.size === rows.count) return rows;
+  context.pacer.hold(indexesOfKey.size * stepCount);
+  const result = Matrix.make(
+    [...indexesOfKey.values()].map((indexes) => rows.labels[indexes[0]!]!),
+    stepCount,
+  );
+  let target = 0;
+  for (const indexes of indexesOfKey.values()) {
+    const matched = new Uint8Array(stepCount);
+    for (const index of indexes) {
+      const pair = pairs[index]!;
+      const at = rows.load(index);
+      const manyAt = many.load(pair.many);
+      const oneAt = one.load(pair.one);
+      for (let step = 0; step < stepCount; step++) {
+        if (
+          isAbsent(many.buffer.words, manyAt + step) ||
+          isAbsent(one.buffer.words, oneAt + step)
+        ) {
+          continue;
+        }
+        if (matched[step] === 1) {
+          throw executionError(
+            'multiple matches for labels: grouping labels must ensure unique matches',
+          );
+        }
+        matched[step] = 1;
+        const bits = rows.buffer.bits[at + step]!;
+        if (bits !== absentBits) result.buffer.bits[target * stepCount + step] = bits;
+      }
+      if (context.pacer.spend(stepCount)) await context.pacer.pause();
+    }
+    target++;
+  }
+  return result;
+}

@@ -1,0 +1,185 @@
+/** Plan → values. Scalars are one row, vectors are rows that are made when they are asked for. */
+import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
+import { aggregate } from './aggregations.ts';
+import { comparisonOperators, setOperators } from '../parse/ast.ts';
+import type { ArithmeticOperator, ComparisonOperator } from '../parse/ast.ts';
+import { evaluateSetOperator, evaluateVectorOperator } from './binary.ts';
+import type { Context } from '../rows/context.ts';
+import { executionError } from '../parse/errors.ts';
+import { evaluateCall } from '../functions/calls.ts';
+import { arithmetic, arithmeticRows, compare, compareRows } from '../plan/operators.ts';
+import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
+import { mapPresent, timesInSeconds } from '../rows/row_values.ts';
+import { MappedRows, RelabelledRows, RepeatedRows, mergeSameLabels } from '../rows/rows.ts';
+import type { Rows } from '../rows/rows.ts';
+import { SelectorRows } from './selector_rows.ts';
+import { evaluateWindow } from './window_rows.ts';
+
+/** Evaluates plan nodes; functions get it to evaluate their arguments. */
+export class Executor {
+  readonly context: Context;
+
+  constructor(context: Context) {
+    this.context = context;
+  }
+
+  /** A string node's text. */
+  text(plan: Plan): string {
+    const inner = plan.kind === 'repeat' ? plan.input : plan;
+    if (inner.kind !== 'string') throw executionError('a string literal is expected here');
+    return inner.value;
+  }
+
+  /** One value for each step. */
+  async scalar(plan: Plan): Promise<Float64Array> {
+    const { stepCount } = plan.grid;
+    switch (plan.kind) {
+      case 'number':
+        return new Float64Array(stepCount).fill(plan.value);
+      case 'repeat':
+        return new Float64Array(stepCount).fill((await this.scalar(plan.input))[0]!);
+      case 'negate': {
+        const values = await this.scalar(plan.input);
+        return values.map((value) => -value);
+      }
+      case 'binary':
+        return this.#scalarBinary(plan);
+      case 'call':
+        if (plan.name === 'time') return timesInSeconds(plan.grid);
+        return this.#scalarOfVector(await this.vector(plan.args[0]!), stepCount);
+      case 'string':
+      case 'select':
+      case 'window':
+      case 'aggregate':
+      case 'rangeVector':
+        throw executionError(`a scalar is expected here, not a ${plan.kind}`);
+    }
+  }
+
+  async #scalarBinary(plan: BinaryPlan): Promise<Float64Array> {
+    const left = await this.scalar(plan.left);
+    const right = await this.scalar(plan.right);
+    const { operator } = plan;
+    if (comparisonOperators.has(operator)) {
+      return left.map((value, step) =>
+        compare(operator as ComparisonOperator, value, right[step]!) ? 1 : 0,
+      );
+    }
+    return left.map((value, step) =>
+      arithmetic(operator as ArithmeticOperator, value, right[step]!),
+    );
+  }
+
+  /** `scalar(v)`: the value where exactly one series has one, else NaN. */
+  async #scalarOfVector(rows: Rows, stepCount: number): Promise<Float64Array> {
+    const counts = new Uint32Array(stepCount);
+    const result = new Float64Array(stepCount).fill(NaN);
+    for (let index = 0; index < rows.count; index++) {
+      const at = rows.load(index);
+      for (let step = 0; step < stepCount; step++) {
+        if (isAbsent(rows.buffer.words, at + step)) continue;
+        counts[step] = counts[step]! + 1;
+        result[step] = counts[step] === 1 ? rows.buffer.values[at + step]! : NaN;
+      }
+      if (this.context.pacer.spend(stepCount)) await this.context.pacer.pause();
+    }
+    return result;
+  }
+
+  async vector(plan: Plan): Promise<Rows> {
+    switch (plan.kind) {
+      case 'select':
+        return this.#select(plan);
+      case 'window':
+        return evaluateWindow(plan, this);
+      case 'repeat':
+        return new RepeatedRows(await this.vector(plan.input), plan.grid.stepCount);
+      case 'negate': {
+        const rows = await this.vector(plan.input);
+        return this.withoutNames(
+          new MappedRows(rows, rows.labels, (row) => mapPresent(row, (value) => -value)),
+          plan.input,
+        );
+      }
+      case 'aggregate': {
+        const parameter = plan.parameter;
+        const isText = plan.operator === 'count_values';
+        return aggregate(
+          plan,
+          await this.vector(plan.input),
+          parameter === null || isText ? null : await this.scalar(parameter),
+          parameter === null || !isText ? null : this.text(parameter),
+          this.context,
+        );
+      }
+      case 'binary':
+        return this.#binary(plan);
+      case 'call':
+        return evaluateCall(plan, this);
+      case 'number':
+      case 'string':
+      case 'rangeVector':
+        throw executionError(`an instant vector is expected here, not a ${plan.kind}`);
+    }
+  }
+
+  async #select(plan: SelectPlan): Promise<Rows> {
+    const rows = SelectorRows.of(
+      plan.output === 'time' ? 'instantTime' : 'instant',
+      plan.source,
+      plan.grid,
+      [],
+      this.context,
+    );
+    return plan.output === 'time' ? this.withoutNames(rows, plan) : rows;
+  }
+
+  async #binary(plan: BinaryPlan): Promise<Rows> {
+    const { operator, returnBool } = plan;
+    if (!plan.leftIsScalar && !plan.rightIsScalar) {
+      const left = await this.vector(plan.left);
+      const right = await this.vector(plan.right);
+      if (setOperators.has(operator)) {
+        return evaluateSetOperator(plan, left, right, this.context);
+      }
+      return evaluateVectorOperator(plan, left, right, this.context);
+    }
+    const scalar = await this.scalar(plan.leftIsScalar ? plan.left : plan.right);
+    const vectorPlan = plan.leftIsScalar ? plan.right : plan.left;
+    const rows = await this.vector(vectorPlan);
+    const constant = { values: scalar, words: null, at: 0 };
+    const source = makeRowBuffer(rows.stepCount);
+    const vector = { values: source.values, words: source.words, at: 0 };
+    const [a, b] = plan.leftIsScalar ? [constant, vector] : [vector, constant];
+    const isComparison = comparisonOperators.has(operator);
+    const result = new MappedRows(rows, rows.labels, (row) => {
+      source.bits.set(row.bits);
+      if (isComparison) {
+        const kept = returnBool ? null : vector;
+        compareRows(operator as ComparisonOperator, a, b, kept, row, rows.stepCount);
+      } else arithmeticRows(operator as ArithmeticOperator, a, b, row, rows.stepCount);
+    });
+    return isComparison && !returnBool ? result : this.withoutNames(result, vectorPlan);
+  }
+
+  /**
+   * The same rows without metric names. Series that become the same are merged.
+   * @param origin what made the rows: when it selects by one name, no two series can become the same
+   */
+  async withoutNames(rows: Rows, origin: Plan): Promise<Rows> {
+    const labels = rows.labels.map((label) => label.withoutName());
+    const relabelled = new RelabelledRows(rows, labels);
+    if (hasOneName(origin) && !rows.labels.some((label) => label.hasTypeOrUnit)) return relabelled;
+    return mergeSameLabels(relabelled, this.context.pacer);
+  }
+}
+
+/** Whether all series of the plan's result have the same metric name, or are without one already. */
+function hasOneName(plan: Plan): boolean {
+  if (plan.kind !== 'select' && plan.kind !== 'window') return false;
+  const { source } = plan;
+  return (
+    source.kind === 'selector' &&
+    source.matchers.some(({ name, kind }) => name === '__name__' && kind === '=')
+  );
+}

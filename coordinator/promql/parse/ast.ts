@@ -1,0 +1,186 @@
+/** The typed syntax tree of a query, as the parser checks it and the planner takes it. */
+import type { Matcher } from '../../select/storage.ts';
+import type { Span } from './position.ts';
+
+export type ValueType = 'scalar' | 'string' | 'vector' | 'matrix';
+
+/** As Prometheus names the types in its messages. */
+export const documentedType: Readonly<Record<ValueType, string>> = {
+  scalar: 'scalar',
+  string: 'string',
+  vector: 'instant vector',
+  matrix: 'range vector',
+};
+
+export type AtModifier =
+  | { readonly kind: 'time'; readonly millis: number }
+  | { readonly kind: 'start' }
+  | { readonly kind: 'end' };
+
+export interface NumberLiteral {
+  readonly kind: 'number';
+  readonly value: number;
+  readonly span: Span;
+}
+
+export interface StringLiteral {
+  readonly kind: 'string';
+  readonly value: string;
+  readonly span: Span;
+}
+
+export interface VectorSelector {
+  readonly kind: 'vectorSelector';
+  /** All of them, the one of the metric name included. */
+  readonly matchers: readonly Matcher[];
+  readonly offsetMillis: number;
+  readonly at: AtModifier | null;
+  readonly span: Span;
+}
+
+export interface MatrixSelector {
+  readonly kind: 'matrixSelector';
+  readonly selector: VectorSelector;
+  readonly rangeMillis: number;
+  readonly span: Span;
+}
+
+export interface Subquery {
+  readonly kind: 'subquery';
+  readonly expr: Expr;
+  readonly rangeMillis: number;
+  /** 0 = the engine's default. */
+  readonly stepMillis: number;
+  readonly offsetMillis: number;
+  readonly at: AtModifier | null;
+  readonly span: Span;
+}
+
+export interface Call {
+  readonly kind: 'call';
+  readonly name: string;
+  readonly args: readonly Expr[];
+  readonly type: ValueType;
+  readonly span: Span;
+}
+
+export type AggregateOperator =
+  | 'avg'
+  | 'bottomk'
+  | 'count'
+  | 'count_values'
+  | 'group'
+  | 'limitk'
+  | 'limit_ratio'
+  | 'max'
+  | 'min'
+  | 'quantile'
+  | 'stddev'
+  | 'stdvar'
+  | 'sum'
+  | 'topk';
+
+export interface Grouping {
+  readonly without: boolean;
+  readonly labels: readonly string[];
+}
+
+export interface Aggregate {
+  readonly kind: 'aggregate';
+  readonly operator: AggregateOperator;
+  readonly expr: Expr;
+  /** Of topk, bottomk, quantile, limitk, limit_ratio (scalar) and count_values (string). */
+  readonly parameter: Expr | null;
+  readonly grouping: Grouping;
+  readonly span: Span;
+}
+
+export type ArithmeticOperator = '+' | '-' | '*' | '/' | '%' | '^' | 'atan2';
+export type ComparisonOperator = '==' | '!=' | '>' | '<' | '>=' | '<=';
+export type SetOperator = 'and' | 'or' | 'unless';
+export type BinaryOperator = ArithmeticOperator | ComparisonOperator | SetOperator;
+
+export const setOperators: ReadonlySet<string> = new Set<SetOperator>(['and', 'or', 'unless']);
+export const comparisonOperators: ReadonlySet<string> = new Set<ComparisonOperator>([
+  '==',
+  '!=',
+  '>',
+  '<',
+  '>=',
+  '<=',
+]);
+
+export interface VectorMatching {
+  readonly cardinality: 'one-to-one' | 'many-to-one' | 'one-to-many' | 'many-to-many';
+  /** True: match on `labels` alone; false: on all labels but `labels` and the metric name. */
+  readonly on: boolean;
+  readonly labels: readonly string[];
+  /** Labels taken over from the "one" side. */
+  readonly include: readonly string[];
+}
+
+export interface Binary {
+  readonly kind: 'binary';
+  readonly operator: BinaryOperator;
+  readonly left: Expr;
+  readonly right: Expr;
+  readonly returnBool: boolean;
+  /** Of two vectors; null otherwise. */
+  readonly matching: VectorMatching | null;
+  readonly span: Span;
+}
+
+export interface Unary {
+  readonly kind: 'unary';
+  readonly operator: '+' | '-';
+  readonly expr: Expr;
+  readonly span: Span;
+}
+
+export interface Paren {
+  readonly kind: 'paren';
+  readonly expr: Expr;
+  readonly span: Span;
+}
+
+export type Expr =
+  | NumberLiteral
+  | StringLiteral
+  | VectorSelector
+  | MatrixSelector
+  | Subquery
+  | Call
+  | Aggregate
+  | Binary
+  | Unary
+  | Paren;
+
+export function typeOf(expr: Expr): ValueType {
+  switch (expr.kind) {
+    case 'number':
+      return 'scalar';
+    case 'string':
+      return 'string';
+    case 'vectorSelector':
+    case 'aggregate':
+      return 'vector';
+    case 'matrixSelector':
+    case 'subquery':
+      return 'matrix';
+    case 'call':
+      return expr.type;
+    case 'binary':
+      return typeOf(expr.left) === 'scalar' && typeOf(expr.right) === 'scalar'
+        ? 'scalar'
+        : 'vector';
+    case 'unary':
+    case 'paren':
+      return typeOf(expr.expr);
+  }
+}
+
+export function unwrapParens(expr: Expr): Expr {
+  let inner = expr;
+  while (inner.kind === 'paren') inner = inner.expr;
+  return inner;
+}

@@ -1,0 +1,555 @@
+/**
+ * Tree of tokens → typed syntax tree. The grammar lets `@`, `offset` and `[...]` swallow a whole binary expression, so
+ * operators are associated anew here; literals are read, and what needs a feature flag is refused.
+ */
+import type { Matcher } from '../../select/storage.ts';
+import type {
+  Aggregate,
+  AggregateOperator,
+  AtModifier,
+  BinaryOperator,
+  Expr,
+  Grouping,
+  VectorMatching,
+  VectorSelector,
+} from './ast.ts';
+import { parseError } from './errors.ts';
+import { signatures, unavailableFunctions } from './signatures.ts';
+import { durationMillisMax, numberOf, unquote } from './literals.ts';
+import { compileMatcherRegexp } from './matcher.ts';
+import type { Span } from './position.ts';
+import { explainSyntaxError } from './syntax_error.ts';
+import { childrenOf } from './tree.ts';
+import type { SyntaxNode } from './tree.ts';
+
+export interface ParseOptions {
+  /** Functions that Prometheus has behind a feature flag. */
+  readonly experimentalFunctions: boolean;
+}
+
+/** Higher binds tighter. Unary signs stand with multiplication, as in `-a * b` = `(-a) * b`. */
+const precedences: Record<BinaryOperator, number> = {
+  or: 1,
+  and: 2,
+  unless: 2,
+  '==': 3,
+  '!=': 3,
+  '<': 3,
+  '<=': 3,
+  '>': 3,
+  '>=': 3,
+  '+': 4,
+  '-': 4,
+  '*': 5,
+  '/': 5,
+  '%': 5,
+  atan2: 5,
+  '^': 6,
+};
+const powerPrecedence = 6;
+
+interface OperatorToken {
+  readonly operator: BinaryOperator;
+  readonly returnBool: boolean;
+  readonly boolSpan: Span | null;
+  readonly clause: SyntaxNode | null;
+  readonly start: number;
+}
+
+/** The in-order pieces of nested operator expressions, to be associated anew. */
+type Piece =
+  | { readonly kind: 'operand'; readonly node: SyntaxNode }
+  | { readonly kind: 'sign'; readonly operator: '+' | '-'; readonly start: number }
+  | { readonly kind: 'number'; readonly text: string; readonly start: number; readonly end: number }
+  | { readonly kind: 'operator'; readonly token: OperatorToken }
+  | { readonly kind: 'postfix'; readonly node: SyntaxNode; readonly operandEnd: number };
+
+const postfixNodes = new Set([
+  'OffsetExpr',
+  'StepInvariantExpr',
+  'MatrixSelector',
+  'SubqueryExpr',
+  'AnchoredExpr',
+  'SmoothedExpr',
+]);
+
+export class Builder {
+  readonly #query: string;
+  readonly #options: ParseOptions;
+
+  constructor(query: string, options: ParseOptions) {
+    this.#query = query;
+    this.#options = options;
+  }
+
+  expression(node: SyntaxNode): Expr {
+    const pieces: Piece[] = [];
+    this.#linearize(node, pieces);
+    const cursor = { at: 0 };
+    const expr = this.#binary(pieces, cursor, 0);
+    if (cursor.at !== pieces.length) throw explainSyntaxError(this.#query, node.to);
+    return expr;
+  }
+
+  #text(node: SyntaxNode): string {
+    return this.#query.slice(node.from, node.to);
+  }
+
+  #fail(offset: number, message: string): never {
+    throw parseError(this.#query, offset, message);
+  }
+
+  #linearize(node: SyntaxNode, pieces: Piece[]): void {
+    const children = childrenOf(node);
+    if (node.name === 'BinaryExpr') {
+      this.#linearize(children[0]!, pieces);
+      const operatorNode = children[1]!;
+      let boolNode: SyntaxNode | null = null;
+      let clause: SyntaxNode | null = null;
+      for (const child of children.slice(2, -1)) {
+        if (child.name === 'BoolModifier') boolNode = child;
+        else if (child.name === 'MatchingModifierClause') clause = child;
+        else if (child.name === 'FillModifier') {
+          this.#fail(node.from, 'binop fill modifiers are experimental and not enabled');
+        }
+      }
+      const operator = this.#text(operatorNode).toLowerCase();
+      if (!(operator in precedences)) {
+        this.#fail(operatorNode.from, `unexpected <op:${operator}>`);
+      }
+      pieces.push({
+        kind: 'operator',
+        token: {
+          operator: operator as BinaryOperator,
+          returnBool: boolNode !== null,
+          boolSpan: boolNode === null ? null : { start: operatorNode.from, end: boolNode.to },
+          clause,
+          start: operatorNode.from,
+        },
+      });
+      this.#linearize(children.at(-1)!, pieces);
+    } else if (node.name === 'UnaryExpr') {
+      const sign = children[0]!;
+      pieces.push({
+        kind: 'sign',
+        operator: this.#text(sign) === '-' ? '-' : '+',
+        start: sign.from,
+      });
+      this.#linearize(children[1]!, pieces);
+    } else if (postfixNodes.has(node.name)) {
+      this.#linearize(children[0]!, pieces);
+      pieces.push({ kind: 'postfix', node, operandEnd: children[0]!.to });
+    } else if (node.name === 'NumberDurationLiteral') {
+      const text = this.#text(node);
+      const sign = /^([+-])\s*/.exec(text);
+      if (sign !== null) {
+        pieces.push({ kind: 'sign', operator: sign[1] as '+' | '-', start: node.from });
+      }
+      const start = node.from + (sign?.[0].length ?? 0);
+      pieces.push({
+        kind: 'number',
+        text: this.#query.slice(start, node.to),
+        start,
+        end: node.to,
+      });
+    } else {
+      pieces.push({ kind: 'operand', node });
+    }
+  }
+
+  /** Precedence climbing over the pieces. */
+  #binary(pieces: readonly Piece[], cursor: { at: number }, precedenceMin: number): Expr {
+    let left = this.#unary(pieces, cursor);
+    for (;;) {
+      const piece = pieces[cursor.at];
+      if (piece === undefined || piece.kind !== 'operator') return left;
+      const { token } = piece;
+      const precedence = precedences[token.operator];
+      if (precedence < precedenceMin) return left;
+      cursor.at++;
+      const rightMin = token.operator === '^' ? precedence : precedence + 1;
+      const right = this.#binary(pieces, cursor, rightMin);
+      if (token.returnBool && precedence !== 3) {
+        this.#fail(token.start, 'bool modifier can only be used on comparison operators');
+      }
+      left = {
+        kind: 'binary',
+        operator: token.operator,
+        left,
+        right,
+        returnBool: token.returnBool,
+        matching: this.#matching(token),
+        span: { start: left.span.start, end: right.span.end },
+      };
+    }
+  }
+
+  #unary(pieces: readonly Piece[], cursor: { at: number }): Expr {
+    const piece = pieces[cursor.at]!;
+    if (piece.kind !== 'sign') return this.#postfix(pieces, cursor);
+    cursor.at++;
+    const inner = this.#binary(pieces, cursor, powerPrecedence);
+    const span = { start: piece.start, end: inner.span.end };
+    if (inner.kind === 'number') {
+      return { kind: 'number', value: piece.operator === '-' ? -inner.value : inner.value, span };
+    }
+    return { kind: 'unary', operator: piece.operator, expr: inner, span };
+  }
+
+  #postfix(pieces: readonly Piece[], cursor: { at: number }): Expr {
+    const piece = pieces[cursor.at]!;
+    cursor.at++;
+    let expr: Expr;
+    if (piece.kind === 'number') {
+      expr = {
+        kind: 'number',
+        value: this.#number(piece.text, piece.start),
+        span: { start: piece.start, end: piece.end },
+      };
+    } else if (piece.kind === 'operand') {
+      expr = this.#operand(piece.node);
+    } else {
+      throw explainSyntaxError(this.#query, this.#query.length);
+    }
+    for (;;) {
+      const next = pieces[cursor.at];
+      if (next === undefined || next.kind !== 'postfix') return expr;
+      cursor.at++;
+      expr = this.#applyPostfix(expr, next.node, next.operandEnd);
+    }
+  }
+
+  #number(text: string, offset: number): number {
+    const value = numberOf(text);
+    if (Number.isNaN(value) && text.toLowerCase() !== 'nan') {
+      this.#fail(offset, `bad number or duration syntax: ${JSON.stringify(text)}`);
+    }
+    return value;
+  }
+
+  #matching(token: OperatorToken): VectorMatching | null {
+    const isSet = ['and', 'or', 'unless'].includes(token.operator);
+    if (token.clause === null) {
+      return {
+        cardinality: isSet ? 'many-to-many' : 'one-to-one',
+        on: false,
+        labels: [],
+        include: [],
+      };
+    }
+    let on = false;
+    let cardinality: VectorMatching['cardinality'] = isSet ? 'many-to-many' : 'one-to-one';
+    let labels: string[] | null = null;
+    let include: string[] = [];
+    for (const child of childrenOf(token.clause)) {
+      if (child.name === 'On') on = true;
+      else if (child.name === 'GroupLeft') cardinality = 'many-to-one';
+      else if (child.name === 'GroupRight') cardinality = 'one-to-many';
+      else if (child.name === 'GroupingLabels') {
+        if (labels === null) labels = this.#groupingLabels(child);
+        else include = this.#groupingLabels(child);
+      }
+    }
+    return { cardinality, on, labels: labels ?? [], include };
+  }
+
+  #groupingLabels(node: SyntaxNode): string[] {
+    return childrenOf(node).map((child) =>
+      child.name === 'QuotedLabelName' ? this.#string(child) : this.#text(child),
+    );
+  }
+
+  #string(node: SyntaxNode): string {
+    return unquote(this.#text(node), (reason) => this.#fail(node.from, reason));
+  }
+
+  #operand(node: SyntaxNode): Expr {
+    const span = { start: node.from, end: node.to };
+    switch (node.name) {
+      case 'ParenExpr':
+        return { kind: 'paren', expr: this.expression(childrenOf(node)[0]!), span };
+      case 'StringLiteral':
+        return { kind: 'string', value: this.#string(node), span };
+      case 'VectorSelector':
+        return this.#vectorSelector(node);
+      case 'FunctionCall':
+        return this.#call(node);
+      case 'AggregateExpr':
+        return this.#aggregate(node);
+      default:
+        throw explainSyntaxError(this.#query, node.from);
+    }
+  }
+
+  #vectorSelector(node: SyntaxNode): VectorSelector {
+    const matchers: Matcher[] = [];
+    let name: string | null = null;
+    const setName = (value: string, offset: number) => {
+      if (name !== null) {
+        this.#fail(offset, `metric name must not be set twice: ${quote(name)} or ${quote(value)}`);
+      }
+      name = value;
+    };
+    const children = childrenOf(node);
+    for (const child of children) {
+      if (child.name === 'Identifier') {
+        setName(this.#text(child), child.from);
+        continue;
+      }
+      for (const matcher of childrenOf(child)) {
+        if (matcher.name === 'QuotedLabelName') {
+          setName(this.#string(matcher), matcher.from);
+          continue;
+        }
+        const [labelNode, operatorNode, valueNode] = childrenOf(matcher);
+        const label =
+          labelNode!.name === 'QuotedLabelName' ? this.#string(labelNode!) : this.#text(labelNode!);
+        const kind = this.#text(operatorNode!) as Matcher['kind'];
+        const value = this.#string(valueNode!);
+        if (label === '__name__' && kind === '=' && name !== null) {
+          // Only beside a name in front of the braces is a second name a mistake.
+          if (children[0]!.name === 'Identifier') setName(value, labelNode!.from);
+        }
+        matchers.push({ name: label, kind, value });
+      }
+    }
+    if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
+    for (const { kind, value } of matchers) {
+      if (kind === '=~' || kind === '!~') {
+        compileMatcherRegexp(value, (reason) => this.#fail(node.from, reason));
+      }
+    }
+    if (matchers.every((matcher) => matchesEmpty(matcher))) {
+      this.#fail(node.from, 'vector selector must contain at least one non-empty matcher');
+    }
+    return {
+      kind: 'vectorSelector',
+      matchers,
+      offsetMillis: 0,
+      at: null,
+      span: { start: node.from, end: node.to },
+    };
+  }
+
+  #call(node: SyntaxNode): Expr {
+    const [nameNode, body] = childrenOf(node);
+    const name = this.#text(nameNode!);
+    const signature = signatures.get(name);
+    if (signature === undefined) {
+      this.#fail(
+        node.from,
+        unavailableFunctions.has(name)
+          ? `function ${quote(name)} is not enabled`
+          : `unknown function with name ${quote(name)}`,
+      );
+    }
+    if (signature.experimental && !this.#options.experimentalFunctions) {
+      this.#fail(node.from, `function ${quote(name)} is not enabled`);
+    }
+    return {
+      kind: 'call',
+      name,
+      args: childrenOf(body!).map((argument) => this.expression(argument)),
+      type: signature.result,
+      span: { start: node.from, end: node.to },
+    };
+  }
+
+  #aggregate(node: SyntaxNode): Aggregate {
+    let operator: AggregateOperator = 'sum';
+    let grouping: Grouping = { without: false, labels: [] };
+    let args: Expr[] = [];
+    for (const child of childrenOf(node)) {
+      if (child.name === 'AggregateOp') {
+        operator = this.#text(child).toLowerCase() as AggregateOperator;
+      } else if (child.name === 'AggregateModifier') {
+        const [kind, labels] = childrenOf(child);
+        grouping = { without: kind!.name === 'Without', labels: this.#groupingLabels(labels!) };
+      } else {
+        args = childrenOf(child).map((argument) => this.expression(argument));
+      }
+    }
+    if (operator === 'limitk' || operator === 'limit_ratio') {
+      this.#fail(node.from, `${operator}() is experimental and not enabled`);
+    }
+    const wanted = parameterOperators.has(operator) ? 2 : 1;
+    if (args.length === 0) this.#fail(node.from, 'no arguments for aggregate expression provided');
+    if (args.length !== wanted) {
+      this.#fail(
+        node.from,
+        `wrong number of arguments for aggregate expression provided, expected ${wanted}, got ${args.length}`,
+      );
+    }
+    return {
+      kind: 'aggregate',
+      operator,
+      expr: args.at(-1)!,
+      parameter: wanted === 2 ? args[0]! : null,
+      grouping,
+      span: { start: node.from, end: node.to },
+    };
+  }
+
+  #applyPostfix(expr: Expr, node: SyntaxNode, operandEnd: number): Expr {
+    const span = { start: expr.span.start, end: node.to };
+    const children = childrenOf(node);
+    switch (node.name) {
+      case 'MatrixSelector': {
+        const bracket = this.#query.indexOf('[', operandEnd);
+        if (expr.kind !== 'vectorSelector') {
+          this.#fail(bracket, 'ranges only allowed for vector selectors');
+        }
+        if (expr.offsetMillis !== 0) {
+          this.#fail(bracket, 'no offset modifiers allowed before range');
+        }
+        if (expr.at !== null) this.#fail(bracket, 'no @ modifiers allowed before range');
+        return {
+          kind: 'matrixSelector',
+          selector: expr,
+          rangeMillis: this.#positiveDuration(children[1]!),
+          span,
+        };
+      }
+      case 'SubqueryExpr':
+        return {
+          kind: 'subquery',
+          expr,
+          rangeMillis: this.#positiveDuration(children[1]!),
+          stepMillis: children[2] === undefined ? 0 : this.#positiveDuration(children[2]),
+          offsetMillis: 0,
+          at: null,
+          span,
+        };
+      case 'OffsetExpr':
+        return this.#withOffset(expr, this.#offsetDuration(children.at(-1)!), span);
+      case 'StepInvariantExpr':
+        return this.#withAt(expr, node, span);
+      default:
+        this.#fail(
+          expr.span.start,
+          `${node.name === 'AnchoredExpr' ? 'anchored' : 'smoothed'} modifier is experimental and not enabled`,
+        );
+    }
+  }
+
+  #withOffset(expr: Expr, offsetMillis: number, span: Span): Expr {
+    const target = expr.kind === 'matrixSelector' ? expr.selector : expr;
+    if (target.kind !== 'vectorSelector' && target.kind !== 'subquery') {
+      this.#fail(
+        expr.span.start,
+        'offset modifier must be preceded by an instant vector selector or range vector selector or a subquery',
+      );
+    }
+    if (target.offsetMillis !== 0) {
+      this.#fail(expr.span.start, 'offset may not be set multiple times');
+    }
+    if (expr.kind === 'matrixSelector') {
+      return { ...expr, selector: { ...expr.selector, offsetMillis }, span };
+    }
+    return { ...target, offsetMillis, span };
+  }
+
+  #withAt(expr: Expr, node: SyntaxNode, span: Span): Expr {
+    const target = expr.kind === 'matrixSelector' ? expr.selector : expr;
+    if (target.kind !== 'vectorSelector' && target.kind !== 'subquery') {
+      this.#fail(
+        expr.span.start,
+        '@ modifier must be preceded by an instant vector selector or range vector selector or a subquery',
+      );
+    }
+    if (target.at !== null)
+      this.#fail(expr.span.start, '@ <timestamp> may not be set multiple times');
+    const value = childrenOf(node).at(-1)!;
+    let at: AtModifier;
+    if (value.name === 'AtModifierPreprocessors') {
+      at = { kind: this.#text(value).toLowerCase().startsWith('start') ? 'start' : 'end' };
+    } else {
+      const text = this.#text(value);
+      const sign = /^([+-])\s*/.exec(text);
+      const size = this.#number(text.slice(sign?.[0].length ?? 0), value.from);
+      const seconds = sign?.[1] === '-' ? -size : size;
+      if (!(Math.abs(seconds) * 1000 < 2 ** 63)) {
+        this.#fail(
+          expr.span.start,
+          `timestamp out of bounds for @ modifier: ${formatAtTimestamp(seconds)}`,
+        );
+      }
+      at = { kind: 'time', millis: Math.round(seconds * 1000) };
+    }
+    if (expr.kind === 'matrixSelector') {
+      return { ...expr, selector: { ...expr.selector, at }, span };
+    }
+    return { ...target, at, span };
+  }
+
+  #positiveDuration(node: SyntaxNode): number {
+    const millis = this.#duration(node);
+    if (millis <= 0) this.#fail(node.from, 'duration must be greater than 0');
+    return millis;
+  }
+
+  #offsetDuration(node: SyntaxNode): number {
+    return this.#duration(node);
+  }
+
+  /** Milliseconds of a plain, possibly signed duration; arithmetic is behind a feature flag in Prometheus. */
+  #duration(node: SyntaxNode): number {
+    const children = childrenOf(node);
+    const [first, second] = children;
+    const experimental = (): never =>
+      this.#fail(node.from, 'experimental duration expression is not enabled');
+    if (first === undefined || this.#query[node.from] === '(') return experimental();
+    if (first.name === 'UnaryOp') {
+      if (second === undefined) return experimental();
+      const inParens = this.#query[second.from] === '(' ? childrenOf(second)[0] : undefined;
+      const inner = this.#duration(inParens ?? second);
+      return this.#text(first) === '-' ? -inner : inner;
+    }
+    if (children.length > 1 || first.name !== 'NumberDurationLiteralInDurationContext') {
+      return experimental();
+    }
+    const text = this.#text(first);
+    const seconds = this.#number(text, first.from);
+    if (!(Math.abs(seconds) * 1000 <= durationMillisMax)) {
+      this.#fail(first.from, 'duration out of range');
+    }
+    return Math.round(seconds * 1000);
+  }
+}
+
+const parameterOperators: ReadonlySet<string> = new Set([
+  'topk',
+  'bottomk',
+  'quantile',
+  'count_values',
+  'limitk',
+  'limit_ratio',
+]);
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}
+
+/** As Go's %f prints it. */
+function formatAtTimestamp(seconds: number): string {
+  if (Number.isNaN(seconds)) return 'NaN';
+  if (!Number.isFinite(seconds)) return seconds < 0 ? '-Inf' : '+Inf';
+  return `${BigInt(Math.trunc(seconds))}.000000`;
+}
+
+function matchesEmpty(matcher: Matcher): boolean {
+  switch (matcher.kind) {
+    case '=':
+      return matcher.value === '';
+    case '!=':
+      return matcher.value !== '';
+    case '=~':
+      return compileMatcherRegexp(matcher.value, () => {
+        throw new Error('checked before');
+      }).test('');
+    case '!~':
+      return !compileMatcherRegexp(matcher.value, () => {
+        throw new Error('checked before');
+      }).test('');
+  }
+}

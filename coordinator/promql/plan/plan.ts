@@ -1,0 +1,520 @@
+/**
+ * Syntax tree → plan, without any data: every node gets the grid of times it is evaluated on, `@` and `offset` become
+ * plain reference times, constants are folded, and all selectors are collected with the time ranges they need, so
+ * that one round of reads serves the whole query.
+ */
+import type { WindowFunction } from '#engine/window_functions/windows.ts';
+import { nanosPerMilli } from '#lib/time.ts';
+import type { Matcher, SelectRange } from '../../select/storage.ts';
+import { typeOf, unwrapParens } from '../parse/ast.ts';
+import type {
+  AggregateOperator,
+  AtModifier,
+  Binary,
+  BinaryOperator,
+  Call,
+  Expr,
+  Grouping,
+  MatrixSelector,
+  Subquery,
+  VectorMatching,
+  VectorSelector,
+} from '../parse/ast.ts';
+import { executionError } from '../parse/errors.ts';
+import { arithmetic, compare } from './operators.ts';
+import { lineAndColumn } from '../parse/position.ts';
+import type { Span } from '../parse/position.ts';
+
+/** Times of evaluation: start + i * step. */
+export interface Grid {
+  readonly startMillis: number;
+  /** 0 with a single step. */
+  readonly stepMillis: number;
+  readonly stepCount: number;
+}
+
+/** Rows of a selector: at step i those in (reference - range, reference], reference = start + i * step. */
+export interface Source {
+  readonly kind: 'selector';
+  /** Index into the plan's fetches. */
+  readonly fetch: number;
+  readonly matchers: readonly Matcher[];
+  readonly referenceStartMillis: number;
+  readonly referenceStepMillis: number;
+  readonly rangeMillis: number;
+  readonly span: Span;
+}
+
+/** Rows made by evaluating an expression on a grid of its own. */
+export interface SubquerySource {
+  readonly kind: 'subquery';
+  readonly inner: Plan;
+  readonly referenceStartMillis: number;
+  readonly referenceStepMillis: number;
+  readonly rangeMillis: number;
+  readonly span: Span;
+}
+
+interface NodeBase {
+  readonly grid: Grid;
+  readonly span: Span;
+}
+
+export interface NumberPlan extends NodeBase {
+  readonly kind: 'number';
+  readonly value: number;
+}
+export interface StringPlan extends NodeBase {
+  readonly kind: 'string';
+  readonly value: string;
+}
+export interface SelectPlan extends NodeBase {
+  readonly kind: 'select';
+  readonly source: Source;
+  /** The samples, or their times. */
+  readonly output: 'value' | 'time';
+}
+export interface WindowPlan extends NodeBase {
+  readonly kind: 'window';
+  /** Name in the query, for messages. */
+  readonly name: string;
+  readonly function: WindowFunction;
+  readonly source: Source | SubquerySource;
+  readonly parameters: readonly Plan[];
+}
+export interface CallPlan extends NodeBase {
+  readonly kind: 'call';
+  readonly name: string;
+  readonly args: readonly Plan[];
+  /** The call as it was written, for functions that look at their arguments' form. */
+  readonly call: Call;
+}
+export interface AggregatePlan extends NodeBase {
+  readonly kind: 'aggregate';
+  readonly operator: AggregateOperator;
+  readonly input: Plan;
+  readonly parameter: Plan | null;
+  readonly grouping: Grouping;
+}
+export interface BinaryPlan extends NodeBase {
+  readonly kind: 'binary';
+  readonly operator: BinaryOperator;
+  readonly left: Plan;
+  readonly right: Plan;
+  readonly leftIsScalar: boolean;
+  readonly rightIsScalar: boolean;
+  readonly returnBool: boolean;
+  readonly matching: VectorMatching | null;
+}
+export interface NegatePlan extends NodeBase {
+  readonly kind: 'negate';
+  readonly input: Plan;
+  readonly isScalar: boolean;
+}
+/** A value that is the same at every step, evaluated once. */
+export interface RepeatPlan extends NodeBase {
+  readonly kind: 'repeat';
+  readonly input: Plan;
+}
+/** A range vector as the result of an instant query. */
+export interface RangeVectorPlan extends NodeBase {
+  readonly kind: 'rangeVector';
+  readonly source: Source | SubquerySource;
+}
+
+export type Plan =
+  | NumberPlan
+  | StringPlan
+  | SelectPlan
+  | WindowPlan
+  | CallPlan
+  | AggregatePlan
+  | BinaryPlan
+  | NegatePlan
+  | RepeatPlan
+  | RangeVectorPlan;
+
+export interface Fetch {
+  readonly matchers: readonly Matcher[];
+  readonly range: SelectRange;
+}
+
+export interface QueryPlan {
+  readonly root: Plan;
+  readonly fetches: readonly Fetch[];
+  /** Found without data: what the query will not do as its writer may think. */
+  readonly warnings: readonly string[];
+}
+
+export interface PlanOptions {
+  readonly query: string;
+  readonly grid: Grid;
+  readonly lookbackMillis: number;
+  readonly isRangeQuery: boolean;
+  /** Longest grid of a subquery; `subqueryStepsMax` if that is less. */
+  readonly stepsMax: number;
+}
+
+/**
+ * Longest grid of a subquery, whatever the sample limit: a row is computed in one go, and this many steps take
+ * the main loop about a second.
+ */
+export const subqueryStepsMax = 10_000_000;
+
+/** Step of subqueries that name none. */
+export const subqueryStepMillisDefault = 60_000;
+
+const windowFunctionOf: Readonly<Record<string, WindowFunction>> = {
+  absent_over_time: 'present',
+  avg_over_time: 'avg',
+  changes: 'changes',
+  count_over_time: 'count',
+  delta: 'delta',
+  deriv: 'deriv',
+  double_exponential_smoothing: 'doubleExponential',
+  first_over_time: 'first',
+  idelta: 'idelta',
+  increase: 'increase',
+  irate: 'irate',
+  last_over_time: 'last',
+  mad_over_time: 'mad',
+  max_over_time: 'max',
+  min_over_time: 'min',
+  predict_linear: 'predictLinear',
+  present_over_time: 'present',
+  quantile_over_time: 'quantile',
+  rate: 'rate',
+  resets: 'resets',
+  stddev_over_time: 'stddev',
+  stdvar_over_time: 'stdvar',
+  sum_over_time: 'sum',
+  ts_of_first_over_time: 'timeOfFirst',
+  ts_of_last_over_time: 'timeOfLast',
+  ts_of_max_over_time: 'timeOfMax',
+  ts_of_min_over_time: 'timeOfMin',
+};
+
+/** Their values depend on the time of evaluation even when all their arguments are pinned by `@`. */
+const timeDependentFunctions: ReadonlySet<string> = new Set([
+  'day_of_month',
+  'day_of_week',
+  'day_of_year',
+  'days_in_month',
+  'hour',
+  'minute',
+  'month',
+  'predict_linear',
+  'time',
+  'timestamp',
+  'year',
+]);
+
+export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
+  const planner = new Planner(options);
+  const root = planner.plan(expr, options.grid);
+  return { root, fetches: planner.fetches, warnings: planner.warnings };
+}
+
+class Planner {
+  readonly #options: PlanOptions;
+  readonly fetches: Fetch[];
+  readonly warnings: string[];
+  readonly #fetchIndex: Map<string, number>;
+
+  constructor(options: PlanOptions) {
+    this.#options = options;
+    this.fetches = [];
+    this.warnings = [];
+    this.#fetchIndex = new Map();
+  }
+
+  plan(expr: Expr, grid: Grid): Plan {
+    const inner = unwrapParens(expr);
+    if (grid.stepCount > 1 && worthRepeating(inner) && isStepInvariant(inner)) {
+      const once = { startMillis: grid.startMillis, stepMillis: 0, stepCount: 1 };
+      return { kind: 'repeat', grid, span: inner.span, input: this.plan(inner, once) };
+    }
+    const { span } = inner;
+    switch (inner.kind) {
+      case 'number':
+        return { kind: 'number', grid, span, value: inner.value };
+      case 'string':
+        return { kind: 'string', grid, span, value: inner.value };
+      case 'vectorSelector':
+        return this.#select(inner, grid, 'value');
+      case 'matrixSelector':
+      case 'subquery':
+        return { kind: 'rangeVector', grid, span, source: this.#rangeSource(inner, grid) };
+      case 'unary': {
+        const input = this.plan(inner.expr, grid);
+        if (inner.operator === '+') return input;
+        if (input.kind === 'number') return { ...input, value: -input.value };
+        return { kind: 'negate', grid, span, input, isScalar: typeOf(inner.expr) === 'scalar' };
+      }
+      case 'aggregate':
+        return {
+          kind: 'aggregate',
+          grid,
+          span,
+          operator: inner.operator,
+          input: this.plan(inner.expr, grid),
+          parameter: inner.parameter === null ? null : this.plan(inner.parameter, grid),
+          grouping: inner.grouping,
+        };
+      case 'binary':
+        return this.#binary(inner, grid);
+      case 'call':
+        return this.#call(inner, grid);
+      case 'paren':
+        return this.plan(inner.expr, grid);
+    }
+  }
+
+  #binary(expr: Binary, grid: Grid): Plan {
+    const left = this.plan(expr.left, grid);
+    const right = this.plan(expr.right, grid);
+    if (left.kind === 'number' && right.kind === 'number') {
+      const value = foldConstants(expr.operator, left.value, right.value);
+      if (value !== null) return { kind: 'number', grid, span: expr.span, value };
+    }
+    return {
+      kind: 'binary',
+      grid,
+      span: expr.span,
+      operator: expr.operator,
+      left,
+      right,
+      leftIsScalar: typeOf(expr.left) === 'scalar',
+      rightIsScalar: typeOf(expr.right) === 'scalar',
+      returnBool: expr.returnBool,
+      matching: expr.matching,
+    };
+  }
+
+  #call(expr: Call, grid: Grid): Plan {
+    const { span } = expr;
+    const windowFunction = windowFunctionOf[expr.name];
+    if (windowFunction !== undefined) {
+      let source: Source | SubquerySource | null = null;
+      const parameters: Plan[] = [];
+      for (const argument of expr.args) {
+        const inner = unwrapParens(argument);
+        if (inner.kind === 'matrixSelector' || inner.kind === 'subquery') {
+          source = this.#rangeSource(inner, grid);
+        } else parameters.push(this.plan(inner, grid));
+      }
+      const window: WindowPlan = {
+        kind: 'window',
+        grid,
+        span,
+        name: expr.name,
+        function: windowFunction,
+        source: source!,
+        parameters,
+      };
+      if (expr.name !== 'absent_over_time') return window;
+      return { kind: 'call', grid, span, name: expr.name, args: [window], call: expr };
+    }
+    if (expr.name === 'pi') return { kind: 'number', grid, span, value: Math.PI };
+    if (this.#options.isRangeQuery && expr.name.startsWith('sort')) {
+      this.#warn(
+        `sort is ineffective for range queries since results are always ordered by labels`,
+        span,
+      );
+    }
+    const [first] = expr.args;
+    const selector = first === undefined ? null : unwrapParens(first);
+    if (expr.name === 'timestamp' && selector?.kind === 'vectorSelector') {
+      return this.#select(selector, grid, 'time');
+    }
+    return {
+      kind: 'call',
+      grid,
+      span,
+      name: expr.name,
+      args: expr.args.map((argument) => this.plan(argument, grid)),
+      call: expr,
+    };
+  }
+
+  #warn(message: string, span: Span): void {
+    const text = `PromQL warning: ${message} (${lineAndColumn(this.#options.query, span.start)})`;
+    if (!this.warnings.includes(text)) this.warnings.push(text);
+  }
+
+  #select(selector: VectorSelector, grid: Grid, output: 'value' | 'time'): SelectPlan {
+    return {
+      kind: 'select',
+      grid,
+      span: selector.span,
+      source: this.#source(selector, grid, this.#options.lookbackMillis, selector.span),
+      output,
+    };
+  }
+
+  #rangeSource(expr: MatrixSelector | Subquery, grid: Grid): Source | SubquerySource {
+    if (expr.kind === 'matrixSelector') {
+      return this.#source(expr.selector, grid, expr.rangeMillis, expr.span);
+    }
+    const { startMillis, stepMillis, endMillis } = this.#reference(
+      expr.at,
+      expr.offsetMillis,
+      grid,
+    );
+    const innerStep = expr.stepMillis === 0 ? subqueryStepMillisDefault : expr.stepMillis;
+    const opening = startMillis - expr.rangeMillis;
+    // Times of a subquery are multiples of its step, whatever the outer times are.
+    let innerStart = innerStep * Math.trunc(opening / innerStep);
+    if (innerStart <= opening) innerStart += innerStep;
+    const stepCount = Math.max(0, Math.floor((endMillis - innerStart) / innerStep) + 1);
+    if (stepCount > Math.min(this.#options.stepsMax, subqueryStepsMax)) {
+      throw executionError(
+        `query processing would load too many samples into memory in query execution: a subquery has ${stepCount} steps`,
+      );
+    }
+    const inner = this.plan(expr.expr, {
+      startMillis: innerStart,
+      stepMillis: innerStep,
+      stepCount,
+    });
+    return {
+      kind: 'subquery',
+      inner,
+      referenceStartMillis: startMillis,
+      referenceStepMillis: stepMillis,
+      rangeMillis: expr.rangeMillis,
+      span: expr.span,
+    };
+  }
+
+  /** First and last reference time of the steps, and the distance of two. */
+  #reference(
+    at: AtModifier | null,
+    offsetMillis: number,
+    grid: Grid,
+  ): { startMillis: number; stepMillis: number; endMillis: number } {
+    if (at !== null) {
+      const { startMillis, stepMillis, stepCount } = this.#options.grid;
+      const pinned =
+        at.kind === 'time'
+          ? at.millis
+          : at.kind === 'start'
+            ? startMillis
+            : startMillis + stepMillis * (stepCount - 1);
+      return {
+        startMillis: pinned - offsetMillis,
+        stepMillis: 0,
+        endMillis: pinned - offsetMillis,
+      };
+    }
+    const startMillis = grid.startMillis - offsetMillis;
+    return {
+      startMillis,
+      stepMillis: grid.stepMillis,
+      endMillis: startMillis + grid.stepMillis * Math.max(0, grid.stepCount - 1),
+    };
+  }
+
+  #source(selector: VectorSelector, grid: Grid, rangeMillis: number, span: Span): Source {
+    const { startMillis, stepMillis, endMillis } = this.#reference(
+      selector.at,
+      selector.offsetMillis,
+      grid,
+    );
+    // Rows count by whole milliseconds, rounded down.
+    const range: SelectRange = {
+      startNanos: nanosOf(startMillis - rangeMillis + 1),
+      endNanos: nanosOf(endMillis + 1),
+    };
+    const key = JSON.stringify([
+      selector.matchers.map(({ name, kind, value }) => [name, kind, value]),
+      String(range.startNanos),
+      String(range.endNanos),
+    ]);
+    let fetch = this.#fetchIndex.get(key);
+    if (fetch === undefined) {
+      fetch = this.fetches.length;
+      this.#fetchIndex.set(key, fetch);
+      this.fetches.push({ matchers: selector.matchers, range });
+    }
+    return {
+      kind: 'selector',
+      fetch,
+      matchers: selector.matchers,
+      referenceStartMillis: startMillis,
+      referenceStepMillis: stepMillis,
+      rangeMillis,
+      span,
+    };
+  }
+}
+
+const nanosLimit = 2n ** 63n - 1n;
+
+/** Held inside of 64 bits, where all data lie. */
+function nanosOf(millis: number): bigint {
+  const nanos = BigInt(millis) * nanosPerMilli;
+  return nanos > nanosLimit ? nanosLimit : nanos < -nanosLimit ? -nanosLimit : nanos;
+}
+
+/** Range vectors are pinned by their reference times already; literals cost nothing. */
+function worthRepeating(expr: Expr): boolean {
+  return (
+    expr.kind !== 'number' &&
+    expr.kind !== 'string' &&
+    expr.kind !== 'matrixSelector' &&
+    expr.kind !== 'subquery'
+  );
+}
+
+/** Whether the value is the same at all steps. */
+function isStepInvariant(expr: Expr): boolean {
+  switch (expr.kind) {
+    case 'number':
+    case 'string':
+      return true;
+    case 'vectorSelector':
+    case 'subquery':
+      return expr.at !== null;
+    case 'matrixSelector':
+      return expr.selector.at !== null;
+    case 'unary':
+    case 'paren':
+      return isStepInvariant(expr.expr);
+    case 'binary':
+      return isStepInvariant(expr.left) && isStepInvariant(expr.right);
+    case 'aggregate':
+      return (
+        isStepInvariant(expr.expr) && (expr.parameter === null || isStepInvariant(expr.parameter))
+      );
+    case 'call':
+      return (
+        !timeDependentFunctions.has(expr.name) &&
+        expr.args.every((argument) => isStepInvariant(argument))
+      );
+  }
+}
+
+function foldConstants(operator: BinaryOperator, left: number, right: number): number | null {
+  switch (operator) {
+    case 'and':
+    case 'or':
+    case 'unless':
+      return null;
+    case '==':
+    case '!=':
+    case '<':
+    case '<=':
+    case '>':
+    case '>=':
+      return compare(operator, left, right) ? 1 : 0;
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+    case '^':
+    case 'atan2':
+      return arithmetic(operator, left, right);
+  }
+}

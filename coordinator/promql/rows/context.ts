@@ -1,0 +1,24 @@
+/** What the evaluation of one query shares. */
+import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
+import type { SelectResult } from '../../select/storage.ts';
+import type { Annotations } from './annotations.ts';
+import type { Labels } from './labels.ts';
+import type { Pacer } from './pacer.ts';
+import type { Fetch } from '../plan/plan.ts';
+
+export interface Fetched {
+  readonly fetch: Fetch;
+  readonly result: SelectResult;
+  readonly labels: readonly Labels[];
+}
+
+export interface Context {
+  readonly query: string;
+  readonly pacer: Pacer;
+  readonly annotations: Annotations;
+  readonly windows: WindowEvaluator;
+  readonly fetched: readonly Fetched[];
+  readonly isRangeQuery: boolean;
+  /** Rows that were decoded. */
+  readonly stats: { decodedSamples: number };
+}

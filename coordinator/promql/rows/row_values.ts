@@ -1,0 +1,32 @@
+/** Small helpers over the values of rows. */
+import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
+import type { RowBuffer } from '#engine/window_functions/row.ts';
+import { Labels } from './labels.ts';
+import type { Grid } from '../plan/plan.ts';
+import { Matrix } from './rows.ts';
+import type { Rows } from './rows.ts';
+
+export function timesInSeconds(grid: Grid): Float64Array {
+  const times = new Float64Array(grid.stepCount);
+  for (let step = 0; step < grid.stepCount; step++) {
+    times[step] = (grid.startMillis + step * grid.stepMillis) / 1000;
+  }
+  return times;
+}
+
+/** Applies the function to every value of a row that starts at 0. */
+export function mapPresent(row: RowBuffer, map: (value: number, step: number) => number): void {
+  const { values, words } = row;
+  for (let step = 0; step < values.length; step++) {
+    const value = values[step]!;
+    if (value !== value && isAbsent(words, step)) continue;
+    values[step] = map(value, step);
+  }
+}
+
+/** One series without labels whose value at every step is given. */
+export function rowsOfScalar(values: Float64Array): Rows {
+  const buffer = makeRowBuffer(values.length);
+  buffer.values.set(values);
+  return new Matrix([Labels.empty], values.length, buffer);
+}

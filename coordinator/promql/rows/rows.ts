@@ -1,0 +1,182 @@
+/**
+ * Instant vectors over a step grid: labels, and one row of the grid a series. Rows are made when they are asked
+ * for, so `sum(rate(x[5m]))` over many series never holds more than one of them.
+ */
+import { absentBits, isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
+import type { RowBuffer } from '#engine/window_functions/row.ts';
+import { executionError } from '../parse/errors.ts';
+import type { Labels } from './labels.ts';
+import type { Pacer } from './pacer.ts';
+
+export abstract class Rows {
+  readonly labels: readonly Labels[];
+  readonly stepCount: number;
+  /** Where `load` puts rows. */
+  buffer: RowBuffer;
+
+  protected constructor(labels: readonly Labels[], stepCount: number, buffer: RowBuffer) {
+    this.labels = labels;
+    this.stepCount = stepCount;
+    this.buffer = buffer;
+  }
+
+  get count(): number {
+    return this.labels.length;
+  }
+
+  /**
+   * Makes row `index` available until the next call.
+   * @returns where it starts in `buffer`
+   */
+  abstract load(index: number): number;
+}
+
+/** All rows in memory. */
+export class Matrix extends Rows {
+  constructor(labels: readonly Labels[], stepCount: number, buffer: RowBuffer) {
+    super(labels, stepCount, buffer);
+  }
+
+  /** All steps absent. */
+  static make(labels: readonly Labels[], stepCount: number): Matrix {
+    return new Matrix(labels, stepCount, makeRowBuffer(labels.length * stepCount));
+  }
+
+  load(index: number): number {
+    return index * this.stepCount;
+  }
+
+  withLabels(labels: readonly Labels[]): Matrix {
+    return new Matrix(labels, this.stepCount, this.buffer);
+  }
+}
+
+/** Rows of another vector, each changed in place in an own buffer. */
+export class MappedRows extends Rows {
+  readonly #source: Rows;
+  readonly #map: (row: RowBuffer, index: number) => void;
+  readonly #indexes: readonly number[] | null;
+
+  /**
+   * @param map changes the row, which starts at 0 in its buffer
+   * @param indexes of the source's rows; null = all in their order
+   */
+  constructor(
+    source: Rows,
+    labels: readonly Labels[],
+    map: (row: RowBuffer, index: number) => void,
+    indexes: readonly number[] | null = null,
+  ) {
+    super(labels, source.stepCount, makeRowBuffer(source.stepCount));
+    this.#source = source;
+    this.#map = map;
+    this.#indexes = indexes;
+  }
+
+  load(index: number): number {
+    const sourceIndex = this.#indexes === null ? index : this.#indexes[index]!;
+    const at = this.#source.load(sourceIndex);
+    this.buffer.bits.set(this.#source.buffer.bits.subarray(at, at + this.stepCount));
+    this.#map(this.buffer, index);
+    return 0;
+  }
+}
+
+/** The same row at every step of a longer grid: the value of an expression that does not depend on time. */
+export class RepeatedRows extends Rows {
+  readonly #source: Rows;
+
+  constructor(source: Rows, stepCount: number) {
+    super(source.labels, stepCount, makeRowBuffer(stepCount));
+    this.#source = source;
+  }
+
+  load(index: number): number {
+    const at = this.#source.load(index);
+    this.buffer.bits.fill(this.#source.buffer.bits[at]!);
+    return 0;
+  }
+}
+
+/** The same rows under other labels. */
+export class RelabelledRows extends Rows {
+  readonly #source: Rows;
+
+  constructor(source: Rows, labels: readonly Labels[]) {
+    super(labels, source.stepCount, source.buffer);
+    this.#source = source;
+  }
+
+  load(index: number): number {
+    const at = this.#source.load(index);
+    this.buffer = this.#source.buffer;
+    return at;
+  }
+}
+
+/** Puts all rows into memory; those without any value are left out. */
+export async function materialize(rows: Rows, pacer: Pacer): Promise<Matrix> {
+  if (rows instanceof Matrix) return rows;
+  const { stepCount } = rows;
+  pacer.hold(rows.count * stepCount);
+  const buffer = makeRowBuffer(rows.count * stepCount);
+  const labels: Labels[] = [];
+  for (let index = 0; index < rows.count; index++) {
+    const at = rows.load(index);
+    const row = rows.buffer.bits.subarray(at, at + stepCount);
+    if (hasValue(rows.buffer, at, stepCount)) {
+      buffer.bits.set(row, labels.length * stepCount);
+      labels.push(rows.labels[index]!);
+    }
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  const length = labels.length * stepCount;
+  return new Matrix(labels, stepCount, {
+    values: buffer.values.subarray(0, length),
+    words: buffer.words.subarray(0, 2 * length),
+    bits: buffer.bits.subarray(0, length),
+  });
+}
+
+export function hasValue(buffer: RowBuffer, at: number, stepCount: number): boolean {
+  for (let i = at; i < at + stepCount; i++) {
+    const value = buffer.values[i]!;
+    if (value === value || !isAbsent(buffer.words, i)) return true;
+  }
+  return false;
+}
+
+/**
+ * Series that have got the same labels become one: at most one of them may have a value at a step.
+ * @throws {PromqlError} when two have a value at one step
+ */
+export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
+  const indexOfKey = new Map<string, number>();
+  let hasTwins = false;
+  for (const label of rows.labels) {
+    const { key } = label;
+    if (indexOfKey.has(key)) hasTwins = true;
+    else indexOfKey.set(key, indexOfKey.size);
+  }
+  if (!hasTwins) return rows;
+  const { stepCount } = rows;
+  pacer.hold(indexOfKey.size * stepCount);
+  const labels: Labels[] = [];
+  const buffer = makeRowBuffer(indexOfKey.size * stepCount);
+  for (let index = 0; index < rows.count; index++) {
+    const target = indexOfKey.get(rows.labels[index]!.key)!;
+    labels[target] ??= rows.labels[index]!;
+    const at = rows.load(index);
+    const source = rows.buffer.bits;
+    for (let step = 0; step < stepCount; step++) {
+      const bits = source[at + step]!;
+      if (bits === absentBits) continue;
+      if (buffer.bits[target * stepCount + step] !== absentBits) {
+        throw executionError('vector cannot contain metrics with the same labelset');
+      }
+      buffer.bits[target * stepCount + step] = bits;
+    }
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  return new Matrix(labels, stepCount, buffer);
+}

@@ -1,0 +1,195 @@
+/**
+ * The query engines' storage: chooses the namespace that covers a range, asks the session, holds the
+ * answer against the limits.
+ */
+import type { AggregateResult, Session } from '#cluster/session/session.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
+import type { CoordinatorMetrics } from '../metrics.ts';
+import type {
+  LabelResult,
+  Matcher,
+  QueryStorage,
+  SelectLimits,
+  SelectRange,
+  SelectResult,
+} from './storage.ts';
+
+/** A namespace that may be read. */
+export interface ReadableNamespace {
+  readonly name: string;
+  readonly retentionNanos: bigint;
+}
+
+/** The part of the session that queries need. */
+export type ReadSession = Pick<Session, 'fetch' | 'aggregate'>;
+
+/** Says in an answer that it is not the whole one. */
+const partialWarning = 'the answer is partial: the limit on series was reached';
+
+/**
+ * The namespace that answers. Only unaggregated ones are readable, and of those the one with the longest
+ * retention covers every range that any of them covers.
+ * @throws {TsdbError} UNAVAILABLE when there is none
+ */
+export function readableNamespace(namespaces: readonly ReadableNamespace[]): ReadableNamespace {
+  const [first, ...others] = namespaces;
+  if (first === undefined) {
+    throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
+  }
+  return others.reduce(
+    (best, each) => (each.retentionNanos > best.retentionNanos ? each : best),
+    first,
+  );
+}
+
+export class Fanout implements QueryStorage {
+  private readonly session: ReadSession;
+  private readonly namespaces: () => readonly ReadableNamespace[];
+  private readonly metrics: CoordinatorMetrics;
+
+  /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
+  constructor(
+    session: ReadSession,
+    namespaces: () => readonly ReadableNamespace[],
+    metrics: CoordinatorMetrics,
+  ) {
+    this.session = session;
+    this.namespaces = namespaces;
+    this.metrics = metrics;
+  }
+
+  select(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.counted('select', () =>
+      this.fetch(queryOfMatchers(matchers), range, limits, true, signal),
+    );
+  }
+
+  series(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    return this.counted('series', () =>
+      this.fetch(queryOfMatcherLists(matcherLists), range, limits, false, signal),
+    );
+  }
+
+  labelNames(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.counted('labelNames', async () => {
+      const found = await this.aggregate([], true, matcherLists, range, limits, signal);
+      return labelResult(
+        found,
+        found.tags.map((tag) => tag.name),
+      );
+    });
+  }
+
+  labelValues(
+    name: string,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult> {
+    return this.counted('labelValues', async () => {
+      const found = await this.aggregate([name], false, matcherLists, range, limits, signal);
+      return labelResult(found, found.tags.find((tag) => tag.name === name)?.values ?? []);
+    });
+  }
+
+  private async fetch(
+    query: IndexQuery,
+    range: SelectRange,
+    limits: SelectLimits,
+    fetchData: boolean,
+    signal: AbortSignal,
+  ): Promise<SelectResult> {
+    const found = await this.session.fetch(
+      {
+        namespace: this.namespace().name,
+        query,
+        ...within64Bits(range),
+        fetchData,
+        seriesLimit: limits.seriesMax,
+        requireExhaustive: limits.requireExhaustive,
+      },
+      signal,
+    );
+    this.metrics.fetchedSeries.increase(found.bundle.seriesCount);
+    return flagged(found);
+  }
+
+  private async aggregate(
+    tagNames: readonly string[],
+    namesOnly: boolean,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<AggregateResult> {
+    const found = await this.session.aggregate(
+      {
+        namespace: this.namespace().name,
+        query: queryOfMatcherLists(matcherLists),
+        ...within64Bits(range),
+        tagNames,
+        namesOnly,
+        limit: 0,
+        requireExhaustive: limits.requireExhaustive,
+      },
+      signal,
+    );
+    return flagged(found);
+  }
+
+  private namespace(): ReadableNamespace {
+    return readableNamespace(this.namespaces());
+  }
+
+  private async counted<Result>(kind: string, fetch: () => Promise<Result>): Promise<Result> {
+    this.metrics.fetches.increase(1, { kind });
+    try {
+      return await fetch();
+    } catch (error) {
+      this.metrics.fetchErrors.increase(1, { kind });
+      throw error;
+    }
+  }
+}
+
+/** Every partial answer carries a warning. */
+function flagged<
+  Result extends { readonly exhaustive: boolean; readonly warnings: readonly string[] },
+>(result: Result): Result {
+  if (result.exhaustive) return result;
+  return { ...result, warnings: [...result.warnings, partialWarning] };
+}
+
+const int64Max = 2n ** 63n - 1n;
+
+/** Times of requests may lie anywhere; those of samples are 64-bit nanoseconds. */
+function within64Bits({ startNanos, endNanos }: SelectRange): SelectRange {
+  const clamped = (nanos: bigint): bigint =>
+    nanos > int64Max ? int64Max : nanos < -int64Max ? -int64Max : nanos;
+  return { startNanos: clamped(startNanos), endNanos: clamped(endNanos) };
+}
+
+function labelResult(
+  { exhaustive, warnings }: AggregateResult,
+  values: readonly string[],
+): LabelResult {
+  return { values, exhaustive, warnings };
+}

@@ -1,0 +1,71 @@
+/**
+ * The one seam between the query engines and storage: `select`. PromQL, Graphite, the pipe language and
+ * remote read ask it; the session, with its quorums and namespaces, stands behind it.
+ */
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { UnixNanos } from '#lib/time.ts';
+
+export interface Matcher {
+  readonly name: string;
+  readonly kind: '=' | '!=' | '=~' | '!~';
+  /** For regexps: RE2 syntax, anchored on both ends. A missing tag has the value ''. */
+  readonly value: string;
+}
+
+export interface SelectRange {
+  /** Inclusive. */
+  readonly startNanos: UnixNanos;
+  /** Exclusive. */
+  readonly endNanos: UnixNanos;
+}
+
+export interface SelectLimits {
+  /** Most series; 0 = no limit. */
+  readonly seriesMax: number;
+  /** True: exceeding a limit is an error. False: the answer is cut and `exhaustive` is false. */
+  readonly requireExhaustive: boolean;
+}
+
+export interface SelectResult {
+  /** Each series once, its chunks of all replicas and namespaces joined; order is unspecified. */
+  readonly bundle: SeriesBundle;
+  readonly exhaustive: boolean;
+  readonly warnings: readonly string[];
+}
+
+export interface QueryStorage {
+  /** @throws {TsdbError} BAD_REQUEST over a limit, UNAVAILABLE without quorum, DEADLINE_EXCEEDED, CANCELLED */
+  select(
+    matchers: readonly Matcher[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult>;
+  /** Tag names, sorted. Several matcher lists are joined by OR; none means all series. */
+  labelNames(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult>;
+  labelValues(
+    name: string,
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<LabelResult>;
+  /** Series without samples. */
+  series(
+    matcherLists: readonly (readonly Matcher[])[],
+    range: SelectRange,
+    limits: SelectLimits,
+    signal: AbortSignal,
+  ): Promise<SelectResult>;
+}
+
+export interface LabelResult {
+  readonly values: readonly string[];
+  readonly exhaustive: boolean;
+  readonly warnings: readonly string[];
+}

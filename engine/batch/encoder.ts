@@ -1,0 +1,78 @@
+/**
+ * Rows as a compact batch without a dictionary, for the commit log: straight from the columns they came in, by the kernel
+ * of engine/batch/kernel/batch.kernel.ts.
+ */
+import { assert } from '#lib/assert.ts';
+import { compileWasmFile } from '#lib/env/wasm.ts';
+import { batchRowsMax, exponentOfTimeUnit, type TimeUnitNanos } from './format.ts';
+
+/** Columns, each `rowCount` long or longer. */
+export interface BatchRows {
+  readonly rowCount: number;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly timestamps: BigInt64Array;
+  readonly values: Float64Array;
+}
+
+interface KernelAddress {
+  readonly value: number;
+}
+
+interface BatchExports {
+  readonly slots: KernelAddress;
+  readonly generations: KernelAddress;
+  readonly times: KernelAddress;
+  readonly values: KernelAddress;
+  readonly batch: KernelAddress;
+  readonly memoryBytes: KernelAddress;
+  encodeBatch(rowCount: number, version: number, timeExponent: number): number;
+}
+
+/** Columns of 2^20 rows, and the batch that they become; untouched pages cost nothing. */
+const pages = 800;
+
+let compiled: WebAssembly.Module | null = null;
+
+/** Encodes one batch after the other. Its memory is touched as far as batches need it. */
+export class BatchEncoder {
+  readonly #kernel: BatchExports;
+  readonly #batchAt: number;
+  readonly #bytes: Uint8Array;
+  readonly #slots: Uint32Array;
+  readonly #generations: Uint32Array;
+  readonly #times: BigInt64Array;
+  readonly #values: Float64Array;
+
+  constructor() {
+    compiled ??= compileWasmFile(new URL('../build/batch.wasm', import.meta.url));
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
+    const instance = new WebAssembly.Instance(compiled, { env: { memory } });
+    const kernel = instance.exports as unknown as BatchExports;
+    const { buffer } = memory;
+    assert(kernel.memoryBytes.value <= buffer.byteLength, 'the columns lie in the memory');
+    this.#kernel = kernel;
+    this.#batchAt = kernel.batch.value;
+    this.#bytes = new Uint8Array(buffer);
+    this.#slots = new Uint32Array(buffer, kernel.slots.value, batchRowsMax);
+    this.#generations = new Uint32Array(buffer, kernel.generations.value, batchRowsMax);
+    this.#times = new BigInt64Array(buffer, kernel.times.value, batchRowsMax);
+    this.#values = new Float64Array(buffer, kernel.values.value, batchRowsMax);
+  }
+
+  /**
+   * @param version hybrid logical clock, a whole number below 2^53
+   * @param rows at least one
+   * @returns the batch (docs/formats/batch.md), borrowed until the next one
+   */
+  encode(version: number, rows: BatchRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
+    const { rowCount } = rows;
+    assert(rowCount > 0 && rowCount <= batchRowsMax, 'a batch has 1 to 2^20 rows');
+    this.#slots.set(rows.slots.subarray(0, rowCount));
+    this.#generations.set(rows.generations.subarray(0, rowCount));
+    this.#times.set(rows.timestamps.subarray(0, rowCount));
+    this.#values.set(rows.values.subarray(0, rowCount));
+    const length = this.#kernel.encodeBatch(rowCount, version, exponentOfTimeUnit[timeUnitNanos]);
+    return this.#bytes.subarray(this.#batchAt, this.#batchAt + length);
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * Batches of a commit log as columns for the store: read and given the slots of this boot by the kernel of
+ * engine/batch/kernel/replay.kernel.ts. What that does not take, `readBatch` reads.
+ */
+import { compileWasmFile } from '#lib/env/wasm.ts';
+import { readBatch } from './read.ts';
+import { type TimeUnitNanos, timeUnitOfExponent } from './format.ts';
+import type { StoreRows } from '../store/rows.ts';
+
+interface KernelAddress {
+  readonly value: number;
+}
+
+interface ReplayExports {
+  readonly state: KernelAddress;
+  readonly batch: KernelAddress;
+  readonly batchBytesMax: KernelAddress;
+  readonly rowsMax: KernelAddress;
+  readonly slots: KernelAddress;
+  readonly generations: KernelAddress;
+  readonly times: KernelAddress;
+  readonly values: KernelAddress;
+  readonly maps: KernelAddress;
+  decode(length: number, map: number, mapCount: number): number;
+}
+
+/** A batch whose rows have the slots of this boot. */
+export interface ReplayedBatch {
+  readonly version: number;
+  /** Of the batch as it was logged. */
+  readonly rowCount: number;
+  /** Oldest and newest row of these, in `timeUnitNanos`. */
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly timeUnitNanos: TimeUnitNanos;
+  /** Rows of series that stand in no dictionary. */
+  readonly rowsUnknown: number;
+  /** Rows of series that are not here. */
+  readonly rowsNotHere: number;
+  /** The rest; borrowed until the next batch. */
+  readonly rows: StoreRows;
+}
+
+const wasmPageBytes = 65_536;
+const pagesMin = 128;
+const pagesMax = 65_536;
+const mapEntryBytes = 16;
+const mapEntriesMin = 1024;
+const slotUnknown = 0;
+const slotNotHere = 2 ** 32 - 1;
+
+let compiled: WebAssembly.Module | null = null;
+
+/** By slot of a log: the slot of this boot. */
+export class SlotMap {
+  /** In the memory of the decoder. */
+  at = 0;
+  capacity = 0;
+}
+
+/** Reads the batches of one segment after the other. */
+export class BatchReplay {
+  readonly #memory: WebAssembly.Memory;
+  readonly #kernel: ReplayExports;
+  readonly #batch: Uint8Array;
+  readonly #state: DataView;
+  readonly #columns: Omit<StoreRows, 'rowCount' | 'timeUnitNanos'>;
+  #words: Uint32Array;
+  /** Maps begin here; each has its room for good. */
+  #mapsEnd: number;
+
+  constructor() {
+    compiled ??= compileWasmFile(new URL('../build/replay.wasm', import.meta.url));
+    this.#memory = new WebAssembly.Memory({ initial: pagesMin, maximum: pagesMax, shared: true });
+    const instance = new WebAssembly.Instance(compiled, { env: { memory: this.#memory } });
+    this.#kernel = instance.exports as unknown as ReplayExports;
+    const { state, batch, batchBytesMax, rowsMax, slots, generations, times, values, maps } =
+      this.#kernel;
+    const { buffer } = this.#memory;
+    this.#batch = new Uint8Array(buffer, batch.value, batchBytesMax.value);
+    this.#state = new DataView(buffer, state.value, 64);
+    this.#columns = {
+      slots: new Uint32Array(buffer, slots.value, rowsMax.value),
+      generations: new Uint32Array(buffer, generations.value, rowsMax.value),
+      timestamps: new BigInt64Array(buffer, times.value, rowsMax.value),
+      values: new Float64Array(buffer, values.value, rowsMax.value),
+    };
+    this.#words = new Uint32Array(buffer);
+    this.#mapsEnd = maps.value;
+  }
+
+  /** Begins anew: the maps that were given are worthless. */
+  reset(): void {
+    this.#mapsEnd = this.#kernel.maps.value;
+  }
+
+  /** @param slot of this boot; null when the series is not here */
+  setSeries(
+    map: SlotMap,
+    logged: { readonly slot: number; readonly generation: number },
+    slot: number | null,
+    generation: number,
+  ): void {
+    if (logged.slot >= map.capacity) this.#grow(map, logged.slot + 1);
+    const at = (map.at + logged.slot * mapEntryBytes) >>> 2;
+    this.#words[at] = slot === null ? slotNotHere : slot + 1;
+    this.#words[at + 1] = logged.generation;
+    this.#words[at + 2] = generation;
+  }
+
+  /** The series of this boot; null when it is unknown, with a null slot when it is not here. */
+  entryOf(
+    map: SlotMap,
+    slot: number,
+    loggedGeneration: number,
+  ): { readonly slot: number | null; readonly generation: number } | null {
+    if (slot >= map.capacity) return null;
+    const at = (map.at + slot * mapEntryBytes) >>> 2;
+    const to = this.#words[at]!;
+    if (to === slotUnknown || this.#words[at + 1] !== loggedGeneration) return null;
+    return { slot: to === slotNotHere ? null : to - 1, generation: this.#words[at + 2]! };
+  }
+
+  /** Forgets all series of a map. */
+  clear(map: SlotMap): void {
+    this.#words.fill(0, map.at >>> 2, (map.at + map.capacity * mapEntryBytes) >>> 2);
+  }
+
+  /** The batch with the slots of this boot, or null when `readBatch` is to read it or to say what is wrong. */
+  decode(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
+    if (bytes.length > this.#batch.length) return null;
+    this.#batch.set(bytes);
+    const taken = this.#kernel.decode(bytes.length, map?.at ?? 0, map?.capacity ?? 0);
+    if (taken < 0) return null;
+    const timeUnitNanos = timeUnitOfExponent.get(this.#state.getUint32(36, true))!;
+    return {
+      version: this.#state.getFloat64(0, true),
+      rowCount: this.#state.getUint32(24, true),
+      first: this.#state.getBigInt64(8, true),
+      last: this.#state.getBigInt64(16, true),
+      timeUnitNanos,
+      rowsUnknown: this.#state.getUint32(28, true),
+      rowsNotHere: this.#state.getUint32(32, true),
+      rows: { rowCount: taken, timeUnitNanos, ...this.#columns },
+    };
+  }
+
+  #grow(map: SlotMap, wanted: number): void {
+    const capacity = Math.max(wanted, 2 * map.capacity, mapEntriesMin);
+    const at = this.#mapsEnd;
+    const end = at + capacity * mapEntryBytes;
+    const pagesMissing = Math.ceil((end - this.#memory.buffer.byteLength) / wasmPageBytes);
+    if (pagesMissing > 0) {
+      this.#memory.grow(pagesMissing);
+      this.#words = new Uint32Array(this.#memory.buffer);
+    }
+    this.#mapsEnd = end;
+    const from = map.at >>> 2;
+    const words = (map.capacity * mapEntryBytes) >>> 2;
+    this.#words.fill(0, (at >>> 2) + words, end >>> 2);
+    this.#words.copyWithin(at >>> 2, from, from + words);
+    map.at = at;
+    map.capacity = capacity;
+  }
+}
+
+/**
+ * The plain twin of `BatchReplay.decode`, which takes all that a log may hold.
+ * @returns fresh columns, or views of the bytes
+ * @throws {TsdbError} BAD_REQUEST naming what is wrong
+ */
+export function replayedByReader(
+  replay: BatchReplay,
+  map: SlotMap | null,
+  bytes: Uint8Array,
+): ReplayedBatch {
+  const batch = readBatch(bytes);
+  const { version, rowCount, slots, generations, timestamps, timeUnitNanos, values } = batch;
+  // Values move by their bits, since a number would lose the payload of a signalling NaN.
+  const bits = new BigUint64Array(values.buffer, values.byteOffset, rowCount);
+  const placed = {
+    slots: new Uint32Array(rowCount),
+    generations: new Uint32Array(rowCount),
+    timestamps: new BigInt64Array(rowCount),
+    bits: new BigUint64Array(rowCount),
+  };
+  let taken = 0;
+  let rowsUnknown = 0;
+  let rowsNotHere = 0;
+  let first = rowCount === 0 ? 0n : timestamps[0]!;
+  let last = first;
+  for (let row = 0; row < rowCount; row++) {
+    const time = timestamps[row]!;
+    if (time < first) first = time;
+    if (time > last) last = time;
+    const entry = map === null ? null : replay.entryOf(map, slots[row]!, generations[row]!);
+    if (entry === null) rowsUnknown += 1;
+    else if (entry.slot === null) rowsNotHere += 1;
+    else {
+      placed.slots[taken] = entry.slot;
+      placed.generations[taken] = entry.generation;
+      placed.timestamps[taken] = time;
+      placed.bits[taken] = bits[row]!;
+      taken += 1;
+    }
+  }
+  const columns = {
+    slots: placed.slots,
+    generations: placed.generations,
+    timestamps: placed.timestamps,
+    values: new Float64Array(placed.bits.buffer),
+  };
+  const rows = { rowCount: taken, timeUnitNanos, ...columns };
+  return { version, rowCount, first, last, timeUnitNanos, rowsUnknown, rowsNotHere, rows };
+}

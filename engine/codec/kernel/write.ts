@@ -1,0 +1,189 @@
+// Writes chunks (docs/formats/chunk.md, docs/formats/codec.md), byte for byte as codec_twin.ts and codec_integers.ts
+// do, where the choices are explained.
+import {
+  kindFloat,
+  kindRaw,
+  kindRows,
+  roundedMean,
+  unitNanosOf,
+  versionReference,
+  zigzag,
+} from './codec';
+import { writeIntegers, writeVarint } from './write_integers';
+import { writeValues } from './write_values';
+
+/** Bytes that a chunk of so many rows may take, compressed or raw with versions, and written over. */
+@inline
+export function encodedBytesMax(rows: u32): usize {
+  return 256 + <usize>rows * 28;
+}
+
+/** Everything of a header but the length, at o. */
+function writeHeader(
+  o: usize,
+  kind: u32,
+  unitCode: u32,
+  rows: u32,
+  firstNanos: i64,
+  lastNanos: i64,
+  version: i64,
+): usize {
+  const unit = unitNanosOf(unitCode);
+  store<u8>(o++, <u8>(kind | (unitCode << 4)));
+  o = writeVarint(o, <u64>(rows - 1));
+  const first = firstNanos / unit;
+  o = writeVarint(o, zigzag(first));
+  o = writeVarint(o, <u64>(lastNanos / unit - first));
+  return writeVarint(o, zigzag(version - versionReference(lastNanos)));
+}
+
+const bodyOffset: usize = 4;
+
+/** Puts the length before a body that was written at o + bodyOffset; gives the chunk's end. */
+function frame(o: usize, bodyEnd: usize): usize {
+  const body = o + bodyOffset;
+  const length = bodyEnd - body;
+  const start = writeVarint(o, <u64>length);
+  memory.copy(start, body, length);
+  return start + length;
+}
+
+/** Header of a chunk whose rows have versions of their own. */
+function writeRowsHeader(
+  o: usize,
+  kind: u32,
+  rows: u32,
+  firstNanos: i64,
+  lastNanos: i64,
+  version: i64,
+): usize {
+  let code: u32 = 3;
+  while (
+    code > 0 &&
+    (firstNanos % unitNanosOf(code) != 0 || lastNanos % unitNanosOf(code) != 0)
+  ) {
+    code--;
+  }
+  return writeHeader(o, kind | 64, code, rows, firstNanos, lastNanos, version);
+}
+
+/**
+ * Copies rows in the form of rows.ts, with the version that the first is relative to before them, as a chunk; gives its
+ * end.
+ */
+export function encodeRowsAsTheyAre(
+  at: usize,
+  length: usize,
+  rows: u32,
+  firstNanos: i64,
+  lastNanos: i64,
+  version: i64,
+  out: usize,
+): usize {
+  const o = writeRowsHeader(out + bodyOffset, kindRows, rows, firstNanos, lastNanos, version);
+  memory.copy(o, at, length);
+  return frame(out, o + length);
+}
+
+/**
+ * Writes rows as a raw chunk with their versions; the versions are int64, none more than 2^32 - 1 below
+ * `version`. Gives its end.
+ */
+export function encodeRaw(
+  times: usize,
+  values: usize,
+  versions: usize,
+  rows: u32,
+  version: i64,
+  out: usize,
+): usize {
+  const bytes = <usize>rows << 3;
+  const first = load<i64>(times);
+  const last = load<i64>(times + bytes - 8);
+  let o = writeRowsHeader(out + bodyOffset, kindRaw, rows, first, last, version);
+  memory.copy(o, times, bytes);
+  memory.copy(o + bytes, values, bytes);
+  o += bytes << 1;
+  for (let i: usize = 0; i < <usize>rows; i++) {
+    store<u32>(o, <u32>(version - load<i64>(versions + (i << 3))));
+    o += 4;
+  }
+  return frame(out, o);
+}
+
+/**
+ * Writes 1 to `encodeRowsMax` rows in strictly ascending time as a compressed chunk; gives its end.
+ * @param scratch `encoderScratchBytes`
+ * @param out `encodedBytesMax(rows)` free
+ */
+export function encodeChunk(
+  scratch: usize,
+  tables: usize,
+  times: usize,
+  values: usize,
+  rows: u32,
+  version: i64,
+  out: usize,
+): usize {
+  const lastNanos = load<i64>(times + ((<usize>rows - 1) << 3));
+  const firstNanos = load<i64>(times);
+  const isRegular = stepsAreEqual(times, rows);
+  const unitCode = timeUnitCode(times, isRegular ? min<u32>(rows, 2) : rows);
+  const unit = unitNanosOf(unitCode);
+  const body = out + bodyOffset;
+  const control = writeHeader(body, kindFloat, unitCode, rows, firstNanos, lastNanos, version);
+  let o = control + 1;
+  if (!isRegular) {
+    const steps = <i64>rows - 1;
+    for (let i: usize = 0; i < <usize>rows << 3; i += 8) {
+      store<i64>(scratch + i, load<i64>(times + i) / unit);
+    }
+    const step = roundedMean(lastNanos / unit - firstNanos / unit, steps);
+    o = writeIntegers(scratch, tables, <usize>rows, step, o);
+  }
+  o = writeValues(scratch, tables, values, <usize>rows, control, o);
+  if (!isRegular) store<u8>(control, load<u8>(control) | 128);
+  return frame(out, o);
+}
+
+/** 0 ns, 1 µs, 2 ms, 3 s: the coarsest unit that all times are multiples of. */
+function timeUnitCode(times: usize, rows: u32): u32 {
+  const end = times + (<usize>rows << 3);
+  let code: u32 = 3;
+  let unit = unitNanosOf(code);
+  let inverse: f64 = 1 / <f64>unit;
+  let before: i64 = 0;
+  for (let p = times; p < end; p += 8) {
+    const time = load<i64>(p);
+    const step = time - before;
+    before = time;
+    // A step below 2^52 is a multiple when its rounded quotient gives it back.
+    while (code > 0) {
+      const isMultiple =
+        step < 4503599627370496 && step >= 0
+          ? <i64>nearest(<f64>step * inverse) * unit == step
+          : step % unit == 0;
+      if (isMultiple) break;
+      code--;
+      unit = unitNanosOf(code);
+      inverse = 1 / <f64>unit;
+    }
+    if (code == 0) break;
+  }
+  return code;
+}
+
+function stepsAreEqual(column: usize, rows: u32): bool {
+  if (rows < 3) return true;
+  const step = load<i64>(column, 8) - load<i64>(column);
+  const steps = <usize>rows - 1;
+  const paired = (steps & ~1) << 3;
+  let differing = i64x2.splat(0);
+  const first = i64x2.splat(step);
+  for (let offset: usize = 0; offset < paired; offset += 16) {
+    const pair = i64x2.sub(v128.load(column + offset, 8), v128.load(column + offset));
+    differing = v128.or(differing, v128.xor(pair, first));
+  }
+  if (v128.any_true(differing)) return false;
+  return !(steps & 1) || load<i64>(column + paired, 8) - load<i64>(column + paired) == step;
+}

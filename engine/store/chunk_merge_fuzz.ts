@@ -1,0 +1,156 @@
+/**
+ * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their order, and
+ * the same refusal of damaged ones. Cuts of one chunk give the rows that a filter of its rows gives.
+ */
+import assert from 'node:assert/strict';
+import { countInputs } from '#test/sim/counts.ts';
+import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from '../codec/chunk.ts';
+import { encodeRowsChunk } from '../codec/chunk_rows.ts';
+import { keepRows, mergeChunks } from './chunk_merge.ts';
+import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
+import { encodeFloatChunk } from '../codec/codec_twin.ts';
+import { mergeChunks as mergeByMap } from '../codec/decoder_twin.ts';
+
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
+/** Longer parts are refused or merged by the kernel alone: the twin would take long. */
+const twinRowsMax = 3000;
+/** Rows of a long chunk that the kernel writes. */
+const longRowsMax = 4096;
+
+/** Some of the rows, with versions of their own unless compressed. */
+function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
+  const kept: number[] = [];
+  const keepOf = 1 + numbers.below(4);
+  rows.timestampNanos.forEach((_, row) => {
+    if (numbers.below(4) < keepOf) kept.push(row);
+  });
+  if (kept.length === 0) kept.push(0);
+  const bits = new BigUint64Array(rows.values.buffer, rows.values.byteOffset, rows.values.length);
+  const part = {
+    timestampNanos: BigInt64Array.from(kept, (row) => rows.timestampNanos[row]!),
+    values: new Float64Array(
+      BigUint64Array.from(kept, (row) => bits[row]! ^ BigInt(numbers.below(8) >> 2)).buffer,
+    ),
+    version: rows.version - numbers.below(3),
+  };
+  if (numbers.below(3) > 0) return encodeFloatChunk(part);
+  const rowVersions = Float64Array.from(kept, () => part.version - numbers.below(4));
+  const encode = numbers.below(2) === 0 ? encodeRawChunk : encodeRowsChunk;
+  return encode({ ...part, rowVersions });
+}
+
+function refusedOr<Answer>(merge: () => Answer): Answer | 'refused' {
+  try {
+    return merge();
+  } catch (error) {
+    assert.equal((error as { code?: string }).code, 'BAD_REQUEST', String(error));
+    return 'refused';
+  }
+}
+
+function assertSame(parts: readonly Uint8Array[], label: string): void {
+  const merged = refusedOr(() => mergeChunks(parts));
+  const wanted = refusedOr(() => mergeByMap(new Uint8Array(Buffer.concat(parts)), ...allTimes));
+  if (merged === 'refused' || wanted === 'refused') {
+    assert.equal(merged, wanted, `one refuses: ${label}`);
+    return;
+  }
+  const { timestampNanos, values, rowVersions } = mergeByMap(merged, ...allTimes);
+  assertSameBytes(timestampNanos.buffer, wanted.timestampNanos.buffer, `times of ${label}`);
+  assertSameBytes(values.buffer, wanted.values.buffer, `values of ${label}`);
+  let row = 0;
+  for (const { rowCount, version } of chunkHeaders(merged)) {
+    const own = wanted.rowVersions.subarray(row, row + rowCount);
+    const highest = own.reduce((most, of) => Math.max(most, of), 0);
+    assert.ok(version >= highest, `versions of ${label}`);
+    if (wanted.timestampNanos.length > longRowsMax) assert.equal(version, highest, label);
+    row += rowCount;
+  }
+  assert.ok(rowVersions.length <= chunkRowsMax * parts.length);
+}
+
+/** A chunk whose rows have no versions of their own is cut as its rows are. */
+function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): void {
+  const headers = refusedOr(() => [...chunkHeaders(part)]);
+  if (headers === 'refused' || headers.length !== 1 || headers[0]!.hasRowVersions) return;
+  const [{ firstNanos, lastNanos, version }] = headers as [(typeof headers)[0]];
+  const span = lastNanos - firstNanos;
+  const timeInside = (): bigint => firstNanos + (span * BigInt(numbers.below(101))) / 100n;
+  const [startNanos, endNanos] = [timeInside(), timeInside() + BigInt(numbers.below(2))];
+  const kept = refusedOr(() => keepRows(part, startNanos, endNanos));
+  const all = refusedOr(() => mergeByMap(part, ...allTimes));
+  if (kept === 'refused' || all === 'refused') {
+    assert.equal(kept, all, `one refuses: cut of ${label}`);
+    return;
+  }
+  const rows = mergeByMap(kept, ...allTimes);
+  const places = [...all.timestampNanos.keys()].filter((row) => {
+    const nanos = all.timestampNanos[row]!;
+    return nanos >= startNanos && nanos < endNanos;
+  });
+  const [first = 0] = places;
+  const range = [first, first + places.length] as const;
+  assert.deepEqual(rows.timestampNanos, all.timestampNanos.slice(...range), `times: ${label}`);
+  assertSameBytes(rows.values.buffer, all.values.slice(...range).buffer, `values: ${label}`);
+  for (const header of chunkHeaders(kept)) assert.equal(header.version, version, label);
+}
+
+/** Comparing bytes first makes millions of inputs possible. */
+function assertSameBytes(actual: ArrayBufferLike, wanted: ArrayBufferLike, label: string): void {
+  if (Buffer.from(actual).equals(Buffer.from(wanted))) return;
+  assert.deepEqual(new BigUint64Array(actual), new BigUint64Array(wanted), label);
+}
+
+function rowCountOf(parts: readonly Uint8Array[]): number {
+  let rows = 0;
+  try {
+    for (const part of parts) for (const { rowCount } of chunkHeaders(part)) rows += rowCount;
+  } catch {
+    return rows;
+  }
+  return rows;
+}
+
+/** Mutations of each set of parts, and how many inputs each round has in all. */
+const mutationCount = 11;
+export const inputsOfRound: number = mutationCount + 1;
+
+/** @param size how many rounds of `inputsOfRound` merges */
+export function fuzz(seed: number, size: number): void {
+  const { stackTraceLimit } = Error;
+  // Most inputs are refused by an error that nobody looks at.
+  Error.stackTraceLimit = 0;
+  try {
+    fuzzRounds(seed, size);
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+function fuzzRounds(seed: number, size: number): void {
+  const numbers = new SeededNumbers(seed);
+  countInputs('chunk merge', inputsOfRound * size);
+  for (let round = 0; round < size; round++) {
+    const isLong = numbers.below(1000) === 0;
+    const rowCount = 1 + numbers.below(isLong ? 9000 : 30);
+    const { name, rows } = codecSample(numbers.u32(), rowCount);
+    const label = `${name}, seed ${seed}, round ${round}`;
+    const parts = Array.from({ length: numbers.below(5) }, () => partOf(rows, numbers));
+    assertSame(parts, label);
+    if (parts.length > 0) assertCut(parts[0]!, numbers, label);
+    if (parts.length === 0 || isLong) continue;
+    const place = numbers.below(parts.length);
+    const good = parts[place]!;
+    for (let count = 0; count < mutationCount; count++) {
+      const bad = good.slice();
+      for (let flips = 1 + numbers.below(3); flips > 0; flips--) {
+        bad[numbers.below(bad.length)]! ^= 1 << numbers.below(8);
+      }
+      parts[place] = bad;
+      if (rowCountOf(parts) <= twinRowsMax) {
+        assertSame(parts, `damaged ${label}`);
+        assertCut(bad, numbers, `damaged ${label}`);
+      } else refusedOr(() => mergeChunks(parts));
+    }
+  }
+}

@@ -1,0 +1,168 @@
+// The rows of a head, appended one by one in the form of engine/codec/kernel/rows.ts. A head begins with the version of its first row, int64;
+// the row before the first has the block's start as its time.
+import { versionMax } from '../../codec/kernel/codec';
+import { stateAt } from './pages';
+import {
+  firstDelta,
+  nanosPerMilli,
+  readRows as readRowsAt,
+  RowsFound,
+  versionsPerMilli,
+} from '../../codec/kernel/rows';
+
+export const headRowsMax: u32 = 256;
+export const headHeaderBytes: usize = 8;
+
+/** Columns that a head is read into: times, values and versions of `headRowsMax` rows. */
+export const headTimesAt: usize = stateAt + 4096;
+export const headValuesAt: usize = headTimesAt + 2112;
+export const headVersionsAt: usize = headValuesAt + 2112;
+/** What the last `readRows` found besides its rows. */
+const foundAt: usize = stateAt + 4000;
+
+/** A version this near to that of the row before can always be expressed: `headRowsMax` times it is 2^30. */
+const nearVersionSteps: i64 = 1 << 22;
+/** So near to the head's first version may any be: all differences between rows fit 32 bits then. */
+const nearBaseSteps: i64 = 1 << 29;
+const versionSpanMax: i64 = 1 << 30;
+
+@inline
+export function isNearVersion(version: i64, before: i64): bool {
+  return <u64>(version - before + nearVersionSteps) < <u64>nearVersionSteps << 1;
+}
+
+@inline
+export function isNearBase(version: i64, base: i64): bool {
+  return <u64>(version - base + nearBaseSteps) < <u64>nearBaseSteps << 1;
+}
+
+/**
+ * Writes a row that is not earlier than the one before; gives its end and its step in milliseconds above it
+ * (end in the low word).
+ */
+@inline
+export function writeRow(
+  at: usize,
+  delta: i64,
+  stepMillis: u32,
+  bits: u64,
+  bitsBefore: u64,
+  versionDelta: i64,
+): u64 {
+  let control: u32 = 0;
+  let o = at + 1;
+  let millis = <i64>stepMillis;
+  if (delta != millis * nanosPerMilli) {
+    millis = delta / nanosPerMilli;
+    if (millis * nanosPerMilli == delta && <u64>millis < 0x100000000) {
+      const change = millis - <i64>stepMillis;
+      if (change == <i64>(<i16>change)) {
+        store<i16>(o, <i16>change);
+        o += 2;
+        control = 1;
+      } else {
+        store<u32>(o, <u32>millis);
+        o += 4;
+        control = 2;
+      }
+    } else {
+      store<i64>(o, delta);
+      o += 8;
+      control = 3;
+      millis = 0;
+    }
+  }
+  // The same value is a difference of 0: to look for it first would be guessed wrong too often.
+  const before = reinterpret<f64>(bitsBefore);
+  const difference = reinterpret<f64>(bits) - before;
+  // A difference of NaN is none.
+  const isSmall = abs(difference) < 2147483648;
+  const whole = isSmall ? <i32>difference : 0;
+  if (isSmall && reinterpret<u64>(before + <f64>whole) == bits) {
+    store<i32>(o, whole);
+    if (whole == <i32>(<i8>whole)) {
+      o += 1;
+    } else if (whole == <i32>(<i16>whole)) {
+      o += 2;
+      control |= 1 << 2;
+    } else {
+      o += 4;
+      control |= 2 << 2;
+    }
+  } else {
+    store<u64>(o, bits);
+    o += 8;
+    control |= 3 << 2;
+  }
+  if (versionDelta != 0) {
+    const late = versionDelta - millis * versionsPerMilli;
+    if (<u64>versionDelta < 65536) {
+      store<u16>(o, <u16>versionDelta);
+      o += 2;
+      control |= 1 << 4;
+    } else if (late == <i64>(<i16>late)) {
+      store<i16>(o, <i16>late);
+      o += 2;
+      control |= 2 << 4;
+    } else {
+      store<i32>(o, <i32>versionDelta);
+      const isShort = <u64>(versionDelta + 0x800000) < 0x1000000;
+      o += isShort ? 3 : 4;
+      control |= isShort ? 3 << 4 : 4 << 4;
+    }
+  }
+  store<u8>(at, <u8>control);
+  return (<u64>millis << 32) | <u64>o;
+}
+
+/** Reads the first rows of a head into columns; gives the place behind them. */
+export function readRows(
+  head: usize,
+  blockStart: i64,
+  count: u32,
+  times: usize,
+  values: usize,
+  versions: usize,
+): usize {
+  const found = changetype<RowsFound>(foundAt);
+  found.stepMillis = 0;
+  if (count == 0) return head + headHeaderBytes;
+  const version = load<i64>(head);
+  const end = readRowsAt(
+    head + headHeaderBytes,
+    usize.MAX_VALUE,
+    count,
+    blockStart,
+    version,
+    times,
+    values,
+    versions,
+    found,
+  );
+  if (end == 0) unreachable();
+  return end;
+}
+
+/** Step of the last row that was read, in milliseconds. */
+export function stepRead(): u32 {
+  return changetype<RowsFound>(foundAt).stepMillis;
+}
+
+/** Lowest and highest version of the rows that were read; there was at least one. */
+export function lowestVersionRead(): i64 {
+  return changetype<RowsFound>(foundAt).versionLowest;
+}
+
+export function highestVersionRead(): i64 {
+  return changetype<RowsFound>(foundAt).versionHighest;
+}
+
+/** Time of the first row of a head that has one. */
+export function firstNanosOf(head: usize, blockStart: i64): i64 {
+  return blockStart + firstDelta(head + headHeaderBytes);
+}
+
+/** No row of a head has a higher version; which one is the highest only reading them would tell. */
+export function highestVersionOf(head: usize): i64 {
+  return min(load<i64>(head) + versionSpanMax, versionMax);
+}

@@ -1,0 +1,506 @@
+// Appends rows. A row that is later than the last one of its block goes behind the head's rows; a full head
+// is sealed into a compressed chunk. Rows in between are kept beside both until there are enough of them to
+// be merged into what they overlap.
+import { Chunk, readHeader } from '../../codec/kernel/codec';
+import { encodeChunk, encodedBytesMax } from '../../codec/kernel/write';
+import {
+  firstNanosOf,
+  headHeaderBytes,
+  headRowsMax,
+  headTimesAt,
+  headValuesAt,
+  headVersionsAt,
+  highestVersionRead,
+  isNearBase,
+  isNearVersion,
+  lowestVersionRead,
+  readRows,
+  stepRead,
+  writeRow,
+} from './head_rows';
+import { rowBytesMax } from '../../codec/kernel/rows';
+import {
+  addChunk,
+  addColumns,
+  addRow,
+  Desk,
+  deskBytes,
+  deskRowsMax,
+  desksNextRow,
+  finishDesk,
+  openDesk,
+} from '../../codec/kernel/merge';
+import {
+  allocate,
+  deskOf,
+  encoderAt,
+  releaseLater,
+  roomAt,
+  roomOf,
+  state,
+  stateAt,
+  tablesAt,
+  trimDesk,
+} from './pages';
+import { blockSizeOf, lateRowBytes, makeCurrent, Node, nodeOf, park, Series } from './series';
+
+/** Behind the state: a chunk header for whoever reads one, a row and a sealed chunk on their way. */
+const chunkAt: usize = stateAt + 2048;
+const rowAt: usize = stateAt + 3904;
+const sealedAt: usize = stateAt + 16384;
+
+/** Merged chunks of an open block have up to so many rows: long enough to be compact. */
+const mergedRowsMax: u32 = 512;
+const lateRowsMin: u32 = 32;
+const lateRowsMax: u32 = 2048;
+const lateRowsHardMax: u32 = 65535;
+const deskBytesKept: usize = 1 << 20;
+
+/** A head of more bytes is sealed although it has few rows. */
+const headBytesMax: u32 = 1536;
+
+/**
+ * Bytes that the next larger head has: a short series costs little, one that has sealed chunks in the block
+ * already will fill this head too. Steps are wide, for a few series that stay behind keep the pages of the
+ * size before, and none has the size of a node, which stays.
+ */
+export function headCapacityAfter(capacity: u32, hasChunks: bool): u32 {
+  if (capacity == 0) return hasChunks ? 320 : 64;
+  if (capacity < 144) return 144;
+  if (capacity < 320) return 320;
+  if (capacity < 640) return 640;
+  if (capacity < 1024) return 1024;
+  return headBytesMax;
+}
+
+@inline
+export function isInBlock(series: Series, nanos: i64): bool {
+  return <u64>(nanos - series.blockStart) < <u64>blockSizeOf(series);
+}
+
+/** Whether the head takes any row without growing. */
+@inline
+export function hasRoom(series: Series): bool {
+  return (
+    <u32>series.headBytes + <u32>rowBytesMax <= <u32>series.headCapacity &&
+    <u32>series.headCount < headRowsMax
+  );
+}
+
+/** Whether the head is sealed before it takes another row. */
+@inline
+export function isFull(series: Series): bool {
+  return (
+    <u32>series.headCount >= headRowsMax ||
+    <u32>series.headBytes + <u32>rowBytesMax > headBytesMax
+  );
+}
+
+/** Appends one row, which the caller counts as a sample. Traps when there is no memory at all: admission keeps a reserve for this. */
+export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): void {
+  if (!isInBlock(series, nanos)) switchBlock(series, nanos);
+  const before = series.lastNanos;
+  if (nanos > before) {
+    const versionBefore = series.lastVersion;
+    if (!hasRoom(series) || !isNearVersion(version, versionBefore)) {
+      return appendWithRoom(series, nanos, bits, version);
+    }
+    const at = series.head + <usize>series.headBytes;
+    const written = writeRow(
+      at,
+      nanos - before,
+      series.stepMillis,
+      bits,
+      series.lastBits,
+      version - versionBefore,
+    );
+    series.stepMillis = <u32>(written >> 32);
+    series.headBytes = <u16>(<usize><u32>written - series.head);
+    series.lastNanos = nanos;
+    series.lastVersion = version;
+    series.lastBits = bits;
+    series.headCount++;
+    return;
+  }
+  insertRow(series, nanos, bits, version);
+}
+
+function switchBlock(series: Series, nanos: i64): void {
+  park(series);
+  const node = nodeOf(series, nanos);
+  if (node == null) unreachable();
+  makeCurrent(series, node!);
+}
+
+/** Behind the last row, when the head may have no room or cannot express the version. */
+function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): void {
+  if (series.headCount != 0) {
+    const isNear =
+      isNearVersion(version, series.lastVersion) || isNearBase(version, load<i64>(series.head));
+    if (isFull(series) || !isNear) seal(series);
+  }
+  const isFirst = series.headCount == 0;
+  if (isFirst) beginHead(series, version);
+  const written = writeRow(
+    rowAt,
+    nanos - (isFirst ? series.blockStart : series.lastNanos),
+    series.stepMillis,
+    bits,
+    series.lastBits,
+    version - series.lastVersion,
+  );
+  const length = <usize><u32>written - rowAt;
+  const headBytes = <usize>series.headBytes;
+  if (headBytes + length > <usize>series.headCapacity) {
+    const hasChunks = changetype<Node>(series.current).areaLength != 0;
+    resizeHead(series, headCapacityAfter(<u32>series.headCapacity, hasChunks), headBytes);
+  }
+  memory.copy(series.head + headBytes, rowAt, length);
+  series.headBytes = <u16>(headBytes + length);
+  series.stepMillis = <u32>(written >> 32);
+  series.lastNanos = nanos;
+  series.lastVersion = version;
+  series.lastBits = bits;
+  series.headCount++;
+}
+
+function beginHead(series: Series, version: i64): void {
+  const hasChunks = changetype<Node>(series.current).areaLength != 0;
+  const bytes = <usize>max(headCapacityAfter(0, hasChunks), <u32>series.headBytesSealed);
+  const head = allocate(bytes);
+  if (head == 0) unreachable();
+  store<i64>(head, version);
+  series.head = head;
+  series.headCapacity = <u16>min(roomOf(bytes), <usize>headBytesMax);
+  series.headBytes = <u16>headHeaderBytes;
+  series.stepMillis = 0;
+  series.lastBits = 0;
+  series.lastVersion = version;
+}
+
+/** A copy of the first bytes of the head, so that a reader of the old one is not disturbed. */
+function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
+  const head = allocate(<usize>capacity);
+  if (head == 0) unreachable();
+  memory.copy(head, series.head, bytesKept);
+  releaseLater(series.head);
+  series.head = head;
+  series.headCapacity = <u16>capacity;
+}
+
+/**
+ * The version of a sealed chunk is the highest of its rows. While a batch is applied, a chunk of older rows
+ * and such of the batch takes one less, so that a row of the batch that comes behind them still replaces an
+ * older one.
+ */
+function sealedVersion(lowest: i64, highest: i64): i64 {
+  return highest == state().batchVersion && lowest < highest ? highest - 1 : highest;
+}
+
+function hasLateRowFrom(node: Node, nanos: i64): bool {
+  const end = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < end; at += lateRowBytes) {
+    if (load<i64>(at) >= nanos) return true;
+  }
+  return false;
+}
+
+/** Compresses the head's rows and begins an empty head. */
+function seal(series: Series): void {
+  const count = <u32>series.headCount;
+  const head = series.head;
+  const node = changetype<Node>(series.current);
+  // A chunk has one version. Late rows and rows that came as chunks from elsewhere must be compared with
+  // the head's rows by the rows' own versions before that.
+  const firstNanos = firstNanosOf(head, series.blockStart);
+  const isApart = firstNanos > node.areaLastNanos && !hasLateRowFrom(node, firstNanos);
+  if (!isApart && mergeBlock(series, node, true)) return;
+  readRows(head, series.blockStart, count, headTimesAt, headValuesAt, headVersionsAt);
+  const end = encodeChunk(
+    encoderAt,
+    tablesAt,
+    headTimesAt,
+    headValuesAt,
+    count,
+    sealedVersion(lowestVersionRead(), highestVersionRead()),
+    sealedAt,
+  );
+  series.headBytesSealed = series.headBytes + <u16>rowBytesMax;
+  addToArea(node, sealedAt, end - sealedAt, count, series.lastNanos);
+  forgetHead(series);
+}
+
+function forgetHead(series: Series): void {
+  if (series.head != 0) releaseLater(series.head);
+  series.head = 0;
+  series.headBytes = 0;
+  series.headCapacity = 0;
+  series.headCount = 0;
+}
+
+/** Copies sealed chunks behind the others of a block. */
+export function addToArea(
+  node: Node,
+  chunks: usize,
+  length: usize,
+  rows: u32,
+  lastNanos: i64,
+): void {
+  const lengthNew = node.areaLength + length;
+  if (node.area == 0 || lengthNew > roomAt(node.area)) {
+    // A quarter more than needed once there is something: few copies, little room unused.
+    const wanted = lengthNew + (node.areaLength == 0 ? 0 : lengthNew >> 2);
+    const area = allocate(wanted);
+    if (area == 0) unreachable();
+    memory.copy(area, node.area, node.areaLength);
+    if (node.area != 0) releaseLater(node.area);
+    node.area = area;
+  }
+  memory.copy(node.area + node.areaLength, chunks, length);
+  node.areaLength = lengthNew;
+  node.areaRows += rows;
+  node.areaLastNanos = max(node.areaLastNanos, lastNanos);
+}
+
+/** A row at or before the last one of its block. */
+function insertRow(series: Series, nanos: i64, bits: u64, version: i64): void {
+  const isLast = series.headCount != 0 && nanos == series.lastNanos;
+  if (isLast && isNearBase(version, load<i64>(series.head))) {
+    return replaceLastRow(series, bits, version);
+  }
+  appendLate(series, changetype<Node>(series.current), nanos, bits, version);
+}
+
+/** The last time again, as when a batch is sent twice: the row that wins stays, and costs nothing more. */
+function replaceLastRow(series: Series, bits: u64, version: i64): void {
+  state().sampleCount--;
+  const held = series.lastVersion;
+  if (version < held || (version == held && bits <= series.lastBits)) return;
+  const head = series.head;
+  const rows = <u32>series.headCount - 1;
+  const end = readRows(head, series.blockStart, rows, headTimesAt, headValuesAt, headVersionsAt);
+  const last = (<usize>rows << 3) - 8;
+  const isFirst = rows == 0;
+  const written = writeRow(
+    rowAt,
+    series.lastNanos - (isFirst ? series.blockStart : load<i64>(headTimesAt + last)),
+    stepRead(),
+    bits,
+    isFirst ? 0 : load<u64>(headValuesAt + last),
+    version - (isFirst ? load<i64>(head) : load<i64>(headVersionsAt + last)),
+  );
+  const length = <usize><u32>written - rowAt;
+  const kept = end - head;
+  let capacity = <u32>series.headCapacity;
+  while (kept + length > <usize>capacity) capacity = headCapacityAfter(capacity, false);
+  resizeHead(series, capacity, kept);
+  memory.copy(series.head + kept, rowAt, length);
+  series.headBytes = <u16>(kept + length);
+  series.lastVersion = version;
+  series.lastBits = bits;
+}
+
+/** Beside the sealed chunks; enough of these rows are merged into the chunks that they overlap. */
+function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: i64): void {
+  const limit = min(max(node.areaRows >> 3, lateRowsMin), lateRowsMax);
+  if (<u32>node.lateCount >= limit) mergeBlock(series, node, false);
+  if (<u32>node.lateCount == lateRowsHardMax) unreachable();
+  const bytes = <usize>node.lateCount * lateRowBytes;
+  if (node.late == 0 || bytes + lateRowBytes > roomAt(node.late)) {
+    const late = allocate(max<usize>(2 * lateRowBytes, bytes << 1));
+    if (late == 0) unreachable();
+    if (node.late != 0) {
+      memory.copy(late, node.late, bytes);
+      releaseLater(node.late);
+    }
+    node.late = late;
+  }
+  const at = node.late + <usize>node.lateCount * lateRowBytes;
+  store<i64>(at, nanos);
+  store<u64>(at, bits, 8);
+  store<i64>(at, version, 16);
+  node.lateCount++;
+}
+
+/** Adds the late rows of a node to a desk. */
+export function addLateRows(desk: Desk, node: Node): void {
+  const end = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < end; at += lateRowBytes) {
+    addRow(desk, load<i64>(at), load<u64>(at, 8), load<i64>(at, 16));
+  }
+}
+
+/** Adds the rows of a head to a desk. */
+export function addHeadRows(desk: Desk, head: usize, blockStart: i64, count: u32): void {
+  if (count == 0) return;
+  const next = desksNextRow(desk);
+  readRows(head, blockStart, count, desk.times + next, desk.values + next, desk.versions + next);
+  addColumns(desk, count, lowestVersionRead(), highestVersionRead());
+}
+
+/** Header of a chunk of our own at `at`, which was checked when it came in. */
+export function headerAt(at: usize, end: usize): Chunk {
+  const chunk = changetype<Chunk>(chunkAt);
+  if (!readHeader(chunk, at, end)) unreachable();
+  return chunk;
+}
+
+/** What a merge takes: all late rows and whatever overlaps them, directly or by others. */
+@unmanaged
+class Extent {
+  firstNanos: i64;
+  lastNanos: i64;
+  rowCount: u32;
+  partCount: u32;
+  keptBytes: usize;
+  withHead: u32;
+}
+const extentAt: usize = stateAt + 1536;
+
+@inline
+function isOutside(extent: Extent, firstNanos: i64, lastNanos: i64): bool {
+  return firstNanos > extent.lastNanos || lastNanos < extent.firstNanos;
+}
+
+@inline
+function widen(extent: Extent, firstNanos: i64, lastNanos: i64): void {
+  extent.firstNanos = min(extent.firstNanos, firstNanos);
+  extent.lastNanos = max(extent.lastNanos, lastNanos);
+}
+
+function extentOf(series: Series, node: Node, withHead: bool): Extent {
+  const extent = changetype<Extent>(extentAt);
+  extent.firstNanos = i64.MAX_VALUE;
+  extent.lastNanos = i64.MIN_VALUE;
+  extent.withHead = withHead ? 1 : 0;
+  const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < lateEnd; at += lateRowBytes) {
+    widen(extent, load<i64>(at), load<i64>(at));
+  }
+  const hasHead = series.headCount != 0;
+  const headFirst = hasHead ? firstNanosOf(series.head, series.blockStart) : 0;
+  const headLast = series.lastNanos;
+  if (withHead) widen(extent, headFirst, headLast);
+  const areaEnd = node.area + node.areaLength;
+  for (let isWider = true; isWider; ) {
+    const firstNanos = extent.firstNanos;
+    const lastNanos = extent.lastNanos;
+    extent.rowCount = <u32>node.lateCount;
+    extent.partCount = <u32>node.lateCount;
+    extent.keptBytes = 0;
+    for (let at = node.area; at < areaEnd; ) {
+      const chunk = headerAt(at, areaEnd);
+      if (isOutside(extent, chunk.firstNanos, chunk.lastNanos)) {
+        extent.keptBytes += chunk.end - at;
+      } else {
+        widen(extent, chunk.firstNanos, chunk.lastNanos);
+        extent.rowCount += chunk.rowCount;
+        extent.partCount++;
+      }
+      at = chunk.end;
+    }
+    if (hasHead && !isOutside(extent, headFirst, headLast)) {
+      widen(extent, headFirst, headLast);
+      extent.withHead = 1;
+      extent.rowCount += <u32>series.headCount;
+      extent.partCount++;
+    }
+    isWider = firstNanos != extent.firstNanos || lastNanos != extent.lastNanos;
+  }
+  return extent;
+}
+
+/**
+ * Merges the late rows of the current block, and its head when asked, with what they overlap. The result
+ * has one version, so everything with a time in it takes part and the rows' own versions decide first.
+ * False without memory for it: then all stays as it is.
+ */
+function mergeBlock(series: Series, node: Node, withHead: bool): bool {
+  const extent = extentOf(series, node, withHead);
+  if (extent.rowCount > deskRowsMax) return false;
+  const outBytes =
+    extent.keptBytes +
+    encodedBytesMax(extent.rowCount) +
+    256 * <usize>(extent.rowCount / mergedRowsMax + 1);
+  const deskNeeded = deskBytes(extent.rowCount, extent.partCount);
+  const work = deskOf(deskNeeded + outBytes);
+  if (work == 0) return false;
+  const desk = openDesk(work, tablesAt, extent.rowCount, extent.partCount);
+  const outStart = work + deskNeeded;
+  let out = outStart;
+  let rowsKept: u32 = 0;
+  const areaEnd = node.area + node.areaLength;
+  for (let at = node.area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    const end = chunk.end;
+    if (isOutside(extent, chunk.firstNanos, chunk.lastNanos)) {
+      memory.copy(out, at, end - at);
+      out += end - at;
+      rowsKept += chunk.rowCount;
+    } else if (!addChunk(desk, chunk)) {
+      unreachable();
+    }
+    at = end;
+  }
+  addLateRows(desk, node);
+  let rowsBefore = node.areaRows + <u32>node.lateCount;
+  if (extent.withHead) {
+    rowsBefore += <u32>series.headCount;
+    addHeadRows(desk, series.head, series.blockStart, <u32>series.headCount);
+  }
+  finishDesk(desk, false);
+  const version = sealedVersion(desk.versionLowest, desk.version);
+  out = encodeRows(desk, version, mergedRowsMax, out);
+  if (!replaceArea(node, outStart, out - outStart)) return false;
+  node.areaRows = rowsKept + desk.rowCount;
+  node.areaLastNanos = max(node.areaLastNanos, extent.lastNanos);
+  state().sampleCount += <u64>node.areaRows - <u64>rowsBefore;
+  if (node.late != 0) releaseLater(node.late);
+  node.late = 0;
+  node.lateCount = 0;
+  if (extent.withHead) forgetHead(series);
+  trimDesk(deskBytesKept);
+  return true;
+}
+
+function replaceArea(node: Node, chunks: usize, length: usize): bool {
+  const area = allocate(length);
+  if (area == 0) return false;
+  memory.copy(area, chunks, length);
+  if (node.area != 0) releaseLater(node.area);
+  node.area = area;
+  node.areaLength = length;
+  return true;
+}
+
+/** Instead of a version: each chunk has the highest one of its rows, whose versions are filled. */
+export const versionOfRows: i64 = -1;
+
+function highestVersion(desk: Desk, row: u32, rowEnd: u32): i64 {
+  let highest: i64 = 0;
+  const end = desk.versions + (<usize>rowEnd << 3);
+  for (let p = desk.versions + (<usize>row << 3); p < end; p += 8) {
+    highest = max(highest, load<i64>(p));
+  }
+  return highest;
+}
+
+/** Encodes the rows of a finished desk as chunks of even lengths up to a maximum; gives their end. */
+export function encodeRows(desk: Desk, version: i64, rowsMax: u32, out: usize): usize {
+  const rowEnd = desk.rowCount;
+  const chunkCount = (rowEnd + rowsMax - 1) / rowsMax;
+  const rowsEach = chunkCount == 0 ? 0 : (rowEnd + chunkCount - 1) / chunkCount;
+  for (let row: u32 = 0; row < rowEnd; row += rowsEach) {
+    const rows = min(rowsEach, rowEnd - row);
+    out = encodeChunk(
+      encoderAt,
+      tablesAt,
+      desk.times + (<usize>row << 3),
+      desk.values + (<usize>row << 3),
+      rows,
+      version == versionOfRows ? highestVersion(desk, row, row + rows) : version,
+      out,
+    );
+  }
+  return out;
+}

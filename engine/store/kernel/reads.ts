@@ -1,0 +1,314 @@
+// Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check of chunks
+// that come from outside.
+import { beginChange, endChange } from './changes';
+import { Chunk, columnSlackBytes, decodeChunk, readHeader } from '../../codec/kernel/codec';
+import { encodeRowsMax } from '../../codec/kernel/scratch';
+import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from '../../codec/kernel/write';
+import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
+import { firstNanosOf, highestVersionOf } from './head_rows';
+import { addChunk, Desk, deskBytes, deskRowsMax, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
+import { deskOf, state, stateAt, tablesAt } from './pages';
+import {
+  blockSizeOf,
+  copyHeadState,
+  findNode,
+  makeCurrent,
+  Node,
+  nodeOf,
+  park,
+  rowsOf,
+  Series,
+} from './series';
+
+const checkedAt: usize = stateAt + 3072;
+
+/** The answer when there is no work space for a read, whatever the room is. */
+export const answerNoMemory: u64 = 1 << 32;
+
+/** Bytes of a row in a raw chunk with versions. */
+const rawRowBytes: usize = 20;
+const chunkHeaderBytesMax: usize = 48;
+const versionSpan: i64 = 0x100000000;
+/** Times that a store takes: the years 1823 to 2116. */
+export const storeNanosMax: i64 = 1 << 62;
+
+/** At most so many bytes are the chunks of a parked node. */
+function readBytesMax(node: Node): usize {
+  return (
+    node.areaLength +
+    chunkHeaderBytesMax +
+    <usize>node.headBytes +
+    <usize>node.lateCount * (rawRowBytes + chunkHeaderBytesMax)
+  );
+}
+
+/**
+ * Copies the chunks of a series that overlap [start, end) to `out`; gives their end, or 0 when they may
+ * need more than `room`, with what they need as the answer, `answerNoMemory` when there is no work space for them.
+ */
+export function readSeries(series: Series, start: i64, end: i64, out: usize, room: usize): usize {
+  const size = blockSizeOf(series);
+  copyHeadState(series);
+  let needed: usize = 0;
+  for (let at = series.nodes; at != 0; ) {
+    const node = changetype<Node>(at);
+    if (node.blockStart + size > start && node.blockStart < end) needed += readBytesMax(node);
+    at = node.next;
+  }
+  let o = out;
+  if (needed > room) {
+    state().answer = needed;
+    o = 0;
+  } else {
+    for (let at = series.nodes; at != 0; ) {
+      const node = changetype<Node>(at);
+      if (node.blockStart + size > start && node.blockStart < end) {
+        o = copyArea(node, start, end, node.blockStart >= start && node.blockStart + size <= end, o);
+        o = copyLate(node, start, end, o);
+        if (o == 0) break;
+        o = copyHead(node, start, end, o);
+      }
+      at = node.next;
+    }
+  }
+  return o;
+}
+
+function copyArea(node: Node, start: i64, end: i64, isWhole: bool, o: usize): usize {
+  const area = node.area;
+  const length = node.areaLength;
+  if (isWhole) {
+    memory.copy(o, area, length);
+    return o + length;
+  }
+  const areaEnd = area + length;
+  for (let at = area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    const chunkEnd = chunk.end;
+    if (chunk.lastNanos >= start && chunk.firstNanos < end) {
+      memory.copy(o, at, chunkEnd - at);
+      o += chunkEnd - at;
+    }
+    at = chunkEnd;
+  }
+  return o;
+}
+
+/** The head as it is: to copy its few bytes is cheaper than to look for the rows of the range. */
+function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
+  const count = <u32>node.headCount;
+  if (count == 0 || node.lastNanos < start) return o;
+  const first = firstNanosOf(node.head, node.blockStart);
+  if (first >= end) return o;
+  const version = highestVersionOf(node.head);
+  return encodeRowsAsTheyAre(
+    node.head,
+    <usize>node.headBytes,
+    count,
+    first,
+    node.lastNanos,
+    version,
+    o,
+  );
+}
+
+/** Late rows in order, as one raw chunk, or several when their versions are far apart; 0 without work space for them. */
+function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
+  const count = <u32>node.lateCount;
+  if (count == 0) return o;
+  const work = deskOf(deskBytes(count, count));
+  if (work == 0) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
+  const desk = openDesk(work, tablesAt, count, count);
+  addLateRows(desk, node);
+  finishDesk(desk, true);
+  let row = rowAt(desk, start);
+  const rowEnd = rowAt(desk, end);
+  while (row < rowEnd) {
+    const first = row;
+    let low = i64.MAX_VALUE;
+    let high: i64 = 0;
+    for (; row < rowEnd; row++) {
+      const version = load<i64>(desk.versions + (<usize>row << 3));
+      if (max(high, version) - min(low, version) >= versionSpan && row > first) break;
+      low = min(low, version);
+      high = max(high, version);
+    }
+    const place = <usize>first << 3;
+    o = encodeRaw(
+      desk.times + place,
+      desk.values + place,
+      desk.versions + place,
+      row - first,
+      high,
+      o,
+    );
+  }
+  return o;
+}
+
+/**
+ * Writes the rows of one block, merged and encoded anew, to `out`; gives their end (`out` when there are
+ * none), or 0 when they may need more than `room`, with what they need as the answer, `answerNoMemory` when there is no
+ * work space for them.
+ * @param isFlush marks the block as unchanged since; it is no longer the current one then
+ */
+export function readMerged(
+  series: Series,
+  blockStart: i64,
+  out: usize,
+  room: usize,
+  isFlush: bool,
+): usize {
+  const node = findNode(series, blockStart);
+  if (node == null || node.blockStart != blockStart) return out;
+  copyHeadState(series);
+  const o = mergeNode(node, out, room);
+  if (isFlush && o != 0) markFlushed(series, node);
+  return o;
+}
+
+/** Marks a block as unchanged from now on; it is no longer the current one. */
+function markFlushed(series: Series, node: Node): void {
+  if (node.isFlushed) return;
+  beginChange();
+  if (series.current == changetype<usize>(node)) park(series);
+  node.isFlushed = 1;
+  endChange();
+}
+
+/** The mark alone, for rows that a reader of another thread will read behind it. */
+export function markBlock(series: Series, blockStart: i64): void {
+  const node = findNode(series, blockStart);
+  if (node != null && node.blockStart == blockStart) markFlushed(series, node);
+}
+
+function mergeNode(node: Node, out: usize, room: usize): usize {
+  const rows = rowsOf(node);
+  if (rows > deskRowsMax) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
+  const needed = longBytesMax(rows);
+  if (needed > room) {
+    state().answer = needed;
+    return 0;
+  }
+  const areaEnd = node.area + node.areaLength;
+  let parts = 1 + <u32>node.lateCount;
+  for (let at = node.area; at < areaEnd; parts++) at = headerAt(at, areaEnd).end;
+  const work = deskOf(deskBytes(rows, parts));
+  if (work == 0) {
+    state().answer = answerNoMemory;
+    return 0;
+  }
+  const desk = openDesk(work, tablesAt, rows, parts);
+  for (let at = node.area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    if (!addChunk(desk, chunk)) unreachable();
+    at = chunk.end;
+  }
+  addHeadRows(desk, node.head, node.blockStart, node.headCount);
+  addLateRows(desk, node);
+  return encodeLong(desk, out);
+}
+
+/** Encodes the rows of a desk as long chunks, each with the highest version of its own rows. */
+export function encodeLong(desk: Desk, out: usize): usize {
+  finishDesk(desk, desk.rowCount > encodeRowsMax);
+  if (desk.rowCount <= encodeRowsMax) return encodeRows(desk, desk.version, encodeRowsMax, out);
+  return encodeRows(desk, versionOfRows, encodeRowsMax, out);
+}
+
+/** At most so many bytes are the long chunks of so many rows. */
+export function longBytesMax(rows: u32): usize {
+  return encodedBytesMax(rows) + 256 * <usize>(rows / encodeRowsMax + 1);
+}
+
+export const insertOk: u32 = 0;
+export const insertMalformed: u32 = 1;
+export const insertSpansBlocks: u32 = 2;
+export const insertTimeOutOfRange: u32 = 3;
+export const insertNoMemory: u32 = 4;
+
+/** Checks chunks whole; only good ones may go into a store, where they are trusted. */
+function checkChunks(series: Series, at: usize, end: usize): u32 {
+  const size = blockSizeOf(series);
+  const chunk = changetype<Chunk>(checkedAt);
+  while (at < end) {
+    if (!readHeader(chunk, at, end)) return insertMalformed;
+    at = chunk.end;
+    if (chunk.firstNanos <= -storeNanosMax || chunk.lastNanos >= storeNanosMax) {
+      return insertTimeOutOfRange;
+    }
+    const rest = chunk.firstNanos % size;
+    const blockStart = chunk.firstNanos - (rest < 0 ? rest + size : rest);
+    if (chunk.lastNanos - blockStart >= size) return insertSpansBlocks;
+    const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
+    const work = deskOf(column * 3);
+    if (work == 0) return insertNoMemory;
+    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column)) {
+      return insertMalformed;
+    }
+  }
+  return insertOk;
+}
+
+/** Adds chunks from outside to a series: all of them, or none. */
+export function insertChecked(series: Series, at: usize, end: usize): u32 {
+  const outcome = checkChunks(series, at, end);
+  if (outcome != insertOk) return outcome;
+  const current = series.current;
+  beginChange();
+  park(series);
+  while (at < end) {
+    const chunk = headerAt(at, end);
+    const chunkEnd = chunk.end;
+    const rows = chunk.rowCount;
+    const lastNanos = chunk.lastNanos;
+    const node = nodeOf(series, chunk.firstNanos);
+    if (node == null) unreachable();
+    node!.isFlushed = 0;
+    addToArea(node!, at, chunkEnd - at, rows, lastNanos);
+    state().sampleCount += <u64>rows;
+    at = chunkEnd;
+  }
+  if (current != 0) makeCurrent(series, changetype<Node>(current));
+  endChange();
+  return insertOk;
+}
+
+/** Used by decoders, which have a memory of their own: fills unix milliseconds, rounded down. */
+export function fillMillis(desk: Desk, row: u32, rowEnd: u32): void {
+  const end = desk.times + (<usize>rowEnd << 3);
+  const apart = desk.timesOther - desk.times;
+  let p = desk.times + (<usize>row << 3);
+  while (p < end) {
+    const nanos = load<i64>(p);
+    let millis = <i64>(<f64>nanos * 1e-6);
+    const rest = nanos - millis * 1000000;
+    millis += <i64>(rest >= 1000000) - <i64>(rest < 0);
+    store<f64>(p + apart, <f64>millis);
+    p += 8;
+    if (p + 64 <= end) p = fillRegularMillis(p, end, apart, <f64>millis);
+  }
+}
+
+/** Goes on as long as times have the step of the first two and it is whole milliseconds. */
+function fillRegularMillis(p: usize, end: usize, apart: usize, millis: f64): usize {
+  const step = load<i64>(p) - load<i64>(p - 8);
+  const stepMillis = nearest(<f64>step * 1e-6);
+  if (<i64>stepMillis * 1000000 != step) return p;
+  const steps = i64x2.splat(step);
+  const stride = f64x2.splat(stepMillis * 2);
+  let pair = f64x2(millis + stepMillis, millis + stepMillis * 2);
+  while (p + 16 <= end) {
+    if (i64x2.all_true(i64x2.eq(i64x2.sub(v128.load(p), v128.load(p - 8)), steps)) == false) break;
+    v128.store(p + apart, pair);
+    pair = f64x2.add(pair, stride);
+    p += 16;
+  }
+  return p;
+}

@@ -1,0 +1,587 @@
+// The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and answers are in
+// the stage, which the caller asks for.
+import { beginChange, endChange } from './changes';
+import { Chunk, readHeader } from '../../codec/kernel/codec';
+import { encodeRowsMax } from '../../codec/kernel/scratch';
+import { headRowsMax } from './head_rows';
+import { appendRow, encodeRows, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
+import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
+import {
+  beginCall,
+  initPages,
+  stageOf,
+  state,
+  stateAt,
+  tablesAt,
+  trimLimbo,
+  usedBytes,
+} from './pages';
+import { hasBlock, sumBlocks } from './blocks';
+import {
+  encodeLong,
+  fillMillis,
+  insertChecked,
+  longBytesMax,
+  markBlock,
+  readMerged,
+  readSeries,
+} from './reads';
+import {
+  blockSizeOf,
+  dropBlocks,
+  dropFlushedBlock,
+  findNode,
+  freeSlot,
+  lateRowBytes,
+  namespaceAt,
+  Node,
+  park,
+  Series,
+  seriesAt,
+  takeSlot,
+} from './series';
+
+export { copyImages, readImages, releaseRegion, takeRegion } from './images';
+export { packChunks, packRoomBytes, packWorkBytes } from './pack';
+
+const outcomeWritten: u32 = 0;
+const outcomeUnknownReference: u32 = 1;
+const outcomeTooFarPast: u32 = 2;
+const outcomeTooFarFuture: u32 = 3;
+const outcomeResourceExhausted: u32 = 6;
+
+const chunkAt: usize = stateAt + 3584;
+
+/** Begins a memory that is all zero; `tablesAddress` then takes the codec's tables. */
+export function init(pageMax: u32): void {
+  initPages(pageMax);
+}
+
+export function tablesAddress(): usize {
+  return tablesAt;
+}
+
+/** A region for columns and answers; 0 without memory. It keeps its place until more is asked for. */
+export function stage(bytes: usize): usize {
+  return stageOf(bytes);
+}
+
+export function setNamespace(ordinal: u32, blockSizeNanos: i64): void {
+  const namespace = namespaceAt(ordinal);
+  if (namespace.blockSizeNanos == 0) namespace.oldestStart = i64.MAX_VALUE;
+  namespace.blockSizeNanos = blockSizeNanos;
+}
+
+/** A slot, or 2^32 - 1 when memory is over the budget. */
+export function createSeries(namespaceOrdinal: u32, budgetBytes: usize): u32 {
+  beginCall();
+  if (usedBytes() >= budgetBytes) return u32.MAX_VALUE;
+  return takeSlot(namespaceOrdinal);
+}
+
+export function isLive(slot: u32): bool {
+  return slot < state().seriesEnd && seriesAt(slot).isLive != 0;
+}
+
+export function generationOf(slot: u32): u32 {
+  return seriesAt(slot).generation;
+}
+
+export function releaseSeries(slot: u32): void {
+  beginCall();
+  const series = seriesAt(slot);
+  beginChange();
+  park(series);
+  dropBlocks(series, i64.MIN_VALUE, i64.MAX_VALUE);
+  freeSlot(slot);
+  endChange();
+}
+
+/** Rows of one series in one block of the memory: a query decodes no more. */
+const blockRowsMax: u64 = 1 << 24;
+/** Work space for a row when its block is merged, and when the block is read for a file: columns and what is written from them. */
+const mergeRowBytes: u64 = 80;
+/** More than any memory has. */
+const noBytesAreEnough: usize = u32.MAX_VALUE;
+
+/** Whether the block can still be merged with one more head. */
+@inline
+function isMergeable(node: Node, rowsMax: u32): bool {
+  return node.areaRows + <u32>node.lateCount + headRowsMax <= rowsMax;
+}
+
+/**
+ * Bytes that the row may make its series take. Rows that are sealed, late or of another block need their block to be
+ * merged sooner or later.
+ * @param rowsMax that the memory can merge
+ */
+@inline
+function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
+  if (!isInBlock(series, nanos)) {
+    const other = findNode(series, nanos);
+    return other == null || isMergeable(other, rowsMax) ? 4096 : noBytesAreEnough;
+  }
+  if (nanos <= series.lastNanos && !isMergeable(changetype<Node>(series.current), rowsMax)) {
+    return noBytesAreEnough;
+  }
+  if (hasRoom(series)) return 0;
+  if (!isFull(series)) {
+    const next = headCapacityAfter(<u32>series.headCapacity, true);
+    return <usize>max(next, <u32>series.headBytesSealed);
+  }
+  const node = changetype<Node>(series.current);
+  if (!isMergeable(node, rowsMax)) return noBytesAreEnough;
+  return 4096 + node.areaLength + (node.areaLength >> 2);
+}
+
+/**
+ * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns: u32
+ * slots, u32 generations, i64 times in units, and the outcomes.
+ */
+export function check(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  namespaceOrdinal: u32,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  budgetBytes: usize,
+  reserveBytes: usize,
+): u32 {
+  const seriesEnd = state().seriesEnd;
+  const unitsMax = i64.MAX_VALUE / unitNanos;
+  let bytes: u64 = usedBytes();
+  const bytesFree = max<i64>(<i64>budgetBytes + <i64>reserveBytes - <i64>bytes, 0);
+  const rowsMax = <u32>min<u64>(<u64>bytesFree / mergeRowBytes, blockRowsMax);
+  let refused: u32 = 0;
+  let rowTouched: usize = 0;
+  for (let row: usize = 0; row < rowCount; row++) {
+    if (row == rowTouched) {
+      rowTouched = min(row + rowsTouched, rowCount);
+      touchRecords(slots, row, rowTouched, seriesEnd);
+    }
+    if (load<u8>(outcomes + row) != outcomeWritten) {
+      refused++;
+      continue;
+    }
+    let outcome = outcomeUnknownReference;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot < seriesEnd) {
+      const series = seriesAt(slot);
+      if (
+        series.generation == load<u32>(generations + (row << 2)) &&
+        <u32>series.namespaceOrdinal == namespaceOrdinal &&
+        series.isLive
+      ) {
+        const units = load<i64>(times + (row << 3));
+        const nanos = units * unitNanos;
+        if (units < -unitsMax || (units <= unitsMax && nanos < nanosFrom)) {
+          outcome = outcomeTooFarPast;
+        } else if (units > unitsMax || nanos >= nanosEnd) {
+          outcome = outcomeTooFarFuture;
+        } else {
+          const needed = bytesNeeded(series, nanos, rowsMax);
+          const limit = <u64>budgetBytes + (needed == 0 ? <u64>(reserveBytes >> 1) : 0);
+          if (bytes + needed + lateRowBytes > limit) {
+            outcome = outcomeResourceExhausted;
+          } else {
+            outcome = outcomeWritten;
+            bytes += needed + lateRowBytes;
+            series.isAdmitted = 1;
+          }
+        }
+      }
+    }
+    if (outcome == outcomeWritten) continue;
+    store<u8>(outcomes + row, <u8>outcome);
+    refused++;
+  }
+  return refused;
+}
+
+/** Rows whose records or heads are looked at before they are worked on. */
+const rowsTouched: usize = 32;
+
+/**
+ * Loads what the next rows will write behind, and nothing else: the processor waits for all these lines of
+ * memory at once instead of for one after the other.
+ */
+function touchHeads(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
+  let seen: u32 = 0;
+  for (; row < rowEnd; row++) {
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    seen |= <u32>load<u8>(series.head + <usize>series.headBytes);
+  }
+  state().touched = seen;
+}
+
+/** The same for the records of series. */
+function touchRecords(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
+  let seen: u32 = 0;
+  for (; row < rowEnd; row++) {
+    const slot = load<u32>(slots + (row << 2));
+    if (slot < seriesEnd) seen |= seriesAt(slot).generation;
+  }
+  state().touched = seen;
+}
+
+/** Applies the rows whose outcome is 0. */
+export function append(
+  slots: usize,
+  generations: usize,
+  times: usize,
+  values: usize,
+  outcomes: usize,
+  rowCount: usize,
+  unitNanos: i64,
+  version: i64,
+): void {
+  beginCall();
+  const seriesEnd = state().seriesEnd;
+  state().batchVersion = version;
+  let appended: u64 = 0;
+  let rowTouched: usize = 0;
+  beginChange();
+  for (let row: usize = 0; row < rowCount; row++) {
+    if (row == rowTouched) {
+      rowTouched = min(row + rowsTouched, rowCount);
+      trimLimbo();
+      touchHeads(slots, row, rowTouched, seriesEnd);
+    }
+    if (load<u8>(outcomes + row) != outcomeWritten) continue;
+    const slot = load<u32>(slots + (row << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
+    const nanos = load<i64>(times + (row << 3)) * unitNanos;
+    appendRow(series, nanos, load<u64>(values + (row << 3)), version);
+    appended++;
+  }
+  endChange();
+  state().sampleCount += appended;
+}
+
+/**
+ * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and their
+ * lengths (u32). Gives the slot that did not fit any more, or the count.
+ */
+export function read(
+  slots: usize,
+  from: u32,
+  count: u32,
+  start: i64,
+  end: i64,
+  out: usize,
+  room: usize,
+  lengths: usize,
+): u32 {
+  beginCall();
+  let o = out;
+  for (; from < count; from++) {
+    const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
+    const next = readSeries(series, start, end, o, room - (o - out));
+    if (next == 0) break;
+    store<u32>(lengths + (<usize>from << 2), <u32>(next - o));
+    o = next;
+  }
+  return from;
+}
+
+/**
+ * The same for one block of each series, merged and encoded anew; with `isFlush` the blocks are marked as
+ * unchanged since.
+ */
+export function readBlock(
+  slots: usize,
+  from: u32,
+  count: u32,
+  blockStart: i64,
+  out: usize,
+  room: usize,
+  lengths: usize,
+  isFlush: bool,
+): u32 {
+  beginCall();
+  let o = out;
+  for (; from < count; from++) {
+    const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
+    const next = readMerged(series, blockStart, o, room - (o - out), isFlush);
+    if (next == 0) break;
+    store<u32>(lengths + (<usize>from << 2), <u32>(next - o));
+    o = next;
+  }
+  return from;
+}
+
+/** Marks a block of each series as unchanged since, as `readBlock` does for a flush. */
+export function markFlush(slots: usize, count: u32, blockStart: i64): void {
+  for (let i: u32 = 0; i < count; i++) {
+    markBlock(seriesAt(load<u32>(slots + (<usize>i << 2))), blockStart);
+  }
+}
+
+/** Bytes that the slot at which a read stopped needs. */
+export function answer(): f64 {
+  return <f64>state().answer;
+}
+
+/** 0, or why the chunks are refused (`insert…` in reads.ts). */
+export function insertChunks(slot: u32, at: usize, length: usize): u32 {
+  beginCall();
+  return insertChecked(seriesAt(slot), at, at + length);
+}
+
+/** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
+export function blockStarts(slot: u32, out: usize, countMax: u32): u32 {
+  let count: u32 = 0;
+  for (let at = seriesAt(slot).nodes; at != 0; ) {
+    const node = changetype<Node>(at);
+    if (count < countMax) store<i64>(out + (<usize>count << 3), node.blockStart);
+    count++;
+    at = node.next;
+  }
+  return count;
+}
+
+export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
+  beginCall();
+  beginChange();
+  for (let i: u32 = 0; i < count; i++) {
+    const series = seriesAt(load<u32>(slots + (<usize>i << 2)));
+    park(series);
+    dropBlocks(series, blockStart, blockStart + blockSizeOf(series));
+  }
+  endChange();
+}
+
+/** Drops the block of each series that is live and still as it was flushed; gives how many did. */
+export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
+  beginCall();
+  const seriesEnd = state().seriesEnd;
+  let dropped: u32 = 0;
+  beginChange();
+  for (let i: u32 = 0; i < count; i++) {
+    const slot = load<u32>(slots + (<usize>i << 2));
+    if (slot >= seriesEnd) continue;
+    const series = seriesAt(slot);
+    if (series.isLive && dropFlushedBlock(series, blockStart)) dropped++;
+  }
+  endChange();
+  return dropped;
+}
+
+/**
+ * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how many
+ * series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they do not fit.
+ */
+export function blocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
+  return sumBlocks(namespaceOrdinal, out, countMax);
+}
+
+/** Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on; as expire. */
+export function slotsOfBlock(
+  namespaceOrdinal: u32,
+  blockStart: i64,
+  from: u32,
+  out: usize,
+  countMax: u32,
+): u32 {
+  const s = state();
+  let count: u32 = 0;
+  for (; from < s.seriesEnd && count < countMax; from++) {
+    const series = seriesAt(from);
+    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
+    if (hasBlock(series, blockStart)) store<u32>(out + (<usize>(count++) << 2), from);
+  }
+  s.answer = <u64>from;
+  return count;
+}
+
+/**
+ * Drops what ends at or before the cutoff, for the slots [from, end); writes slots of series that hold nothing. Gives how
+ * many, and the answer is the slot to go on from. One walk of a namespace goes on at a time, and begins with slot 0; writes
+ * may come between its calls.
+ */
+export function expire(
+  namespaceOrdinal: u32,
+  cutoff: i64,
+  from: u32,
+  end: u32,
+  out: usize,
+  countMax: u32,
+): u32 {
+  const s = state();
+  beginCall();
+  const namespace = namespaceAt(namespaceOrdinal);
+  // As long as the oldest block stays there is no need to look at the nodes.
+  const isSome =
+    namespace.oldestStart != i64.MAX_VALUE &&
+    namespace.oldestStart + namespace.blockSizeNanos <= cutoff;
+  if (from == 0) {
+    namespace.isSeenWhole = isSome ? 1 : 0;
+    namespace.oldestSeen = i64.MAX_VALUE;
+  }
+  end = min(end, s.seriesEnd);
+  let count: u32 = 0;
+  if (isSome) beginChange();
+  for (; from < end && count < countMax; from++) {
+    const series = seriesAt(from);
+    if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
+    if (isSome) {
+      if (isPast(series, cutoff)) {
+        park(series);
+        dropBlocks(series, i64.MIN_VALUE, cutoff);
+      }
+      if (series.nodes != 0) {
+        const oldest = changetype<Node>(series.nodes).blockStart;
+        namespace.oldestSeen = min(namespace.oldestSeen, oldest);
+      }
+    }
+    if (series.nodes == 0 && !series.isAdmitted) {
+      store<u32>(out + (<usize>(count++) << 2), from);
+    }
+    series.isAdmitted = 0;
+  }
+  if (isSome) endChange();
+  // Not when an old block came during the walk, for its begin was not looked at then.
+  if (namespace.isSeenWhole && from == s.seriesEnd) namespace.oldestStart = namespace.oldestSeen;
+  s.answer = <u64>from;
+  return count;
+}
+
+/** Whether the first block of a series ends at or before the time. */
+function isPast(series: Series, cutoff: i64): bool {
+  if (series.nodes == 0) return false;
+  return changetype<Node>(series.nodes).blockStart + blockSizeOf(series) <= cutoff;
+}
+
+export function seriesEnd(): u32 {
+  return state().seriesEnd;
+}
+
+export function seriesCount(): u32 {
+  return state().seriesCount;
+}
+
+export function sampleCount(): f64 {
+  return <f64>state().sampleCount;
+}
+
+export function memoryBytes(): f64 {
+  return <f64>usedBytes();
+}
+
+/**
+ * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives how many
+ * overlap the range, or -1 when one is malformed; the answer is how many rows they have.
+ */
+export function scanChunks(at: usize, end: usize, nanosFrom: i64, nanosEnd: i64): i32 {
+  const chunk = changetype<Chunk>(chunkAt);
+  let rows: u64 = 0;
+  let count: i32 = 0;
+  while (at < end) {
+    if (!readHeader(chunk, at, end)) return -1;
+    at = chunk.end;
+    if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
+    rows += <u64>chunk.rowCount;
+    count++;
+  }
+  state().answer = rows;
+  return count;
+}
+
+export function decodeBytes(rows: u32, chunks: u32): usize {
+  return deskBytes(rows, chunks);
+}
+
+/**
+ * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the rows, or
+ * -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
+ * milliseconds, nanoseconds and values, and how many rows of the columns lie before them.
+ */
+export function decodeChunks(
+  at: usize,
+  end: usize,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  rows: u32,
+  chunks: u32,
+  work: usize,
+  answers: usize,
+): i32 {
+  const chunk = changetype<Chunk>(chunkAt);
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  while (at < end) {
+    readHeader(chunk, at, end);
+    at = chunk.end;
+    if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
+    if (!addChunk(desk, chunk)) return -1;
+  }
+  finishDesk(desk, false);
+  const row = rowAt(desk, nanosFrom);
+  const rowEnd = rowAt(desk, nanosEnd);
+  fillMillis(desk, row, rowEnd);
+  store<u32>(answers, <u32>(desk.timesOther + (<usize>row << 3)));
+  store<u32>(answers, <u32>(desk.times + (<usize>row << 3)), 4);
+  store<u32>(answers, <u32>(desk.values + (<usize>row << 3)), 8);
+  store<u32>(answers, row, 12);
+  return <i32>(rowEnd - row);
+}
+
+/** Room for the long chunks of so many rows. */
+export function mergedBytesMax(rows: u32): usize {
+  return longBytesMax(rows);
+}
+
+/**
+ * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work space of
+ * `decodeBytes`. Gives their end, or 0 when a payload is malformed.
+ */
+export function mergeChunks(
+  at: usize,
+  end: usize,
+  rows: u32,
+  chunks: u32,
+  work: usize,
+  out: usize,
+): usize {
+  const chunk = changetype<Chunk>(chunkAt);
+  const desk: Desk = openDesk(work, tablesAt, rows, chunks);
+  while (at < end) {
+    readHeader(chunk, at, end);
+    at = chunk.end;
+    // A chunk that the scan left out has a time that no store takes.
+    if (desk.partCount == chunks || chunk.rowCount > rows - desk.rowCount) return 0;
+    if (!addChunk(desk, chunk)) return 0;
+  }
+  return encodeLong(desk, out);
+}
+
+/**
+ * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one version for all of them, as
+ * chunks of that version at `out`, in work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
+ */
+export function keepRows(
+  at: usize,
+  end: usize,
+  nanosFrom: i64,
+  nanosEnd: i64,
+  work: usize,
+  out: usize,
+): usize {
+  const chunk = changetype<Chunk>(chunkAt);
+  if (!readHeader(chunk, at, end)) return 0;
+  const desk: Desk = openDesk(work, tablesAt, chunk.rowCount, 1);
+  if (!addChunk(desk, chunk)) return 0;
+  finishDesk(desk, false);
+  const row = rowAt(desk, nanosFrom);
+  desk.rowCount = max(rowAt(desk, nanosEnd), row) - row;
+  desk.times += <usize>row << 3;
+  desk.values += <usize>row << 3;
+  return encodeRows(desk, desk.version, encodeRowsMax, out);
+}

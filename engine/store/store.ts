@@ -1,0 +1,530 @@
+/**
+ * The store of a node's samples: heads and sealed chunks of all series, in one memory of its own with a
+ * fixed maximum. It holds no names: a series is a slot here, and the caller maps IDs to slots. The kernel
+ * does the work; store_twin.ts says in plain code what it must do.
+ */
+import { assert, BrokenInvariant } from '#lib/assert.ts';
+import type { Random } from '#lib/env/env.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { ByteCollector } from './byte_collector.ts';
+import { clampInt64, loadStoreKernel, type StoreKernel } from './kernel.ts';
+import { readerRegionBytes, type StoreWindow } from './reader.ts';
+import {
+  joinSlots,
+  namespaceCountMax,
+  type StoredBlock,
+  type StoredChunks,
+  type StoreNamespace,
+  type StoreRows,
+  writeWindow,
+} from './rows.ts';
+
+export { mergeChunks } from './chunk_merge.ts';
+export type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './rows.ts';
+export type { StoreWindow } from './reader.ts';
+export { storeOutcome } from './rows.ts';
+
+const noSlot = 2 ** 32 - 1;
+/** `answerNoMemory` of the kernel. */
+const answerNoMemory = 2 ** 32;
+const readRoomBytesMin = 256 << 10;
+/** A series that needs more gets what it needs: twice that may not be there. */
+const readRoomBytesDoubled = 8 << 20;
+/** Rows of a batch at once; a longer one is taken in parts. */
+const stageRowsMax = 65_536;
+/** The stage of rows has room for so many at least. */
+const stageRowsMin = 8192;
+/** Slots that a walk over all series gives in one call of the kernel. */
+const slotsAtOnce = 65_536;
+const blockEntryBytes = 32;
+const readersMax = 16;
+
+/** Memory that admission keeps free for what was admitted and is not applied yet. */
+export function reserveOf(memoryBytesMax: number): number {
+  return Math.min(Math.max(Math.floor(memoryBytesMax / 8), 1 << 20), 256 << 20);
+}
+
+/**
+ * Memory beyond all budgets. Admission looks at series as they are, and several batches with several rows of a series are admitted
+ * before the first one is applied: what they need together is an estimate, and a row that was acknowledged must find room.
+ */
+function headroomOf(memoryBytesMax: number): number {
+  return Math.min(Math.max(reserveOf(memoryBytesMax), 32 << 20), 2 ** 32 - memoryBytesMax);
+}
+
+const insertNoMemory = 4;
+const insertFailures: Record<number, string> = {
+  1: 'it is malformed',
+  2: 'it spans two blocks',
+  3: 'it has a time that no store takes',
+};
+
+export class Store {
+  readonly #memory: WebAssembly.Memory;
+  readonly #kernel: StoreKernel;
+  readonly #namespaces: Map<number, StoreNamespace>;
+  readonly #budgetBytes: number;
+  readonly #reserveBytes: number;
+  #generation: Uint32Array;
+  #rowStage: RowStage | null;
+  /** Regions of those that are open. */
+  readonly #readers: Set<number>;
+
+  /** @param options.memoryBytesMax what the store admits rows and series for: 8 MiB to 4 GiB; see `headroomOf` */
+  constructor(options: { random: Random; memoryBytesMax: number }) {
+    const { memoryBytesMax } = options;
+    assert(memoryBytesMax >= 8 << 20 && memoryBytesMax <= 2 ** 32, 'a store has 8 MiB to 4 GiB');
+    const { memory, kernel } = loadStoreKernel(memoryBytesMax + headroomOf(memoryBytesMax));
+    this.#memory = memory;
+    this.#kernel = kernel;
+    this.#namespaces = new Map();
+    this.#reserveBytes = reserveOf(memoryBytesMax);
+    this.#budgetBytes = memoryBytesMax - this.#reserveBytes;
+    this.#generation = new Uint32Array(1024);
+    this.#rowStage = null;
+    this.#readers = new Set();
+  }
+
+  /**
+   * Sets the rules of a namespace, or changes them for the writes and expiries that follow.
+   * @throws {TsdbError} BAD_REQUEST when the block size of a namespace changes
+   */
+  setNamespace(ordinal: number, options: StoreNamespace): void {
+    assert(ordinal >= 0 && ordinal < namespaceCountMax, 'namespace ordinals are below 1024');
+    assert(options.blockSizeNanos > 0n, 'a block has a size');
+    const before = this.#namespaces.get(ordinal);
+    if (before !== undefined && before.blockSizeNanos !== options.blockSizeNanos) {
+      throw badRequest(
+        `cannot change namespace: blockSize is fixed once it is set: ${options.blockSizeNanos}`,
+      );
+    }
+    this.#namespaces.set(ordinal, options);
+    this.#kernel.setNamespace(ordinal, options.blockSizeNanos);
+  }
+
+  /** Forgets the rules of a namespace of which no series is left: its ordinal may be another's. */
+  forgetNamespace(ordinal: number): void {
+    this.#namespaces.delete(ordinal);
+  }
+
+  /**
+   * Gives a slot to a new series; its reference is the slot with its `generation`.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget
+   */
+  createSeries(namespaceOrdinal: number): number {
+    this.#namespace(namespaceOrdinal);
+    const slot = this.#kernel.createSeries(namespaceOrdinal, this.#budgetBytes) >>> 0;
+    if (slot === noSlot) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot create series: memory is over its budget');
+    }
+    if (slot >= this.#generation.length) {
+      const larger = new Uint32Array(this.#generation.length * 2);
+      larger.set(this.#generation);
+      this.#generation = larger;
+    }
+    this.#generation[slot] = this.#kernel.generationOf(slot);
+    return slot;
+  }
+
+  /** Forgets a series with all its samples; its references are refused from now on. */
+  releaseSeries(slot: number): void {
+    this.#assertLive(slot);
+    this.#kernel.releaseSeries(slot);
+    this.#generation[slot] = this.#kernel.generationOf(slot);
+  }
+
+  /** Generation by slot, from 1. A view: fetch it again after each call. */
+  get generation(): Uint32Array {
+    return this.#generation;
+  }
+
+  /**
+   * The write rules, before the commit log. Sets the outcome of each row that has none yet (0): the
+   * reference is valid and of this namespace, the time lies in [now - bufferPast, now + bufferFuture) or,
+   * with cold writes, not before now - retention, and there is memory.
+   * @returns how many rows have an outcome other than 0
+   */
+  check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
+    const { fromNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
+    let refused = 0;
+    for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
+      const stage = this.#stageRows(rows, row, outcomes, false);
+      refused += this.#kernel.check(
+        stage.slots.byteOffset,
+        stage.generations.byteOffset,
+        stage.times.byteOffset,
+        stage.outcomes.byteOffset,
+        stage.rowCount,
+        BigInt(rows.timeUnitNanos),
+        namespaceOrdinal,
+        fromNanos,
+        endNanos,
+        this.#budgetBytes,
+        this.#reserveBytes,
+      );
+      outcomes.set(stage.outcomes.subarray(0, stage.rowCount), row);
+    }
+    return refused;
+  }
+
+  /**
+   * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series was
+   * released since its check is left out.
+   * @param version of the batch: decides between rows with one timestamp
+   */
+  append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+    assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
+    for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
+      const stage = this.#stageRows(rows, row, outcomes, true);
+      this.#run(() =>
+        this.#kernel.append(
+          stage.slots.byteOffset,
+          stage.generations.byteOffset,
+          stage.times.byteOffset,
+          stage.values.byteOffset,
+          stage.outcomes.byteOffset,
+          stage.rowCount,
+          BigInt(rows.timeUnitNanos),
+          BigInt(version),
+        ),
+      );
+    }
+  }
+
+  /**
+   * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as raw
+   * chunks with their versions. Chunks may overlap: `Decoder` merges them.
+   */
+  read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
+    const target = new ByteCollector();
+    const chunkOffset = this.readInto(target, slots, startNanos, endNanos);
+    return { chunkData: target.view(), chunkOffset };
+  }
+
+  /** `read`, to a target that may hold bytes already. @returns offsets in the target, one more than slots */
+  readInto(
+    target: ByteCollector,
+    slots: Uint32Array,
+    startNanos: bigint,
+    endNanos: bigint,
+  ): Uint32Array {
+    const [start, end] = [clampInt64(startNanos), clampInt64(endNanos)];
+    return this.#readAll(target, slots, (at, from, out, room, lengths) =>
+      this.#kernel.read(at, from, slots.length, start, end, out, room, lengths),
+    );
+  }
+
+  /**
+   * Adds sealed chunks of filesets, snapshots or peers to a series, all or none.
+   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED when
+   *   memory is over the budget
+   */
+  insertChunks(slot: number, chunks: Uint8Array): void {
+    this.#assertLive(slot);
+    const full = this.#kernel.memoryBytes() + 2 * chunks.length > this.#budgetBytes;
+    const at = full ? 0 : this.#kernel.stage(chunks.length + 64) >>> 0;
+    if (at === 0) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot add chunks: memory is over its budget');
+    }
+    new Uint8Array(this.#memory.buffer, at, chunks.length).set(chunks);
+    const outcome = this.#run(() => this.#kernel.insertChunks(slot, at, chunks.length));
+    assert(outcome !== insertNoMemory, 'the memory has a reserve for work');
+    const failure = insertFailures[outcome];
+    if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
+  }
+
+  /** The rows of one block, merged and encoded anew as for a file; an empty range when there are none. */
+  readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    return this.#readBlock(slots, blockStartNanos, 0);
+  }
+
+  /**
+   * `readBlock`, and marks the block of each series as unchanged since: whatever is written to it takes the
+   * mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
+   */
+  flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    return this.#readBlock(slots, blockStartNanos, 1);
+  }
+
+  /**
+   * Marks the block of each series as `flushBlock` does, for a `StoreReader` of another thread that reads it
+   * behind this.
+   */
+  markFlush(slots: Uint32Array, blockStartNanos: bigint): void {
+    for (const slot of slots) this.#assertLive(slot);
+    const at = this.#stageBytes(slots.length * 4);
+    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+    this.#kernel.markFlush(at, slots.length, clampInt64(blockStartNanos));
+  }
+
+  /**
+   * What a `StoreReader` needs, here or in another thread. Takes 1 MiB until `closeReader`.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget or there are 16 readers
+   */
+  openReader(): StoreWindow {
+    const isFull = this.#kernel.memoryBytes() + readerRegionBytes > this.#budgetBytes;
+    const region =
+      isFull || this.#readers.size === readersMax ? 0 : this.#kernel.takeRegion(readerRegionBytes);
+    if (region === 0) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot open reader: no memory is left for it');
+    }
+    this.#readers.add(region >>> 0);
+    return { memory: this.#memory, regionAddress: region >>> 0 };
+  }
+
+  /** Takes a reader's memory back. Its thread must have ended, however it did, or let go of the reader. */
+  closeReader({ regionAddress }: StoreWindow): void {
+    assert(this.#readers.delete(regionAddress), 'a reader is closed once');
+    this.#kernel.releaseRegion(regionAddress);
+  }
+
+  /**
+   * Forgets the rows of a block of those series that are unchanged since `flushBlock`; the others keep all of
+   * theirs. A slot that was released since is passed over.
+   * @returns how many series were dropped
+   */
+  dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
+    const at = this.#stageBytes(slots.length * 4);
+    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+    return this.#kernel.dropFlushed(at, slots.length, clampInt64(blockStartNanos));
+  }
+
+  /** What the blocks with rows in memory hold, by ascending start. Walks over all series. */
+  blocks(namespaceOrdinal: number): StoredBlock[] {
+    this.#namespace(namespaceOrdinal);
+    for (let countMax = 1024; ; countMax *= 4) {
+      const at = this.#stageBytes(countMax * blockEntryBytes);
+      const count = this.#kernel.blocks(namespaceOrdinal, at, countMax);
+      if (count > countMax) continue;
+      const starts = new BigInt64Array(this.#memory.buffer, at, count * 4);
+      const sums = new Float64Array(this.#memory.buffer, at, count * 4);
+      return Array.from({ length: count }, (_, i) => ({
+        blockStartNanos: starts[4 * i]!,
+        seriesCount: sums[4 * i + 1]!,
+        rowCount: sums[4 * i + 2]!,
+        bytes: sums[4 * i + 3]!,
+      }));
+    }
+  }
+
+  /** Slots of the series that have rows in the block, ascending. */
+  slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
+    this.#namespace(namespaceOrdinal);
+    const start = clampInt64(blockStartNanos);
+    return this.#collectSlots((from, at) =>
+      this.#kernel.slotsOfBlock(namespaceOrdinal, start, from, at, slotsAtOnce),
+    );
+  }
+
+  /** Starts of the blocks in which the series has rows, ascending. */
+  blockStarts(slot: number): bigint[] {
+    this.#assertLive(slot);
+    for (let countMax = 64; ; ) {
+      const at = this.#stageBytes(countMax * 8);
+      const count = this.#kernel.blockStarts(slot, at, countMax);
+      if (count <= countMax) return Array.from(new BigInt64Array(this.#memory.buffer, at, count));
+      countMax = count;
+    }
+  }
+
+  /** Forgets the rows of a block. */
+  dropBlock(slots: Uint32Array, blockStartNanos: bigint): void {
+    for (const slot of slots) this.#assertLive(slot);
+    const at = this.#stageBytes(slots.length * 4);
+    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+    this.#kernel.dropBlock(at, slots.length, clampInt64(blockStartNanos));
+  }
+
+  /**
+   * Drops the blocks that end at or before now - retention.
+   * @returns slots of the namespace that hold nothing in memory (there may be rows in files) and for which no row was admitted since the
+   *   expiry before this one (such a row may be on its way through the commit log), ascending
+   */
+  expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
+    const steps = this.expireInSteps(namespaceOrdinal, nowNanos, slotsAtOnce);
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+    }
+  }
+
+  /**
+   * As `expire`, so many slots of the store a step. Anything may be called in between, but for another expiry of the namespace; a
+   * series that was looked at and got rows since may be among the slots, and so may one that is no more. It may be given up before its
+   * end, and must be when the namespace is forgotten.
+   */
+  *expireInSteps(
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    slotsAStep: number,
+  ): Generator<void, Uint32Array> {
+    const { retentionNanos } = this.#namespace(namespaceOrdinal);
+    const cutoff = clampInt64(nowNanos - retentionNanos);
+    const parts: Uint32Array[] = [];
+    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
+      if (from > 0) yield;
+      const at = this.#stageBytes(slotsAStep * 4);
+      const end = from + slotsAStep;
+      const count = this.#kernel.expire(namespaceOrdinal, cutoff, from, end, at, slotsAStep);
+      if (count > 0) parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
+    }
+    return joinSlots(parts);
+  }
+
+  get seriesCount(): number {
+    return this.#kernel.seriesCount();
+  }
+
+  /** Memory in use, from about 2 MiB. */
+  get memoryBytes(): number {
+    return this.#kernel.memoryBytes();
+  }
+
+  /** Rows held; rows with one timestamp count each until they are merged. */
+  get sampleCount(): number {
+    return this.#kernel.sampleCount();
+  }
+
+  #namespace(ordinal: number): StoreNamespace {
+    const namespace = this.#namespaces.get(ordinal);
+    assert(namespace !== undefined, 'the namespace is set');
+    return namespace;
+  }
+
+  #assertLive(slot: number): void {
+    assert(this.#kernel.isLive(slot) === 1, 'the slot is of a series that was created');
+  }
+
+  /** Walks over all slots, `slotsAtOnce` found ones a call. */
+  #collectSlots(find: (from: number, at: number) => number): Uint32Array {
+    const parts: Uint32Array[] = [];
+    const at = this.#stageBytes(slotsAtOnce * 4);
+    for (let from = 0; from < this.#kernel.seriesEnd(); from = this.#kernel.answer()) {
+      const count = find(from, at);
+      if (count > 0) parts.push(new Uint32Array(this.#memory.buffer, at, count).slice());
+    }
+    return joinSlots(parts);
+  }
+
+  /** Calls the kernel for work of which a trap would leave the memory half changed, or locked for readers: nothing may go on then. */
+  #run<T>(call: () => T): T {
+    try {
+      return call();
+    } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+      throw new BrokenInvariant(
+        `invariant broken: the kernel of the store does not trap: ${error.message}`,
+      );
+    }
+  }
+
+  /** Room in the kernel's memory until the next call of this. */
+  #stageBytes(bytes: number): number {
+    const at = this.#kernel.stage(bytes) >>> 0;
+    assert(at !== 0, 'the memory has a reserve for answers');
+    return at;
+  }
+
+  /** Copies rows [row, …) of the columns into the stage, at most `stageRowsMax`. */
+  #stageRows(rows: StoreRows, row: number, outcomes: Uint8Array, withValues: boolean): RowStage {
+    const rowCount = Math.min(rows.rowCount - row, stageRowsMax);
+    const rowEnd = row + rowCount;
+    const capacity = Math.max(rowCount, stageRowsMin);
+    const at = this.#stageBytes(capacity * 25);
+    // Making views costs as much as copying hundreds of rows.
+    let stage = this.#rowStage;
+    if (stage === null || stage.at !== at || stage.capacity < rowCount) {
+      stage = new RowStage(this.#memory.buffer, at, capacity);
+      this.#rowStage = stage;
+    }
+    stage.rowCount = rowCount;
+    stage.times.set(partOf(rows.timestamps, row, rowEnd));
+    stage.slots.set(partOf(rows.slots, row, rowEnd));
+    stage.generations.set(partOf(rows.generations, row, rowEnd));
+    stage.outcomes.set(partOf(outcomes, row, rowEnd));
+    if (withValues) stage.values.set(partOf(rows.values, row, rowEnd));
+    return stage;
+  }
+
+  #readBlock(slots: Uint32Array, blockStartNanos: bigint, isFlush: number): StoredChunks {
+    const start = clampInt64(blockStartNanos);
+    const target = new ByteCollector();
+    const chunkOffset = this.#readAll(target, slots, (at, from, out, room, lengths) =>
+      this.#kernel.readBlock(at, from, slots.length, start, out, room, lengths, isFlush),
+    );
+    return { chunkData: target.view(), chunkOffset };
+  }
+
+  /** Fills the stage with chunks of as many slots as fit, again and again. */
+  #readAll(
+    target: ByteCollector,
+    slots: Uint32Array,
+    fill: (slots: number, from: number, out: number, room: number, lengths: number) => number,
+  ): Uint32Array {
+    for (const slot of slots) this.#assertLive(slot);
+    const chunkOffset = new Uint32Array(slots.length + 1).fill(target.length, 0, 1);
+    let room = readRoomBytesMin;
+    for (let from = 0; from < slots.length; ) {
+      const at = this.#kernel.stage(slots.length * 8 + room) >>> 0;
+      if (at === 0) throw noMemoryToRead(slots[from]!);
+      new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
+      const lengthsAt = at + slots.length * 4;
+      const out = lengthsAt + slots.length * 4;
+      const next = this.#run(() => fill(at, from, out, room, lengthsAt));
+      if (next === from) {
+        const needed = this.#kernel.answer();
+        if (needed >= answerNoMemory) throw noMemoryToRead(slots[from]!);
+        room = Math.max(Math.min(room * 2, readRoomBytesDoubled), needed);
+        continue;
+      }
+      const lengths = new Uint32Array(this.#memory.buffer, lengthsAt, slots.length);
+      let length = 0;
+      for (; from < next; from++) {
+        length += lengths[from]!;
+        chunkOffset[from + 1] = chunkOffset[from]! + lengths[from]!;
+      }
+      const bytesPerSlot = (target.length + length - chunkOffset[0]!) / from;
+      target.expect(target.length + length + bytesPerSlot * 1.05 * (slots.length - from));
+      target.append(new Uint8Array(this.#memory.buffer, out, length));
+    }
+    return chunkOffset;
+  }
+}
+
+function noMemoryToRead(slot: number): TsdbError {
+  return new TsdbError(
+    'RESOURCE_EXHAUSTED',
+    `cannot read series: memory is over its budget: slot ${slot}`,
+  );
+}
+
+function partOf<Column extends { length: number; subarray(from: number, end: number): Column }>(
+  column: Column,
+  from: number,
+  end: number,
+): Column {
+  return from === 0 && end === column.length ? column : column.subarray(from, end);
+}
+
+/** Columns in the stage, with room for `capacity` rows. */
+class RowStage {
+  readonly at: number;
+  readonly capacity: number;
+  rowCount: number;
+  readonly times: BigInt64Array;
+  readonly values: Float64Array;
+  readonly slots: Uint32Array;
+  readonly generations: Uint32Array;
+  readonly outcomes: Uint8Array;
+
+  constructor(buffer: ArrayBufferLike, at: number, capacity: number) {
+    this.at = at;
+    this.capacity = capacity;
+    this.rowCount = 0;
+    this.times = new BigInt64Array(buffer, at, capacity);
+    this.values = new Float64Array(buffer, at + capacity * 8, capacity);
+    this.slots = new Uint32Array(buffer, at + capacity * 16, capacity);
+    this.generations = new Uint32Array(buffer, at + capacity * 20, capacity);
+    this.outcomes = new Uint8Array(buffer, at + capacity * 24, capacity);
+  }
+}

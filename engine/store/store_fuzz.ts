@@ -1,0 +1,314 @@
+/**
+ * Holds the store equal to its twin: the same rows, in and out of order, twice and again, over block
+ * boundaries, with reads, merges, expiry and releases in between.
+ */
+import assert from 'node:assert/strict';
+import { encodeRawChunk } from '../codec/chunk.ts';
+import { encodeRowsChunk } from '../codec/chunk_rows.ts';
+import { SeededNumbers } from '../codec/samples_testing.ts';
+import { encodeFloatChunk } from '../codec/codec_twin.ts';
+import { Decoder } from './decoder.ts';
+import { emptyBundle } from '../codec/series_bundle.ts';
+import { Store, type StoredChunks, type StoreNamespace, type StoreRows } from './store.ts';
+import { StoreReader } from './reader.ts';
+import { StoreTwin } from './store_twin.ts';
+
+const second = 1_000_000_000n;
+const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
+const startNanos = 1_700_000_000n * second;
+
+const namespaces: readonly StoreNamespace[] = [
+  {
+    blockSizeNanos: 600n * second,
+    bufferPastNanos: 300n * second,
+    bufferFutureNanos: 120n * second,
+    retentionNanos: 3600n * second,
+    coldWrites: false,
+  },
+  {
+    blockSizeNanos: 3600n * second,
+    bufferPastNanos: 600n * second,
+    bufferFutureNanos: 600n * second,
+    retentionNanos: 20_000n * second,
+    coldWrites: true,
+  },
+];
+
+/** One store with its twin; every call goes to both and must answer the same. */
+class Pair {
+  readonly store: Store;
+  readonly twin: StoreTwin;
+  readonly decoder: Decoder;
+  /** As another thread would have it. */
+  readonly reader: StoreReader;
+  /** Live slots with their namespaces. */
+  readonly slots: Map<number, number>;
+
+  constructor() {
+    const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
+    this.store = new Store({ random, memoryBytesMax: 256 << 20 });
+    this.twin = new StoreTwin({ memoryBytesMax: 1 << 30 });
+    this.decoder = new Decoder();
+    this.reader = new StoreReader(this.store.openReader());
+    this.slots = new Map();
+    namespaces.forEach((namespace, ordinal) => {
+      this.store.setNamespace(ordinal, namespace);
+      this.twin.setNamespace(ordinal, namespace);
+    });
+  }
+
+  create(ordinal: number): void {
+    const slot = this.store.createSeries(ordinal);
+    assert.equal(slot, this.twin.createSeries(ordinal));
+    assert.equal(this.store.generation[slot], this.twin.generation[slot]);
+    this.slots.set(slot, ordinal);
+  }
+
+  release(slot: number): void {
+    this.store.releaseSeries(slot);
+    this.twin.releaseSeries(slot);
+    assert.equal(this.store.generation[slot], this.twin.generation[slot]);
+    this.slots.delete(slot);
+  }
+
+  write(rows: StoreRows, ordinal: number, nowNanos: bigint, version: number): void {
+    const outcomes = new Uint8Array(rows.rowCount);
+    const twinOutcomes = new Uint8Array(rows.rowCount);
+    const refused = this.store.check(rows, ordinal, nowNanos, outcomes);
+    assert.equal(refused, this.twin.check(rows, ordinal, nowNanos, twinOutcomes));
+    assert.deepEqual(outcomes, twinOutcomes);
+    this.store.append(rows, version, outcomes);
+    this.twin.append(rows, version, outcomes);
+  }
+
+  rowsOf(chunks: StoredChunks, index: number, start: bigint, end: bigint): string[] {
+    const rows = this.decoder.decode({ ...emptyBundle, ...chunks }, index, start, end);
+    return Array.from({ length: rows }, (_, i) => {
+      const words = this.decoder.valueWords;
+      return `${this.decoder.timestampNanos[i]}:${words[2 * i]}:${words[2 * i + 1]}`;
+    });
+  }
+
+  assertSameRead(slots: readonly number[], start: bigint, end: bigint): void {
+    const asked = Uint32Array.from(slots);
+    const [kernel, twin] = [this.store.read(asked, start, end), this.twin.read(asked, start, end)];
+    slots.forEach((slot, i) => {
+      const rows = this.rowsOf(twin, i, start, end);
+      assert.deepEqual(this.rowsOf(kernel, i, start, end), rows, `rows of slot ${slot}`);
+    });
+    const generations = asked.map((slot) => this.store.generation[slot]!);
+    const read = this.reader.read(asked, generations, start, end);
+    assert.deepEqual(read, { ...kernel, left: new Uint32Array(0) }, 'a reader reads the same');
+  }
+
+  /** Whole blocks are read as for a file and forgotten later, with whatever is written in between. */
+  flush(slots: readonly number[], blockStart: bigint): void {
+    const asked = Uint32Array.from(slots);
+    const twin = this.twin.flushBlock(asked, blockStart);
+    const generations = asked.map((slot) => this.store.generation[slot]!);
+    this.store.markFlush(asked, blockStart);
+    const { left, ...kernel } = this.reader.readBlock(asked, generations, blockStart);
+    assert.equal(left.length, 0);
+    if (slots.length % 2 === 0) assert.deepEqual(kernel, this.store.flushBlock(asked, blockStart));
+    slots.forEach((slot, i) => {
+      const rows = this.rowsOf(twin, i, ...allTimes);
+      assert.deepEqual(this.rowsOf(kernel, i, ...allTimes), rows, `flush of slot ${slot}`);
+    });
+  }
+
+  dropFlushed(slots: readonly number[], blockStart: bigint): void {
+    const asked = Uint32Array.from(slots);
+    const dropped = this.store.dropFlushed(asked, blockStart);
+    assert.equal(dropped, this.twin.dropFlushed(asked, blockStart));
+  }
+
+  assertSameSums(ordinal: number): void {
+    const [kernel, twin] = [this.store.blocks(ordinal), this.twin.blocks(ordinal)];
+    assert.equal(kernel.length, twin.length);
+    for (const [i, block] of kernel.entries()) {
+      const { blockStartNanos } = block;
+      assert.equal(blockStartNanos, twin[i]!.blockStartNanos);
+      assert.equal(block.seriesCount, twin[i]!.seriesCount);
+      assert.ok(block.rowCount >= twin[i]!.rowCount);
+      assert.ok(block.bytes >= 80 * block.seriesCount);
+      const slots = this.store.slotsOfBlock(ordinal, blockStartNanos);
+      assert.deepEqual(slots, this.twin.slotsOfBlock(ordinal, blockStartNanos));
+      assert.equal(slots.length, block.seriesCount);
+    }
+  }
+
+  assertSameBlocks(slot: number): void {
+    const starts = this.store.blockStarts(slot);
+    assert.deepEqual(starts, this.twin.blockStarts(slot));
+    for (const start of starts) {
+      const asked = Uint32Array.of(slot);
+      const kernel = this.rowsOf(this.store.readBlock(asked, start), 0, ...allTimes);
+      const twin = this.rowsOf(this.twin.readBlock(asked, start), 0, ...allTimes);
+      assert.deepEqual(kernel, twin, `block ${start} of slot ${slot}`);
+    }
+  }
+}
+
+/** Where the rows of a series are, so that most of them come in order. */
+interface Writer {
+  next: bigint;
+}
+
+function valueOf(numbers: SeededNumbers): number {
+  const kind = numbers.below(10);
+  if (kind < 5) return numbers.below(50);
+  if (kind < 8) return numbers.below(10_000) / 100;
+  return kind < 9 ? numbers.normal() : [NaN, -0, 0, Infinity, 5e-324][numbers.below(5)]!;
+}
+
+/** A batch in which every series has one row for a time, so that versions decide alone. */
+function batchOf(
+  numbers: SeededNumbers,
+  pair: Pair,
+  ordinal: number,
+  nowNanos: bigint,
+  writers: Map<number, Writer>,
+): StoreRows {
+  const rows: [slot: number, generation: number, nanos: bigint, value: number][] = [];
+  const rowsEach = 1 + numbers.below(numbers.below(5) === 0 ? 150 : 3);
+  for (const [slot, slotOrdinal] of pair.slots) {
+    if (slotOrdinal !== ordinal && numbers.below(40) !== 0) continue;
+    const writer = writers.get(slot) ?? { next: nowNanos - 200n * second };
+    writers.set(slot, writer);
+    const times = new Set<bigint>();
+    for (let i = 0; i < rowsEach; i++) {
+      const kind = numbers.below(20);
+      let nanos = writer.next;
+      if (kind < 17) writer.next += BigInt(1 + numbers.below(4)) * (second / 4n);
+      else if (kind < 18) nanos -= BigInt(numbers.below(40)) * (second / 4n);
+      else if (kind < 19) nanos -= BigInt(numbers.below(1_000_000)) * 1_000_000n;
+      else nanos = nowNanos + BigInt(numbers.below(400_000) - 200_000) * 1_000_003n;
+      times.add(nanos);
+    }
+    const generation = pair.store.generation[slot]! + (numbers.below(200) === 0 ? 1 : 0);
+    for (const nanos of times) rows.push([slot, generation, nanos, valueOf(numbers)]);
+  }
+  if (numbers.below(10) === 0) rows.push([numbers.below(100), 1, nowNanos, 1]);
+  return {
+    rowCount: rows.length,
+    slots: Uint32Array.from(rows, (row) => row[0]),
+    generations: Uint32Array.from(rows, (row) => row[1]),
+    timestamps: BigInt64Array.from(rows, (row) => row[2]),
+    timeUnitNanos: 1,
+    values: Float64Array.from(rows, (row) => row[3]),
+  };
+}
+
+/**
+ * Chunks from elsewhere, newer than everything that the store has or older than everything: between these
+ * the one version of a sealed chunk cannot always tell.
+ */
+function insertSome(
+  numbers: SeededNumbers,
+  pair: Pair,
+  slot: number,
+  nowNanos: bigint,
+  version: number,
+): void {
+  const size = namespaces[pair.slots.get(slot)!]!.blockSizeNanos;
+  const start = ((nowNanos - BigInt(numbers.below(8000)) * second) / size) * size;
+  const times = new Set<bigint>();
+  for (let i = 1 + numbers.below(200); i > 0; i--) {
+    times.add(start + BigInt(numbers.below(600)) * second);
+  }
+  const rows = {
+    timestampNanos: BigInt64Array.from(times).sort(),
+    values: Float64Array.from(times, () => valueOf(numbers)),
+    version,
+  };
+  const rowVersions = rows.values.map(() => Math.max(0, version - numbers.below(100)));
+  const chunk = [
+    () => encodeRawChunk(rows),
+    () => encodeRowsChunk({ ...rows, rowVersions }),
+    () => encodeFloatChunk(rows),
+  ][numbers.below(3)]!();
+  pair.store.insertChunks(slot, chunk);
+  pair.twin.insertChunks(slot, chunk);
+}
+
+interface Expiry {
+  readonly store: Generator<void, Uint32Array>;
+  readonly twin: Generator<void, Uint32Array>;
+}
+
+/** Batches follow each other within moments or hours. */
+const versionSteps = [1000, 1000, 1000, 100_000, 2 ** 21, 2 ** 25, 2 ** 30, 2 ** 34];
+
+/** @param size how many calls; each takes some milliseconds with the twin */
+export function fuzz(seed: number, size: number): void {
+  const numbers = new SeededNumbers(seed);
+  const pair = new Pair();
+  const writers = new Map<number, Writer>();
+  let nowNanos = startNanos;
+  let version = 1_000_000;
+  let versionLowest = 1_000_000;
+  /** The last flush; its series may be gone, and others may have their slots. */
+  let flushed: { slots: readonly number[]; blockStart: bigint } = { slots: [], blockStart: 0n };
+  for (let i = 0; i < 6; i++) pair.create(i % namespaces.length);
+  /** One that goes on while other calls are made. */
+  let expiry: Expiry | null = null;
+  for (let round = 0; round < size; round++) {
+    if (expiry !== null && numbers.below(3) === 0) {
+      const step: IteratorResult<void, Uint32Array> = expiry.store.next();
+      assert.deepEqual(step, expiry.twin.next());
+      if (step.done === true) expiry = null;
+    } else if (expiry === null && numbers.below(25) === 0) {
+      const ordinal = numbers.below(namespaces.length);
+      const slotsAStep = 1 + numbers.below(6);
+      expiry = {
+        store: pair.store.expireInSteps(ordinal, nowNanos, slotsAStep),
+        twin: pair.twin.expireInSteps(ordinal, nowNanos, slotsAStep),
+      };
+    }
+    const live = [...pair.slots.keys()];
+    const slot = live[numbers.below(live.length)]!;
+    const kind = numbers.below(100);
+    if (kind < 70) {
+      const ordinal = numbers.below(namespaces.length);
+      const rows = batchOf(numbers, pair, ordinal, nowNanos, writers);
+      version += 1 + numbers.below(versionSteps[numbers.below(versionSteps.length)]!);
+      pair.write(rows, ordinal, nowNanos, version);
+      nowNanos += BigInt(numbers.below(20)) * second;
+    } else if (kind < 82) {
+      const start = nowNanos - BigInt(numbers.below(4000)) * second;
+      pair.assertSameRead(live, start, start + BigInt(numbers.below(3000)) * second);
+    } else if (kind < 84) pair.assertSameBlocks(slot);
+    else if (kind < 86) {
+      const [blockStart] = pair.store.blockStarts(slot);
+      if (blockStart === undefined) continue;
+      pair.flush(live, blockStart);
+      flushed = { slots: live, blockStart };
+      if (numbers.below(3) === 0) pair.dropFlushed(live, blockStart);
+    } else if (kind < 87) pair.dropFlushed(flushed.slots, flushed.blockStart);
+    else if (kind < 91) {
+      const isNewer = numbers.below(2) === 0;
+      insertSome(numbers, pair, slot, nowNanos, isNewer ? ++version : --versionLowest);
+    } else if (kind < 94) {
+      const ordinal = numbers.below(namespaces.length);
+      const empty = pair.store.expire(ordinal, nowNanos);
+      assert.deepEqual(empty, pair.twin.expire(ordinal, nowNanos));
+      pair.assertSameSums(ordinal);
+      expiry = null;
+    } else if (kind < 95) {
+      const [blockStart] = pair.store.blockStarts(slot);
+      if (blockStart === undefined) continue;
+      pair.store.dropBlock(Uint32Array.of(slot), blockStart);
+      pair.twin.dropBlock(Uint32Array.of(slot), blockStart);
+    } else if (kind < 97 && live.length < 12) pair.create(numbers.below(namespaces.length));
+    else if (kind < 98 && live.length > 3) {
+      pair.release(slot);
+      writers.delete(slot);
+    } else if (kind < 99) nowNanos += BigInt(numbers.below(2000)) * second;
+  }
+  const live = [...pair.slots.keys()];
+  pair.assertSameRead(live, -(2n ** 63n), 2n ** 63n - 1n);
+  for (const slot of live) pair.assertSameBlocks(slot);
+  assert.equal(pair.store.seriesCount, pair.twin.seriesCount);
+  for (const slot of live) pair.release(slot);
+  assert.equal(pair.store.sampleCount, 0);
+}

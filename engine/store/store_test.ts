@@ -1,0 +1,598 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
+import type { Random } from '#lib/env/env.ts';
+import { chunkHeaders } from '../codec/chunk.ts';
+import { Decoder } from './decoder.ts';
+import { emptyBundle } from '../codec/series_bundle.ts';
+import { fuzz } from './store_fuzz.ts';
+import {
+  reserveOf,
+  Store,
+  storeOutcome,
+  type StoredChunks,
+  type StoreNamespace,
+  type StoreRows,
+} from './store.ts';
+import type { StoreKernel } from './kernel.ts';
+
+const second = 1_000_000_000n;
+const hour = 3600n * second;
+const now = 1_700_000_400n * second; // inside the two-hour block from 1_699_999_200 s
+const blockStart = 1_699_999_200n * second;
+
+const random: Random = {
+  u32: () => 7,
+  bytes: (length) => new Uint8Array(length),
+  fraction: () => 0.5,
+};
+
+const warm: StoreNamespace = {
+  blockSizeNanos: 2n * hour,
+  bufferPastNanos: hour / 6n,
+  bufferFutureNanos: hour / 30n,
+  retentionNanos: 48n * hour,
+  coldWrites: false,
+};
+
+function newStore(options: Partial<StoreNamespace> = {}, memoryBytesMax = 68 << 20): Store {
+  const store = new Store({ random, memoryBytesMax });
+  store.setNamespace(0, { ...warm, ...options });
+  return store;
+}
+
+function rowsOf(store: Store, rows: [slot: number, nanos: bigint, value: number][]): StoreRows {
+  return {
+    rowCount: rows.length,
+    slots: Uint32Array.from(rows, (row) => row[0]),
+    generations: Uint32Array.from(rows, (row) => store.generation[row[0]]!),
+    timestamps: BigInt64Array.from(rows, (row) => row[1]),
+    timeUnitNanos: 1,
+    values: Float64Array.from(rows, (row) => row[2]),
+  };
+}
+
+let version = 1000;
+function write(
+  store: Store,
+  rows: [slot: number, nanos: bigint, value: number][],
+  at: { now?: bigint; version?: number } = {},
+): number[] {
+  const columns = rowsOf(store, rows);
+  const outcomes = new Uint8Array(rows.length);
+  store.check(columns, 0, at.now ?? now, outcomes);
+  store.append(columns, at.version ?? ++version, outcomes);
+  return [...outcomes];
+}
+
+function decoded(chunks: StoredChunks, index = 0): [bigint, number][] {
+  const decoder = new Decoder();
+  const rows = decoder.decode(
+    { ...emptyBundle, seriesCount: chunks.chunkOffset.length - 1, ...chunks },
+    index,
+    -(2n ** 63n),
+    2n ** 63n - 1n,
+  );
+  return Array.from({ length: rows }, (_, i) => [decoder.timestampNanos[i]!, decoder.values[i]!]);
+}
+
+function read(store: Store, slot: number, start = 0n, end = 2n ** 62n): [bigint, number][] {
+  return decoded(store.read(Uint32Array.of(slot), start, end));
+}
+
+test('the outcomes of a store are those of the node contract', () => {
+  for (const [name, code] of Object.entries(storeOutcome)) {
+    assert.equal(rowOutcome[name as keyof typeof storeOutcome], code, name);
+  }
+});
+
+test('rows are readable after append(), in time order, whatever order they came in', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  const times = [5n, 1n, 3n, 9n, 2n, 300n, 4n, 290n].map((s) => now - 400n * second + s * second);
+  for (const time of times) assert.deepEqual(write(store, [[slot, time, Number(time % 7n)]]), [0]);
+  const expected = times.toSorted((a, b) => Number(a - b)).map((time) => [time, Number(time % 7n)]);
+  assert.deepEqual(read(store, slot), expected);
+});
+
+test('a thousand rows in order come back over sealed chunks and an open head', () => {
+  const store = newStore({ bufferPastNanos: hour });
+  const slots = [store.createSeries(0), store.createSeries(0)];
+  const expected: [bigint, number][] = [];
+  for (let i = 0; i < 1000; i++) {
+    const time = blockStart + BigInt(i) * second;
+    const value = Math.round(1000 * Math.sin(i / 40)) / 100;
+    expected.push([time, value]);
+    write(
+      store,
+      slots.map((slot) => [slot, time, value]),
+    );
+  }
+  for (const slot of slots) assert.deepEqual(read(store, slot), expected);
+  const part = decoded(store.read(Uint32Array.of(slots[0]!), expected[700]![0], expected[720]![0]));
+  for (const row of expected.slice(700, 720)) {
+    assert.ok(part.some(([time, value]) => time === row[0] && value === row[1]));
+  }
+});
+
+test('check() refuses by time and keeps the other rows', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  const { bufferPastNanos, bufferFutureNanos } = warm;
+  const outcomes = write(store, [
+    [slot, now - bufferPastNanos - 1n, 1],
+    [slot, now - bufferPastNanos, 2],
+    [slot, now + bufferFutureNanos - 1n, 3],
+    [slot, now + bufferFutureNanos, 4],
+  ]);
+  assert.deepEqual(outcomes, [storeOutcome.tooFarPast, 0, 0, storeOutcome.tooFarFuture]);
+  assert.deepEqual(
+    read(store, slot).map((row) => row[1]),
+    [2, 3],
+  );
+});
+
+test('check() takes old rows with cold writes, as far as the retention goes', () => {
+  const store = newStore({ coldWrites: true });
+  const slot = store.createSeries(0);
+  const outcomes = write(store, [
+    [slot, now - 48n * hour - 1n, 1],
+    [slot, now - 48n * hour, 2],
+    [slot, now - 5n * hour, 3],
+  ]);
+  assert.deepEqual(outcomes, [storeOutcome.tooFarPast, 0, 0]);
+  assert.equal(store.blockStarts(slot).length, 2);
+});
+
+test('a changed namespace rules the next check()', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  assert.deepEqual(write(store, [[slot, now - hour, 1]]), [storeOutcome.tooFarPast]);
+  store.setNamespace(0, { ...warm, bufferPastNanos: 90n * 60n * second });
+  assert.deepEqual(write(store, [[slot, now - hour, 1]]), [0]);
+});
+
+test('check() refuses references that are unknown, old or of another namespace', () => {
+  const store = newStore();
+  store.setNamespace(1, warm);
+  const slot = store.createSeries(0);
+  const foreign = store.createSeries(1);
+  const columns = rowsOf(store, [
+    [slot, now, 1],
+    [foreign, now, 1],
+    [slot, now, 1],
+  ]);
+  columns.slots[2] = 99;
+  const outcomes = new Uint8Array(3);
+  assert.equal(store.check(columns, 0, now, outcomes), 2);
+  assert.deepEqual([...outcomes], [0, 1, 1]);
+  store.releaseSeries(slot);
+  outcomes.fill(0);
+  assert.equal(store.check(columns, 0, now, outcomes), 3);
+  assert.equal(store.createSeries(0), slot);
+  assert.equal(store.generation[slot], 2);
+});
+
+test('rows in milliseconds, and times that do not fit in nanoseconds, are handled', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  const columns: StoreRows = {
+    ...rowsOf(store, [
+      [slot, now / 1_000_000n, 1],
+      [slot, 2n ** 62n, 2],
+      [slot, -(2n ** 62n), 3],
+    ]),
+    timeUnitNanos: 1_000_000,
+  };
+  const outcomes = new Uint8Array(3);
+  store.check(columns, 0, now, outcomes);
+  assert.deepEqual([...outcomes], [0, storeOutcome.tooFarFuture, storeOutcome.tooFarPast]);
+  store.append(columns, 1, outcomes);
+  assert.deepEqual(read(store, slot), [[now, 1]]);
+});
+
+test('a rewrite with a higher version wins, with an equal one the larger bits, anywhere', () => {
+  const store = newStore({ bufferPastNanos: hour });
+  const slot = store.createSeries(0);
+  const at = (i: number) => blockStart + BigInt(i) * second;
+  for (let i = 0; i < 300; i++) write(store, [[slot, at(i), i]], { version: 1000 + i });
+  const rewritten = [0, 5, 127, 128, 200, 298, 299];
+  for (const i of rewritten) write(store, [[slot, at(i), -i - 0.5]], { version: 2000 + i });
+  for (const i of rewritten) write(store, [[slot, at(i), 77]], { version: 900 });
+  write(store, [[slot, at(299), -1000]], { version: 2299 });
+  const values = read(store, slot).map((row) => row[1]);
+  for (let i = 0; i < 299; i++) assert.equal(values[i], rewritten.includes(i) ? -i - 0.5 : i);
+  assert.equal(values[299], -1000);
+  const merged = decoded(store.readBlock(Uint32Array.of(slot), blockStart)).map((row) => row[1]);
+  assert.deepEqual(merged, values);
+});
+
+test('readBlock() gives one block merged, and it can be inserted elsewhere', () => {
+  const store = newStore({ bufferPastNanos: 4n * hour, bufferFutureNanos: 4n * hour });
+  const slot = store.createSeries(0);
+  const empty = store.createSeries(0);
+  const expected: [bigint, number][] = [];
+  for (let i = 0; i < 900; i++) {
+    const row: [bigint, number] = [blockStart - 3000n * second + BigInt(i * 15) * second, i % 10];
+    expected.push(row);
+    write(store, [[slot, ...row]]);
+  }
+  assert.deepEqual(store.blockStarts(slot), [
+    blockStart - 2n * hour,
+    blockStart,
+    blockStart + 2n * hour,
+  ]);
+  const block = store.readBlock(Uint32Array.of(empty, slot), blockStart);
+  assert.equal(block.chunkOffset[1], 0);
+  const inBlock = expected.filter(([time]) => time >= blockStart && time < blockStart + 2n * hour);
+  assert.deepEqual(decoded(block, 1), inBlock);
+  store.insertChunks(empty, block.chunkData.slice(block.chunkOffset[1]));
+  assert.deepEqual(read(store, empty), inBlock);
+});
+
+test('insertChunks() refuses malformed chunks and those that span blocks, and adds nothing', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  write(store, [
+    [slot, now, 1],
+    [slot, now + second, 2],
+  ]);
+  const { chunkData } = store.read(Uint32Array.of(slot), 0n, 2n ** 62n);
+  const other = store.createSeries(0);
+  for (let length = 1; length < chunkData.length; length++) {
+    assert.throws(() => store.insertChunks(other, chunkData.slice(0, length)), {
+      code: 'BAD_REQUEST',
+    });
+  }
+  assert.deepEqual(store.blockStarts(other), []);
+  const shortBlocks = newStore({ blockSizeNanos: second });
+  assert.throws(() => shortBlocks.insertChunks(shortBlocks.createSeries(0), chunkData), {
+    code: 'BAD_REQUEST',
+    message: /spans two blocks/,
+  });
+  assert.throws(() => store.setNamespace(0, { ...warm, blockSizeNanos: second }), /blockSize/);
+});
+
+test('dropBlock() and expire() let go of blocks and name series that hold nothing', () => {
+  const store = newStore({ coldWrites: true });
+  const [old, both] = [store.createSeries(0), store.createSeries(0)];
+  write(store, [
+    [old, now - 40n * hour, 1],
+    [both, now - 40n * hour, 1],
+    [both, now, 2],
+  ]);
+  assert.deepEqual([...store.expire(0, now)], []);
+  assert.deepEqual([...store.expire(0, now + 20n * hour)], [old]);
+  assert.deepEqual(read(store, both), [[now, 2]]);
+  store.releaseSeries(old);
+  store.dropBlock(Uint32Array.of(both), blockStart);
+  assert.deepEqual(read(store, both), []);
+  assert.equal(store.seriesCount, 1);
+  assert.equal(store.sampleCount, 0);
+});
+
+test('expire() keeps a series for which a row was admitted but is not applied yet', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  assert.deepEqual([...store.expire(0, now)], []);
+  const columns = rowsOf(store, [[slot, now, 1]]);
+  const outcomes = new Uint8Array(1);
+  store.check(columns, 0, now, outcomes);
+  assert.deepEqual([...store.expire(0, now)], []);
+  store.append(columns, 1, outcomes);
+  assert.deepEqual(read(store, slot), [[now, 1]]);
+});
+
+test('an expiry in steps sees old blocks that came behind it the next time', () => {
+  const store = newStore({ coldWrites: true });
+  const slots = Array.from({ length: 6 }, () => store.createSeries(0));
+  const [first, second] = slots as [number, number];
+  const old = now - 40n * hour;
+  write(
+    store,
+    slots.slice(1).map((slot) => [slot, old, 1]),
+  );
+  store.expire(0, now);
+  const later = now + 20n * hour;
+  const steps = store.expireInSteps(0, later, 2);
+  assert.deepEqual(steps.next(), { done: false, value: undefined });
+  assert.deepEqual(store.blockStarts(second), []);
+  write(store, [
+    [first, old, 2],
+    [second, now, 3],
+  ]);
+  assert.equal(steps.next().done, false);
+  assert.deepEqual(steps.next(), { done: true, value: Uint32Array.of(...slots) });
+  assert.deepEqual(read(store, first), [[old, 2]]);
+  assert.deepEqual([...store.expire(0, later)], slots.slice(2));
+  assert.deepEqual([...store.expire(0, later)], [first, ...slots.slice(2)]);
+  assert.deepEqual(read(store, second), [[now, 3]]);
+});
+
+test('a flushed block is forgotten unless something came meanwhile', () => {
+  const store = newStore({ bufferPastNanos: hour, coldWrites: true });
+  const [quiet, busy, late, inserted] = [0, 0, 0, 0].map(() => store.createSeries(0));
+  const slots = Uint32Array.of(quiet!, busy!, late!, inserted!);
+  const times = Array.from({ length: 600 }, (_, i) => blockStart + BigInt(i) * second);
+  for (const time of times) {
+    write(
+      store,
+      [...slots].map((slot) => [slot, time, Number(time % 89n)]),
+    );
+  }
+  const flushed = store.flushBlock(slots, blockStart);
+  for (const [i] of slots.entries()) {
+    const start = flushed.chunkOffset[i]!;
+    assert.equal([...chunkHeaders(flushed.chunkData, start, flushed.chunkOffset[i + 1])].length, 1);
+    assert.equal(decoded(flushed, i).length, 600);
+  }
+  write(store, [[busy!, times.at(-1)! + second, 1]]);
+  write(store, [[late!, times[3]! + 1n, 1]]);
+  const end = flushed.chunkOffset[1]!;
+  store.insertChunks(inserted!, flushed.chunkData.slice(0, end));
+
+  assert.equal(store.dropFlushed(slots, blockStart), 1);
+  assert.equal(store.dropFlushed(slots, blockStart), 0);
+  assert.deepEqual(
+    [...slots].map((slot) => read(store, slot).length),
+    [0, 601, 601, 600],
+  );
+  assert.deepEqual([...store.slotsOfBlock(0, blockStart)], [busy, late, inserted]);
+  store.flushBlock(slots, blockStart);
+  store.releaseSeries(busy!);
+  assert.equal(store.createSeries(0), busy);
+  write(store, [[busy!, times[0]!, 1]]);
+  assert.equal(store.dropFlushed(slots, blockStart), 2);
+  assert.deepEqual(read(store, busy!), [[times[0], 1]]);
+  assert.equal(store.sampleCount, 1);
+});
+
+test('a row that is written before a read and after a flush is not dropped', () => {
+  const store = newStore();
+  const slot = store.createSeries(0);
+  write(store, [[slot, now, 1]]);
+  store.flushBlock(Uint32Array.of(slot), blockStart);
+  write(store, [[slot, now, 1]], { version: 1 });
+  read(store, slot);
+  store.readBlock(Uint32Array.of(slot), blockStart);
+  assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 0);
+  store.flushBlock(Uint32Array.of(slot), blockStart);
+  read(store, slot);
+  assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 1);
+});
+
+test('blocks() tells what memory holds by block, thousands of them too', () => {
+  const store = newStore({ retentionNanos: 10_000n * hour, coldWrites: true });
+  store.setNamespace(1, { ...warm, blockSizeNanos: hour });
+  const slots = Array.from({ length: 40 }, () => store.createSeries(0));
+  const other = store.createSeries(1);
+  const start = (i: number) => blockStart - BigInt(i) * 2n * hour;
+  for (let i = 0; i < 2000; i++) {
+    write(
+      store,
+      slots.slice(i % 2, 2 + (i % 38)).flatMap((slot) => [
+        [slot, start(i), 1],
+        [slot, start(i) + 1n, 2],
+      ]),
+    );
+  }
+  const blocks = store.blocks(0);
+  assert.equal(blocks.length, 2000);
+  for (const i of [0, 37, 1999]) {
+    const { blockStartNanos, seriesCount, rowCount, bytes } = blocks[1999 - i]!;
+    assert.equal(blockStartNanos, start(i));
+    assert.equal(seriesCount, 2 + (i % 38) - (i % 2));
+    assert.equal(rowCount, 2 * seriesCount);
+    assert.ok(bytes > 100 * seriesCount && bytes < 300 * seriesCount);
+    assert.equal(store.slotsOfBlock(0, start(i)).length, seriesCount);
+  }
+  assert.deepEqual(store.blocks(1), []);
+  assert.deepEqual([...store.slotsOfBlock(1, blockStart)], []);
+  store.expire(1, now);
+  assert.deepEqual([...store.expire(1, now)], [other]);
+});
+
+test('kernel and twin agree over random calls', () => {
+  for (let seed = 0; seed < 4; seed++) fuzz(seed, 250);
+});
+
+test('a store over its memory budget refuses new series and rows, and keeps what it has', () => {
+  const store = newStore({ bufferPastNanos: hour }, 8 << 20);
+  const slots: number[] = [];
+  assert.throws(
+    () => {
+      for (;;) {
+        const slot = store.createSeries(0);
+        slots.push(slot);
+        for (let i = 0; i < 5; i++) write(store, [[slot, blockStart + BigInt(i), i]]);
+      }
+    },
+    { code: 'RESOURCE_EXHAUSTED' },
+  );
+  assert.ok(slots.length > 100);
+  let refused = 0;
+  for (let i = 5; i < 200 && refused === 0; i++) {
+    const outcomes = write(
+      store,
+      slots.map((slot) => [slot, blockStart + BigInt(i), (i * 7919) % 1000]),
+    );
+    refused = outcomes.filter((outcome) => outcome === storeOutcome.resourceExhausted).length;
+  }
+  assert.ok(refused > 0);
+  assert.ok(store.memoryBytes <= 8 << 20);
+  assert.deepEqual(
+    read(store, slots[50]!)
+      .slice(0, 5)
+      .map((row) => row[1]),
+    [0, 1, 2, 3, 4],
+  );
+});
+
+/** A chunk of so many rows every millisecond with one value, which a few bytes tell (docs/formats/codec.md). */
+function longRegularChunk(firstMillis: number, rows: number): number[] {
+  const varint = (value: bigint): number[] =>
+    value < 128n ? [Number(value)] : [Number(value & 127n) | 128, ...varint(value >> 7n)];
+  const zigzag = (value: bigint) => (value >= 0n ? 2n * value : -2n * value - 1n);
+  const last = BigInt(firstMillis + rows - 1) * 1_000_000n;
+  const [kindAndUnit, regular, oneLine] = [2 | (2 << 4), 0, 0];
+  const body = [
+    kindAndUnit,
+    ...varint(BigInt(rows - 1)),
+    ...varint(zigzag(BigInt(firstMillis))),
+    ...varint(BigInt(rows - 1)),
+    ...varint(zigzag(5n - last / 15625n)),
+    regular,
+    ...varint(zigzag(7n)),
+    oneLine,
+    ...varint(0n),
+  ];
+  return [...varint(BigInt(body.length)), ...body];
+}
+
+const dayStart = 1_699_920_000n * second;
+const day: Partial<StoreNamespace> = {
+  blockSizeNanos: 24n * hour,
+  bufferPastNanos: 48n * hour,
+  retentionNanos: 96n * hour,
+};
+
+/** Rows every millisecond from the day's begin on. */
+function insertRows(store: Store, slot: number, rows: number): void {
+  const chunkRows = 65_536;
+  const startMillis = Number(dayStart / 1_000_000n);
+  for (let row = 0; row < rows; row += chunkRows) {
+    const count = Math.min(chunkRows, rows - row);
+    store.insertChunks(slot, Uint8Array.from(longRegularChunk(startMillis + row, count)));
+  }
+}
+
+const { written, resourceExhausted } = storeOutcome;
+
+test('a block takes no more rows of a series than a query decodes; the other ones go on', () => {
+  const store = newStore(day, 2 ** 32);
+  const [long, other] = [store.createSeries(0), store.createSeries(0)];
+  insertRows(store, long, 2 ** 24);
+  assert.equal(store.sampleCount, 2 ** 24);
+  const late = dayStart + 12_345n;
+  const outcomes = write(store, [
+    [long, late, 1],
+    [other, late, 2],
+    [long, dayStart - hour, 3],
+  ]);
+  assert.deepEqual(outcomes, [resourceExhausted, written, written]);
+  assert.deepEqual(read(store, other), [[late, 2]]);
+  assert.deepEqual(read(store, long, dayStart - hour, dayStart), [[dayStart - hour, 3]]);
+});
+
+test('rows that memory could not merge are refused, and a block that it cannot merge is not read for a file', () => {
+  const store = newStore(day, 64 << 20);
+  const [long, other] = [store.createSeries(0), store.createSeries(0)];
+  const rows = 1_500_000;
+  // The current block, whose head takes rows without a merge until it is sealed.
+  assert.deepEqual(write(store, [[long, dayStart + second, 1]]), [written]);
+  insertRows(store, long, rows);
+  const late = dayStart + 12_345n;
+  assert.deepEqual(write(store, [[long, late, 1]]), [resourceExhausted]);
+  const behind = dayStart + BigInt(rows) * 1_000_000n;
+  const outcomes = Array.from(
+    { length: 1000 },
+    (_, i) => write(store, [[long, behind + BigInt(i) * second, i]])[0],
+  );
+  assert.deepEqual([outcomes[0], outcomes.at(-1)], [written, resourceExhausted]);
+  assert.throws(() => store.flushBlock(Uint32Array.of(long), dayStart), {
+    code: 'RESOURCE_EXHAUSTED',
+    message: /memory is over its budget: slot 0/,
+  });
+  assert.deepEqual(write(store, [[other, late, 2]]), [written]);
+  assert.deepEqual(decoded(store.flushBlock(Uint32Array.of(other), dayStart)), [[late, 2]]);
+});
+
+/** The kernels that stores are made with meanwhile. */
+function kernelsOf(make: () => void, changed: Partial<StoreKernel> = {}): StoreKernel[] {
+  const { Instance } = WebAssembly;
+  const kernels: StoreKernel[] = [];
+  WebAssembly.Instance = class {
+    readonly exports: Record<string, unknown>;
+    constructor(...[module, imports]: ConstructorParameters<typeof Instance>) {
+      this.exports = { ...new Instance(module, imports).exports, ...changed };
+      kernels.push(this.exports as unknown as StoreKernel);
+    }
+  };
+  try {
+    make();
+  } finally {
+    WebAssembly.Instance = Instance;
+  }
+  return kernels;
+}
+
+test('a store keeps an eighth of its memory in reserve, 1 to 256 MiB', () => {
+  const reserves = [8, 64, 1024, 2047, 2048, 3072].map((mebibytes) =>
+    reserveOf(mebibytes * 2 ** 20),
+  );
+  assert.deepEqual(
+    reserves.map((bytes) => bytes / 2 ** 20),
+    [1, 8, 128, 255.875, 256, 256],
+  );
+});
+
+test('a store works above two GiB of its memory', () => {
+  let store: Store = newStore();
+  const [kernel] = kernelsOf(() => {
+    store = newStore({ bufferPastNanos: hour }, 3 * 2 ** 30);
+  });
+  const slot = store.createSeries(0);
+  write(store, [[slot, blockStart, 1]]);
+  // Untouched, so that no memory is behind it.
+  assert.ok(kernel!.takeRegion(2 ** 31) !== 0);
+  const rows = 20_000;
+  const many = Array.from({ length: rows }, (_, i): [number, bigint, number] => [
+    slot,
+    blockStart + BigInt(i + 1) * 1_000_000n,
+    i,
+  ]);
+  assert.ok(write(store, many).every((outcome) => outcome === written));
+  assert.equal(read(store, slot).length, rows + 1);
+  assert.deepEqual(store.slotsOfBlock(0, blockStart), Uint32Array.of(slot));
+  const { chunkData } = store.flushBlock(Uint32Array.of(slot), blockStart);
+  const other = store.createSeries(0);
+  store.insertChunks(other, chunkData);
+  assert.equal(read(store, other).length, rows + 1);
+  assert.equal(store.dropFlushed(Uint32Array.of(slot), blockStart), 1);
+});
+
+test('a trap of the kernel is a broken invariant: the memory is half changed', () => {
+  let store: Store = newStore();
+  const append = () => {
+    throw new WebAssembly.RuntimeError('unreachable');
+  };
+  kernelsOf(
+    () => {
+      store = newStore();
+    },
+    { append },
+  );
+  const slot = store.createSeries(0);
+  assert.throws(() => write(store, [[slot, blockStart, 1]]), BrokenInvariant);
+});
+
+test('batches that seal the heads of all series at once have room, up to the last one that is taken', () => {
+  const store = newStore(day, 8 << 20);
+  const slots = Array.from({ length: 1000 }, () => store.createSeries(0));
+  let noise = 1;
+  let isFull = false;
+  let row = 0;
+  for (; !isFull; row += 2) {
+    const outcomes = write(
+      store,
+      Array.from({ length: 2000 }, (_, i) => {
+        noise = Math.imul(noise, 1_664_525) + 1_013_904_223;
+        return [slots[i % slots.length]!, dayStart + BigInt(row * slots.length + i), 1 / noise];
+      }),
+    );
+    isFull = outcomes.every((outcome) => outcome === resourceExhausted);
+  }
+  assert.ok(row > 250);
+  assert.ok(store.memoryBytes <= 9 << 20);
+});

@@ -1,0 +1,321 @@
+/**
+ * The obvious store: a map of timestamps for each series. It says what a store means; the kernel behind
+ * store.ts is held equal to it by store_fuzz.ts.
+ */
+import { assert } from '#lib/assert.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
+import { decodeChunkRows, replaces } from '../codec/decoder_twin.ts';
+import { malformed } from '../codec/chunk.ts';
+import {
+  blockStartOf,
+  storeNanosMax,
+  storeOutcome,
+  writeWindow,
+  type StoredBlock,
+  type StoredChunks,
+  type StoreNamespace,
+  type StoreRows,
+} from './rows.ts';
+
+interface Row {
+  readonly version: number;
+  readonly bits: bigint;
+}
+
+interface Series {
+  readonly namespaceOrdinal: number;
+  readonly rows: Map<bigint, Row>;
+  /** Starts of blocks to which nothing came since they were read for a file. */
+  readonly flushed: Set<bigint>;
+  /** A row was admitted since the last expiry: it may still be on its way through the commit log. */
+  admitted: boolean;
+}
+
+const seriesBytes = 128;
+const rowBytes = 32;
+
+export class StoreTwin {
+  readonly #memoryBytesMax: number;
+  readonly #namespaces: Map<number, StoreNamespace>;
+  readonly #series: (Series | null)[];
+  readonly #freeSlots: number[];
+  #generation: Uint32Array;
+
+  constructor(options: { memoryBytesMax: number }) {
+    this.#memoryBytesMax = options.memoryBytesMax;
+    this.#namespaces = new Map();
+    this.#series = [];
+    this.#freeSlots = [];
+    this.#generation = new Uint32Array(16);
+  }
+
+  get generation(): Uint32Array {
+    return this.#generation;
+  }
+
+  get seriesCount(): number {
+    return this.#series.length - this.#freeSlots.length;
+  }
+
+  get sampleCount(): number {
+    return this.#series.reduce((sum, series) => sum + (series?.rows.size ?? 0), 0);
+  }
+
+  get memoryBytes(): number {
+    return this.seriesCount * seriesBytes + this.sampleCount * rowBytes;
+  }
+
+  setNamespace(ordinal: number, options: StoreNamespace): void {
+    this.#namespaces.set(ordinal, options);
+  }
+
+  createSeries(namespaceOrdinal: number): number {
+    assert(
+      this.#namespaces.has(namespaceOrdinal),
+      'a series is created in a namespace that is set',
+    );
+    if (this.memoryBytes + seriesBytes > this.#memoryBytesMax) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot create series: memory is over its budget');
+    }
+    const slot = this.#freeSlots.pop() ?? this.#series.length;
+    this.#series[slot] = {
+      namespaceOrdinal,
+      rows: new Map(),
+      flushed: new Set(),
+      admitted: true,
+    };
+    if (slot >= this.#generation.length) {
+      const larger = new Uint32Array(this.#generation.length * 2);
+      larger.set(this.#generation);
+      this.#generation = larger;
+    }
+    if (this.#generation[slot] === 0) this.#generation[slot] = 1;
+    return slot;
+  }
+
+  releaseSeries(slot: number): void {
+    this.#at(slot);
+    this.#series[slot] = null;
+    this.#freeSlots.push(slot);
+    this.#generation[slot]!++;
+    if (this.#generation[slot] === 0) this.#generation[slot] = 1;
+  }
+
+  check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
+    const namespace = this.#namespace(namespaceOrdinal);
+    const full = this.memoryBytes + rows.rowCount * rowBytes > this.#memoryBytesMax;
+    let refused = 0;
+    for (let i = 0; i < rows.rowCount; i++) {
+      if (outcomes[i] === storeOutcome.written) {
+        const series = this.#series[rows.slots[i]!];
+        const known =
+          series?.namespaceOrdinal === namespaceOrdinal &&
+          this.#generation[rows.slots[i]!] === rows.generations[i];
+        const nanos = rows.timestamps[i]! * BigInt(rows.timeUnitNanos);
+        const outcome = known ? timeOutcome(namespace, nanos, nowNanos) : 1;
+        outcomes[i] = outcome === 0 && full ? storeOutcome.resourceExhausted : outcome;
+        if (outcomes[i] === storeOutcome.written) series!.admitted = true;
+      }
+      if (outcomes[i] !== storeOutcome.written) refused++;
+    }
+    return refused;
+  }
+
+  append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+    const bits = new BigUint64Array(rows.rowCount);
+    new Float64Array(bits.buffer).set(rows.values.subarray(0, rows.rowCount));
+    for (let i = 0; i < rows.rowCount; i++) {
+      if (outcomes[i] !== storeOutcome.written) continue;
+      const slot = rows.slots[i]!;
+      const series = this.#series[slot];
+      if (!series || this.#generation[slot] !== rows.generations[i]) continue;
+      const nanos = rows.timestamps[i]! * BigInt(rows.timeUnitNanos);
+      this.#put(series, nanos, { version, bits: bits[i]! });
+    }
+  }
+
+  read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
+    return this.#chunksOf(slots, (nanos) => nanos >= startNanos && nanos < endNanos);
+  }
+
+  insertChunks(slot: number, chunks: Uint8Array): void {
+    const series = this.#at(slot);
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    const inserted: [bigint, Row][] = [];
+    for (const header of chunkHeaders(chunks)) {
+      if (header.firstNanos <= -storeNanosMax || header.lastNanos >= storeNanosMax) {
+        throw malformed('has a time that no store takes', header.payloadStart);
+      }
+      if (
+        blockStartOf(header.firstNanos, blockSizeNanos) !==
+        blockStartOf(header.lastNanos, blockSizeNanos)
+      ) {
+        throw malformed('spans two blocks', header.payloadStart);
+      }
+      const rows = decodeChunkRows(chunks, header);
+      const bits = new BigUint64Array(rows.values.buffer, rows.values.byteOffset);
+      rows.timestampNanos.forEach((nanos, i) => {
+        inserted.push([nanos, { version: rows.rowVersions[i]!, bits: bits[i]! }]);
+      });
+    }
+    for (const [nanos, row] of inserted) this.#put(series, nanos, row);
+  }
+
+  readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    return this.#chunksOf(slots, (_, blockStart) => blockStart === blockStartNanos);
+  }
+
+  flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
+    for (const slot of slots) this.#at(slot).flushed.add(blockStartNanos);
+    return this.readBlock(slots, blockStartNanos);
+  }
+
+  dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
+    let dropped = 0;
+    for (const slot of slots) {
+      const series = this.#series[slot];
+      if (!series?.flushed.delete(blockStartNanos)) continue;
+      const rowsBefore = series.rows.size;
+      this.#drop(series, (start) => start === blockStartNanos);
+      if (series.rows.size < rowsBefore) dropped++;
+    }
+    return dropped;
+  }
+
+  blocks(namespaceOrdinal: number): StoredBlock[] {
+    const { blockSizeNanos } = this.#namespace(namespaceOrdinal);
+    const rowsOf = new Map<bigint, number[]>();
+    for (const series of this.#series) {
+      if (series?.namespaceOrdinal !== namespaceOrdinal) continue;
+      const times = Map.groupBy(series.rows.keys(), (nanos) => blockStartOf(nanos, blockSizeNanos));
+      for (const [start, { length }] of times) {
+        rowsOf.set(start, [...(rowsOf.get(start) ?? []), length]);
+      }
+    }
+    return [...rowsOf]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([blockStartNanos, rowsOfSeries]) => {
+        const rowCount = rowsOfSeries.reduce((sum, rows) => sum + rows, 0);
+        const seriesCount = rowsOfSeries.length;
+        return { blockStartNanos, seriesCount, rowCount, bytes: rowCount * rowBytes };
+      });
+  }
+
+  slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
+    return Uint32Array.from(
+      this.#series.keys().filter((slot) => {
+        if (this.#series[slot]?.namespaceOrdinal !== namespaceOrdinal) return false;
+        return this.blockStarts(slot).includes(blockStartNanos);
+      }),
+    );
+  }
+
+  blockStarts(slot: number): bigint[] {
+    const series = this.#at(slot);
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    const starts = new Set<bigint>();
+    for (const nanos of series.rows.keys()) starts.add(blockStartOf(nanos, blockSizeNanos));
+    return [...starts].sort((a, b) => (a < b ? -1 : 1));
+  }
+
+  dropBlock(slots: Uint32Array, blockStartNanos: bigint): void {
+    for (const slot of slots) this.#drop(this.#at(slot), (start) => start === blockStartNanos);
+  }
+
+  expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
+    return this.expireInSteps(namespaceOrdinal, nowNanos, Infinity).next().value as Uint32Array;
+  }
+
+  *expireInSteps(
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    slotsAStep: number,
+  ): Generator<void, Uint32Array> {
+    const { blockSizeNanos, retentionNanos } = this.#namespace(namespaceOrdinal);
+    const empty: number[] = [];
+    for (let slot = 0; slot < this.#series.length; slot++) {
+      if (slot > 0 && slot % slotsAStep === 0) yield;
+      const series = this.#series[slot];
+      if (series?.namespaceOrdinal !== namespaceOrdinal) continue;
+      this.#drop(series, (start) => start + blockSizeNanos <= nowNanos - retentionNanos);
+      if (series.rows.size === 0 && !series.admitted) empty.push(slot);
+      series.admitted = false;
+    }
+    return Uint32Array.from(empty);
+  }
+
+  #put(series: Series, nanos: bigint, row: Row): void {
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    series.flushed.delete(blockStartOf(nanos, blockSizeNanos));
+    const held = series.rows.get(nanos);
+    if (held === undefined || replaces(row, held)) series.rows.set(nanos, row);
+  }
+
+  #drop(series: Series, isDropped: (blockStart: bigint) => boolean): void {
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    for (const nanos of series.rows.keys()) {
+      if (isDropped(blockStartOf(nanos, blockSizeNanos))) series.rows.delete(nanos);
+    }
+  }
+
+  #chunksOf(
+    slots: Uint32Array,
+    isRead: (nanos: bigint, blockStart: bigint) => boolean,
+  ): StoredChunks {
+    const parts: Uint8Array[] = [];
+    const chunkOffset = new Uint32Array(slots.length + 1);
+    slots.forEach((slot, i) => {
+      const series = this.#at(slot);
+      const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+      const times = BigInt64Array.from(series.rows.keys()).sort();
+      const timesOfBlock = Map.groupBy(times, (nanos) => blockStartOf(nanos, blockSizeNanos));
+      let length = 0;
+      for (const [blockStart, all] of timesOfBlock) {
+        const wanted = all.filter((nanos) => isRead(nanos, blockStart));
+        if (wanted.length === 0) continue;
+        // Rows of one version a chunk: versions of rows in a chunk must not be too far apart.
+        for (const times of Map.groupBy(
+          wanted,
+          (nanos) => series.rows.get(nanos)!.version,
+        ).values()) {
+          const chunk = rawChunkOf(times, series);
+          parts.push(chunk);
+          length += chunk.length;
+        }
+      }
+      chunkOffset[i + 1] = chunkOffset[i]! + length;
+    });
+    return { chunkData: new Uint8Array(Buffer.concat(parts)), chunkOffset };
+  }
+
+  #at(slot: number): Series {
+    const series = this.#series[slot];
+    assert(series !== undefined && series !== null, 'the slot is of a series that was created');
+    return series;
+  }
+
+  #namespace(ordinal: number): StoreNamespace {
+    const namespace = this.#namespaces.get(ordinal);
+    assert(namespace !== undefined, 'the namespace is set');
+    return namespace;
+  }
+}
+
+/** @param times of rows that have one version */
+function rawChunkOf(times: readonly bigint[], series: Series): Uint8Array {
+  const rows = times.map((nanos) => series.rows.get(nanos)!);
+  const bits = BigUint64Array.from(rows, (row) => row.bits);
+  return encodeRawChunk({
+    timestampNanos: BigInt64Array.from(times),
+    values: new Float64Array(bits.buffer),
+    version: rows[0]!.version,
+  });
+}
+
+function timeOutcome(namespace: StoreNamespace, nanos: bigint, nowNanos: bigint): number {
+  const { fromNanos, endNanos } = writeWindow(namespace, nowNanos);
+  if (nanos < fromNanos) return storeOutcome.tooFarPast;
+  if (nanos >= endNanos) return storeOutcome.tooFarFuture;
+  return storeOutcome.written;
+}

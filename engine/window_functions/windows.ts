@@ -1,0 +1,83 @@
+/**
+ * Window functions: from a series' rows to one row of a step grid. `WindowEvaluator` has two forms that a fuzz
+ * holds equal: the obvious one (windows_twin.ts) and the kernel (kernel.ts).
+ */
+import type { SeriesBundle } from '../codec/series_bundle.ts';
+import type { RowBuffer } from './row.ts';
+
+export type WindowFunction =
+  /** The newest row unless it is a stale marker: an instant selector with its lookback. */
+  | 'instant'
+  /** Time of what `instant` gives, in seconds. */
+  | 'instantTime'
+  | 'rate'
+  | 'increase'
+  | 'delta'
+  | 'irate'
+  | 'idelta'
+  | 'changes'
+  | 'resets'
+  | 'sum'
+  | 'avg'
+  | 'min'
+  | 'max'
+  | 'count'
+  | 'last'
+  | 'first'
+  | 'present'
+  | 'stddev'
+  | 'stdvar'
+  | 'deriv'
+  /** parameters[0]: seconds ahead of the evaluation time. */
+  | 'predictLinear'
+  /** parameters[0]: the quantile. */
+  | 'quantile'
+  | 'mad'
+  /** parameters: smoothing factor, trend factor. */
+  | 'doubleExponential'
+  | 'timeOfFirst'
+  | 'timeOfLast'
+  | 'timeOfMin'
+  | 'timeOfMax';
+
+export interface WindowRequest {
+  readonly function: WindowFunction;
+  readonly stepCount: number;
+  /** The window of step j holds the rows in (reference - range, reference], reference = start + j * step. */
+  readonly referenceStartMillis: number;
+  /** 0 when all steps look at the same window. */
+  readonly referenceStepMillis: number;
+  readonly rangeMillis: number;
+  /** Evaluation times, for `predictLinear`: they differ from the reference under an offset. */
+  readonly evaluationStartMillis: number;
+  readonly evaluationStepMillis: number;
+  /** Each with a value for every step. */
+  readonly parameters: readonly Float64Array[];
+}
+
+export interface WindowEvaluator {
+  /**
+   * Evaluates series `index` of the bundle into target[at .. at + stepCount); rows outside of
+   * [startNanos, endNanos) are not looked at.
+   * @returns rows that were decoded
+   * @throws {TsdbError} BAD_REQUEST when a chunk is malformed
+   */
+  evaluate(
+    request: WindowRequest,
+    bundle: SeriesBundle,
+    index: number,
+    startNanos: bigint,
+    endNanos: bigint,
+    target: RowBuffer,
+    at: number,
+  ): number;
+  /** The same over columns in ascending time that hold no stale markers: the rows of a subquery. */
+  evaluateColumns(
+    request: WindowRequest,
+    timestampMillis: Float64Array,
+    values: Float64Array,
+    rowCount: number,
+    target: RowBuffer,
+    at: number,
+  ): void;
+}

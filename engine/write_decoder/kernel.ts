@@ -1,0 +1,272 @@
+/** The front's machine on the kernel of engine/write_decoder/kernel/write_decoder.kernel.ts, with a memory of its own. */
+import { assert } from '#lib/assert.ts';
+import { type Random } from '#lib/env/env.ts';
+import { adviseHugePages } from '#lib/process/huge_pages.ts';
+import { compileWasmFile } from '#lib/env/wasm.ts';
+import { tagsBytesMax } from '#lib/tags.ts';
+import {
+  type FrontCore,
+  type RemoteWriteVersion,
+  bodyBytesMax,
+  frontProblem,
+  frontRowsMax,
+  oversizeSlot,
+} from './core.ts';
+
+/** An exported constant. */
+interface KernelAddress {
+  readonly value: number;
+}
+
+interface FrontExports {
+  readonly hashKeys: KernelAddress;
+  readonly canonical: KernelAddress;
+  readonly body: KernelAddress;
+  readonly raw: KernelAddress;
+  readonly rowSlots: KernelAddress;
+  readonly rowGenerations: KernelAddress;
+  readonly rowTimestamps: KernelAddress;
+  readonly rowValues: KernelAddress;
+  readonly newSlots: KernelAddress;
+  init(slotsMax: number, tableSizeMax: number, segmentCount: number): number;
+  idHash(): number;
+  generation(): number;
+  refused(): number;
+  idScheme(): number;
+  tags(slot: number): number;
+  tagsOfAll(count: number): number;
+  liveCount(): number;
+  newCount(): number;
+  judgePlainQuoted(): number;
+  histogramCount(): number;
+  hasOversizeRows(): number;
+  touchedBytes(): number;
+  beginRows(): void;
+  slotOfCanonical(length: number): number;
+  forgetNew(): void;
+  remoteWrite(length: number, version: number): number;
+}
+
+const pageBytes = 65_536;
+const hashKeyBytes = 1024;
+const segmentBytes = 1 << 18;
+const segmentsMin = 4;
+/** Record address, ID hash, generation, refused and ID scheme of a slot. */
+const slotBytes = 14;
+const tableEntryBytes = 8;
+/** One slot for so many bytes of the budget: two thirds of a usual series' tags and bookkeeping. */
+const budgetBytesPerSlot = 256;
+/** The kernel's regions for one body, and slack; they are touched as bodies need them. */
+const bodyRegionsBytes: number = 117 * 1024 * 1024;
+
+/** Slots whose tags are asked for in one call. */
+const entriesAtOnce = 65_536;
+
+/** Least budget that makes sense. */
+export const frontMemoryBytesMin: number = 2 * 1024 * 1024;
+/** A WebAssembly memory ends at 4 GiB. */
+export const frontMemoryBytesMax: number = 3 * 1024 * 1024 * 1024;
+
+let compiled: WebAssembly.Module | null = null;
+
+/** How a budget is shared between slots, table and tags. */
+function divide(memoryBytesMax: number): {
+  slotsMax: number;
+  tableSizeMax: number;
+  segmentCount: number;
+} {
+  const slotsMax = Math.floor(memoryBytesMax / budgetBytesPerSlot);
+  const tableSizeMax = 2 ** Math.ceil(Math.log2(slotsMax * 1.5));
+  const left = memoryBytesMax - slotsMax * slotBytes - tableSizeMax * tableEntryBytes;
+  return {
+    slotsMax,
+    tableSizeMax,
+    segmentCount: Math.max(segmentsMin, Math.floor(left / segmentBytes)),
+  };
+}
+
+export class FrontKernel implements FrontCore {
+  readonly #kernel: FrontExports;
+  readonly #bytes: Uint8Array;
+  readonly #bodyAt: number;
+  readonly #rawAt: number;
+  readonly #canonicalAt: number;
+  readonly #rowSlots: Uint32Array;
+  readonly #rowGenerations: Uint32Array;
+  readonly #rowTimestamps: BigInt64Array;
+  readonly #rowValues: Float64Array;
+  readonly #newSlots: Uint32Array;
+  readonly idHash: Uint32Array;
+  readonly generation: Uint32Array;
+  readonly refused: Uint8Array;
+  readonly idScheme: Uint8Array;
+  #rowCount = 0;
+  /** One that was added here. */
+  #hasOversizeRow = false;
+
+  constructor(random: Random, memoryBytesMax: number) {
+    assert(
+      memoryBytesMax >= frontMemoryBytesMin && memoryBytesMax <= frontMemoryBytesMax,
+      'the budget of a front is between 2 MiB and 3 GiB',
+    );
+    const { slotsMax, tableSizeMax, segmentCount } = divide(memoryBytesMax);
+    // The whole range is there from the start, so views hold forever; the system gives pages when they are touched.
+    const pages = Math.ceil(
+      (bodyRegionsBytes +
+        slotsMax * slotBytes +
+        tableSizeMax * tableEntryBytes +
+        segmentCount * (segmentBytes + tableEntryBytes) +
+        8 * pageBytes) /
+        pageBytes,
+    );
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
+    compiled ??= compileWasmFile(new URL('../build/write_decoder.wasm', import.meta.url));
+    const instance = new WebAssembly.Instance(compiled, { env: { memory } });
+    const kernel = instance.exports as unknown as FrontExports;
+    const { buffer } = memory;
+    this.#kernel = kernel;
+    this.#bytes = new Uint8Array(buffer);
+    this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
+    const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
+    assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
+    // The records alone: they come one behind the other, while few entries spread over the whole table.
+    adviseHugePages(memory, end - segmentCount * segmentBytes, segmentCount * segmentBytes);
+    this.#bodyAt = addressOf(kernel.body);
+    this.#rawAt = addressOf(kernel.raw);
+    this.#canonicalAt = addressOf(kernel.canonical);
+    this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
+    this.#rowGenerations = new Uint32Array(buffer, addressOf(kernel.rowGenerations), frontRowsMax);
+    this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
+    this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
+    this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), frontRowsMax);
+    this.idHash = new Uint32Array(buffer, kernel.idHash() >>> 0, slotsMax);
+    this.generation = new Uint32Array(buffer, kernel.generation() >>> 0, slotsMax);
+    this.refused = new Uint8Array(buffer, kernel.refused() >>> 0, slotsMax);
+    this.idScheme = new Uint8Array(buffer, kernel.idScheme() >>> 0, slotsMax);
+    this.refused[oversizeSlot] = 1;
+  }
+
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
+    assert(body.length <= bodyBytesMax, 'the body fits its region');
+    this.#bytes.set(body, this.#bodyAt);
+    this.#hasOversizeRow = false;
+    const outcome = this.#kernel.remoteWrite(body.length, version);
+    this.#rowCount = Math.max(outcome, 0);
+    return outcome;
+  }
+
+  beginRows(): void {
+    this.#rowCount = 0;
+    this.#hasOversizeRow = false;
+    this.#kernel.beginRows();
+  }
+
+  addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
+    assert(this.#rowCount < frontRowsMax, 'the rows fit their region');
+    const fits = tags.length <= tagsBytesMax;
+    if (fits) this.#bytes.set(tags, this.#canonicalAt);
+    const slot = fits ? this.#kernel.slotOfCanonical(tags.length) : oversizeSlot;
+    assert(slot !== frontProblem.malformed, 'canonical tags are whole');
+    if (slot < 0) {
+      this.#kernel.forgetNew();
+      this.#rowCount = 0;
+      return frontProblem.noRoom;
+    }
+    if (slot === oversizeSlot) this.#hasOversizeRow = true;
+    this.#rowSlots[this.#rowCount] = slot;
+    this.#rowGenerations[this.#rowCount] = this.generation[slot]!;
+    this.#rowTimestamps[this.#rowCount] = timestampNanos;
+    this.#rowValues[this.#rowCount] = value;
+    this.#rowCount++;
+    return 0;
+  }
+
+  get rowCount(): number {
+    return this.#rowCount;
+  }
+
+  get rowSlots(): Uint32Array {
+    return this.#rowSlots.subarray(0, this.#rowCount);
+  }
+
+  get rowGenerations(): Uint32Array {
+    return this.#rowGenerations.subarray(0, this.#rowCount);
+  }
+
+  get rowTimestamps(): BigInt64Array {
+    return this.#rowTimestamps.subarray(0, this.#rowCount);
+  }
+
+  get rowValues(): Float64Array {
+    return this.#rowValues.subarray(0, this.#rowCount);
+  }
+
+  get hasOversizeRows(): boolean {
+    return this.#hasOversizeRow || this.#kernel.hasOversizeRows() !== 0;
+  }
+
+  get histogramCount(): number {
+    return this.#kernel.histogramCount();
+  }
+
+  get newSlots(): Uint32Array {
+    return this.#newSlots.subarray(0, this.#kernel.newCount());
+  }
+
+  judgePlainQuoted(): number {
+    return this.#kernel.judgePlainQuoted();
+  }
+
+  forgetNew(): void {
+    this.#kernel.forgetNew();
+    this.#rowCount = 0;
+  }
+
+  tags(slot: number): Uint8Array {
+    const length = this.#kernel.tags(slot);
+    return this.#bytes.subarray(this.#canonicalAt, this.#canonicalAt + length);
+  }
+
+  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
+    const ends = new Uint32Array(slots.length);
+    const parts: Uint8Array[] = [];
+    let length = 0;
+    // The regions of the body, which was read, take the slots and then their ends, and the tags.
+    for (let from = 0; from < slots.length; ) {
+      const some = slots.subarray(from, from + entriesAtOnce);
+      const words = new Uint32Array(this.#bytes.buffer, this.#bodyAt, some.length);
+      words.set(some);
+      const done = this.#kernel.tagsOfAll(some.length);
+      assert(done > 0, 'there is room for the tags of one series');
+      for (let i = 0; i < done; i++) ends[from + i] = length + words[i]!;
+      const partLength = words[done - 1]!;
+      parts.push(this.#bytes.slice(this.#rawAt, this.#rawAt + partLength));
+      length += partLength;
+      from += done;
+    }
+    return { tags: joined(parts, length), ends };
+  }
+
+  get seriesCount(): number {
+    return this.#kernel.liveCount();
+  }
+
+  get memoryBytes(): number {
+    return this.#kernel.touchedBytes();
+  }
+}
+
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+function addressOf({ value }: KernelAddress): number {
+  return value >>> 0;
+}

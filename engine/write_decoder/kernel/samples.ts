@@ -1,0 +1,129 @@
+// The samples of one series: from the wire to rows.
+
+import {
+  HISTOGRAMS,
+  LATE_LABEL,
+  MALFORMED,
+  OVERSIZE_ROWS,
+  OVERSIZE_SLOT,
+  ROWS_MAX,
+  ROW_GENERATIONS,
+  ROW_SLOTS,
+  ROW_TIMESTAMPS,
+  ROW_VALUES,
+  TOO_MANY_ROWS,
+} from './memory';
+import { setWord, word } from './identity';
+import { skipField, takeKey, takeLength, takeVarint, varintValue } from './protobuf';
+
+/** Fields of a TimeSeries that hold native histograms, in version 1 and 2 of remote write. */
+export const HISTOGRAM_FIELD: u32 = 4;
+export const HISTOGRAM_FIELD_V2: u32 = 3;
+
+/**
+ * Emits the rows of the samples between p and end, with the series' slot and its generation. Labels are passed over when `labelsGathered`, else they are a
+ * LATE_LABEL. Answers the number of rows after it, or a negative problem.
+ */
+export function samples(
+  p: usize,
+  end: usize,
+  slot: u32,
+  generation: u32,
+  rowCount: i32,
+  labelsGathered: bool,
+  histogramField: u32 = HISTOGRAM_FIELD,
+): i32 {
+  const rowsBefore = rowCount;
+  let histograms: u32 = 0;
+  while (p < end) {
+    let key: u32 = <u32>load<u8>(p);
+    if (key == 0x12 || (key == 0x0a && labelsGathered)) p++;
+    else {
+      p = takeKey(p, end);
+      if (p == 0) return MALFORMED;
+      key = <u32>varintValue();
+      const field = key >> 3;
+      if (field > 2 || (field == 1 && labelsGathered)) {
+        if (field == histogramField) histograms++;
+        p = skipField(p, end, key & 7);
+        if (p == 0) return MALFORMED;
+        continue;
+      }
+      if ((key & 7) != 2) return MALFORMED;
+      if (field == 1) return LATE_LABEL;
+    }
+    let sampleEnd: usize;
+    if (p < end && load<u8>(p) < 128) {
+      sampleEnd = <usize>load<u8>(p);
+      p++;
+      if (sampleEnd > end - p) return MALFORMED;
+      sampleEnd += p;
+    } else {
+      p = takeLength(p, end);
+      if (p == 0) return MALFORMED;
+      sampleEnd = p + <usize>varintValue();
+    }
+    if (key == 0x0a) {
+      p = sampleEnd;
+      continue;
+    }
+    if (<u32>rowCount >= ROWS_MAX) return TOO_MANY_ROWS;
+    if (!sample(p, sampleEnd, <usize>rowCount)) return MALFORMED;
+    store<u32>(ROW_SLOTS + (<usize>rowCount << 2), slot);
+    store<u32>(ROW_GENERATIONS + (<usize>rowCount << 2), generation);
+    rowCount++;
+    p = sampleEnd;
+  }
+  if (histograms != 0) setWord(HISTOGRAMS, word(HISTOGRAMS) + histograms);
+  if (slot == OVERSIZE_SLOT && rowCount != rowsBefore) setWord(OVERSIZE_ROWS, 1);
+  return rowCount;
+}
+
+/** Writes value and timestamp of one sample to its row. */
+@inline
+function sample(p: usize, end: usize, row: usize): bool {
+  // The usual form: value, then timestamp in at most eight bytes, nothing else.
+  if (end - p >= 11 && load<u8>(p) == 9 && load<u8>(p, 9) == 16) {
+    let bits = load<u64>(p, 10);
+    const stops = ~bits & 0x8080_8080_8080_8080;
+    if (stops != 0) {
+      const lastBit = ctz(stops);
+      if (p + 11 + <usize>(lastBit >> 3) == end) {
+        bits &= 0xffff_ffff_ffff_ffff >> (63 - lastBit);
+        bits &= 0x7f7f_7f7f_7f7f_7f7f;
+        bits = (bits & 0x007f_007f_007f_007f) | ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
+        bits = (bits & 0x0000_3fff_0000_3fff) | ((bits & 0x3fff_0000_3fff_0000) >> 2);
+        bits = (bits & 0x0fff_ffff) | ((bits & 0x0fff_ffff_0000_0000) >> 4);
+        store<u64>(ROW_TIMESTAMPS + (row << 3), bits);
+        store<u64>(ROW_VALUES + (row << 3), load<u64>(p, 1));
+        return true;
+      }
+    }
+  }
+  return sampleOfFields(p, end, row);
+}
+
+function sampleOfFields(p: usize, end: usize, row: usize): bool {
+  store<u64>(ROW_TIMESTAMPS + (row << 3), 0);
+  store<u64>(ROW_VALUES + (row << 3), 0);
+  while (p < end) {
+    p = takeKey(p, end);
+    if (p == 0) return false;
+    const key = <u32>varintValue();
+    const field = key >> 3;
+    if (field == 1) {
+      if ((key & 7) != 1 || end - p < 8) return false;
+      store<u64>(ROW_VALUES + (row << 3), load<u64>(p));
+      p += 8;
+    } else if (field == 2) {
+      if ((key & 7) != 0) return false;
+      p = takeVarint(p, end);
+      if (p == 0) return false;
+      store<u64>(ROW_TIMESTAMPS + (row << 3), varintValue());
+    } else {
+      p = skipField(p, end, key & 7);
+      if (p == 0) return false;
+    }
+  }
+  return true;
+}

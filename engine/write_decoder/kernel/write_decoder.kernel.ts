@@ -1,0 +1,378 @@
+// The front kernel: the body of a Prometheus remote write request, 1.0 or 2.0, becomes rows of slot, timestamp and value in
+// one walk. The plain twin is engine/write_decoder/write_decoder_twin.ts with engine/write_decoder/remote_write.ts.
+//
+// A series is first compared, in place, with the series that followed the one before it last time. Only when it is
+// another one, or in another form, its labels are gathered, sorted, written in normal form (labels.ts) and looked up. After a run of such
+// misses the comparison is left out for a while, and series are looked up in groups (staged.ts).
+
+import { equalBytes } from './bytes';
+import {
+  BODY,
+  BODY_HIGH,
+  CANONICAL,
+  CANONICAL_BYTES_MAX,
+  HISTOGRAMS,
+  IDENTITY,
+  ID_SCRATCH,
+  LABEL_TEXT_BYTES,
+  LATE_LABEL,
+  MALFORMED,
+  MISSES,
+  NEW_SLOTS,
+  NORMAL,
+  NORMAL_BYTES_MAX,
+  NORMAL_END,
+  NO_ROOM,
+  OVERSIZE_ROWS,
+  OVERSIZE_SLOT,
+  PREVIOUS,
+  RAW,
+  RAW_BYTES_MAX,
+  RAW_HIGH,
+  ROWS_HIGH,
+  ROW_GENERATIONS,
+  ROW_SLOTS,
+  ROW_TIMESTAMPS,
+  ROW_VALUES,
+  STAGED,
+  SYMBOLS_HIGH,
+  UNPREDICTED,
+  raiseWord,
+} from './memory';
+import { murmur3 } from './hash';
+import {
+  GENERATION,
+  ID_HASH,
+  ID_SCHEME,
+  KEYS,
+  LIVE_COUNT,
+  NEW_COUNT,
+  REFUSED,
+  SEGMENTS_USED,
+  SEGMENT_BYTES,
+  SLOT_COUNT,
+  TICK,
+  forgetNewSlots,
+  hasTags,
+  hashOfTags,
+  initIdentity,
+  isLive,
+  lifeOf,
+  markUsed,
+  nextOf,
+  recordOf,
+  setNext,
+  setWord,
+  slotOfTags,
+  tableEntries,
+  tagsLengthOf,
+  tagsOf,
+  word,
+} from './identity';
+import {
+  HAS_SAMPLES,
+  areGathered,
+  canonicalOfNormal,
+  gatherLabels,
+  normalOfCanonical,
+  normalTags,
+} from './labels';
+import { skipField, takeKey, takeLength, varintValue } from './protobuf';
+import { HISTOGRAM_FIELD_V2, samples } from './samples';
+import { STAGED_BYTES, STAGED_MAX, emitStaged, stage } from './staged';
+import { gatherReferences, listSymbols, SERIES_KEY_V2 } from './symbols';
+import { decodeSnappy } from './snappy';
+import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
+
+/** Failed predictions in a row after which the next ones are left out, and how many series that lasts. */
+const MISSES_MAX: u32 = 32;
+const UNPREDICTED_SERIES: u32 = 1024;
+
+export const body: usize = BODY;
+export const raw: usize = RAW;
+export const canonical: usize = CANONICAL;
+export const rowSlots: usize = ROW_SLOTS;
+export const rowGenerations: usize = ROW_GENERATIONS;
+export const rowTimestamps: usize = ROW_TIMESTAMPS;
+export const rowValues: usize = ROW_VALUES;
+export const newSlots: usize = NEW_SLOTS;
+/** Where the host writes 1 KiB of random bytes before `init`. */
+export const hashKeys: usize = KEYS;
+
+/** Lays the identity regions out; answers the end of the memory that is used, slack included. */
+export function init(slotsMax: u32, tableSizeMax: u32, segmentCount: u32): usize {
+  return initIdentity(IDENTITY, slotsMax, tableSizeMax, segmentCount, BODY) + 0x10000;
+}
+
+export function idHash(): usize {
+  return <usize>word(ID_HASH);
+}
+export function generation(): usize {
+  return <usize>word(GENERATION);
+}
+export function refused(): usize {
+  return <usize>word(REFUSED);
+}
+export function idScheme(): usize {
+  return <usize>word(ID_SCHEME);
+}
+/** Writes the canonical tags of a slot to `canonical`; answers their length, 0 for a slot without a series. */
+export function tags(slot: u32): usize {
+  if (slot >= word(SLOT_COUNT) || !isLive(slot)) return 0;
+  const record = recordOf(slot);
+  return canonicalOfNormal(tagsOf(record), tagsLengthOf(record), CANONICAL);
+}
+/**
+ * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and over each slot the end of its
+ * tags there. Answers how many there was room for.
+ */
+export function tagsOfAll(count: u32): u32 {
+  const end = RAW + RAW_BYTES_MAX - CANONICAL_BYTES_MAX;
+  let p = RAW;
+  let done: u32 = 0;
+  while (done < count && p < end) {
+    const at = BODY + (<usize>done << 2);
+    const slot = load<u32>(at);
+    if (slot < word(SLOT_COUNT) && isLive(slot)) {
+      const record = recordOf(slot);
+      p += canonicalOfNormal(tagsOf(record), tagsLengthOf(record), p);
+    }
+    store<u32>(at, <u32>(p - RAW));
+    done++;
+  }
+  raiseWord(RAW_HIGH, <u32>(p - RAW));
+  return done;
+}
+export function liveCount(): u32 {
+  return word(LIVE_COUNT);
+}
+export function newCount(): u32 {
+  return word(NEW_COUNT);
+}
+export function hasOversizeRows(): u32 {
+  return word(OVERSIZE_ROWS);
+}
+export function histogramCount(): u32 {
+  return word(HISTOGRAMS);
+}
+
+/** Bytes of the memory that were written so far. */
+export function touchedBytes(): f64 {
+  const bodies = <f64>word(BODY_HIGH) + <f64>word(RAW_HIGH) + <f64>word(ROWS_HIGH) * 24 + <f64>BODY;
+  const symbols = <f64>word(SYMBOLS_HIGH) * 8;
+  const table = <f64>tableEntries() * 8;
+  const segments = <f64>word(SEGMENTS_USED) * <f64>SEGMENT_BYTES;
+  return bodies + symbols + <f64>word(SLOT_COUNT) * 14 + table + segments;
+}
+
+/** Starts a body: nothing that it uses from now on is evicted before the next one. */
+export function beginRows(): void {
+  setWord(TICK, word(TICK) + 1);
+  setWord(NEW_COUNT, 0);
+  setWord(HISTOGRAMS, 0);
+  setWord(OVERSIZE_ROWS, 0);
+  if (!isLive(word(PREVIOUS))) setWord(PREVIOUS, 0);
+  // The body's first series is noted in its record, so making room for that one must not take it away.
+  markUsed(recordOf(word(PREVIOUS)));
+}
+
+/** Slot of the n bytes of canonical tags at `canonical`, or a negative problem. */
+export function slotOfCanonical(n: u32): i32 {
+  const length = normalOfCanonical(CANONICAL, n, NORMAL);
+  if (length == -1) return <i32>OVERSIZE_SLOT;
+  if (length < 0) return length;
+  const slot = slotOfTags(NORMAL, length, hashOfTags(NORMAL, length), NEW_SLOTS);
+  return slot == 0 ? NO_ROOM : <i32>slot;
+}
+
+export function forgetNew(): void {
+  forgetNewSlots(NEW_SLOTS);
+}
+
+/**
+ * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others to the front of the
+ * list of new slots. Answers the number of those.
+ */
+export function judgePlainQuoted(): u32 {
+  const count = word(NEW_COUNT);
+  let asked: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const entry = NEW_SLOTS + (<usize>i << 2);
+    const slot = load<u32>(entry);
+    const idLength = plainQuotedId(CANONICAL, tags(slot), ID_SCRATCH);
+    if (idLength != 0) {
+      store<u32>(<usize>word(ID_HASH) + (<usize>slot << 2), murmur3(ID_SCRATCH, idLength));
+      store<u8>(<usize>word(ID_SCHEME) + <usize>slot, ID_SCHEME_QUOTED);
+    } else {
+      const front = NEW_SLOTS + (<usize>asked << 2);
+      store<u32>(entry, load<u32>(front));
+      store<u32>(front, slot);
+      asked++;
+    }
+  }
+  return asked;
+}
+
+/**
+ * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or a negative problem that leaves
+ * nothing behind.
+ */
+export function remoteWrite(n: u32, version: u32): i32 {
+  beginRows();
+  raiseWord(BODY_HIGH, n);
+  const rawLength = decodeSnappy(BODY, n, RAW, RAW_BYTES_MAX);
+  if (rawLength < 0) return rawLength;
+  raiseWord(RAW_HIGH, <u32>rawLength);
+  const end = RAW + <usize>rawLength;
+  const outcome = version == 2 ? walkV2(RAW, end) : walk(RAW, end);
+  if (outcome < 0) forgetNew();
+  else raiseWord(ROWS_HIGH, <u32>outcome);
+  return outcome;
+}
+
+/** Version 2: labels are pairs of numbers in a table of texts, which may stand anywhere in the request. */
+function walkV2(p: usize, end: usize): i32 {
+  const symbolCount = listSymbols(p, end);
+  if (symbolCount < 0) return symbolCount;
+  raiseWord(SYMBOLS_HIGH, <u32>symbolCount);
+  setWord(LABEL_TEXT_BYTES, 0);
+  let rowCount: i32 = 0;
+  while (p < end) {
+    p = takeKey(p, end);
+    // Nothing is malformed here: the symbols were listed by the same walk.
+    const key = <u32>varintValue();
+    if (key != SERIES_KEY_V2) {
+      p = skipField(p, end, key & 7);
+      continue;
+    }
+    p = takeLength(p, end);
+    const seriesEnd = p + <usize>varintValue();
+    rowCount = seriesV2(p, seriesEnd, <u32>symbolCount, rowCount);
+    if (rowCount < 0) return rowCount;
+    p = seriesEnd;
+  }
+  return rowCount;
+}
+
+function seriesV2(p: usize, end: usize, symbolCount: u32, rowCount: i32): i32 {
+  const gathered = gatherReferences(p, end, symbolCount);
+  if (gathered < 0) return gathered;
+  let slot = <i32>OVERSIZE_SLOT;
+  if ((gathered & HAS_SAMPLES) != 0) {
+    const count = <u32>gathered & (HAS_SAMPLES - 1);
+    let predicted = nextOf(recordOf(word(PREVIOUS)));
+    if (predicted != 0 && !isLive(predicted)) predicted = 0;
+    const record = recordOf(predicted);
+    if (predicted != 0 && areGathered(tagsOf(record), tagsLengthOf(record), count)) {
+      markUsed(record);
+      setWord(PREVIOUS, predicted);
+      setWord(MISSES, 0);
+      slot = <i32>predicted;
+    } else {
+      slot = slotOfGathered(count, predicted);
+      if (slot < 0) return slot;
+    }
+  }
+  return samples(p, end, <u32>slot, lifeOf(recordOf(slot)), rowCount, true, HISTOGRAM_FIELD_V2);
+}
+
+function walk(p: usize, end: usize): i32 {
+  let rowCount: i32 = 0;
+  let stagedCount: u32 = 0;
+  let scratch = NORMAL;
+  while (p < end) {
+    let key: u32 = <u32>load<u8>(p);
+    if (key == 0x0a) p++;
+    else {
+      p = takeKey(p, end);
+      if (p == 0) return MALFORMED;
+      key = <u32>varintValue();
+      if (key >> 3 != 1) {
+        p = skipField(p, end, key & 7);
+        if (p == 0) return MALFORMED;
+        continue;
+      }
+      if (key != 0x0a) return MALFORMED;
+    }
+    p = takeLength(p, end);
+    if (p == 0) return MALFORMED;
+    const seriesEnd = p + <usize>varintValue();
+    const unpredicted = word(UNPREDICTED);
+    if (unpredicted == 0) rowCount = series(p, seriesEnd, rowCount);
+    else {
+      const length = stage(p, seriesEnd, scratch, STAGED + <usize>stagedCount * STAGED_BYTES);
+      if (length < 0) return length;
+      stagedCount++;
+      // Wide stores go up to 15 bytes past the end.
+      scratch += <usize>length + 16;
+      setWord(UNPREDICTED, unpredicted - 1);
+      const full = NORMAL_END - scratch < NORMAL_BYTES_MAX + 64;
+      if (stagedCount == STAGED_MAX || full || unpredicted == 1) {
+        rowCount = emitStaged(stagedCount, rowCount);
+        stagedCount = 0;
+        scratch = NORMAL;
+      }
+    }
+    if (rowCount < 0) return rowCount;
+    p = seriesEnd;
+  }
+  return stagedCount == 0 ? rowCount : emitStaged(stagedCount, rowCount);
+}
+
+/** Reads one series; answers the number of rows after it, or a negative problem. */
+function series(p: usize, end: usize, rowCount: i32): i32 {
+  let predicted = nextOf(recordOf(word(PREVIOUS)));
+  if (predicted != 0) {
+    if (!isLive(predicted)) predicted = 0;
+    else {
+      const record = recordOf(predicted);
+      const length = tagsLengthOf(record);
+      if (length <= end - p && equalBytes(tagsOf(record), p, length)) {
+        const outcome = samples(p + length, end, predicted, lifeOf(record), rowCount, false);
+        if (outcome != LATE_LABEL) {
+          markUsed(record);
+          setWord(PREVIOUS, predicted);
+          setWord(MISSES, 0);
+          return outcome;
+        }
+      }
+    }
+  }
+  const gathered = gatherLabels(p, end);
+  if (gathered < 0) return gathered;
+  let slot = <i32>OVERSIZE_SLOT;
+  if ((gathered & HAS_SAMPLES) != 0) {
+    slot = slotOfGathered(<u32>gathered & (HAS_SAMPLES - 1), predicted);
+    if (slot < 0) return slot;
+  }
+  return samples(p, end, <u32>slot, lifeOf(recordOf(slot)), rowCount, true);
+}
+
+/** Slot of the gathered labels, which is the next prediction's begin; or NO_ROOM. */
+function slotOfGathered(count: u32, predicted: u32): i32 {
+  const length = normalTags(count, NORMAL);
+  if (length < 0) return <i32>OVERSIZE_SLOT;
+  const slot = slotAfter(predicted, <usize>length);
+  if (slot == 0) return NO_ROOM;
+  // By slot, for an insertion may have moved the record.
+  setNext(recordOf(word(PREVIOUS)), slot);
+  setWord(PREVIOUS, slot);
+  return <i32>slot;
+}
+
+/** Slot of the tags at NORMAL: the predicted one when it fits (0 = none), else by the table. */
+function slotAfter(predicted: u32, length: usize): u32 {
+  if (predicted != 0) {
+    if (hasTags(recordOf(predicted), NORMAL, length)) {
+      setWord(MISSES, 0);
+      return predicted;
+    }
+    const misses = word(MISSES) + 1;
+    setWord(MISSES, misses);
+    if (misses > MISSES_MAX) {
+      setWord(UNPREDICTED, UNPREDICTED_SERIES);
+      setWord(MISSES, 0);
+    }
+  }
+  return slotOfTags(NORMAL, length, hashOfTags(NORMAL, length), NEW_SLOTS);
+}

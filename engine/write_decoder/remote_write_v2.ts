@@ -1,0 +1,125 @@
+/**
+ * Prometheus remote write 2.0 (io.prometheus.write.v2.Request), the plain twin of the walk in engine/write_decoder/kernel/write_decoder.kernel.ts and
+ * engine/write_decoder/kernel/symbols.ts, and an encoder for clients and tests. A request has one table of texts; a series names its labels
+ * by pairs of numbers in it. Histograms, exemplars, metadata and start times are passed over.
+ */
+import { frontProblem, labelTextBytesMax, symbolsMax } from './core.ts';
+import {
+  canonicalTags,
+  Fields,
+  Malformed,
+  parseSample,
+  putBytes,
+  putSamples,
+  putVarint,
+  wireBytes,
+  wireVarint,
+  type Label,
+  type Range,
+  type SeriesToWrite,
+  type WireRequest,
+  type WireSeries,
+} from './remote_write.ts';
+import { encodeSnappy } from './snappy.ts';
+
+const field = { symbols: 4, timeseries: 5 } as const;
+const seriesField = { labelReferences: 1, samples: 2, histograms: 3 } as const;
+
+/** Reads an uncompressed request; null when it is malformed, or a `frontProblem`. */
+export function parseWriteRequestV2(bytes: Uint8Array): WireRequest | number | null {
+  try {
+    return readRequest(bytes);
+  } catch (error) {
+    if (error instanceof Malformed) return null;
+    throw error;
+  }
+}
+
+function readRequest(bytes: Uint8Array): WireRequest | number {
+  const symbols: Uint8Array[] = [];
+  const ranges: Range[] = [];
+  const fields = new Fields(bytes, 0, bytes.length);
+  while (fields.next()) {
+    if (fields.number === field.symbols) {
+      fields.expect(wireBytes);
+      const range = fields.range();
+      if (symbols.length === symbolsMax) return frontProblem.tooManySymbols;
+      symbols.push(bytes.subarray(...range));
+    } else if (fields.number === field.timeseries) {
+      fields.expect(wireBytes);
+      ranges.push(fields.range());
+    } else fields.skip();
+  }
+  const counts = { histograms: 0, textBytes: 0 };
+  const series = ranges.map((range) => parseSeries(bytes, range, symbols, counts));
+  if (counts.textBytes > labelTextBytesMax) return frontProblem.tooMuchText;
+  return { series, histogramCount: counts.histograms };
+}
+
+function parseSeries(
+  bytes: Uint8Array,
+  [start, end]: Range,
+  symbols: readonly Uint8Array[],
+  counts: { histograms: number; textBytes: number },
+): WireSeries {
+  const texts: Uint8Array[] = [];
+  const timestampsMillis: bigint[] = [];
+  const valueBits: bigint[] = [];
+  const takeText = (fields: Fields): void => {
+    const reference = fields.varint();
+    if (reference >= BigInt(symbols.length)) throw new Malformed('reference');
+    const text = symbols[Number(reference)]!;
+    counts.textBytes += text.length;
+    texts.push(text);
+  };
+  const fields = new Fields(bytes, start, end);
+  while (fields.next()) {
+    if (fields.number === seriesField.labelReferences) {
+      if (fields.wireType === wireVarint) takeText(fields);
+      else {
+        fields.expect(wireBytes);
+        const packed = new Fields(bytes, ...fields.range());
+        while (!packed.isAtEnd) takeText(packed);
+      }
+    } else if (fields.number === seriesField.samples) {
+      fields.expect(wireBytes);
+      const [timestamp, bits] = parseSample(bytes, fields.range());
+      timestampsMillis.push(timestamp);
+      valueBits.push(bits);
+    } else {
+      if (fields.number === seriesField.histograms) counts.histograms++;
+      fields.skip();
+    }
+  }
+  if (texts.length % 2 === 1) throw new Malformed('a name without a value');
+  const labels: Label[] = [];
+  for (let i = 0; i < texts.length; i += 2) labels.push({ name: texts[i]!, value: texts[i + 1]! });
+  return { tags: canonicalTags(labels), timestampsMillis, valueBits };
+}
+
+/** Body of a remote write 2.0 request: a Request in a snappy block. */
+export function encodeRemoteWriteV2(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
+  const symbols = new Map<string, number>([['', 0]]);
+  const referenceOf = (text: string): number => {
+    const known = symbols.get(text);
+    if (known !== undefined) return known;
+    symbols.set(text, symbols.size);
+    return symbols.size - 1;
+  };
+  const messages = series.map(({ tags, samples }) => {
+    const references: number[] = [];
+    for (const { name, value } of tags) {
+      for (const text of [name, value]) putVarint(references, BigInt(referenceOf(text)));
+    }
+    const message: number[] = [];
+    putBytes(message, seriesField.labelReferences, references);
+    putSamples(message, samples);
+    return message;
+  });
+  const request: number[] = [];
+  for (const text of symbols.keys()) {
+    putBytes(request, field.symbols, new TextEncoder().encode(text));
+  }
+  for (const message of messages) putBytes(request, field.timeseries, message);
+  return encodeSnappy(new Uint8Array(request));
+}

@@ -1,0 +1,135 @@
+/**
+ * Snappy block format: a varint with the uncompressed length, then literals and back references.
+ * Decoding is the plain twin of engine/write_decoder/kernel/snappy.ts; encoding serves answers of remote read.
+ */
+import { badRequest } from '#lib/errors.ts';
+
+/** What `decodeSnappyInto` answers instead of a length. */
+export const snappyProblem = {
+  /** The length in front is cut off or not a u32. */
+  badLength: -1,
+  /** More than the target holds. */
+  tooLong: -2,
+  /** An element is cut off, points before the start or past the end, or bytes are missing. */
+  corrupt: -3,
+} as const;
+
+/**
+ * @param bytesMax refuse bodies that would become longer
+ * @returns a fresh buffer
+ * @throws {TsdbError} BAD_REQUEST when the bytes are not a snappy block
+ */
+export function decodeSnappy(bytes: Uint8Array, bytesMax: number): Uint8Array<ArrayBuffer> {
+  const outcome = decodeBlock(bytes, bytesMax);
+  if (typeof outcome !== 'number') return outcome;
+  throw badRequest(`cannot decode snappy: ${snappyProblemText(outcome, bytesMax)}`);
+}
+
+export function snappyProblemText(problem: number, bytesMax: number): string {
+  if (problem === snappyProblem.tooLong) return `longer than ${bytesMax} bytes when uncompressed`;
+  if (problem === snappyProblem.badLength) return 'the length in front is malformed';
+  return 'the block is corrupt';
+}
+
+/** The block, or one of `snappyProblem`. */
+export function decodeBlock(bytes: Uint8Array, bytesMax: number): Uint8Array<ArrayBuffer> | number {
+  let at = 0;
+  let length = 0;
+  for (let i = 0; ; i++) {
+    if (at === bytes.length || i === 5) return snappyProblem.badLength;
+    const byte = bytes[at++]!;
+    length += (byte & 127) * 2 ** (7 * i);
+    if (byte < 128) break;
+  }
+  if (length > 0xffff_ffff) return snappyProblem.badLength;
+  if (length > bytesMax) return snappyProblem.tooLong;
+  const target = new Uint8Array(length);
+  let end = 0;
+  while (at < bytes.length) {
+    const tag = bytes[at++]!;
+    const kind = tag & 3;
+    if (kind === 0) {
+      let size = (tag >> 2) + 1;
+      if (size > 60) {
+        const extra = size - 60;
+        if (extra > bytes.length - at) return snappyProblem.corrupt;
+        size = 1;
+        for (let i = 0; i < extra; i++) size += bytes[at++]! * 2 ** (8 * i);
+      }
+      if (size > bytes.length - at || size > length - end) return snappyProblem.corrupt;
+      target.set(bytes.subarray(at, at + size), end);
+      at += size;
+      end += size;
+      continue;
+    }
+    const offsetBytes = kind === 3 ? 4 : kind;
+    if (offsetBytes > bytes.length - at) return snappyProblem.corrupt;
+    let offset = 0;
+    for (let i = 0; i < offsetBytes; i++) offset += bytes[at++]! * 2 ** (8 * i);
+    let size = (tag >> 2) + 1;
+    if (kind === 1) {
+      offset += (tag >> 5) * 256;
+      size = ((tag >> 2) & 7) + 4;
+    }
+    if (offset === 0 || offset > end || size > length - end) return snappyProblem.corrupt;
+    for (const stop = end + size; end < stop; end++) target[end] = target[end - offset]!;
+  }
+  return end === length ? target : snappyProblem.corrupt;
+}
+
+/** Matches reach back this far at most, so that an offset takes two bytes. */
+const windowBytes = 65_535;
+const hashBits = 14;
+/** Matches are looked for while this many bytes are left. */
+const matchTailBytes = 8;
+
+/** Compresses to one snappy block; a fresh buffer. */
+export function encodeSnappy(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const target = new Uint8Array(32 + bytes.length + Math.ceil(bytes.length / 6));
+  const table = new Int32Array(1 << hashBits).fill(-1);
+  let out = 0;
+  for (let rest = bytes.length; ; rest = Math.floor(rest / 128)) {
+    target[out++] = rest >= 128 ? (rest % 128) | 128 : rest;
+    if (rest < 128) break;
+  }
+  const wordAt = (at: number): number =>
+    bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
+  const literal = (start: number, end: number): void => {
+    if (start === end) return;
+    const size = end - start - 1;
+    if (size < 60) target[out++] = size << 2;
+    else {
+      const extra = size < 256 ? 1 : size < 65_536 ? 2 : size < 16_777_216 ? 3 : 4;
+      target[out++] = (59 + extra) << 2;
+      for (let i = 0; i < extra; i++) target[out++] = size >>> (8 * i);
+    }
+    target.set(bytes.subarray(start, end), out);
+    out += end - start;
+  };
+  let done = 0;
+  let at = 0;
+  while (at < bytes.length - matchTailBytes) {
+    const word = wordAt(at);
+    const bucket = Math.imul(word, 0x1e35a7bd) >>> (32 - hashBits);
+    const candidate = table[bucket]!;
+    table[bucket] = at;
+    if (candidate < 0 || at - candidate > windowBytes || wordAt(candidate) !== word) {
+      // Stretches without matches are crossed in growing steps.
+      at += 1 + ((at - done) >> 5);
+      continue;
+    }
+    literal(done, at);
+    let size = 4;
+    while (at + size < bytes.length && bytes[at + size] === bytes[candidate + size]) size++;
+    const offset = at - candidate;
+    at += size;
+    done = at;
+    for (; size > 0; size -= 64) {
+      target[out++] = ((Math.min(size, 64) - 1) << 2) | 2;
+      target[out++] = offset;
+      target[out++] = offset >> 8;
+    }
+  }
+  literal(done, bytes.length);
+  return target.slice(0, out);
+}

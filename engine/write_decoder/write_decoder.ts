@@ -1,0 +1,283 @@
+/**
+ * The front: bodies of any write format become rows (slot, timestamp, value), and each series is checked,
+ * named and hashed once, when it is new. Identity is the canonical tags of lib/tags.ts; the bytes of a
+ * wire format never are. Slots are this front's own numbers, given again after an eviction.
+ */
+import { isUtf8 } from 'node:buffer';
+import { assert } from '#lib/assert.ts';
+import { type Random } from '#lib/env/env.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { tagsBytesMax } from '#lib/tags.ts';
+import {
+  type FrontCore,
+  type RemoteWriteVersion,
+  bodyBytesMax,
+  frontProblem,
+  frontProblemText,
+  frontRowsMax,
+  oversizeSlot,
+} from './core.ts';
+import { FrontKernel } from './kernel.ts';
+import { tagsCountMax } from './remote_write.ts';
+
+export { bodyBytesMax, frontRowsMax, rawBytesMax } from './core.ts';
+export type { RemoteWriteVersion } from './core.ts';
+
+/** Columns are views that hold until the next call into the front. */
+export interface FrontRows {
+  readonly rowCount: number;
+  readonly slots: Uint32Array;
+  /** Generation of the row's slot. */
+  readonly generations: Uint32Array;
+  /** False when no row is of a refused series. */
+  readonly mayBeRefused: boolean;
+  /** In units of `timeUnitNanos`; any int64, the product may lie outside of it. */
+  readonly timestamps: BigInt64Array;
+  readonly timeUnitNanos: 1_000_000 | 1;
+  /** Any bits. */
+  readonly values: Float64Array;
+  /** Native histograms of the body, which are not stored. */
+  readonly histogramCount: number;
+}
+
+/** What the coordinator's rules say about a new series. */
+export interface SeriesVerdict {
+  /** `idSchemeCode` of lib/series_id.ts. */
+  readonly idScheme: number;
+  /** For scheme 0, else empty. */
+  readonly explicitId: Uint8Array;
+  /** murmur3_32 of the ID, seed 0. */
+  readonly idHash: number;
+  /** Why its rows are refused, or null. */
+  readonly problem: string | null;
+}
+
+export interface FrontOptions {
+  readonly random: Random;
+  /** For identities: series over it evict those that were not used for longest. Bodies come on top. */
+  readonly memoryBytesMax: number;
+  /**
+   * Judges a series by its canonical tags (UTF-8, sorted; names may be wrong, empty or twice). It must give
+   * the same verdict for the same tags, for it is asked again instead of kept in memory.
+   */
+  readonly verdictOf: (tags: Uint8Array) => SeriesVerdict;
+  /**
+   * True lets the kernel judge series about which `tagsProblem` of lib/tags.ts and the quoted ID scheme leave no doubt:
+   * plain names and printable values. `verdictOf` is asked about the others only, so it must not have rules beyond those.
+   */
+  readonly plainQuoted?: boolean;
+}
+
+/** A row from a format that is not parsed by the kernel. */
+export interface FrontRow {
+  /** Canonical layout (`encodeTags`). */
+  readonly tags: Uint8Array;
+  readonly timestampNanos: bigint;
+  readonly value: number;
+}
+
+/** Series as dictionary entries. */
+export interface FrontEntries {
+  /** Canonical tags, one behind the other. */
+  readonly tags: Uint8Array;
+  /** End of each one's tags. */
+  readonly ends: Uint32Array;
+  readonly idSchemes: Uint8Array;
+  readonly idHashes: Uint32Array;
+}
+
+const noBytes = new Uint8Array(0);
+
+export class Front {
+  readonly #core: FrontCore;
+  readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
+  readonly #plainQuoted: boolean;
+  /** A series that is kept was refused once. */
+  #hasRefused = false;
+
+  /** @param core the twin, in tests; else the kernel */
+  constructor(
+    options: FrontOptions,
+    core: FrontCore = new FrontKernel(options.random, options.memoryBytesMax),
+  ) {
+    this.#verdictOf = options.verdictOf;
+    this.#plainQuoted = options.plainQuoted ?? false;
+    this.#core = core;
+  }
+
+  /**
+   * Rows of a remote write body: all samples of all series, in the order of the body. Metadata and
+   * exemplars are passed over. Rows of refused series are among them: see `refused`.
+   *
+   * @param body snappy block of a WriteRequest, in version 2 of a Request; borrowed until return
+   * @throws {TsdbError} BAD_REQUEST when the body is malformed or too large; then nothing is kept
+   */
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): FrontRows {
+    if (body.length > bodyBytesMax) {
+      throw badRequest(
+        `cannot read remote write body: longer than ${bodyBytesMax} bytes: ${body.length}`,
+      );
+    }
+    const outcome = this.#core.remoteWrite(body, version);
+    if (outcome < 0) throw this.#failure('cannot read remote write body', outcome);
+    this.#judgeNew();
+    return this.#rows(1_000_000);
+  }
+
+  /**
+   * Rows of another format.
+   * @throws {TsdbError} BAD_REQUEST when there are more than `frontRowsMax`; then nothing is kept
+   */
+  rows(rows: readonly FrontRow[]): FrontRows {
+    if (rows.length > frontRowsMax) {
+      throw badRequest(`cannot take rows: more than ${frontRowsMax}: ${rows.length}`);
+    }
+    this.#core.beginRows();
+    for (const { tags, timestampNanos, value } of rows) {
+      const outcome = this.#core.addRow(tags, timestampNanos, value);
+      if (outcome < 0) throw this.#failure('cannot take rows', outcome);
+    }
+    this.#judgeNew();
+    return this.#rows(1);
+  }
+
+  /** By slot: hash of the ID, for the shard. A view; take it again after each call. */
+  get idHash(): Uint32Array {
+    return this.#core.idHash;
+  }
+
+  /** By slot: changes when the slot is given to another series; never 0 for a slot in use. */
+  get generation(): Uint32Array {
+    return this.#core.generation;
+  }
+
+  /** By slot: 1 when the rows of the series are refused; `problem` says why. */
+  get refused(): Uint8Array {
+    return this.#core.refused;
+  }
+
+  /** Why the rows of a refused slot are refused; '' when they are not. */
+  problem(slot: number): string {
+    if (slot === oversizeSlot) {
+      return `series has more than ${tagsCountMax} tags or its tags more than ${tagsBytesMax} bytes`;
+    }
+    const tags = this.#core.tags(slot);
+    return textProblem(tags) ?? this.#verdictOf(new Uint8Array(tags)).problem ?? '';
+  }
+
+  /** A copy of the canonical tags; empty for a series whose tags are too many or too long to keep. */
+  tags(slot: number): Uint8Array {
+    return new Uint8Array(this.#core.tags(slot));
+  }
+
+  /** The canonical tags until the next call into the front. */
+  borrowTags(slot: number): Uint8Array {
+    return this.#core.tags(slot);
+  }
+
+  idScheme(slot: number): number {
+    return this.#core.idScheme[slot]!;
+  }
+
+  /** For ID scheme 0, else empty. */
+  explicitId(slot: number): Uint8Array {
+    if (this.idScheme(slot) !== 0 || this.refused[slot] === 1) return noBytes;
+    return this.#verdictOf(this.tags(slot)).explicitId;
+  }
+
+  /**
+   * Tags and IDs of many slots at once, for a session (`SeriesTable`). Every slot that is not refused has tags that were
+   * checked; null when one has an explicit ID.
+   */
+  checkedEntries(slots: Uint32Array): FrontEntries | null {
+    const core = this.#core;
+    const idSchemes = new Uint8Array(slots.length);
+    const idHashes = new Uint32Array(slots.length);
+    for (let i = 0; i < slots.length; i++) {
+      const slot = slots[i]!;
+      if (core.refused[slot] !== 0 || core.idScheme[slot] === 0) return null;
+      idSchemes[i] = core.idScheme[slot]!;
+      idHashes[i] = core.idHash[slot]!;
+    }
+    const { tags, ends } = core.tagsOfAll(slots);
+    return { tags, ends, idSchemes, idHashes };
+  }
+
+  get seriesCount(): number {
+    return this.#core.seriesCount;
+  }
+
+  get memoryBytes(): number {
+    return this.#core.memoryBytes;
+  }
+
+  #rows(timeUnitNanos: 1_000_000 | 1): FrontRows {
+    return {
+      rowCount: this.#core.rowCount,
+      slots: this.#core.rowSlots,
+      generations: this.#core.rowGenerations,
+      mayBeRefused: this.#hasRefused || this.#core.hasOversizeRows,
+      timestamps: this.#core.rowTimestamps,
+      timeUnitNanos,
+      values: this.#core.rowValues,
+      histogramCount: this.#core.histogramCount,
+    };
+  }
+
+  /** Every slot of the last body has its verdict after this, or none of its new slots is kept. */
+  #judgeNew(): void {
+    const core = this.#core;
+    if (core.newSlots.length === 0) return;
+    const asked = this.#plainQuoted ? core.judgePlainQuoted() : core.newSlots.length;
+    try {
+      for (const slot of core.newSlots.subarray(0, asked)) {
+        const tags = new Uint8Array(core.tags(slot));
+        let refused = textProblem(tags) !== null;
+        if (!refused) {
+          const verdict = this.#verdictOf(tags);
+          refused = verdict.problem !== null;
+          core.idHash[slot] = verdict.idHash;
+          core.idScheme[slot] = verdict.idScheme;
+        }
+        core.refused[slot] = refused ? 1 : 0;
+        this.#hasRefused ||= refused;
+      }
+    } catch (error) {
+      core.forgetNew();
+      throw error;
+    }
+  }
+
+  #failure(what: string, problem: number): TsdbError {
+    const code = problem === frontProblem.noRoom ? 'RESOURCE_EXHAUSTED' : 'BAD_REQUEST';
+    return new TsdbError(code, `${what}: ${frontProblemText(problem)}`);
+  }
+}
+
+/** Why a canonical layout cannot be shown to the rules, or null. */
+function textProblem(tags: Uint8Array): string | null {
+  let at = 0;
+  let name: Uint8Array | null = null;
+  while (at < tags.length) {
+    assert(tags.length - at >= 2, 'canonical tags are whole');
+    const start = at + 2;
+    const end = start + (tags[at]! | (tags[at + 1]! << 8));
+    assert(end <= tags.length, 'canonical tags are whole');
+    const text = tags.subarray(start, end);
+    if (!isUtf8(text)) {
+      return name === null
+        ? `tag name is not UTF-8: ${shown(text)}`
+        : `tag value is not UTF-8: ${shown(name)}`;
+    }
+    name = name === null ? text : null;
+    at = end;
+  }
+  return null;
+}
+
+/** Longest part of a bad text that a message repeats. */
+const shownBytesMax = 100;
+
+function shown(text: Uint8Array): string {
+  return JSON.stringify(Buffer.from(text.subarray(0, shownBytesMax)).toString('utf8'));
+}

@@ -1,0 +1,319 @@
+/**
+ * The front kernel must equal its twin over generated and mutated bodies, and a small one that evicts must
+ * give every row the tags that the body says.
+ */
+import assert from 'node:assert/strict';
+import type { Random } from '#lib/env/env.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { type FrontCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';
+import { FrontKernel, frontMemoryBytesMin } from './kernel.ts';
+import { FrontTwin } from './write_decoder_twin.ts';
+import { encodeRemoteWrite } from './remote_write.ts';
+import { encodeSnappy } from './snappy.ts';
+
+function varint(value: bigint, extra = 0): number[] {
+  const bytes: number[] = [];
+  for (; value > 127n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
+  bytes.push(Number(value));
+  for (let i = 0; i < extra && bytes.length < 10; i++) {
+    bytes[bytes.length - 1]! |= 128;
+    bytes.push(0);
+  }
+  return bytes;
+}
+
+function field(pick: Pick, number: number, wireType: number, bytes: number[]): number[] {
+  const extra = pick(20) === 0 ? 1 + pick(3) : 0;
+  return [...varint(BigInt(number * 8 + wireType), extra), ...bytes];
+}
+
+function lengthField(pick: Pick, number: number, bytes: number[]): number[] {
+  const extra = pick(30) === 0 ? 1 + pick(3) : 0;
+  return field(pick, number, 2, [...varint(BigInt(bytes.length), extra), ...bytes]);
+}
+
+function unknownField(pick: Pick): number[] {
+  const number = 5 + pick(2000);
+  switch (pick(4)) {
+    case 0:
+      return field(pick, number, 0, varint(BigInt(pick(1_000_000))));
+    case 1:
+      return field(pick, number, 1, [1, 2, 3, 4, 5, 6, 7, 8]);
+    case 2:
+      return lengthField(
+        pick,
+        number,
+        Array.from({ length: pick(40) }, () => pick(256)),
+      );
+    default:
+      return field(pick, number, 5, [1, 2, 3, 4]);
+  }
+}
+
+function text(pick: Pick, bytesMax: number): number[] {
+  return Array.from({ length: pick(bytesMax) }, () => (pick(50) === 0 ? pick(256) : 97 + pick(3)));
+}
+
+function labelOf(pick: Pick, name: number[], value: number[]): number[] {
+  const fields = [lengthField(pick, 1, name), lengthField(pick, 2, value)];
+  if (pick(40) === 0) fields.reverse();
+  if (pick(40) === 0) fields.push(unknownField(pick));
+  if (pick(60) === 0) fields.push(lengthField(pick, 1 + pick(2), text(pick, 5)));
+  if (pick(60) === 0) fields.splice(pick(2), 1);
+  return lengthField(pick, 1, fields.flat());
+}
+
+function sampleOf(pick: Pick): number[] {
+  const bits = Array.from({ length: 8 }, () => (pick(3) === 0 ? pick(256) : 0));
+  const times = [0n, 1n, 127n, 1_700_000_000_000n, 2n ** 56n, 2n ** 63n - 1n, 2n ** 64n - 1n];
+  const time = times[pick(times.length)]!;
+  const fields = [
+    field(pick, 1, 1, bits),
+    field(pick, 2, 0, varint(time, pick(15) === 0 ? pick(8) : 0)),
+  ];
+  if (pick(40) === 0) fields.reverse();
+  if (pick(40) === 0) fields.push(unknownField(pick));
+  if (pick(40) === 0) fields.splice(pick(2), 1);
+  return lengthField(pick, 2, fields.flat());
+}
+
+/** A pool of label lists, so that series come again, in order and out of it. */
+function seriesPool(pick: Pick, size: number): [name: number[], value: number[]][][] {
+  return Array.from({ length: size }, () => {
+    const long = pick(10) === 0 ? 300 : 20;
+    return Array.from({ length: pick(8) }, (_, i): [number[], number[]] => [
+      [97 + i, ...text(pick, long)],
+      text(pick, long),
+    ]);
+  });
+}
+
+function requestOf(
+  pick: Pick,
+  pool: [number[], number[]][][],
+  seriesCount: number,
+  inOrder: boolean,
+): number[] {
+  const request: number[][] = [];
+  let next = pick(pool.length);
+  // Whole stretches out of order switch prediction off.
+  const jumpsOneIn = inOrder ? 4 : 1;
+  for (let i = 0; i < seriesCount; i++) {
+    next = pick(jumpsOneIn) === 0 ? pick(pool.length) : (next + 1) % pool.length;
+    const fields = pool[next]!.map(([name, value]) => labelOf(pick, name, value));
+    if (pick(15) === 0) fields.reverse();
+    for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) fields.push(sampleOf(pick));
+    if (pick(15) === 0) fields.push(unknownField(pick));
+    if (pick(15) === 0) fields.push(lengthField(pick, 3 + pick(2), text(pick, 9)));
+    if (pick(20) === 0) fields.unshift(fields.pop()!);
+    request.push(lengthField(pick, 1, fields.flat()));
+    if (pick(30) === 0) request.push(lengthField(pick, 3, text(pick, 30)), unknownField(pick));
+  }
+  return request.flat();
+}
+
+/** The same series as a request of version 2, its texts in a table. */
+function requestV2Of(
+  pick: Pick,
+  pool: [number[], number[]][][],
+  seriesCount: number,
+  inOrder: boolean,
+): number[] {
+  const symbols: number[][] = [[]];
+  const referenceOf = (symbol: number[]): number => {
+    const known = pick(30) === 0 ? -1 : symbols.findIndex((other) => equalTexts(other, symbol));
+    return known >= 0 ? known : symbols.push(symbol) - 1;
+  };
+  const messages: number[][] = [];
+  let next = pick(pool.length);
+  const jumpsOneIn = inOrder ? 4 : 1;
+  for (let i = 0; i < seriesCount; i++) {
+    next = pick(jumpsOneIn) === 0 ? pick(pool.length) : (next + 1) % pool.length;
+    const references = pool[next]!.flatMap((label) => label.map(referenceOf));
+    if (pick(100) === 0) references.push(pick(2 * symbols.length));
+    messages.push(lengthField(pick, 5, seriesV2Of(pick, references)));
+    if (pick(30) === 0) messages.push(unknownField(pick));
+  }
+  const table = symbols.map((symbol) => lengthField(pick, 4, symbol));
+  return [...(pick(10) === 0 ? [...messages, ...table] : [...table, ...messages])].flat();
+}
+
+function seriesV2Of(pick: Pick, references: number[]): number[] {
+  const fields: number[][] = [];
+  const numbers = references.map((reference) => varint(BigInt(reference), pick(40) === 0 ? 2 : 0));
+  const cut = pick(15) === 0 ? pick(numbers.length + 1) : numbers.length;
+  fields.push(lengthField(pick, 1, numbers.slice(0, cut).flat()));
+  for (const number of numbers.slice(cut)) fields.push(field(pick, 1, 0, number));
+  for (let n = pick(12) === 0 ? pick(4) : 1; n > 0; n--) fields.push(sampleOf(pick));
+  if (pick(15) === 0) fields.push(unknownField(pick));
+  if (pick(15) === 0) fields.push(lengthField(pick, 3 + pick(3), text(pick, 9)));
+  if (pick(20) === 0) fields.unshift(fields.pop()!);
+  return fields.flat();
+}
+
+function equalTexts(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}
+
+function mutate(pick: Pick, bytes: Uint8Array): Uint8Array {
+  const mutated = new Uint8Array(bytes);
+  for (let i = 1 + pick(4); i > 0 && mutated.length > 0; i--) {
+    const at = pick(mutated.length);
+    const choice = pick(4);
+    if (choice === 0) mutated[at] = pick(256);
+    else if (choice === 1) mutated[at]! ^= 1 << pick(8);
+    else if (choice === 2) mutated[at] = [0, 127, 128, 255][pick(4)]!;
+    else return mutated.slice(0, at);
+  }
+  return mutated;
+}
+
+/** What a body came to, as text that two cores must agree on. */
+function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersion): string[] {
+  const outcome = core.remoteWrite(body, version);
+  if (outcome < 0) return [`problem ${outcome}`];
+  const slots = core.rowSlots;
+  const times = core.rowTimestamps;
+  const values = core.rowValues.slice();
+  const bits = new BigUint64Array(values.buffer);
+  const all = core.tagsOfAll(slots);
+  assert.equal(core.hasOversizeRows, slots.includes(oversizeSlot));
+  assert.deepEqual(
+    core.rowGenerations,
+    slots.map((slot) => core.generation[slot]!),
+  );
+  const lines = [`histograms ${core.histogramCount}`];
+  for (let row = 0; row < outcome; row++) {
+    const slot = slots[row]!;
+    const tags = Buffer.from(core.tags(slot)).toString('latin1');
+    const again = all.tags.subarray(row === 0 ? 0 : all.ends[row - 1]!, all.ends[row]!);
+    assert.equal(Buffer.from(again).toString('latin1'), tags);
+    lines.push(`${core.refused[slot]} ${tags} ${times[row]} ${bits[row]}`);
+  }
+  return lines;
+}
+
+/**
+ * @param size number of bodies
+ */
+export function fuzz(seed: number, size: number): void {
+  const pick = pickOf(seed);
+  const random = randomOf(pick);
+  const twin = new FrontTwin();
+  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const pool = seriesPool(pick, 60);
+  for (let i = 0; i < size; i++) {
+    const version = pick(3) === 0 ? 2 : 1;
+    const make = version === 2 ? requestV2Of : requestOf;
+    const raw = new Uint8Array(make(pick, pool, pick(40), i % 40 < 20));
+    const choice = pick(3);
+    let body: Uint8Array = encodeSnappy(choice === 1 ? mutate(pick, raw) : raw);
+    if (choice === 2) body = mutate(pick, body);
+    const [ofKernel, ofTwin] = [kernel, twin].map((core) => outcomeOf(core, body, version));
+    assert.deepEqual(ofKernel, ofTwin, `seed ${seed}, body ${i}, version ${version}`);
+  }
+  fuzzEviction(pick, random, size);
+  fuzzVerdicts(pick, random, size);
+}
+
+/** What the kernel judges itself, the rules would judge alike. */
+function fuzzVerdicts(pick: Pick, random: Random, size: number): void {
+  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const names = [
+    'a',
+    'job',
+    '__name__',
+    '__name_',
+    '_x',
+    '9a',
+    'a9',
+    'a-b',
+    'a.b',
+    '__',
+    '',
+    'Z_z0',
+  ];
+  const values = [
+    '',
+    'v',
+    'a b~',
+    'x'.repeat(15),
+    'y'.repeat(16),
+    'z'.repeat(40),
+    'q"',
+    'b\\',
+    'é',
+    '\n',
+  ];
+  for (let i = 0; i < size; i++) {
+    const tags = Array.from({ length: pick(4) }, () => ({
+      name: names[pick(names.length)]!,
+      value: values[pick(values.length)]! + (pick(3) === 0 ? pick(1000) : ''),
+    }));
+    kernel.beginRows();
+    kernel.addRow(encodeTags(tags), 1n, 1);
+    if (kernel.newSlots.length === 0 || kernel.judgePlainQuoted() === 1) continue;
+    const slot = kernel.rowSlots[0]!;
+    assert.equal(tagsProblem(tags), null);
+    const id = idOfTags(decodeTags(kernel.tags(slot)), 'quoted');
+    assert.equal(kernel.idHash[slot], murmur3(Buffer.from(id)));
+    assert.equal(kernel.idScheme[slot], idSchemeCode.quoted);
+    assert.equal(kernel.refused[slot], 0);
+  }
+}
+
+const rowsOfEviction = 1000;
+/** Bodies until the budget of `frontMemoryBytesMin` is used up. */
+const evictionBodiesMin = 20;
+
+/**
+ * More series than the budget holds, by rows and by bodies, whose series are looked up in groups as most of them are new: rows stay right, the
+ * count bounded, a given-away slot changes its generation.
+ */
+function fuzzEviction(pick: Pick, random: Random, size: number): void {
+  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const seen = new Map<string, number>();
+  let reused = 0;
+  for (let i = 0; i < size; i++) {
+    const numberEnd = 1 + i * rowsOfEviction;
+    // Some in the order in which they came before, which is compared in place.
+    let next = 0;
+    const seriesPicked = Array.from({ length: rowsOfEviction }, () => {
+      next = pick(3) === 0 ? (next + 1) % numberEnd : pick(numberEnd);
+      return next;
+    });
+    if (pick(2) === 0) {
+      kernel.beginRows();
+      for (const n of seriesPicked) {
+        assert.equal(kernel.addRow(encodeTags([tagOfNumber(n)]), BigInt(n), n), 0);
+      }
+    } else {
+      const series = seriesPicked.map((n) => ({
+        tags: [tagOfNumber(n)],
+        samples: [{ timestampMillis: n, value: n }],
+      }));
+      assert.equal(kernel.remoteWrite(encodeRemoteWrite(series), 1), rowsOfEviction);
+    }
+    const { rowSlots, rowGenerations, rowTimestamps, rowValues } = kernel;
+    seriesPicked.forEach((n, row) => {
+      const slot = rowSlots[row]!;
+      assert.deepEqual(decodeTags(kernel.tags(slot)), [tagOfNumber(n)]);
+      assert.equal(rowGenerations[row], kernel.generation[slot]);
+      assert.equal(rowTimestamps[row], BigInt(n));
+      assert.equal(rowValues[row], n);
+      const holder = `${slot} ${kernel.generation[slot]}`;
+      assert.equal(seen.get(holder) ?? n, n, 'a slot and generation is one series for ever');
+      seen.set(holder, n);
+      if (kernel.generation[slot]! > 1) reused += 1;
+    });
+    assert.ok(kernel.seriesCount <= frontMemoryBytesMin / 256);
+  }
+  assert.ok(size < evictionBodiesMin || reused > 0, 'series were evicted');
+}
+
+function tagOfNumber(n: number): Tag {
+  return { name: 'n', value: `${n}`.padEnd(10 + (n % 600), 'x') };
+}

@@ -1,0 +1,461 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { murmur3 } from '#lib/hash.ts';
+import { pickOf, randomOf } from '#test/sim/mutate.ts';
+import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { BatchBuilder, readBatch } from '../batch/batch.ts';
+import { Front, type FrontOptions, type SeriesVerdict } from './write_decoder.ts';
+import { type FrontCore, frontRowsMax } from './core.ts';
+import { bench } from './write_decoder_bench.ts';
+import { fuzz } from './write_decoder_fuzz.ts';
+import { FrontKernel, frontMemoryBytesMin } from './kernel.ts';
+import { FrontTwin } from './write_decoder_twin.ts';
+import { encodeRemoteWrite, encodeWriteRequest } from './remote_write.ts';
+import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
+import { encodeSnappy } from './snappy.ts';
+
+function verdictOf(tags: Uint8Array): SeriesVerdict {
+  const decoded = decodeTags(tags);
+  return {
+    idScheme: idSchemeCode.quoted,
+    explicitId: new Uint8Array(0),
+    idHash: murmur3(Buffer.from(idOfTags(decoded, 'quoted'))),
+    problem: tagsProblem(decoded),
+  };
+}
+
+const random = {
+  u32: () => 0x1234_5678,
+  bytes: (length: number) => new Uint8Array(length).fill(7),
+  fraction: () => 0.5,
+};
+const options: FrontOptions = { random, memoryBytesMax: 64 * 1024 * 1024, verdictOf };
+
+const cores: [name: string, make: () => FrontCore][] = [
+  ['twin', () => new FrontTwin()],
+  ['kernel', () => new FrontKernel(random, options.memoryBytesMax)],
+];
+
+const tag = (name: string, value: string): Tag => ({ name, value });
+const up = [tag('__name__', 'up'), tag('instance', 'a:9100'), tag('job', 'node')];
+
+function bitsOf(values: Float64Array): bigint[] {
+  return [...new BigUint64Array(values.slice().buffer)];
+}
+
+for (const [name, makeCore] of cores) {
+  const makeFront = (): Front => new Front(options, makeCore());
+
+  test(`${name}: remoteWrite() gives a row for each sample of each series, in order`, () => {
+    const front = makeFront();
+    const body = encodeRemoteWrite([
+      {
+        tags: up,
+        samples: [
+          { timestampMillis: 1_700_000_000_000, value: 1 },
+          { timestampMillis: 1_700_000_015_000, value: 0.5 },
+        ],
+      },
+      { tags: [tag('a', 'b')], samples: [{ timestampMillis: -5, value: -3 }] },
+      { tags: [tag('no', 'samples')], samples: [] },
+    ]);
+    for (let round = 0; round < 3; round++) {
+      const rows = front.remoteWrite(body);
+      assert.equal(rows.rowCount, 3);
+      assert.equal(rows.timeUnitNanos, 1_000_000);
+      assert.deepEqual([...rows.timestamps], [1_700_000_000_000n, 1_700_000_015_000n, -5n]);
+      assert.deepEqual([...rows.values], [1, 0.5, -3]);
+      assert.equal(rows.slots[0], rows.slots[1]);
+      assert.notEqual(rows.slots[0], rows.slots[2]);
+      assert.deepEqual(front.tags(rows.slots[0]!), encodeTags(up));
+      assert.deepEqual(front.tags(rows.slots[2]!), encodeTags([tag('a', 'b')]));
+      assert.equal(front.seriesCount, 2);
+    }
+  });
+
+  test(`${name}: a series is named, hashed and judged once it is seen`, () => {
+    const front = makeFront();
+    const { slots } = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
+    );
+    const slot = slots[0]!;
+    const id = '{__name__="up",instance="a:9100",job="node"}';
+    assert.equal(front.idHash[slot], murmur3(Buffer.from(id)));
+    assert.equal(front.idScheme(slot), idSchemeCode.quoted);
+    assert.equal(front.refused[slot], 0);
+    assert.equal(front.problem(slot), '');
+    assert.equal(front.explicitId(slot).length, 0);
+    assert.notEqual(front.generation[slot], 0);
+  });
+
+  test(`${name}: rows of other formats share the slots`, () => {
+    const front = makeFront();
+    const first = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
+    ).slots[0];
+    const rows = front.rows([
+      { tags: encodeTags(up), timestampNanos: 1_700_000_000_000_000_001n, value: -0 },
+      { tags: encodeTags([tag('x', 'y')]), timestampNanos: -1n, value: 2 },
+    ]);
+    assert.equal(rows.timeUnitNanos, 1);
+    assert.equal(rows.slots[0], first);
+    assert.notEqual(rows.slots[1], first);
+    assert.deepEqual([...rows.timestamps], [1_700_000_000_000_000_001n, -1n]);
+    assert.ok(Object.is(rows.values[0], -0));
+  });
+
+  test(`${name}: NaN payloads and minus zero come through bit for bit`, () => {
+    const front = makeFront();
+    const bits = [
+      0x7ff0000000000002n,
+      0x7ff0000000000001n,
+      0xfff4000000000123n,
+      0x7ff8000000000000n,
+      0x8000000000000000n,
+      0x7ff0000000000000n,
+      0x0000000000000001n,
+    ];
+    const samples = bits.map((value, i) => ({ timestampMillis: i, value }));
+    const body = encodeRemoteWrite([{ tags: up, samples }]);
+    for (let round = 0; round < 2; round++) {
+      assert.deepEqual(bitsOf(front.remoteWrite(body).values), bits);
+    }
+  });
+
+  test(`${name}: labels in another order or encoding are the same series`, () => {
+    const front = makeFront();
+    const sorted = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
+    ).slots[0];
+    const reversed = front.remoteWrite(
+      encodeRemoteWrite([{ tags: up.toReversed(), samples: [{ timestampMillis: 1, value: 1 }] }]),
+    ).slots[0];
+    assert.equal(reversed, sorted);
+    const text = (value: string): number[] => [...Buffer.from(value)];
+    const long = (value: string): number[] => [value.length | 0x80, 0x80, 0, ...text(value)];
+    const labels = [
+      // The value before the name, a long length, an unknown field, a name that a later one replaces.
+      [0x12, ...long('up'), 0x0a, 8, ...text('__name__')],
+      [0x0a, 1, 120, 0x18, 5, 0x0a, 8, ...text('instance'), 0x12, 6, ...text('a:9100')],
+      [0x0a, 3, ...text('job'), 0x12, 4, ...text('node')],
+    ];
+    const wireLabels = labels.flatMap((label) => [0x8a, 0, label.length, ...label]);
+    const series = [0x12, 2, 0x10, 1, ...wireLabels, 0x1a, 2, 0x0a, 0];
+    const body = new Uint8Array([0x0a, series.length, ...series, 0x1a, 0]);
+    const rows = front.remoteWrite(encodeSnappy(body));
+    assert.deepEqual([...rows.slots], [sorted]);
+    assert.deepEqual([...rows.timestamps], [1n]);
+    assert.deepEqual([...rows.values], [0]);
+  });
+
+  test(`${name}: version 2 gives the same rows of the same series`, () => {
+    const front = makeFront();
+    const series = [
+      { tags: up, samples: [{ timestampMillis: 1, value: 1 }] },
+      {
+        tags: [tag('job', 'node'), tag('node', 'job')],
+        samples: [{ timestampMillis: 2, value: 5 }],
+      },
+    ];
+    const [first, second] = [
+      front.remoteWrite(encodeRemoteWrite(series)).slots.slice(),
+      front.remoteWrite(encodeRemoteWriteV2(series.toReversed()), 2).slots.slice(),
+    ];
+    assert.deepEqual(second.toReversed(), first);
+    const rows = front.remoteWrite(encodeRemoteWriteV2(series), 2);
+    assert.deepEqual([...rows.timestamps], [1n, 2n]);
+    assert.deepEqual([...rows.values], [1, 5]);
+  });
+
+  test(`${name}: version 2 refuses references that no text has, and names without values`, () => {
+    const front = makeFront();
+    const symbols = [0x22, 0, 0x22, 1, 97, 0x22, 1, 98];
+    const sample = [0x12, 2, 0x10, 1];
+    const body = (references: number[]): Uint8Array => {
+      const message = [0x0a, references.length, ...references, ...sample];
+      return encodeSnappy(new Uint8Array([...symbols, 0x2a, message.length, ...message]));
+    };
+    assert.equal(front.remoteWrite(body([1, 2]), 2).rowCount, 1);
+    for (const bad of [[1, 3], [1], [1, 2, 1], [1, 0x80]]) {
+      assert.throws(() => front.remoteWrite(body(bad), 2), { code: 'BAD_REQUEST' }, `${bad}`);
+    }
+    const cutOff = encodeSnappy(new Uint8Array([...symbols, 0x2a, 5, ...sample, 0x08]));
+    assert.throws(() => front.remoteWrite(cutOff, 2), { code: 'BAD_REQUEST' });
+    assert.equal(front.seriesCount, 1);
+  });
+
+  test(`${name}: a bad series is refused with its reason, its neighbours are kept`, () => {
+    const front = makeFront();
+    const sample = [{ timestampMillis: 1, value: 1 }];
+    const good = encodeWriteRequest([{ tags: up, samples: sample }]);
+    const notUtf8 = encodeWriteRequest([{ tags: [tag('bad', 'v~v')], samples: sample }]);
+    notUtf8[notUtf8.indexOf(126)] = 0xff;
+    const bad = encodeWriteRequest([
+      { tags: [tag('x', '1'), tag('x', '2')], samples: sample },
+      { tags: [tag('x', '2'), tag('x', '1')], samples: sample },
+      { tags: [tag('empty', '')], samples: sample },
+      { tags: [], samples: sample },
+      { tags: [tag('__reserved', '1')], samples: sample },
+      { tags: [tag('long', 'v'.repeat(70_000))], samples: sample },
+      {
+        tags: Array.from({ length: 1025 }, (_, i) => tag(`t${i}`, 'v')),
+        samples: sample,
+      },
+    ]);
+    const rows = front.remoteWrite(encodeSnappy(Buffer.concat([good, notUtf8, bad, good])));
+    assert.equal(rows.rowCount, 10);
+    assert.equal(front.refused[rows.slots[0]!], 0);
+    assert.equal(rows.slots[9], rows.slots[0]);
+    assert.equal(rows.slots[2], rows.slots[3], 'names that appear twice, in any order');
+    const reasons = [...rows.slots.subarray(1, 9)].map((slot) => {
+      assert.equal(front.refused[slot], 1);
+      return front.problem(slot);
+    });
+    assert.match(reasons[0]!, /tag value is not UTF-8: "bad"/);
+    assert.match(reasons[1]!, /appears twice: x/);
+    assert.match(reasons[3]!, /tag value is empty: empty/);
+    assert.match(reasons[4]!, /at least one tag/);
+    assert.match(reasons[5]!, /reserved/);
+    assert.match(reasons[6]!, /more than 1024 tags or its tags more than 65535 bytes/);
+    assert.match(reasons[7]!, /more than 1024 tags/);
+  });
+
+  test(`${name}: a malformed body is refused whole and leaves nothing behind`, () => {
+    const front = makeFront();
+    const good = encodeWriteRequest([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]);
+    const cases: [body: Uint8Array, reason: RegExp][] = [
+      [new Uint8Array(0), /length in front/],
+      [new Uint8Array([0xff, 0xff, 0xff, 0xff, 0x0f]), /longer than 33554432 bytes/],
+      [encodeSnappy(good).subarray(0, -1), /corrupt/],
+      [encodeSnappy(good.subarray(0, -1)), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x0a])])), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x00, 0])])), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x08, 0])])), /malformed/],
+      [encodeSnappy(Buffer.concat([good, new Uint8Array([0x1b, 0x1c])])), /malformed/],
+    ];
+    for (const [body, reason] of cases) {
+      assert.throws(() => front.remoteWrite(body), { code: 'BAD_REQUEST', message: reason });
+      assert.equal(front.seriesCount, 0);
+    }
+    assert.equal(front.remoteWrite(encodeSnappy(good)).rowCount, 1);
+  });
+
+  test(`${name}: a rule that throws leaves no series without a verdict`, () => {
+    let broken = true;
+    const front = new Front(
+      {
+        ...options,
+        verdictOf: (tags) => {
+          if (broken) throw new Error('rule is broken');
+          return verdictOf(tags);
+        },
+      },
+      makeCore(),
+    );
+    const body = encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]);
+    assert.throws(() => front.remoteWrite(body), /rule is broken/);
+    assert.equal(front.seriesCount, 0);
+    broken = false;
+    const slot = front.remoteWrite(body).slots[0]!;
+    assert.notEqual(front.idHash[slot], 0);
+  });
+
+  test(`${name}: native histograms are counted, not kept`, () => {
+    const front = makeFront();
+    const series = [0x22, 0, 0x22, 2, 0x08, 1];
+    const rows = front.remoteWrite(encodeSnappy(new Uint8Array([0x0a, series.length, ...series])));
+    assert.deepEqual([rows.rowCount, rows.histogramCount], [0, 2]);
+    assert.equal(front.seriesCount, 0);
+  });
+}
+
+test('the kernel equals its twin over generated and mutated bodies', () => {
+  for (let seed = 1; seed <= 4; seed++) fuzz(seed, 50);
+});
+
+test('series about which there is no doubt are judged without asking the rules', () => {
+  const asked: string[] = [];
+  const front = new Front({
+    ...options,
+    plainQuoted: true,
+    verdictOf: (tags) => {
+      asked.push(
+        decodeTags(tags)
+          .map(({ name, value }) => `${name}=${value}`)
+          .join(),
+      );
+      return verdictOf(tags);
+    },
+  });
+  const samples = [{ timestampMillis: 1, value: 1 }];
+  const { slots } = front.remoteWrite(
+    encodeRemoteWrite([
+      { tags: up, samples },
+      { tags: [tag('quote', 'a"b')], samples },
+      { tags: [tag('plain', 'some text, 16 b!')], samples },
+      { tags: [tag('__reserved', 'v')], samples },
+      { tags: [tag('a', '1'), tag('a', '2')], samples },
+      { tags: [tag('a', '')], samples },
+    ]),
+  );
+  assert.deepEqual(asked.toSorted(), ['__reserved=v', 'a=', 'a=1,a=2', 'quote=a"b']);
+  assert.deepEqual(
+    [...slots].map((slot) => front.refused[slot]),
+    [0, 0, 0, 1, 1, 1],
+  );
+  const ids = [
+    '{__name__="up",instance="a:9100",job="node"}',
+    '{quote="a\\"b"}',
+    '{plain="some text, 16 b!"}',
+  ];
+  ids.forEach((id, row) => {
+    assert.equal(front.idHash[slots[row]!], murmur3(Buffer.from(id)));
+    assert.equal(front.idScheme(slots[row]!), idSchemeCode.quoted);
+  });
+});
+
+test('a stale marker keeps its bits from the body of a scrape to the batch of a node', () => {
+  const front = new Front(options);
+  const body = encodeRemoteWrite([
+    { tags: up, samples: [{ timestampMillis: 1_700_000_000_000, value: 0x7ff0000000000002n }] },
+  ]);
+  const rows = front.remoteWrite(body);
+  const builder = new BatchBuilder();
+  builder.begin(1);
+  const { slots, timestamps, timeUnitNanos, values } = rows;
+  builder.setRows(1, slots, new Uint32Array([1]), timestamps, timeUnitNanos, values);
+  const view = readBatch(builder.finish());
+  assert.deepEqual(bitsOf(view.values), [0x7ff0000000000002n]);
+  assert.equal(view.timestamps[0], 1_700_000_000_000n);
+});
+
+test('the benchmark of the front runs', async () => {
+  for (const { value } of await bench('small')) assert.ok(value > 0);
+});
+
+test('a body with more samples than a batch holds is refused', () => {
+  const front = new Front(options);
+  const message = encodeWriteRequest([{ tags: up, samples: [] }]);
+  const labels = message.subarray(2);
+  const samples = Buffer.alloc((frontRowsMax + 1) * 2, new Uint8Array([0x12, 0]));
+  const length = labels.length + samples.length;
+  const varint = [(length & 127) | 128, ((length >> 7) & 127) | 128, ((length >> 14) & 127) | 128];
+  const head = new Uint8Array([0x0a, ...varint, length >> 21]);
+  const body = encodeSnappy(Buffer.concat([head, labels, samples]));
+  assert.throws(() => front.remoteWrite(body), { message: /more than 1048576 samples/ });
+  assert.equal(front.seriesCount, 0);
+});
+
+test('under its budget a front that sees ever new series evicts old ones and keeps the used one', () => {
+  const front = new Front({ ...options, memoryBytesMax: frontMemoryBytesMin });
+  const sample = [{ timestampMillis: 1, value: 1 }];
+  const hot = { tags: up, samples: sample };
+  const first = front.remoteWrite(encodeRemoteWrite([hot]));
+  const hotSlot = first.slots[0]!;
+  const hotGeneration = front.generation[hotSlot]!;
+  const cold = [tag('n', '0'), tag('name', 'x'.repeat(200))];
+  const coldRows = front.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
+  const coldSlot = coldRows.slots[0]!;
+  const coldGeneration = front.generation[coldSlot]!;
+  for (let scrape = 0; scrape < 60; scrape++) {
+    const series = Array.from({ length: 300 }, (_, i) => ({
+      tags: [tag('n', `${scrape} ${i}`), tag('name', 'x'.repeat(200))],
+      samples: sample,
+    }));
+    const rows = front.remoteWrite(encodeRemoteWrite([hot, ...series]));
+    assert.equal(rows.slots[0], hotSlot);
+    for (let row = 1; row <= 300; row++) {
+      const tags = decodeTags(front.tags(rows.slots[row]!));
+      assert.equal(tags[0]!.value, `${scrape} ${row - 1}`);
+    }
+  }
+  assert.equal(front.generation[hotSlot], hotGeneration);
+  assert.notEqual(front.generation[coldSlot], coldGeneration);
+  assert.ok(front.seriesCount < 8192, `bounded: ${front.seriesCount}`);
+  const again = front.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
+  const { slots, rowCount } = again;
+  assert.equal(rowCount, 1);
+  assert.deepEqual(front.tags(slots[0]!), encodeTags(cold));
+  assert.equal(front.refused[slots[0]!], 0);
+});
+
+test('a short version 2 body that names much text again and again is refused', () => {
+  const front = new Front(options);
+  const long = tag('a', 'x'.repeat(60_000));
+  const series = Array.from({ length: 2400 }, (_, i) => ({
+    tags: [long],
+    samples: [{ timestampMillis: i, value: 1 }],
+  }));
+  const body = encodeRemoteWriteV2(series);
+  assert.ok(body.length < 100_000);
+  assert.throws(() => front.remoteWrite(body, 2), /labels of all series are longer than 134217728/);
+  assert.equal(front.remoteWrite(encodeRemoteWriteV2(series.slice(0, 2000)), 2).rowCount, 2000);
+});
+
+test('a body with more series than the budget holds is refused for the lack of memory', () => {
+  const front = new Front({ ...options, memoryBytesMax: frontMemoryBytesMin });
+  const samples = [{ timestampMillis: 1, value: 1 }];
+  const series = Array.from({ length: 9000 }, (_, i) => ({
+    tags: [tag('n', `${i}`), tag('name', 'x'.repeat(200))],
+    samples,
+  }));
+  assert.throws(() => front.remoteWrite(encodeRemoteWrite(series)), { code: 'RESOURCE_EXHAUSTED' });
+  assert.equal(front.seriesCount, 0);
+  assert.equal(front.remoteWrite(encodeRemoteWrite(series.slice(0, 500))).rowCount, 500);
+});
+
+test('tables grow: fifty thousand series keep their slots', () => {
+  const front = new Front(options);
+  const rowsOf = (start: number) =>
+    Array.from({ length: 10_000 }, (_, i) => ({
+      tags: encodeTags([tag('n', `${start + i}`)]),
+      timestampNanos: 1n,
+      value: 1,
+    }));
+  const slots: number[] = [];
+  for (let start = 0; start < 50_000; start += 10_000)
+    slots.push(...front.rows(rowsOf(start)).slots);
+  assert.equal(new Set(slots).size, 50_000);
+  assert.equal(front.seriesCount, 50_000);
+  for (let start = 0; start < 50_000; start += 10_000) {
+    assert.deepEqual([...front.rows(rowsOf(start)).slots], slots.slice(start, start + 10_000));
+  }
+});
+
+test('room for the first series of a body is not made by evicting the last one of the body before', () => {
+  // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the 39th.
+  const perSegment = 873;
+  const kernel = new FrontKernel(randomOf(pickOf(1)), 14 * 1024 * 1024);
+  const value = 'x'.repeat(104);
+  const bodyOf = (first: number, count: number): Uint8Array =>
+    encodeRemoteWrite(
+      Array.from({ length: count }, (_, i) => ({
+        tags: [
+          tag('__name__', 'm'),
+          tag('a', 'x'.repeat(120)),
+          tag('b', value + String(first + i).padStart(7, '0')),
+          tag('c', 'x'.repeat(8)),
+        ],
+        samples: [{ timestampMillis: 1, value: 1 }],
+      })),
+    );
+  let next = 0;
+  const insert = (count: number): void => {
+    assert.equal(kernel.remoteWrite(bodyOf(next, count)), count);
+    next += count;
+  };
+  for (let segment = 0; segment < 48; segment++) insert(perSegment);
+  for (let segment = 0; segment < 38; segment++) insert(437);
+  const used = bodyOf(39 * perSegment, perSegment);
+  let newCount = 0;
+  // At most half of a segment stays when it is swept, the last of its series does not.
+  for (let i = 0; i < 1000 && newCount === 0; i++) {
+    kernel.remoteWrite(used);
+    newCount = kernel.newSlots.length;
+    insert(1);
+  }
+  assert.equal(newCount, perSegment - 437);
+  assert.equal(kernel.remoteWrite(used), perSegment);
+  assert.equal(kernel.newSlots.length, 0);
+});

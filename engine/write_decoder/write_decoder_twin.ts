@@ -1,0 +1,156 @@
+/**
+ * The plain twin of the front kernel: a map from canonical tags to slots. It evicts nothing.
+ */
+import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
+import {
+  type FrontCore,
+  type RemoteWriteVersion,
+  frontProblem,
+  frontRowsMax,
+  oversizeSlot,
+  rawBytesMax,
+} from './core.ts';
+import { parseWriteRequest, tagsCountMax } from './remote_write.ts';
+import { parseWriteRequestV2 } from './remote_write_v2.ts';
+import { decodeBlock } from './snappy.ts';
+
+export class FrontTwin implements FrontCore {
+  readonly #slotOf = new Map<string, number>();
+  readonly #tags: Uint8Array[] = [new Uint8Array(0)];
+  #rows: { slot: number; timestamp: bigint; bits: bigint }[] = [];
+  #newSlots: number[] = [];
+  readonly #free: number[] = [];
+  #tagsBytes = 0;
+  histogramCount = 0;
+  idHash: Uint32Array = new Uint32Array(1);
+  generation: Uint32Array = new Uint32Array(1).fill(1);
+  refused: Uint8Array = new Uint8Array(1).fill(1);
+  idScheme: Uint8Array = new Uint8Array(1);
+
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
+    this.beginRows();
+    const raw = decodeBlock(body, rawBytesMax);
+    if (typeof raw === 'number') return raw;
+    const request = version === 2 ? parseWriteRequestV2(raw) : parseWriteRequest(raw);
+    if (request === null) return frontProblem.malformed;
+    if (typeof request === 'number') return request;
+    let rowCount = 0;
+    for (const { timestampsMillis } of request.series) rowCount += timestampsMillis.length;
+    if (rowCount > frontRowsMax) return frontProblem.tooManyRows;
+    this.histogramCount = request.histogramCount;
+    for (const { tags, timestampsMillis, valueBits } of request.series) {
+      if (timestampsMillis.length === 0) continue;
+      const slot = tags === null ? oversizeSlot : this.#slot(tags);
+      timestampsMillis.forEach((timestamp, i) =>
+        this.#rows.push({ slot, timestamp, bits: valueBits[i]! }),
+      );
+    }
+    return rowCount;
+  }
+
+  beginRows(): void {
+    this.#rows = [];
+    this.#newSlots = [];
+    this.histogramCount = 0;
+  }
+
+  addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
+    const fits = tags.length <= tagsBytesMax && decodeTags(tags).length <= tagsCountMax;
+    const slot = fits ? this.#slot(tags) : oversizeSlot;
+    const bits = new BigUint64Array(new Float64Array([value]).buffer)[0]!;
+    this.#rows.push({ slot, timestamp: timestampNanos, bits });
+    return 0;
+  }
+
+  get rowCount(): number {
+    return this.#rows.length;
+  }
+
+  get rowSlots(): Uint32Array {
+    return Uint32Array.from(this.#rows, (row) => row.slot);
+  }
+
+  get rowGenerations(): Uint32Array {
+    return Uint32Array.from(this.#rows, ({ slot }) => this.generation[slot]!);
+  }
+
+  get rowTimestamps(): BigInt64Array {
+    return BigInt64Array.from(this.#rows, (row) => row.timestamp);
+  }
+
+  get rowValues(): Float64Array {
+    return new Float64Array(BigUint64Array.from(this.#rows, (row) => row.bits).buffer);
+  }
+
+  get hasOversizeRows(): boolean {
+    return this.#rows.some(({ slot }) => slot === oversizeSlot);
+  }
+
+  get newSlots(): Uint32Array {
+    return Uint32Array.from(this.#newSlots);
+  }
+
+  /** The twin leaves all verdicts to the rules. */
+  judgePlainQuoted(): number {
+    return this.#newSlots.length;
+  }
+
+  forgetNew(): void {
+    for (const slot of this.#newSlots) {
+      this.#slotOf.delete(keyOf(this.#tags[slot]!));
+      this.#tagsBytes -= this.#tags[slot]!.length;
+      this.#free.push(slot);
+    }
+    this.#newSlots = [];
+  }
+
+  tags(slot: number): Uint8Array {
+    return this.#tags[slot]!;
+  }
+
+  tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array } {
+    const all = Array.from(slots, (slot) => this.#tags[slot]!);
+    let end = 0;
+    const ends = Uint32Array.from(all, (tags) => (end += tags.length));
+    return { tags: new Uint8Array(Buffer.concat(all)), ends };
+  }
+
+  get seriesCount(): number {
+    return this.#slotOf.size;
+  }
+
+  get memoryBytes(): number {
+    return this.#tagsBytes;
+  }
+
+  #slot(tags: Uint8Array): number {
+    const key = keyOf(tags);
+    const known = this.#slotOf.get(key);
+    if (known !== undefined) return known;
+    const slot = this.#free.pop() ?? this.#tags.length;
+    if (slot === this.idHash.length) this.#grow();
+    this.#tags[slot] = new Uint8Array(tags);
+    this.#tagsBytes += tags.length;
+    this.#slotOf.set(key, slot);
+    this.#newSlots.push(slot);
+    this.generation[slot]!++;
+    this.refused[slot] = 0;
+    return slot;
+  }
+
+  #grow(): void {
+    const size = this.idHash.length * 2;
+    const wider = <Column extends Uint32Array | Uint8Array>(grown: Column, old: Column): Column => {
+      grown.set(old);
+      return grown;
+    };
+    this.idHash = wider(new Uint32Array(size), this.idHash);
+    this.generation = wider(new Uint32Array(size), this.generation);
+    this.refused = wider(new Uint8Array(size), this.refused);
+    this.idScheme = wider(new Uint8Array(size), this.idScheme);
+  }
+}
+
+function keyOf(tags: Uint8Array): string {
+  return Buffer.from(tags.buffer, tags.byteOffset, tags.length).toString('latin1');
+}

@@ -1,0 +1,48 @@
+/** What the store and its storage thread say to each other. */
+import type { Change, StoredState } from '../requests.ts';
+
+/** A write as the thread gets it: compaction names its rows only, so that no value is copied over. */
+export type StorageWrite =
+  | { readonly kind: 'change'; readonly change: Change }
+  | {
+      readonly kind: 'compact';
+      readonly revision: number;
+      /** Revision and sub of each row, one behind the other. */
+      readonly dropped: readonly number[];
+    }
+  | { readonly kind: 'lease'; readonly id: bigint; readonly ttlSeconds: number }
+  | { readonly kind: 'leaseGone'; readonly id: bigint };
+
+export type StorageRequest =
+  | { readonly kind: 'open'; readonly path: string; readonly newIdentity: StoredIdentity }
+  | { readonly kind: 'load'; readonly afterRevision: number; readonly afterSub: number }
+  | { readonly kind: 'commit'; readonly revision: number; readonly writes: readonly StorageWrite[] }
+  | { readonly kind: 'size' }
+  | { readonly kind: 'close' };
+
+/** Drawn once, when the file is made; etcd's clients see them in every answer. */
+export interface StoredIdentity {
+  readonly clusterId: bigint;
+  readonly memberId: bigint;
+}
+
+export interface OpenedAnswer extends Omit<StoredState, 'changes'> {
+  readonly identity: StoredIdentity;
+}
+
+export interface LoadedAnswer {
+  readonly changes: readonly Change[];
+  /** Whether these were the last ones. */
+  readonly ended: boolean;
+}
+
+export interface StorageEnvelope {
+  readonly id: number;
+  readonly request: StorageRequest;
+}
+
+export interface StorageReply {
+  readonly id: number;
+  readonly error: string | null;
+  readonly answer: unknown;
+}

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
+import { silentLog } from '#lib/log.ts';
+import { Mvcc } from '../mvcc.ts';
+import { KvError, type PutRequest, type Write } from '../requests.ts';
+import { openStorage, type Storage } from './storage.ts';
+import { Store } from '../store.ts';
+
+const put = (key: string, value: Uint8Array, leaseId = 0n): PutRequest => {
+  const flags = { previous: false, ignoreValue: false, ignoreLease: false };
+  return { kind: 'put', key, value, leaseId, ...flags };
+};
+
+async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'tsdb-kv-'));
+  try {
+    await run(folder);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+test('openStorage() gives back what was committed, byte for byte', () =>
+  inFolder(async (folder) => {
+    const core = new Mvcc();
+    const every = Uint8Array.from({ length: 256 }, (_, index) => index);
+    core.leaseGrant(0x7fff_ffff_ffff_fff1n, 30, 0);
+    core.put(put('\0\xff\x80', every, 0x7fff_ffff_ffff_fff1n));
+    core.put(put('a', new Uint8Array(0)));
+    core.put(put('gone', every));
+    core.deleteRange({ kind: 'deleteRange', key: 'gone', rangeEnd: '', previous: false });
+    const { identity } = await (async () => {
+      await using storage = await openStorage(folder, realEnv);
+      const loaded = await storage.load();
+      assert.deepEqual(loaded.state, {
+        revision: 1,
+        compactRevision: 0,
+        changes: [],
+        leases: [],
+      });
+      await storage.commit(core.revision, core.takeWrites());
+      core.put(put('a', every));
+      core.compact(5);
+      await storage.commit(core.revision, core.takeWrites());
+      return loaded;
+    })();
+    await using storage = await openStorage(folder, realEnv);
+    const loaded = await storage.load();
+    assert.deepEqual(loaded.identity, identity);
+    assert.equal(loaded.state.revision, 6);
+    assert.equal(loaded.state.compactRevision, 5);
+    assert.deepEqual(loaded.state.leases, [{ id: 0x7fff_ffff_ffff_fff1n, ttlSeconds: 30 }]);
+    assert.deepEqual(
+      loaded.state.changes.map((change) => [change.key, change.modRevision, change.value]),
+      [
+        ['\0\xff\x80', 2, every],
+        ['a', 3, new Uint8Array(0)],
+        ['gone', 5, null],
+        ['a', 6, every],
+      ],
+    );
+  }));
+
+test('openStorage() reads more changes than fit one page', () =>
+  inFolder(async (folder) => {
+    const core = new Mvcc();
+    for (let index = 0; index < 5_003; index += 1) core.put(put(`k${index}`, new Uint8Array(3)));
+    core.put(put('large', new Uint8Array(9_000_000)));
+    core.put(put('last', new Uint8Array(1)));
+    {
+      await using storage = await openStorage(folder, realEnv);
+      await storage.load();
+      await storage.commit(core.revision, core.takeWrites());
+    }
+    await using storage = await openStorage(folder, realEnv);
+    const { state } = await storage.load();
+    assert.equal(state.changes.length, 5_005);
+    assert.equal(state.changes.at(-1)!.key, 'last');
+    assert.equal(new Mvcc(state).keyCount, 5_005);
+  }));
+
+test('openStorage() refuses a file that another holds, and one that is damaged', () =>
+  inFolder(async (folder) => {
+    {
+      await using first = await openStorage(folder, realEnv);
+      await first.load();
+      const core = new Mvcc();
+      core.put(put('a', new Uint8Array(20_000)));
+      await first.commit(core.revision, core.takeWrites());
+      await using second = await openStorage(folder, realEnv);
+      await assert.rejects(second.load(), /kv\.sqlite: database is locked/);
+    }
+    const file = await open(join(folder, 'kv.sqlite'), 'r+');
+    await file.write(new Uint8Array(8_192).fill(0xee), 0, 8_192, 4_096);
+    await file.close();
+    await using storage = await openStorage(folder, realEnv);
+    await assert.rejects(storage.load(), /kv\.sqlite.*(damaged|malformed)/);
+  }));
+
+test('a commit that fails leaves nothing of itself', () =>
+  inFolder(async (folder) => {
+    await using storage = await openStorage(folder, realEnv);
+    await storage.load();
+    const core = new Mvcc();
+    core.put(put('a', new Uint8Array(1)));
+    const writes = core.takeWrites();
+    await storage.commit(2, writes);
+    core.put(put('b', new Uint8Array(1)));
+    const bad: Write[] = [...core.takeWrites(), ...writes];
+    await assert.rejects(storage.commit(3, bad), /UNIQUE/);
+    const { state } = await storage.load();
+    assert.equal(state.revision, 2);
+    assert.deepEqual(
+      state.changes.map((change) => change.key),
+      ['a'],
+    );
+  }));
+
+/** A storage whose commits the test lets through one by one, or fails. */
+class HeldStorage implements Storage {
+  readonly commits: { writes: readonly Write[]; done: PromiseWithResolvers<void> }[] = [];
+  private readonly under: Storage;
+
+  constructor(under: Storage) {
+    this.under = under;
+  }
+
+  load: Storage['load'] = () => this.under.load();
+  size: Storage['size'] = () => this.under.size();
+
+  async commit(revision: number, writes: readonly Write[]): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.commits.push({ writes, done });
+    await done.promise;
+    await this.under.commit(revision, writes);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.under[Symbol.asyncDispose]();
+  }
+}
+
+const range = (key: string) =>
+  ({
+    kind: 'range',
+    key,
+    rangeEnd: '',
+    limit: 0,
+    revision: 0,
+    sortOrder: 'none',
+    sortTarget: 'key',
+    keysOnly: false,
+    countOnly: false,
+    minModRevision: 0,
+    maxModRevision: 0,
+    minCreateRevision: 0,
+    maxCreateRevision: 0,
+  }) as const;
+
+test('Store answers nothing that is not on disk, and shares one commit among those who wait', () =>
+  inFolder(async (folder) => {
+    await using held = new HeldStorage(await openStorage(folder, realEnv));
+    await using store = await Store.open({ storage: held, env: realEnv, log: silentLog });
+    const answered: string[] = [];
+    const task = (name: string, run: (core: Mvcc) => unknown) =>
+      store.perform(run).then(() => answered.push(name));
+    const all = [
+      task('put a', (core) => core.put(put('a', new Uint8Array(1)))),
+      task('read a', (core) => core.range(range('a'))),
+      task('put b', (core) => core.put(put('b', new Uint8Array(1)))),
+      task('put c', (core) => core.put(put('c', new Uint8Array(1)))),
+      task('read c', (core) => core.range(range('c'))),
+    ];
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(answered, []);
+    assert.equal(store.committedRevision, 1);
+    assert.equal(held.commits.length, 1);
+    held.commits[0]!.done.resolve();
+    await all[1];
+    assert.deepEqual(answered, ['put a', 'read a']);
+    assert.equal(store.committedRevision, 2);
+    assert.equal(held.commits.length, 2);
+    assert.equal(held.commits[1]!.writes.length, 2);
+    held.commits[1]!.done.resolve();
+    await Promise.all(all);
+    assert.equal(store.committedRevision, 4);
+  }));
+
+test('Store fails what waited when the disk fails, and goes on from what the disk has', () =>
+  inFolder(async (folder) => {
+    await using held = new HeldStorage(await openStorage(folder, realEnv));
+    // The pause before the store is read anew is over when the test says so.
+    const pause = Promise.withResolvers<void>();
+    const clock = { ...realEnv.clock, sleep: () => pause.promise };
+    const env = { ...realEnv, clock };
+    await using store = await Store.open({ storage: held, env, log: silentLog });
+    const first = store.perform((core) => core.put(put('a', new Uint8Array(1))));
+    held.commits[0]!.done.resolve();
+    await first;
+    const failing = [
+      store.perform((core) => core.put(put('b', new Uint8Array(1)))),
+      store.perform((core) => core.put(put('c', new Uint8Array(1)))),
+      store.perform((core) => core.range(range('b'))),
+    ];
+    held.commits[1]!.done.reject(new Error('disk is full'));
+    const isFailure = (error: unknown) =>
+      error instanceof KvError && error.kind === 'storageFailed';
+    for (const one of failing) await assert.rejects(one, isFailure);
+    await assert.rejects(
+      store.perform((core) => core.range(range('a'))),
+      isFailure,
+    );
+    const reopened = new Promise<void>((resolve) => {
+      store.onCommit(resolve);
+    });
+    pause.resolve();
+    await reopened;
+    const found = await store.perform((core) =>
+      ['a', 'b', 'c'].map((key) => core.range(range(key)).count),
+    );
+    assert.deepEqual(found, [1, 0, 0]);
+    const again = store.perform((core) => core.put(put('b', new Uint8Array(1))));
+    held.commits[2]!.done.resolve();
+    assert.equal((await again).revision, 3);
+  }));

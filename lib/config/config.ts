@@ -1,0 +1,441 @@
+/**
+ * The configuration of a process: `-f file` (repeatable, later files over earlier ones), defaults, and the
+ * two overrides of the environment. A mistake stops the start; all mistakes are listed at once.
+ *
+ *     db:                                  coordinator:
+ *       discovery: {type: tsdb_cluster,      listenAddress: 0.0.0.0:7201
+ *         tsdbCluster: {endpoints: [...]}}   tagOptions: {idScheme: quoted}
+ */
+import { type Checked, checkCoordinatorSection, checkDbSection } from './schema.ts';
+import { withoutEffect } from './values.ts';
+import type {
+  ClientSection,
+  CoordinatorSection,
+  DbSection,
+  DiscoveryConfigSection,
+  DiscoverySection,
+  HostIdSection,
+  ListenAddress,
+  LookbackLimitSection,
+  ServiceSection,
+  TlsSection,
+} from './sections.ts';
+import type {
+  ClientConfig,
+  Config,
+  CoordinatorConfig,
+  DbConfig,
+  DiscoveryConfig,
+  HostIdConfig,
+  LookbackLimitConfig,
+  TlsConfig,
+} from './types.ts';
+import { type ConfigFile, type ConfigTree, pathSeparator, readConfigFiles } from './text.ts';
+import { messageOf } from '../errors.ts';
+
+export type { ConfigFile } from './text.ts';
+export type { ListenAddress } from './sections.ts';
+export type {
+  ClientConfig,
+  Config,
+  CoordinatorConfig,
+  DbConfig,
+  DiscoveryConfig,
+  HostIdConfig,
+  LogLevelConfig,
+  TlsConfig,
+} from './types.ts';
+
+/** The configuration cannot be used; `problems` names every mistake with file and line. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`the configuration has ${problems.length} problem(s):\n  ${problems.join('\n  ')}`);
+    this.problems = problems;
+  }
+}
+
+/** Environment variables that override the files. */
+export const dataDirectoryVariable = 'TSDB_DATA_DIR';
+export const listenHostVariable = 'TSDB_LISTEN_HOST';
+
+export type ConfigRole = 'node' | 'coordinator';
+
+/**
+ * Reads configuration.
+ *
+ * @param role a coordinator's file may have its settings at the top, without `coordinator:`
+ * @throws {ConfigError} with all problems
+ */
+export function parseConfig(
+  files: readonly ConfigFile[],
+  role: ConfigRole,
+  environment: Readonly<Record<string, string | undefined>>,
+): Config {
+  const problems: string[] = [];
+  const tree = readConfigFiles(files, environment, problems);
+  if (problems.length > 0) throw new ConfigError(problems);
+  const lifted = role === 'coordinator' && !('coordinator' in tree.value) && !('db' in tree.value);
+  const sections: Record<string, unknown> = lifted ? { coordinator: tree.value } : tree.value;
+  const reader = new SectionReader(tree, lifted, problems);
+  for (const key of Object.keys(sections)) {
+    if (key !== 'coordinator' && key !== 'db') reader.add([key], 'unknown section');
+  }
+  const db =
+    'db' in sections || role === 'node' ? reader.section('db', sections, checkDbSection) : null;
+  const coordinator =
+    'coordinator' in sections || role === 'coordinator'
+      ? reader.section('coordinator', sections, checkCoordinatorSection)
+      : null;
+  if (problems.length > 0) throw new ConfigError(problems);
+  const listenHost = environment[listenHostVariable] || null;
+  const dbConfig = db === null ? null : resolveDb(db, listenHost, environment, reader);
+  const config: Config = {
+    coordinator:
+      coordinator === null
+        ? null
+        : resolveCoordinator(coordinator, db, dbConfig, listenHost, reader),
+    db: dbConfig,
+    notes: reader.notes,
+  };
+  if (problems.length > 0) throw new ConfigError(problems);
+  if (role === 'node') noteOtherModes(config, reader);
+  return config;
+}
+
+/** Settings that stand in the file and belong to a process of another kind. */
+function noteOtherModes({ db, coordinator }: Config, reader: SectionReader): void {
+  if (db!.discovery.type !== 'tsdb_single_node') {
+    reader.noteGiven(['db', 'kv'], 'only discovery type tsdb_single_node embeds a key-value store');
+  }
+  if (coordinator === null) return;
+  reader.noteGiven(
+    ['coordinator', 'logging', 'level'],
+    'the process logs at the level of db.logging',
+  );
+  reader.noteGiven(
+    ['db', 'metrics', 'prometheus', 'listenAddress'],
+    'metrics are served at coordinator.metrics',
+  );
+}
+
+class SectionReader {
+  private readonly tree: ConfigTree;
+  /** The file's top is the coordinator's section. */
+  private readonly lifted: boolean;
+  private readonly problems: string[];
+  readonly notes: string[] = [];
+
+  constructor(tree: ConfigTree, lifted: boolean, problems: string[]) {
+    this.tree = tree;
+    this.lifted = lifted;
+    this.problems = problems;
+  }
+
+  section<Section>(
+    name: string,
+    sections: Record<string, unknown>,
+    check: (value: unknown) => Checked<Section>,
+  ): Section | null {
+    const given = sections[name] ?? {};
+    const checked = check(given);
+    if ('problems' in checked) {
+      for (const { path, reason } of checked.problems) this.add([name, ...path], reason);
+      return null;
+    }
+    this.noteTunings(checked.value, [name]);
+    return checked.value;
+  }
+
+  /** Adds a problem at the nearest place that stands in a file. */
+  add(path: readonly string[], reason: string): void {
+    this.problems.push(`${this.where(path)}: ${reason}`);
+  }
+
+  /** Notes a setting without effect if it stands in a file. */
+  noteGiven(path: readonly string[], reason: string): void {
+    if (this.tree.locations.has(path.join(pathSeparator))) {
+      this.notes.push(`${this.where(path)} has no effect here: ${reason}`);
+    }
+  }
+
+  private where(path: readonly string[]): string {
+    const inFile = this.lifted ? path.slice(1) : path;
+    for (let length = inFile.length; length > 0; length -= 1) {
+      const location = this.tree.locations.get(inFile.slice(0, length).join(pathSeparator));
+      if (location !== undefined) return `${location.file}:${location.line}: ${inFile.join('.')}`;
+    }
+    return inFile.join('.');
+  }
+
+  private noteTunings(value: unknown, path: readonly string[]): void {
+    if (value === withoutEffect) {
+      this.notes.push(`${this.where(path)} has no effect here`);
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [key, item] of Object.entries(value)) this.noteTunings(item, [...path, key]);
+    }
+  }
+}
+
+const singleNode: DiscoveryConfig = {
+  type: 'tsdb_single_node',
+  env: 'default_env',
+  zone: 'embedded',
+};
+
+/** The first that is given; naming the store at two places is a mistake when they differ. */
+function resolveDiscovery(
+  places: readonly (readonly [path: readonly string[], DiscoveryConfig | null])[],
+  fallback: DiscoveryConfig,
+  reader: SectionReader,
+): DiscoveryConfig {
+  let chosen: DiscoveryConfig | null = null;
+  for (const [path, discovery] of places) {
+    if (discovery === null) continue;
+    if (chosen !== null && JSON.stringify(chosen) !== JSON.stringify(discovery)) {
+      reader.add(path, 'contradicts the discovery that is given at another place');
+    }
+    chosen ??= discovery;
+  }
+  return chosen ?? fallback;
+}
+
+function ofDiscovery(section: DiscoverySection | undefined): DiscoveryConfig | null {
+  if (section === undefined) return null;
+  if (section.tsdbCluster === undefined) return singleNode;
+  const { env, zone, endpoints, tls } = section.tsdbCluster;
+  return { type: 'tsdb_cluster', env, zone, endpoints, tls: ofTls(tls) };
+}
+
+function ofService(section: ServiceSection | undefined): DiscoveryConfig | null {
+  if (section === undefined) return null;
+  const [cluster] = section.etcdClusters;
+  return {
+    type: 'tsdb_cluster',
+    env: section.env,
+    zone: section.zone,
+    endpoints: cluster!.endpoints,
+    tls: ofTls(cluster!.tls),
+  };
+}
+
+function ofTls(section: TlsSection | undefined): TlsConfig | null {
+  if (section === undefined) return null;
+  return {
+    caPath: section.caCrtPath,
+    certificatePath: section.crtPath ?? null,
+    keyPath: section.keyPath ?? null,
+  };
+}
+
+function placesOf(
+  path: readonly string[],
+  section: DiscoveryConfigSection | undefined,
+): (readonly [readonly string[], DiscoveryConfig | null])[] {
+  return [
+    [[...path, 'discovery'], ofDiscovery(section?.discovery)],
+    [[...path, 'service'], ofService(section?.service)],
+  ];
+}
+
+/** What M3 counts as a block in its cache is a page here. */
+const cachedBlockBytes = 64 * 1024;
+
+function resolveDb(
+  section: DbSection,
+  listenHost: string | null,
+  environment: Readonly<Record<string, string | undefined>>,
+  reader: SectionReader,
+): DbConfig {
+  const listen = (address: ListenAddress): ListenAddress =>
+    listenHost === null ? address : { host: listenHost, port: address.port };
+  const metricsAddress = section.metrics.prometheus.listenAddress;
+  const discovery = resolveDiscovery(
+    [
+      [['db', 'discovery'], ofDiscovery(section.discovery)],
+      ...placesOf(['db', 'config'], section.config),
+      ...placesOf(['db', 'client', 'config'], section.client.config),
+    ],
+    singleNode,
+    reader,
+  );
+  return {
+    listenAddress: listen(section.listenAddress),
+    clusterListenAddress: listen(section.clusterListenAddress),
+    httpNodeListenAddress: listen(section.httpNodeListenAddress),
+    httpClusterListenAddress: listen(section.httpClusterListenAddress),
+    debugListenAddress: listen(section.debugListenAddress),
+    hostId: resolveHostId(section.hostID, discovery),
+    discovery,
+    client: resolveClient(section.client),
+    dataDirectory:
+      environment[dataDirectoryVariable] || section.filesystem.filePathPrefix || '/var/lib/tsdb',
+    commitlog: {
+      sync: section.commitlog.sync,
+      flushEveryMillis: section.commitlog.flushEvery,
+      flushBytesMax: section.commitlog.flushMaxBytes,
+    },
+    outstandingWritesMax: section.limits.maxOutstandingWriteRequests,
+    outstandingReadsMax: section.limits.maxOutstandingReadRequests,
+    newSeriesPerSecondMax:
+      section.limits.writeNewSeriesPerSecond || section.writeNewSeriesLimitPerSecond || 0,
+    queryLimits: {
+      seriesBlocks: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesBlocks),
+      diskBytesRead: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesDiskBytesRead),
+      diskRead: lookbackLimitOf(section.limits.maxRecentlyQueriedSeriesDiskRead),
+      metadata: lookbackLimitOf(section.limits.maxRecentlyQueriedMetadata),
+    },
+    cache: {
+      policy: section.cache.series.policy,
+      pageBytesMax:
+        section.cache.series.lru.maxBlocks === undefined
+          ? null
+          : section.cache.series.lru.maxBlocks * cachedBlockBytes,
+    },
+    tickMinimumMillis: section.tick.minimumInterval,
+    logLevel: section.logging.level,
+    metricsListenAddress: metricsAddress === undefined ? null : listen(metricsAddress),
+    metricsPath: section.metrics.prometheus.handlerPath,
+    // The embedded store has no access control, so only its own setting opens it to others.
+    kvListenAddress: section.kv.listenAddress,
+    memoryBytesMax: section.memoryMax ?? null,
+  };
+}
+
+function lookbackLimitOf({ value, lookback }: LookbackLimitSection): LookbackLimitConfig {
+  return { limit: value, lookbackMillis: lookback };
+}
+
+/** SPEC.txt: the host ID equals the host name unless a resolver is configured; a single node has a name. */
+function resolveHostId(
+  section: HostIdSection | undefined,
+  discovery: DiscoveryConfig,
+): HostIdConfig {
+  if (section === undefined) {
+    const single = discovery.type === 'tsdb_single_node';
+    return single ? { resolver: 'config', value: 'tsdb_local' } : { resolver: 'hostname' };
+  }
+  switch (section.resolver) {
+    case 'config':
+      return { resolver: 'config', value: section.value! };
+    case 'hostname':
+      return { resolver: 'hostname' };
+    case 'environment':
+      return { resolver: 'environment', envVarName: section.envVarName! };
+    case 'file': {
+      const { path, timeout } = section.file!;
+      return { resolver: 'file', path, timeoutMillis: timeout ?? 0 };
+    }
+    default:
+      return section.resolver satisfies never;
+  }
+}
+
+function resolveClient(section: ClientSection): ClientConfig {
+  return {
+    writeConsistencyLevel: section.writeConsistencyLevel,
+    readConsistencyLevel: section.readConsistencyLevel,
+    writeTimeoutMillis: section.writeTimeout,
+    fetchTimeoutMillis: section.fetchTimeout,
+  };
+}
+
+function resolveCoordinator(
+  section: CoordinatorSection,
+  db: DbSection | null,
+  dbConfig: DbConfig | null,
+  listenHost: string | null,
+  reader: SectionReader,
+): CoordinatorConfig {
+  const listen = (address: ListenAddress): ListenAddress =>
+    listenHost === null ? address : { host: listenHost, port: address.port };
+  const cluster = section.clusters[0];
+  const { perQuery } = section.limits;
+  return {
+    listenAddress: listen(section.listenAddress),
+    metricsListenAddress: listen(
+      section.metrics.prometheus.listenAddress ?? { host: '0.0.0.0', port: 7203 },
+    ),
+    metricsPath: section.metrics.prometheus.handlerPath,
+    logLevel: section.logging.level,
+    idScheme: section.tagOptions.idScheme,
+    discovery: resolveDiscovery(
+      [
+        [['coordinator', 'discovery'], ofDiscovery(section.discovery)],
+        ...placesOf(['coordinator', 'clusters', '0', 'client', 'config'], cluster?.client?.config),
+        [['coordinator', 'clusterManagement', 'etcd'], ofService(section.clusterManagement?.etcd)],
+        ...(db === null ? [] : [[['db', 'discovery'], dbConfig!.discovery] as const]),
+      ],
+      singleNode,
+      reader,
+    ),
+    client: resolveClient(cluster?.client ?? db?.client ?? defaultClient),
+    queryTimeoutMillis: section.query.timeout,
+    querySamplesMax: section.query.prometheus.maxSamplesPerQuery,
+    lookbackMillis: section.lookbackDuration,
+    fetchedSeriesMax: perQuery.maxFetchedSeries,
+    fetchedRangeMillisMax: perQuery.maxFetchedRange,
+    requireExhaustive: perQuery.requireExhaustive,
+    writeBodyBytesMax: section.limits.maxWriteBodyBytes,
+    writeBytesInFlightMax: section.limits.maxWriteBytesInFlight,
+    connectionsMax: section.limits.maxConnections,
+    memoryBytesMax: section.memoryMax,
+  };
+}
+
+const defaultClient: ClientSection = {
+  writeConsistencyLevel: 'majority',
+  readConsistencyLevel: 'unstrict_majority',
+  writeTimeout: 10_000,
+  fetchTimeout: 15_000,
+};
+
+/**
+ * The files of the command line: `-f file`, any number of times.
+ * @throws {ConfigError} when there is another argument, or none is given and `required`
+ */
+export function configPathsOf(args: readonly string[]): string[] {
+  const paths: string[] = [];
+  for (let index = 0; index < args.length; index += 1) {
+    const argument = args[index]!;
+    const inline = /^(?:-f|--file)=(.+)$/.exec(argument);
+    if (inline !== null) {
+      paths.push(inline[1]!);
+    } else if ((argument === '-f' || argument === '--file') && index + 1 < args.length) {
+      index += 1;
+      paths.push(args[index]!);
+    } else {
+      throw new ConfigError([`command line: expected -f <file>: ${argument}`]);
+    }
+  }
+  return paths;
+}
+
+/**
+ * Reads the files of a command line and their configuration.
+ * @param readFile such as `env.disk.readFile`
+ * @throws {ConfigError} when a file cannot be read, or with all problems in the files
+ */
+export async function loadConfig(
+  paths: readonly string[],
+  role: ConfigRole,
+  environment: Readonly<Record<string, string | undefined>>,
+  readFile: (path: string) => Promise<Uint8Array>,
+): Promise<Config> {
+  const files: ConfigFile[] = [];
+  const problems: string[] = [];
+  for (const path of paths) {
+    try {
+      files.push({
+        path,
+        text: new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path)),
+      });
+    } catch (error) {
+      problems.push(`${path}: cannot be read: ${messageOf(error)}`);
+    }
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  return parseConfig(files, role, environment);
+}

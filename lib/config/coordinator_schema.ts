@@ -1,0 +1,147 @@
+/** Section `coordinator:` of the configuration, as a schema with its defaults. */
+import * as z from 'zod';
+import type { CoordinatorSection } from './sections.ts';
+import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
+import {
+  address,
+  bytes,
+  count,
+  countPositive,
+  durationMillis,
+  durationPositive,
+  flag,
+  formatSize,
+  isDisabled,
+  isEmpty,
+  isFalse,
+  notSupported,
+  oneOf,
+  timeoutMillis,
+  tuning,
+  tunings,
+} from './values.ts';
+
+const tagOptions = z
+  .strictObject({
+    idScheme: oneOf(['quoted', 'prepend_meta', 'legacy']).default('quoted'),
+    metricName: z
+      .literal('__name__', 'not supported: another name than __name__ for the metric name')
+      .optional(),
+    bucketName: z.literal('le', 'not supported: another name than le for buckets').optional(),
+    filters: notSupported('a filter on the tags of writes', isEmpty),
+    allowTagNameDuplicates: notSupported('tag names that appear twice', isFalse),
+    allowTagValueEmpty: notSupported('empty tag values', isFalse),
+  })
+  .prefault({});
+
+const perQuery = z
+  .strictObject({
+    maxFetchedSeries: count().default(100_000),
+    maxFetchedRange: durationMillis.default(0),
+    requireExhaustive: flag.default(true),
+    maxFetchedDocs: notSupported('a limit on documents: use maxFetchedSeries', (v) => v === 0),
+    instanceMultiple: tuning,
+  })
+  .prefault({});
+
+const query = z
+  .strictObject({
+    timeout: timeoutMillis().default(30_000),
+    defaultEngine: z
+      .literal('prometheus', 'not supported: an engine other than prometheus')
+      .default('prometheus'),
+    prometheus: z
+      .strictObject({
+        maxSamplesPerQuery: countPositive().default(100_000_000),
+        convert: tuning,
+      })
+      .prefault({}),
+    consolidation: tuning,
+    requireLabelsEndpointStartEndTime: notSupported('labels with a required range', isFalse),
+    requireSeriesEndpointStartEndTime: notSupported('series with a required range', isFalse),
+    restrictTags: notSupported('a filter that is laid on every query'),
+  })
+  .prefault({});
+
+const clusterOfCoordinator = z.strictObject({
+  client: clientGiven.optional(),
+  namespaces: notSupported('a list of namespaces: they are read from the key-value store', isEmpty),
+  ...tunings('newDirectoryMode'),
+});
+
+/** Longest compressed body that the front takes, which a test holds equal to its own word for it. */
+export const writeBodyBytesMax: number = 38 * 2 ** 20;
+
+/** What the front kernel can be given. */
+const frontBytesMin = 2 * 2 ** 20;
+const frontBytesMax = 3 * 2 ** 30;
+
+/** Section `coordinator:`, or the whole file of a coordinator that runs by itself. */
+export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
+  listenAddress: address.default({ host: '0.0.0.0', port: 7201 }),
+  metrics,
+  logging,
+  tagOptions,
+  clusters: z.array(clusterOfCoordinator).max(1, 'not supported: several clusters').default([]),
+  discovery: discovery.optional(),
+  query,
+  limits: z
+    .strictObject({
+      perQuery,
+      // Ours: what one coordinator takes at a time before it answers 429.
+      maxWriteBodyBytes: bytes(1, writeBodyBytesMax).default(writeBodyBytesMax),
+      maxWriteBytesInFlight: bytes(1).default(256 * 2 ** 20),
+      maxConnections: countPositive(1_000_000).default(20_000),
+      maxComputedDatapoints: tuning,
+      global: notSupported('limits over all queries'),
+    })
+    .superRefine(({ maxWriteBodyBytes, maxWriteBytesInFlight }, context) => {
+      if (maxWriteBytesInFlight >= maxWriteBodyBytes) return;
+      context.addIssue({
+        code: 'custom',
+        path: ['maxWriteBytesInFlight'],
+        message: `must be at least maxWriteBodyBytes, ${formatSize(maxWriteBodyBytes)}`,
+      });
+    })
+    .prefault({}),
+  lookbackDuration: durationPositive().default(300_000),
+  memoryMax: bytes(frontBytesMin, frontBytesMax).default(512 * 2 ** 20),
+  backend: z.literal('tsdb', 'not supported: a backend other than tsdb').optional(),
+  local: z.strictObject({ namespaces: tuning }).optional(),
+  resultOptions: z
+    .strictObject({ keepNaNs: notSupported('NaN in results of the pipe engine', isFalse) })
+    .optional(),
+  ...tunings(
+    'readWorkerPoolPolicy',
+    'writeWorkerPoolPolicy',
+    'decompressWorkerPoolCount',
+    'decompressWorkerPoolSize',
+    'experimental',
+    'debug',
+    'cache',
+  ),
+  clusterManagement: z
+    .strictObject({
+      placement: z
+        .strictObject({
+          addAllCandidates: z
+            .literal(true, 'not supported: adding one of several candidates')
+            .optional(),
+        })
+        .optional(),
+      etcd: service.optional(),
+    })
+    .optional(),
+  writeForwarding: notSupported('forwarding of writes'),
+  downsample: notSupported('aggregation of metrics'),
+  ingest: notSupported('ingestion from the aggregator'),
+  carbon: notSupported('dotted-path ingestion'),
+  middleware: notSupported('middleware settings'),
+  rpc: notSupported('queries over several zones', isDisabled),
+  storeMetricsType: notSupported('storing the type of metrics', isFalse),
+  multiProcess: notSupported('several processes: run several coordinators', isDisabled),
+  filter: notSupported('filters between local and remote storage'),
+  tracing: notSupported('tracing'),
+  prometheusRemoteBackend: notSupported('a remote backend'),
+  schema: notSupported('values typed by a schema'),
+});

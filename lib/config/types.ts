@@ -1,0 +1,121 @@
+/** The configuration as the program uses it: every default filled in, one meaning for each field. */
+import type { ListenAddress } from './sections.ts';
+import type { IdScheme } from '../series_id.ts';
+
+/** What both kinds of process read from files. */
+export interface Config {
+  /** Null when the file has no such section. */
+  readonly coordinator: CoordinatorConfig | null;
+  readonly db: DbConfig | null;
+  /** Settings that were taken and change nothing here: one line each, for the log. */
+  readonly notes: readonly string[];
+}
+
+export interface CoordinatorConfig {
+  readonly listenAddress: ListenAddress;
+  readonly metricsListenAddress: ListenAddress;
+  readonly metricsPath: string;
+  readonly logLevel: LogLevelConfig;
+  readonly idScheme: IdScheme;
+  readonly discovery: DiscoveryConfig;
+  readonly client: ClientConfig;
+  readonly queryTimeoutMillis: number;
+  readonly querySamplesMax: number;
+  readonly lookbackMillis: number;
+  /** 0 = no limit. */
+  readonly fetchedSeriesMax: number;
+  /** 0 = no limit. */
+  readonly fetchedRangeMillisMax: number;
+  readonly requireExhaustive: boolean;
+  readonly writeBodyBytesMax: number;
+  readonly writeBytesInFlightMax: number;
+  readonly connectionsMax: number;
+  /** For the table of series that pass through writes. */
+  readonly memoryBytesMax: number;
+}
+
+export type LogLevelConfig = 'debug' | 'info' | 'warn' | 'error';
+
+export interface DbConfig {
+  /** gRPC of this node (9000) and of the cluster through it (9001). */
+  readonly listenAddress: ListenAddress;
+  readonly clusterListenAddress: ListenAddress;
+  /** JSON of this node (9002) and of the cluster through it (9003). */
+  readonly httpNodeListenAddress: ListenAddress;
+  readonly httpClusterListenAddress: ListenAddress;
+  readonly debugListenAddress: ListenAddress;
+  readonly hostId: HostIdConfig;
+  readonly discovery: DiscoveryConfig;
+  readonly client: ClientConfig;
+  readonly dataDirectory: string;
+  readonly commitlog: {
+    /** 'always': a write is on disk before it is acknowledged. 'interval': up to flushEvery may be lost. */
+    readonly sync: 'always' | 'interval';
+    readonly flushEveryMillis: number;
+    readonly flushBytesMax: number;
+  };
+  /** 0 = no limit. */
+  readonly outstandingWritesMax: number;
+  /** 0 = no limit. */
+  readonly outstandingReadsMax: number;
+  /** 0 = no limit. */
+  readonly newSeriesPerSecondMax: number;
+  /** What queries may do over a time. */
+  readonly queryLimits: {
+    readonly seriesBlocks: LookbackLimitConfig;
+    readonly diskBytesRead: LookbackLimitConfig;
+    readonly diskRead: LookbackLimitConfig;
+    readonly metadata: LookbackLimitConfig;
+  };
+  readonly cache: {
+    readonly policy: 'none' | 'recently_read' | 'lru' | 'all';
+    /** Null: the node's default. */
+    readonly pageBytesMax: number | null;
+  };
+  readonly tickMinimumMillis: number;
+  readonly logLevel: LogLevelConfig;
+  /** Where metrics are served when no coordinator runs in this process; null for the debug listener. */
+  readonly metricsListenAddress: ListenAddress | null;
+  readonly metricsPath: string;
+  /** The embedded key-value store of a single node. */
+  readonly kvListenAddress: ListenAddress;
+  /** For series in memory; null to derive it from the machine. */
+  readonly memoryBytesMax: number | null;
+}
+
+export interface LookbackLimitConfig {
+  /** 0 = no limit. */
+  readonly limit: number;
+  readonly lookbackMillis: number;
+}
+
+export type DiscoveryConfig =
+  | { readonly type: 'tsdb_single_node'; readonly env: string; readonly zone: string }
+  | {
+      readonly type: 'tsdb_cluster';
+      readonly env: string;
+      readonly zone: string;
+      /** "host:port" of the key-value store's members, perhaps with "https://". */
+      readonly endpoints: readonly string[];
+      readonly tls: TlsConfig | null;
+    };
+
+/** Paths of PEM files. */
+export interface TlsConfig {
+  readonly caPath: string | null;
+  readonly certificatePath: string | null;
+  readonly keyPath: string | null;
+}
+
+export type HostIdConfig =
+  | { readonly resolver: 'config'; readonly value: string }
+  | { readonly resolver: 'hostname' }
+  | { readonly resolver: 'environment'; readonly envVarName: string }
+  | { readonly resolver: 'file'; readonly path: string; readonly timeoutMillis: number };
+
+export interface ClientConfig {
+  readonly writeConsistencyLevel: 'one' | 'majority' | 'all';
+  readonly readConsistencyLevel: 'one' | 'unstrict_majority' | 'majority' | 'unstrict_all' | 'all';
+  readonly writeTimeoutMillis: number;
+  readonly fetchTimeoutMillis: number;
+}

@@ -1,0 +1,292 @@
+/**
+ * Evaluates an index query to the set of its series.
+ *
+ * A conjunction begins with its smallest part and narrows from there; negations are subtracted. A regexp in a
+ * conjunction has two ways: the union of the postings of all matching terms, or, when few candidates are
+ * left, a look at each candidate's own term. The second one also spares a walk over a large dictionary.
+ */
+import { checkQuerySize, type IndexQuery } from '#lib/index_query.ts';
+import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
+import {
+  countOf,
+  emptySet,
+  intersect,
+  orInto,
+  type OrdinalSet,
+  ScratchBits,
+  subtract,
+} from './ordinal_set.ts';
+import { enumerateBits, type PostingsStore, wordsFor } from '../tables/postings.ts';
+import type { RegexpTerms } from './regexp_terms.ts';
+import type { SeriesTable } from '../tables/series_table.ts';
+import type { TermDictionary } from '../tables/term_dictionary.ts';
+
+type RegexpQuery = Extract<IndexQuery, { kind: 'regexp' }>;
+
+/** What testing a candidate costs, in ordinals of a union. */
+const candidateCost = 16;
+/** Unions of fewer ordinals than this are sorted instead of put into bits. */
+const sortedUnionMax = 256;
+
+export class Evaluator {
+  readonly #dictionary: TermDictionary;
+  readonly #series: SeriesTable;
+  readonly #termPostings: PostingsStore;
+  readonly #fieldPostings: PostingsStore;
+  readonly #regexps: RegexpTerms;
+  readonly #scratch: ScratchBits;
+
+  constructor(
+    dictionary: TermDictionary,
+    series: SeriesTable,
+    termPostings: PostingsStore,
+    fieldPostings: PostingsStore,
+    regexps: RegexpTerms,
+  ) {
+    this.#dictionary = dictionary;
+    this.#series = series;
+    this.#termPostings = termPostings;
+    this.#fieldPostings = fieldPostings;
+    this.#regexps = regexps;
+    this.#scratch = new ScratchBits();
+  }
+
+  /**
+   * Series that match; borrowed until the next call or change of the index.
+   * @throws {TsdbError} BAD_REQUEST for a bad regexp, also when its result would not matter
+   */
+  evaluate(query: IndexQuery): OrdinalSet {
+    checkQuerySize(query);
+    this.#compileAll(query);
+    this.#scratch.begin(wordsFor(this.#series.ordinalsEnd));
+    return this.#evaluate(query);
+  }
+
+  /** All zero, long enough for every ordinal, until the next `evaluate`. */
+  takeScratch(): Uint32Array {
+    return this.#scratch.take();
+  }
+
+  get memoryBytes(): number {
+    return this.#scratch.memoryBytes;
+  }
+
+  #compileAll(query: IndexQuery): void {
+    if (query.kind === 'regexp') this.#regexps.compile(query.regexp);
+    else if (query.kind === 'negation') this.#compileAll(query.query);
+    else if (query.kind === 'conjunction' || query.kind === 'disjunction') {
+      for (const part of query.queries) this.#compileAll(part);
+    }
+  }
+
+  #evaluate(query: IndexQuery): OrdinalSet {
+    switch (query.kind) {
+      case 'all':
+        return { values: null, words: this.#series.present };
+      case 'term':
+        return this.#listSet(
+          this.#termPostings,
+          this.#dictionary.findTerm(query.field, query.term),
+        );
+      case 'field':
+        return this.#listSet(this.#fieldPostings, this.#dictionary.fieldIndex(query.field));
+      case 'regexp':
+        return this.#evaluateRegexp(query);
+      case 'conjunction':
+        return this.#evaluateConjunction(query.queries);
+      case 'disjunction':
+        return this.#evaluateDisjunction(query.queries);
+      case 'negation':
+        return subtract(
+          { values: null, words: this.#series.present },
+          this.#evaluate(query.query),
+          this.#scratch,
+        );
+      default:
+        return query satisfies never;
+    }
+  }
+
+  #listSet(store: PostingsStore, list: number): OrdinalSet {
+    if (list < 0) return emptySet;
+    const words = store.bitsOf(list);
+    return words !== null ? { values: null, words } : { values: store.arrayOf(list)!, words: null };
+  }
+
+  #evaluateRegexp(query: RegexpQuery): OrdinalSet {
+    const fieldIndex = this.#dictionary.fieldIndex(query.field);
+    if (fieldIndex < 0) return emptySet;
+    const regexp = this.#regexps.compile(query.regexp);
+    if (this.#matchesEveryValue(query.field, regexp)) {
+      return this.#listSet(this.#fieldPostings, fieldIndex);
+    }
+    const terms = this.#regexps.matching(fieldIndex, regexp);
+    if (terms.length === this.#dictionary.field(fieldIndex).termCount) {
+      return this.#listSet(this.#fieldPostings, fieldIndex);
+    }
+    return this.#unionOfTerms(terms);
+  }
+
+  #matchesEveryValue(field: string, regexp: AnchoredRegexp): boolean {
+    if (regexp.matches === 'everything') return true;
+    return regexp.matches === 'notEmpty' && this.#dictionary.findTerm(field, '') < 0;
+  }
+
+  #unionOfTerms(terms: Uint32Array): OrdinalSet {
+    if (terms.length === 0) return emptySet;
+    if (terms.length === 1) return this.#listSet(this.#termPostings, terms[0]!);
+    const total = this.#postingsOfTerms(terms);
+    if (total <= sortedUnionMax) {
+      // Terms of one field are disjoint, so their series need no joining.
+      const values = new Uint32Array(total);
+      let count = 0;
+      for (const term of terms) {
+        const some = this.#termPostings.toArray(term);
+        values.set(some, count);
+        count += some.length;
+      }
+      return { values: values.sort(), words: null };
+    }
+    const words = this.#scratch.take();
+    for (let i = 0; i < terms.length; i++) this.#termPostings.orInto(terms[i]!, words);
+    return { values: null, words };
+  }
+
+  #postingsOfTerms(terms: Uint32Array): number {
+    let total = 0;
+    for (let i = 0; i < terms.length; i++) total += this.#termPostings.count(terms[i]!);
+    return total;
+  }
+
+  #evaluateDisjunction(queries: readonly IndexQuery[]): OrdinalSet {
+    if (queries.length === 0) return emptySet;
+    if (queries.length === 1) return this.#evaluate(queries[0]!);
+    const words = this.#scratch.take();
+    const mark = this.#scratch.mark;
+    for (const query of queries) {
+      orInto(this.#evaluate(query), words);
+      this.#scratch.release(mark, emptySet);
+    }
+    return { values: null, words };
+  }
+
+  #evaluateConjunction(queries: readonly IndexQuery[]): OrdinalSet {
+    if (queries.length === 0) return emptySet;
+    const parts = queries.map((query) => ({ query, estimate: this.#estimate(query) }));
+    // Parts that only take away come after those that give, and regexps after what is known at once.
+    parts.sort((a, b) => rank(a.query) - rank(b.query) || a.estimate - b.estimate);
+    const mark = this.#scratch.mark;
+    let set: OrdinalSet | null = null;
+    for (const { query } of parts) {
+      if (set !== null && isEmpty(set)) return emptySet;
+      set = this.#narrow(set, query);
+      this.#scratch.release(mark, set);
+    }
+    return set!;
+  }
+
+  /** The series of `set` (null: of all) that match the query. */
+  #narrow(set: OrdinalSet | null, query: IndexQuery): OrdinalSet {
+    const isNegated = query.kind === 'negation';
+    const inner = isNegated ? query.query : query;
+    if (set !== null && inner.kind === 'regexp') {
+      const filtered = this.#filterByRegexp(set, inner, !isNegated);
+      if (filtered !== null) return filtered;
+    }
+    if (set === null) return this.#evaluate(query);
+    const other = this.#evaluate(inner);
+    return isNegated ? subtract(set, other, this.#scratch) : intersect(set, other, this.#scratch);
+  }
+
+  /** Filters candidates by their own terms; null when the union of postings is cheaper. */
+  #filterByRegexp(set: OrdinalSet, query: RegexpQuery, wanted: boolean): OrdinalSet | null {
+    const fieldIndex = this.#dictionary.fieldIndex(query.field);
+    if (fieldIndex < 0) return null;
+    const regexp = this.#regexps.compile(query.regexp);
+    if (this.#matchesEveryValue(query.field, regexp)) return null;
+    const isKnown = this.#regexps.isKnown(fieldIndex, regexp);
+    const cost = isKnown
+      ? this.#postingsOfTerms(this.#regexps.matching(fieldIndex, regexp))
+      : this.#dictionary.field(fieldIndex).termCount;
+    if (set.words !== null && wordsFor(this.#series.ordinalsEnd) > cost) return null;
+    const count = countOf(set);
+    if (count * candidateCost > cost) return null;
+    const candidates = set.words === null ? set.values : enumerateBits(set.words, count);
+    return {
+      values: this.#filterCandidates(candidates, fieldIndex, regexp, wanted),
+      words: null,
+    };
+  }
+
+  #filterCandidates(
+    candidates: Uint32Array,
+    fieldIndex: number,
+    regexp: AnchoredRegexp,
+    wanted: boolean,
+  ): Uint32Array {
+    const dictionary = this.#dictionary;
+    const test = (bytes: Uint8Array, start: number, end: number) =>
+      regexp.testBytes(bytes, start, end);
+    const outcomes = new Map<number, boolean>();
+    const kept = new Uint32Array(candidates.length);
+    let count = 0;
+    for (let i = 0; i < candidates.length; i++) {
+      const term = this.#termOfField(candidates[i]!, fieldIndex);
+      let matches = false;
+      if (term >= 0) {
+        const known = outcomes.get(term);
+        matches = known ?? dictionary.testValue(term, test);
+        if (known === undefined) outcomes.set(term, matches);
+      }
+      if (matches === wanted) kept[count++] = candidates[i]!;
+    }
+    return kept.subarray(0, count);
+  }
+
+  #termOfField(ordinal: number, fieldIndex: number): number {
+    const termCount = this.#series.termCount(ordinal);
+    if (termCount === 0) return -1;
+    const page = this.#series.termsPage(ordinal);
+    const start = this.#series.termsStart(ordinal);
+    for (let i = start; i < start + termCount; i++) {
+      if (this.#dictionary.fieldOfTerm(page[i]!) === fieldIndex) return page[i]!;
+    }
+    return -1;
+  }
+
+  /** About how many series match; cheap, never tests a dictionary. */
+  #estimate(query: IndexQuery): number {
+    switch (query.kind) {
+      case 'term': {
+        const term = this.#dictionary.findTerm(query.field, query.term);
+        return term < 0 ? 0 : this.#termPostings.count(term);
+      }
+      case 'field':
+      case 'regexp': {
+        const field = this.#dictionary.fieldIndex(query.field);
+        return field < 0 ? 0 : this.#fieldPostings.count(field);
+      }
+      case 'conjunction':
+        return query.queries.reduce(
+          (least, part) => Math.min(least, this.#estimate(part)),
+          query.queries.length === 0 ? 0 : this.#series.count,
+        );
+      case 'disjunction':
+        return query.queries.reduce((sum, part) => sum + this.#estimate(part), 0);
+      case 'all':
+      case 'negation':
+        return this.#series.count;
+      default:
+        return query satisfies never;
+    }
+  }
+}
+
+function rank(query: IndexQuery): number {
+  if (query.kind === 'negation') return query.query.kind === 'regexp' ? 3 : 2;
+  return query.kind === 'regexp' ? 1 : 0;
+}
+
+function isEmpty(set: OrdinalSet): boolean {
+  return set.words === null && set.values.length === 0;
+}

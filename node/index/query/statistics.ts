@@ -1,0 +1,250 @@
+/** Cardinality: which names and values the series of an index have, and what they cost. */
+import { sketchOf } from '#lib/distinct_sketch.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { bitCount, hasBit, type PostingsStore, wordsFor } from '../tables/postings.ts';
+import type { IndexTables } from '../tables/tables.ts';
+import { noTerm } from '../tables/term_dictionary.ts';
+
+export interface NamedCount {
+  readonly name: string;
+  readonly count: number;
+}
+
+export interface PairCount extends NamedCount {
+  readonly value: string;
+}
+
+export interface IndexStatistics {
+  readonly seriesCount: number;
+  /** Distinct tag names. */
+  readonly nameCount: number;
+  /** Distinct pairs of a name and a value. */
+  readonly pairCount: number;
+  /** Tag names by number of their values. Every list here is descending, equal ones in the order of their texts. */
+  readonly valuesByName: readonly NamedCount[];
+  /** Tag names by number of series that have them. */
+  readonly seriesByName: readonly NamedCount[];
+  /** Pairs by number of series. */
+  readonly seriesByPair: readonly PairCount[];
+  /** Values of the metric name tag by number of series. */
+  readonly seriesByMetric: readonly NamedCount[];
+  /** Tag names by bytes of the index: texts, tables, postings and the terms of the series. Of all shards. */
+  readonly bytesByName: readonly NamedCount[];
+  /** When asked for, to be joined with those of other nodes. */
+  readonly sketches?: StatisticsSketches;
+}
+
+/** Sketches (lib/distinct_sketch.ts) of the texts that are counted. */
+export interface StatisticsSketches {
+  readonly names: Uint32Array;
+  readonly pairs: Uint32Array;
+  /** Of the values of each name of `valuesByName`. */
+  readonly values: ReadonlyMap<string, Uint32Array>;
+}
+
+export interface StatisticsOptions {
+  /** Most rows of each list. */
+  readonly limit: number;
+  /** The tag that holds the metric name. */
+  readonly metricName: string;
+  /** Only series of these shards, sorted; null or left out for all. */
+  readonly shards?: Uint32Array | null;
+  readonly withSketches?: boolean;
+}
+
+/** Bytes of a list in the columns of the postings, and of a term in the forward side of a series. */
+const listRowBytes = 9;
+const forwardTermBytes = 4;
+
+/**
+ * One walk over the terms; with shards, over the postings too. Numbers are exact, but that series whose removal is under
+ * way may still count for their names and pairs.
+ */
+export function statisticsOf(tables: IndexTables, options: StatisticsOptions): IndexStatistics {
+  const { dictionary, series, termPostings, fieldPostings } = tables;
+  const { limit } = options;
+  const members = options.shards ? membersOf(tables, options.shards) : null;
+  const countOf = (postings: PostingsStore, list: number): number =>
+    members === null ? postings.count(list) : countIn(postings, list, members);
+  const pairs = new Largest(limit);
+  const metrics = new Largest(limit);
+  const bytesByName: NamedCount[] = [];
+  const valuesByName: NamedCount[] = [];
+  const seriesByName: NamedCount[] = [];
+  let pairCount = 0;
+  for (const [name, index] of dictionary.fieldNames()) {
+    const { terms, positionsEnd } = dictionary.field(index);
+    let bytes = fieldPostings.bytesOf(index) + 4 * terms.length;
+    let values = 0;
+    for (let i = 0; i < positionsEnd; i++) {
+      const term = terms[i]!;
+      if (term === noTerm) continue;
+      bytes += bytesOfTerm(tables, termPostings, term);
+      const count = countOf(termPostings, term);
+      if (count === 0) continue;
+      values += 1;
+      pairs.offer(term, count);
+      if (name === options.metricName) metrics.offer(term, count);
+    }
+    bytesByName.push({ name, count: bytes });
+    if (values === 0) continue;
+    pairCount += values;
+    valuesByName.push({ name, count: values });
+    seriesByName.push({ name, count: countOf(fieldPostings, index) });
+  }
+  const nameOf = (term: number) => dictionary.field(dictionary.fieldOfTerm(term)).name;
+  const pairOf = ({ key, count }: Ranked): PairCount => ({
+    name: nameOf(key),
+    value: dictionary.value(key),
+    count,
+  });
+  const nameCount = valuesByName.length;
+  const topValues = topNames(valuesByName, limit);
+  const statistics: IndexStatistics = {
+    seriesCount: members === null ? series.count : bitsIn(members),
+    nameCount,
+    pairCount,
+    valuesByName: topValues,
+    seriesByName: topNames(seriesByName, limit),
+    seriesByPair: pairs
+      .ranked((term) => `${nameOf(term)}\u0000${dictionary.value(term)}`)
+      .map(pairOf),
+    seriesByMetric: metrics
+      .ranked((term) => dictionary.value(term))
+      .map(({ key, count }) => ({ name: dictionary.value(key), count })),
+    bytesByName: topNames(bytesByName, limit),
+  };
+  if (options.withSketches !== true) return statistics;
+  const hasSeries = (term: number): boolean => countOf(termPostings, term) > 0;
+  const wanted = new Set(topValues.map(({ name }) => name));
+  return { ...statistics, sketches: sketchesOf(tables, hasSeries, wanted) };
+}
+
+/** Bits of the ordinals whose shard is one of these. */
+function membersOf({ series }: IndexTables, shards: Uint32Array): Uint32Array {
+  const { present, ordinalsEnd } = series;
+  const isWanted = new Uint8Array((shards.at(-1) ?? 0) + 1);
+  for (const shard of shards) isWanted[shard] = 1;
+  const members = new Uint32Array(wordsFor(ordinalsEnd));
+  for (let ordinal = 0; ordinal < ordinalsEnd; ordinal++) {
+    if (!hasBit(present, ordinal) || isWanted[series.shard(ordinal)] !== 1) continue;
+    members[ordinal >>> 5]! |= 1 << (ordinal & 31);
+  }
+  return members;
+}
+
+function bitsIn(words: Uint32Array): number {
+  let count = 0;
+  for (let i = 0; i < words.length; i++) count += bitCount(words[i]!);
+  return count;
+}
+
+/** Ordinals of a list that are members. */
+function countIn(postings: PostingsStore, list: number, members: Uint32Array): number {
+  let count = 0;
+  const bits = postings.bitsOf(list);
+  if (bits !== null) {
+    const length = Math.min(bits.length, members.length);
+    for (let i = 0; i < length; i++) count += bitCount(bits[i]! & members[i]!);
+    return count;
+  }
+  const ordinals = postings.arrayOf(list)!;
+  for (let i = 0; i < ordinals.length; i++) if (hasBit(members, ordinals[i]!)) count += 1;
+  return count;
+}
+
+/** Hashes of the texts of terms: the names are in them, so those of one name are as good as its values. */
+function sketchesOf(
+  { dictionary }: IndexTables,
+  hasSeries: (term: number) => boolean,
+  wanted: ReadonlySet<string>,
+): StatisticsSketches {
+  const names: number[] = [];
+  const values = new Map<string, Uint32Array>();
+  const allPairs = new Uint32Array(dictionary.termCount);
+  let pairsEnd = 0;
+  let text = new Uint8Array(1024);
+  for (const [name, index] of dictionary.fieldNames()) {
+    const { terms, positionsEnd } = dictionary.field(index);
+    const start = pairsEnd;
+    for (let i = 0; i < positionsEnd; i++) {
+      const term = terms[i]!;
+      if (term === noTerm || !hasSeries(term)) continue;
+      const length = dictionary.textLength(term);
+      if (length > text.length) text = new Uint8Array(2 * length);
+      dictionary.copyTextTo(term, text, 0);
+      allPairs[pairsEnd++] = murmur3(text.subarray(0, length));
+    }
+    if (pairsEnd === start) continue;
+    names.push(murmur3(Buffer.from(name)));
+    if (wanted.has(name)) values.set(name, sketchOf(allPairs.slice(start, pairsEnd)));
+  }
+  return {
+    names: sketchOf(Uint32Array.from(names)),
+    pairs: sketchOf(allPairs.subarray(0, pairsEnd)),
+    values,
+  };
+}
+
+function bytesOfTerm(tables: IndexTables, postings: PostingsStore, term: number): number {
+  const ofLists = listRowBytes + postings.bytesOf(term);
+  return tables.dictionary.bytesOf(term) + ofLists + forwardTermBytes * postings.count(term);
+}
+
+function topNames(rows: NamedCount[], limit: number): NamedCount[] {
+  return rows.sort((a, b) => b.count - a.count || compareTexts(a.name, b.name)).slice(0, limit);
+}
+
+function compareTexts(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+interface Ranked {
+  readonly key: number;
+  readonly count: number;
+}
+
+/**
+ * Finds the keys with the largest counts among many. Keys are collected and cut to the best ones whenever there
+ * are twice as many as may be kept, so the cost is linear; those that tie with the last one wanted are decided by
+ * their texts, so they are kept too, up to `tiesMax` of them.
+ */
+class Largest {
+  readonly #limit: number;
+  #rows: Ranked[];
+  /** Counts below this are not wanted any more. */
+  #least: number;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+    this.#rows = [];
+    this.#least = 1;
+  }
+
+  offer(key: number, count: number): void {
+    if (count < this.#least || this.#limit === 0) return;
+    this.#rows.push({ key, count });
+    if (this.#rows.length >= 2 * (this.#limit + tiesMax)) this.#cut();
+  }
+
+  #cut(): void {
+    this.#rows.sort((a, b) => b.count - a.count);
+    const last = this.#rows[this.#limit - 1]!.count;
+    let kept = this.#limit;
+    const keptMax = this.#limit + tiesMax;
+    while (kept < Math.min(this.#rows.length, keptMax) && this.#rows[kept]!.count === last) kept++;
+    this.#rows.length = kept;
+    // Of very many ties, further ones are not looked at: which of them are given is arbitrary then.
+    this.#least = kept === keptMax ? last + 1 : last;
+  }
+
+  ranked(textOf: (key: number) => string): Ranked[] {
+    const rows = this.#rows.map((row) => ({ ...row, text: textOf(row.key) }));
+    rows.sort((a, b) => b.count - a.count || compareTexts(a.text, b.text));
+    return rows.slice(0, this.#limit);
+  }
+}
+
+/** Keys with one and the same count that are kept to be ordered by their texts. */
+const tiesMax = 4096;

@@ -1,0 +1,144 @@
+/**
+ * From IDs back to tags. IDs of the schemes 'quoted' and 'prepend_meta' tell their tags, so the index finds
+ * such a series by its tags and keeps no table of their IDs. Others ('legacy', explicit) need one.
+ */
+import { badRequest } from '#lib/errors.ts';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import { decodeTags, encodeTags, type Tag, tagBytesMax, tagsBytesMax } from '#lib/tags.ts';
+import { pairEnd } from './layout.ts';
+
+const schemeOfCode: ReadonlyMap<number, IdScheme> = new Map([
+  [idSchemeCode.quoted, 'quoted'],
+  [idSchemeCode.prepend_meta, 'prepend_meta'],
+  [idSchemeCode.legacy, 'legacy'],
+]);
+
+/**
+ * ID that the scheme derives from the tags.
+ * @param tags canonical layout
+ * @throws {TsdbError} BAD_REQUEST when the tags are not UTF-8 or the scheme derives none
+ */
+export function idBytesOf(tags: Uint8Array, idScheme: number): Uint8Array {
+  const scheme = schemeOfCode.get(idScheme);
+  if (scheme === undefined) {
+    throw badRequest(`cannot derive ID: ID scheme is not one that derives IDs: ${idScheme}`);
+  }
+  return Buffer.from(idOfTags(decodeTags(tags), scheme));
+}
+
+/** The same for the legacy scheme, straight from bytes to bytes. @param tags canonical layout, checked */
+export function legacyIdBytes(tags: Uint8Array): Uint8Array {
+  // Each name and each value loses the two bytes of its length and gains '=' or ','.
+  const id = new Uint8Array(tags.length);
+  let used = 0;
+  let isName = true;
+  for (let at = 0; at < tags.length; ) {
+    const end = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
+    for (let i = at + 2; i < end; i++) id[used++] = tags[i]!;
+    id[used++] = isName ? 0x3d : 0x2c;
+    isName = !isName;
+    at = end;
+  }
+  return id.subarray(0, used);
+}
+
+/** No derived ID is longer: an escape makes four bytes of one. */
+const derivedIdBytesMax = 4 * tagsBytesMax;
+
+/** True when `tagsOfId` gives the tags of this series back from its ID. */
+export function isFoundByParsing(
+  tags: Uint8Array,
+  idScheme: number,
+  explicitId: Uint8Array,
+): boolean {
+  if (explicitId.length > 0) return false;
+  if (idScheme === idSchemeCode.prepend_meta) return true;
+  return idScheme === idSchemeCode.quoted && !hasOddName(tags);
+}
+
+/** True when a name holds '=' or is empty: then the quoted form may not be read back. Ends with any bytes, and is right of a layout. */
+export function hasOddName(tags: Uint8Array): boolean {
+  for (let at = 0; at < tags.length; at = pairEnd(tags, at)) if (isOddName(tags, at)) return true;
+  return false;
+}
+
+/** True when the name of the pair that begins at `at` is odd. */
+export function isOddName(tags: Uint8Array, at: number): boolean {
+  const end = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
+  if (end === at + 2) return true;
+  for (let i = at + 2; i < end; i++) if (tags[i] === 0x3d) return true;
+  return false;
+}
+
+/** Tags (canonical layout) and scheme of which this may be the ID; the caller compares the derived ID. */
+export function tagsOfId(id: Uint8Array): { tags: Uint8Array; idScheme: number }[] {
+  if (id.length > derivedIdBytesMax) return [];
+  const text = Buffer.from(id.buffer, id.byteOffset, id.byteLength);
+  if (text[0] === 0x7b) {
+    const tags = readQuoted(text.toString());
+    return tags === null ? [] : [{ tags, idScheme: idSchemeCode.quoted }];
+  }
+  const tags = readPrependMeta(text);
+  return tags === null ? [] : [{ tags, idScheme: idSchemeCode.prepend_meta }];
+}
+
+/** One `name="value"` of the quoted scheme with what follows it. */
+const quotedPair = /([^=]+)="((?:[^"\\]|\\.)*)"([,}])/suy;
+
+function readQuoted(text: string): Uint8Array | null {
+  if (text === '{}') return new Uint8Array(0);
+  const tags: Tag[] = [];
+  quotedPair.lastIndex = 1;
+  for (;;) {
+    const match = quotedPair.exec(text);
+    if (match === null) return null;
+    tags.push({ name: match[1]!, value: unquote(match[2]!) });
+    if (match[3] === '}') break;
+  }
+  return encodeOrNull(tags);
+}
+
+function unquote(text: string): string {
+  return text.replace(/\\(x[0-9a-f]{2}|.)/gs, (_, escape: string) => {
+    if (escape.length === 3) return String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+    return escapes.get(escape) ?? escape;
+  });
+}
+
+const escapes: ReadonlyMap<string, string> = new Map([
+  ['a', '\x07'],
+  ['b', '\b'],
+  ['f', '\f'],
+  ['n', '\n'],
+  ['r', '\r'],
+  ['t', '\t'],
+  ['v', '\v'],
+]);
+
+function readPrependMeta(id: Buffer): Uint8Array | null {
+  const mark = id.indexOf(0x21);
+  if (mark < 0) return null;
+  const meta = id.toString('latin1', 0, mark);
+  if (!/^(\d{1,5}(,\d{1,5})*)?$/.test(meta)) return null;
+  const lengths = meta === '' ? [] : meta.split(',').map(Number);
+  if (lengths.length % 2 !== 0) return null;
+  const texts: string[] = [];
+  let at = mark + 1;
+  for (const length of lengths) {
+    if (length > id.length - at) return null;
+    texts.push(id.toString('utf8', at, at + length));
+    at += length;
+  }
+  if (at !== id.length) return null;
+  const tags: Tag[] = [];
+  for (let i = 0; i < texts.length; i += 2) tags.push({ name: texts[i]!, value: texts[i + 1]! });
+  return encodeOrNull(tags);
+}
+
+function encodeOrNull(tags: readonly Tag[]): Uint8Array | null {
+  const isLong = tags.some(
+    ({ name, value }) =>
+      Buffer.byteLength(name) > tagBytesMax || Buffer.byteLength(value) > tagBytesMax,
+  );
+  return isLong ? null : encodeTags(tags);
+}

@@ -1,0 +1,171 @@
+/**
+ * The node contract answered by the whole cluster, for gRPC on 9001: clients in any language send batches
+ * with dictionaries and read without knowing the placement; the session does the rest.
+ */
+import {
+  type AggregateRequest,
+  type AggregateResponse,
+  type FetchByIdRequest,
+  type FetchRequest,
+  type FetchResponse,
+  type NodeHealth,
+  type NodeService,
+  rowOutcome,
+  type StatisticsRequest,
+  type StatisticsResponse,
+  type StreamShardPage,
+  type WriteRequest,
+  type WriteResponse,
+} from '#cluster/node/service.ts';
+import type { SeriesTable, Session } from '#cluster/session/session.ts';
+import type { TopologySource } from '#cluster/topology/topology.ts';
+import { writeOutcome } from '#cluster/session/write_result.ts';
+import { type BatchView, readBatch } from '#engine/batch/batch.ts';
+import { badRequest } from '#lib/errors.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { checkedId } from '../storage/namespace/series_name.ts';
+
+export class ClusterService implements NodeService {
+  private readonly session: Session;
+  private readonly topology: TopologySource;
+  private readonly nodeHealth: (signal: AbortSignal) => Promise<NodeHealth>;
+
+  /** @param node this node, for the answer to a health check */
+  constructor(session: Session, topology: TopologySource, node: Pick<NodeService, 'health'>) {
+    this.session = session;
+    this.topology = topology;
+    this.nodeHealth = (signal) => node.health(signal);
+  }
+
+  /**
+   * Every row names its dictionary entry: the cluster gives no references, and answers (0, 0) for each.
+   */
+  async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    const batch = readBatch(request.batch);
+    const series = new DictionarySeries(batch);
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (batch.generations[row] !== 0) {
+        throw badRequest(`cannot write to the cluster: row ${row} names no dictionary entry`);
+      }
+    }
+    const { outcomes, writtenCount } = await this.session.write(
+      request.namespace,
+      { ...batch, generations: batch.generations.map(() => 1), mayBeRefused: true },
+      series,
+      signal,
+    );
+    return {
+      referenceEpoch: '',
+      outcomes:
+        outcomes === null || writtenCount === batch.rowCount
+          ? new Uint8Array(0)
+          : outcomes.map(rowOutcomeOf),
+      references: new Uint32Array(2 * batch.seriesCount),
+    };
+  }
+
+  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    const { bundle, exhaustive, warnings } = await this.session.fetch(
+      { ...request, requireExhaustive: false },
+      signal,
+    );
+    return { bundle, exhaustive, shards: this.wholeShards(warnings) };
+  }
+
+  async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    const { bundle, exhaustive, warnings } = await this.session.fetchById(request, signal);
+    return { bundle, exhaustive, shards: this.wholeShards(warnings) };
+  }
+
+  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
+    const { tags, exhaustive, warnings } = await this.session.aggregate(
+      { ...request, requireExhaustive: false },
+      signal,
+    );
+    return { tags, exhaustive, shards: this.wholeShards(warnings) };
+  }
+
+  /** Of all shards, whatever the request names: the cluster's numbers cannot be joined with others. */
+  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    const { instances: _, ...found } = await this.session.statistics(request, signal);
+    const none = new Uint32Array(0);
+    return { ...found, nameSketch: none, pairSketch: none, shards: this.allShards() };
+  }
+
+  truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    return this.session.truncate(namespace, signal);
+  }
+
+  // oxlint-disable-next-line require-yield -- the contract has a stream here, and the cluster has none
+  async *streamShard(): AsyncGenerator<StreamShardPage, void, undefined> {
+    throw badRequest('cannot stream a shard of the cluster: ask the node that owns it');
+  }
+
+  health(signal: AbortSignal): Promise<NodeHealth> {
+    return this.nodeHealth(signal);
+  }
+
+  /** None when fewer replicas answered than the level asks for: it is not told of which shards. */
+  private wholeShards(warnings: readonly string[]): Uint32Array {
+    return warnings.length === 0 ? this.allShards() : new Uint32Array(0);
+  }
+
+  private allShards(): Uint32Array {
+    const count = this.topology.view.placement?.numShards ?? 0;
+    return Uint32Array.from({ length: count }, (_, shard) => shard);
+  }
+}
+
+/** The dictionary of a batch as the session's series table: slots are its ordinals. */
+class DictionarySeries implements SeriesTable {
+  readonly idHash: Uint32Array;
+  readonly generation: Uint32Array;
+  readonly refused: Uint8Array;
+  private readonly batch: BatchView;
+
+  constructor(batch: BatchView) {
+    const { seriesCount } = batch;
+    this.batch = batch;
+    this.idHash = new Uint32Array(seriesCount);
+    this.generation = new Uint32Array(seriesCount).fill(1);
+    this.refused = new Uint8Array(seriesCount);
+    for (let i = 0; i < seriesCount; i += 1) {
+      const id = checkedId({
+        idScheme: batch.seriesIdScheme(i),
+        tags: batch.seriesTags(i),
+        explicitId: batch.seriesId(i),
+      });
+      if (id === null) this.refused[i] = 1;
+      else this.idHash[i] = murmur3(id);
+    }
+  }
+
+  problem(slot: number): string {
+    return this.refused[slot] === 1 ? 'the series is malformed' : '';
+  }
+
+  tags(slot: number): Uint8Array {
+    return this.batch.seriesTags(slot);
+  }
+
+  idScheme(slot: number): number {
+    return this.batch.seriesIdScheme(slot);
+  }
+
+  explicitId(slot: number): Uint8Array {
+    return this.batch.seriesId(slot);
+  }
+}
+
+/** The session's outcome of a row in the words of the contract. */
+function rowOutcomeOf(outcome: number): number {
+  switch (outcome) {
+    case writeOutcome.refused:
+    case writeOutcome.badRequest:
+      return rowOutcome.badSeries;
+    case writeOutcome.unavailable:
+      return rowOutcome.resourceExhausted;
+    default:
+      return outcome;
+  }
+}

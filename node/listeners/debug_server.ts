@@ -1,0 +1,139 @@
+/**
+ * The debug listener, 9004:
+ *
+ *     GET /debug/pprof/profile?seconds=5   CPU profile (.cpuprofile)
+ *     GET /debug/pprof/heap?seconds=5      heap profile (.heapprofile)
+ *     GET /debug/dump                      JSON: host, placement, namespaces, shards, commit log, memory
+ *     GET /metrics                         metrics of this process
+ */
+import { type Instance, placementToJson } from '#cluster/placement/placement.ts';
+import type { Env } from '#lib/env/env.ts';
+import {
+  type HttpRequest,
+  type HttpResponse,
+  type HttpServer,
+  httpLimitsDefault,
+  listenHttp,
+} from '#lib/env/http.ts';
+import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { Metrics } from '#lib/metrics.ts';
+import { profileSecondsMax } from '../limits.ts';
+import type { Database } from '../storage/database.ts';
+
+export interface DebugServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly env: Env;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly database: Database;
+}
+
+interface Answer {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+const json = 'application/json';
+
+export function serveDebug(options: DebugServerOptions): Promise<HttpServer> {
+  return listenHttp({
+    host: options.host,
+    port: options.port,
+    limits: httpLimitsDefault,
+    handler: (request, response, signal) => handle(options, request, response, signal),
+    onError: (error) => options.log.error({ err: error }, 'a debug request failed'),
+  });
+}
+
+async function handle(
+  options: DebugServerOptions,
+  request: HttpRequest,
+  response: HttpResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const { contentType, body } = await answer(options, request, signal);
+    response.writeHead(200, { 'Content-Type': contentType });
+    response.end(body);
+  } catch (error) {
+    if (!(error instanceof TsdbError)) throw error;
+    response.writeHead(error.httpStatus, { 'Content-Type': json });
+    response.end(`${JSON.stringify({ status: 'error', error: error.message })}\n`);
+  }
+}
+
+async function answer(
+  options: DebugServerOptions,
+  request: HttpRequest,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const url = new URL(request.url ?? '/', 'http://debug');
+  if (request.method !== 'GET') throw badRequest(`takes GET requests: ${request.method}`);
+  const { clock } = options.env;
+  switch (url.pathname) {
+    case '/debug/pprof/profile':
+      return { contentType: json, body: await cpuProfile(clock, millisOf(url), signal) };
+    case '/debug/pprof/heap':
+      return { contentType: json, body: await heapProfile(clock, millisOf(url), signal) };
+    case '/debug/dump':
+      return { contentType: json, body: `${JSON.stringify(dump(options.database), null, 2)}\n` };
+    case '/metrics':
+      return { contentType: options.metrics.contentType, body: await options.metrics.text() };
+    default:
+      throw new TsdbError('NOT_FOUND', `there is nothing at ${url.pathname}`);
+  }
+}
+
+function millisOf(url: URL): number {
+  const text = url.searchParams.get('seconds') ?? '5';
+  const seconds = Number(text);
+  if (!(seconds > 0 && seconds <= profileSecondsMax)) {
+    throw badRequest(`seconds must be more than 0 and at most ${profileSecondsMax}: ${text}`);
+  }
+  return seconds * 1000;
+}
+
+/** What the node knows of itself. */
+function dump(database: Database): object {
+  const { shards, store, commitlog, sequencer, options } = database;
+  const { placement } = shards;
+  const mine: Instance | undefined = placement?.instances.find(
+    ({ id }) => id === options.instanceId,
+  );
+  return {
+    host: {
+      instanceId: options.instanceId,
+      endpoint: mine?.endpoint ?? null,
+      incarnation: options.identity.incarnation,
+      boot: options.identity.boot,
+      dataFolder: options.dataFolder,
+      bootstrapped: database.isBootstrapped,
+    },
+    placement:
+      placement === null
+        ? null
+        : { version: shards.version, placement: placementToJson(placement) },
+    namespaces: [...database.namespaces.values()].map((namespace) => ({
+      name: namespace.name,
+      series: namespace.index.seriesCount,
+      terms: namespace.index.termCount,
+      indexBytes: namespace.index.memoryBytes,
+      blockStarts: namespace.index.blockStarts.map(String),
+      readyShards: [...namespace.readyShards].sort((a, b) => a - b),
+    })),
+    shards: shards.all(),
+    store: { series: store.seriesCount, samples: store.sampleCount, bytes: store.memoryBytes },
+    commitlog: {
+      ...commitlog.counts,
+      segments: commitlog.segments().map(({ number, bytes, newestMillis }) => ({
+        number,
+        bytes,
+        newestMillis: Object.fromEntries(newestMillis),
+      })),
+    },
+    writes: { ...sequencer.counts, ...database.counts, waitingBytes: sequencer.waitingBytes },
+  };
+}

@@ -1,0 +1,122 @@
+/** Answers of the JSON listeners as text: whole numbers of any size, and series as they are decoded. */
+import { Decoder } from '#engine/store/decoder.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import { decodeTags, type Tags } from '#lib/tags.ts';
+import type { TimeRange } from '#cluster/node/service.ts';
+import { timeIn, type TimeType } from './requests.ts';
+
+/** Text that is handed to the connection at once. */
+const partLength = 64 * 1024;
+
+const schemeNames = new Map(
+  Object.entries(idSchemeCode).map(([name, code]) => [code as number, name]),
+);
+
+/** `{"results":[{id, tags, datapoints}],"exhaustive":…}`, in parts. */
+export function* queryAnswer(
+  bundle: SeriesBundle,
+  exhaustive: boolean,
+  range: TimeRange,
+  options: { readonly resultTimeType: TimeType; readonly withData: boolean },
+): Generator<Uint8Array, void, undefined> {
+  const decoder = new Decoder();
+  let text = '{"results":[';
+  for (let i = 0; i < bundle.seriesCount; i += 1) {
+    const tags = tagsAt(bundle, i);
+    const datapoints = options.withData
+      ? datapointsText(decoder, bundle, i, range, options.resultTimeType)
+      : 'null';
+    text += `${i === 0 ? '' : ','}{"id":${JSON.stringify(idAt(bundle, i, tags))},`;
+    text += `"tags":${JSON.stringify(tags)},"datapoints":${datapoints}}`;
+    if (text.length >= partLength) {
+      yield Buffer.from(text);
+      text = '';
+    }
+  }
+  yield Buffer.from(`${text}],"exhaustive":${exhaustive}}\n`);
+}
+
+/** `{"datapoints":[…]}` of the only series, or of none. */
+export function fetchAnswer(
+  bundle: SeriesBundle,
+  range: TimeRange,
+  resultTimeType: TimeType,
+): string {
+  const decoder = new Decoder();
+  const lists: string[] = [];
+  for (let i = 0; i < bundle.seriesCount; i += 1) {
+    const text = datapointsText(decoder, bundle, i, range, resultTimeType);
+    if (text !== 'null') lists.push(text.slice(1, -1));
+  }
+  return `{"datapoints":[${lists.join(',')}]}\n`;
+}
+
+/** A list of datapoints, or `null` when there are none. */
+function datapointsText(
+  decoder: Decoder,
+  bundle: SeriesBundle,
+  index: number,
+  range: TimeRange,
+  resultTimeType: TimeType,
+): string {
+  const rowCount = decoder.decode(bundle, index, range.startNanos, range.endNanos);
+  if (rowCount === 0) return 'null';
+  let text = '[';
+  for (let row = 0; row < rowCount; row += 1) {
+    const time = timeIn(decoder.timestampNanos[row]!, resultTimeType);
+    text += `${row === 0 ? '' : ','}{"timestamp":${time},"value":${sampleText(decoder.values[row]!)}}`;
+  }
+  return `${text}]`;
+}
+
+/** JSON has no words for NaN and the infinities, so they are strings. */
+function sampleText(value: number): string {
+  if (Number.isFinite(value)) return Object.is(value, -0) ? '-0.0' : String(value);
+  if (Number.isNaN(value)) return '"NaN"';
+  return value > 0 ? '"+Inf"' : '"-Inf"';
+}
+
+export function tagsAt(bundle: SeriesBundle, index: number): Tags {
+  return decodeTags(
+    bundle.tagsData.subarray(bundle.tagsOffset[index]!, bundle.tagsOffset[index + 1]!),
+  );
+}
+
+export function idAt(bundle: SeriesBundle, index: number, tags: Tags): string {
+  const scheme = bundle.idScheme[index]!;
+  if (scheme === idSchemeCode.explicit) {
+    return new TextDecoder().decode(
+      bundle.idData.subarray(bundle.idOffset[index]!, bundle.idOffset[index + 1]!),
+    );
+  }
+  return idOfTags(tags, schemeNames.get(scheme) as IdScheme);
+}
+
+/** `{"elements":[{nameSpace, id, encodedTags, segments}],"exhaustive":…}`, bytes in base64. */
+export function* fetchTaggedAnswer(
+  namespace: string,
+  bundle: SeriesBundle,
+  exhaustive: boolean,
+): Generator<Uint8Array, void, undefined> {
+  const name = Buffer.from(namespace).toString('base64');
+  let text = '{"elements":[';
+  for (let i = 0; i < bundle.seriesCount; i += 1) {
+    const id = Buffer.from(idAt(bundle, i, tagsAt(bundle, i))).toString('base64');
+    const tags = base64Of(bundle.tagsData, bundle.tagsOffset, i);
+    const chunks = base64Of(bundle.chunkData, bundle.chunkOffset, i);
+    const segments = chunks === '' ? '[]' : `[{"merged":{"head":"${chunks}"}}]`;
+    text += `${i === 0 ? '' : ','}{"nameSpace":"${name}","id":"${id}",`;
+    text += `"encodedTags":"${tags}","segments":${segments}}`;
+    if (text.length >= partLength) {
+      yield Buffer.from(text);
+      text = '';
+    }
+  }
+  yield Buffer.from(`${text}],"exhaustive":${exhaustive}}\n`);
+}
+
+function base64Of(data: Uint8Array, offset: Uint32Array, index: number): string {
+  const start = data.byteOffset + offset[index]!;
+  return Buffer.from(data.buffer, start, offset[index + 1]! - offset[index]!).toString('base64');
+}

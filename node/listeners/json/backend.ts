@@ -1,0 +1,81 @@
+/** What the JSON methods ask for: this node alone (9002), or the cluster through a session (9003). */
+import type { ReadConsistency } from '#cluster/session/consistency.ts';
+import type { NodeHealth, TimeRange } from '#cluster/node/service.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
+import type { UnixNanos } from '#lib/time.ts';
+
+export interface JsonRow {
+  /** Canonical. */
+  readonly tags: Uint8Array;
+  readonly id: Uint8Array;
+  readonly nanos: UnixNanos;
+  readonly value: number;
+}
+
+export interface JsonQuery extends TimeRange {
+  readonly namespace: string;
+  readonly query: IndexQuery;
+  /** 0 = no limit. */
+  readonly seriesLimit: number;
+  readonly requireExhaustive: boolean;
+  readonly fetchData: boolean;
+  readonly consistency: ReadConsistency | null;
+}
+
+export interface JsonAggregate extends TimeRange {
+  readonly namespace: string;
+  readonly query: IndexQuery;
+  readonly tagNames: readonly string[];
+  readonly namesOnly: boolean;
+  readonly limit: number;
+  readonly requireExhaustive: boolean;
+}
+
+export interface JsonSeries {
+  readonly bundle: SeriesBundle;
+  readonly exhaustive: boolean;
+}
+
+export interface JsonTags {
+  readonly tags: readonly { readonly name: string; readonly values: readonly string[] }[];
+  readonly exhaustive: boolean;
+}
+
+/** What a flush on demand did. */
+export interface JsonFlushed {
+  /** Blocks of shards whose rows are in filesets now. */
+  readonly blocks: number;
+  /** Filesets that were written for them, with their series and bytes. */
+  readonly filesets: number;
+  readonly series: number;
+  readonly bytes: number;
+  /** Blocks of shards that are bootstrapping, which stay in memory. */
+  readonly blocksLeft: number;
+  /** Series that stayed in memory, in the snapshot that took the place of the commit log. */
+  readonly snapshotSeries: number;
+  readonly snapshotBytes: number;
+  readonly segmentsDeleted: number;
+}
+
+export interface JsonBackend {
+  /** @throws {TsdbError} when the row was not written, naming why */
+  write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void>;
+  fetchById(
+    namespace: string,
+    id: Uint8Array,
+    range: TimeRange,
+    signal: AbortSignal,
+  ): Promise<SeriesBundle>;
+  query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries>;
+  aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags>;
+  truncate(namespace: string, signal: AbortSignal): Promise<number>;
+  /** Of the node: writes memory to filesets and deletes the commit log that held it; null for all. */
+  flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed>;
+  /** Whether there is a namespace of exactly this name. */
+  hasNamespace(name: string): boolean;
+  /** Of the node; null for the cluster. */
+  health(signal: AbortSignal): Promise<NodeHealth | null>;
+  /** Whether this instance has shards, and whether all of them are whole; null for the cluster. */
+  bootstrapState(): { readonly inPlacement: boolean; readonly bootstrapped: boolean } | null;
+}

@@ -1,0 +1,138 @@
+/** The JSON methods on the whole cluster, through a session with its consistency levels. */
+import type { TimeRange } from '#cluster/node/service.ts';
+import type { SeriesTable, Session } from '#cluster/session/session.ts';
+import type { TopologySource } from '#cluster/topology/topology.ts';
+import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { murmur3 } from '#lib/hash.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
+import type {
+  JsonAggregate,
+  JsonBackend,
+  JsonQuery,
+  JsonRow,
+  JsonSeries,
+  JsonTags,
+} from './backend.ts';
+
+export class ClusterBackend implements JsonBackend {
+  private readonly session: Session;
+  private readonly topology: TopologySource;
+
+  constructor(session: Session, topology: TopologySource) {
+    this.session = session;
+    this.topology = topology;
+  }
+
+  async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
+    const rows = {
+      rowCount: 1,
+      slots: new Uint32Array(1),
+      generations: Uint32Array.of(1),
+      mayBeRefused: false,
+      timestamps: BigInt64Array.of(row.nanos),
+      timeUnitNanos: 1 as const,
+      values: Float64Array.of(row.value),
+    };
+    const { outcomes, errors } = await this.session.write(
+      namespace,
+      rows,
+      new OneSeries(row),
+      signal,
+    );
+    const outcome = outcomes?.[0] ?? writeOutcome.written;
+    if (outcome === writeOutcome.written) return;
+    const id = new TextDecoder().decode(row.id);
+    const detail = errors.length === 0 ? '' : ` (${errors.join('; ')})`;
+    const message = `${describeOutcome(outcome)}: id=${id}, timestamp=${row.nanos}${detail}`;
+    if (outcome === writeOutcome.resourceExhausted) {
+      throw new TsdbError('RESOURCE_EXHAUSTED', message);
+    }
+    throw isRetryable(outcome) ? new TsdbError('UNAVAILABLE', message) : badRequest(message);
+  }
+
+  async fetchById(
+    namespace: string,
+    id: Uint8Array,
+    range: TimeRange,
+    signal: AbortSignal,
+  ): Promise<SeriesBundle> {
+    return (await this.session.fetchById({ namespace, ids: [id], ...range }, signal)).bundle;
+  }
+
+  async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
+    const { consistency, ...rest } = query;
+    const options = consistency === null ? rest : { ...rest, consistency };
+    return wholeOrNot(await this.session.fetch(options, signal), query);
+  }
+
+  async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
+    return wholeOrNot(await this.session.aggregate(query, signal), query);
+  }
+
+  truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    return this.session.truncate(namespace, signal);
+  }
+
+  hasNamespace(name: string): boolean {
+    return this.topology.view.namespaces.has(name);
+  }
+
+  async health(): Promise<null> {
+    return null;
+  }
+
+  flush(): Promise<never> {
+    return Promise.reject(badRequest('cannot flush: ask each node, at its own address'));
+  }
+
+  bootstrapState(): null {
+    return null;
+  }
+}
+
+/**
+ * An answer of fewer replicas than its level asks for is not exhaustive.
+ * @throws {TsdbError} UNAVAILABLE when it has to be
+ */
+function wholeOrNot<Answer extends { exhaustive: boolean; warnings: readonly string[] }>(
+  answer: Answer,
+  { requireExhaustive }: { readonly requireExhaustive: boolean },
+): Answer {
+  const { warnings } = answer;
+  if (warnings.length === 0) return answer;
+  if (requireExhaustive) {
+    throw new TsdbError('UNAVAILABLE', `the answer is not exhaustive: ${warnings.join('; ')}`);
+  }
+  return { ...answer, exhaustive: false };
+}
+
+/** A series table of one series, for one write. */
+class OneSeries implements SeriesTable {
+  readonly idHash: Uint32Array;
+  readonly generation: Uint32Array = Uint32Array.of(1);
+  readonly refused: Uint8Array = new Uint8Array(1);
+  private readonly row: JsonRow;
+
+  constructor(row: JsonRow) {
+    this.row = row;
+    this.idHash = Uint32Array.of(murmur3(row.id));
+  }
+
+  problem(): string {
+    return '';
+  }
+
+  tags(): Uint8Array {
+    return this.row.tags;
+  }
+
+  idScheme(): number {
+    return idSchemeCode.explicit;
+  }
+
+  explicitId(): Uint8Array {
+    return this.row.id;
+  }
+}

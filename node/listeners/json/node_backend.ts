@@ -1,0 +1,164 @@
+/** The JSON methods on this node alone. */
+import { type NodeHealth, rowOutcome, type TimeRange } from '#cluster/node/service.ts';
+import { BatchBuilder } from '#engine/batch/batch.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { writeWindow } from '#engine/store/rows.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import { formatDurationNanos } from '#lib/time.ts';
+import { idSchemeCode } from '#lib/series_id.ts';
+import type { Database } from '../../storage/database.ts';
+import type {
+  JsonAggregate,
+  JsonBackend,
+  JsonFlushed,
+  JsonQuery,
+  JsonRow,
+  JsonSeries,
+  JsonTags,
+} from './backend.ts';
+
+/** Versions are hybrid logical time in 1/64 milliseconds. */
+const versionsPerMilli = 64;
+
+export class NodeBackend implements JsonBackend {
+  private readonly database: Database;
+  private readonly builder = new BatchBuilder();
+  private lastVersion = 0;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
+    const { builder, database } = this;
+    this.lastVersion = Math.max(
+      this.lastVersion + 1,
+      Math.floor(database.env.clock.nowMillis() * versionsPerMilli),
+    );
+    builder.begin(this.lastVersion);
+    builder.addSeries(row.tags, idSchemeCode.explicit, row.id);
+    builder.setRows(
+      1,
+      new Uint32Array(1),
+      new Uint32Array(1),
+      BigInt64Array.of(row.nanos),
+      1,
+      Float64Array.of(row.value),
+    );
+    const { outcomes } = await database.write(
+      {
+        namespace,
+        placementVersion: database.shards.version,
+        referenceEpoch: '',
+        batch: builder.finish(),
+      },
+      signal,
+    );
+    const outcome = outcomes[0] ?? rowOutcome.written;
+    if (outcome !== rowOutcome.written) throw this.refusal(namespace, row, outcome);
+  }
+
+  private refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {
+    const id = new TextDecoder().decode(row.id);
+    const { options } = this.database.namespaces.get(namespace) ?? {};
+    const now = this.database.env.clock.nowNanos();
+    const { fromNanos, endNanos } =
+      options === undefined
+        ? { fromNanos: now, endNanos: now }
+        : writeWindow(
+            {
+              ...options.retentionOptions,
+              retentionNanos: options.retentionOptions.retentionPeriodNanos,
+              coldWrites: options.coldWritesEnabled,
+            },
+            now,
+          );
+    switch (outcome) {
+      case rowOutcome.tooFarPast:
+        return badRequest(
+          `datapoint too far in past: id=${id}, off_by=${formatDurationNanos(fromNanos - row.nanos)}, ` +
+            `timestamp=${row.nanos}, past_limit=${fromNanos}`,
+        );
+      case rowOutcome.tooFarFuture:
+        return badRequest(
+          `datapoint too far in future: id=${id}, off_by=${formatDurationNanos(row.nanos - endNanos)}, ` +
+            `timestamp=${row.nanos}, future_limit=${endNanos}`,
+        );
+      case rowOutcome.shardNotOwned:
+        return badRequest(`cannot write: the shard of the series is not of this node: id=${id}`);
+      case rowOutcome.resourceExhausted:
+        return new TsdbError('RESOURCE_EXHAUSTED', 'cannot write: memory or series limit reached');
+      case rowOutcome.badSeries:
+        return badRequest(`cannot write: the series is malformed: id=${id}`);
+      default:
+        return new TsdbError('UNAVAILABLE', 'cannot write: the placement is changing');
+    }
+  }
+
+  async fetchById(
+    namespace: string,
+    id: Uint8Array,
+    range: TimeRange,
+    signal: AbortSignal,
+  ): Promise<SeriesBundle> {
+    const request = { namespace, placementVersion: 0, ids: [id], ...range };
+    return (await this.database.fetchById(request, signal)).bundle;
+  }
+
+  async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
+    const answer = await this.database.fetch(
+      {
+        namespace: query.namespace,
+        placementVersion: 0,
+        query: query.query,
+        shards: null,
+        seriesLimit: query.seriesLimit,
+        fetchData: query.fetchData,
+        startNanos: query.startNanos,
+        endNanos: query.endNanos,
+      },
+      signal,
+    );
+    if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.seriesLimit);
+    return answer;
+  }
+
+  async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
+    const answer = await this.database.aggregate({ ...query, placementVersion: 0 }, signal);
+    if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.limit);
+    return answer;
+  }
+
+  truncate(namespace: string, signal: AbortSignal): Promise<number> {
+    return this.database.truncate(namespace, signal);
+  }
+
+  async flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed> {
+    const { snapshot, ...flushed } = await this.database.flush(namespaces, signal);
+    return {
+      ...flushed,
+      snapshotSeries: snapshot.series,
+      snapshotBytes: snapshot.bytes,
+      segmentsDeleted: snapshot.segmentsDeleted,
+    };
+  }
+
+  hasNamespace(name: string): boolean {
+    return this.database.namespaces.has(name);
+  }
+
+  health(signal: AbortSignal): Promise<NodeHealth> {
+    return this.database.health(signal);
+  }
+
+  bootstrapState(): { inPlacement: boolean; bootstrapped: boolean } {
+    return {
+      inPlacement: this.database.shards.all().length > 0,
+      bootstrapped: this.database.isBootstrapped,
+    };
+  }
+}
+
+function overLimit(limit: number): TsdbError {
+  return badRequest(`query exceeded limit: require_exhaustive=true, limit=${limit}`);
+}

@@ -1,0 +1,147 @@
+/** The JSON listeners: 9002 for this node, 9003 for the cluster. */
+import {
+  type BytesInFlight,
+  type HttpRequest,
+  type HttpResponse,
+  type HttpServer,
+  httpLimitsDefault,
+  listenHttp,
+  readBody,
+  sendStream,
+} from '#lib/env/http.ts';
+import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { jsonBodyBytesMax } from '../../limits.ts';
+import type { JsonBackend } from './backend.ts';
+import { type Json, JsonFields, parseJson } from './fields.ts';
+import type { JsonAnswer, JsonMethod } from './methods.ts';
+
+export interface JsonServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly backend: JsonBackend;
+  readonly methods: ReadonlyMap<string, JsonMethod>;
+  /** Room for the bodies of all requests. */
+  readonly inFlight: BytesInFlight;
+  readonly log: Log;
+}
+
+export function serveJson(options: JsonServerOptions): Promise<HttpServer> {
+  return listenHttp({
+    host: options.host,
+    port: options.port,
+    limits: httpLimitsDefault,
+    handler: (request, response, signal) => handle(options, request, response, signal),
+    onError: (error) => options.log.error({ err: error }, 'a JSON request failed'),
+  });
+}
+
+async function handle(
+  options: JsonServerOptions,
+  request: HttpRequest,
+  response: HttpResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  let answer: JsonAnswer;
+  let taken = 0;
+  try {
+    const method = methodOf(options, request);
+    if (method.verb === 'GET') answer = await method.call(options.backend, signal);
+    else {
+      const limits = { bytesMax: jsonBodyBytesMax, inFlight: options.inFlight };
+      const read = await readBody(request, limits, signal);
+      taken = read.taken;
+      answer = await method.call(options.backend, fieldsOf(method, request, read.body), signal);
+    }
+  } catch (error) {
+    if (!(error instanceof TsdbError)) throw error;
+    sendError(response, error);
+    return;
+  } finally {
+    options.inFlight.give(taken);
+  }
+  if (typeof answer === 'string') {
+    send(response, 200, answer);
+    return;
+  }
+  response.writeHead(200, { 'Content-Type': 'application/json' });
+  await sendStream(response, answer, signal);
+}
+
+/** @throws {TsdbError} NOT_FOUND, BAD_REQUEST */
+function methodOf(options: JsonServerOptions, request: HttpRequest): JsonMethod {
+  const path = (request.url ?? '/').replace(/\?.*$/, '').replace(/(.)\/$/, '$1');
+  const method = options.methods.get(path);
+  if (method === undefined) throw new TsdbError('NOT_FOUND', `there is no method at ${path}`);
+  if (request.method !== method.verb) {
+    throw badRequest(`${path} takes ${method.verb} requests: ${request.method}`);
+  }
+  return method;
+}
+
+function fieldsOf(
+  method: Extract<JsonMethod, { verb: 'POST' }>,
+  request: HttpRequest,
+  body: Uint8Array,
+): JsonFields {
+  const allowUnknown = ['tsdb', 'm3'].some(
+    (prefix) => request.headers[`${prefix}-json-disable-disallow-unknown-fields`] === 'true',
+  );
+  const text = new TextDecoder().decode(body);
+  const json = method.takesQuery === true ? withQuery(text, request) : parseJson(text);
+  return new JsonFields(json, '', allowUnknown);
+}
+
+/** The fields of the body, which may be empty, and those of the query. */
+function withQuery(text: string, request: HttpRequest): Json {
+  const body = text.trim() === '' ? {} : parseJson(text);
+  const query = Object.fromEntries(new URL(request.url ?? '/', 'http://node').searchParams);
+  if (body === null || typeof body !== 'object' || Array.isArray(body)) return body;
+  return { ...body, ...query };
+}
+
+function send(
+  response: HttpResponse,
+  status: number,
+  body: string,
+  headers: Record<string, string> = {},
+): void {
+  const bytes = Buffer.from(body);
+  response.writeHead(status, {
+    'Content-Type': 'application/json',
+    'Content-Length': bytes.length,
+    ...headers,
+  });
+  response.end(bytes);
+}
+
+const retryAfterSeconds = 5;
+
+function sendError(response: HttpResponse, error: TsdbError): void {
+  const { httpStatus } = error;
+  const isPassing = httpStatus === 429 || httpStatus === 503;
+  const headers = isPassing ? { 'Retry-After': String(retryAfterSeconds) } : {};
+  send(response, httpStatus, `${JSON.stringify(errorBody(error))}\n`, headers);
+}
+
+/** What kind of error clients of the reference system distinguish. */
+const typeOfCode: Partial<Record<ErrorCode, string>> = {
+  BAD_REQUEST: 'BAD_REQUEST',
+  NOT_FOUND: 'BAD_REQUEST',
+  CONFLICT: 'BAD_REQUEST',
+};
+const flagsOfCode: Partial<Record<ErrorCode, number>> = {
+  RESOURCE_EXHAUSTED: 1,
+  DEADLINE_EXCEEDED: 2,
+};
+
+function errorBody({ code, message }: TsdbError): object {
+  const type = typeOfCode[code] ?? 'INTERNAL_ERROR';
+  const flags = flagsOfCode[code] ?? 0;
+  return {
+    error: {
+      message: `Error({Type:${type} Message:${message} Flags:${flags}})`,
+      data: { type, message, ...(flags === 0 ? {} : { flags }) },
+    },
+  };
+}

@@ -1,0 +1,333 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
+import { Session } from '#cluster/session/session.ts';
+import { BytesInFlight, type HttpServer } from '#lib/env/http.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { silentLog } from '#lib/log.ts';
+import { TestCluster } from '../../cluster_testing.ts';
+import { namespaceOf } from '../../storage/database_testing.ts';
+import type { JsonBackend } from './backend.ts';
+import { ClusterBackend } from './cluster_backend.ts';
+import { clusterMethods, nodeMethods } from './methods.ts';
+import { NodeBackend } from './node_backend.ts';
+import { serveJson } from './server.ts';
+
+const never = new AbortController().signal;
+const nowSeconds = Math.floor(realEnv.clock.nowMillis() / 1000);
+
+interface Answer {
+  readonly status: number;
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly json: any;
+  readonly text: string;
+}
+
+async function call(
+  server: HttpServer,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
+    ...(body === undefined
+      ? {}
+      : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    headers,
+  });
+  const text = await response.text();
+  return { status: response.status, text, json: JSON.parse(text) };
+}
+
+async function listen(
+  backend: JsonBackend,
+  kind: 'node' | 'cluster',
+  inFlight: BytesInFlight = new BytesInFlight(1 << 20),
+): Promise<HttpServer> {
+  return serveJson({
+    host: '127.0.0.1',
+    port: 0,
+    backend,
+    methods: kind === 'node' ? nodeMethods : clusterMethods,
+    inFlight,
+    log: silentLog,
+  });
+}
+
+async function singleNode(cluster: TestCluster) {
+  const node = await cluster.start('a');
+  await cluster.placements.create(
+    initPlacement([cluster.instance('a')], { numShards: 8, replicaFactor: 1 }),
+    never,
+  );
+  await cluster.addNamespace(namespaceOf('metrics'));
+  await cluster.untilAvailable('a');
+  return node;
+}
+
+function sessionOf(cluster: TestCluster, id: string): Session {
+  return new Session({
+    topology: cluster.nodes.get(id)!.topology,
+    nodeOf: (instance) => cluster.serviceOf(instance),
+    env: realEnv,
+    log: silentLog,
+  });
+}
+
+const writeTagged = (host: string, value: unknown, seconds = nowSeconds) => ({
+  namespace: 'metrics',
+  id: `cpu-${host}`,
+  tags: [
+    { name: '__name__', value: 'cpu' },
+    { name: 'host', value: host },
+  ],
+  datapoint: { timestamp: seconds, value },
+});
+
+/** The walk through SPEC.txt's node endpoints, which both listeners must answer alike. */
+async function walk(server: HttpServer): Promise<void> {
+  for (const host of ['a1', 'a2', 'b1']) {
+    const answer = await call(server, '/writetagged', writeTagged(host, 1.5));
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(answer.json, {});
+  }
+  const regexp = await call(server, '/query', {
+    namespace: 'metrics',
+    query: { regexp: { field: 'host', regexp: 'a.' } },
+    rangeStart: nowSeconds - 60,
+    rangeEnd: nowSeconds + 60,
+  });
+  assert.equal(regexp.status, 200, regexp.text);
+  assert.equal(regexp.json.exhaustive, true);
+  assert.deepEqual(
+    regexp.json.results.toSorted((x: { id: string }, y: { id: string }) => (x.id < y.id ? -1 : 1)),
+    ['a1', 'a2'].map((host) => ({
+      id: `cpu-${host}`,
+      tags: [
+        { name: '__name__', value: 'cpu' },
+        { name: 'host', value: host },
+      ],
+      datapoints: [{ timestamp: nowSeconds, value: 1.5 }],
+    })),
+  );
+  const combined = await call(server, '/query', {
+    NAMESPACE: 'metrics',
+    Query: {
+      conjunction: {
+        queries: [
+          { term: { field: '__name__', term: 'cpu' } },
+          { negation: { query: { regexp: { field: 'host', regexp: 'a.*' } } } },
+        ],
+      },
+    },
+    rangestart: String((nowSeconds - 60) * 1000),
+    rangeEnd: (nowSeconds + 60) * 1000,
+    rangeType: 'UNIX_MILLISECONDS',
+    resultTimeType: 'UNIX_NANOSECONDS',
+  });
+  assert.equal(combined.json.results.length, 1, combined.text);
+  assert.match(combined.text, new RegExp(`"timestamp":${nowSeconds}000000000,`));
+  assert.equal(
+    (
+      await call(server, '/write', {
+        nameSpace: 'metrics',
+        id: 'plain',
+        datapoint: {
+          timestamp: `${nowSeconds}000000007`,
+          value: -3,
+          timestampTimeType: 'UNIX_NANOSECONDS',
+        },
+      })
+    ).status,
+    200,
+  );
+  const fetched = await call(server, '/fetch', {
+    nameSpace: 'metrics',
+    id: 'plain',
+    rangeStart: nowSeconds,
+    rangeEnd: nowSeconds + 1,
+    resultTimeType: 'UNIX_NANOSECONDS',
+  });
+  assert.equal(fetched.text, `{"datapoints":[{"timestamp":${nowSeconds}000000007,"value":-3}]}\n`);
+  const tags = await call(server, '/aggregate', {
+    namespace: 'metrics',
+    rangeStart: nowSeconds - 60,
+    rangeEnd: nowSeconds + 60,
+    tagNameFilter: ['host'],
+    aggregateQueryType: 'AGGREGATE_BY_TAG_NAME_VALUE',
+  });
+  assert.deepEqual(tags.json, {
+    results: [
+      {
+        tagName: 'host',
+        tagValues: ['a1', 'a2', 'b1'].map((tagValue) => ({ tagValue })),
+      },
+    ],
+    exhaustive: true,
+  });
+  const raw = await call(server, '/fetchtagged', {
+    nameSpace: Buffer.from('metrics').toString('base64'),
+    query: { term: { field: 'host', term: 'b1' } },
+    rangeStart: nowSeconds - 60,
+    rangeEnd: nowSeconds + 60,
+  });
+  assert.equal(Buffer.from(raw.json.elements[0].id, 'base64').toString(), 'cpu-b1');
+  assert.ok(raw.json.elements[0].segments[0].merged.head.length > 10);
+  const truncated = await call(server, '/truncate', {
+    nameSpace: Buffer.from('metrics').toString('base64'),
+  });
+  assert.deepEqual(truncated.json, { numSeries: 4 });
+}
+
+test('the node listener answers all methods of SPEC.txt on its own data', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  await walk(server);
+  const health = await call(server, '/health');
+  assert.equal(health.status, 200);
+  assert.equal(health.json.ok, true);
+  assert.equal(health.json.bootstrapped, true);
+  assert.deepEqual((await call(server, '/bootstrapped')).json, {});
+  assert.deepEqual((await call(server, '/bootstrappedinplacementornoplacement')).json, {});
+});
+
+test('the cluster listener answers through the session, from all shards of two nodes', async () => {
+  await using cluster = new TestCluster();
+  await singleNode(cluster);
+  await cluster.start('b');
+  await cluster.changePlacement((placement) =>
+    addInstances(placement, [cluster.instance('b')], { force: false }),
+  );
+  await cluster.untilAvailable('b');
+  await cluster.untilAvailable('a');
+  const backend = new ClusterBackend(sessionOf(cluster, 'a'), cluster.nodes.get('a')!.topology);
+  await using server = await listen(backend, 'cluster');
+  await walk(server);
+  assert.deepEqual((await call(server, '/health')).json, { ok: true, status: 'up' });
+  assert.equal((await call(server, '/bootstrapped')).status, 404);
+});
+
+test('mistakes are answered with 400, the reason and the type BAD_REQUEST', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await cluster.addNamespace(namespaceOf('cold', { coldWritesEnabled: true }));
+  await cluster.until('a', () => runtime.database.namespaces.has('cold'));
+  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  const good = writeTagged('a', 1);
+  const bad: [unknown, RegExp][] = [
+    ['{', /not JSON/],
+    [[], /body is not an object/],
+    [{ ...good, more: 1 }, /unknown field: more/],
+    [{ ...good, Namespace: 'x' }, /appears twice/],
+    [{ ...good, id: '' }, /id is empty/],
+    [{ ...good, tags: [{ name: '1st', value: 'x' }] }, /tag name does not match/],
+    [{ ...good, tags: [{ name: '__x__', value: 'x' }] }, /reserved/],
+    [{ ...good, tags: [{ name: 'x' }] }, /tags\[0\].value is missing/],
+    [{ ...good, datapoint: { timestamp: 1.5, value: 1 } }, /timestamp is not a whole number: 1.5/],
+    [{ ...good, datapoint: { timestamp: nowSeconds, value: 'x' } }, /value is not a number/],
+    [writeTagged('a', 1, nowSeconds - 7200), /too far in past: id=cpu-a, off_by=1h\d+m\d/],
+    [writeTagged('a', 1, nowSeconds + 7200), /too far in future/],
+    [
+      { ...writeTagged('a', 1, nowSeconds - 50 * 3600), namespace: 'cold' },
+      /too far in past: id=cpu-a, off_by=2h\d/,
+    ],
+  ];
+  for (const [body, reason] of bad) {
+    const answer = await call(server, '/writetagged', body);
+    assert.equal(answer.status, 400, answer.text);
+    assert.equal(answer.json.error.data.type, 'BAD_REQUEST');
+    assert.match(answer.json.error.data.message, reason);
+    assert.match(answer.json.error.message, /^Error\(\{Type:BAD_REQUEST Message:.* Flags:0\}\)$/s);
+  }
+  const range = { namespace: 'metrics', rangeStart: 0, rangeEnd: 1 };
+  const badQueries: [unknown, RegExp][] = [
+    [{ ...range, query: {} }, /no query types specified/],
+    [{ ...range, query: { all: {}, field: { field: 'x' } } }, /multiple query types specified/],
+    [{ ...range, query: { regexp: { field: 'x', regexp: '(' } } }, /regexp/],
+    [{ ...range, rangeStart: 2 }, /rangeEnd is before rangeStart/],
+    [{ ...range, query: { all: { x: 1 } } }, /unknown field: query.all.x/],
+  ];
+  for (const [body, reason] of badQueries) {
+    const answer = await call(server, '/query', body);
+    assert.equal(answer.status, 400, answer.text);
+    assert.match(answer.json.error.data.message, reason);
+  }
+  assert.equal((await call(server, '/writetagged')).status, 400);
+  assert.equal((await call(server, '/health', {})).status, 400);
+  assert.equal((await call(server, '/nothing')).status, 404);
+  const lenient = await call(
+    server,
+    '/writetagged',
+    { ...good, more: 1 },
+    { 'M3-JSON-Disable-Disallow-Unknown-Fields': 'true' },
+  );
+  assert.equal(lenient.status, 200);
+});
+
+test('NaN and the infinities go in and out as strings', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  const values = ['NaN', '+Inf', '-Inf', 0.1];
+  for (const [i, value] of values.entries()) {
+    await call(server, '/writetagged', writeTagged('a', value, nowSeconds + i));
+  }
+  const answer = await call(server, '/fetch', {
+    namespace: 'metrics',
+    id: 'cpu-a',
+    rangeStart: nowSeconds,
+    rangeEnd: nowSeconds + 10,
+  });
+  assert.deepEqual(
+    answer.json.datapoints.map(({ value }: { value: unknown }) => value),
+    values,
+  );
+});
+
+test('before the bootstrap the listeners answer that the node is not bootstrapped', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await cluster.start('a');
+  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  const answer = await call(server, '/writetagged', writeTagged('a', 1));
+  assert.equal(answer.status, 503);
+  assert.match(answer.json.error.data.message, /not bootstrapped/);
+  assert.equal((await call(server, '/bootstrapped')).status, 503);
+  assert.equal((await call(server, '/health')).json.bootstrapped, false);
+});
+
+test('bodies that have no room beside those that are on their way get 429 with Retry-After', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  const inFlight = new BytesInFlight(1000);
+  await using server = await listen(new NodeBackend(runtime.database), 'node', inFlight);
+  const flushed = await call(server, '/flush', { nameSpace: 'metrics' });
+  assert.equal(flushed.status, 200);
+  assert.equal(inFlight.bytes, 0, 'what was answered holds nothing');
+  assert.ok(inFlight.take(900), 'others are on their way');
+  const url = `http://127.0.0.1:${server.port}/flush`;
+  const response = await fetch(url, { method: 'POST', body: ' '.repeat(200) });
+  assert.equal(response.status, 429);
+  assert.equal(response.headers.get('retry-after'), '5');
+  assert.match(await response.text(), /too many bytes of requests in flight/);
+  assert.equal(inFlight.bytes, 900);
+});
+
+test('a flush on demand answers when rows are in filesets and the commit log is gone', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await using node = await listen(new NodeBackend(runtime.database), 'node');
+  for (let i = 0; i < 5; i += 1) {
+    const datapoint = { timestamp: nowSeconds, value: i };
+    const answer = await call(node, '/write', { nameSpace: 'metrics', id: `s${i}`, datapoint });
+    assert.equal(answer.status, 200, answer.text);
+  }
+  const { status, json } = await call(node, '/flush?namespace=metrics', '');
+  assert.equal(status, 200);
+  assert.ok(json.filesets > 0 && json.series === 5 && json.segmentsDeleted === 1, json);
+  assert.equal(runtime.database.store.sampleCount, 0);
+  const again = await call(node, '/flush', '');
+  assert.deepEqual([again.status, again.json.filesets, again.json.blocksLeft], [200, 0, 0]);
+  assert.equal((await call(node, '/flush', { nameSpace: 'none' })).status, 404);
+  assert.equal((await call(node, '/flush', { what: 1 })).status, 400);
+});

@@ -1,0 +1,240 @@
+/**
+ * Reads a commit log segment that may be torn or damaged: a record counts when its marker and checksum
+ * are right. Behind damage the next good record is looked for, so that one bad sector costs the rows in
+ * it and nothing else.
+ */
+import type { Disk, DiskFile } from '#lib/env/env.ts';
+import {
+  batchPrefixBytes,
+  type DictionaryEntry,
+  decodeChunks,
+  decodeDictionary,
+  decodeSegmentHeader,
+  markerOf,
+  paddedLength,
+  recordChecksum,
+  recordHeaderBytes,
+  recordKind,
+  recordPayloadBytesMax,
+  type SegmentHeader,
+  type SeriesChunks,
+  saltOfMarker,
+  segmentHeaderBytes,
+} from './format.ts';
+
+export type LogRecord =
+  | {
+      readonly kind: 'namespace';
+      readonly ordinal: number;
+      readonly name: string;
+      /** Revision of the key-value store that created the namespace: tells two of one name apart. */
+      readonly createRevision: number;
+    }
+  | {
+      readonly kind: 'series';
+      readonly namespaceOrdinal: number;
+      readonly entries: readonly DictionaryEntry[];
+    }
+  | { readonly kind: 'batch'; readonly namespaceOrdinal: number; readonly batch: Uint8Array }
+  /** JSON as `appliedFromJson` reads it. */
+  | { readonly kind: 'delete'; readonly namespaceOrdinal: number; readonly json: string }
+  | { readonly kind: 'truncate'; readonly namespaceOrdinal: number; readonly atNanos: bigint }
+  | {
+      readonly kind: 'chunks';
+      readonly namespaceOrdinal: number;
+      readonly series: readonly SeriesChunks[];
+    }
+  | {
+      readonly kind: 'kept';
+      readonly namespaceOrdinal: number;
+      readonly segments: readonly number[];
+    }
+  | { readonly kind: 'end'; readonly seriesCount: number; readonly chunkBytes: number };
+
+/** What was skipped of a segment. */
+export interface SegmentProblem {
+  readonly path: string;
+  /** 'torn tail': nothing good follows, as after a crash in the middle of a write. */
+  readonly kind: 'torn tail' | 'corrupt records' | 'corrupt header';
+  /** Bytes [start, end) of the file. */
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Bytes read at once. */
+const windowBytes = 4 * 1024 * 1024;
+
+/** The header of a segment, or why it has none that is whole. */
+export async function readSegmentHeader(disk: Disk, path: string): Promise<SegmentHeader | string> {
+  await using file = await disk.open(path, 'read');
+  return decodeSegmentHeader(await file.read(0, segmentHeaderBytes));
+}
+
+/**
+ * All good records in order. Their bytes are borrowed until the next one is asked for.
+ *
+ * @param report called once for each damaged or torn range, when it was passed
+ */
+export async function* readSegment(
+  disk: Disk,
+  path: string,
+  report: (problem: SegmentProblem) => void,
+): AsyncGenerator<LogRecord, void, undefined> {
+  await using file = await disk.open(path, 'read');
+  const window = new Window(file, await file.size());
+  if (window.fileSize < segmentHeaderBytes) {
+    if (window.fileSize > 0) report({ path, kind: 'torn tail', start: 0, end: window.fileSize });
+    return;
+  }
+  await window.load(0, segmentHeaderBytes);
+  const header = decodeSegmentHeader(window.bytes.subarray(0, segmentHeaderBytes));
+  let salt: number;
+  if (typeof header !== 'string') salt = header.salt;
+  else {
+    report({ path, kind: 'corrupt header', start: 0, end: segmentHeaderBytes });
+    // The salt stands in every marker too; a wrong guess finds no record with a right checksum.
+    await window.load(segmentHeaderBytes, 4);
+    if (window.available(segmentHeaderBytes) < 4) return;
+    salt = saltOfMarker(window.view.getUint32(segmentHeaderBytes - window.start, true));
+  }
+  let at = segmentHeaderBytes;
+  /** Start of the damage that the search is in, or -1. */
+  let damageStart = -1;
+  while (at < window.fileSize) {
+    const length = await goodRecordLength(window, at, salt);
+    if (length === -1) {
+      if (damageStart === -1) damageStart = at;
+      at = await nextMarker(window, at + 8, salt);
+      continue;
+    }
+    if (damageStart !== -1) {
+      report({ path, kind: 'corrupt records', start: damageStart, end: at });
+      damageStart = -1;
+    }
+    const record = decodeRecord(window, at - window.start, length);
+    if (record !== null) yield record;
+    at += recordHeaderBytes + paddedLength(length);
+  }
+  if (damageStart !== -1) {
+    report({ path, kind: 'torn tail', start: damageStart, end: window.fileSize });
+  }
+}
+
+/** The part of a file that is in memory. */
+class Window {
+  private readonly file: DiskFile;
+  readonly fileSize: number;
+  /** Multiple of eight, so that batches lie aligned in memory as in the file. */
+  start = 0;
+  bytes: Uint8Array = new Uint8Array(0);
+  view: DataView = new DataView(new ArrayBuffer(0));
+
+  constructor(file: DiskFile, fileSize: number) {
+    this.file = file;
+    this.fileSize = fileSize;
+  }
+
+  /** Bytes in memory from `position` on. */
+  available(position: number): number {
+    return this.start + this.bytes.length - position;
+  }
+
+  /** Has `length` bytes from `position`, a multiple of eight, in memory, or as many as the file has. */
+  async load(position: number, length: number): Promise<void> {
+    if (position >= this.start && this.available(position) >= length) return;
+    if (position >= this.start && this.start + this.bytes.length >= this.fileSize) return;
+    const wanted = Math.min(Math.max(length, windowBytes), this.fileSize - position);
+    this.bytes = await this.file.read(position, Math.max(wanted, 0));
+    this.view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
+    this.start = position;
+  }
+}
+
+/** Payload length of the record at `at` when it is whole and right, else -1. */
+async function goodRecordLength(window: Window, at: number, salt: number): Promise<number> {
+  if (window.fileSize - at < recordHeaderBytes) return -1;
+  await window.load(at, recordHeaderBytes);
+  if (window.available(at) < recordHeaderBytes) return -1;
+  if (window.view.getUint32(at - window.start, true) !== markerOf(salt)) return -1;
+  const length = window.view.getUint32(at - window.start + 8, true);
+  if (length > recordPayloadBytesMax) return -1;
+  if (length > window.fileSize - at - recordHeaderBytes) return -1;
+  await window.load(at, recordHeaderBytes + length);
+  if (window.available(at) < recordHeaderBytes + length) return -1;
+  const start = at - window.start;
+  const checksum = recordChecksum(window.bytes, start, length, salt);
+  return checksum === window.view.getUint32(start + 4, true) ? length : -1;
+}
+
+/** Next position, a multiple of eight, where a marker stands, or the end of the file. */
+async function nextMarker(window: Window, from: number, salt: number): Promise<number> {
+  const marker = markerOf(salt);
+  let at = from;
+  while (window.fileSize - at >= recordHeaderBytes) {
+    await window.load(at, recordHeaderBytes);
+    const end = window.bytes.length - 4;
+    let index = at - window.start;
+    while (index <= end && window.view.getUint32(index, true) !== marker) index += 8;
+    if (index <= end) return window.start + index;
+    if (index === at - window.start) break;
+    at = window.start + index;
+  }
+  return window.fileSize;
+}
+
+/** The record, or null when its kind is of a later version or its lengths are not those of its kind. */
+function decodeRecord(window: Window, start: number, length: number): LogRecord | null {
+  const kind = window.view.getUint32(start + 12, true);
+  const payload = start + recordHeaderBytes;
+  const ordinal = length < 8 ? -1 : window.view.getUint32(payload, true);
+  switch (kind) {
+    case recordKind.namespace: {
+      if (length < 16) return null;
+      const name = new TextDecoder().decode(window.bytes.subarray(payload + 16, payload + length));
+      const createRevision = Number(window.view.getBigUint64(payload + 8, true));
+      return { kind: 'namespace', ordinal, name, createRevision };
+    }
+    case recordKind.series: {
+      if (length < 8) return null;
+      const entries = decodeDictionary(window.bytes.subarray(payload + 8, payload + length));
+      return entries === null ? null : { kind: 'series', namespaceOrdinal: ordinal, entries };
+    }
+    case recordKind.batch: {
+      if (length < batchPrefixBytes) return null;
+      const batch = window.bytes.subarray(payload + batchPrefixBytes, payload + length);
+      return { kind: 'batch', namespaceOrdinal: ordinal, batch };
+    }
+    case recordKind.truncate: {
+      if (length < 16) return null;
+      const atNanos = window.view.getBigInt64(payload + 8, true);
+      return { kind: 'truncate', namespaceOrdinal: ordinal, atNanos };
+    }
+    case recordKind.delete: {
+      if (length < 8) return null;
+      const text = window.bytes.subarray(payload + 8, payload + length);
+      const json = new TextDecoder().decode(text);
+      return { kind: 'delete', namespaceOrdinal: ordinal, json };
+    }
+    case recordKind.chunks: {
+      if (length < 8) return null;
+      const series = decodeChunks(window.bytes.subarray(payload + 8, payload + length));
+      return series === null ? null : { kind: 'chunks', namespaceOrdinal: ordinal, series };
+    }
+    case recordKind.kept: {
+      if (length < 8) return null;
+      const segments: number[] = [];
+      for (let at = payload + 8; at + 8 <= payload + length; at += 8) {
+        segments.push(Number(window.view.getBigUint64(at, true)));
+      }
+      return { kind: 'kept', namespaceOrdinal: ordinal, segments };
+    }
+    case recordKind.end: {
+      if (length < 16) return null;
+      const seriesCount = Number(window.view.getBigUint64(payload, true));
+      const chunkBytes = Number(window.view.getBigUint64(payload + 8, true));
+      return { kind: 'end', seriesCount, chunkBytes };
+    }
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,202 @@
+/**
+ * Writes rows of memory to filesets, block by block and shard by shard, and forgets them then
+ * (docs/STORAGE.md). A series that gets rows meanwhile keeps all of its rows for the next flush.
+ */
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import { assert } from '#lib/assert.ts';
+import { compareBytes } from '#lib/tags.ts';
+import type { UnixNanos } from '#lib/time.ts';
+import { seriesIdOf } from '../../persist/series_id.ts';
+import type { Database } from '../database.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Pace } from './pace.ts';
+import type { SeriesName } from '../namespace/series_name.ts';
+import { type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
+
+/** Series that are encoded in one stretch of the main loop. */
+const seriesAtOnce = 128;
+/** Shards of a block that are written at a time. */
+const shardsAtOnce = 4;
+
+export interface FlushReport {
+  /** Blocks of shards whose rows are in filesets now. */
+  blocks: number;
+  /** Filesets that were written for them. */
+  filesets: number;
+  /** Series and bytes of these. */
+  series: number;
+  bytes: number;
+  /** Blocks of shards that are not ready, and were left as they are. */
+  blocksLeft: number;
+}
+
+export function emptyFlushReport(): FlushReport {
+  return { blocks: 0, filesets: 0, series: 0, bytes: 0, blocksLeft: 0 };
+}
+
+/**
+ * Flushes one block of all shards that are ready.
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted meanwhile, CANCELLED when a shard was
+ *   dropped; what the disk rejects with: memory keeps what is not safe
+ */
+export async function flushBlock(
+  database: Database,
+  namespace: NamespaceState,
+  blockStartNanos: UnixNanos,
+  options: { readonly pace: Pace; readonly report: FlushReport },
+  signal: AbortSignal,
+): Promise<void> {
+  const waiting = [...slotsByShard(database, namespace, blockStartNanos)];
+  // Several at a time, since most of the time of a small one is waiting for the disk.
+  const worker = async (): Promise<void> => {
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      const [shard, slots] = next;
+      await flushShard(database, { namespace, shard, blockStartNanos, slots, ...options }, signal);
+    }
+  };
+  const outcomes = await Promise.allSettled(Array.from({ length: shardsAtOnce }, worker));
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+}
+
+async function flushShard(
+  database: Database,
+  options: {
+    readonly namespace: NamespaceState;
+    readonly shard: number;
+    readonly blockStartNanos: UnixNanos;
+    readonly slots: SlotsOfShard;
+    readonly pace: Pace;
+    readonly report: FlushReport;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, shard, blockStartNanos, slots, pace, report } = options;
+  signal.throwIfAborted();
+  if (!namespace.readyShards.hasBlocks(shard, new Set([blockStartNanos]))) {
+    report.blocksLeft += 1;
+    return;
+  }
+  await database.deletions.swept();
+  const written = await namespace.files.write(shard, (dropped) => {
+    const members = membersOf(database.store, namespace, slots);
+    const source = new MemorySource(database, members, blockStartNanos, pace);
+    return writeVolume(
+      database,
+      {
+        namespace,
+        shard,
+        blockStartNanos,
+        source: 'flush',
+        onSafe: () => database.store.dropFlushed(source.given(), blockStartNanos),
+        pace,
+      },
+      source,
+      AbortSignal.any([signal, dropped]),
+    );
+  });
+  report.blocks += 1;
+  report.filesets += written.volumes;
+  report.series += written.series;
+  report.bytes += written.bytes;
+  await pace.rest(signal);
+}
+
+/** Series of a shard with rows in a block. */
+interface SlotsOfShard {
+  readonly slots: number[];
+  readonly generations: number[];
+}
+
+function slotsByShard(
+  { store }: Database,
+  namespace: NamespaceState,
+  blockStartNanos: UnixNanos,
+): Map<number, SlotsOfShard> {
+  const shards = new Map<number, SlotsOfShard>();
+  const { generation } = store;
+  for (const slot of store.slotsOfBlock(namespace.ordinal, blockStartNanos)) {
+    const shard = namespace.index.shard(slot);
+    let members = shards.get(shard);
+    if (members === undefined) shards.set(shard, (members = { slots: [], generations: [] }));
+    members.slots.push(slot);
+    members.generations.push(generation[slot]!);
+  }
+  return shards;
+}
+
+/** One of them with its name, for the time of its flush. */
+interface Member {
+  readonly slot: number;
+  readonly generation: number;
+  readonly id: Uint8Array;
+  readonly name: SeriesName;
+}
+
+/** By the order of their IDs, without those that have expired meanwhile. */
+function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOfShard): Member[] {
+  const members: Member[] = [];
+  shard.slots.forEach((slot, i) => {
+    const generation = shard.generations[i]!;
+    if (store.generation[slot] !== generation) return;
+    const name: SeriesName = {
+      idScheme: index.idScheme(slot),
+      tags: index.tags(slot),
+      explicitId: index.explicitId(slot).slice(),
+    };
+    const id = seriesIdOf(name.idScheme, name.tags, name.explicitId);
+    assert(id !== null, 'a series of the index has an ID');
+    members.push({ slot, generation, id, name });
+  });
+  return members.sort((a, b) => compareBytes(a.id, b.id));
+}
+
+/** Rows of memory, merged and encoded as for a file. */
+class MemorySource implements VolumeSource {
+  private readonly database: Database;
+  private readonly members: readonly Member[];
+  private readonly blockStartNanos: UnixNanos;
+  private readonly pace: Pace;
+  private readonly slots: number[] = [];
+  private position = 0;
+
+  constructor(
+    database: Database,
+    members: readonly Member[],
+    blockStartNanos: UnixNanos,
+    pace: Pace,
+  ) {
+    this.database = database;
+    this.members = members;
+    this.blockStartNanos = blockStartNanos;
+    this.pace = pace;
+  }
+
+  async next(): Promise<readonly VolumeSeries[] | null> {
+    if (this.position > 0) await this.pace.rest(null);
+    const { store, flushThreads } = this.database;
+    while (this.position < this.members.length) {
+      const { generation } = store;
+      // A series may have expired since, and its slot may be another's.
+      const some = this.members
+        .slice(this.position, this.position + seriesAtOnce)
+        .filter((member) => generation[member.slot] === member.generation);
+      this.position += seriesAtOnce;
+      if (some.length === 0) continue;
+      const slots = Uint32Array.from(some, ({ slot }) => slot);
+      const reader = flushThreads ?? store;
+      const { chunkData, chunkOffset } = await reader.flushBlock(slots, this.blockStartNanos);
+      this.slots.push(...slots);
+      return some.map(({ id, name }, i) => ({
+        id,
+        name,
+        chunks: chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!),
+      }));
+    }
+    return null;
+  }
+
+  /** Slots of the series that were given. */
+  given(): Uint32Array {
+    return Uint32Array.from(this.slots);
+  }
+}

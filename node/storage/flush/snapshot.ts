@@ -1,0 +1,263 @@
+/**
+ * Snapshots: the commit log compacted (docs/STORAGE.md). Rows of memory are written as they are, and then
+ * the segments before go. Rows that come meanwhile are in the log behind it, rows that a flush takes
+ * meanwhile are in filesets.
+ */
+import { chunkHeaders } from '#engine/codec/chunk.ts';
+import { packChunks } from '#engine/store/chunk_pack.ts';
+import type { SeriesChunks } from '../../persist/commitlog/format.ts';
+import {
+  listSnapshots,
+  removeOtherSnapshots,
+  snapshotFolder,
+  SnapshotWriter,
+} from '../../persist/snapshot_file.ts';
+import { makeDurableFolder } from '../../persist/folders.ts';
+import type { Database } from '../database.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Pace } from './pace.ts';
+import { saveIndex } from './saved_index.ts';
+
+/** Series that are copied in one stretch of the main loop, fewer of them when they are long. */
+const seriesAtOnceMax = 256;
+/** Bytes of chunks that are copied in one stretch, and that share a record. */
+const chunkBytesTarget = 8 * 1024 * 1024;
+/** Bytes of the log from which on a snapshot is worth its work. */
+const logBytesMin = 8 * 1024 * 1024;
+const anyStart = -(2n ** 63n);
+const anyEnd = 2n ** 63n - 1n;
+
+export interface SnapshotReport {
+  readonly series: number;
+  readonly bytes: number;
+  readonly segmentsDeleted: number;
+}
+
+export class Snapshots {
+  private readonly database: Database;
+  private running: Promise<void> = Promise.resolve();
+  /** Of the last one; null when it is not known. */
+  private lastBytes: number | null = null;
+  /** Segments before the snapshot at hand that stay. */
+  private readonly kept = new Set<number>();
+  /** By namespace: changes of its filesets when its index was saved. */
+  private readonly savedFilesets = new WeakMap<NamespaceState, number>();
+  /** Counts of this process, for metrics. */
+  readonly counts: { snapshots: number; bytes: number } = { snapshots: 0, bytes: 0 };
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /**
+   * Whether a snapshot would free more of the log than a minimum, and than it would write: names of series that are still
+   * there would be written again, so they count as no gain.
+   */
+  async isDue(): Promise<boolean> {
+    const { env, commitlog, options, store } = this.database;
+    this.lastBytes ??=
+      (await listSnapshots(env.disk, snapshotFolder(options.dataFolder)))[0]?.bytes ?? 0;
+    let logBytes = 0;
+    let namesBytes = 0;
+    for (const { bytes, dictionaryBytes, dictionarySeries } of commitlog.segments()) {
+      logBytes += bytes;
+      if (dictionarySeries === 0) continue;
+      const stillThere = Math.min(1, store.seriesCount / dictionarySeries);
+      namesBytes = Math.max(namesBytes, stillThere * dictionaryBytes);
+    }
+    return logBytes - namesBytes >= Math.max(logBytesMin, this.lastBytes, namesBytes);
+  }
+
+  /**
+   * Writes a snapshot and deletes the segments and snapshots that it replaces.
+   * @throws {TsdbError} UNAVAILABLE when the log cannot be closed; what the disk rejects with: the log stays
+   */
+  async take(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
+    const before = this.running;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.running = promise;
+    try {
+      await before;
+      return await this.takeAlone(pace, signal);
+    } finally {
+      resolve();
+    }
+  }
+
+  private async takeAlone(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
+    const { env, options, sequencer, commitlog } = this.database;
+    const folder = snapshotFolder(options.dataFolder);
+    await makeDurableFolder(env.disk, options.dataFolder, folder);
+    const segment = await this.database.deletions.whenSwept(() =>
+      sequencer.exclusive(async () => {
+        if (this.database.deletions.isSweeping) return null;
+        await commitlog.rotate();
+        return commitlog.nextSegment;
+      }),
+    );
+    const { incarnation, boot } = options.identity;
+    await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
+    this.kept.clear();
+    let series = 0;
+    let entries = 0;
+    let chunkBytes = 0;
+    for (const namespace of this.database.namespaces.values()) {
+      if (!namespace.options.snapshotEnabled) {
+        this.keepSegments(namespace, segment, writer);
+        continue;
+      }
+      const copied = await this.copyNamespace(namespace, writer, pace, signal);
+      series += copied.series;
+      entries += copied.entries;
+      chunkBytes += copied.chunkBytes;
+    }
+    await this.saveIndexes(segment, signal);
+    await this.database.syncDeletions();
+    const bytes = await writer.finish(entries, chunkBytes);
+    this.lastBytes = bytes;
+    this.counts.snapshots += 1;
+    this.counts.bytes += bytes;
+    const kept = this.kept;
+    const gone = commitlog
+      .segments()
+      .map(({ number }) => number)
+      .filter((number) => number < segment && !kept.has(number));
+    await sequencer.exclusive(() => commitlog.deleteSegments(gone));
+    await removeOtherSnapshots(env.disk, folder, segment);
+    return { series, bytes, segmentsDeleted: gone.length };
+  }
+
+  /** Before the snapshot counts: an older index knows nothing of deletions whose records go now. */
+  private async saveIndexes(segment: number, signal: AbortSignal): Promise<void> {
+    for (const namespace of this.database.namespaces.values()) {
+      const { changes } = namespace.files;
+      await saveIndex(this.database, namespace, segment, signal);
+      this.savedFilesets.set(namespace, changes);
+    }
+  }
+
+  /** Called when the saved index of a namespace has all of its filesets. */
+  noteSaved(namespace: NamespaceState): void {
+    this.savedFilesets.set(namespace, namespace.files.changes);
+  }
+
+  /** Whether filesets came or went since the indexes were saved: a start would walk them. */
+  get isIndexOld(): boolean {
+    for (const namespace of this.database.namespaces.values()) {
+      if (namespace.files.changes !== (this.savedFilesets.get(namespace) ?? 0)) return true;
+    }
+    return false;
+  }
+
+  private async copyNamespace(
+    namespace: NamespaceState,
+    writer: SnapshotWriter,
+    pace: Pace,
+    signal: AbortSignal,
+  ): Promise<{ series: number; entries: number; chunkBytes: number }> {
+    const { store } = this.database;
+    const { index, truncations } = namespace;
+    const slots = slotsWithRows(this.database, namespace);
+    const generations = slots.map((slot) => store.generation[slot]!);
+    let series = 0;
+    let entries = 0;
+    let chunkBytes = 0;
+    let seriesAtOnce = seriesAtOnceMax;
+    for (let first = 0, end = 0; first < slots.length; first = end) {
+      signal.throwIfAborted();
+      // What was deleted is told by the log behind the snapshot; there is nothing left to copy.
+      if (namespace.truncations !== truncations) break;
+      const { generation } = store;
+      end = first + seriesAtOnce;
+      const some = slots
+        .subarray(first, end)
+        .filter((slot, i) => generation[slot] === generations[first + i]);
+      const { chunkData, chunkOffset } = packChunks(store.read(some, anyStart, anyEnd));
+      const { buffer } = writer;
+      const ordinal = namespace.ordinalIn(buffer);
+      const copied: SeriesChunks[] = [];
+      for (let i = 0; i < some.length; i += 1) {
+        const slot = some[i]!;
+        const chunks = chunkData.subarray(chunkOffset[i]!, chunkOffset[i + 1]!);
+        if (chunks.length === 0) continue;
+        copied.push({ slot, generation: generation[slot]!, chunks });
+        const head = {
+          slot,
+          generation: generation[slot]!,
+          idScheme: index.idScheme(slot),
+          explicitId: index.explicitId(slot),
+        };
+        buffer.addSeriesOf(ordinal, head, index.tagsLength(slot), (target, at) =>
+          index.copyTags(slot, target, at),
+        );
+      }
+      for (const record of recordsOf(copied)) {
+        buffer.addChunks(ordinal, record);
+        entries += record.length;
+      }
+      series += copied.length;
+      chunkBytes += chunkData.length;
+      if (chunkData.length > chunkBytesTarget) seriesAtOnce = Math.max(seriesAtOnce >>> 1, 1);
+      else if (chunkData.length < chunkBytesTarget / 2) {
+        seriesAtOnce = Math.min(seriesAtOnce * 2, seriesAtOnceMax);
+      }
+      await writer.drain();
+      await pace.rest(signal);
+    }
+    return { series, entries, chunkBytes };
+  }
+
+  /** Segments with rows that are neither in the snapshot nor in filesets stay, and the snapshot names them. */
+  private keepSegments(namespace: NamespaceState, before: number, writer: SnapshotWriter): void {
+    const { commitlog, store } = this.database;
+    if (store.blocks(namespace.ordinal).length === 0) return;
+    const kept = commitlog
+      .segments()
+      .filter(({ number, newestMillis }) => number < before && newestMillis.has(namespace.name))
+      .map(({ number }) => number);
+    for (const number of kept) this.kept.add(number);
+    writer.buffer.addKept(namespace.ordinalIn(writer.buffer), kept);
+  }
+}
+
+/** Entries of records, each a little longer than the target at most: a series with more chunks has several entries. */
+function* recordsOf(all: readonly SeriesChunks[]): Generator<SeriesChunks[], void, void> {
+  let record: SeriesChunks[] = [];
+  let bytes = 0;
+  for (const { slot, generation, chunks } of all) {
+    for (const part of partsOf(chunks)) {
+      record.push({ slot, generation, chunks: part });
+      bytes += part.length;
+      if (bytes < chunkBytesTarget) continue;
+      yield record;
+      record = [];
+      bytes = 0;
+    }
+  }
+  if (record.length > 0) yield record;
+}
+
+/** Chunks of one series in parts, whole ones in each. */
+function* partsOf(chunks: Uint8Array): Generator<Uint8Array, void, void> {
+  let start = 0;
+  if (chunks.length > chunkBytesTarget) {
+    for (const { end } of chunkHeaders(chunks)) {
+      if (end - start < chunkBytesTarget) continue;
+      yield chunks.subarray(start, end);
+      start = end;
+    }
+  }
+  if (start < chunks.length) yield chunks.subarray(start);
+}
+
+/** Series with rows in memory, ascending. */
+function slotsWithRows({ store }: Database, namespace: NamespaceState): Uint32Array {
+  const blocks = store.blocks(namespace.ordinal);
+  const parts = blocks.map(({ blockStartNanos }) =>
+    store.slotsOfBlock(namespace.ordinal, blockStartNanos),
+  );
+  if (parts.length === 1) return parts[0]!;
+  const all = new Set<number>();
+  for (const part of parts) for (const slot of part) all.add(slot);
+  return Uint32Array.from(all).sort();
+}

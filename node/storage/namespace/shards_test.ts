@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Instance, Placement, ShardState } from '#cluster/placement/placement.ts';
+import { ShardTable } from './shards.ts';
+
+function placementOf(shards: Record<string, Record<number, ShardState>>, sourceId = ''): Placement {
+  const instances = Object.entries(shards).map(
+    ([id, states], index): Instance => ({
+      id,
+      isolationGroup: id,
+      zone: 'embedded',
+      weight: 1,
+      endpoint: `${id}:9000`,
+      hostname: id,
+      port: 9000,
+      shardSetId: index,
+      debugPort: 0,
+      shards: Object.entries(states).map(([shard, state]) => ({
+        id: Number(shard),
+        state,
+        sourceId: state === 'INITIALIZING' ? sourceId : '',
+        cutoverNanos: 0n,
+        cutoffNanos: 0n,
+      })),
+    }),
+  );
+  return {
+    instances,
+    replicaFactor: 1,
+    numShards: 2,
+    isSharded: true,
+    isMirrored: false,
+    maxShardSetId: 0,
+    cutoverTimeNanos: 0n,
+  };
+}
+
+test('a shard table names the shards that came and went', () => {
+  const table = new ShardTable('a');
+  assert.deepEqual(table.adopt(null, 0), { added: [], removed: [] });
+  const first = table.adopt(placementOf({ a: { 0: 'INITIALIZING', 1: 'INITIALIZING' } }), 1);
+  assert.deepEqual(
+    first.added.map(({ id }) => id),
+    [0, 1],
+  );
+  table.adopt(placementOf({ a: { 0: 'AVAILABLE', 1: 'AVAILABLE' } }), 2);
+  assert.equal(table.get(1)?.state, 'AVAILABLE');
+  assert.deepEqual(table.adopt(placementOf({ a: { 0: 'AVAILABLE' } }), 3), {
+    added: [],
+    removed: [1],
+  });
+  assert.equal(table.get(1), undefined);
+});
+
+test('a placement that was deleted and made anew counts from 1 again', () => {
+  const table = new ShardTable('a');
+  table.adopt(placementOf({ a: { 0: 'LEAVING' }, b: { 0: 'INITIALIZING' } }, 'a'), 5);
+  assert.equal(table.writerIsStale(0, 4), true);
+  const change = table.adopt(placementOf({ a: { 1: 'AVAILABLE' } }), 1);
+  assert.deepEqual(change.removed, [0]);
+  assert.equal(table.version, 1);
+  assert.equal(table.writerIsStale(1, 1), false);
+  assert.equal(table.writerVersionMax, 0);
+});
+
+test('a donor refuses writers that do not know the new owner of a moving shard', () => {
+  const table = new ShardTable('a');
+  table.adopt(placementOf({ a: { 0: 'AVAILABLE', 1: 'AVAILABLE' } }), 2);
+  assert.equal(table.writerIsStale(0, 1), false);
+  table.adopt(
+    placementOf({ a: { 0: 'LEAVING', 1: 'AVAILABLE' }, b: { 0: 'INITIALIZING' } }, 'a'),
+    3,
+  );
+  assert.equal(table.writerIsStale(0, 2), true);
+  assert.equal(table.writerIsStale(0, 3), false);
+  assert.equal(table.writerIsStale(1, 2), false);
+});
+
+test('the end of a move refuses nobody: the owners were known before', () => {
+  const table = new ShardTable('b');
+  table.adopt(placementOf({ a: { 0: 'LEAVING' }, b: { 0: 'INITIALIZING' } }, 'a'), 3);
+  table.adopt(placementOf({ b: { 0: 'AVAILABLE' } }), 4);
+  assert.equal(table.writerIsStale(0, 3), false);
+});
+
+test('after a restart in the middle of a move older writers are refused too', () => {
+  const table = new ShardTable('a');
+  table.adopt(placementOf({ a: { 0: 'LEAVING' }, b: { 0: 'INITIALIZING' } }, 'a'), 7);
+  assert.equal(table.writerIsStale(0, 6), true);
+});

@@ -1,0 +1,384 @@
+/**
+ * Answers of reads: series of the index with their chunks of memory and of filesets, as one bundle.
+ *
+ * Memory is copied first and the filesets are pinned right behind it, without a wait in between: a flush puts
+ * a fileset in use and drops its rows from memory in one step, so a row is in one of them at least.
+ */
+import type { FetchResponse, TimeRange } from '#cluster/node/service.ts';
+import { ByteCollector } from '#engine/store/byte_collector.ts';
+import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import { crc32c } from '#lib/crc32c.ts';
+import { badRequest } from '#lib/errors.ts';
+import type { UnixNanos } from '#lib/time.ts';
+import { fetchBytesMax } from '../../limits.ts';
+import { FilesetCorrupt } from '../../persist/fileset/format.ts';
+import { cutAnswer, keeperOf } from './answer_cut.ts';
+import type { Directory } from '../filesets/directory.ts';
+import type { FileCache } from '../filesets/file_cache.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { QueryLimitCounter } from './query_limits.ts';
+import type { ShardTable } from '../namespace/shards.ts';
+import type { DatedFile } from '../tombstones/tombstones.ts';
+
+/** Series that are read in one piece, so that a large answer does not double its memory. */
+const seriesAtOnce = 4096;
+/** Filesets that are read at a time for one answer. */
+const filesAtOnce = 8;
+/** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
+const gapBytesMax = 16 * 1024;
+const runBytesMax = 4 * 1024 * 1024;
+
+interface Range {
+  readonly startNanos: UnixNanos;
+  readonly endNanos: UnixNanos;
+}
+
+export interface ReadParts {
+  readonly store: SampleStore;
+  readonly cache: FileCache;
+  /** What queries may do over a time. */
+  readonly queries: QueryLimitCounter;
+}
+
+/** What one fileset has of the series that are asked for, in the order of the file. */
+interface FilePart {
+  readonly file: BlockFile;
+  readonly directory: Directory;
+  /** Places in the answer, and entries of the directory. */
+  readonly places: Uint32Array;
+  readonly entries: Uint32Array;
+}
+
+/**
+ * Series with tags and IDs, and with their chunks that overlap the range, or without chunks.
+ * @param slots ascending
+ */
+export async function bundleOf(
+  parts: ReadParts,
+  namespace: NamespaceState,
+  slots: Uint32Array,
+  range: Range | null,
+  signal: AbortSignal,
+): Promise<SeriesBundle> {
+  if (range === null) {
+    const chunkOffset = new Uint32Array(slots.length + 1);
+    return { ...namespace.index.tagsOf(slots), chunkData: new Uint8Array(0), chunkOffset };
+  }
+  let current = slots;
+  const { truncations } = namespace;
+  for (;;) {
+    signal.throwIfAborted();
+    const read = new SeriesRead(parts, namespace, current, range);
+    try {
+      const bundle = await read.run(signal);
+      if (bundle !== null) return bundle;
+      // A fileset went away or was found to be damaged, so what there is now is read from the start.
+      current = namespace.truncations === truncations ? read.slotsStillHere() : new Uint32Array(0);
+    } finally {
+      read.unpin();
+    }
+  }
+}
+
+/** One attempt to read series. */
+class SeriesRead {
+  private readonly parts: ReadParts;
+  private readonly namespace: NamespaceState;
+  private readonly slots: Uint32Array;
+  private readonly generations: Uint32Array;
+  private readonly names: ReturnType<NamespaceState['index']['tagsOf']>;
+  private readonly memory: MemoryPart;
+  /** By shard: places of its series in the answer. */
+  private readonly placesOfShard: Map<number, Uint32Array>;
+  private readonly files: BlockFile[] = [];
+  /** Bytes by place: of memory, and of all so far. */
+  private readonly lengths: Float64Array;
+  private isDamaged = false;
+
+  constructor(parts: ReadParts, namespace: NamespaceState, slots: Uint32Array, range: Range) {
+    this.parts = parts;
+    this.namespace = namespace;
+    this.slots = slots;
+    this.generations = generationsOf(parts.store, slots);
+    this.names = namespace.index.tagsOf(slots);
+    this.memory = readMemory(parts.store, slots, range);
+    this.placesOfShard = byShard(namespace, slots);
+    for (const shard of this.placesOfShard.keys()) {
+      this.files.push(...namespace.files.pinRange(shard, range.startNanos, range.endNanos));
+    }
+    this.files.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+    this.lengths = new Float64Array(slots.length);
+  }
+
+  unpin(): void {
+    for (const file of this.files) this.namespace.files.unpin(file);
+  }
+
+  slotsStillHere(): Uint32Array {
+    const { generation } = this.parts.store;
+    return this.slots.filter((slot, i) => generation[slot] === this.generations[i]);
+  }
+
+  /** @returns null when it must be tried again */
+  async run(signal: AbortSignal): Promise<SeriesBundle | null> {
+    const { memory, names, slots } = this;
+    if (this.files.length === 0) {
+      return { ...names, chunkData: memory.bytes, chunkOffset: memory.offsets };
+    }
+    const fileParts: FilePart[] = [];
+    for (const file of this.files) {
+      signal.throwIfAborted();
+      const part = await this.matchFile(file);
+      if (part === 'again') return null;
+      if (part !== null) fileParts.push(part);
+    }
+    this.countReads(fileParts);
+    const chunkOffset = this.layOut();
+    // All of it is written below, so it is not filled with zeros first.
+    const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(chunkOffset.at(-1)!).buffer);
+    /** By place: where the next bytes go. Chunks of files come first, in order of time. */
+    const next = chunkOffset.slice(0, slots.length);
+    const targets = fileParts.map(({ places, directory, entries }) =>
+      places.map((place, i) => {
+        const at = next[place]!;
+        next[place] = at + directory.lengths[entries[i]!]!;
+        return at;
+      }),
+    );
+    memory.copyTo(chunkData, next);
+    for (let first = 0; first < fileParts.length; first += filesAtOnce) {
+      signal.throwIfAborted();
+      const some = fileParts.slice(first, first + filesAtOnce);
+      const read = some.map((part, i) => this.readPart(part, chunkData, targets[first + i]!));
+      await Promise.all(read);
+    }
+    if (this.isDamaged) return null;
+    const { tombstones, expiredBeforeNanos } = this.namespace;
+    const bundle = { ...names, chunkData, chunkOffset };
+    const isWhole = (file: BlockFile): boolean => file.blockStartNanos >= expiredBeforeNanos;
+    if (tombstones.all.length === 0 && this.files.every(isWhole)) return bundle;
+    const answered = fileParts.map(({ file, places, directory, entries }, i) => ({
+      file,
+      places,
+      targets: targets[i]!,
+      lengths: entries.map((entry) => directory.lengths[entry]!),
+    }));
+    const keeper = (file: DatedFile) => keeperOf(file, tombstones, expiredBeforeNanos);
+    return cutAnswer(bundle, keeper, answered);
+  }
+
+  /** @throws {TsdbError} RESOURCE_EXHAUSTED when queries read more than they may */
+  private countReads(fileParts: readonly FilePart[]): void {
+    let series = 0;
+    let bytes = 0;
+    for (const { entries, directory } of fileParts) {
+      series += entries.length;
+      for (const entry of entries) bytes += directory.lengths[entry]!;
+    }
+    this.parts.queries.add('diskRead', series);
+    this.parts.queries.add('diskBytesRead', bytes);
+  }
+
+  /** Where each series' bytes begin, with the end of the last one. */
+  private layOut(): Uint32Array {
+    const { memory, lengths, slots } = this;
+    const chunkOffset = new Uint32Array(slots.length + 1);
+    let total = 0;
+    for (let i = 0; i < slots.length; i += 1) {
+      total += lengths[i]! + memory.offsets[i + 1]! - memory.offsets[i]!;
+      if (total > fetchBytesMax) throw tooLarge();
+      chunkOffset[i + 1] = total;
+    }
+    return chunkOffset;
+  }
+
+  private async matchFile(file: BlockFile): Promise<FilePart | null | 'again'> {
+    const { namespace, slots, generations, lengths } = this;
+    let directory: Directory;
+    try {
+      directory = await namespace.files.directory(file);
+    } catch (error) {
+      if (!(error instanceof FilesetCorrupt)) throw error;
+      // When its folder was removed meanwhile it is not in use any more.
+      if (file.retired === null) namespace.files.setAside(file, error.message);
+      return 'again';
+    }
+    // A slot may be another series' by now.
+    const { generation } = this.parts.store;
+    const candidates = this.placesOfShard.get(file.shard)!;
+    const wanted = Uint32Array.from(candidates, (place) => slots[place]!);
+    const places: number[] = [];
+    const entries: number[] = [];
+    directory.match(wanted, (position, entry) => {
+      const place = candidates[position]!;
+      if (generation[slots[place]!] !== generations[place]) return;
+      places.push(place);
+      entries.push(entry);
+      lengths[place]! += directory.lengths[entry]!;
+    });
+    if (places.length === 0) return null;
+    const order = Uint32Array.from(places, (_, i) => i).sort(
+      (a, b) => directory.offsets[entries[a]!]! - directory.offsets[entries[b]!]!,
+    );
+    return {
+      file,
+      directory,
+      places: order.map((i) => places[i]!),
+      entries: order.map((i) => entries[i]!),
+    };
+  }
+
+  /** Reads ranges of the data file, near ones in one go, and compares each entry's checksum. */
+  private async readPart(part: FilePart, out: Uint8Array, targets: Uint32Array): Promise<void> {
+    const { file, directory, entries } = part;
+    const { offsets, lengths, checksums } = directory;
+    for (let first = 0; first < entries.length; ) {
+      const start = offsets[entries[first]!]!;
+      let end = start;
+      let last = first;
+      for (; last < entries.length; last += 1) {
+        const entry = entries[last]!;
+        if (offsets[entry]! - end > gapBytesMax) break;
+        if (last > first && offsets[entry]! + lengths[entry]! - start > runBytesMax) break;
+        end = offsets[entry]! + lengths[entry]!;
+      }
+      const bytes = await this.readRun(file, start, end);
+      if (bytes === null) return;
+      for (; first < last; first += 1) {
+        const entry = entries[first]!;
+        const from = offsets[entry]! - start;
+        const chunk = bytes.subarray(from, from + lengths[entry]!);
+        if (chunk.length !== lengths[entry] || crc32c(chunk) !== checksums[entry]) {
+          this.namespace.files.noteDamage(file, offsets[entry]!);
+          directory.leaveOutAt(file.damaged);
+          this.isDamaged = true;
+          continue;
+        }
+        out.set(chunk, targets[first]);
+      }
+    }
+  }
+
+  private async readRun(file: BlockFile, start: number, end: number): Promise<Uint8Array | null> {
+    try {
+      return await this.parts.cache.read(file, start, end);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.isDamaged = true;
+      // Otherwise its folder was removed meanwhile.
+      if (file.retired === null) this.namespace.files.setAside(file, 'file is missing');
+      return null;
+    }
+  }
+}
+
+/** Chunks of the store, series by series. */
+class MemoryPart {
+  readonly offsets: Uint32Array;
+  readonly bytes: Uint8Array;
+
+  constructor(offsets: Uint32Array, bytes: Uint8Array) {
+    this.offsets = offsets;
+    this.bytes = bytes;
+  }
+
+  /** Copies each series' chunks to where they belong. */
+  copyTo(out: Uint8Array, targets: Uint32Array): void {
+    const { offsets, bytes } = this;
+    for (let i = 0; i < targets.length; i += 1) {
+      if (offsets[i] === offsets[i + 1]) continue;
+      out.set(bytes.subarray(offsets[i]!, offsets[i + 1]!), targets[i]);
+    }
+  }
+}
+
+function readMemory(store: SampleStore, slots: Uint32Array, range: Range): MemoryPart {
+  const offsets = new Uint32Array(slots.length + 1);
+  const target = new ByteCollector();
+  for (let first = 0; first < slots.length; first += seriesAtOnce) {
+    const some = slots.subarray(first, first + seriesAtOnce);
+    const perSeries = first === 0 ? 0 : target.length / first;
+    target.expect(Math.min(perSeries * slots.length, fetchBytesMax));
+    offsets.set(store.readInto(target, some, range.startNanos, range.endNanos), first);
+    if (target.length > fetchBytesMax) throw tooLarge();
+  }
+  return new MemoryPart(offsets, target.view());
+}
+
+function generationsOf(store: SampleStore, slots: Uint32Array): Uint32Array {
+  const { generation } = store;
+  return slots.map((slot) => generation[slot]!);
+}
+
+function byShard(namespace: NamespaceState, slots: Uint32Array): Map<number, Uint32Array> {
+  const places = new Map<number, number[]>();
+  for (let place = 0; place < slots.length; place += 1) {
+    const shard = namespace.index.shard(slots[place]!);
+    const list = places.get(shard);
+    if (list === undefined) places.set(shard, [place]);
+    else list.push(place);
+  }
+  return new Map([...places].map(([shard, list]) => [shard, Uint32Array.from(list)]));
+}
+
+function isMissing(error: unknown): boolean {
+  const cause = error instanceof FilesetCorrupt ? error.cause : error;
+  return (cause as { code?: unknown } | undefined)?.code === 'ENOENT';
+}
+
+function tooLarge(): Error {
+  return badRequest(
+    `cannot read: the answer holds more than ${fetchBytesMax} bytes; ask for fewer series or less time`,
+  );
+}
+
+/**
+ * Shards for which an answer of this node is whole: those that are so at its begin and were not lost until its end. One that was
+ * repaired meanwhile may be ready again, with rows that the answer has not.
+ */
+export class WholeShards {
+  private readonly namespace: NamespaceState;
+  private readonly shards: ShardTable;
+  /** Where blocks start that have something of the answer; null for all. */
+  private readonly starts: TimeRange | null;
+  /** By shard, how often it had been lost. */
+  private readonly lossesAtBegin = new Map<number, number>();
+
+  /** To be made before the index is asked. @param range of the answer; null for all times @param wanted null for all */
+  constructor(
+    namespace: NamespaceState,
+    shards: ShardTable,
+    range: TimeRange | null,
+    wanted: Uint32Array | null,
+  ) {
+    this.namespace = namespace;
+    this.shards = shards;
+    // A block before it may reach into the range.
+    const reachNanos = namespace.blockSizeNanos - 1n;
+    this.starts = range && { startNanos: range.startNanos - reachNanos, endNanos: range.endNanos };
+    const asked = wanted === null ? null : new Set(wanted);
+    for (const { id } of shards.all()) {
+      if (!this.isWhole(id) || asked?.has(id) === false) continue;
+      this.lossesAtBegin.set(id, namespace.readyShards.losses(id));
+    }
+  }
+
+  atEnd(): FetchResponse['shards'] {
+    const { readyShards } = this.namespace;
+    const whole: number[] = [];
+    for (const [id, losses] of this.lossesAtBegin) {
+      if (this.isWhole(id) && readyShards.losses(id) === losses) whole.push(id);
+    }
+    return Uint32Array.from(whole);
+  }
+
+  private isWhole(shard: number): boolean {
+    const owned = this.shards.get(shard);
+    if (owned === undefined || owned.state === 'INITIALIZING') return false;
+    const { readyShards } = this.namespace;
+    if (this.starts === null) return readyShards.has(shard);
+    return readyShards.hasBlocksFrom(shard, this.starts.startNanos, this.starts.endNanos);
+  }
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
+import { fetchBytesMax } from '../../limits.ts';
+import { closeDatabases, never, openDatabase, writeRows } from '../database_testing.ts';
+import { bundleOf } from './read.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tsdb-read-'));
+after(async () => {
+  await closeDatabases();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('room for an answer is never foreseen beyond what an answer may have', async () => {
+  const { database } = await openDatabase(folder);
+  const endNanos = realEnv.clock.nowNanos();
+  const long = Array.from({ length: 2000 }, (_, i) => ({
+    series: { __name__: 'long' },
+    nanos: endNanos - BigInt(i) * 1_000_000_000n,
+    value: Math.sin(i),
+  }));
+  const { references } = await writeRows(database, [
+    ...long,
+    { series: { __name__: 'short' }, nanos: endNanos, value: 1 },
+  ]);
+  const namespace = database.namespaces.get('metrics')!;
+  const [slotOfLong, slotOfShort] = [references[0]!, references.at(-2)!];
+  const range = { startNanos: 0n, endNanos: endNanos + 1n };
+  const parts = { store: database.store, cache: database.fileCache, queries: database.queries };
+  const read = (slots: Uint32Array) => bundleOf(parts, namespace, slots, range, never);
+  const bytesOfLong = (await read(Uint32Array.of(slotOfLong))).chunkData.length;
+  // The first piece is of long series, from which it would be concluded that all are so long.
+  const firstPiece = 4096;
+  const slots = new Uint32Array(Math.ceil((1.5 * fetchBytesMax) / bytesOfLong));
+  slots.fill(slotOfShort);
+  slots.fill(slotOfLong, 0, firstPiece);
+  const { chunkData } = await read(slots);
+  assert.ok(chunkData.length > firstPiece * bytesOfLong);
+  assert.ok(chunkData.buffer.byteLength <= fetchBytesMax, `${chunkData.buffer.byteLength} bytes`);
+});
+
+test('a shard that is lost and ready again while an answer is read is not whole in it', async () => {
+  let whileOpening = (): void => {};
+  const open: typeof realEnv.disk.open = (path, mode) => {
+    whileOpening();
+    return realEnv.disk.open(path, mode);
+  };
+  const env = { ...realEnv, disk: { ...realEnv.disk, open } };
+  const { database } = await openDatabase(join(folder, 'lost'), { env });
+  const endNanos = realEnv.clock.nowNanos();
+  await writeRows(database, [{ series: { __name__: 'up' }, nanos: endNanos, value: 1 }]);
+  await database.flush(null, never);
+  const { readyShards } = database.namespaces.get('metrics')!;
+  const shardsOfAnswer = async () => {
+    const { shards } = await database.fetch(
+      {
+        namespace: 'metrics',
+        placementVersion: 0,
+        query: { kind: 'all' },
+        shards: null,
+        seriesLimit: 0,
+        fetchData: true,
+        startNanos: 0n,
+        endNanos: endNanos + 1n,
+      },
+      never,
+    );
+    return [...shards];
+  };
+  const [lost, ...others] = [...readyShards];
+  let openings = 0;
+  whileOpening = () => {
+    openings += 1;
+    readyShards.delete(lost!);
+    readyShards.add(lost!);
+  };
+  assert.deepEqual(await shardsOfAnswer(), others);
+  assert.ok(openings > 0);
+  whileOpening = () => {};
+  assert.deepEqual(await shardsOfAnswer(), [lost, ...others]);
+});

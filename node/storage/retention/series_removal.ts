@@ -1,0 +1,107 @@
+/**
+ * How series that hold nothing leave index and store while writes and queries go on: in steps of some milliseconds.
+ *
+ *     in the index ── taken out, alone ──→ leaving: its references are refused ── lists swept ──→ slot is free
+ */
+import type { Database } from '../database.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import { Pace } from '../flush/pace.ts';
+
+/** Slots of the store that an expiry looks at in one step of the sequencer. */
+export const expiredAtOnce = 16_384;
+/** Series that leave in one step of the sequencer. */
+const takenOutAtOnce = 2048;
+/** Slots that are given back in one stretch. */
+const releasedAtOnce = 4096;
+/** Of the main loop's time, while writes and queries wait. */
+const removalShare = 0.5;
+
+/** Slots of series that are out of the index and not yet free in the store. */
+export class LeavingSlots {
+  private readonly pages: (Uint32Array | undefined)[] = [];
+  count = 0;
+
+  has(slot: number): boolean {
+    const page = this.pages[slot >>> pageBits];
+    return page !== undefined && (page[(slot & slotMask) >>> 5]! & (1 << (slot & 31))) !== 0;
+  }
+
+  add(slot: number): void {
+    const page = (this.pages[slot >>> pageBits] ??= new Uint32Array(pageWords));
+    page[(slot & slotMask) >>> 5]! |= 1 << (slot & 31);
+    this.count += 1;
+  }
+
+  delete(slot: number): void {
+    this.pages[slot >>> pageBits]![(slot & slotMask) >>> 5]! &= ~(1 << (slot & 31));
+    this.count -= 1;
+    if (this.count === 0) this.pages.length = 0;
+  }
+}
+
+const pageBits = 15;
+const slotMask = (1 << pageBits) - 1;
+const pageWords = 1 << (pageBits - 5);
+
+/**
+ * Drops what is past retention in steps of the sequencer, and takes away the series that hold nothing any more.
+ * @returns how many series and filesets went
+ */
+export async function expireNamespace(
+  database: Database,
+  namespace: NamespaceState,
+  nowNanos: bigint,
+): Promise<{ series: number; filesets: number }> {
+  const { truncations } = namespace;
+  const steps = namespace.expireInSteps(nowNanos);
+  const pace = new Pace(database.env.clock, () => removalShare);
+  for (;;) {
+    const step = await database.sequencer.exclusive(() =>
+      namespace.truncations === truncations ? steps.next() : null,
+    );
+    if (step === null) return { series: 0, filesets: 0 };
+    if (step.done === true) {
+      const { empty, filesets } = step.value;
+      return { series: await removeEmptySeries(database, namespace, empty), filesets };
+    }
+    await pace.rest(null);
+  }
+}
+
+/**
+ * Takes away those of the series that still hold nothing when it is their turn.
+ * @returns how many went
+ */
+export async function removeEmptySeries(
+  database: Database,
+  namespace: NamespaceState,
+  slots: Uint32Array,
+): Promise<number> {
+  if (slots.length === 0) return 0;
+  const { sequencer, store, env } = database;
+  const { truncations, leaving } = namespace;
+  const gone: number[] = [];
+  const steps = namespace.index.removeInSteps(slots, takenOutAtOnce, (slot) => {
+    // It may have gone with its shard since the last step, and its slot may be another namespace's.
+    if (!namespace.index.has(slot) || !namespace.isEmpty(slot)) return false;
+    leaving.add(slot);
+    gone.push(slot);
+    return true;
+  });
+  const isOver = () => namespace.truncations !== truncations;
+  // Alone, so that no row of them is on its way through the log. Writes that wait have their turn in between.
+  for (let more = true; more; ) {
+    more = await sequencer.exclusive(() => !isOver() && steps.next().value === true);
+  }
+  const pace = new Pace(env.clock, () => removalShare);
+  // After a truncation the index is another one, and whoever truncated has released what was leaving.
+  while (!isOver() && steps.next().done !== true) await pace.rest(null);
+  for (let first = 0; first < gone.length && !isOver(); first += releasedAtOnce) {
+    for (const slot of gone.slice(first, first + releasedAtOnce)) {
+      store.releaseSeries(slot);
+      leaving.delete(slot);
+    }
+    await pace.rest(null);
+  }
+  return gone.length;
+}

@@ -1,0 +1,354 @@
+/**
+ * One batch on its way through the sequencer: its dictionary is resolved and its rows are checked in the
+ * order of the log, the rows that are taken are logged as one batch, and applied.
+ */
+import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node/service.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
+import { type BatchView, readBatch } from '#engine/batch/batch.ts';
+import type { BatchEncoder } from '#engine/batch/encoder.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { StoreRows } from '#engine/store/store.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { assert } from '#lib/assert.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
+import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { SeriesName } from '../namespace/series_name.ts';
+import type { SequencedWrite } from './sequencer.ts';
+import type { ShardTable } from '../namespace/shards.ts';
+
+/** What all writes of a node share. */
+export interface WriteContext {
+  readonly store: SampleStore;
+  readonly shards: ShardTable;
+  readonly commitlog: Commitlog;
+  readonly clock: Clock;
+  readonly referenceEpoch: string;
+  /** Reused from batch to batch: the sequencer prepares one at a time. */
+  readonly encoder: BatchEncoder;
+  readonly scratch: WriteScratch;
+}
+
+/** Outcomes of the batch that is prepared or applied; fresh ones for each batch would cost more than its checks. */
+export class WriteScratch {
+  private outcomes = new Uint8Array(4096);
+
+  /** Zeros for so many rows, until the next call. */
+  zeros(rowCount: number): Uint8Array {
+    if (rowCount > this.outcomes.length) this.outcomes = new Uint8Array(2 * rowCount);
+    return this.outcomes.subarray(0, rowCount).fill(0);
+  }
+}
+
+/** Oldest and newest row of a batch, in its time unit. */
+interface TimeSpan {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+const emptySpan: TimeSpan = { first: 0n, last: -1n };
+const noOutcomes = new Uint8Array(0);
+const noSlots = new Uint32Array(0);
+
+export class PendingWrite implements SequencedWrite<WriteResponse> {
+  readonly bytes: number;
+  private readonly context: WriteContext;
+  private readonly namespace: NamespaceState;
+  private readonly request: WriteRequest | ColumnsWriteRequest;
+  private readonly batch: BatchView;
+  private rows: StoreRows;
+  /** Of the batch's rows, while they are prepared; then kept only when one is refused. */
+  private outcomes: Uint8Array = noOutcomes;
+  private references: Uint32Array;
+  private isLogged = false;
+  /** The batch of the log, where that may ask for it after this is answered. */
+  private logged: Uint8Array | null = null;
+  /** Slots of the logged rows. */
+  private loggedSlots: Uint32Array = noSlots;
+  private nowNanos = 0n;
+  /** Dictionary entries whose series this batch has made. */
+  private readonly madeEntries: number[] = [];
+  /** Their names, until they are recorded. */
+  private madeNames: SeriesName[] = [];
+  private isRecorded = false;
+  private span: TimeSpan = emptySpan;
+
+  /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
+  constructor(
+    context: WriteContext,
+    namespace: NamespaceState,
+    request: WriteRequest | ColumnsWriteRequest,
+  ) {
+    this.context = context;
+    this.namespace = namespace;
+    this.request = request;
+    const { batch } = request;
+    this.batch = batch instanceof Uint8Array ? readBatch(batch) : batch;
+    this.bytes = batch instanceof Uint8Array ? batch.length : bytesOf(batch);
+    this.rows = this.batch;
+    this.references = new Uint32Array(2 * this.batch.seriesCount);
+  }
+
+  get rowCount(): number {
+    return this.batch.rowCount;
+  }
+
+  /** Rows that were taken, once `prepare` has run. */
+  get writtenCount(): number {
+    return this.rows.rowCount;
+  }
+
+  prepare(): void {
+    const { context, batch, namespace } = this;
+    if (namespace.isDropped) {
+      throw new TsdbError('NOT_FOUND', `namespace was deleted: ${namespace.name}`);
+    }
+    this.nowNanos = context.clock.nowNanos();
+    this.outcomes = context.scratch.zeros(batch.rowCount);
+    if (namespace.leaving.count > 0) this.refuseLeaving();
+    this.resolveReferences();
+    let refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
+    if (batch.version <= namespace.tombstones.versionMax) {
+      const tagsOf = (slot: number) => namespace.index.tags(slot);
+      refused += namespace.tombstones.refuse(batch, this.outcomes, tagsOf);
+    }
+    if (refused === 0) this.outcomes = noOutcomes;
+    else {
+      this.outcomes = this.outcomes.slice();
+      this.releaseUnused();
+      this.rows = acceptedRows(batch, this.outcomes, batch.rowCount - refused);
+    }
+    if (this.rows.rowCount === 0) return;
+    this.span = spanOf(this.rows);
+    if (namespace.options.writesToCommitLog) {
+      this.isLogged = true;
+      this.loggedSlots = this.rows.slots.subarray(0, this.rows.rowCount);
+      // The columns are the sender's again when this is answered, and the log may ask for its records after that.
+      if (context.commitlog.keepsRecords) {
+        this.loggedSlots = this.loggedSlots.slice();
+        this.logged = this.encode().slice();
+      }
+    }
+  }
+
+  record(buffer: SegmentBuffer): void {
+    if (!this.isLogged) return;
+    const { namespace, rows, loggedSlots, madeEntries } = this;
+    if (madeEntries.length > 0 && !this.isRecorded) {
+      namespace.recordMade(buffer, madeEntries, this.references, this.madeNames);
+      // The sender may have its batch back when the log asks again.
+      this.isRecorded = this.context.commitlog.keepsRecords;
+      if (this.isRecorded) this.madeNames = [];
+    }
+    namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
+    buffer.addBatch(namespace.ordinalIn(buffer), [this.logged ?? this.encode()]);
+    const newestMillis = (Number(this.span.last) * rows.timeUnitNanos) / 1e6;
+    this.context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
+  }
+
+  /** The rows alone: each segment has a dictionary of its own. Borrowed from the encoder. */
+  private encode(): Uint8Array {
+    const { context, batch, rows } = this;
+    return context.encoder.encode(batch.version, rows, batch.timeUnitNanos);
+  }
+
+  apply(): WriteResponse {
+    const { context, rows, namespace } = this;
+    if (rows.rowCount > 0) {
+      context.store.append(rows, this.batch.version, context.scratch.zeros(rows.rowCount));
+      markRowsLive(namespace, rows, this.span);
+    }
+    return {
+      referenceEpoch: context.referenceEpoch,
+      outcomes: this.outcomes,
+      references: this.references,
+    };
+  }
+
+  /** Series that expire have no references any more, though their slots are not free yet. */
+  private refuseLeaving(): void {
+    const { outcomes, namespace } = this;
+    const { slots, generations, rowCount } = this.batch;
+    for (let row = 0; row < rowCount; row += 1) {
+      if (generations[row] !== 0 && namespace.leaving.has(slots[row]!)) {
+        outcomes[row] = rowOutcome.unknownReference;
+      }
+    }
+  }
+
+  /** Gives dictionary rows their references, and refuses rows whose series, epoch or writer is wrong. */
+  private resolveReferences(): void {
+    const { batch, context, request, references } = this;
+    const { slots, generations } = batch;
+    const knowsReferences = request.referenceEpoch === context.referenceEpoch;
+    const checkWriter = request.placementVersion < context.shards.writerVersionMax;
+    // The usual batch: the store checks its references.
+    if (knowsReferences && !checkWriter && batch.seriesCount === 0) return;
+    const refusals = this.resolveDictionary();
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (generations[row] === 0) {
+        const entry = slots[row]!;
+        if (this.outcomes[row] === rowOutcome.written) this.outcomes[row] = refusals[entry]!;
+        slots[row] = references[2 * entry]!;
+        generations[row] = references[2 * entry + 1]!;
+      } else if (!knowsReferences) {
+        this.outcomes[row] = rowOutcome.unknownReference;
+      } else if (checkWriter) {
+        this.outcomes[row] = this.staleOutcome(slots[row]!, generations[row]!);
+      }
+    }
+  }
+
+  /** @returns by dictionary entry why its rows are refused, or 0 */
+  private resolveDictionary(): Uint8Array {
+    const { batch, context, request, namespace, references } = this;
+    const refusals = new Uint8Array(batch.seriesCount);
+    if (batch.seriesCount === 0) return refusals;
+    const isTaken = this.checkDictionaryTimes();
+    for (let i = 0; i < batch.seriesCount; i += 1) {
+      const series = this.nameOf(i);
+      const { seriesMade } = namespace;
+      // A series is not made for rows that are refused for their times.
+      const slot =
+        isTaken[i] === 1
+          ? namespace.resolve(series, request.placementVersion)
+          : namespace.findExactly(series);
+      if (namespace.seriesMade !== seriesMade) {
+        this.madeEntries.push(i);
+        this.madeNames.push(series);
+      }
+      if (slot >= 0) {
+        references[2 * i] = slot;
+        references[2 * i + 1] = context.store.generation[slot]!;
+      } else if (isTaken[i] === 1) {
+        refusals[i] = -1 - slot;
+      }
+    }
+    return refusals;
+  }
+
+  /** Dictionary entry i. */
+  private nameOf(i: number): SeriesName {
+    const { batch } = this;
+    return {
+      idScheme: batch.seriesIdScheme(i),
+      tags: batch.seriesTags(i),
+      explicitId: batch.seriesId(i),
+      idHash: batch.idHashes?.[i],
+    };
+  }
+
+  /** Refuses dictionary rows by their times. @returns by entry 1 when it has a row that may be taken */
+  private checkDictionaryTimes(): Uint8Array {
+    const { batch, namespace, outcomes } = this;
+    const { slots, generations, timestamps } = batch;
+    const isTaken = new Uint8Array(batch.seriesCount);
+    const window = namespace.writeWindow(this.nowNanos);
+    const unit = BigInt(batch.timeUnitNanos);
+    const span = batch.rowCount === 0 ? emptySpan : spanOf(batch);
+    const allInside = span.first * unit >= window.startNanos && span.last * unit < window.endNanos;
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (generations[row] !== 0) continue;
+      assert(slots[row]! < batch.seriesCount, 'a row names an entry of its dictionary');
+      if (allInside) {
+        isTaken[slots[row]!] = 1;
+        continue;
+      }
+      const nanos = timestamps[row]! * unit;
+      if (nanos < window.startNanos) outcomes[row] = rowOutcome.tooFarPast;
+      else if (nanos >= window.endNanos) outcomes[row] = rowOutcome.tooFarFuture;
+      else isTaken[slots[row]!] = 1;
+    }
+    return isTaken;
+  }
+
+  /** Series that were made for rows of which none is taken go at once. */
+  private releaseUnused(): void {
+    const { madeEntries, references, batch, outcomes } = this;
+    if (madeEntries.length === 0) return;
+    const unused = new Map(madeEntries.map((entry) => [references[2 * entry]!, entry]));
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (outcomes[row] === rowOutcome.written) unused.delete(batch.slots[row]!);
+    }
+    for (const entry of unused.values()) references.fill(0, 2 * entry, 2 * entry + 2);
+    this.namespace.release(Uint32Array.from(unused.keys()));
+  }
+
+  private staleOutcome(slot: number, generation: number): number {
+    const { context, namespace, request } = this;
+    if (context.store.generation[slot] !== generation || !namespace.index.has(slot)) {
+      return rowOutcome.unknownReference;
+    }
+    return context.shards.writerIsStale(namespace.index.shard(slot), request.placementVersion)
+      ? rowOutcome.stalePlacement
+      : rowOutcome.written;
+  }
+}
+
+const seriesBytesUsual = 256;
+
+/** Bytes that the batch would have, about. */
+function bytesOf(batch: BatchView): number {
+  return batch.rowCount * 24 + batch.seriesCount * seriesBytesUsual;
+}
+
+/** The rows whose outcome is 0, in new columns. */
+function acceptedRows(batch: BatchView, outcomes: Uint8Array, rowCount: number): StoreRows {
+  const slots = new Uint32Array(rowCount);
+  const generations = new Uint32Array(rowCount);
+  const timestamps = new BigInt64Array(rowCount);
+  // By bits, since a number would lose the payload of a signalling NaN.
+  const bits = new BigUint64Array(rowCount);
+  const { buffer, byteOffset } = batch.values;
+  const from = new BigUint64Array(buffer, byteOffset, batch.rowCount);
+  let taken = 0;
+  for (let row = 0; row < batch.rowCount; row += 1) {
+    if (outcomes[row] !== rowOutcome.written) continue;
+    slots[taken] = batch.slots[row]!;
+    generations[taken] = batch.generations[row]!;
+    timestamps[taken] = batch.timestamps[row]!;
+    bits[taken] = from[row]!;
+    taken += 1;
+  }
+  assert(taken === rowCount, 'the store counts the refused rows');
+  const values = new Float64Array(bits.buffer);
+  return { rowCount, slots, generations, timestamps, timeUnitNanos: batch.timeUnitNanos, values };
+}
+
+/** Oldest and newest timestamp; equal neighbours, the usual case, are passed by their words. */
+export function spanOf(rows: StoreRows): TimeSpan {
+  const { timestamps, rowCount } = rows;
+  const words = new Uint32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
+  let first = timestamps[0]!;
+  let last = first;
+  for (let row = 1; row < rowCount; row += 1) {
+    const at = 2 * row;
+    if (words[at] === words[at - 2] && words[at + 1] === words[at - 1]) continue;
+    const time = timestamps[row]!;
+    if (time < first) first = time;
+    if (time > last) last = time;
+  }
+  return { first, last };
+}
+
+/** Notes in the index which blocks the rows lie in. */
+export function markRowsLive(namespace: NamespaceState, rows: StoreRows, span: TimeSpan): void {
+  const unit = BigInt(rows.timeUnitNanos);
+  const firstBlock = namespace.blockStartOf(span.first * unit);
+  const lastBlock = namespace.blockStartOf(span.last * unit);
+  if (firstBlock === lastBlock) {
+    namespace.index.markLive(rows.slots.subarray(0, rows.rowCount), firstBlock);
+    return;
+  }
+  const slotsOfBlock = new Map<bigint, number[]>();
+  for (let row = 0; row < rows.rowCount; row += 1) {
+    const block = namespace.blockStartOf(rows.timestamps[row]! * unit);
+    const slots = slotsOfBlock.get(block);
+    if (slots === undefined) slotsOfBlock.set(block, [rows.slots[row]!]);
+    else slots.push(rows.slots[row]!);
+  }
+  for (const [block, slots] of slotsOfBlock) {
+    namespace.index.markLive(slots, block);
+  }
+}

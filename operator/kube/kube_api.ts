@@ -1,0 +1,296 @@
+/**
+ * The Kubernetes API as raw JSON: the one place that knows @kubernetes/client-node, of which we take
+ * the configuration and the credentials. Its typed calls drop members that their model lacks, and its
+ * informer ends for good after one failed request, so requests and watches are ours.
+ */
+import { KubeConfig } from '@kubernetes/client-node';
+import { StreamClient } from '#lib/env/stream_request.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { fieldManager, type KubeObject, type Resource } from '../resource/api.ts';
+
+/** An answer of the API server that is an error; `reason` is Conflict, NotFound, Invalid and so on. */
+export class KubeError extends Error {
+  override readonly name = 'KubeError';
+  readonly status: number;
+  readonly reason: string;
+
+  constructor(status: number, reason: string, message: string) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+export interface KubeList {
+  readonly items: readonly KubeObject[];
+  readonly resourceVersion: string;
+}
+
+export type KubeWatchEvent =
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'; readonly object: KubeObject }
+  | { readonly type: 'ERROR'; readonly status: number; readonly message: string };
+
+const responseBytesMax = 64 * 1024 * 1024;
+const requestIdleMillisMax = 30_000;
+/** The server ends a watch after this time; silence for longer means that the connection is dead. */
+const watchSecondsMax = 240;
+
+/** The calls that the operator makes; a fake one has them too. */
+export type KubeClient = Pick<
+  KubeApi,
+  'get' | 'list' | 'watch' | 'apply' | 'create' | 'replace' | 'mergePatch' | 'delete'
+>;
+
+export class KubeApi {
+  private readonly config: KubeConfig;
+  private readonly server: string;
+  private readonly client: StreamClient;
+  private readonly beforeWrite: () => void;
+
+  private constructor(
+    config: KubeConfig,
+    server: string,
+    client: StreamClient,
+    beforeWrite: () => void = () => {},
+  ) {
+    this.config = config;
+    this.server = server;
+    this.client = client;
+    this.beforeWrite = beforeWrite;
+  }
+
+  /** The same connection; nothing is written when `mayWrite` throws. */
+  fenced(mayWrite: () => void): KubeApi {
+    return new KubeApi(this.config, this.server, this.client, mayWrite);
+  }
+
+  /** From inside a pod, else from the file that KUBECONFIG names. */
+  static async connect(): Promise<KubeApi> {
+    const config = new KubeConfig();
+    config.loadFromDefault();
+    const cluster = config.getCurrentCluster();
+    if (cluster === null) throw new TsdbError('UNAVAILABLE', 'no Kubernetes cluster is configured');
+    const options: Parameters<KubeConfig['applyToHTTPSOptions']>[0] = {};
+    await config.applyToHTTPSOptions(options);
+    const tls = options as Record<string, never>;
+    return new KubeApi(
+      config,
+      cluster.server,
+      new StreamClient(cluster.server, {
+        ca: tls['ca'],
+        cert: tls['cert'],
+        key: tls['key'],
+        rejectUnauthorized: tls['rejectUnauthorized'],
+        servername: tls['servername'],
+      }),
+    );
+  }
+
+  close(): void {
+    this.client.close();
+  }
+
+  async get(
+    resource: Resource,
+    namespace: string,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<KubeObject | null> {
+    try {
+      return await this.json('GET', pathOf(resource, namespace, name), undefined, signal);
+    } catch (error) {
+      if (error instanceof KubeError && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  /** @param namespace null for all namespaces */
+  async list(
+    resource: Resource,
+    namespace: string | null,
+    labelSelector: string,
+    signal: AbortSignal,
+  ): Promise<KubeList> {
+    const query = new URLSearchParams(labelSelector === '' ? {} : { labelSelector });
+    const path = `${pathOf(resource, namespace)}?${query}`;
+    const answer = await this.json('GET', path, undefined, signal);
+    const items = (answer['items'] ?? []) as KubeObject[];
+    return {
+      // Members of a list carry neither kind nor version.
+      items: items.map((item) => ({
+        ...item,
+        apiVersion: resource.apiVersion,
+        kind: resource.kind,
+      })),
+      resourceVersion: answer.metadata.resourceVersion ?? '',
+    };
+  }
+
+  /** Changes from this version on, with bookmarks; ends when the server ends it. */
+  async *watch(
+    resource: Resource,
+    namespace: string | null,
+    labelSelector: string,
+    resourceVersion: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<KubeWatchEvent> {
+    const query = new URLSearchParams({
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      resourceVersion,
+      timeoutSeconds: String(watchSecondsMax),
+    });
+    if (labelSelector !== '') query.set('labelSelector', labelSelector);
+    const response = await this.client.request(
+      `${this.server}${pathOf(resource, namespace)}?${query}`,
+      {
+        method: 'GET',
+        headers: await this.headers(),
+        idleMillisMax: (watchSecondsMax + 30) * 1000,
+      },
+      signal,
+    );
+    if (response.status !== 200) {
+      throw errorOf(response.status, await textOf(response.body));
+    }
+    const decoder = new TextDecoder();
+    let rest = '';
+    for await (const bytes of response.body) {
+      rest += decoder.decode(bytes, { stream: true });
+      if (rest.length > responseBytesMax)
+        throw new TsdbError('UNAVAILABLE', 'watch event too long');
+      for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
+        const line = rest.slice(0, end);
+        rest = rest.slice(end + 1);
+        if (line !== '') yield eventOf(line);
+      }
+    }
+  }
+
+  /** Server-side apply: the given members become as given, and ours. */
+  apply(object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
+    const path = pathOf(
+      resourceOf(object),
+      object.metadata.namespace ?? null,
+      object.metadata.name,
+    );
+    const query = new URLSearchParams({ fieldManager, force: 'true' });
+    return this.json('PATCH', `${path}?${query}`, object, signal, 'application/apply-patch+yaml');
+  }
+
+  create(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
+    return this.json('POST', pathOf(resource, object.metadata.namespace ?? null), object, signal);
+  }
+
+  /** Whole object with its resourceVersion: a compare-and-set. */
+  replace(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
+    const path = pathOf(resource, object.metadata.namespace ?? null, object.metadata.name);
+    return this.json('PUT', path, object, signal);
+  }
+
+  mergePatch(
+    resource: Resource,
+    namespace: string,
+    name: string,
+    subresource: '' | 'status' | 'scale',
+    patch: object,
+    signal: AbortSignal,
+  ): Promise<KubeObject> {
+    const path = `${pathOf(resource, namespace, name)}${subresource === '' ? '' : `/${subresource}`}`;
+    const query = new URLSearchParams({ fieldManager });
+    return this.json('PATCH', `${path}?${query}`, patch, signal, 'application/merge-patch+json');
+  }
+
+  /** No error when it is not there. With a uid only that very object goes; with orphan its children stay. */
+  async delete(
+    resource: Resource,
+    namespace: string,
+    name: string,
+    { uid, orphan }: { readonly uid: string | null; readonly orphan: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const body = {
+      propagationPolicy: orphan ? 'Orphan' : 'Background',
+      ...(uid === null ? {} : { preconditions: { uid } }),
+    };
+    try {
+      await this.json('DELETE', pathOf(resource, namespace, name), body, signal);
+    } catch (error) {
+      if (!(error instanceof KubeError && error.status === 404)) throw error;
+    }
+  }
+
+  private async headers(): Promise<Record<string, string>> {
+    const options: Parameters<KubeConfig['applyToHTTPSOptions']>[0] = { headers: {} };
+    // Reads the token anew when its file has changed.
+    await this.config.applyToHTTPSOptions(options);
+    return { accept: 'application/json', ...(options.headers as Record<string, string>) };
+  }
+
+  private async json(
+    method: string,
+    path: string,
+    body: object | undefined,
+    signal: AbortSignal,
+    contentType = 'application/json',
+  ): Promise<KubeObject> {
+    const headers = await this.headers();
+    if (method !== 'GET') this.beforeWrite();
+    const response = await this.client.request(
+      `${this.server}${path}`,
+      {
+        method,
+        headers: { ...headers, 'content-type': contentType },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        idleMillisMax: requestIdleMillisMax,
+      },
+      signal,
+    );
+    const text = await textOf(response.body);
+    if (response.status >= 300) throw errorOf(response.status, text);
+    return JSON.parse(text) as KubeObject;
+  }
+}
+
+export function resourceOf(object: KubeObject): Resource {
+  const kind = object.kind;
+  const plural = `${kind.toLowerCase()}s`;
+  return { apiVersion: object.apiVersion, kind, plural };
+}
+
+function pathOf(resource: Resource, namespace: string | null, name?: string): string {
+  const root = resource.apiVersion.includes('/') ? '/apis' : '/api';
+  const scope = namespace === null ? '' : `/namespaces/${namespace}`;
+  const tail = name === undefined ? '' : `/${name}`;
+  return `${root}/${resource.apiVersion}${scope}/${resource.plural}${tail}`;
+}
+
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of body) {
+    parts.push(part);
+    length += part.length;
+    if (length > responseBytesMax)
+      throw new TsdbError('UNAVAILABLE', 'answer of Kubernetes is too long');
+  }
+  return Buffer.concat(parts).toString();
+}
+
+function errorOf(status: number, text: string): KubeError {
+  try {
+    const { reason, message } = JSON.parse(text) as { reason?: string; message?: string };
+    return new KubeError(status, reason ?? 'Unknown', message ?? text.slice(0, 500));
+  } catch {
+    return new KubeError(status, 'Unknown', text.slice(0, 500));
+  }
+}
+
+function eventOf(line: string): KubeWatchEvent {
+  const event = JSON.parse(line) as { type: string; object: KubeObject };
+  if (event.type === 'ERROR') {
+    const status = event.object as unknown as { code?: number; message?: string };
+    return { type: 'ERROR', status: status.code ?? 500, message: status.message ?? 'watch failed' };
+  }
+  return event as KubeWatchEvent;
+}

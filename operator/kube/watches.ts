@@ -1,0 +1,109 @@
+/** Which changes in Kubernetes are a reason to look at which cluster. */
+import type { Env } from '#lib/env/env.ts';
+import type { Log } from '#lib/log.ts';
+import {
+  type KubeObject,
+  label,
+  type Resource,
+  resource,
+  type TsdbNamespace,
+} from '../resource/api.ts';
+import { contentHash } from '../desired/common.ts';
+import type { KubeClient } from './kube_api.ts';
+import { listAndWatch } from './list_watch.ts';
+
+export interface WatchOptions {
+  readonly api: Pick<KubeClient, 'list' | 'watch'>;
+  readonly env: Env;
+  readonly log: Log;
+  /** Namespaces to watch; empty for all. */
+  readonly namespaces: readonly string[];
+  /** `namespace/name` of a cluster, which need not exist. */
+  readonly onKey: (key: string) => void;
+}
+
+interface Watched {
+  readonly kind: Resource;
+  readonly labelSelector: string;
+  readonly keyOf: (object: KubeObject) => string;
+  /** The status is ours: its change is no reason to look again, or every pass would call for the next one. */
+  readonly statusIsOurs: boolean;
+}
+
+const children: readonly Resource[] = [
+  resource.statefulSet,
+  resource.deployment,
+  resource.service,
+  resource.configMap,
+  resource.disruptionBudget,
+  resource.pod,
+];
+
+const watchedKinds: readonly Watched[] = [
+  {
+    kind: resource.cluster,
+    labelSelector: '',
+    keyOf: ({ metadata }) => `${metadata.namespace}/${metadata.name}`,
+    statusIsOurs: true,
+  },
+  {
+    kind: resource.namespace,
+    labelSelector: '',
+    keyOf: (object) =>
+      `${object.metadata.namespace}/${(object as TsdbNamespace).spec.clusterRef.name}`,
+    statusIsOurs: true,
+  },
+  ...children.map((kind) => ({
+    kind,
+    labelSelector: label.cluster,
+    keyOf: ({ metadata }: KubeObject) =>
+      `${metadata.namespace}/${metadata.labels?.[label.cluster]}`,
+    statusIsOurs: false,
+  })),
+];
+
+/** Any change of a cluster, of what belongs to one, or of a namespace's resource. Resolves when the signal aborts. */
+export async function watchChanges(options: WatchOptions, signal: AbortSignal): Promise<void> {
+  const scopes = options.namespaces.length === 0 ? [null] : options.namespaces;
+  await Promise.all(
+    scopes.flatMap((scope) =>
+      watchedKinds.map((watched) => watchKind(options, scope, watched, signal)),
+    ),
+  );
+}
+
+function watchKind(
+  { api, env, log, onKey }: WatchOptions,
+  namespace: string | null,
+  { kind, labelSelector, keyOf, statusIsOurs }: Watched,
+  signal: AbortSignal,
+): Promise<void> {
+  /** What is not status, by uid; only of objects that exist. */
+  const seen = new Map<string, string>();
+  return listAndWatch(
+    {
+      api,
+      env,
+      log,
+      resource: kind,
+      namespace,
+      labelSelector,
+      onObject(object, isGone) {
+        const uid = object.metadata.uid ?? '';
+        if (isGone) seen.delete(uid);
+        else if (statusIsOurs) {
+          const hash = hashWithoutStatus(object);
+          if (seen.get(uid) === hash) return;
+          seen.set(uid, hash);
+        }
+        onKey(keyOf(object));
+      },
+    },
+    signal,
+  );
+}
+
+function hashWithoutStatus({ metadata }: KubeObject): string {
+  const { generation, deletionTimestamp, annotations, labels, finalizers } = metadata;
+  return contentHash([generation, deletionTimestamp, annotations, labels, finalizers]);
+}

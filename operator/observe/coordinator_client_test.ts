@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { CoordinatorClient } from './coordinator_client.ts';
+import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
+
+const { signal } = new AbortController();
+
+async function served(
+  answer: (response: ServerResponse) => void,
+  run: (client: CoordinatorClient, clock: FakeClock, asked: string[]) => Promise<void>,
+): Promise<void> {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    answer(response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const clock = new FakeClock();
+  try {
+    await run(new CoordinatorClient(`http://127.0.0.1:${port}`, fakeEnv(clock)), clock, asked);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+test('no placement is null, and what is refused is told with its call', async () => {
+  await served(
+    (response) => response.writeHead(404).end('{"error":"no placement"}'),
+    async (client, _clock, asked) => {
+      assert.equal(await client.placement(signal), null);
+      await client.placementDelete(signal);
+      await client.namespaceDelete('a/b', signal);
+      assert.deepEqual(asked, [
+        'GET /api/v1/services/tsdb/placement',
+        'DELETE /api/v1/services/tsdb/placement',
+        'DELETE /api/v1/services/tsdb/namespace/a%2Fb',
+      ]);
+      await assert.rejects(client.namespaceReady('n', signal), {
+        code: 'BAD_REQUEST',
+        message: /POST .*namespace\/ready: 404 .*no placement/,
+      });
+    },
+  );
+  for (const [status, code] of [
+    [409, 'CONFLICT'],
+    [503, 'UNAVAILABLE'],
+  ] as const) {
+    await served(
+      (response) => response.writeHead(status).end('x'),
+      (client) => assert.rejects(client.placementAdd([], signal), { code }),
+    );
+  }
+});
+
+test('a coordinator that says nothing is given up after 15 s, with the call in the message', async () => {
+  await served(
+    () => {},
+    async (client, clock, asked) => {
+      const call = client.placement(signal);
+      const refused = assert.rejects(call, {
+        code: 'UNAVAILABLE',
+        message: /GET http.*placement: no answer in 15 s/,
+      });
+      while (asked.length === 0) await clock.pass(0);
+      await clock.pass(15_000);
+      await refused;
+    },
+  );
+});

@@ -1,0 +1,131 @@
+/** Reads everything about one cluster, live, into one plain object. */
+import { messageOf } from '#lib/errors.ts';
+import {
+  type Deployment,
+  type KubeObject,
+  label,
+  type Pod,
+  resource,
+  type StatefulSet,
+  type TsdbCluster,
+  type TsdbNamespace,
+} from '../resource/api.ts';
+import type { Coordinator, NamespaceView, PlacementView } from './coordinator_client.ts';
+import { wantedObjects } from '../desired/all.ts';
+import type { ImageDefaults } from '../desired/common.ts';
+import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
+
+/** What the coordinator said, or why it could not be asked. */
+export type CoordinatorView =
+  | { readonly reachable: false; readonly problem: string }
+  | {
+      readonly reachable: true;
+      /** null: there is none yet. */
+      readonly placement: PlacementView | null;
+      readonly namespaces: ReadonlyMap<string, NamespaceView>;
+    };
+
+export interface Observed {
+  readonly cluster: TsdbCluster;
+  /** TSDBNamespaces that name this cluster. */
+  readonly claims: readonly TsdbNamespace[];
+  /** Every object that the operator makes, by `kind/name`. */
+  readonly children: ReadonlyMap<string, KubeObject>;
+  readonly statefulSets: ReadonlyMap<string, StatefulSet>;
+  readonly deployments: ReadonlyMap<string, Deployment>;
+  readonly pods: readonly Pod[];
+  readonly volumeClaims: readonly KubeObject[];
+  readonly coordinator: CoordinatorView;
+  /** Hash of the wanted object that made the live one, by `kind/name`, where the server writes it otherwise. */
+  readonly appliedAs: ReadonlyMap<string, string>;
+  /** Why an action of the last pass failed; null when none did. */
+  readonly lastError: string | null;
+}
+
+/** What only this process knows of earlier passes; without it one more pass brings it back. */
+export interface Memory {
+  appliedAs(live: KubeObject): string | null;
+  readonly lastError: string | null;
+}
+
+export const childKey = (object: KubeObject): string => `${object.kind}/${object.metadata.name}`;
+
+export async function observe(
+  cluster: TsdbCluster,
+  claims: readonly TsdbNamespace[],
+  sources: {
+    readonly api: KubeClient;
+    readonly coordinator: Coordinator;
+    readonly images: ImageDefaults;
+    readonly memory: Memory;
+  },
+  signal: AbortSignal,
+): Promise<Observed> {
+  const { api, coordinator, images, memory } = sources;
+  const namespace = cluster.metadata.namespace!;
+  const selector = `${label.cluster}=${cluster.metadata.name}`;
+  const listed = async (kind: keyof typeof resource) =>
+    (await api.list(resource[kind], namespace, selector, signal)).items;
+  const [services, configMaps, budgets, statefulSets, deployments, pods, volumeClaims, view] =
+    await Promise.all([
+      listed('service'),
+      listed('configMap'),
+      listed('disruptionBudget'),
+      listed('statefulSet'),
+      listed('deployment'),
+      listed('pod'),
+      listed('volumeClaim'),
+      coordinatorView(coordinator, signal),
+    ]);
+  const found = [...services, ...configMaps, ...budgets, ...statefulSets, ...deployments];
+  const live = new Map(found.map((object) => [childKey(object), object]));
+  const ofKind = <T extends KubeObject>(kind: string) =>
+    new Map(
+      [...live.values()]
+        .filter((object) => object.kind === kind)
+        .map((object) => [object.metadata.name, object as T]),
+    );
+  const state = {
+    cluster,
+    statefulSets: ofKind<StatefulSet>('StatefulSet'),
+    pods: pods as readonly KubeObject[] as readonly Pod[],
+    coordinator: view,
+  };
+  // One that a name is taken by, without our label, must be seen before it is written over.
+  for (const wanted of wantedObjects(state, images)) {
+    if (live.has(childKey(wanted))) continue;
+    const { name } = wanted.metadata;
+    const object = await api.get(resourceOf(wanted), namespace, name, signal);
+    if (object !== null) live.set(childKey(wanted), object);
+  }
+  const appliedAs = [...live].flatMap(([key, object]) => {
+    const hash = memory.appliedAs(object);
+    return hash === null ? [] : [[key, hash] as const];
+  });
+  return {
+    ...state,
+    claims,
+    children: live,
+    statefulSets: ofKind<StatefulSet>('StatefulSet'),
+    deployments: ofKind<Deployment>('Deployment'),
+    volumeClaims,
+    appliedAs: new Map(appliedAs),
+    lastError: memory.lastError,
+  };
+}
+
+async function coordinatorView(
+  coordinator: Coordinator,
+  signal: AbortSignal,
+): Promise<CoordinatorView> {
+  try {
+    const [placement, namespaces] = await Promise.all([
+      coordinator.placement(signal),
+      coordinator.namespaces(signal),
+    ]);
+    return { reachable: true, placement, namespaces };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { reachable: false, problem: messageOf(error) };
+  }
+}

@@ -1,0 +1,125 @@
+/** Which child objects are to be written, grown or deleted. */
+import type { KubeObject } from '../resource/api.ts';
+import { wantedObjects } from '../desired/all.ts';
+import { contentHash, type ImageDefaults } from '../desired/common.ts';
+import { contains } from '../desired/merge.ts';
+import { quantityOf } from '../desired/quantity.ts';
+import { childKey, type Observed } from '../observe/observe.ts';
+import type { Action, Reason } from './types.ts';
+
+/** A child's name taken by an object that is not ours is left alone. */
+export function foreignObject(observed: Observed, images: ImageDefaults): Reason | null {
+  for (const object of wantedObjects(observed, images)) {
+    const live = observed.children.get(childKey(object));
+    const controller = live?.metadata.ownerReferences?.find((owner) => owner.controller === true);
+    if (controller !== undefined && !isOurs(observed, live!)) {
+      return {
+        reason: 'ForeignObject',
+        message: `${childKey(object)} is controlled by ${controller.kind} ${controller.name}`,
+      };
+    }
+  }
+  return null;
+}
+
+function isOurs(observed: Observed, object: KubeObject): boolean {
+  const { uid } = observed.cluster.metadata;
+  return (object.metadata.ownerReferences ?? []).some(
+    (owner) => owner.controller === true && owner.uid === uid,
+  );
+}
+
+export function objectActions(observed: Observed, images: ImageDefaults): Action[] {
+  const actions: Action[] = [];
+  for (const wanted of wantedObjects(observed, images)) {
+    const live = observed.children.get(childKey(wanted));
+    if (live === undefined) actions.push({ kind: 'apply', object: wanted });
+    else if (live.metadata.deletionTimestamp !== undefined) continue;
+    else if (wanted.kind === 'StatefulSet') {
+      actions.push(...statefulSetActions(observed, live, wanted));
+    } else if (!isAsWanted(observed, live, wanted)) actions.push({ kind: 'apply', object: wanted });
+  }
+  return [...actions, ...staleObjects(observed, images)];
+}
+
+/**
+ * Everything wanted stands in the live object, or the live one is what the server made of it: it writes
+ * '1000m' as '1' and drops what it does not know, and must not be asked again and again.
+ */
+function isAsWanted(observed: Observed, live: KubeObject, wanted: KubeObject): boolean {
+  return contains(live, wanted) || observed.appliedAs.get(childKey(wanted)) === contentHash(wanted);
+}
+
+interface SetSpec extends Record<string, unknown> {
+  readonly volumeClaimTemplates: readonly {
+    readonly spec: { readonly resources: { readonly requests: { readonly storage: string } } };
+  }[];
+}
+
+const specOf = (set: KubeObject): SetSpec => set['spec'] as SetSpec;
+const claimSizeOf = (set: KubeObject): string =>
+  specOf(set).volumeClaimTemplates[0]!.spec.resources.requests.storage;
+
+/** A StatefulSet's claim template cannot change, so a grown volume needs a new set over the same pods. */
+function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeObject): Action[] {
+  const spec = { ...specOf(wanted), volumeClaimTemplates: specOf(live).volumeClaimTemplates };
+  const object = { ...wanted, spec };
+  // First: a claim that nothing is bound to yet, or that may not grow, must not hold up the cure of its pod.
+  const actions: Action[] = isAsWanted(observed, live, object) ? [] : [{ kind: 'apply', object }];
+  const size = claimSizeOf(wanted);
+  if (quantityOf(size) <= quantityOf(claimSizeOf(live))) return actions;
+  const small = claimsOf(observed, wanted.metadata.name).filter(
+    (claim) => quantityOf(requestedSize(claim)) < quantityOf(size),
+  );
+  for (const claim of small) {
+    // The server refuses to grow another one.
+    if (phaseOf(claim) === 'Bound') actions.push({ kind: 'expand-claim', claim, size });
+  }
+  // The set is a sign of what is left to do: it goes after the last claim has grown.
+  return small.length > 0 ? actions : [{ kind: 'delete', object: live, orphan: true }];
+}
+
+const phaseOf = (claim: KubeObject): string | undefined =>
+  (claim['status'] as { phase?: string } | undefined)?.phase;
+
+const requestedSize = (claim: KubeObject): string =>
+  (claim['spec'] as { resources: { requests: { storage: string } } }).resources.requests.storage;
+
+/** Volume claims of one set's pods, not those of a set `x-y` for `x`. */
+function claimsOf(observed: Observed, set: string): KubeObject[] {
+  const prefix = `data-${set}-`;
+  return observed.volumeClaims.filter(
+    ({ metadata }) =>
+      metadata.name.startsWith(prefix) && /^[0-9]+$/.test(metadata.name.slice(prefix.length)),
+  );
+}
+
+/** A volume that the resource now asks smaller than it is; null when none. */
+export function shrunkVolume(observed: Observed, images: ImageDefaults): Reason | null {
+  for (const wanted of wantedObjects(observed, images)) {
+    const live = observed.children.get(childKey(wanted));
+    if (wanted.kind !== 'StatefulSet' || live === undefined) continue;
+    if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
+    const message = `volumes of ${wanted.metadata.name} have ${claimSizeOf(live)} and cannot shrink to ${claimSizeOf(wanted)}`;
+    return { reason: 'VolumesCannotShrink', message };
+  }
+  return null;
+}
+
+/** Services, ConfigMaps and budgets of ours that no pod and no wanted object names any more. */
+function staleObjects(observed: Observed, images: ImageDefaults): Action[] {
+  const wanted = wantedObjects(observed, images);
+  const wantedKeys = new Set(wanted.map(childKey));
+  const users = JSON.stringify([
+    observed.pods.map((pod) => pod['spec']),
+    [...observed.statefulSets.values(), ...observed.deployments.values()].map(({ spec }) => spec),
+  ]);
+  return [...observed.children]
+    .filter(([key, object]) => {
+      if (wantedKeys.has(key) || !isOurs(observed, object)) return false;
+      if (object.metadata.deletionTimestamp !== undefined) return false;
+      if (object.kind === 'ConfigMap') return !users.includes(`"${object.metadata.name}"`);
+      return object.kind === 'Service' || object.kind === 'PodDisruptionBudget';
+    })
+    .map(([, object]) => ({ kind: 'delete', object, orphan: false }));
+}

@@ -1,0 +1,281 @@
+/**
+ * Random lives of a cluster: the resource changes, pods break and die, others meddle with our objects, the
+ * coordinator is away, calls fail before and after they were carried out, the operator is killed. Whatever
+ * comes, no write takes away what the shards still need, and once all is well again everything is as the
+ * resource says and nothing more is written.
+ */
+import assert from 'node:assert/strict';
+import { specOf, World } from '../world_testing.ts';
+
+type Json = any;
+
+const groups = ['a', 'a-b', 'c'];
+
+export async function fuzz(seed: number, size: number): Promise<void> {
+  const life = new Life(randomOf(seed));
+  try {
+    for (let step = 0; step < size; step++) await life.step();
+    await life.end();
+  } catch (error) {
+    const trace = life.trace.slice(-30).join('\n');
+    throw new Error(`seed ${seed}: ${(error as Error).message}\n${trace}`, { cause: error });
+  }
+}
+
+/** Whole numbers in [0, below). */
+function randomOf(seed: number): (below: number) => number {
+  let state = (seed * 2654435761) >>> 0;
+  return (below) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+  };
+}
+
+class Life {
+  readonly trace: string[] = [];
+  private readonly world = new World();
+  private readonly random: (below: number) => number;
+  /** What touched running nodes in this pass. */
+  private disruptions: string[] = [];
+  private failIn = Number.POSITIVE_INFINITY;
+  private failAfterwards = false;
+  private claimCount = 0;
+
+  constructor(random: (below: number) => number) {
+    this.random = random;
+    const { world } = this;
+    world.badImages.add('node:bad');
+    world.kube.beforeWrite = (write, body) => {
+      this.trace.push(`  ${write}`);
+      this.checkWrite(write, body);
+      this.failNow(false);
+    };
+    world.kube.afterWrite = () => this.failNow(true);
+    world.beforeCall = (call) => {
+      this.trace.push(`  ${call}`);
+      this.checkCall(call);
+      this.failNow(false);
+    };
+    world.afterCall = () => this.failNow(true);
+    world.addCluster(specOf({ nodes: { replicasPerGroup: 1 + this.random(2) } }));
+  }
+
+  async step(): Promise<void> {
+    this.change();
+    const passes = this.random(6);
+    for (let pass = 0; pass < passes; pass++) await this.pass();
+  }
+
+  private async pass(): Promise<void> {
+    this.disruptions = [];
+    this.trace.push('pass');
+    try {
+      await this.world.reconcile();
+    } catch (error) {
+      if (error instanceof assert.AssertionError) throw error;
+      const { cause } = error as Error;
+      if (cause instanceof assert.AssertionError) throw cause;
+      this.trace.push(`  failed: ${(error as Error).message}`);
+    }
+    if (this.random(8) === 0) return;
+    await this.world.clock.pass(2_000);
+    const { world } = this;
+    const placed = world.instanceIds().map((id) => `data-${id}`);
+    const isThere = (name: string) => world.kube.find('PersistentVolumeClaim', name) !== undefined;
+    const claims = placed.filter(isThere);
+    await world.advance();
+    const lost = claims.filter((name) => !isThere(name));
+    assert.deepEqual(lost, [], 'a node that has shards keeps its volume');
+  }
+
+  private failNow(afterwards: boolean): void {
+    if (afterwards !== this.failAfterwards || --this.failIn > 0) return;
+    this.failIn = Number.POSITIVE_INFINITY;
+    if (this.random(2) === 0) this.world.restartOperator();
+    throw new Error(`connection lost ${afterwards ? 'after' : 'before'} the write`);
+  }
+
+  private change(): void {
+    const { random, world } = this;
+    const spec = (what: string, change: (spec: Json) => void) => {
+      this.trace.push(what);
+      world.changeSpec(change);
+    };
+    const one = <T>(items: readonly T[]): T | undefined => items[random(items.length)];
+    const dice = random(18);
+    if (dice < 4) {
+      const replicas = 1 + random(3);
+      spec(`replicas ${replicas}`, ({ nodes }) => (nodes.replicasPerGroup = replicas));
+    } else if (dice < 6) {
+      const image = one(['node:1', 'node:2', 'node:3', 'node:bad'])!;
+      spec(`image ${image}`, ({ nodes }) => (nodes.image = image));
+    } else if (dice < 7) {
+      const size = one(['100Gi', '200Gi', '300Gi'])!;
+      spec(`size ${size}`, ({ nodes }) => (nodes.storage = { size }));
+    } else if (dice < 8) {
+      spec('paused', (whole) => (whole.paused = random(2) === 0));
+    } else if (dice < 9) {
+      const policy = one(['Gated', 'Automatic'])!;
+      spec(`policy ${policy}`, (whole) => (whole.updatePolicy = policy));
+    } else if (dice < 11) {
+      const name = `c-${one(groups)}-${random(2)}`;
+      this.trace.push(`broken or mended: ${name}`);
+      if (!world.broken.delete(name)) world.broken.add(name);
+    } else if (dice < 12) {
+      const pod = one(world.kube.ofKind('Pod'));
+      this.trace.push(`killed: ${pod?.metadata.name}`);
+      if (pod !== undefined) world.kube.remove(pod);
+    } else if (dice < 13) {
+      world.coordinatorUp = !world.coordinatorUp;
+      this.trace.push(`coordinator ${world.coordinatorUp ? 'up' : 'down'}`);
+    } else if (dice < 15) {
+      this.failIn = 1 + random(8);
+      this.failAfterwards = random(2) === 0;
+    } else if (dice < 16) this.meddle();
+    else if (dice < 17) {
+      const name = `n${this.claimCount++ % 4}`;
+      const claim = world.kube.find('TSDBNamespace', name);
+      this.trace.push(`claim ${name} ${claim === undefined ? 'comes' : 'goes'}`);
+      if (claim === undefined) world.addClaim(name, { retentionTime: '24h' });
+      else world.kube.remove(claim);
+    } else world.restartOperator();
+  }
+
+  /** Somebody changes or deletes an object of ours. */
+  private meddle(): void {
+    const { kube } = this.world;
+    const kinds = ['StatefulSet', 'Service', 'ConfigMap', 'Deployment', 'PodDisruptionBudget'];
+    const ours = kinds.flatMap((kind) => kube.ofKind(kind));
+    const object = structuredClone(ours[this.random(ours.length)]) as Json;
+    if (object === undefined) return;
+    const { kind, metadata } = object;
+    if (kind === 'StatefulSet' && this.random(2) === 0) {
+      object.spec.replicas = this.random(5);
+      this.trace.push(`meddled: ${kind}/${metadata.name} to ${object.spec.replicas}`);
+      kube.store(object);
+      return;
+    }
+    this.trace.push(`meddled: ${kind}/${metadata.name} is gone`);
+    kube.remove(object);
+  }
+
+  private disrupt(what: string): void {
+    this.disruptions.push(what);
+    assert.equal(this.disruptions.length, 1, `one at a time: ${this.disruptions.join(', ')}`);
+  }
+
+  private checkWrite(write: string, body: Json): void {
+    const { world } = this;
+    const [method, target] = write.split(' ') as [string, string];
+    const isStatus = /TSDB|Event/.test(target);
+    if (!isStatus) {
+      assert.notEqual(world.cluster.spec.paused, true, `${write} while paused`);
+    }
+    if (method === 'DELETE') this.checkDelete(target, body);
+    if (method === 'APPLY' && target.startsWith('StatefulSet/')) this.checkSet(body);
+  }
+
+  private checkDelete(target: string, body: Json): void {
+    const [kind, name] = target.split('/') as [string, string];
+    assert.notEqual(kind, 'PersistentVolumeClaim', 'data is never deleted while the cluster lives');
+    if (kind === 'Pod') {
+      this.disrupt(`delete ${name}`);
+      assert.equal(body.metadata.labels['tsdb.io/component'], 'node');
+      if (!this.world.isReady(name)) return;
+      assert.deepEqual(this.world.unreadyNodes(), [], `${name} serves while others do not`);
+      const states = this.world.shardStates();
+      assert.ok(
+        states.every((state) => state === 'AVAILABLE'),
+        `${name} while shards move`,
+      );
+      return;
+    }
+    const owner = body.metadata.ownerReferences?.[0];
+    assert.equal(owner?.uid, this.world.cluster.metadata.uid, `${target} is not ours`);
+  }
+
+  private checkSet(body: Json): void {
+    const { name } = body.metadata;
+    const live = this.world.kube.find('StatefulSet', name);
+    const placed = this.world
+      .instanceIds()
+      .filter((id) => id.replace(/-\d+$/, '') === name)
+      .map((id) => Number(/\d+$/.exec(id)![0]) + 1);
+    const before = live?.spec.replicas ?? 0;
+    const after = body.spec.replicas;
+    if (after < before) this.disrupt(`shrink ${name}`);
+    // Even one that somebody made too small is never made smaller than its shards need.
+    assert.ok(after >= before || after >= Math.max(0, ...placed), `${name}: ${before} → ${after}`);
+  }
+
+  private checkCall(call: string): void {
+    const [verb, ...ids] = call.split(' ') as [string, ...string[]];
+    if (verb === 'namespace') return;
+    assert.notEqual(this.world.cluster.spec.paused, true, `${call} while paused`);
+    this.disrupt(call);
+    if (verb === 'init') {
+      assert.deepEqual(this.world.instanceIds(), []);
+      return;
+    }
+    assert.ok(
+      this.world.shardStates().every((state) => state === 'AVAILABLE'),
+      `${call} while shards move`,
+    );
+    const staying = this.world.instanceIds().filter((id) => !ids.includes(id));
+    const down = staying.filter((id) => !this.world.isReady(id));
+    assert.deepEqual(down, [], `${call} while nodes are down`);
+  }
+
+  /** All is well again. */
+  async end(): Promise<void> {
+    const { world } = this;
+    this.trace.push('all is well');
+    this.failIn = Number.POSITIVE_INFINITY;
+    world.coordinatorUp = true;
+    world.broken.clear();
+    world.changeSpec((spec) => {
+      spec.paused = false;
+      spec.updatePolicy = 'Automatic';
+      if (spec.nodes.image === 'node:bad') spec.nodes.image = 'node:9';
+      // A volume that was asked larger cannot become smaller again.
+      if (spec.nodes.storage !== undefined) spec.nodes.storage.size = '400Gi';
+    });
+    for (let pass = 0; !(await this.isAtRest()); pass++) {
+      const ready = JSON.stringify(world.condition('Ready'));
+      assert.ok(pass < 200, `it comes to rest: ${ready}`);
+    }
+    assert.equal(world.condition('Ready')?.status, 'True');
+    const { replicasPerGroup } = world.cluster.spec.nodes;
+    const wanted = groups.flatMap((group) =>
+      Array.from({ length: replicasPerGroup }, (_, ordinal) => `c-${group}-${ordinal}`),
+    );
+    assert.deepEqual(world.instanceIds().sort(), wanted.sort());
+    const image = world.cluster.spec.nodes.image ?? 'node:1';
+    for (const name of wanted) {
+      assert.equal(world.kube.find('Pod', name).spec.containers[0].image, image, name);
+    }
+    const namespaces = world.cluster.status.namespaces.map(({ name }: Json) => name).sort();
+    const claimed = world.kube.ofKind('TSDBNamespace').map(({ metadata }) => metadata.name);
+    assert.deepEqual(namespaces, ['default', ...claimed].sort());
+  }
+
+  /** One pass in which nothing was written. */
+  private async isAtRest(): Promise<boolean> {
+    const { kube, calls, clock } = this.world;
+    const writes = kube.writes.length + calls.length;
+    this.disruptions = [];
+    this.trace.push('pass');
+    let after: number | null = null;
+    try {
+      after = await this.world.reconcile();
+    } catch (error) {
+      if ((error as Error).cause instanceof assert.AssertionError) throw (error as Error).cause;
+      this.trace.push(`  failed: ${(error as Error).message}`);
+    }
+    await clock.pass(11_000);
+    await this.world.advance();
+    return after === 60_000 && kube.writes.length + calls.length === writes;
+  }
+}
