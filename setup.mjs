@@ -1,5 +1,5 @@
-// The one entry of every npm script. Plain JavaScript for any Node from 20 on: it brings the dependencies
-// (Node 26 among them), compiles the kernels, and runs the command with Node 26.
+// The one entry of every npm script. Plain JavaScript for any Node from 20 on: it brings the
+// dependencies (Node 26 among them), compiles the kernels, and runs the command with Node 26.
 //
 //   node setup.mjs                set up only
 //   node setup.mjs start [args]   the single node, or `-f my.yml`
@@ -36,7 +36,8 @@ function installDependencies() {
   const lock = join(root, 'package-lock.json');
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
-    // Not `npm ci`: it refuses a lock file without the optional packages of platforms that a registry has not.
+    // Not `npm ci`: it refuses a lock file without the optional packages of platforms that a
+    // registry has not.
     console.log('installing dependencies');
     run('npm', ['install', '--no-save', '--loglevel=error'], 'npm install');
   }
@@ -72,7 +73,10 @@ installDependencies();
 const { buildKernels } = await import('./engine/build_kernels.mjs');
 buildKernels(node);
 
-/** Starts take a third less CPU from a bundle; it is not needed, and an installation without esbuild makes none. */
+/**
+ * Starts take a third less CPU from a bundle; it is not needed, and an installation without esbuild
+ * makes none.
+ */
 async function bundleForStarts() {
   if (!existsSync(join(root, 'node_modules', 'esbuild'))) return;
   const { bundleNode } = await import('./node/bundle.mjs');
@@ -80,9 +84,11 @@ async function bundleForStarts() {
 }
 
 /**
- * As in the Dockerfiles and test/integration/process.ts. Most of what a request leaves is garbage at once: a smaller young generation takes 60 MiB less
- * and no more CPU time. Left to itself V8 lets a small heap grow so little at times that it must be marked again as soon as that is
- * done: some 10 or some 140 times in 20 scrapes of a million series, as it happened. A heap that may double is marked 20 times, always.
+ * As in the Dockerfiles and test/integration/process.ts. Most of what a request leaves is garbage
+ * at once: a smaller young generation takes 60 MiB less and no more CPU time. Left to itself V8
+ * lets a small heap grow so little at times that it must be marked again as soon as that is done:
+ * some 10 or some 140 times in 20 scrapes of a million series, as it happened. A heap that may
+ * double is marked 20 times, always.
  */
 const serverFlags = ['--max-semi-space-size=4', '--heap-growing-percent=100'];
 

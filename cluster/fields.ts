@@ -1,7 +1,7 @@
 /**
- * Reads JSON request bodies as the admin API takes them: keys in snake_case or lowerCamel, integers as
- * numbers or decimal strings, durations as `…Nanos` integers or `…Duration` text, unknown keys refused.
- * Each error names the path of the field, the reason and the value.
+ * Reads JSON request bodies as the admin API takes them: keys in snake_case or lowerCamel, integers
+ * as numbers or decimal strings, durations as `…Nanos` integers or `…Duration` text, unknown keys
+ * refused. Each error names the path of the field, the reason and the value.
  */
 import { badRequest } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
@@ -12,11 +12,11 @@ const int64Max = 2n ** 63n - 1n;
 export class Fields {
   readonly path: string;
   /** By lowerCamel key; what was read is taken out, so that the rest is unknown. */
-  private readonly rest: Map<string, unknown>;
+  readonly #rest: Map<string, unknown>;
 
   private constructor(path: string, rest: Map<string, unknown>) {
     this.path = path;
-    this.rest = rest;
+    this.#rest = rest;
   }
 
   /**
@@ -37,46 +37,46 @@ export class Fields {
   }
 
   has(key: string): boolean {
-    return this.rest.has(key) && this.rest.get(key) !== null;
+    return this.#rest.has(key) && this.#rest.get(key) !== null;
   }
 
   /** A key that nothing has read, or undefined. */
   firstKey(): string | undefined {
-    return this.rest.keys().next().value;
+    return this.#rest.keys().next().value;
   }
 
   /** @throws {TsdbError} BAD_REQUEST naming the keys that nothing has read */
   end(): void {
-    if (this.rest.size === 0) return;
-    const names = [...this.rest.keys()].map((key) => join(this.path, key));
+    if (this.#rest.size === 0) return;
+    const names = [...this.#rest.keys()].map((key) => join(this.path, key));
     throw badRequest(`unknown field: ${names.join(', ')}`);
   }
 
   ignore(key: string): void {
-    this.rest.delete(key);
+    this.#rest.delete(key);
   }
 
   /** Any JSON, undefined when absent. */
   any(key: string): unknown {
-    return this.take(key);
+    return this.#take(key);
   }
 
   boolean(key: string, absent: boolean): boolean {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined) return absent;
     if (typeof value !== 'boolean') throw this.bad(key, 'not a boolean', value);
     return value;
   }
 
   string(key: string, absent: string): string {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined) return absent;
     if (typeof value !== 'string') throw this.bad(key, 'not a string', value);
     return value;
   }
 
   oneOf<T extends string>(key: string, choices: readonly T[], absent: T): T {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined) return absent;
     const choice = choices.find((name) => name === value);
     if (choice === undefined) throw this.bad(key, `not one of ${choices.join(', ')}`, value);
@@ -85,7 +85,7 @@ export class Fields {
 
   /** A whole number in [0, 2^32). */
   uint(key: string, absent: number): number {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined) return absent;
     const number = typeof value === 'string' && /^\d{1,10}$/.test(value) ? Number(value) : value;
     if (!Number.isInteger(number) || (number as number) < 0 || (number as number) > uint32Max) {
@@ -95,32 +95,35 @@ export class Fields {
   }
 
   int64(key: string, absent: bigint): bigint {
-    const value = this.take(key);
-    return value === undefined ? absent : this.toInt64(key, value);
+    const value = this.#take(key);
+    return value === undefined ? absent : this.#toInt64(key, value);
   }
 
   /** A float, or null when absent. */
   float(key: string): number | null {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined) return null;
     if (typeof value !== 'number') throw this.bad(key, 'not a number', value);
     return value;
   }
 
   /**
-   * `<name>Nanos` as an integer, or `<name>Duration` as a duration ("48h") or an integer of nanoseconds.
+   * `<name>Nanos` as an integer, or `<name>Duration` as a duration ("48h") or an integer of
+   * nanoseconds.
    * @returns null when absent
    */
   nanos(...names: readonly string[]): bigint | null {
     let found: bigint | null = null;
     for (const name of names) {
       for (const key of [`${name}Nanos`, `${name}Duration`]) {
-        const value = this.take(key);
+        const value = this.#take(key);
         if (value === undefined) continue;
         if (found !== null) throw this.bad(key, 'the duration is given twice', value);
         const isText =
           key.endsWith('Duration') && typeof value === 'string' && !/^-?\d+$/.test(value);
-        found = isText ? parseDurationNanos(value, join(this.path, key)) : this.toInt64(key, value);
+        found = isText
+          ? parseDurationNanos(value, join(this.path, key))
+          : this.#toInt64(key, value);
       }
     }
     return found;
@@ -128,7 +131,7 @@ export class Fields {
 
   /** Duration text under the key itself ("retentionTime": "48h"), or null when absent. */
   duration(key: string): bigint | null {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined || value === '') return null;
     if (typeof value !== 'string') throw this.bad(key, 'not a duration such as "48h"', value);
     return parseDurationNanos(value, join(this.path, key));
@@ -136,18 +139,18 @@ export class Fields {
 
   /** A nested object, or null when absent or null. */
   object(key: string): Fields | null {
-    const value = this.take(key);
+    const value = this.#take(key);
     return value === undefined ? null : Fields.of(value, join(this.path, key));
   }
 
   list<T>(key: string, read: (fields: Fields, index: number) => T): T[] {
-    return this.array(key).map((item, index) =>
+    return this.#array(key).map((item, index) =>
       read(Fields.of(item, `${join(this.path, key)}[${index}]`), index),
     );
   }
 
   strings(key: string): string[] {
-    return this.array(key).map((item, index) => {
+    return this.#array(key).map((item, index) => {
       if (typeof item !== 'string') throw this.bad(`${key}[${index}]`, 'not a string', item);
       return item;
     });
@@ -155,7 +158,7 @@ export class Fields {
 
   /** Values of an object by key. */
   record<T>(key: string, read: (fields: Fields, key: string) => T): T[] {
-    const value = this.take(key);
+    const value = this.#take(key);
     if (value === undefined) return [];
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       throw this.bad(key, 'not a JSON object', value);
@@ -169,14 +172,14 @@ export class Fields {
     return badRequest(`${join(this.path, key)}: ${reason}: ${show(value)}`);
   }
 
-  private array(key: string): unknown[] {
-    const value = this.take(key);
+  #array(key: string): unknown[] {
+    const value = this.#take(key);
     if (value === undefined) return [];
     if (!Array.isArray(value)) throw this.bad(key, 'not a list', value);
     return value;
   }
 
-  private toInt64(key: string, value: unknown): bigint {
+  #toInt64(key: string, value: unknown): bigint {
     if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value);
     if (typeof value === 'string' && /^-?\d{1,19}$/.test(value)) {
       const number = BigInt(value);
@@ -186,9 +189,9 @@ export class Fields {
   }
 
   /** Absent and null are the same. */
-  private take(key: string): unknown {
-    const value = this.rest.get(key);
-    this.rest.delete(key);
+  #take(key: string): unknown {
+    const value = this.#rest.get(key);
+    this.#rest.delete(key);
     return value === null ? undefined : value;
   }
 }

@@ -25,7 +25,10 @@ export const outstandingRowsMax = 4_000_000;
 /** Rows of columns that a session keeps for its next writes; 24 bytes each. */
 export const copiedRowsKeptMax = 2_097_152;
 
-/** Rows on their way to one instance; more fail for this replica at once, so a hung one holds no memory. */
+/**
+ * Rows on their way to one instance; more fail for this replica at once, so a hung one holds no
+ * memory.
+ */
 export const outstandingRowsPerInstanceMax = 2_000_000;
 
 /** Bytes of batches on their way to one instance. */
@@ -43,10 +46,15 @@ export const fetchRetriesMax = 3;
 /** Bytes of one page of a streamed answer between nodes. */
 export const wirePageBytesMax: number = 4 << 20;
 
-/** Bytes of tags, IDs and chunks that one read may bring together when the caller names no limit. */
+/**
+ * Bytes of tags, IDs and chunks that one read may bring together when the caller names no limit.
+ */
 export const fetchBytesMaxDefault: number = 1 << 30;
 
-/** Deletions of series that stand at a time: each is compared with what comes back from files and late writers. */
+/**
+ * Deletions of series that stand at a time: each is compared with what comes back from files and
+ * late writers.
+ */
 export const deletionsMax = 2_000;
 
 /** Characters of one deletion's query as JSON. */

@@ -15,8 +15,8 @@ export function nameProblem(field: string, name: string): string | null {
 }
 
 /**
- * Why a text cannot name a namespace, or null. Nodes have a folder for each namespace, and the key-value store
- * a path for each environment and zone, so a name is one plain path segment.
+ * Why a text cannot name a namespace, or null. Nodes have a folder for each namespace, and the
+ * key-value store a path for each environment and zone, so a name is one plain path segment.
  */
 export function segmentProblem(field: string, name: string): string | null {
   const problem = nameProblem(field, name);

@@ -26,7 +26,10 @@ export interface Backoff {
   readonly factor: number;
 }
 
-/** Sleeps before retry `attempt` (0 for the first): half of the step and up to as much again at random. */
+/**
+ * Sleeps before retry `attempt` (0 for the first): half of the step and up to as much again at
+ * random.
+ */
 export function backOff(
   env: Env,
   backoff: Backoff,
@@ -38,108 +41,111 @@ export function backOff(
 }
 
 /**
- * A signal for one piece of work: it aborts with its caller's, and after a time with DEADLINE_EXCEEDED. `release`
- * lets the caller's go, so that work may finish behind it; `end` ends both and frees the timer.
+ * A signal for one piece of work: it aborts with its caller's, and after a time with
+ * DEADLINE_EXCEEDED. `release` lets the caller's go, so that work may finish behind it; `end` ends
+ * both and frees the timer.
  */
 export class WorkSignal {
   readonly signal: AbortSignal;
-  private readonly caller: AbortSignal;
-  private readonly stop = new AbortController();
-  private readonly onAbort = () => this.stop.abort(this.caller.reason);
+  readonly #caller: AbortSignal;
+  readonly #stop = new AbortController();
+  readonly #onAbort = () => this.#stop.abort(this.#caller.reason);
 
   constructor(env: Env, timeoutMillis: number, caller: AbortSignal) {
-    this.caller = caller;
-    if (caller.aborted) this.onAbort();
-    else caller.addEventListener('abort', this.onAbort, { once: true });
-    this.signal = env.clock.deadline(timeoutMillis, this.stop.signal);
+    this.#caller = caller;
+    if (caller.aborted) this.#onAbort();
+    else caller.addEventListener('abort', this.#onAbort, { once: true });
+    this.signal = env.clock.deadline(timeoutMillis, this.#stop.signal);
   }
 
   release(): void {
-    this.caller.removeEventListener('abort', this.onAbort);
+    this.#caller.removeEventListener('abort', this.#onAbort);
   }
 
   end(reason: Error): void {
     this.release();
-    this.stop.abort(reason);
+    this.#stop.abort(reason);
   }
 }
 
 /**
- * Signals for many short pieces of work with the same timeout: one timer serves all of them, and a piece that ends in
- * time aborts nothing. For writes, of which there are thousands a second.
+ * Signals for many short pieces of work with the same timeout: one timer serves all of them, and a
+ * piece that ends in time aborts nothing. For writes, of which there are thousands a second.
  */
 export class WorkSignals {
-  private readonly env: Env;
-  private readonly timeoutMillis: number;
+  readonly #env: Env;
+  readonly #timeoutMillis: number;
   /** In the order in which they began, so that the first one ends first. */
-  private readonly running = new Set<TimedWork>();
-  private isTimed = false;
+  readonly #running = new Set<TimedWork>();
+  #isTimed = false;
 
   constructor(env: Env, timeoutMillis: number) {
-    this.env = env;
-    this.timeoutMillis = timeoutMillis;
+    this.#env = env;
+    this.#timeoutMillis = timeoutMillis;
   }
 
   begin(caller: AbortSignal): TimedWork {
-    const endMillis = this.env.clock.monotonicMillis() + this.timeoutMillis;
-    const work = new TimedWork(caller, endMillis, this.running);
-    if (!this.isTimed) this.waitForFirst(this.timeoutMillis);
+    const endMillis = this.#env.clock.monotonicMillis() + this.#timeoutMillis;
+    const work = new TimedWork(caller, endMillis, this.#running);
+    if (!this.#isTimed) this.#waitForFirst(this.#timeoutMillis);
     return work;
   }
 
-  private waitForFirst(millis: number): void {
-    this.isTimed = true;
-    const timer = this.env.clock.deadline(millis, new AbortController().signal);
-    timer.addEventListener('abort', () => this.expire(), { once: true });
+  #waitForFirst(millis: number): void {
+    this.#isTimed = true;
+    const timer = this.#env.clock.deadline(millis, new AbortController().signal);
+    timer.addEventListener('abort', () => this.#expire(), { once: true });
   }
 
-  private expire(): void {
-    this.isTimed = false;
-    const now = this.env.clock.monotonicMillis();
-    for (const work of this.running) {
+  #expire(): void {
+    this.#isTimed = false;
+    const now = this.#env.clock.monotonicMillis();
+    for (const work of this.#running) {
       const leftMillis = work.endMillis - now;
       if (leftMillis > 0) {
-        this.waitForFirst(leftMillis);
+        this.#waitForFirst(leftMillis);
         return;
       }
-      work.expire(this.timeoutMillis);
+      work.expire(this.#timeoutMillis);
     }
   }
 }
 
-/** A signal that aborts with its caller's until `release`, and at the end of its time until `end`. */
+/**
+ * A signal that aborts with its caller's until `release`, and at the end of its time until `end`.
+ */
 export class TimedWork {
   readonly endMillis: number;
-  private readonly caller: AbortSignal;
-  private readonly running: Set<TimedWork>;
-  private readonly stop = new AbortController();
-  private readonly onAbort = () => this.stop.abort(this.caller.reason);
+  readonly #caller: AbortSignal;
+  readonly #running: Set<TimedWork>;
+  readonly #stop = new AbortController();
+  readonly #onAbort = () => this.#stop.abort(this.#caller.reason);
 
   /** @param running it is in there until it ends */
   constructor(caller: AbortSignal, endMillis: number, running: Set<TimedWork>) {
-    this.caller = caller;
+    this.#caller = caller;
     this.endMillis = endMillis;
-    this.running = running;
+    this.#running = running;
     running.add(this);
-    if (caller.aborted) this.onAbort();
-    else caller.addEventListener('abort', this.onAbort, { once: true });
+    if (caller.aborted) this.#onAbort();
+    else caller.addEventListener('abort', this.#onAbort, { once: true });
   }
 
   get signal(): AbortSignal {
-    return this.stop.signal;
+    return this.#stop.signal;
   }
 
   release(): void {
-    this.caller.removeEventListener('abort', this.onAbort);
+    this.#caller.removeEventListener('abort', this.#onAbort);
   }
 
   end(): void {
-    this.running.delete(this);
+    this.#running.delete(this);
   }
 
   expire(timeoutMillis: number): void {
     this.end();
     const reason = `deadline of ${timeoutMillis} ms exceeded`;
-    this.stop.abort(new TsdbError('DEADLINE_EXCEEDED', reason));
+    this.#stop.abort(new TsdbError('DEADLINE_EXCEEDED', reason));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The coordinator as a part of a process: the API on 7201 and the metrics on 7203, over a cluster that is
- * reached through the key-value store and the nodes' services.
+ * The coordinator as a part of a process: the API on 7201 and the metrics on 7203, over a cluster
+ * that is reached through the key-value store and the nodes' services.
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
@@ -60,8 +60,8 @@ const proofMillisMax = 10_000;
 const readinessMillisMax = 3_000;
 
 /**
- * Opens the API and the metrics. Both answer from the start: without a placement or a ready namespace,
- * writes and queries get 503 until there is one.
+ * Opens the API and the metrics. Both answer from the start: without a placement or a ready
+ * namespace, writes and queries get 503 until there is one.
  * @throws {Error} of the system when an address cannot be used
  */
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
@@ -164,32 +164,35 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
 
 /** READY unaggregated namespaces, listed anew only when the registry is another one. */
 class ReadyNamespaces {
-  private readonly topology: Pick<Topology, 'view'>;
-  private of: unknown = null;
-  private all: readonly IngestNamespace[] = [];
+  readonly #topology: Pick<Topology, 'view'>;
+  #of: unknown = null;
+  #all: readonly IngestNamespace[] = [];
 
   constructor(topology: Pick<Topology, 'view'>) {
-    this.topology = topology;
+    this.#topology = topology;
   }
 
   get list(): readonly IngestNamespace[] {
-    const { namespaces } = this.topology.view;
-    if (this.of === namespaces) return this.all;
-    this.of = namespaces;
+    const { namespaces } = this.#topology.view;
+    if (this.#of === namespaces) return this.#all;
+    this.#of = namespaces;
     const takes = (namespace: Namespace): boolean =>
       isReady(namespace) && isUnaggregated(namespace);
-    this.all = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
+    this.#all = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
       name,
       retentionNanos: options.retentionOptions.retentionPeriodNanos,
       bufferPastNanos: options.retentionOptions.bufferPastNanos,
       bufferFutureNanos: options.retentionOptions.bufferFutureNanos,
       coldWrites: options.coldWritesEnabled,
     }));
-    return this.all;
+    return this.#all;
   }
 }
 
-/** Reads from a majority of the replicas of every shard; the nodes refuse a namespace they do not have. */
+/**
+ * Reads from a majority of the replicas of every shard; the nodes refuse a namespace they do not
+ * have.
+ */
 async function proveNamespace(
   session: Session,
   namespace: string,

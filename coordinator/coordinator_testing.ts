@@ -1,4 +1,6 @@
-/** A whole coordinator on free ports over a key-value store in memory and one fake node, for tests. */
+/**
+ * A whole coordinator on free ports over a key-value store in memory and one fake node, for tests.
+ */
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { parseConfig } from '#lib/config/config.ts';
@@ -37,7 +39,7 @@ export class TestCoordinator implements AsyncDisposable {
   readonly node: FakeNode;
   readonly coordinator: Coordinator;
   readonly topology: Topology;
-  private readonly stop = new AbortController();
+  readonly #stop = new AbortController();
 
   private constructor(node: FakeNode, coordinator: Coordinator, topology: Topology) {
     this.node = node;
@@ -77,7 +79,10 @@ export class TestCoordinator implements AsyncDisposable {
     return new TestCoordinator(node, coordinator, topology);
   }
 
-  /** A coordinator with a placement whose shards are AVAILABLE and a namespace "default" that is ready. */
+  /**
+   * A coordinator with a placement whose shards are AVAILABLE and a namespace "default" that is
+   * ready.
+   */
   static async openReady(settings = '{}'): Promise<TestCoordinator> {
     const test = await TestCoordinator.open(settings);
     const create = { type: 'local', namespaceName: 'default', retentionTime: '12h' };
@@ -86,7 +91,7 @@ export class TestCoordinator implements AsyncDisposable {
     expectOk(await test.post('/api/v1/services/tsdb/namespace/ready', { name: 'default' }));
     await test.topology.until(
       (view) => view.namespaces.get('default')?.options.stagingStatus === 'READY',
-      test.stop.signal,
+      test.#stop.signal,
     );
     return test;
   }
@@ -99,7 +104,7 @@ export class TestCoordinator implements AsyncDisposable {
     }
     const set = { placement, version, confirm: true };
     expectOk(await this.post('/api/v1/services/tsdb/placement/set', set));
-    await this.topology.until((view) => view.placementVersion > version, this.stop.signal);
+    await this.topology.until((view) => view.placementVersion > version, this.#stop.signal);
   }
 
   url(path: string): string {
@@ -133,7 +138,7 @@ export class TestCoordinator implements AsyncDisposable {
     const answer = await httpRequest(
       this.url(path),
       { method, headers, responseBytesMax: 1 << 28, ...(body === undefined ? {} : { body }) },
-      this.stop.signal,
+      this.#stop.signal,
     );
     const text = new TextDecoder().decode(answer.body);
     return {
@@ -148,7 +153,7 @@ export class TestCoordinator implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.stop.abort();
+    this.#stop.abort();
     await this.coordinator[Symbol.asyncDispose]();
     await this.topology[Symbol.asyncDispose]();
   }

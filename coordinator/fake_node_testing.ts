@@ -1,4 +1,6 @@
-/** A storage node in a map, for tests of the coordinator: the contract of a node without its engine. */
+/**
+ * A storage node in a map, for tests of the coordinator: the contract of a node without its engine.
+ */
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -39,14 +41,14 @@ export class FakeNode implements NodeService {
   /** Resolves before a fetch is answered. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
   writeCount = 0;
-  private readonly shardCount: number;
+  readonly #shardCount: number;
 
   constructor(shardCount: number) {
-    this.shardCount = shardCount;
+    this.#shardCount = shardCount;
   }
 
   async write(request: WriteRequest): Promise<WriteResponse> {
-    this.failIfAsked();
+    this.#failIfAsked();
     this.writeCount += 1;
     const batch = readBatch(request.batch);
     const all = this.seriesOf(request.namespace);
@@ -68,7 +70,7 @@ export class FakeNode implements NodeService {
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    this.failIfAsked();
+    this.#failIfAsked();
     await this.gate(signal);
     const matching = this.seriesOf(request.namespace).filter((one) =>
       takes(request.query, one.decoded),
@@ -78,7 +80,7 @@ export class FakeNode implements NodeService {
     return {
       bundle: bundleOf(cut, request),
       exhaustive: cut.length === matching.length,
-      shards: this.allShards(),
+      shards: this.#allShards(),
     };
   }
 
@@ -87,7 +89,7 @@ export class FakeNode implements NodeService {
   }
 
   async aggregate(request: AggregateRequest): Promise<AggregateResponse> {
-    this.failIfAsked();
+    this.#failIfAsked();
     const found = new Map<string, Set<string>>();
     for (const { decoded } of this.seriesOf(request.namespace)) {
       if (!takes(request.query, decoded)) continue;
@@ -103,7 +105,7 @@ export class FakeNode implements NodeService {
         values: request.namesOnly ? [] : [...values].sort(),
       })),
       exhaustive: true,
-      shards: this.allShards(),
+      shards: this.#allShards(),
     };
   }
 
@@ -134,12 +136,12 @@ export class FakeNode implements NodeService {
     return all;
   }
 
-  private failIfAsked(): void {
+  #failIfAsked(): void {
     if (this.failure !== null) throw this.failure;
   }
 
-  private allShards(): Uint32Array {
-    return Uint32Array.from({ length: this.shardCount }, (_, shard) => shard);
+  #allShards(): Uint32Array {
+    return Uint32Array.from({ length: this.#shardCount }, (_, shard) => shard);
   }
 }
 

@@ -12,7 +12,10 @@ export const readBodyBytesMax: number = 16 << 20;
 /** Longest text of a query. */
 export const queryCharactersMax: number = 1 << 20;
 
-/** Steps of a range query, as in Prometheus: no screen shows more, and each costs memory in every series. */
+/**
+ * Steps of a range query, as in Prometheus: no screen shows more, and each costs memory in every
+ * series.
+ */
 export const stepsMax = 11_000;
 
 /** Longest deadline that a request may ask for, as in the reference system. */

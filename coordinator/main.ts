@@ -1,4 +1,7 @@
-/** The coordinator as a process of its own: stores nothing; any number of them stand behind a Service. */
+/**
+ * The coordinator as a process of its own: stores nothing; any number of them stand behind a
+ * Service.
+ */
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { Topology } from '#cluster/topology/topology.ts';

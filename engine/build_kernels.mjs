@@ -1,5 +1,5 @@
-// Compiles the AssemblyScript kernels to engine/build/<name>.wasm, once for each state of their sources.
-// Plain JavaScript, so that setup.mjs can call it under any Node.
+// Compiles the AssemblyScript kernels to engine/build/<name>.wasm, once for each state of their
+// sources. Plain JavaScript, so that setup.mjs can call it under any Node.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,8 @@ const engineFolder = dirname(fileURLToPath(import.meta.url));
 const buildFolder = join(engineFolder, 'build');
 const compiler = join(engineFolder, '../node_modules/assemblyscript/bin/asc.js');
 
-// A kernel's memory comes from outside. 65536 pages are the 4 GiB that 32-bit WebAssembly can address.
+// A kernel's memory comes from outside. 65536 pages are the 4 GiB that 32-bit WebAssembly can
+// address.
 const flags = [
   '-O3',
   '--converge',
@@ -22,7 +23,10 @@ const flags = [
   '--enable=simd',
   '--enable=bulk-memory',
 ];
-/** Query workers read a store's memory. Copies into and out of a shared one cost several times as much as into others. */
+/**
+ * Query workers read a store's memory. Copies into and out of a shared one cost several times as
+ * much as into others.
+ */
 const sharedFlags = ['--sharedMemory', '--enable=threads'];
 const unsharedKernels = new Set(['batch', 'write_decoder']);
 

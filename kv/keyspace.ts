@@ -18,23 +18,23 @@ export class Keyspace {
   /** Bytes of all changes kept, and of those that are the newest of a key that lives. */
   storedBytes = 0;
   liveBytes = 0;
-  private names: string[] = [];
-  private histories = new Map<string, Change[]>();
-  private log: Change[] = [];
+  #names: string[] = [];
+  #histories = new Map<string, Change[]>();
+  #log: Change[] = [];
 
   /** Rebuilds the keys from what the disk holds, sorted by revision and sub. */
   static restore(changes: readonly Change[], compactRevision: number): Keyspace {
     const space = new Keyspace();
     space.compactRevision = compactRevision;
     for (const change of changes) {
-      const history = space.histories.get(change.key);
-      if (history === undefined) space.histories.set(change.key, [change]);
+      const history = space.#histories.get(change.key);
+      if (history === undefined) space.#histories.set(change.key, [change]);
       else history.push(change);
       space.storedBytes += bytesOf(change);
-      if (change.modRevision >= compactRevision) space.log.push(change);
+      if (change.modRevision >= compactRevision) space.#log.push(change);
     }
-    space.names = [...space.histories.keys()].sort(compareText);
-    for (const history of space.histories.values()) {
+    space.#names = [...space.#histories.keys()].sort(compareText);
+    for (const history of space.#histories.values()) {
       const last = history.at(-1)!;
       if (last.value !== null) space.liveBytes += bytesOf(last);
     }
@@ -42,18 +42,18 @@ export class Keyspace {
   }
 
   get keyCount(): number {
-    return this.names.length;
+    return this.#names.length;
   }
 
   /** The key as it is now, or null. */
   get(key: string): LiveChange | null {
-    const last = this.histories.get(key)?.at(-1);
+    const last = this.#histories.get(key)?.at(-1);
     return last === undefined || !isLive(last) ? null : last;
   }
 
   /** The key as it was at the revision, or null. */
   getAt(key: string, revision: number): LiveChange | null {
-    const history = this.histories.get(key);
+    const history = this.#histories.get(key);
     if (history === undefined) return null;
     for (let index = history.length - 1; index >= 0; index -= 1) {
       const change = history[index]!;
@@ -65,7 +65,7 @@ export class Keyspace {
   /** Living keys of the range at the revision, sorted by key. */
   range(range: KeyRange, revision: number): LiveChange[] {
     const found: LiveChange[] = [];
-    for (const key of this.namesIn(range)) {
+    for (const key of this.#namesIn(range)) {
       const change = this.getAt(key, revision);
       if (change !== null) found.push(change);
     }
@@ -74,17 +74,17 @@ export class Keyspace {
 
   /** Takes a change that is newer than all others. */
   append(change: Change): void {
-    const history = this.histories.get(change.key);
+    const history = this.#histories.get(change.key);
     if (history === undefined) {
-      this.histories.set(change.key, [change]);
-      this.names.splice(this.lowerBound(change.key), 0, change.key);
+      this.#histories.set(change.key, [change]);
+      this.#names.splice(this.#lowerBound(change.key), 0, change.key);
     } else {
       const last = history.at(-1)!;
       assert(last.modRevision < change.modRevision, 'a revision changes a key once');
       if (last.value !== null) this.liveBytes -= bytesOf(last);
       history.push(change);
     }
-    this.log.push(change);
+    this.#log.push(change);
     this.storedBytes += bytesOf(change);
     if (change.value !== null) this.liveBytes += bytesOf(change);
   }
@@ -96,26 +96,27 @@ export class Keyspace {
   compact(revision: number): Change[] {
     const dropped: Change[] = [];
     const touched = new Set<string>();
-    for (const change of this.log) {
+    for (const change of this.#log) {
       if (change.modRevision > revision) break;
       touched.add(change.key);
     }
     let gone = false;
     for (const key of touched) {
-      const history = this.histories.get(key)!;
+      const history = this.#histories.get(key)!;
       let keep = history.length;
       while (keep > 0 && history[keep - 1]!.modRevision > revision) keep -= 1;
-      // The last change up to the revision stays, unless it is a deletion that no watch can ask for.
+      // The last change up to the revision stays, unless it is a deletion that no watch can ask
+      // for.
       const base = history[keep - 1];
       if (base !== undefined && (isLive(base) || base.modRevision === revision)) keep -= 1;
       dropped.push(...history.splice(0, keep));
       if (history.length === 0) {
-        this.histories.delete(key);
+        this.#histories.delete(key);
         gone = true;
       }
     }
-    if (gone) this.names = this.names.filter((key) => this.histories.has(key));
-    this.log.splice(0, this.logIndexOf(revision));
+    if (gone) this.#names = this.#names.filter((key) => this.#histories.has(key));
+    this.#log.splice(0, this.logIndexOf(revision));
     for (const change of dropped) this.storedBytes -= bytesOf(change);
     this.compactRevision = revision;
     return dropped;
@@ -124,39 +125,41 @@ export class Keyspace {
   /** The index in the log of the first change at or after the revision. */
   logIndexOf(revision: number): number {
     let low = 0;
-    let high = this.log.length;
+    let high = this.#log.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.log[middle]!.modRevision < revision) low = middle + 1;
+      if (this.#log[middle]!.modRevision < revision) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 
-  /** The change at that index of the log, or undefined behind its end. Indexes move with compaction. */
+  /**
+   * The change at that index of the log, or undefined behind its end. Indexes move with compaction.
+   */
   logAt(index: number): Change | undefined {
-    return this.log[index];
+    return this.#log[index];
   }
 
-  private *namesIn(range: KeyRange): Generator<string> {
+  *#namesIn(range: KeyRange): Generator<string> {
     if (range.rangeEnd === '') {
       yield range.key;
       return;
     }
     const unbounded = range.rangeEnd === '\0';
-    for (let index = this.lowerBound(range.key); index < this.names.length; index += 1) {
-      const key = this.names[index]!;
+    for (let index = this.#lowerBound(range.key); index < this.#names.length; index += 1) {
+      const key = this.#names[index]!;
       if (!unbounded && key >= range.rangeEnd) return;
       yield key;
     }
   }
 
-  private lowerBound(key: string): number {
+  #lowerBound(key: string): number {
     let low = 0;
-    let high = this.names.length;
+    let high = this.#names.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.names[middle]! < key) low = middle + 1;
+      if (this.#names[middle]! < key) low = middle + 1;
       else high = middle;
     }
     return low;

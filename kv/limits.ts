@@ -6,7 +6,9 @@ export const kvLimits = {
   requestFrameBytes: 524_288,
   /** Comparisons, or operations of a branch, nested ones counted with their parents. */
   transactionOperationsMax: 128,
-  /** Bytes of keys and values kept, history included. All of it lies in memory as well as on disk. */
+  /**
+   * Bytes of keys and values kept, history included. All of it lies in memory as well as on disk.
+   */
   storedBytesMax: 536_870_912,
   /** What one key's change costs beside its key and value. */
   changeOverheadBytes: 96,

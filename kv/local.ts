@@ -1,6 +1,6 @@
 /**
- * The store for callers in its own process, without gRPC: keys are text, errors are TsdbErrors, answers are
- * as durable as those over the network.
+ * The store for callers in its own process, without gRPC: keys are text, errors are TsdbErrors,
+ * answers are as durable as those over the network.
  */
 import type { Env } from '#lib/env/env.ts';
 import { type ErrorCode, TsdbError } from '#lib/errors.ts';
@@ -53,28 +53,31 @@ export type LocalEvent =
   | { readonly kind: 'put'; readonly item: LocalItem }
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
-/** Changes of whole revisions, or a watch that came too late: what was before this revision is forgotten. */
+/**
+ * Changes of whole revisions, or a watch that came too late: what was before this revision is
+ * forgotten.
+ */
 export type LocalChanges =
   | { readonly revision: number; readonly events: readonly LocalEvent[] }
   | { readonly compactRevision: number };
 
 /** @throws {TsdbError} from every call */
 export class LocalClient {
-  private readonly store: Store;
-  private readonly env: Env;
+  readonly #store: Store;
+  readonly #env: Env;
 
   constructor(store: Store, env: Env) {
-    this.store = store;
-    this.env = env;
+    this.#store = store;
+    this.#env = env;
   }
 
   async get(key: string): Promise<LocalItem | null> {
-    const { items } = await this.range({ key: nameOf(key), rangeEnd: '' });
+    const { items } = await this.#range({ key: nameOf(key), rangeEnd: '' });
     return items[0] ?? null;
   }
 
   list(prefix: string): Promise<{ items: LocalItem[]; revision: number }> {
-    return this.range(rangeOfPrefix(prefix));
+    return this.#range(rangeOfPrefix(prefix));
   }
 
   async transact(
@@ -86,20 +89,23 @@ export class LocalClient {
       (sum, operation) => sum + (operation.kind === 'put' ? operation.value.length : 0),
       0,
     );
-    return this.perform((core) => {
+    return this.#perform((core) => {
       if (bytes > kvLimits.requestBytesMax) throw new KvError('requestTooLarge');
       const compare = compares.map(compareOf);
       return core.txn({ kind: 'txn', compares: compare, success, failure: [] });
     });
   }
 
-  /** What changed under the prefix from the revision on; 0 for what comes from now on. Ends when the signal aborts. */
+  /**
+   * What changed under the prefix from the revision on; 0 for what comes from now on. Ends when the
+   * signal aborts.
+   */
   async *watch(
     prefix: string,
     fromRevision: number,
     signal: AbortSignal,
   ): AsyncGenerator<LocalChanges, void, void> {
-    const { store } = this;
+    const store = this.#store;
     const range = rangeOfPrefix(prefix);
     let next = fromRevision > 0 ? fromRevision : store.committedRevision + 1;
     let wake = () => {};
@@ -132,33 +138,33 @@ export class LocalClient {
   }
 
   async grant(ttlSeconds: number): Promise<{ id: string; ttlSeconds: number }> {
-    const id = drawId(this.env);
-    const granted = await this.perform((core, now) => core.leaseGrant(id, ttlSeconds, now));
+    const id = drawId(this.#env);
+    const granted = await this.#perform((core, now) => core.leaseGrant(id, ttlSeconds, now));
     return { id: String(id), ttlSeconds: granted };
   }
 
   /** @returns the seconds that it lives on; 0 when it is not there */
   async renew(id: string): Promise<number> {
-    return (await this.perform((core, now) => core.leaseRenew(BigInt(id), now))) ?? 0;
+    return (await this.#perform((core, now) => core.leaseRenew(BigInt(id), now))) ?? 0;
   }
 
   /** A lease that is gone is no error. */
   revoke(id: string): Promise<void> {
-    return this.perform((core, now) => {
+    return this.#perform((core, now) => {
       if (core.leaseInfo(BigInt(id), now) !== null) core.leaseRevoke(BigInt(id));
     });
   }
 
-  private async range(range: KeyRange): Promise<{ items: LocalItem[]; revision: number }> {
-    const { items, revision } = await this.perform((core) =>
+  async #range(range: KeyRange): Promise<{ items: LocalItem[]; revision: number }> {
+    const { items, revision } = await this.#perform((core) =>
       core.range({ ...newest, ...range, kind: 'range' }),
     );
     return { items: items.map(itemOf), revision };
   }
 
-  private async perform<Answer>(task: (core: Mvcc, nowMillis: number) => Answer): Promise<Answer> {
+  async #perform<Answer>(task: (core: Mvcc, nowMillis: number) => Answer): Promise<Answer> {
     try {
-      return await this.store.perform(task);
+      return await this.#store.perform(task);
     } catch (error) {
       if (!(error instanceof KvError)) throw error;
       const code = codeOfKind[error.kind] ?? 'BAD_REQUEST';

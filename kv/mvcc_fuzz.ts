@@ -1,7 +1,7 @@
 /**
- * The core against an obvious twin. The twin keeps the whole store at every revision as a map and answers
- * from that; it knows no history lists, logs or indexes. Also from time to time the core is thrown away
- * and rebuilt from what it asked to be stored, as after a crash.
+ * The core against an obvious twin. The twin keeps the whole store at every revision as a map and
+ * answers from that; it knows no history lists, logs or indexes. Also from time to time the core is
+ * thrown away and rebuilt from what it asked to be stored, as after a crash.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '#lib/assert.ts';
@@ -228,58 +228,59 @@ function plain(answer: ReturnType<Mvcc['txn']>['answers'][number]): unknown {
 
 /** What the disk would hold after the writes. */
 class Disk {
-  private changes: Change[] = [];
-  private readonly leases = new Map<bigint, number>();
-  private compactRevision = 0;
+  #changes: Change[] = [];
+  readonly #leases = new Map<bigint, number>();
+  #compactRevision = 0;
 
   apply(writes: readonly Write[]): void {
     for (const write of writes) {
       switch (write.kind) {
         case 'change':
-          this.changes.push(write.change);
+          this.#changes.push(write.change);
           break;
         case 'compact': {
           const dropped = new Set(
             write.dropped.map((change) => `${change.modRevision} ${change.sub}`),
           );
-          const count = this.changes.length;
-          this.changes = this.changes.filter(
+          const count = this.#changes.length;
+          this.#changes = this.#changes.filter(
             (change) => !dropped.has(`${change.modRevision} ${change.sub}`),
           );
-          assert(count - this.changes.length === dropped.size, 'every dropped change was stored');
-          this.compactRevision = write.revision;
+          assert(count - this.#changes.length === dropped.size, 'every dropped change was stored');
+          this.#compactRevision = write.revision;
           break;
         }
         case 'lease':
-          this.leases.set(write.id, write.ttlSeconds);
+          this.#leases.set(write.id, write.ttlSeconds);
           break;
         case 'leaseGone':
-          this.leases.delete(write.id);
+          this.#leases.delete(write.id);
           break;
       }
     }
   }
 
   state(revision: number): StoredState {
-    const leases = [...this.leases].map(([id, ttlSeconds]) => ({ id, ttlSeconds }));
-    const { changes, compactRevision } = this;
+    const leases = [...this.#leases].map(([id, ttlSeconds]) => ({ id, ttlSeconds }));
+    const changes = this.#changes;
+    const compactRevision = this.#compactRevision;
     return { revision, compactRevision, changes: [...changes], leases };
   }
 }
 
 /** xorshift32: every choice of a run comes from its seed. */
 class Choices {
-  private state: number;
+  #state: number;
 
   constructor(seed: number) {
-    this.state = (Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995) | 1;
+    this.#state = (Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995) | 1;
   }
 
   below(count: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state ^= this.state << 5;
-    return (this.state >>> 0) % count;
+    this.#state ^= this.#state << 13;
+    this.#state ^= this.#state >>> 17;
+    this.#state ^= this.#state << 5;
+    return (this.#state >>> 0) % count;
   }
 
   of<Item>(items: readonly Item[]): Item {
@@ -292,35 +293,36 @@ class Choices {
 }
 
 class Generator {
-  private readonly choices: Choices;
-  private readonly twin: Twin;
+  readonly #choices: Choices;
+  readonly #twin: Twin;
 
   constructor(choices: Choices, twin: Twin) {
-    this.choices = choices;
-    this.twin = twin;
+    this.#choices = choices;
+    this.#twin = twin;
   }
 
-  private key(): string {
-    return this.choices.of(['a', 'aa', 'ab', 'b', 'b\xff', 'c', '\0', '\xff\xff', 'd']);
+  #key(): string {
+    return this.#choices.of(['a', 'aa', 'ab', 'b', 'b\xff', 'c', '\0', '\xff\xff', 'd']);
   }
 
-  private span(): KeyRange {
+  #span(): KeyRange {
     return {
-      key: this.key(),
-      rangeEnd: this.choices.of(['', '', '\0', 'b', 'c', 'ab', 'd', '\xff\xff\xff']),
+      key: this.#key(),
+      rangeEnd: this.#choices.of(['', '', '\0', 'b', 'c', 'ab', 'd', '\xff\xff\xff']),
     };
   }
 
-  private lease(): bigint {
-    const known = [0n, 0n, 0n, ...this.twin.leases];
-    return this.choices.chance(12) ? 99n : this.choices.of(known);
+  #lease(): bigint {
+    const known = [0n, 0n, 0n, ...this.#twin.leases];
+    return this.#choices.chance(12) ? 99n : this.#choices.of(known);
   }
 
   range(): RangeRequest {
-    const { choices, twin } = this;
+    const choices = this.#choices;
+    const twin = this.#twin;
     return {
       kind: 'range',
-      ...this.span(),
+      ...this.#span(),
       limit: choices.below(4),
       revision: choices.chance(2) ? 0 : choices.below(twin.revision + 2),
       sortOrder: choices.of(['none', 'none', 'ascend', 'descend']),
@@ -334,8 +336,8 @@ class Generator {
     };
   }
 
-  private operation(depth: number): OperationRequest {
-    const { choices } = this;
+  #operation(depth: number): OperationRequest {
+    const choices = this.#choices;
     const pick = choices.below(depth > 0 ? 10 : 9);
     if (pick < 2) return this.range();
     if (pick < 7) {
@@ -343,26 +345,27 @@ class Generator {
       const ignoreLease = choices.chance(8);
       return {
         kind: 'put',
-        key: this.key(),
+        key: this.#key(),
         value: ignoreValue ? new Uint8Array(0) : Uint8Array.of(choices.below(4), 7),
-        leaseId: ignoreLease ? 0n : this.lease(),
+        leaseId: ignoreLease ? 0n : this.#lease(),
         previous: choices.chance(2),
         ignoreValue,
         ignoreLease,
       };
     }
-    if (pick < 9) return { kind: 'deleteRange', ...this.span(), previous: choices.chance(2) };
+    if (pick < 9) return { kind: 'deleteRange', ...this.#span(), previous: choices.chance(2) };
     return this.txn(depth - 1);
   }
 
   txn(depth: number): TxnRequest {
-    const { choices, twin } = this;
+    const choices = this.#choices;
+    const twin = this.#twin;
     const list = <Item>(countMax: number, make: () => Item) =>
       Array.from({ length: choices.below(countMax + 1) }, make);
     const compare = (): Compare => {
       const kind = choices.of(['version', 'create', 'mod', 'lease', 'value'] as const);
       return {
-        ...this.span(),
+        ...this.#span(),
         result: choices.of(['equal', 'greater', 'less', 'notEqual']),
         target:
           kind === 'value'
@@ -373,8 +376,8 @@ class Generator {
     return {
       kind: 'txn',
       compares: list(2, compare),
-      success: list(3, () => this.operation(depth)),
-      failure: list(2, () => this.operation(depth)),
+      success: list(3, () => this.#operation(depth)),
+      failure: list(2, () => this.#operation(depth)),
     };
   }
 }

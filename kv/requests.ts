@@ -1,6 +1,6 @@
 /**
- * Requests and answers of the store, free of any wire format. Keys are binary strings: one character
- * with a code of 0 to 255 for each byte, so that comparing strings compares bytes.
+ * Requests and answers of the store, free of any wire format. Keys are binary strings: one
+ * character with a code of 0 to 255 for each byte, so that comparing strings compares bytes.
  */
 
 /** One change of one key, and so also the state of the key until its next change. Immutable. */
@@ -23,7 +23,9 @@ export interface LiveChange extends Change {
   readonly value: Uint8Array;
 }
 
-/** `rangeEnd` '' means the one key, '\0' every key from `key` on, otherwise the range is half open. */
+/**
+ * `rangeEnd` '' means the one key, '\0' every key from `key` on, otherwise the range is half open.
+ */
 export interface KeyRange {
   readonly key: string;
   readonly rangeEnd: string;

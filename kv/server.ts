@@ -56,9 +56,10 @@ export interface EmbeddedKv extends AsyncDisposable {
 }
 
 /**
- * Opens the store and serves it. Disposing of it refuses new calls, ends the open ones and closes the
- * files; everything acknowledged is on disk at any time, so a kill loses nothing.
- * @throws {TsdbError} UNAVAILABLE when the port is taken, or the folder is used by another process or damaged
+ * Opens the store and serves it. Disposing of it refuses new calls, ends the open ones and closes
+ * the files; everything acknowledged is on disk at any time, so a kill loses nothing.
+ * @throws {TsdbError} UNAVAILABLE when the port is taken, or the folder is used by another process
+ * or damaged
  */
 export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<EmbeddedKv> {
   const { folder, host = '127.0.0.1', port = 2379, env, log, metrics } = options;
@@ -102,19 +103,20 @@ type UnaryHandler = (message: ProtoMessage) => Promise<ProtoMessage>;
 
 class Service {
   clientUrl = '';
-  private readonly store: Store;
-  private readonly env: Env;
-  private readonly log: Log;
-  private readonly totals = new WatchTotals();
+  readonly #store: Store;
+  readonly #env: Env;
+  readonly #log: Log;
+  readonly #totals = new WatchTotals();
 
   constructor(store: Store, env: Env, log: Log) {
-    this.store = store;
-    this.env = env;
-    this.log = log;
+    this.#store = store;
+    this.#env = env;
+    this.#log = log;
   }
 
   register(metrics: Metrics): void {
-    const { store, totals } = this;
+    const store = this.#store;
+    const totals = this.#totals;
     const gauge = (name: string, help: string, read: () => number) =>
       metrics.gauge(`tsdb_kv_${name}`, help, [], read);
     gauge('revision', 'Newest durable revision.', () => store.committedRevision);
@@ -134,7 +136,7 @@ class Service {
   }
 
   methods(): GrpcMethod[] {
-    const unary = this.unaryHandlers();
+    const unary = this.#unaryHandlers();
     const methods = Object.entries(unary).map(([name, handle]): GrpcMethod => {
       const path = `/etcdserverpb.${name}`;
       return {
@@ -151,84 +153,84 @@ class Service {
         },
       };
     });
-    return [...methods, this.watchMethod(), this.keepAliveMethod()];
+    return [...methods, this.#watchMethod(), this.#keepAliveMethod()];
   }
 
-  private header(revision: number): ProtoMessage {
-    return { ...this.store.identity, revision, raftTerm };
+  #header(revision: number): ProtoMessage {
+    return { ...this.#store.identity, revision, raftTerm };
   }
 
-  private headerNow(): ProtoMessage {
-    return this.header(this.store.committedRevision);
+  #headerNow(): ProtoMessage {
+    return this.#header(this.#store.committedRevision);
   }
 
-  private unaryHandlers(): Record<string, UnaryHandler> {
+  #unaryHandlers(): Record<string, UnaryHandler> {
     return {
-      ...this.keyHandlers(),
-      ...this.leaseHandlers(),
-      ...this.maintenanceHandlers(),
+      ...this.#keyHandlers(),
+      ...this.#leaseHandlers(),
+      ...this.#maintenanceHandlers(),
       'Auth/AuthStatus': async () => ({
-        header: this.headerNow(),
+        header: this.#headerNow(),
         enabled: false,
         authRevision: 1,
       }),
       'Auth/AuthEnable': async () => refuseAuth('cannot be enabled on the embedded store'),
-      'Auth/AuthDisable': async () => ({ header: this.headerNow() }),
+      'Auth/AuthDisable': async () => ({ header: this.#headerNow() }),
       'Auth/Authenticate': async () => refuseAuth('is not enabled'),
     };
   }
 
-  private keyHandlers(): Record<string, UnaryHandler> {
-    const { store } = this;
+  #keyHandlers(): Record<string, UnaryHandler> {
+    const store = this.#store;
     return {
       'KV/Range': async (message) => {
         const request = rangeRequestOf(message);
         const answer = await store.perform((core) => core.range(request));
-        return answerMessageOf(answer, this.header(answer.revision));
+        return answerMessageOf(answer, this.#header(answer.revision));
       },
       'KV/Put': async (message) => {
         const request = putRequestOf(message);
         const answer = await store.perform((core) => core.put(request));
-        return answerMessageOf(answer, this.header(answer.revision));
+        return answerMessageOf(answer, this.#header(answer.revision));
       },
       'KV/DeleteRange': async (message) => {
         const request = deleteRequestOf(message);
         const answer = await store.perform((core) => core.deleteRange(request));
-        return answerMessageOf(answer, this.header(answer.revision));
+        return answerMessageOf(answer, this.#header(answer.revision));
       },
       'KV/Txn': async (message) => {
         const request = txnRequestOf(message);
         const answer = await store.perform((core) => core.txn(request));
-        return answerMessageOf(answer, this.header(answer.revision));
+        return answerMessageOf(answer, this.#header(answer.revision));
       },
       'KV/Compact': async (message) => {
         await store.perform((core) => core.compact(Number(message['revision'])));
-        return { header: this.headerNow() };
+        return { header: this.#headerNow() };
       },
     };
   }
 
-  private leaseHandlers(): Record<string, UnaryHandler> {
-    const { store } = this;
+  #leaseHandlers(): Record<string, UnaryHandler> {
+    const store = this.#store;
     return {
       'Lease/LeaseGrant': async (message) => {
         const asked = message['id'] as bigint;
-        const id = asked === 0n ? drawId(this.env) : asked;
+        const id = asked === 0n ? drawId(this.#env) : asked;
         const ttl = await store.perform((core, nowMillis) =>
           core.leaseGrant(id, Number(message['ttl']), nowMillis),
         );
-        return { header: this.headerNow(), id, ttl };
+        return { header: this.#headerNow(), id, ttl };
       },
       'Lease/LeaseRevoke': async (message) => {
         await store.perform((core) => core.leaseRevoke(message['id']));
-        return { header: this.headerNow() };
+        return { header: this.#headerNow() };
       },
       'Lease/LeaseTimeToLive': async (message) => {
         const id = message['id'] as bigint;
         const info = await store.perform((core, nowMillis) => core.leaseInfo(id, nowMillis));
-        if (info === null) return { header: this.headerNow(), id, ttl: -1 };
+        if (info === null) return { header: this.#headerNow(), id, ttl: -1 };
         return {
-          header: this.headerNow(),
+          header: this.#headerNow(),
           id,
           ttl: info.remainingSeconds,
           grantedTtl: info.ttlSeconds,
@@ -237,24 +239,24 @@ class Service {
       },
       'Lease/LeaseLeases': async () => {
         const ids = await store.perform((core) => core.leaseIds());
-        return { header: this.headerNow(), leases: ids.map((id) => ({ id })) };
+        return { header: this.#headerNow(), leases: ids.map((id) => ({ id })) };
       },
     };
   }
 
-  private maintenanceHandlers(): Record<string, UnaryHandler> {
-    const { store } = this;
+  #maintenanceHandlers(): Record<string, UnaryHandler> {
+    const store = this.#store;
     return {
       'Cluster/MemberList': async () => ({
-        header: this.headerNow(),
+        header: this.#headerNow(),
         members: [{ id: store.identity.memberId, name: 'embedded', clientUrls: [this.clientUrl] }],
       }),
-      'Maintenance/Alarm': async () => ({ header: this.headerNow(), alarms: [] }),
+      'Maintenance/Alarm': async () => ({ header: this.#headerNow(), alarms: [] }),
       'Maintenance/Status': async () => {
         const { fileBytes, usedBytes } = await store.size();
         const revision = store.committedRevision;
         return {
-          header: this.header(revision),
+          header: this.#header(revision),
           version: versionSpoken,
           dbSize: fileBytes,
           dbSizeInUse: usedBytes,
@@ -265,23 +267,25 @@ class Service {
           raftAppliedIndex: revision,
         };
       },
-      'Maintenance/Defragment': async () => ({ header: this.headerNow() }),
+      'Maintenance/Defragment': async () => ({ header: this.#headerNow() }),
       'Maintenance/Hash': async () => {
-        const { hash } = await this.hashAt(0);
-        return { header: this.headerNow(), hash };
+        const { hash } = await this.#hashAt(0);
+        return { header: this.#headerNow(), hash };
       },
       'Maintenance/HashKV': async (message) => ({
-        header: this.headerNow(),
-        ...(await this.hashAt(Number(message['revision']))),
+        header: this.#headerNow(),
+        ...(await this.#hashAt(Number(message['revision']))),
       }),
     };
   }
 
-  /** A hash of all keys as they were at the revision: equal stores have equal ones. Not etcd's hash. */
-  private hashAt(
+  /**
+   * A hash of all keys as they were at the revision: equal stores have equal ones. Not etcd's hash.
+   */
+  #hashAt(
     revision: number,
   ): Promise<{ hash: number; compactRevision: number; hashRevision: number }> {
-    return this.store.perform((core) => {
+    return this.#store.perform((core) => {
       const hashRevision = revision > 0 ? revision : core.revision;
       const { items } = core.range({ ...everything, revision: hashRevision });
       let hash = 0;
@@ -294,7 +298,7 @@ class Service {
     });
   }
 
-  private keepAliveMethod(): GrpcMethod {
+  #keepAliveMethod(): GrpcMethod {
     const path = '/etcdserverpb.Lease/LeaseKeepAlive';
     return {
       kind: 'stream',
@@ -304,10 +308,10 @@ class Service {
         try {
           for await (const bytes of requests) {
             const id = request.decode(bytes)['id'] as bigint;
-            const ttl = await this.store.perform((core, nowMillis) =>
+            const ttl = await this.#store.perform((core, nowMillis) =>
               core.leaseRenew(id, nowMillis),
             );
-            await send(answer.encode({ header: this.headerNow(), id, ttl: ttl ?? 0 }));
+            await send(answer.encode({ header: this.#headerNow(), id, ttl: ttl ?? 0 }));
           }
         } catch (error) {
           throw error instanceof KvError ? grpcErrorOf(error) : error;
@@ -316,9 +320,9 @@ class Service {
     };
   }
 
-  private watchMethod(): GrpcMethod {
+  #watchMethod(): GrpcMethod {
     const path = '/etcdserverpb.Watch/Watch';
-    const { totals } = this;
+    const totals = this.#totals;
     return {
       kind: 'stream',
       path,
@@ -330,10 +334,10 @@ class Service {
         totals.streams += 1;
         const failed = new AbortController();
         const stream = new WatchStream({
-          store: this.store,
-          clock: this.env.clock,
+          store: this.#store,
+          clock: this.#env.clock,
           totals,
-          header: (revision) => this.header(revision),
+          header: (revision) => this.#header(revision),
           send: (message) => send(answer.encode(message)),
           signal: AbortSignal.any([call.signal, failed.signal]),
         });
@@ -348,7 +352,7 @@ class Service {
           call.signal.throwIfAborted();
         } finally {
           totals.streams -= 1;
-          this.log.debug({ peer: call.peer }, 'watch stream ended');
+          this.#log.debug({ peer: call.peer }, 'watch stream ended');
         }
       },
     };

@@ -41,16 +41,18 @@ test('every method of the API is served', async () => {
 
 /** A client that speaks plain etcd messages, so that every field can be set and seen. */
 class Client implements Disposable {
-  private readonly grpc: GrpcClient;
+  readonly #grpc: GrpcClient;
 
   constructor(target: string) {
-    this.grpc = connectGrpc({ target, answerBytesMax: 64_000_000 });
+    this.#grpc = connectGrpc({ target, answerBytesMax: 64_000_000 });
   }
 
   async call(name: string, message: ProtoMessage = {}): Promise<ProtoMessage> {
     const path = `/etcdserverpb.${name}`;
     const method = methods.get(path)!;
-    return method.answer.decode(await this.grpc.unary(path, method.request.encode(message), never));
+    return method.answer.decode(
+      await this.#grpc.unary(path, method.request.encode(message), never),
+    );
   }
 
   put(key: string, value: string, more: ProtoMessage = {}): Promise<ProtoMessage> {
@@ -64,7 +66,7 @@ class Client implements Disposable {
 
   watch(): Watching {
     const { request, answer } = methods.get('/etcdserverpb.Watch/Watch')!;
-    const stream = this.grpc.stream('/etcdserverpb.Watch/Watch', never);
+    const stream = this.#grpc.stream('/etcdserverpb.Watch/Watch', never);
     const answers = stream.messages[Symbol.asyncIterator]();
     return {
       ask: (message) => stream.send(request.encode(message)),
@@ -77,7 +79,7 @@ class Client implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.grpc[Symbol.dispose]();
+    this.#grpc[Symbol.dispose]();
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * The store: the core in memory and the disk under it. A request is done in memory at once and answered
- * when everything it saw or did is on disk; requests that come while the disk is busy share its next
- * transaction. So no answer ever shows what a crash could take back.
+ * The store: the core in memory and the disk under it. A request is done in memory at once and
+ * answered when everything it saw or did is on disk; requests that come while the disk is busy
+ * share its next transaction. So no answer ever shows what a crash could take back.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -36,27 +36,27 @@ interface Batch {
 
 export class Store implements AsyncDisposable {
   readonly identity: StoredIdentity;
-  private core: Mvcc;
-  private readonly options: StoreOptions;
-  private committed: number;
+  #core: Mvcc;
+  readonly #options: StoreOptions;
+  #committed: number;
   /** Filled while `flying` is on its way to the disk. */
-  private pending: Batch = emptyBatch();
-  private flying: Batch | null = null;
-  private loop: Promise<void> = Promise.resolve();
-  private state: 'open' | 'failed' | 'closed' = 'open';
-  private readonly listeners = new Set<() => void>();
-  private readonly stop = new AbortController();
+  #pending: Batch = emptyBatch();
+  #flying: Batch | null = null;
+  #loop: Promise<void> = Promise.resolve();
+  #state: 'open' | 'failed' | 'closed' = 'open';
+  readonly #listeners = new Set<() => void>();
+  readonly #stop = new AbortController();
 
   private constructor(core: Mvcc, identity: StoredIdentity, options: StoreOptions) {
-    this.core = core;
+    this.#core = core;
     this.identity = identity;
-    this.options = options;
-    this.committed = core.revision;
+    this.#options = options;
+    this.#committed = core.revision;
     options.env.clock.every(
       kvLimits.leaseExpiryIntervalMillis,
-      () => this.endExpiredLeases(),
+      () => this.#endExpiredLeases(),
       (error) => options.log.warn({ error: messageOf(error) }, 'cannot end leases'),
-      this.stop.signal,
+      this.#stop.signal,
     );
   }
 
@@ -68,7 +68,7 @@ export class Store implements AsyncDisposable {
 
   /** The newest revision that is on disk, and so the newest that anybody may see. */
   get committedRevision(): number {
-    return this.committed;
+    return this.#committed;
   }
 
   /** The core, for reads of history up to the committed revision and for figures. */
@@ -82,15 +82,15 @@ export class Store implements AsyncDisposable {
     | 'storedBytes'
     | 'liveBytes'
   > {
-    return this.core;
+    return this.#core;
   }
 
   nowMillis(): number {
-    return this.options.env.clock.monotonicMillis();
+    return this.#options.env.clock.monotonicMillis();
   }
 
   size(): Promise<{ fileBytes: number; usedBytes: number }> {
-    return this.options.storage.size();
+    return this.#options.storage.size();
   }
 
   /**
@@ -98,18 +98,18 @@ export class Store implements AsyncDisposable {
    * @throws {KvError} as the task does; tooManyRequests; storageFailed when the outcome is unknown
    */
   async perform<Answer>(task: (core: Mvcc, nowMillis: number) => Answer): Promise<Answer> {
-    if (this.state === 'closed') throw new KvError('stopped');
-    if (this.state === 'failed') throw new KvError('storageFailed');
-    const { pending } = this;
+    if (this.#state === 'closed') throw new KvError('stopped');
+    if (this.#state === 'failed') throw new KvError('storageFailed');
+    const pending = this.#pending;
     if (
       pending.waiters.length >= kvLimits.pendingRequestsMax ||
       pending.bytes >= kvLimits.pendingBytesMax
     ) {
       throw new KvError('tooManyRequests');
     }
-    const answer = task(this.core, this.nowMillis());
-    this.takeWrites();
-    const batch = this.pending.writes.length > 0 ? this.pending : this.flying;
+    const answer = task(this.#core, this.nowMillis());
+    this.#takeWrites();
+    const batch = this.#pending.writes.length > 0 ? this.#pending : this.#flying;
     if (batch === null) return answer;
     await new Promise<void>((resolve, reject) => {
       batch.waiters.push({ resolve, reject });
@@ -119,67 +119,67 @@ export class Store implements AsyncDisposable {
 
   /** Calls the listener whenever `committedRevision` may have grown or history was compacted. */
   onCommit(listener: () => void): Disposable {
-    this.listeners.add(listener);
-    return { [Symbol.dispose]: () => this.listeners.delete(listener) };
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => this.#listeners.delete(listener) };
   }
 
-  private takeWrites(): void {
-    for (const write of this.core.takeWrites()) {
-      this.pending.writes.push(write);
-      if (write.kind === 'change') this.pending.bytes += bytesOf(write.change);
+  #takeWrites(): void {
+    for (const write of this.#core.takeWrites()) {
+      this.#pending.writes.push(write);
+      if (write.kind === 'change') this.#pending.bytes += bytesOf(write.change);
     }
-    if (this.pending.writes.length > 0 && this.flying === null) this.loop = this.flush();
+    if (this.#pending.writes.length > 0 && this.#flying === null) this.#loop = this.#flush();
   }
 
-  private async flush(): Promise<void> {
-    while (this.pending.writes.length > 0) {
-      const batch = this.pending;
-      const { revision } = this.core;
-      this.flying = batch;
-      this.pending = emptyBatch();
+  async #flush(): Promise<void> {
+    while (this.#pending.writes.length > 0) {
+      const batch = this.#pending;
+      const { revision } = this.#core;
+      this.#flying = batch;
+      this.#pending = emptyBatch();
       const startMillis = this.nowMillis();
       try {
-        await this.options.storage.commit(revision, batch.writes);
+        await this.#options.storage.commit(revision, batch.writes);
       } catch (error) {
-        this.fail(error);
+        this.#fail(error);
         return;
       }
-      this.options.commitSeconds?.observe((this.nowMillis() - startMillis) / 1000);
-      this.committed = revision;
-      this.flying = null;
+      this.#options.commitSeconds?.observe((this.nowMillis() - startMillis) / 1000);
+      this.#committed = revision;
+      this.#flying = null;
       for (const { resolve } of batch.waiters) resolve();
-      for (const listener of this.listeners) listener();
-      this.compactHistory();
+      for (const listener of this.#listeners) listener();
+      this.#compactHistory();
     }
   }
 
-  private compactHistory(): void {
-    const revision = this.core.autoCompactRevision();
-    if (revision === null || revision > this.committed) return;
-    this.core.compact(revision);
-    for (const write of this.core.takeWrites()) this.pending.writes.push(write);
+  #compactHistory(): void {
+    const revision = this.#core.autoCompactRevision();
+    if (revision === null || revision > this.#committed) return;
+    this.#core.compact(revision);
+    for (const write of this.#core.takeWrites()) this.#pending.writes.push(write);
   }
 
   /** Memory is ahead of the disk now, so it is thrown away and read anew. */
-  private fail(error: unknown): void {
-    const { log, env } = this.options;
+  #fail(error: unknown): void {
+    const { log, env } = this.#options;
     log.error({ error: messageOf(error) }, 'cannot write the key-value store; reading it anew');
-    this.state = 'failed';
-    const waiters = [...(this.flying?.waiters ?? []), ...this.pending.waiters];
-    this.flying = null;
-    this.pending = emptyBatch();
+    this.#state = 'failed';
+    const waiters = [...(this.#flying?.waiters ?? []), ...this.#pending.waiters];
+    this.#flying = null;
+    this.#pending = emptyBatch();
     for (const { reject } of waiters) reject(new KvError('storageFailed', { cause: error }));
-    const { signal } = this.stop;
-    this.loop = (async () => {
-      while (this.state === 'failed' && !signal.aborted) {
+    const { signal } = this.#stop;
+    this.#loop = (async () => {
+      while (this.#state === 'failed' && !signal.aborted) {
         try {
           await env.clock.sleep(kvLimits.reopenIntervalMillis, signal);
-          const { state } = await this.options.storage.load();
-          this.core = new Mvcc(state, this.nowMillis(), this.options.mvcc);
-          this.committed = this.core.revision;
-          if (this.state === 'failed') this.state = 'open';
-          for (const listener of this.listeners) listener();
-          log.info({ revision: this.committed }, 'the key-value store is open again');
+          const { state } = await this.#options.storage.load();
+          this.#core = new Mvcc(state, this.nowMillis(), this.#options.mvcc);
+          this.#committed = this.#core.revision;
+          if (this.#state === 'failed') this.#state = 'open';
+          for (const listener of this.#listeners) listener();
+          log.info({ revision: this.#committed }, 'the key-value store is open again');
         } catch (reason) {
           if (!signal.aborted) log.error({ error: messageOf(reason) }, 'cannot read the store');
         }
@@ -187,9 +187,9 @@ export class Store implements AsyncDisposable {
     })();
   }
 
-  private async endExpiredLeases(): Promise<void> {
-    if (this.state !== 'open') return;
-    const expired = this.core.expiredLeases(this.nowMillis());
+  async #endExpiredLeases(): Promise<void> {
+    if (this.#state !== 'open') return;
+    const expired = this.#core.expiredLeases(this.nowMillis());
     if (expired.length === 0) return;
     await this.perform((core) => {
       for (const id of expired) core.leaseRevoke(id);
@@ -198,9 +198,9 @@ export class Store implements AsyncDisposable {
 
   /** Waits for the writes under way; later requests are refused. The storage stays the caller's. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.state = 'closed';
-    this.stop.abort();
-    await this.loop;
+    this.#state = 'closed';
+    this.#stop.abort();
+    await this.#loop;
   }
 }
 

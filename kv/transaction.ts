@@ -1,4 +1,7 @@
-/** What is checked of a request before the store looks at it, and which branches a transaction takes. */
+/**
+ * What is checked of a request before the store looks at it, and which branches a transaction
+ * takes.
+ */
 import { isInRange } from './keyspace.ts';
 import { kvLimits } from './limits.ts';
 import type {
@@ -58,9 +61,10 @@ interface ChangedKeys {
 }
 
 /**
- * A revision changes a key at most once, so two puts of one key, or a put and a deletion that covers
- * it, may not meet in one transaction; branches of which only one is taken do not meet. etcd lets a
- * deletion in a nested transaction cover the put of an earlier nested one; we refuse that too.
+ * A revision changes a key at most once, so two puts of one key, or a put and a deletion that
+ * covers it, may not meet in one transaction; branches of which only one is taken do not meet. etcd
+ * lets a deletion in a nested transaction cover the put of an earlier nested one; we refuse that
+ * too.
  */
 function collectKeys(operations: readonly OperationRequest[]): ChangedKeys {
   const changed: ChangedKeys = { puts: new Set(), deletes: [] };

@@ -1,8 +1,8 @@
 /**
- * Watches: what changed, from a revision on, in order and without gaps. A watch holds no queue: it holds
- * the next revision it wants, and reads the store's history from there whenever its stream has room. So
- * a slow client costs nothing but its place; when history was compacted past that place, the watch is
- * cancelled with the compaction's revision and the client lists anew.
+ * Watches: what changed, from a revision on, in order and without gaps. A watch holds no queue: it
+ * holds the next revision it wants, and reads the store's history from there whenever its stream
+ * has room. So a slow client costs nothing but its place; when history was compacted past that
+ * place, the watch is cancelled with the compaction's revision and the client lists anew.
  */
 import type { Clock } from '#lib/env/env.ts';
 import type { ProtoMessage } from '#lib/env/proto.ts';
@@ -42,58 +42,60 @@ interface WatchStreamOptions {
 
 /** The watches of one call. Requests are taken by `take`; `run` sends until the signal aborts. */
 export class WatchStream {
-  private readonly options: WatchStreamOptions;
-  private readonly watchers = new Map<bigint, Watcher>();
+  readonly #options: WatchStreamOptions;
+  readonly #watchers = new Map<bigint, Watcher>();
   /** Answers to requests, sent before anything else. Bounded: `take` waits until they are sent. */
-  private control: ProtoMessage[] = [];
-  private progressAsked = false;
-  private nextId = 0n;
-  private wake = () => {};
-  private sent = () => {};
-  private stirred = false;
+  #control: ProtoMessage[] = [];
+  #progressAsked = false;
+  #nextId = 0n;
+  #wake = () => {};
+  #sent = () => {};
+  #stirred = false;
 
   constructor(options: WatchStreamOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
-  /** Resolves when the request's answer is sent, which keeps a flood of requests in the transport. */
+  /**
+   * Resolves when the request's answer is sent, which keeps a flood of requests in the transport.
+   */
   async take(request: ProtoMessage): Promise<void> {
     switch (request['request'] as string | undefined) {
       case 'create':
-        this.create(request['create']);
+        this.#create(request['create']);
         break;
       case 'cancel':
-        this.cancel(request['cancel']['watchId']);
+        this.#cancel(request['cancel']['watchId']);
         break;
       case 'progress':
-        this.progressAsked = true;
+        this.#progressAsked = true;
         break;
       case undefined:
       default:
         return;
     }
-    this.stir();
-    if (this.control.length > 0 && !this.options.signal.aborted) {
+    this.#stir();
+    if (this.#control.length > 0 && !this.#options.signal.aborted) {
       await new Promise<void>((resolve) => {
-        this.sent = resolve;
+        this.#sent = resolve;
       });
     }
   }
 
-  private create(request: ProtoMessage): void {
-    const { store, totals, clock } = this.options;
+  #create(request: ProtoMessage): void {
+    const { store, totals, clock } = this.#options;
     const revision = store.committedRevision;
     const askedId = request['watchId'] as bigint;
     const refuse = (reason: string) => {
-      const base = { header: this.options.header(revision), created: true, canceled: true };
-      this.control.push({ ...base, watchId: -1, cancelReason: reason });
+      const base = { header: this.#options.header(revision), created: true, canceled: true };
+      this.#control.push({ ...base, watchId: -1, cancelReason: reason });
     };
-    if (askedId !== 0n && this.watchers.has(askedId)) {
+    if (askedId !== 0n && this.#watchers.has(askedId)) {
       refuse('mvcc: duplicate watch ID provided on the WatchStream');
       return;
     }
     if (
-      this.watchers.size >= kvLimits.watchersOfStreamMax ||
+      this.#watchers.size >= kvLimits.watchersOfStreamMax ||
       totals.watchers >= kvLimits.watchersMax
     ) {
       refuse('etcdserver: too many watches');
@@ -106,12 +108,12 @@ export class WatchStream {
       refuse('mvcc: watcher range is empty');
       return;
     }
-    while (this.watchers.has(this.nextId)) this.nextId += 1n;
-    const id = askedId !== 0n ? askedId : this.nextId;
-    if (askedId === 0n) this.nextId += 1n;
+    while (this.#watchers.has(this.#nextId)) this.#nextId += 1n;
+    const id = askedId !== 0n ? askedId : this.#nextId;
+    if (askedId === 0n) this.#nextId += 1n;
     const filters = request['filters'] as number[];
     const startRevision = Number(request['startRevision']);
-    this.watchers.set(id, {
+    this.#watchers.set(id, {
       id,
       range: { key, rangeEnd },
       withPuts: !filters.includes(0),
@@ -122,70 +124,70 @@ export class WatchStream {
       sentMillis: clock.monotonicMillis(),
     });
     totals.watchers += 1;
-    this.control.push({ header: this.options.header(revision), watchId: id, created: true });
+    this.#control.push({ header: this.#options.header(revision), watchId: id, created: true });
   }
 
-  private cancel(id: bigint): void {
-    if (!this.remove(id)) return;
-    const header = this.options.header(this.options.store.committedRevision);
-    this.control.push({ header, watchId: id, canceled: true });
+  #cancel(id: bigint): void {
+    if (!this.#remove(id)) return;
+    const header = this.#options.header(this.#options.store.committedRevision);
+    this.#control.push({ header, watchId: id, canceled: true });
   }
 
-  private remove(id: bigint): boolean {
-    const had = this.watchers.delete(id);
-    if (had) this.options.totals.watchers -= 1;
+  #remove(id: bigint): boolean {
+    const had = this.#watchers.delete(id);
+    if (had) this.#options.totals.watchers -= 1;
     return had;
   }
 
-  private stir(): void {
-    this.stirred = true;
-    this.wake();
+  #stir(): void {
+    this.#stirred = true;
+    this.#wake();
   }
 
   /** Sends what the watches are due until the signal aborts or the connection is gone. */
   async run(): Promise<void> {
-    const { signal, store, clock } = this.options;
-    using _commits = store.onCommit(() => this.stir());
-    const onAbort = () => this.stir();
+    const { signal, store, clock } = this.#options;
+    using _commits = store.onCommit(() => this.#stir());
+    const onAbort = () => this.#stir();
     signal.addEventListener('abort', onAbort, { once: true });
     const over = new AbortController();
     clock.every(
       kvLimits.watchProgressIntervalMillis / 10,
-      () => this.stir(),
+      () => this.#stir(),
       () => {},
       AbortSignal.any([signal, over.signal]),
     );
     try {
       while (!signal.aborted) {
-        this.stirred = false;
-        const idle = await this.sendDue();
-        if (idle && !this.stirred) {
+        this.#stirred = false;
+        const idle = await this.#sendDue();
+        if (idle && !this.#stirred) {
           await new Promise<void>((resolve) => {
-            this.wake = resolve;
+            this.#wake = resolve;
           });
         }
       }
     } finally {
       over.abort();
       signal.removeEventListener('abort', onAbort);
-      for (const id of this.watchers.keys()) this.remove(id);
-      this.sent();
+      for (const id of this.#watchers.keys()) this.#remove(id);
+      this.#sent();
     }
   }
 
   /** One round over all watches. @returns whether none has more to send now */
-  private async sendDue(): Promise<boolean> {
-    const { store, header, send, clock } = this.options;
-    const control = this.control;
-    this.control = [];
+  async #sendDue(): Promise<boolean> {
+    const { store, header, send, clock } = this.#options;
+    const control = this.#control;
+    this.#control = [];
     for (const message of control) await send(message);
-    this.sent();
+    this.#sent();
     const through = store.committedRevision;
     let idle = true;
-    for (const watcher of this.watchers.values()) {
+    for (const watcher of this.#watchers.values()) {
       // A watch made meanwhile must be told its id before its changes.
-      if (this.control.length > 0) return false;
-      if (await this.sendChanges(watcher, through)) idle = false;
+      if (this.#control.length > 0) return false;
+      if (await this.#sendChanges(watcher, through)) idle = false;
       const nowMillis = clock.monotonicMillis();
       const quietMillis = nowMillis - watcher.sentMillis;
       if (watcher.withProgress && quietMillis >= kvLimits.watchProgressIntervalMillis) {
@@ -196,17 +198,17 @@ export class WatchStream {
         });
       }
     }
-    if (this.progressAsked && idle) {
+    if (this.#progressAsked && idle) {
       // Every watch has been sent all up to this revision, which is what the answer says.
-      this.progressAsked = false;
+      this.#progressAsked = false;
       await send({ header: header(through), watchId: -1 });
     }
     return idle;
   }
 
   /** Sends one message of changes. @returns whether more are left */
-  private async sendChanges(watcher: Watcher, through: number): Promise<boolean> {
-    const { store, header, send, clock } = this.options;
+  async #sendChanges(watcher: Watcher, through: number): Promise<boolean> {
+    const { store, header, send, clock } = this.#options;
     if (watcher.nextRevision > through) return false;
     let found: ReturnType<Store['reader']['history']>;
     try {
@@ -220,7 +222,7 @@ export class WatchStream {
       );
     } catch (error) {
       if (!(error instanceof KvError && error.kind === 'compacted')) throw error;
-      this.remove(watcher.id);
+      this.#remove(watcher.id);
       await send({
         header: header(through),
         watchId: watcher.id,
@@ -233,13 +235,13 @@ export class WatchStream {
     watcher.nextRevision = found.throughRevision + 1;
     if (found.changes.length > 0) {
       watcher.sentMillis = clock.monotonicMillis();
-      const events = found.changes.map((change) => this.eventOf(change, watcher));
+      const events = found.changes.map((change) => this.#eventOf(change, watcher));
       await send({ header: header(found.throughRevision), watchId: watcher.id, events });
     }
     return watcher.nextRevision <= through;
   }
 
-  private eventOf(change: Change, watcher: Watcher): ProtoMessage {
+  #eventOf(change: Change, watcher: Watcher): ProtoMessage {
     const deleted = change.value === null;
     return {
       kind: deleted ? 1 : 0,
@@ -247,7 +249,7 @@ export class WatchStream {
         ? { key: pairOf(change)['key'], modRevision: change.modRevision }
         : pairOf(change),
       previous: watcher.withPrevious
-        ? previousOf(this.options.store.reader.before(change.key, change.modRevision))
+        ? previousOf(this.#options.store.reader.before(change.key, change.modRevision))
         : null,
     };
   }

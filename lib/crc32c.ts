@@ -1,7 +1,7 @@
 /**
- * CRC-32C (Castagnoli polynomial, reflected), the checksum of the commit log, of filesets and of saved indexes. Sixteen
- * bytes a step, read as words: part k of the table gives the effect of a byte that is followed by k more
- * bytes of the step.
+ * CRC-32C (Castagnoli polynomial, reflected), the checksum of the commit log, of filesets and of
+ * saved indexes. Sixteen bytes a step, read as words: part k of the table gives the effect of a
+ * byte that is followed by k more bytes of the step.
  */
 
 /** Reflected form of the polynomial 0x1edc6f41. */

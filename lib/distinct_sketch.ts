@@ -1,12 +1,16 @@
 /**
- * How many distinct texts several parts have together, when the parts may share some: each part gives the smallest of
- * its hashes. The number is exact while it is below `sketchHashes`, and off by some five of a hundred beyond.
+ * How many distinct texts several parts have together, when the parts may share some: each part
+ * gives the smallest of its hashes. The number is exact while it is below `sketchHashes`, and off
+ * by some five of a hundred beyond.
  */
 
 /** Most hashes of a sketch. */
 export const sketchHashes = 512;
 
-/** @param hashes of texts, in any order; it is sorted. @returns the smallest ones, each once, ascending */
+/**
+ * @param hashes of texts, in any order; it is sorted. @returns the smallest ones, each once,
+ * ascending
+ */
 export function sketchOf(hashes: Uint32Array): Uint32Array {
   hashes.sort();
   const kept = new Uint32Array(Math.min(hashes.length, sketchHashes));

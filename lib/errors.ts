@@ -1,6 +1,7 @@
 /**
- * Operating errors: what can go wrong without a defect of ours. Each has a stable code, and one table
- * gives its HTTP status. Broken invariants are `BrokenInvariant` in assert.ts and are never mapped.
+ * Operating errors: what can go wrong without a defect of ours. Each has a stable code, and one
+ * table gives its HTTP status. Broken invariants are `BrokenInvariant` in assert.ts and are never
+ * mapped.
  */
 export const httpStatusOfCode = {
   /** A field of the request has a bad value; the message names field, reason and value. */

@@ -131,7 +131,8 @@ function readQuery(
 }
 
 /**
- * Refuses queries that are nested too deep or have too many nodes; for queries that did not come as JSON.
+ * Refuses queries that are nested too deep or have too many nodes; for queries that did not come as
+ * JSON.
  * @throws {TsdbError} BAD_REQUEST
  */
 export function checkQuerySize(query: IndexQuery): void {

@@ -21,27 +21,28 @@ const secondsBuckets = [
 const noLabels: Readonly<Record<string, string>> = {};
 
 /**
- * What is counted, by label values. prom-client makes text of the labels each time, which costs a write more than its
- * routing does, so hot metrics are plain numbers that it reads when it is scraped.
+ * What is counted, by label values. prom-client makes text of the labels each time, which costs a
+ * write more than its routing does, so hot metrics are plain numbers that it reads when it is
+ * scraped.
  */
 class Tally<T> {
-  private readonly labelNames: readonly string[];
-  private readonly make: () => T;
+  readonly #labelNames: readonly string[];
+  readonly #make: () => T;
   /** Maps by the value of one label after the other; the last ones hold what is counted. */
-  private root: Map<string, unknown> = new Map();
-  private all: [labels: Record<string, string>, counted: T][] = [];
-  private unlabelled: T | null = null;
+  #root: Map<string, unknown> = new Map();
+  #all: [labels: Record<string, string>, counted: T][] = [];
+  #unlabelled: T | null = null;
 
   constructor(labelNames: readonly string[], make: () => T) {
-    this.labelNames = labelNames;
-    this.make = make;
+    this.#labelNames = labelNames;
+    this.#make = make;
   }
 
   at(labels: Readonly<Record<string, string>>): T {
-    const { labelNames } = this;
+    const labelNames = this.#labelNames;
     const last = labelNames.length - 1;
-    if (last < 0) return (this.unlabelled ??= this.add({}));
-    let map = this.root;
+    if (last < 0) return (this.#unlabelled ??= this.#add({}));
+    let map = this.#root;
     for (let i = 0; i < last; i++) {
       const value = labels[labelNames[i]!] ?? '';
       let inner = map.get(value) as Map<string, unknown> | undefined;
@@ -54,47 +55,48 @@ class Tally<T> {
     const value = labels[labelNames[last]!] ?? '';
     let counted = map.get(value) as T | undefined;
     if (counted === undefined) {
-      counted = this.add({ ...labels });
+      counted = this.#add({ ...labels });
       map.set(value, counted);
     }
     return counted;
   }
 
   entries(): readonly (readonly [Record<string, string>, T])[] {
-    return this.all;
+    return this.#all;
   }
 
   clear(): void {
-    this.root = new Map();
-    this.all = [];
-    this.unlabelled = null;
+    this.#root = new Map();
+    this.#all = [];
+    this.#unlabelled = null;
   }
 
-  private add(labels: Record<string, string>): T {
-    const counted = this.make();
-    this.all.push([labels, counted]);
+  #add(labels: Record<string, string>): T {
+    const counted = this.#make();
+    this.#all.push([labels, counted]);
     return counted;
   }
 }
 
 /** A histogram of one set of labels. */
 class Buckets {
-  private readonly bounds: readonly number[];
+  readonly #bounds: readonly number[];
   /** Not added up; the last one has what is above all bounds. */
-  private readonly counts: Float64Array;
-  private sum = 0;
+  readonly #counts: Float64Array;
+  #sum = 0;
 
   constructor(bounds: readonly number[]) {
-    this.bounds = bounds;
-    this.counts = new Float64Array(bounds.length + 1);
+    this.#bounds = bounds;
+    this.#counts = new Float64Array(bounds.length + 1);
   }
 
   add(value: number): void {
-    const { bounds, counts } = this;
+    const bounds = this.#bounds;
+    const counts = this.#counts;
     let at = 0;
     while (at < bounds.length && value > bounds[at]!) at++;
     counts[at]! += 1;
-    this.sum += value;
+    this.#sum += value;
   }
 
   values(
@@ -103,12 +105,12 @@ class Buckets {
   ): { metricName: string; labels: Record<string, string | number>; value: number }[] {
     let count = 0;
     const rows = [];
-    for (const [i, each] of this.counts.entries()) {
+    for (const [i, each] of this.#counts.entries()) {
       count += each;
-      const le = this.bounds[i] ?? '+Inf';
+      const le = this.#bounds[i] ?? '+Inf';
       rows.push({ metricName: `${name}_bucket`, labels: { le, ...labels }, value: count });
     }
-    rows.push({ metricName: `${name}_sum`, labels, value: this.sum });
+    rows.push({ metricName: `${name}_sum`, labels, value: this.#sum });
     rows.push({ metricName: `${name}_count`, labels, value: count });
     return rows;
   }
@@ -116,11 +118,11 @@ class Buckets {
 
 /** A process has one; every subsystem registers its own series once, in one typed factory. */
 export class Metrics {
-  private readonly registry = new Registry();
+  readonly #registry = new Registry();
 
   /** Process metrics (CPU, memory, event loop lag) under `tsdb_process_…` names of prom-client. */
   collectProcess(): void {
-    collectDefaultMetrics({ register: this.registry });
+    collectDefaultMetrics({ register: this.#registry });
   }
 
   counter(name: string, help: string, labelNames: string[] = []): CounterMetric {
@@ -130,7 +132,7 @@ export class Metrics {
       name,
       help,
       labelNames,
-      registers: [this.registry],
+      registers: [this.#registry],
       collect: () => {
         metric.reset();
         for (const [labels, { value }] of tally.entries()) metric.inc(labels, value);
@@ -143,12 +145,15 @@ export class Metrics {
     };
   }
 
-  /** A count that is kept elsewhere as a plain number, which never falls; read when the metrics are scraped. */
+  /**
+   * A count that is kept elsewhere as a plain number, which never falls; read when the metrics are
+   * scraped.
+   */
   countedElsewhere(name: string, help: string, read: () => number): void {
     const metric: Counter = new Counter({
       name,
       help,
-      registers: [this.registry],
+      registers: [this.#registry],
       collect: () => {
         metric.reset();
         metric.inc(read());
@@ -167,7 +172,7 @@ export class Metrics {
       name,
       help,
       labelNames,
-      registers: [this.registry],
+      registers: [this.#registry],
       ...(collect === undefined ? {} : { collect: () => metric.set(collect()) }),
     });
     return {
@@ -193,13 +198,13 @@ export class Metrics {
       reset: () => tally.clear(),
     };
     // The registry asks a metric for nothing else.
-    this.registry.registerMetric(metric as unknown as Histogram);
+    this.#registry.registerMetric(metric as unknown as Histogram);
     return { observe: (value, labels = noLabels) => tally.at(labels).add(value) };
   }
 
-  readonly contentType: string = this.registry.contentType;
+  readonly contentType: string = this.#registry.contentType;
 
   text(): Promise<string> {
-    return this.registry.metrics();
+    return this.#registry.metrics();
   }
 }

@@ -57,7 +57,9 @@ export function tagsProblem(tags: readonly Tag[]): string | null {
   return null;
 }
 
-/** Keeps a byte order mark at the start of a text, so that texts with and without one stay apart. */
+/**
+ * Keeps a byte order mark at the start of a text, so that texts with and without one stay apart.
+ */
 const textDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Order of names in the canonical layout: by UTF-8 bytes (which is by code point). */
@@ -91,7 +93,10 @@ function isSorted(tags: readonly Tag[]): boolean {
 const scratchBytesFirst = 4096;
 const scratchBytesKept = 1 << 20;
 
-/** Layouts are made here, one after the other, and copied: a buffer for each text would cost most of the time. */
+/**
+ * Layouts are made here, one after the other, and copied: a buffer for each text would cost most of
+ * the time.
+ */
 let layoutScratch = Buffer.alloc(scratchBytesFirst);
 /** Most UTF-8 bytes of one UTF-16 code unit. */
 const utf8BytesPerUnitMax = 3;

@@ -1,6 +1,7 @@
 /**
- * Time and durations. Absolute time is `bigint` nanoseconds at the edges and in files; inside a block
- * it is an exact `number` relative to the block's start; PromQL works in `number` milliseconds.
+ * Time and durations. Absolute time is `bigint` nanoseconds at the edges and in files; inside a
+ * block it is an exact `number` relative to the block's start; PromQL works in `number`
+ * milliseconds.
  */
 import { badRequest } from './errors.ts';
 
@@ -92,14 +93,18 @@ export function parseTimestampNanos(text: string, field: string): UnixNanos {
   throw badRequest(`${field}: timestamp is out of range (unix seconds expected): ${shown(text)}`);
 }
 
-/** The earliest and the latest time of Prometheus, as its clients print them: such years are no RFC 3339. */
+/**
+ * The earliest and the latest time of Prometheus, as its clients print them: such years are no RFC
+ * 3339.
+ */
 const prometheusBounds: ReadonlyMap<string, UnixNanos> = new Map([
   ['-292273086-05-16T16:47:06Z', timestampNanosMin],
   ['292277025-08-18T07:12:54.999999999Z', timestampNanosMax],
 ]);
 
 /**
- * A bound of a range, read alike: beyond 64 bits, where no data can lie, it is the nearest time inside.
+ * A bound of a range, read alike: beyond 64 bits, where no data can lie, it is the nearest time
+ * inside.
  * @throws {TsdbError} BAD_REQUEST
  */
 export function parseBoundNanos(text: string, field: string): UnixNanos {
@@ -112,7 +117,10 @@ export function clampNanos(nanos: bigint): UnixNanos {
   return nanos > timestampNanosMax ? timestampNanosMax : nanos;
 }
 
-/** Seconds of more digits are out of range, and the time that BigInt() takes grows with their square. */
+/**
+ * Seconds of more digits are out of range, and the time that BigInt() takes grows with their
+ * square.
+ */
 const secondsDigitsMax = 20;
 const outOfRangeSeconds = 10n ** BigInt(secondsDigitsMax);
 

@@ -1,6 +1,7 @@
-// Joins the modules of the storage node and of the packages that it uses in one file, dist/node/server.mjs, which is read and linked
-// in a third of the time. It is a copy for faster starts only: node/main.mjs takes it as long as every source is as it was
-// when it was made, and runs the sources else.
+// Joins the modules of the storage node and of the packages that it uses in one file,
+// dist/node/server.mjs, which is read and linked in a third of the time. It is a copy for faster
+// starts only: node/main.mjs takes it as long as every source is as it was when it was made, and
+// runs the sources else.
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -13,8 +14,8 @@ const require = __createRequire(import.meta.url);
 const __fileOf = (path) => __fileURLToPath(new URL(path, import.meta.url));`;
 
 /**
- * To import `node:http` reads all that it exports, of which one property loads Node's web client: it is required instead, and what is
- * asked of it is read then.
+ * To import `node:http` reads all that it exports, of which one property loads Node's web client:
+ * it is required instead, and what is asked of it is read then.
  */
 const lazyBuiltins = {
   name: 'properties of built-in modules are read when they are used',
@@ -63,7 +64,8 @@ const placesSeenFrom = (folder) => ({
 });
 
 /**
- * Makes the bundle in the folder when it is missing or its sources are not as they were; prints only then.
+ * Makes the bundle in the folder when it is missing or its sources are not as they were; prints
+ * only then.
  * @param root of the sources, with their packages
  */
 export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = ownRoot) {
@@ -82,7 +84,8 @@ export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = own
     format: 'esm',
     target: 'node26',
     banner: { js: banner },
-    // Names stay, for stack traces; lines are cut, since Node prints the one in which an error was thrown.
+    // Names stay, for stack traces; lines are cut, since Node prints the one in which an error was
+    // thrown.
     minifyWhitespace: true,
     minifySyntax: true,
     lineLimit: 160,

@@ -1,4 +1,7 @@
-/** Follows the deletions of the cluster: applies them in order, and tells the others how far this node is. */
+/**
+ * Follows the deletions of the cluster: applies them in order, and tells the others how far this
+ * node is.
+ */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import {
   DeletionLog,
@@ -24,18 +27,18 @@ const retryMillisMax = 5_000;
 const retireMillis = 600_000;
 
 export class DeletionFollower implements AsyncDisposable {
-  private readonly options: DeletionFollowerOptions;
-  private readonly log: DeletionLog;
-  private readonly stop = new AbortController();
+  readonly #options: DeletionFollowerOptions;
+  readonly #log: DeletionLog;
+  readonly #stop = new AbortController();
   /** Versions of those that stand. */
-  private readonly standing = new Set<number>();
-  private headSequence = 0;
-  private published: DeletionProgress = { applied: -1, cleaned: -1 };
-  private following: Promise<void> = Promise.resolve();
+  readonly #standing = new Set<number>();
+  #headSequence = 0;
+  #published: DeletionProgress = { applied: -1, cleaned: -1 };
+  #following: Promise<void> = Promise.resolve();
 
   constructor(options: DeletionFollowerOptions) {
-    this.options = options;
-    this.log = new DeletionLog(options.kv, options.cluster);
+    this.#options = options;
+    this.#log = new DeletionLog(options.kv, options.cluster);
   }
 
   /**
@@ -44,57 +47,57 @@ export class DeletionFollower implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when key-value store, log or disk fail: to be called again
    */
   async catchUp(signal: AbortSignal): Promise<number> {
-    const { database } = this.options;
-    const { head, deletions, damaged, revision } = await this.log.list(signal);
+    const { database } = this.#options;
+    const { head, deletions, damaged, revision } = await this.#log.list(signal);
     for (const { key, reason } of damaged) {
       database.log.error({ key, reason }, 'ignoring a damaged deletion');
     }
-    this.standing.clear();
-    for (const { version } of deletions) this.standing.add(version);
-    this.headSequence = head.sequence;
+    this.#standing.clear();
+    for (const { version } of deletions) this.#standing.add(version);
+    this.#headSequence = head.sequence;
     database.deletions.cleanSequence = head.cleanSequence;
-    await database.deletions.keep(this.standing, head.sequence);
+    await database.deletions.keep(this.#standing, head.sequence);
     for (const deletion of deletions) {
       signal.throwIfAborted();
-      await this.apply(deletion);
+      await this.#apply(deletion);
     }
     await this.publish(signal);
     return revision;
   }
 
-  private async apply(deletion: Deletion): Promise<void> {
-    const { database } = this.options;
+  async #apply(deletion: Deletion): Promise<void> {
+    const { database } = this.#options;
     await database.deletions.apply(deletion);
     if (deletesAll(deletion)) await database.removal.removeUnknown(deletion.namespace);
   }
 
   /** Goes on with what comes, until it is closed. */
   follow(): void {
-    const { env, log } = this.options.database;
-    const { signal } = this.stop;
-    this.following = this.run();
+    const { env, log } = this.#options.database;
+    const { signal } = this.#stop;
+    this.#following = this.#run();
     env.clock.every(
       retireMillis,
-      () => this.retire(),
+      () => this.#retire(),
       (error) => log.warn({ error: messageOf(error) }, 'old deletions are not retired yet'),
       signal,
     );
   }
 
-  private async run(): Promise<void> {
-    const { kv, database } = this.options;
+  async #run(): Promise<void> {
+    const { kv, database } = this.#options;
     const { env, log } = database;
-    const { signal } = this.stop;
+    const { signal } = this.#stop;
     for (let delay = retryMillisFirst; !signal.aborted; ) {
       try {
         const revision = await this.catchUp(signal);
         delay = retryMillisFirst;
-        for await (const { events } of kv.watch(this.log.prefix, revision + 1, signal)) {
+        for await (const { events } of kv.watch(this.#log.prefix, revision + 1, signal)) {
           let gone = false;
           for (const event of events) {
             if (event.kind === 'delete') gone = true;
-            else if (event.item.key.endsWith('/head')) this.note(event.item.value);
-            else await this.take(event.item);
+            else if (event.item.key.endsWith('/head')) this.#note(event.item.value);
+            else await this.#take(event.item);
           }
           // Those that were retired are looked for by a listing.
           if (gone) await this.catchUp(signal);
@@ -111,22 +114,22 @@ export class DeletionFollower implements AsyncDisposable {
     }
   }
 
-  private async take(item: Parameters<typeof decodeStored>[0]): Promise<void> {
+  async #take(item: Parameters<typeof decodeStored>[0]): Promise<void> {
     let deletion: Deletion;
     try {
       deletion = decodeStored(item, deletionFromJson).value;
     } catch (error) {
       const fields = { key: item.key, reason: messageOf(error) };
-      this.options.database.log.error(fields, 'ignoring a damaged deletion');
+      this.#options.database.log.error(fields, 'ignoring a damaged deletion');
       return;
     }
-    this.standing.add(deletion.version);
-    this.headSequence = Math.max(this.headSequence, deletion.sequence);
-    await this.apply(deletion);
+    this.#standing.add(deletion.version);
+    this.#headSequence = Math.max(this.#headSequence, deletion.sequence);
+    await this.#apply(deletion);
   }
 
-  private note(value: Uint8Array): void {
-    const { deletions } = this.options.database;
+  #note(value: Uint8Array): void {
+    const { deletions } = this.#options.database;
     try {
       const { cleanSequence } = headFromJson(JSON.parse(new TextDecoder().decode(value)));
       deletions.cleanSequence = Math.max(deletions.cleanSequence, cleanSequence);
@@ -137,26 +140,26 @@ export class DeletionFollower implements AsyncDisposable {
 
   /** Tells the others how far this node is, when that has changed. */
   async publish(signal: AbortSignal): Promise<void> {
-    const { database, instanceId } = this.options;
+    const { database, instanceId } = this.#options;
     const { appliedSequence, cleanedSequence } = database.deletions;
     const progress = { applied: appliedSequence, cleaned: cleanedSequence };
-    const { published } = this;
+    const published = this.#published;
     if (progress.applied === published.applied && progress.cleaned === published.cleaned) return;
-    await this.log.confirm(instanceId, progress, signal);
-    this.published = progress;
+    await this.#log.confirm(instanceId, progress, signal);
+    this.#published = progress;
   }
 
-  private async retire(): Promise<void> {
-    const { database } = this.options;
-    if (this.standing.size === 0) return;
+  async #retire(): Promise<void> {
+    const { database } = this.#options;
+    if (this.#standing.size === 0) return;
     const registry = new Map(
       [...database.namespaces].map(([name, { definition }]) => [name, definition]),
     );
-    await this.log.retire(registry, database.env.clock, this.stop.signal);
+    await this.#log.retire(registry, database.env.clock, this.#stop.signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
-    await this.following;
+    this.#stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
+    await this.#following;
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Who this node is over its restarts: the data folder holds an incarnation id, made with the folder, and
- * a boot counter; the key-value store holds what it saw last. A new folder under a known instance, or one
- * that was rolled back to a copy, is seen by the difference, and never served as if nothing had happened.
+ * Who this node is over its restarts: the data folder holds an incarnation id, made with the
+ * folder, and a boot counter; the key-value store holds what it saw last. A new folder under a
+ * known instance, or one that was rolled back to a copy, is seen by the difference, and never
+ * served as if nothing had happened.
  */
 import type { Kv } from '#cluster/kv/kv.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
@@ -58,8 +59,8 @@ export async function openIdentity(env: Env, dataFolder: string): Promise<NodeId
 /**
  * Compares the folder with what the cluster saw last and notes this start there.
  *
- * @param giveUp called when the folder is not the one that was seen, before that is forgotten: takes from
- *   the instance what the placement believes it has
+ * @param giveUp called when the folder is not the one that was seen, before that is forgotten:
+ *   takes from the instance what the placement believes it has
  * @throws {TsdbError} CONFLICT when another process of this instance started meanwhile
  */
 export async function announceIdentity(

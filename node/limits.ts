@@ -3,7 +3,10 @@
 /** Bytes of writes that wait for the commit log; more are refused with RESOURCE_EXHAUSTED. */
 export const writeQueueBytesMax: number = 128 * 1024 * 1024;
 
-/** Bytes of writes that share one write and sync of the commit log, and one stretch of the main loop. */
+/**
+ * Bytes of writes that share one write and sync of the commit log, and one stretch of the main
+ * loop.
+ */
 export const writeGroupBytesMax: number = 2 * 1024 * 1024;
 
 /** A commit log segment is closed when it is longer. */
@@ -24,7 +27,10 @@ export const placementWaitMillisMax = 2_000;
 /** Largest body of a JSON request. */
 export const jsonBodyBytesMax: number = 16 * 1024 * 1024;
 
-/** Bodies of all JSON requests of one node that are read or worked on; more are refused with RESOURCE_EXHAUSTED. */
+/**
+ * Bodies of all JSON requests of one node that are read or worked on; more are refused with
+ * RESOURCE_EXHAUSTED.
+ */
 export const jsonBytesInFlightMax: number = 128 * 1024 * 1024;
 
 /** Series that one JSON answer may hold when the request names no limit. */
@@ -45,5 +51,8 @@ export const openFilesMax = 512;
 /** Data of filesets that are kept in memory, unless it is said otherwise. */
 export const pageBytesMaxDefault: number = 64 * 1024 * 1024;
 
-/** Namespaces in the memory of a store, with those that are being released; the kernel has a table of so many. */
+/**
+ * Namespaces in the memory of a store, with those that are being released; the kernel has a table
+ * of so many.
+ */
 export const namespaceOrdinalsMax = 1024;

@@ -1,4 +1,7 @@
-/** Limits of the configuration, with those of the key-value store over them; they take effect at once. */
+/**
+ * Limits of the configuration, with those of the key-value store over them; they take effect at
+ * once.
+ */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import {
@@ -23,38 +26,38 @@ export interface LiveLimitsOptions {
 }
 
 export class LiveLimits implements AsyncDisposable {
-  private readonly database: Database;
-  private readonly configured: RequestLimits;
-  private readonly follower: RuntimeLimitsFollower;
-  private live: RuntimeLimits = noRuntimeLimits;
+  readonly #database: Database;
+  readonly #configured: RequestLimits;
+  readonly #follower: RuntimeLimitsFollower;
+  #live: RuntimeLimits = noRuntimeLimits;
 
   /** Starts to follow. */
   constructor({ kv, cluster, env, log, database }: LiveLimitsOptions) {
-    this.database = database;
-    this.configured = database.options.limits;
-    this.follower = new RuntimeLimitsFollower({
+    this.#database = database;
+    this.#configured = database.options.limits;
+    this.#follower = new RuntimeLimitsFollower({
       kv,
       cluster,
       env,
       log,
       onChange: (limits) => {
-        this.live = limits;
+        this.#live = limits;
         this.apply();
       },
     });
-    database.ignoredLimits = () => this.follower.ignored;
+    database.ignoredLimits = () => this.#follower.ignored;
   }
 
   /** Sets what stands; to be called when the placement has changed too. */
   apply(): void {
-    const { database } = this;
+    const database = this.#database;
     const { placement } = database.shards;
     const ownShards = database.shards.all().length;
-    database.setLimits(limitsOf(this.configured, this.live, placement, ownShards));
+    database.setLimits(limitsOf(this.#configured, this.#live, placement, ownShards));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.follower[Symbol.asyncDispose]();
+    await this.#follower[Symbol.asyncDispose]();
   }
 }
 

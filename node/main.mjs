@@ -1,6 +1,7 @@
 /**
- * The storage node as a process. What it does is in server/main.ts, which is loaded through the cache of compiled code, and from the bundle
- * that setup made of it while that is as its sources are.
+ * The storage node as a process. What it does is in server/main.ts, which is loaded through the
+ * cache of compiled code, and from the bundle that setup made of it while that is as its sources
+ * are.
  */
 import { currentBundle, keepCompiledCode } from '../lib/process/compile_cache.mjs';
 

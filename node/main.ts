@@ -1,2 +1,5 @@
-/** The same as main.mjs, which starts sooner: no types are stripped before the cache of compiled code is on. */
+/**
+ * The same as main.mjs, which starts sooner: no types are stripped before the cache of compiled
+ * code is on.
+ */
 import './main.mjs';

@@ -1,4 +1,7 @@
-/** Metrics of the storage node, `tsdb_node_…`; what is counted elsewhere is read when they are scraped. */
+/**
+ * Metrics of the storage node, `tsdb_node_…`; what is counted elsewhere is read when they are
+ * scraped.
+ */
 import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_limits.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { Database } from './storage/database.ts';

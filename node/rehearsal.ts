@@ -1,7 +1,8 @@
 /**
- * A rehearsal of the first writes. A new process interprets its code until V8 has compiled what is hot, and the first requests after a
- * start are often the largest: every series in them is new to the node. So a node that has just started takes some series of its own into a
- * scratch index and a scratch segment of the log, a few at a time, and forgets them.
+ * A rehearsal of the first writes. A new process interprets its code until V8 has compiled what is
+ * hot, and the first requests after a start are often the largest: every series in them is new to
+ * the node. So a node that has just started takes some series of its own into a scratch index and a
+ * scratch segment of the log, a few at a time, and forgets them.
  */
 import { assert } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -11,7 +12,10 @@ import { NamespaceIndex } from './index/namespace_index.ts';
 import { SegmentBuffer } from './persist/commitlog/format.ts';
 import { Pace } from './storage/flush/pace.ts';
 
-/** By then V8 has compiled the loops over the tags of a series; with twice as many the first request is hardly faster. */
+/**
+ * By then V8 has compiled the loops over the tags of a series; with twice as many the first request
+ * is hardly faster.
+ */
 const rehearsedSeries = 2_000;
 /** Series of a batch: some milliseconds while the code is interpreted. */
 const batchSeries = 50;
@@ -65,7 +69,8 @@ function recordAll(buffer: SegmentBuffer, layouts: readonly Uint8Array[], first:
 /** Tags of a usual fleet. */
 function layoutsOf(first: number): Uint8Array[] {
   const parts = Array.from({ length: batchSeries }, (_, i) => encodeTags(fleetTags(first + i)));
-  // Plain arrays that share one buffer, as those of a request do: code compiled for a Buffer would not serve them.
+  // Plain arrays that share one buffer, as those of a request do: code compiled for a Buffer would
+  // not serve them.
   const joined = new Uint8Array(Buffer.concat(parts));
   let end = 0;
   return parts.map(({ length }) => joined.subarray(end, (end += length)));

@@ -1,6 +1,6 @@
 /**
- * The life of a storage node: identity, data of its disk, the topology that it follows, shards that come
- * and go, and the background tick. Servers and key-value store are brought by others.
+ * The life of a storage node: identity, data of its disk, the topology that it follows, shards that
+ * come and go, and the background tick. Servers and key-value store are brought by others.
  */
 import type { Kv } from '#cluster/kv/kv.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
@@ -41,7 +41,10 @@ export interface RuntimeOptions {
   readonly limits: DatabaseOptions['limits'];
   /** As in `DatabaseOptions`. */
   readonly flushThreads?: boolean;
-  /** Whether the first writes are rehearsed behind the start. Default: false, since tests start many nodes. */
+  /**
+   * Whether the first writes are rehearsed behind the start. Default: false, since tests start many
+   * nodes.
+   */
   readonly rehearses?: boolean;
   /** Between two background ticks. */
   readonly tickMillis: number;
@@ -68,39 +71,42 @@ const markMillis = 1_000;
 const markTogetherMillis = 1;
 
 export class NodeRuntime implements AsyncDisposable {
-  private readonly options: RuntimeOptions;
+  readonly #options: RuntimeOptions;
   readonly database: Database;
-  private readonly jobs: ShardJobs;
-  private readonly deletions: DeletionFollower;
-  private readonly limits: LiveLimits;
-  private readonly metrics: NodeMetrics;
-  private readonly placements: PlacementStore;
-  private readonly stop = new AbortController();
-  private readonly following: Promise<void>;
-  private marking: Promise<void> | null = null;
-  private flushing: Promise<void> = Promise.resolve();
-  private bootstrapLogged = false;
+  readonly #jobs: ShardJobs;
+  readonly #deletions: DeletionFollower;
+  readonly #limits: LiveLimits;
+  readonly #metrics: NodeMetrics;
+  readonly #placements: PlacementStore;
+  readonly #stop = new AbortController();
+  readonly #following: Promise<void>;
+  #marking: Promise<void> | null = null;
+  #flushing: Promise<void> = Promise.resolve();
+  #bootstrapLogged = false;
 
   private constructor(options: RuntimeOptions, database: Database) {
-    this.options = options;
+    this.#options = options;
     this.database = database;
-    this.placements = new PlacementStore(options.kv, options.cluster);
-    this.metrics = registerNodeMetrics(options.metrics, database);
-    this.jobs = new ShardJobs({
+    this.#placements = new PlacementStore(options.kv, options.cluster);
+    this.#metrics = registerNodeMetrics(options.metrics, database);
+    this.#jobs = new ShardJobs({
       database,
       nodeServiceOf: options.nodeServiceOf,
-      onReady: () => this.onShardReady(),
+      onReady: () => this.#onShardReady(),
     });
     const { kv, cluster, instanceId } = options;
-    this.deletions = new DeletionFollower({ kv, cluster, instanceId, database });
+    this.#deletions = new DeletionFollower({ kv, cluster, instanceId, database });
     const { env, log } = options;
-    this.limits = new LiveLimits({ kv, cluster, env, log, database });
-    this.following = this.run().catch((error: unknown) => {
-      if (!this.stop.signal.aborted) options.onFatal(error);
+    this.#limits = new LiveLimits({ kv, cluster, env, log, database });
+    this.#following = this.#run().catch((error: unknown) => {
+      if (!this.#stop.signal.aborted) options.onFatal(error);
     });
   }
 
-  /** Opens the data folder and begins; `database` answers 'not bootstrapped' until its data is loaded. */
+  /**
+   * Opens the data folder and begins; `database` answers 'not bootstrapped' until its data is
+   * loaded.
+   */
   static async start(options: RuntimeOptions): Promise<NodeRuntime> {
     const { env, log, dataFolder } = options;
     const database = await Database.open(env, log, {
@@ -117,61 +123,62 @@ export class NodeRuntime implements AsyncDisposable {
     return new NodeRuntime(options, database);
   }
 
-  private async run(): Promise<void> {
-    const { topology, env, log } = this.options;
-    const { signal } = this.stop;
+  async #run(): Promise<void> {
+    const { topology, env, log } = this.#options;
+    const { signal } = this.#stop;
     await topology.whenLoaded(signal);
-    await this.retrying('cannot compare the data folder with the cluster', () => this.announce());
-    await this.retrying('cannot read the placement', () => topology.refresh(signal));
-    let view = await this.takeTopology();
-    // A start that is short of memory flushes, and so reads filesets: what it finds is repaired behind it.
+    await this.#retrying('cannot compare the data folder with the cluster', () => this.#announce());
+    await this.#retrying('cannot read the placement', () => topology.refresh(signal));
+    let view = await this.#takeTopology();
+    // A start that is short of memory flushes, and so reads filesets: what it finds is repaired
+    // behind it.
     const damaged: CorruptShard[] = [];
     this.database.onDamage = (namespace, file) => {
-      this.metrics.corruption(1);
+      this.#metrics.corruption(1);
       const shard = {
         namespace,
         shard: file.shard,
         blocks: new Set(namespace.files.blocksOf(file)),
       };
-      if (this.database.isLoaded) this.jobs.repair(shard);
+      if (this.database.isLoaded) this.#jobs.repair(shard);
       else damaged.push(shard);
     };
     const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
-    this.metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
-    await this.retrying('cannot apply the deletions of the cluster', () =>
-      this.deletions.catchUp(signal),
+    this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    await this.#retrying('cannot apply the deletions of the cluster', () =>
+      this.#deletions.catchUp(signal),
     );
     this.database.setLoaded();
-    this.deletions.follow();
-    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.jobs.repair(shard);
-    this.jobs.reconcile();
-    this.onShardReady();
+    this.#deletions.follow();
+    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
+    this.#jobs.reconcile();
+    this.#onShardReady();
     const onError = (what: string) => (error: unknown) => {
-      if (error instanceof BrokenInvariant) this.options.onFatal(error);
+      if (error instanceof BrokenInvariant) this.#options.onFatal(error);
       else log.error({ error: messageOf(error) }, what);
     };
     env.clock.every(
-      this.options.tickMillis,
-      () => this.tick(),
+      this.#options.tickMillis,
+      () => this.#tick(),
       onError('background tick failed'),
       signal,
     );
-    env.clock.every(flushMillis, () => this.flush(), onError('background flush failed'), signal);
-    env.clock.every(markMillis, () => this.mark(), onError('cannot mark shards'), signal);
-    env.clock.every(syncCheckMillis, () => this.sync(), onError('cannot sync'), signal);
-    if (this.options.rehearses === true) {
-      this.rehearse().catch(onError('rehearsal of writes failed'));
+    env.clock.every(flushMillis, () => this.#flush(), onError('background flush failed'), signal);
+    env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
+    env.clock.every(syncCheckMillis, () => this.#sync(), onError('cannot sync'), signal);
+    if (this.#options.rehearses === true) {
+      this.#rehearse().catch(onError('rehearsal of writes failed'));
     }
     for (;;) {
       const last = view;
       await topology.until((next) => next !== last, signal);
-      view = await this.takeTopology();
+      view = await this.#takeTopology();
     }
   }
 
-  private async rehearse(): Promise<void> {
-    const { env } = this.options;
-    const { signal } = this.stop;
+  async #rehearse(): Promise<void> {
+    const { env } = this.#options;
+    const { signal } = this.#stop;
     try {
       await env.clock.sleep(rehearsalDelayMillis, signal);
       await rehearseNewSeries(env, signal);
@@ -180,31 +187,34 @@ export class NodeRuntime implements AsyncDisposable {
     }
   }
 
-  /** Takes the cluster's state as it stands; while log or disk fail, what came meanwhile is taken with it. */
-  private takeTopology(): Promise<TopologyView> {
-    return this.retrying('cannot take placement and namespaces as a whole', async () => {
-      const { view } = this.options.topology;
+  /**
+   * Takes the cluster's state as it stands; while log or disk fail, what came meanwhile is taken
+   * with it.
+   */
+  #takeTopology(): Promise<TopologyView> {
+    return this.#retrying('cannot take placement and namespaces as a whole', async () => {
+      const { view } = this.#options.topology;
       try {
-        await this.apply(view);
+        await this.#apply(view);
       } finally {
         // Shards come and go also while a namespace that was deleted cannot be dropped.
         if (this.database.isLoaded) {
-          this.jobs.reconcile();
-          this.onShardReady();
+          this.#jobs.reconcile();
+          this.#onShardReady();
         }
       }
       return view;
     });
   }
 
-  private async apply(view: TopologyView): Promise<void> {
+  async #apply(view: TopologyView): Promise<void> {
     const change = await this.database.applyTopology(
       view.placement,
       view.placementVersion,
       view.namespaces,
     );
-    this.limits.apply();
-    const { log } = this.options;
+    this.#limits.apply();
+    const { log } = this.#options;
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
     if (change.added.length + change.removed.length > 0) {
       log.info(
@@ -218,10 +228,13 @@ export class NodeRuntime implements AsyncDisposable {
     }
   }
 
-  /** A folder that is not the one that the cluster saw last must not count as what the placement says. */
-  private async announce(): Promise<void> {
-    const { kv, cluster, instanceId, log } = this.options;
-    const { signal } = this.stop;
+  /**
+   * A folder that is not the one that the cluster saw last must not count as what the placement
+   * says.
+   */
+  async #announce(): Promise<void> {
+    const { kv, cluster, instanceId, log } = this.#options;
+    const { signal } = this.#stop;
     await announceIdentity(
       kv,
       cluster,
@@ -230,7 +243,7 @@ export class NodeRuntime implements AsyncDisposable {
       async (history) => {
         log.error({ history }, 'the data folder is not the one that served last: shards are reset');
         try {
-          await this.placements.update((current) => resetInstance(current, instanceId), signal);
+          await this.#placements.update((current) => resetInstance(current, instanceId), signal);
         } catch (error) {
           if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
         }
@@ -239,73 +252,73 @@ export class NodeRuntime implements AsyncDisposable {
     );
   }
 
-  private onShardReady(): void {
-    this.mark().catch((error: unknown) => {
-      if (this.stop.signal.aborted) return;
-      const { log } = this.options;
+  #onShardReady(): void {
+    this.#mark().catch((error: unknown) => {
+      if (this.#stop.signal.aborted) return;
+      const { log } = this.#options;
       log.warn({ error: messageOf(error) }, 'shards are not marked AVAILABLE yet');
     });
-    if (!this.bootstrapLogged && this.database.isBootstrapped) {
-      this.bootstrapLogged = true;
-      this.options.log.info({ shards: this.database.shards.all().length }, 'node is bootstrapped');
+    if (!this.#bootstrapLogged && this.database.isBootstrapped) {
+      this.#bootstrapLogged = true;
+      this.#options.log.info({ shards: this.database.shards.all().length }, 'node is bootstrapped');
     }
   }
 
   /** Marks the shards that are whole and on disk, all in one compare-and-set, one at a time. */
-  private mark(): Promise<void> {
-    this.marking ??= this.markReady().finally(() => {
-      this.marking = null;
+  #mark(): Promise<void> {
+    this.#marking ??= this.#markReady().finally(() => {
+      this.#marking = null;
     });
-    return this.marking;
+    return this.#marking;
   }
 
-  private async markReady(): Promise<void> {
-    if (!this.database.isLoaded || this.jobs.readyShards().size === 0) return;
-    const { instanceId, topology, log, env } = this.options;
-    const { signal } = this.stop;
+  async #markReady(): Promise<void> {
+    if (!this.database.isLoaded || this.#jobs.readyShards().size === 0) return;
+    const { instanceId, topology, log, env } = this.#options;
+    const { signal } = this.#stop;
     // Shards that have nothing to fetch are ready one right after the other.
     await env.clock.sleep(markTogetherMillis, signal);
     // Read when the placement is: a shard may have got another source since.
-    const { version } = await this.placements.update(
-      (current) => markShardsAvailable(current, instanceId, this.jobs.readyShards()),
+    const { version } = await this.#placements.update(
+      (current) => markShardsAvailable(current, instanceId, this.#jobs.readyShards()),
       signal,
     );
     log.info({ version }, 'shards marked AVAILABLE');
     await topology.refresh(signal);
   }
 
-  private async tick(): Promise<void> {
-    const { clock } = this.options.env;
+  async #tick(): Promise<void> {
+    const { clock } = this.#options.env;
     const started = clock.monotonicMillis();
     const { seriesExpired } = await tick(this.database);
-    this.metrics.seriesExpired(seriesExpired);
-    this.metrics.tickSeconds((clock.monotonicMillis() - started) / 1000);
+    this.#metrics.seriesExpired(seriesExpired);
+    this.#metrics.tickSeconds((clock.monotonicMillis() - started) / 1000);
   }
 
-  private flush(): Promise<void> {
-    this.flushing = this.flushDue();
-    return this.flushing;
+  #flush(): Promise<void> {
+    this.#flushing = this.#flushDue();
+    return this.#flushing;
   }
 
-  private async flushDue(): Promise<void> {
+  async #flushDue(): Promise<void> {
     const { database } = this;
-    const { signal } = this.stop;
+    const { signal } = this.#stop;
     await database.flusher.runDue(signal);
     await database.cacheKeeper.run(signal);
     await database.deletions.rewriteDue(signal);
-    await this.deletions.publish(signal);
+    await this.#deletions.publish(signal);
     if (await database.snapshots.isDue()) await database.snapshot(snapshotShare, signal);
   }
 
   /** With `commitlog.sync: interval`, a log that nobody writes to is synced too. */
-  private async sync(): Promise<void> {
+  async #sync(): Promise<void> {
     const { commitlog, sequencer } = this.database;
     if (commitlog.syncIsDue()) await sequencer.exclusive(() => {});
   }
 
   /** A clean stop leaves a snapshot in place of the log, which is read faster. */
-  private async lastSnapshot(): Promise<void> {
-    const { env, log } = this.options;
+  async #lastSnapshot(): Promise<void> {
+    const { env, log } = this.#options;
     const { database } = this;
     if (!database.isLoaded) return;
     const { commitlog, snapshots } = database;
@@ -318,9 +331,9 @@ export class NodeRuntime implements AsyncDisposable {
     }
   }
 
-  private async retrying<T>(what: string, action: () => Promise<T>): Promise<T> {
-    const { env, log } = this.options;
-    const { signal } = this.stop;
+  async #retrying<T>(what: string, action: () => Promise<T>): Promise<T> {
+    const { env, log } = this.#options;
+    const { signal } = this.#stop;
     for (let delay = retryMillisFirst; ; delay = Math.min(retryMillisMax, delay * 2)) {
       try {
         return await action();
@@ -335,14 +348,14 @@ export class NodeRuntime implements AsyncDisposable {
 
   /** Stops the background, finishes what was acknowledged and closes the log. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
-    await this.following;
-    await this.deletions[Symbol.asyncDispose]();
-    await this.limits[Symbol.asyncDispose]();
-    await this.jobs[Symbol.asyncDispose]();
-    await this.marking?.catch(() => {});
-    await this.flushing.catch(() => {});
-    await this.lastSnapshot();
+    this.#stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
+    await this.#following;
+    await this.#deletions[Symbol.asyncDispose]();
+    await this.#limits[Symbol.asyncDispose]();
+    await this.#jobs[Symbol.asyncDispose]();
+    await this.#marking?.catch(() => {});
+    await this.#flushing.catch(() => {});
+    await this.#lastSnapshot();
     await this.database[Symbol.asyncDispose]();
   }
 }

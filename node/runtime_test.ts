@@ -218,7 +218,8 @@ test('a damaged fileset is set aside and its block is fetched from the peers aga
   const { runtime, metrics } = await cluster.start('b');
   await cluster.untilAvailable('b');
   const { database } = runtime;
-  // The damage is met by the first read, which serves the neighbours and counts the shard as not whole.
+  // The damage is met by the first read, which serves the neighbours and counts the shard as not
+  // whole.
   const first = [...(await readAll(database)).values()];
   assert.equal(first.filter((rows) => rows.length === 1).length, 39);
   assert.equal(database.isBootstrapped, false);

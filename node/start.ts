@@ -1,7 +1,7 @@
 /**
- * A storage node with its listeners, which are open from the start and answer 'not bootstrapped' until the
- * data of the disk is loaded. What joins it with a key-value store, a coordinator and a configuration is
- * main.ts.
+ * A storage node with its listeners, which are open from the start and answer 'not bootstrapped'
+ * until the data of the disk is loaded. What joins it with a key-value store, a coordinator and a
+ * configuration is main.ts.
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
@@ -84,8 +84,8 @@ export interface RunningNode extends AsyncDisposable {
 const grpcGraceMillis = 2_000;
 
 /**
- * Starts a node: opens its data folder and its listeners, and returns. The data is loaded, and the cluster
- * followed, behind that; `database.isBootstrapped` tells when all of it is there.
+ * Starts a node: opens its data folder and its listeners, and returns. The data is loaded, and the
+ * cluster followed, behind that; `database.isBootstrapped` tells when all of it is there.
  * @throws {Error} when the data folder cannot be used or an address cannot be listened on
  */
 export async function startNode(options: StartNodeOptions): Promise<RunningNode> {

@@ -24,23 +24,23 @@ const now = realEnv.clock.nowNanos();
 
 /** Nodes with real sockets and a key-value store in memory. */
 class Nodes implements AsyncDisposable {
-  private readonly stack = new AsyncDisposableStack();
+  readonly #stack = new AsyncDisposableStack();
   readonly folder: string = `${tmpdir()}/tsdb-start-${realEnv.random.bytes(6).toHex()}`;
   readonly kvStore: MemoryKvStore = new MemoryKvStore({ clock: realEnv.clock });
   readonly placements: PlacementStore = new PlacementStore(this.kvStore.client(), cluster);
   readonly connections: NodeConnections;
 
   constructor() {
-    this.stack.defer(() => realEnv.disk.removeTree(this.folder));
-    this.connections = this.stack.use(new NodeConnections({ env: realEnv, log: silentLog }));
+    this.#stack.defer(() => realEnv.disk.removeTree(this.folder));
+    this.connections = this.#stack.use(new NodeConnections({ env: realEnv, log: silentLog }));
   }
 
   async start(id: string): Promise<RunningNode> {
     const { db } = parseConfig([{ path: 'x.yml', text: 'db: {}' }], 'node', {});
     const anywhere = { host: '127.0.0.1', port: 0 };
     const kv = this.kvStore.client();
-    const topology = this.stack.use(new Topology({ kv, cluster, env: realEnv, log: silentLog }));
-    return this.stack.use(
+    const topology = this.#stack.use(new Topology({ kv, cluster, env: realEnv, log: silentLog }));
+    return this.#stack.use(
       await startNode({
         env: realEnv,
         log: silentLog,
@@ -90,7 +90,7 @@ class Nodes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.stack.disposeAsync();
+    await this.#stack.disposeAsync();
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * One pass over one cluster: observe, plan, execute, publish the status. Whatever happened between two
- * passes, the next one starts from what is there.
+ * One pass over one cluster: observe, plan, execute, publish the status. Whatever happened between
+ * two passes, the next one starts from what is there.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -26,11 +26,16 @@ import { type Observed, observe } from './observe/observe.ts';
 import { type Plan, plan } from './plan/plan.ts';
 import { clusterStatus, namespaceStatus, transitionsOf } from './status.ts';
 
-/** How soon to look again while something is under way that Kubernetes does not tell: shards, namespaces. */
+/**
+ * How soon to look again while something is under way that Kubernetes does not tell: shards,
+ * namespaces.
+ */
 const pollMillis = 2_000;
 /** And when all is as wanted. */
 const resyncMillis = 60_000;
-/** A status that differs only in the text of its messages is not written sooner after the last one. */
+/**
+ * A status that differs only in the text of its messages is not written sooner after the last one.
+ */
 const messageMillisMin = 10_000;
 /** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
 const finalizeMillisMax = 120_000;
@@ -51,17 +56,17 @@ export interface ControllerOptions {
 }
 
 export class Controller {
-  private readonly options: ControllerOptions;
-  private readonly events: EventRecorder;
-  private readonly applied = new AppliedMemory();
+  readonly #options: ControllerOptions;
+  readonly #events: EventRecorder;
+  readonly #applied = new AppliedMemory();
   /** Why an action of a cluster's last pass failed, by its key; only of clusters that exist. */
-  private readonly lastErrors = new Map<string, string>();
+  readonly #lastErrors = new Map<string, string>();
   /** When a cluster's status was written last, by its key; only of clusters that exist. */
-  private readonly publishedAtMillis = new Map<string, number>();
+  readonly #publishedAtMillis = new Map<string, number>();
 
   constructor(options: ControllerOptions) {
-    this.options = options;
-    this.events = new EventRecorder(options);
+    this.#options = options;
+    this.#events = new EventRecorder(options);
   }
 
   /**
@@ -69,7 +74,7 @@ export class Controller {
    * @returns milliseconds after which to look again, null when only a change is a reason
    */
   async reconcile(key: string, signal: AbortSignal): Promise<number | null> {
-    const { api } = this.options;
+    const { api } = this.#options;
     const [namespace, name] = key.split('/') as [string, string];
     const cluster = (await api.get(
       resource.cluster,
@@ -77,44 +82,44 @@ export class Controller {
       name,
       signal,
     )) as TsdbCluster | null;
-    const claims = await this.claimsOf(namespace, name, signal);
+    const claims = await this.#claimsOf(namespace, name, signal);
     if (cluster === null) {
-      this.lastErrors.delete(key);
-      this.publishedAtMillis.delete(key);
+      this.#lastErrors.delete(key);
+      this.#publishedAtMillis.delete(key);
       for (const claim of claims) {
         if (claim.metadata.deletionTimestamp === undefined) {
-          await this.publishNamespace(claim, null, signal);
-        } else await this.dropFinalizer(claim, signal);
+          await this.#publishNamespace(claim, null, signal);
+        } else await this.#dropFinalizer(claim, signal);
       }
       return null;
     }
-    if (cluster.metadata.deletionTimestamp !== undefined) return this.finalize(cluster, signal);
+    if (cluster.metadata.deletionTimestamp !== undefined) return this.#finalize(cluster, signal);
     if (!(cluster.metadata.finalizers ?? []).includes(finalizer)) {
-      await this.setFinalizers(
+      await this.#setFinalizers(
         cluster,
         [...(cluster.metadata.finalizers ?? []), finalizer],
         signal,
       );
     }
-    return this.reconcileLive(key, cluster, claims, signal);
+    return this.#reconcileLive(key, cluster, claims, signal);
   }
 
-  private async reconcileLive(
+  async #reconcileLive(
     key: string,
     cluster: TsdbCluster,
     claims: readonly TsdbNamespace[],
     signal: AbortSignal,
   ): Promise<number> {
-    const { api, images } = this.options;
-    const executor = this.executorOf(cluster);
+    const { api, images } = this.#options;
+    const executor = this.#executorOf(cluster);
     const memory = {
-      appliedAs: (live: KubeObject) => this.applied.hashOf(live),
-      lastError: this.lastErrors.get(key) ?? null,
+      appliedAs: (live: KubeObject) => this.#applied.hashOf(live),
+      lastError: this.#lastErrors.get(key) ?? null,
     };
     const sources = { api, coordinator: executor.coordinator, images, memory };
     const observed = await observe(cluster, claims, sources, signal);
     const next = plan(observed, images);
-    await this.publish(key, observed, next, signal);
+    await this.#publish(key, observed, next, signal);
 
     const steps = [
       ...next.actions.map((action) => ({
@@ -123,7 +128,7 @@ export class Controller {
       })),
       ...claims.map((claim) => ({
         what: `TSDBNamespace ${claim.metadata.name}`,
-        run: () => this.reconcileClaim(claim, observed, executor, signal),
+        run: () => this.#reconcileClaim(claim, observed, executor, signal),
       })),
     ];
     const errors: unknown[] = [];
@@ -139,53 +144,48 @@ export class Controller {
     }
     if (errors.length > 0) {
       const message = problems.join('; ').slice(0, errorCharactersMax);
-      this.lastErrors.set(key, message);
+      this.#lastErrors.set(key, message);
       const event = { reason: 'ActionFailed', message, type: 'Warning' } as const;
       // A namespace cannot be readied before its nodes have bootstrapped it: that is no news.
       if (problems.some((problem) => !problem.startsWith('namespace-ready'))) {
-        await this.events.record(cluster, event, signal);
+        await this.#events.record(cluster, event, signal);
       }
       throw new Error(message, { cause: errors[0] });
     }
-    this.lastErrors.delete(key);
+    this.#lastErrors.delete(key);
     const busy = next.actions.length > 0 || next.waiting !== null;
     return busy ? pollMillis : resyncMillis;
   }
 
-  private executorOf(cluster: TsdbCluster): Executor {
-    const { api, env, log, mayWrite } = this.options;
-    const connect = this.options.connect ?? ((url: string) => new CoordinatorClient(url, env));
+  #executorOf(cluster: TsdbCluster): Executor {
+    const { api, env, log, mayWrite } = this.#options;
+    const connect = this.#options.connect ?? ((url: string) => new CoordinatorClient(url, env));
     const coordinator = connect(new Names(cluster).coordinatorUrl);
-    return { api, coordinator, env, log, applied: this.applied, mayWrite };
+    return { api, coordinator, env, log, applied: this.#applied, mayWrite };
   }
 
-  private async claimsOf(
+  async #claimsOf(
     namespace: string,
     cluster: string,
     signal: AbortSignal,
   ): Promise<TsdbNamespace[]> {
-    const { items } = await this.options.api.list(resource.namespace, namespace, '', signal);
+    const { items } = await this.#options.api.list(resource.namespace, namespace, '', signal);
     return (items as readonly KubeObject[] as readonly TsdbNamespace[]).filter(
       ({ spec }) => spec.clusterRef.name === cluster,
     );
   }
 
-  private async publish(
-    key: string,
-    observed: Observed,
-    next: Plan,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #publish(key: string, observed: Observed, next: Plan, signal: AbortSignal): Promise<void> {
     const { cluster } = observed;
-    const { env } = this.options;
+    const { env } = this.#options;
     const status = clusterStatus(observed, next, isoSeconds(env));
     if (isSame(status, cluster.status ?? {})) return;
     // Errors name now this endpoint and now that one: that is not worth a write each time.
     const nowMillis = env.clock.monotonicMillis();
-    const lastMillis = this.publishedAtMillis.get(key) ?? Number.NEGATIVE_INFINITY;
+    const lastMillis = this.#publishedAtMillis.get(key) ?? Number.NEGATIVE_INFINITY;
     const soon = nowMillis - lastMillis < messageMillisMin;
     if (soon && isSame(withoutMessages(status), withoutMessages(cluster.status ?? {}))) return;
-    this.publishedAtMillis.set(key, nowMillis);
+    this.#publishedAtMillis.set(key, nowMillis);
     const cleared = Object.fromEntries(
       Object.keys(cluster.status ?? {})
         .filter((key) => !(key in status))
@@ -193,21 +193,21 @@ export class Controller {
     );
     const { name, namespace } = cluster.metadata;
     const patch = { status: { ...cleared, ...status } };
-    await this.options.api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
+    await this.#options.api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
     for (const event of transitionsOf(cluster, status)) {
-      await this.events.record(cluster, event, signal);
+      await this.#events.record(cluster, event, signal);
     }
   }
 
-  private async publishNamespace(
+  async #publishNamespace(
     claim: TsdbNamespace,
     observed: Observed | null,
     signal: AbortSignal,
   ): Promise<void> {
-    const status = namespaceStatus(claim, observed, isoSeconds(this.options.env));
+    const status = namespaceStatus(claim, observed, isoSeconds(this.#options.env));
     if (isSame(status, claim.status ?? {})) return;
     const { name, namespace } = claim.metadata;
-    await this.options.api.mergePatch(
+    await this.#options.api.mergePatch(
       resource.namespace,
       namespace!,
       name,
@@ -217,8 +217,11 @@ export class Controller {
     );
   }
 
-  /** A claim that deletes its data on its way out needs a finalizer; what no claim made is never touched. */
-  private async reconcileClaim(
+  /**
+   * A claim that deletes its data on its way out needs a finalizer; what no claim made is never
+   * touched.
+   */
+  async #reconcileClaim(
     claim: TsdbNamespace,
     observed: Observed,
     executor: Executor,
@@ -228,9 +231,9 @@ export class Controller {
     if (claim.metadata.deletionTimestamp === undefined) {
       const wanted = claim.spec.reclaimPolicy === 'Delete';
       if (wanted && !finalizers.includes(finalizer)) {
-        await this.setFinalizers(claim, [...finalizers, finalizer], signal);
-      } else if (!wanted) await this.dropFinalizer(claim, signal);
-      await this.publishNamespace(claim, observed, signal);
+        await this.#setFinalizers(claim, [...finalizers, finalizer], signal);
+      } else if (!wanted) await this.#dropFinalizer(claim, signal);
+      await this.#publishNamespace(claim, observed, signal);
       return;
     }
     if (!finalizers.includes(finalizer)) return;
@@ -242,27 +245,27 @@ export class Controller {
       try {
         await execute({ kind: 'namespace-delete', name }, observed.cluster, executor, signal);
       } catch (error) {
-        const since = millisSinceDeletion(claim, this.options.env);
+        const since = millisSinceDeletion(claim, this.#options.env);
         if (signal.aborted || since < namespaceFinalizeMillisMax) throw error;
         const message = `namespace ${name} stays in the database: ${messageOf(error)}`;
         const event = { reason: 'NamespaceLeft', message, type: 'Warning' } as const;
-        await this.events.record(claim, event, signal);
+        await this.#events.record(claim, event, signal);
       }
     }
-    await this.dropFinalizer(claim, signal);
+    await this.#dropFinalizer(claim, signal);
   }
 
-  private async dropFinalizer(object: KubeObject, signal: AbortSignal): Promise<void> {
+  async #dropFinalizer(object: KubeObject, signal: AbortSignal): Promise<void> {
     const finalizers = object.metadata.finalizers ?? [];
     if (!finalizers.includes(finalizer)) return;
-    await this.setFinalizers(
+    await this.#setFinalizers(
       object,
       finalizers.filter((other) => other !== finalizer),
       signal,
     );
   }
 
-  private async setFinalizers(
+  async #setFinalizers(
     object: KubeObject,
     finalizers: readonly string[],
     signal: AbortSignal,
@@ -271,18 +274,18 @@ export class Controller {
     const { name, namespace, resourceVersion } = object.metadata;
     // With the version it is a compare-and-set: a finalizer added by another meanwhile is kept.
     const patch = { metadata: { finalizers, resourceVersion } };
-    await this.options.api.mergePatch(kind, namespace!, name, '', patch, signal);
+    await this.#options.api.mergePatch(kind, namespace!, name, '', patch, signal);
   }
 
   /**
-   * Does what the deletion policy says, then lets the resource go; its children follow by their owner
-   * references. Never waits for the coordinator longer than a limit.
+   * Does what the deletion policy says, then lets the resource go; its children follow by their
+   * owner references. Never waits for the coordinator longer than a limit.
    */
-  private async finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
+  async #finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
     if (!(cluster.metadata.finalizers ?? []).includes(finalizer)) return null;
-    const { env, log, mayWrite } = this.options;
+    const { env, log, mayWrite } = this.#options;
     const policy = cluster.spec.deletionPolicy ?? {};
-    const { coordinator } = this.executorOf(cluster);
+    const { coordinator } = this.#executorOf(cluster);
     const external = cluster.spec.etcd?.external !== undefined;
     if (external && policy.metadata !== 'Retain') {
       try {
@@ -296,22 +299,19 @@ export class Controller {
         if (signal.aborted || millisSinceDeletion(cluster, env) < finalizeMillisMax) throw error;
         const message = `keys stay in the external etcd: ${messageOf(error)}`;
         const event = { reason: 'MetadataLeft', message, type: 'Warning' } as const;
-        await this.events.record(cluster, event, signal);
+        await this.#events.record(cluster, event, signal);
       }
     }
-    if (policy.data === 'Delete') await this.deleteClaims(cluster, 'node', signal);
-    if (!external && policy.metadata !== 'Retain') await this.deleteClaims(cluster, 'etcd', signal);
-    await this.dropFinalizer(cluster, signal);
+    if (policy.data === 'Delete') await this.#deleteClaims(cluster, 'node', signal);
+    if (!external && policy.metadata !== 'Retain')
+      await this.#deleteClaims(cluster, 'etcd', signal);
+    await this.#dropFinalizer(cluster, signal);
     log.info({ cluster: cluster.metadata.name }, 'cluster released');
     return null;
   }
 
-  private async deleteClaims(
-    cluster: TsdbCluster,
-    component: string,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { api } = this.options;
+  async #deleteClaims(cluster: TsdbCluster, component: string, signal: AbortSignal): Promise<void> {
+    const { api } = this.#options;
     const namespace = cluster.metadata.namespace!;
     const selector = `${label.cluster}=${cluster.metadata.name},${label.component}=${component}`;
     const { items } = await api.list(resource.volumeClaim, namespace, selector, signal);

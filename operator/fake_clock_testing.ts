@@ -1,4 +1,6 @@
-/** A clock that stands until the test moves it; what waits for it wakes in the order of its times. */
+/**
+ * A clock that stands until the test moves it; what waits for it wakes in the order of its times.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock, Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -15,11 +17,11 @@ const startMillis = Date.UTC(2026, 0, 1);
 const turnsToRest = 20;
 
 export class FakeClock implements Clock {
-  private readonly sleepers = new Set<Sleeper>();
-  private passedMillis = 0;
+  readonly #sleepers = new Set<Sleeper>();
+  #passedMillis = 0;
 
   nowMillis(): number {
-    return startMillis + Math.floor(this.passedMillis);
+    return startMillis + Math.floor(this.#passedMillis);
   }
 
   nowNanos(): bigint {
@@ -27,17 +29,17 @@ export class FakeClock implements Clock {
   }
 
   monotonicMillis(): number {
-    return this.passedMillis;
+    return this.#passedMillis;
   }
 
   sleep(millis: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     if (signal.aborted) reject(signal.reason as Error);
     else {
-      const sleeper = { dueMillis: this.passedMillis + millis, wake: resolve };
-      this.sleepers.add(sleeper);
+      const sleeper = { dueMillis: this.#passedMillis + millis, wake: resolve };
+      this.#sleepers.add(sleeper);
       const aborted = () => {
-        this.sleepers.delete(sleeper);
+        this.#sleepers.delete(sleeper);
         reject(signal.reason as Error);
       };
       signal.addEventListener('abort', aborted, { once: true });
@@ -64,30 +66,30 @@ export class FakeClock implements Clock {
     const timeout = new AbortController();
     const expire = () =>
       timeout.abort(new TsdbError('DEADLINE_EXCEEDED', `deadline of ${millis} ms exceeded`));
-    this.sleepers.add({ dueMillis: this.passedMillis + millis, wake: expire });
+    this.#sleepers.add({ dueMillis: this.#passedMillis + millis, wake: expire });
     return AbortSignal.any([parent, timeout.signal]);
   }
 
   /** The time is later and nothing has run: a process that was stopped and goes on. */
   jump(millis: number): void {
-    this.passedMillis += millis;
+    this.#passedMillis += millis;
   }
 
   /** Lets this time pass, with all that is due in it. */
   async pass(millis: number): Promise<void> {
-    const endMillis = this.passedMillis + millis;
+    const endMillis = this.#passedMillis + millis;
     for (;;) {
       await rest();
-      const next = [...this.sleepers].reduce<Sleeper | null>(
+      const next = [...this.#sleepers].reduce<Sleeper | null>(
         (first, one) => (first === null || one.dueMillis < first.dueMillis ? one : first),
         null,
       );
       if (next === null || next.dueMillis > endMillis) break;
-      this.sleepers.delete(next);
-      this.passedMillis = Math.max(this.passedMillis, next.dueMillis);
+      this.#sleepers.delete(next);
+      this.#passedMillis = Math.max(this.#passedMillis, next.dueMillis);
       next.wake();
     }
-    this.passedMillis = endMillis;
+    this.#passedMillis = endMillis;
     await rest();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Keys to work on: each at most once in the queue and once in work; a key added while in work runs again
- * afterwards; a failed one comes back with a growing delay.
+ * Keys to work on: each at most once in the queue and once in work; a key added while in work runs
+ * again afterwards; a failed one comes back with a growing delay.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -19,99 +19,99 @@ export interface WorkQueueOptions {
 }
 
 export class WorkQueue {
-  private readonly options: WorkQueueOptions;
-  private readonly waiting = new Set<string>();
-  private readonly working = new Set<string>();
+  readonly #options: WorkQueueOptions;
+  readonly #waiting = new Set<string>();
+  readonly #working = new Set<string>();
   /** Times at which keys are due again, by monotonic milliseconds. */
-  private readonly dueAt = new Map<string, number>();
-  private readonly failures = new Map<string, number>();
-  private readonly sleepers = new Set<AbortController>();
+  readonly #dueAt = new Map<string, number>();
+  readonly #failures = new Map<string, number>();
+  readonly #sleepers = new Set<AbortController>();
 
   constructor(options: WorkQueueOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   add(key: string): void {
-    this.waiting.add(key);
-    this.wake();
+    this.#waiting.add(key);
+    this.#wake();
   }
 
   /** Keys waiting or in work: a metric. */
   get depth(): number {
-    return this.waiting.size + this.working.size;
+    return this.#waiting.size + this.#working.size;
   }
 
   /** Works until the signal aborts, then until running work has ended. */
   async run(signal: AbortSignal): Promise<void> {
-    const workers = Array.from({ length: this.options.workers ?? workersDefault }, () =>
-      this.worker(signal),
+    const workers = Array.from({ length: this.#options.workers ?? workersDefault }, () =>
+      this.#worker(signal),
     );
     await Promise.all(workers);
   }
 
-  private async worker(signal: AbortSignal): Promise<void> {
+  async #worker(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const key = this.take();
+      const key = this.#take();
       if (key === null) {
-        await this.idle(signal);
+        await this.#idle(signal);
         continue;
       }
-      this.working.add(key);
-      await this.workOn(key, signal);
-      this.working.delete(key);
-      this.wake();
+      this.#working.add(key);
+      await this.#workOn(key, signal);
+      this.#working.delete(key);
+      this.#wake();
     }
   }
 
-  private async workOn(key: string, signal: AbortSignal): Promise<void> {
-    const { env, log } = this.options;
+  async #workOn(key: string, signal: AbortSignal): Promise<void> {
+    const { env, log } = this.#options;
     try {
-      const afterMillis = await this.options.work(key, signal);
-      this.failures.delete(key);
-      if (afterMillis !== null) this.addAfter(key, afterMillis);
+      const afterMillis = await this.#options.work(key, signal);
+      this.#failures.delete(key);
+      if (afterMillis !== null) this.#addAfter(key, afterMillis);
     } catch (error) {
       if (signal.aborted) return;
-      const count = this.failures.get(key) ?? 0;
-      this.failures.set(key, count + 1);
+      const count = this.#failures.get(key) ?? 0;
+      this.#failures.set(key, count + 1);
       const delayMillis = Math.min(backoffMillisMin * 2 ** Math.min(count, 20), backoffMillisMax);
       log.warn({ key, error: messageOf(error), retryAfterMillis: delayMillis }, 'reconcile failed');
-      this.addAfter(key, delayMillis * (0.75 + env.random.fraction() / 2));
+      this.#addAfter(key, delayMillis * (0.75 + env.random.fraction() / 2));
     }
   }
 
-  private addAfter(key: string, millis: number): void {
-    const due = this.options.env.clock.monotonicMillis() + millis;
-    const known = this.dueAt.get(key);
-    if (known === undefined || due < known) this.dueAt.set(key, due);
+  #addAfter(key: string, millis: number): void {
+    const due = this.#options.env.clock.monotonicMillis() + millis;
+    const known = this.#dueAt.get(key);
+    if (known === undefined || due < known) this.#dueAt.set(key, due);
   }
 
-  private wake(): void {
-    for (const sleeper of this.sleepers) sleeper.abort();
+  #wake(): void {
+    for (const sleeper of this.#sleepers) sleeper.abort();
   }
 
-  private take(): string | null {
-    const now = this.options.env.clock.monotonicMillis();
-    for (const [key, due] of this.dueAt) {
+  #take(): string | null {
+    const now = this.#options.env.clock.monotonicMillis();
+    for (const [key, due] of this.#dueAt) {
       if (due > now) continue;
-      this.dueAt.delete(key);
-      this.waiting.add(key);
+      this.#dueAt.delete(key);
+      this.#waiting.add(key);
     }
-    for (const key of this.waiting) {
-      if (this.working.has(key)) continue;
-      this.waiting.delete(key);
-      this.dueAt.delete(key);
+    for (const key of this.#waiting) {
+      if (this.#working.has(key)) continue;
+      this.#waiting.delete(key);
+      this.#dueAt.delete(key);
       return key;
     }
     return null;
   }
 
-  private async idle(signal: AbortSignal): Promise<void> {
-    const { clock } = this.options.env;
+  async #idle(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options.env;
     const now = clock.monotonicMillis();
-    const next = Math.min(1000, ...[...this.dueAt.values()].map((due) => Math.max(1, due - now)));
+    const next = Math.min(1000, ...[...this.#dueAt.values()].map((due) => Math.max(1, due - now)));
     const sleeper = new AbortController();
-    this.sleepers.add(sleeper);
+    this.#sleepers.add(sleeper);
     await clock.sleep(next, AbortSignal.any([signal, sleeper.signal])).catch(() => {});
-    this.sleepers.delete(sleeper);
+    this.#sleepers.delete(sleeper);
   }
 }

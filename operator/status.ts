@@ -93,7 +93,10 @@ export function clusterStatus(observed: Observed, plan: Plan, now: string): Clus
   };
 }
 
-/** Conditions by type; a type that is left out is not published (Reconciling and Stalled only when true). */
+/**
+ * Conditions by type; a type that is left out is not published (Reconciling and Stalled only when
+ * true).
+ */
 function verdictsOf(observed: Observed, plan: Plan): Map<string, Verdict> {
   const verdicts = new Map<string, Verdict>();
   verdicts.set('EtcdReady', etcdVerdict(observed));
@@ -252,7 +255,10 @@ function namespaceVerdict(claim: TsdbNamespace, observed: Observed | null): Verd
 const summaries: readonly string[] = ['Ready', 'Reconciling', 'Stalled', 'Paused'];
 const badReasons: readonly string[] = ['NodesNotReady', 'NoQuorum'];
 
-/** Events for conditions that changed, so that `kubectl describe` tells the story: each sentence once. */
+/**
+ * Events for conditions that changed, so that `kubectl describe` tells the story: each sentence
+ * once.
+ */
 export function transitionsOf(
   cluster: TsdbCluster,
   status: ClusterStatus,

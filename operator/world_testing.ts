@@ -1,4 +1,7 @@
-/** A model of all that is around the operator: the controllers of Kubernetes, storage nodes, the coordinator. */
+/**
+ * A model of all that is around the operator: the controllers of Kubernetes, storage nodes, the
+ * coordinator.
+ */
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -30,7 +33,7 @@ export class World {
   readonly kube: FakeKube = new FakeKube();
   readonly clock: FakeClock = new FakeClock();
   readonly admin: ClusterAdmin;
-  private controller: Controller;
+  #controller: Controller;
   /** Calls that change something at the coordinator, in order. */
   readonly calls: string[] = [];
   beforeCall: (call: string) => void = (_call: string): void => {};
@@ -42,8 +45,8 @@ export class World {
   readonly broken: Set<string> = new Set();
   /** Images with which no pod starts. */
   readonly badImages: Set<string> = new Set();
-  private view: PlacementView | null = null;
-  private readonly bootstrapped = new Set<string>();
+  #view: PlacementView | null = null;
+  readonly #bootstrapped = new Set<string>();
 
   constructor() {
     const kv = new MemoryKvStore({ clock: this.clock }).client();
@@ -52,23 +55,23 @@ export class World {
       cluster: { environment: 'default_c', zone: 'embedded' },
       clock: this.clock,
     });
-    this.controller = this.newOperator();
+    this.#controller = this.#newOperator();
   }
 
-  private newOperator(): Controller {
+  #newOperator(): Controller {
     return new Controller({
       api: this.kube,
       env: fakeEnv(this.clock),
       log: silentLog,
       images,
       mayWrite: () => {},
-      connect: () => this.coordinator(),
+      connect: () => this.#coordinator(),
     });
   }
 
   /** A new process, which remembers nothing. */
   restartOperator(): void {
-    this.controller = this.newOperator();
+    this.#controller = this.#newOperator();
   }
 
   addCluster(spec: ClusterSpec): void {
@@ -124,11 +127,11 @@ export class World {
   }
 
   instanceIds(): string[] {
-    return Object.keys(this.view?.instances ?? {});
+    return Object.keys(this.#view?.instances ?? {});
   }
 
   shardStates(): string[] {
-    const instances = Object.values(this.view?.instances ?? {});
+    const instances = Object.values(this.#view?.instances ?? {});
     return instances.flatMap(({ shards }) => shards.map(({ state }) => state));
   }
 
@@ -143,14 +146,14 @@ export class World {
   }
 
   reconcile(): Promise<number | null> {
-    return this.controller.reconcile('default/c', forever);
+    return this.#controller.reconcile('default/c', forever);
   }
 
   condition(type: string): Json {
     return this.cluster.status?.conditions?.find((one: Json) => one.type === type);
   }
 
-  private coordinator(): Coordinator {
+  #coordinator(): Coordinator {
     const { admin } = this;
     const reachable = () => {
       if (!this.coordinatorUp) throw new TsdbError('UNAVAILABLE', this.coordinatorProblem);
@@ -204,7 +207,7 @@ export class World {
       namespaceReady: (name) =>
         call(`namespace ready ${name}`, () => {
           const prove = async () => {
-            if (!this.bootstrapped.has(name)) throw badRequest(`${name} is not bootstrapped`);
+            if (!this.#bootstrapped.has(name)) throw badRequest(`${name} is not bootstrapped`);
           };
           return admin.namespaceReady({ name }, plainRequest, prove, forever);
         }),
@@ -216,18 +219,18 @@ export class World {
   async placement(): Promise<PlacementView | null> {
     try {
       const { placement, version } = await this.admin.placementGet(null, forever);
-      this.view = { instances: placement.instances as Json, version };
+      this.#view = { instances: placement.instances as Json, version };
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
-      this.view = null;
+      this.#view = null;
     }
-    return this.view;
+    return this.#view;
   }
 
   /** Everything around the operator moves on: sets, pods, shards, namespaces. */
   async advance(): Promise<void> {
-    for (const set of this.kube.ofKind('StatefulSet') as StatefulSet[]) this.runSet(set);
-    for (const deployment of this.kube.ofKind('Deployment')) this.runDeployment(deployment);
+    for (const set of this.kube.ofKind('StatefulSet') as StatefulSet[]) this.#runSet(set);
+    for (const deployment of this.kube.ofKind('Deployment')) this.#runDeployment(deployment);
     const placement = await this.placement();
     for (const [id, { shards }] of Object.entries(placement?.instances ?? {})) {
       if (!this.isReady(id) || shards.every(({ state }) => state !== 'INITIALIZING')) continue;
@@ -240,20 +243,20 @@ export class World {
     }
     await this.placement();
     const { registry } = await this.admin.namespaceGet(false, forever);
-    for (const name of Object.keys(registry.namespaces)) this.bootstrapped.add(name);
+    for (const name of Object.keys(registry.namespaces)) this.#bootstrapped.add(name);
   }
 
-  private runSet(set: StatefulSet): void {
+  #runSet(set: StatefulSet): void {
     const { name, namespace, generation } = set.metadata;
     const spec = set.spec as Json;
     const revision = contentHash(spec.template);
-    const pods = this.podsOf(set);
+    const pods = this.#podsOf(set);
     for (const pod of pods) {
       const image: string = pod.spec.containers[0].image;
-      if (ordinalOf(pod) >= spec.replicas) this.removePod(pod, spec);
-      else if (this.badImages.has(image)) this.setPod(pod, 'Pending', false, 'ImagePullBackOff');
-      else if (pod.status.phase === 'Pending') this.setPod(pod, 'Running', false);
-      else this.setPod(pod, 'Running', !this.broken.has(pod.metadata.name));
+      if (ordinalOf(pod) >= spec.replicas) this.#removePod(pod, spec);
+      else if (this.badImages.has(image)) this.#setPod(pod, 'Pending', false, 'ImagePullBackOff');
+      else if (pod.status.phase === 'Pending') this.#setPod(pod, 'Running', false);
+      else this.#setPod(pod, 'Running', !this.broken.has(pod.metadata.name));
     }
     const rolling = spec.updateStrategy?.type === 'RollingUpdate';
     for (let ordinal = 0; ordinal < spec.replicas; ordinal++) {
@@ -280,7 +283,7 @@ export class World {
         status: { phase: 'Bound' },
       });
     }
-    const now = this.podsOf(set);
+    const now = this.#podsOf(set);
     this.kube.store({
       ...set,
       status: {
@@ -293,20 +296,20 @@ export class World {
     });
   }
 
-  private removePod(pod: Json, spec: Json): void {
+  #removePod(pod: Json, spec: Json): void {
     this.kube.remove(pod);
     const claim = this.kube.find('PersistentVolumeClaim', `data-${pod.metadata.name}`);
     const policy = spec.persistentVolumeClaimRetentionPolicy?.whenScaled;
     if (policy === 'Delete' && claim !== undefined) this.kube.remove(claim);
   }
 
-  private podsOf(set: KubeObject): Json[] {
+  #podsOf(set: KubeObject): Json[] {
     return this.kube
       .ofKind('Pod')
       .filter((pod: Json) => pod.metadata.name.replace(/-\d+$/, '') === set.metadata.name);
   }
 
-  private setPod(pod: Json, phase: string, ready: boolean, waitsFor?: string): void {
+  #setPod(pod: Json, phase: string, ready: boolean, waitsFor?: string): void {
     const conditions = [{ type: 'Ready', status: ready ? 'True' : 'False' }];
     const state = waitsFor === undefined ? {} : { waiting: { reason: waitsFor } };
     const containerStatuses = [{ ready, restartCount: 0, state }];
@@ -318,7 +321,7 @@ export class World {
     return (pod?.status?.conditions ?? []).some((one: Json) => one.status === 'True');
   }
 
-  private runDeployment(deployment: Json): void {
+  #runDeployment(deployment: Json): void {
     const { replicas } = deployment.spec;
     const { generation } = deployment.metadata;
     const status = {

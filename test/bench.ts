@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- filter]`: every `*_bench.ts` at full size, the median of five runs of each figure,
- * one JSON line a figure.
+ * `npm run bench [-- filter]`: every `*_bench.ts` at full size, the median of five runs of each
+ * figure, one JSON line a figure.
  */
 import { globSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,8 @@
 /**
- * Ports for servers that a test starts, and starts again on the same port. They are not from the range out of which the system takes
- * the local ports of connections: one of those could stand on the port while its server is down. Each process begins
- * elsewhere, so that tests side by side do not choose alike.
+ * Ports for servers that a test starts, and starts again on the same port. They are not from the
+ * range out of which the system takes the local ports of connections: one of those could stand on
+ * the port while its server is down. Each process begins elsewhere, so that tests side by side do
+ * not choose alike.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:net';

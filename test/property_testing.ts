@@ -1,6 +1,7 @@
 /**
- * Properties over generated values (fast-check), with the same values in every run: a test that was green stays green until
- * the code changes. Other values: `TSDB_TEST_SEED=7 npm test -- 'cluster/placement/algorithm_test.ts'`.
+ * Properties over generated values (fast-check), with the same values in every run: a test that was
+ * green stays green until the code changes. Other values: `TSDB_TEST_SEED=7 npm test --
+ * 'cluster/placement/algorithm_test.ts'`.
  */
 import fc from 'fast-check';
 import { assert } from '#lib/assert.ts';

@@ -4,8 +4,8 @@ import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 /**
- * The program's path, or null. Looked for in `$TSDB_TEST_TOOLS`, on the `PATH`, in the project's cache of
- * tools and in its caches of Kubernetes binaries, in this order.
+ * The program's path, or null. Looked for in `$TSDB_TEST_TOOLS`, on the `PATH`, in the project's
+ * cache of tools and in its caches of Kubernetes binaries, in this order.
  */
 export function findTool(name: string): string | null {
   const cache = join(homedir(), '.cache');

@@ -1,5 +1,6 @@
-// Bundles tsdbctl into dist/tsdbctl: one JavaScript file and the kernels that it loads, for machines with Node and nothing
-// else of ours (Node strips no types below node_modules, so a package cannot have the sources as its bin).
+// Bundles tsdbctl into dist/tsdbctl: one JavaScript file and the kernels that it loads, for
+// machines with Node and nothing else of ours (Node strips no types below node_modules, so a
+// package cannot have the sources as its bin).
 //
 //   node tsdbctl/bundle.mjs [FOLDER]
 import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

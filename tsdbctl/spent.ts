@@ -4,13 +4,13 @@ export type Print = (line: string) => void;
 
 /** Bytes by what they are for. */
 export class Spent {
-  private readonly parts = new Map<string, number>();
+  readonly #parts = new Map<string, number>();
   /** Length of the files. */
   fileBytes = 0;
   files = 0;
 
   add(part: string, bytes: number): void {
-    if (bytes !== 0) this.parts.set(part, (this.parts.get(part) ?? 0) + bytes);
+    if (bytes !== 0) this.#parts.set(part, (this.#parts.get(part) ?? 0) + bytes);
   }
 
   addFile(bytes: number): void {
@@ -21,7 +21,7 @@ export class Spent {
   /** Bytes of the parts whose name begins so. */
   sum(prefix = ''): number {
     let sum = 0;
-    for (const [part, bytes] of this.parts) if (part.startsWith(prefix)) sum += bytes;
+    for (const [part, bytes] of this.#parts) if (part.startsWith(prefix)) sum += bytes;
     return sum;
   }
 
@@ -30,7 +30,7 @@ export class Spent {
    * @param rest what the remaining bytes are
    */
   print(print: Print, rest: string): void {
-    const rows = [...this.parts];
+    const rows = [...this.#parts];
     const left = this.fileBytes - this.sum();
     if (left !== 0) rows.push([rest, left]);
     rows.sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));

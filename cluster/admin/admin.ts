@@ -1,7 +1,7 @@
 /**
- * The admin API as functions: the parsed JSON body of a request in, the exact body of the answer out,
- * everything in between by compare-and-set in the key-value store. HTTP handlers only route to these and
- * print what they return; errors are `TsdbError`.
+ * The admin API as functions: the parsed JSON body of a request in, the exact body of the answer
+ * out, everything in between by compare-and-set in the key-value store. HTTP handlers only route to
+ * these and print what they return; errors are `TsdbError`.
  */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
@@ -98,23 +98,24 @@ export class ClusterAdmin {
   readonly cluster: ClusterName;
   readonly placements: PlacementStore;
   readonly namespaces: NamespaceStore;
-  private readonly kv: Kv;
-  private readonly localInstance: InstanceInfo;
-  private readonly deletions: DeletionLog;
-  private readonly clock: Clock;
+  readonly #kv: Kv;
+  readonly #localInstance: InstanceInfo;
+  readonly #deletions: DeletionLog;
+  readonly #clock: Clock;
 
   constructor(setup: AdminSetup) {
-    this.kv = setup.kv;
+    this.#kv = setup.kv;
     this.cluster = setup.cluster;
     this.placements = new PlacementStore(setup.kv, setup.cluster, setup.service ?? storageService);
     this.namespaces = new NamespaceStore(setup.kv, setup.cluster);
-    this.deletions = new DeletionLog(setup.kv, setup.cluster);
-    this.clock = setup.clock;
-    this.localInstance = setup.localInstance ?? localInstanceDefault;
+    this.#deletions = new DeletionLog(setup.kv, setup.cluster);
+    this.#clock = setup.clock;
+    this.#localInstance = setup.localInstance ?? localInstanceDefault;
   }
 
   /**
-   * POST database/create. Namespaces and, when there is none, the placement are written in one transaction.
+   * POST database/create. Namespaces and, when there is none, the placement are written in one
+   * transaction.
    * @throws {TsdbError} BAD_REQUEST, also when the namespace exists
    */
   async databaseCreate(
@@ -122,7 +123,9 @@ export class ClusterAdmin {
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<DatabaseAnswer> {
-    const { kv, placements, namespaces, localInstance, cluster } = this;
+    const { placements, namespaces, cluster } = this;
+    const kv = this.#kv;
+    const localInstance = this.#localInstance;
     const target = { kv, placements, namespaces, localInstance, zone: cluster.zone };
     return databaseCreate(target, body, options, signal);
   }
@@ -148,7 +151,7 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
     const fields = Fields.of(body, '');
-    const instances = this.instancesOf(fields, 'instances');
+    const instances = this.#instancesOf(fields, 'instances');
     const shape = {
       numShards: fields.uint('numShards', 0),
       replicaFactor: fields.uint('replicationFactor', 0),
@@ -168,10 +171,10 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
     const fields = Fields.of(body, '');
-    const instances = this.instancesOf(fields, 'instances');
+    const instances = this.#instancesOf(fields, 'instances');
     const force = forceOf(fields, options);
     fields.end();
-    return this.change(
+    return this.#change(
       (placement) => addInstances(placement, instances, { force }),
       options,
       signal,
@@ -188,7 +191,7 @@ export class ClusterAdmin {
     const ids = fields.strings('instanceIds');
     const force = forceOf(fields, options);
     fields.end();
-    return this.change((placement) => removeInstances(placement, ids, { force }), options, signal);
+    return this.#change((placement) => removeInstances(placement, ids, { force }), options, signal);
   }
 
   /** DELETE placement/{id}. */
@@ -197,7 +200,7 @@ export class ClusterAdmin {
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<PlacementAnswer> {
-    return this.change((placement) => removeInstances(placement, [id], options), options, signal);
+    return this.#change((placement) => removeInstances(placement, [id], options), options, signal);
   }
 
   /** POST placement/replace: `{leavingInstanceIDs, candidates, force?}`. */
@@ -211,10 +214,10 @@ export class ClusterAdmin {
       ...fields.strings('leavingInstanceIDs'),
       ...fields.strings('leavingInstanceIds'),
     ];
-    const candidates = this.instancesOf(fields, 'candidates');
+    const candidates = this.#instancesOf(fields, 'candidates');
     const force = forceOf(fields, options);
     fields.end();
-    return this.change(
+    return this.#change(
       (placement) => replaceInstances(placement, leavingIds, candidates, { force }),
       options,
       signal,
@@ -229,8 +232,8 @@ export class ClusterAdmin {
   }
 
   /**
-   * POST placement/set: `{placement, version, confirm, force}`. Without `confirm` nothing is written. The
-   * version must be the one that stands; `force` passes over the rules of placements.
+   * POST placement/set: `{placement, version, confirm, force}`. Without `confirm` nothing is
+   * written. The version must be the one that stands; `force` passes over the rules of placements.
    */
   async placementSet(
     body: unknown,
@@ -253,7 +256,7 @@ export class ClusterAdmin {
       throw badRequest(`version is not the current one, ${current.version}: ${expected}`);
     }
     const { compares, operations } = this.placements.writing(current, placement);
-    const { succeeded } = await this.kv.transact(compares, operations, signal);
+    const { succeeded } = await this.#kv.transact(compares, operations, signal);
     if (!succeeded) throw alreadyExists();
     return { ...answer({ placement, version: current.version + 1 }), dryRun };
   }
@@ -291,7 +294,7 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<RegistryAnswer> {
     const namespace = namespaceOfAddRequest(body);
-    return this.changeRegistry((registry) => addNamespace(registry, namespace), options, signal);
+    return this.#changeRegistry((registry) => addNamespace(registry, namespace), options, signal);
   }
 
   /** PUT namespace: `{name, options}` with mutable options. Answers with all namespaces. */
@@ -301,7 +304,7 @@ export class ClusterAdmin {
     signal: AbortSignal,
   ): Promise<RegistryAnswer> {
     const { name, update } = updateOfRequest(body);
-    return this.changeRegistry(
+    return this.#changeRegistry(
       (registry) => updateNamespace(registry, name, update),
       options,
       signal,
@@ -309,15 +312,18 @@ export class ClusterAdmin {
   }
 
   /**
-   * DELETE namespace/{id}. A deletion of everything in it stands with it, for nodes that are away, or see it made again
-   * before they see it gone.
+   * DELETE namespace/{id}. A deletion of everything in it stands with it, for nodes that are away,
+   * or see it made again before they see it gone.
    */
   async namespaceDelete(
     name: string,
     options: AdminOptions,
     signal: AbortSignal,
   ): Promise<{ deleted: boolean }> {
-    const { kv, namespaces, deletions, clock } = this;
+    const { namespaces } = this;
+    const kv = this.#kv;
+    const deletions = this.#deletions;
+    const clock = this.#clock;
     const everything = {
       namespace: name,
       query: { kind: 'all' },
@@ -347,8 +353,8 @@ export class ClusterAdmin {
 
   /**
    * POST namespace/ready: `{name, force?}`.
-   * @param prove reads the namespace at a quorum of nodes; its rejection refuses the request. Not called
-   *   with `force` or when the namespace is ready already.
+   * @param prove reads the namespace at a quorum of nodes; its rejection refuses the request. Not
+   *   called with `force` or when the namespace is ready already.
    * @throws {TsdbError} BAD_REQUEST for an unknown namespace, and for an aggregated one
    */
   async namespaceReady(
@@ -373,7 +379,7 @@ export class ClusterAdmin {
     }
     if (isReady(namespace)) return { ready: true };
     if (!force) await prove(name, signal);
-    await this.changeRegistry(
+    await this.#changeRegistry(
       (registry) => advanceStaging(registry, name, 'READY'),
       options,
       signal,
@@ -389,7 +395,7 @@ export class ClusterAdmin {
     );
   }
 
-  private instancesOf(fields: Fields, key: string): InstanceInfo[] {
+  #instancesOf(fields: Fields, key: string): InstanceInfo[] {
     return fields.list(key, (item, index) => {
       const info = instanceInfoOf(item);
       item.end();
@@ -397,7 +403,7 @@ export class ClusterAdmin {
     });
   }
 
-  private async change(
+  async #change(
     step: (placement: Placement) => Placement,
     options: AdminOptions,
     signal: AbortSignal,
@@ -407,7 +413,7 @@ export class ClusterAdmin {
     return answer({ placement: step(value), version: version + 1 });
   }
 
-  private async changeRegistry(
+  async #changeRegistry(
     step: (registry: NamespaceRegistry) => NamespaceRegistry,
     options: AdminOptions,
     signal: AbortSignal,

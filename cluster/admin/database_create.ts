@@ -1,4 +1,7 @@
-/** POST database/create: a namespace with sensible defaults, and the placement when there is none yet. */
+/**
+ * POST database/create: a namespace with sensible defaults, and the placement when there is none
+ * yet.
+ */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import type { Kv } from '../kv/kv.ts';
@@ -103,7 +106,8 @@ export function blockSizeForRetention(retentionNanos: bigint): bigint {
 }
 
 /**
- * Block size that holds about 720 points of a series, in steps of 5 minutes from 30 minutes to a day.
+ * Block size that holds about 720 points of a series, in steps of 5 minutes from 30 minutes to a
+ * day.
  * @returns nanoseconds
  */
 export function blockSizeForDatapoints(datapointsPerHour: bigint): bigint {
@@ -243,7 +247,8 @@ function addAll(
     try {
       registry = addNamespace(registry, namespace);
     } catch (error) {
-      // A taken name is a plain mistake here, as it is in M3, and not the lost race that CONFLICT says.
+      // A taken name is a plain mistake here, as it is in M3, and not the lost race that CONFLICT
+      // says.
       if (error instanceof TsdbError && error.code === 'CONFLICT') {
         throw badRequest(
           `unable to create namespace: ${namespace.name} because it already exists`,

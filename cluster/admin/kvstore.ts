@@ -22,8 +22,8 @@ export interface KvstoreAnswer {
 }
 
 /**
- * `{key, value, commit}`: without `commit` nothing is written. A value of null deletes the key, so that the
- * configuration of the nodes holds again.
+ * `{key, value, commit}`: without `commit` nothing is written. A value of null deletes the key, so
+ * that the configuration of the nodes holds again.
  * @throws {TsdbError} BAD_REQUEST for an unknown key or a bad value
  */
 export async function setKvstore(

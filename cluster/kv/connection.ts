@@ -11,7 +11,8 @@ export function clusterNameOf(discovery: DiscoveryConfig): ClusterName {
 }
 
 /**
- * @param embedded the store in this process, or where one of this machine listens; null when there is none
+ * @param embedded the store in this process, or where one of this machine listens; null when there
+ * is none
  * @throws {Error} of the system when a TLS file cannot be read
  */
 export async function openClusterKv(

@@ -1,8 +1,8 @@
 /**
- * The key-value interface over etcd's v3 API: a real etcd, or the embedded one. The one place that knows
- * the etcd3 package, of which we use the lower clients: its retries, circuit breakers, watcher and lease
- * hide the errors that the interface promises. One client is held for each endpoint; calls stay with
- * the endpoint that answered last and go on to the next when it does not.
+ * The key-value interface over etcd's v3 API: a real etcd, or the embedded one. The one place that
+ * knows the etcd3 package, of which we use the lower clients: its retries, circuit breakers,
+ * watcher and lease hide the errors that the interface promises. One client is held for each
+ * endpoint; calls stay with the endpoint that answered last and go on to the next when it does not.
  */
 import {
   type ICallable,
@@ -71,21 +71,21 @@ interface RawStream<Request, Answer> extends AsyncIterable<Answer> {
 }
 
 class EtcdKv implements Kv {
-  private readonly clients: readonly Etcd3[];
-  private readonly options: EtcdKvOptions;
-  private readonly closed = new AbortController();
-  private current = 0;
+  readonly #clients: readonly Etcd3[];
+  readonly #options: EtcdKvOptions;
+  readonly #closed = new AbortController();
+  #current = 0;
 
   constructor(options: EtcdKvOptions) {
-    this.options = options;
+    this.#options = options;
     if (options.endpoints.length === 0) {
       throw new TsdbError('BAD_REQUEST', 'cannot connect to etcd: endpoints are empty: []');
     }
-    this.clients = options.endpoints.map((endpoint) => clientOf(endpoint, options));
+    this.#clients = options.endpoints.map((endpoint) => clientOf(endpoint, options));
   }
 
   async get(key: string, signal: AbortSignal): Promise<KeyValue | null> {
-    const answer = await this.read(
+    const answer = await this.#read(
       (client, deadline) => client.kv.range({ key: Buffer.from(key) }, { deadline }),
       signal,
     );
@@ -95,7 +95,7 @@ class EtcdKv implements Kv {
 
   async list(prefix: string, signal: AbortSignal): Promise<Listing> {
     const range = rangeOfPrefix(prefix);
-    const answer = await this.read(
+    const answer = await this.#read(
       (client, deadline) => client.kv.range(range, { deadline }),
       signal,
     );
@@ -108,7 +108,7 @@ class EtcdKv implements Kv {
     signal: AbortSignal,
   ): Promise<TransactionResult> {
     const request = { compare: compares.map(compareOf), success: operations.map(operationOf) };
-    const answer = await this.call(
+    const answer = await this.#call(
       (client, deadline) => client.kv.txn(request, { deadline }),
       wasNeverSent,
       signal,
@@ -121,30 +121,30 @@ class EtcdKv implements Kv {
     fromRevision: number,
     signal: AbortSignal,
   ): AsyncGenerator<WatchBatch, void, void> {
-    const stop = AbortSignal.any([signal, this.closed.signal]);
+    const stop = AbortSignal.any([signal, this.#closed.signal]);
     const place = { nextRevision: fromRevision };
     let retryMillis: number = etcdLimits.watchRetryMillisMin;
     while (!stop.aborted) {
       const before = place.nextRevision;
       try {
-        yield* this.watchOnce(prefix, place, stop);
+        yield* this.#watchOnce(prefix, place, stop);
       } catch (error) {
         if (error instanceof RevisionCompacted) throw error;
         if (stop.aborted) break;
-        await this.recoverFrom(error, prefix, stop);
+        await this.#recoverFrom(error, prefix, stop);
       }
       if (place.nextRevision !== before) retryMillis = etcdLimits.watchRetryMillisMin;
       else retryMillis = Math.min(2 * retryMillis, etcdLimits.watchRetryMillisMax);
-      const { clock, random } = this.options.env;
+      const { clock, random } = this.#options.env;
       await clock.sleep(retryMillis * (0.5 + random.fraction()), stop).catch(() => {});
     }
-    if (!signal.aborted && this.closed.signal.aborted) throw this.closed.signal.reason;
+    if (!signal.aborted && this.#closed.signal.aborted) throw this.#closed.signal.reason;
   }
 
   async lease(ttlSeconds: number, signal: AbortSignal): Promise<KvLease> {
-    const { clock } = this.options.env;
+    const { clock } = this.#options.env;
     const grantedMillis = clock.monotonicMillis();
-    const granted = await this.call(
+    const granted = await this.#call(
       (client, deadline) => client.leaseClient.leaseGrant({ TTL: ttlSeconds }, { deadline }),
       // A second grant is harmless: the first one, if there is one, expires.
       isUnavailable,
@@ -155,14 +155,14 @@ class EtcdKv implements Kv {
       ttlSeconds: Number(granted.TTL),
       grantedMillis,
       clock,
-      closed: this.closed.signal,
-      renew: (timeoutMillis, stop) => this.renewLease(granted.ID, timeoutMillis, stop),
+      closed: this.#closed.signal,
+      renew: (timeoutMillis, stop) => this.#renewLease(granted.ID, timeoutMillis, stop),
       revoke: async () => {
         try {
-          await this.call(
+          await this.#call(
             (client, deadline) => client.leaseClient.leaseRevoke({ ID: granted.ID }, { deadline }),
             isUnavailable,
-            this.closed.signal,
+            this.#closed.signal,
           );
         } catch (error) {
           if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
@@ -172,17 +172,17 @@ class EtcdKv implements Kv {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.closed.abort(new TsdbError('UNAVAILABLE', 'the key-value client is closed'));
-    for (const client of this.clients) client.close();
+    this.#closed.abort(new TsdbError('UNAVAILABLE', 'the key-value client is closed'));
+    for (const client of this.#clients) client.close();
   }
 
   /** One stream of the watch; moves `place` behind what was handed out. */
-  private async *watchOnce(
+  async *#watchOnce(
     prefix: string,
     place: { nextRevision: number },
     stop: AbortSignal,
   ): AsyncGenerator<WatchBatch, void, void> {
-    const stream = await this.openStream<object, IWatchResponse>('Watch', 'watch');
+    const stream = await this.#openStream<object, IWatchResponse>('Watch', 'watch');
     const cancel = () => stream.cancel();
     stop.addEventListener('abort', cancel, { once: true });
     try {
@@ -222,16 +222,16 @@ class EtcdKv implements Kv {
   }
 
   /** Moves on to the next endpoint, and lets the package renew a login that is no longer good. */
-  private async recoverFrom(error: unknown, prefix: string, stop: AbortSignal): Promise<void> {
-    this.options.log.warn({ prefix, error: messageOf(error) }, 'watch was interrupted; resuming');
-    this.moveOn();
-    if (this.options.auth === undefined) return;
+  async #recoverFrom(error: unknown, prefix: string, stop: AbortSignal): Promise<void> {
+    this.#options.log.warn({ prefix, error: messageOf(error) }, 'watch was interrupted; resuming');
+    this.#moveOn();
+    if (this.#options.auth === undefined) return;
     await this.get(prefix === '' ? '\0' : prefix, stop).catch(() => {});
   }
 
-  private async renewLease(id: string, timeoutMillis: number, stop: AbortSignal): Promise<number> {
-    const timeout = this.options.env.clock.deadline(timeoutMillis, stop);
-    const stream = await this.openStream<object, { TTL: string }>('Lease', 'leaseKeepAlive');
+  async #renewLease(id: string, timeoutMillis: number, stop: AbortSignal): Promise<number> {
+    const timeout = this.#options.env.clock.deadline(timeoutMillis, stop);
+    const stream = await this.#openStream<object, { TTL: string }>('Lease', 'leaseKeepAlive');
     const cancel = () => stream.cancel();
     timeout.addEventListener('abort', cancel, { once: true });
     try {
@@ -240,7 +240,7 @@ class EtcdKv implements Kv {
       for await (const answer of stream) return Number(answer.TTL);
       throw new TsdbError('UNAVAILABLE', 'the keep-alive stream ended without an answer');
     } catch (error) {
-      if (!stop.aborted) this.moveOn();
+      if (!stop.aborted) this.#moveOn();
       throw error;
     } finally {
       timeout.removeEventListener('abort', cancel);
@@ -249,15 +249,15 @@ class EtcdKv implements Kv {
   }
 
   /**
-   * A stream that ends with an error when its member has no leader: without asking for that, a watch
-   * on a member cut off from the others would be silent for ever.
+   * A stream that ends with an error when its member has no leader: without asking for that, a
+   * watch on a member cut off from the others would be silent for ever.
    */
-  private async openStream<Request, Answer>(
+  async #openStream<Request, Answer>(
     service: 'Watch' | 'Lease',
     method: string,
   ): Promise<RawStream<Request, Answer>> {
-    this.closed.signal.throwIfAborted();
-    const client = this.clients[this.current]!;
+    this.#closed.signal.throwIfAborted();
+    const client = this.#clients[this.#current]!;
     const { pool } = client as unknown as { pool: ICallable<unknown> };
     const stream = await pool.withConnection(service, ({ client: stub, metadata }) => {
       metadata.set('hasleader', 'true');
@@ -269,37 +269,37 @@ class EtcdKv implements Kv {
     return stream;
   }
 
-  private read<Answer>(
+  #read<Answer>(
     attempt: (client: Etcd3, deadline: number) => Promise<Answer>,
     signal: AbortSignal,
   ): Promise<Answer> {
-    return this.call(attempt, isUnavailable, signal);
+    return this.#call(attempt, isUnavailable, signal);
   }
 
   /** Tries each endpoint once, and the first once more, as long as `mayRetry` says of the error. */
-  private async call<Answer>(
+  async #call<Answer>(
     attempt: (client: Etcd3, deadline: number) => Promise<Answer>,
     mayRetry: (error: TsdbError) => boolean,
     signal: AbortSignal,
   ): Promise<Answer> {
-    const stop = AbortSignal.any([signal, this.closed.signal]);
+    const stop = AbortSignal.any([signal, this.#closed.signal]);
     for (let tried = 1; ; tried += 1) {
       stop.throwIfAborted();
-      const index = this.current;
+      const index = this.#current;
       try {
-        const deadline = this.options.env.clock.nowMillis() + etcdLimits.callTimeoutMillis;
-        return await raceAbort(attempt(this.clients[index]!, deadline), stop);
+        const deadline = this.#options.env.clock.nowMillis() + etcdLimits.callTimeoutMillis;
+        return await raceAbort(attempt(this.#clients[index]!, deadline), stop);
       } catch (error) {
         if (stop.aborted) throw stop.reason;
-        const failure = errorOf(error, this.options.endpoints[index]!);
-        if (isUnavailable(failure) && this.current === index) this.moveOn();
-        if (!mayRetry(failure) || tried > this.clients.length) throw failure;
+        const failure = errorOf(error, this.#options.endpoints[index]!);
+        if (isUnavailable(failure) && this.#current === index) this.#moveOn();
+        if (!mayRetry(failure) || tried > this.#clients.length) throw failure;
       }
     }
   }
 
-  private moveOn(): void {
-    this.current = (this.current + 1) % this.clients.length;
+  #moveOn(): void {
+    this.#current = (this.#current + 1) % this.#clients.length;
   }
 }
 
@@ -355,7 +355,9 @@ interface SecuredPool {
   readonly authenticator: { credentials: unknown };
 }
 
-/** Rejects with the signal's reason as soon as it aborts; the call goes on to its deadline unheard. */
+/**
+ * Rejects with the signal's reason as soon as it aborts; the call goes on to its deadline unheard.
+ */
 async function raceAbort<Answer>(call: Promise<Answer>, signal: AbortSignal): Promise<Answer> {
   const { promise, reject } = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason as Error);
@@ -381,7 +383,10 @@ const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   16: 'BAD_REQUEST',
 };
 
-/** The package keeps of gRPC's errors only the text, which has the status in it: '14 UNAVAILABLE: …'. */
+/**
+ * The package keeps of gRPC's errors only the text, which has the status in it: '14 UNAVAILABLE:
+ * …'.
+ */
 function errorOf(error: unknown, endpoint: string): TsdbError {
   if (error instanceof TsdbError) return error;
   const text = messageOf(error);

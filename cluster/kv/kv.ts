@@ -1,7 +1,8 @@
 /**
- * The key-value store as everything above it sees it: the part of etcd v3 that a cluster needs. Three
- * adapters hold to one suite: etcd3 (etcd.ts: a real etcd or our embedded kv/), our embedded kv/ in the same process
- * (local.ts), and in memory (memory.ts: tests and the simulator). Every call is linearizable.
+ * The key-value store as everything above it sees it: the part of etcd v3 that a cluster needs.
+ * Three adapters hold to one suite: etcd3 (etcd.ts: a real etcd or our embedded kv/), our embedded
+ * kv/ in the same process (local.ts), and in memory (memory.ts: tests and the simulator). Every
+ * call is linearizable.
  *
  * Every method rejects with TsdbError UNAVAILABLE when the store cannot be reached, and with the
  * signal's reason when aborted; the outcome of a write is unknown then: read before you retry.
@@ -10,7 +11,10 @@
 export interface KeyValue {
   readonly key: string;
   readonly value: Uint8Array;
-  /** Revision at which the key was created, and last changed. Revisions count every write of the store. */
+  /**
+   * Revision at which the key was created, and last changed. Revisions count every write of the
+   * store.
+   */
   readonly createRevision: number;
   readonly modRevision: number;
   /** 1 after creation, one more with each change. */
@@ -81,14 +85,14 @@ export interface Kv extends AsyncDisposable {
     signal: AbortSignal,
   ): Promise<TransactionResult>;
   /**
-   * Changes of keys with the prefix from this revision on. Survives lost connections by resuming after
-   * the last batch seen. Ends by returning when the signal aborts.
+   * Changes of keys with the prefix from this revision on. Survives lost connections by resuming
+   * after the last batch seen. Ends by returning when the signal aborts.
    * @throws {RevisionCompacted} from the iteration
    */
   watch(prefix: string, fromRevision: number, signal: AbortSignal): AsyncIterable<WatchBatch>;
   /**
-   * A lease kept alive until disposed of or lost; its keys vanish when it ends. The signal is for the
-   * granting alone.
+   * A lease kept alive until disposed of or lost; its keys vanish when it ends. The signal is for
+   * the granting alone.
    */
   lease(ttlSeconds: number, signal: AbortSignal): Promise<KvLease>;
 }

@@ -25,7 +25,10 @@ const renewalsOfTtl = 3;
 const usablePart = 0.9;
 const retryMillisMin = 20;
 
-/** Renews three times in each time to live; after a failure sooner, until nine tenths of it are over. */
+/**
+ * Renews three times in each time to live; after a failure sooner, until nine tenths of it are
+ * over.
+ */
 export function keepLease(options: KeepLeaseOptions): KvLease {
   const { id, clock, closed } = options;
   const lost = new AbortController();

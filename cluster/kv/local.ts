@@ -23,7 +23,9 @@ export interface LocalStore {
     compares: readonly Compare[],
     operations: readonly Operation[],
   ): Promise<TransactionResult>;
-  /** Ends when the signal aborts, or behind a `compactRevision`: what was before that is forgotten. */
+  /**
+   * Ends when the signal aborts, or behind a `compactRevision`: what was before that is forgotten.
+   */
   watch(
     prefix: string,
     fromRevision: number,
@@ -41,21 +43,21 @@ export function openLocalKv(store: LocalStore, clock: Clock): Kv {
 }
 
 class LocalKv implements Kv {
-  private readonly store: LocalStore;
-  private readonly clock: Clock;
-  private readonly closed = new AbortController();
+  readonly #store: LocalStore;
+  readonly #clock: Clock;
+  readonly #closed = new AbortController();
 
   constructor(store: LocalStore, clock: Clock) {
-    this.store = store;
-    this.clock = clock;
+    this.#store = store;
+    this.#clock = clock;
   }
 
   get(key: string, signal: AbortSignal): Promise<KeyValue | null> {
-    return this.call(() => this.store.get(key), signal);
+    return this.#call(() => this.#store.get(key), signal);
   }
 
   list(prefix: string, signal: AbortSignal): Promise<Listing> {
-    return this.call(() => this.store.list(prefix), signal);
+    return this.#call(() => this.#store.list(prefix), signal);
   }
 
   transact(
@@ -63,7 +65,7 @@ class LocalKv implements Kv {
     operations: readonly Operation[],
     signal: AbortSignal,
   ): Promise<TransactionResult> {
-    return this.call(() => this.store.transact(compares, operations), signal);
+    return this.#call(() => this.#store.transact(compares, operations), signal);
   }
 
   async *watch(
@@ -71,37 +73,37 @@ class LocalKv implements Kv {
     fromRevision: number,
     signal: AbortSignal,
   ): AsyncGenerator<WatchBatch, void, void> {
-    const stop = AbortSignal.any([signal, this.closed.signal]);
-    for await (const batch of this.store.watch(prefix, fromRevision, stop)) {
+    const stop = AbortSignal.any([signal, this.#closed.signal]);
+    for await (const batch of this.#store.watch(prefix, fromRevision, stop)) {
       if ('compactRevision' in batch) throw new RevisionCompacted(batch.compactRevision);
       if (stop.aborted) break;
       yield batch;
     }
-    if (!signal.aborted) this.closed.signal.throwIfAborted();
+    if (!signal.aborted) this.#closed.signal.throwIfAborted();
   }
 
   async lease(ttlSeconds: number, signal: AbortSignal): Promise<KvLease> {
-    const grantedMillis = this.clock.monotonicMillis();
-    const granted = await this.call(() => this.store.grant(ttlSeconds), signal);
+    const grantedMillis = this.#clock.monotonicMillis();
+    const granted = await this.#call(() => this.#store.grant(ttlSeconds), signal);
     const { id } = granted;
     return keepLease({
       id,
       ttlSeconds: granted.ttlSeconds,
       grantedMillis,
-      clock: this.clock,
-      closed: this.closed.signal,
-      renew: (_timeoutMillis, stop) => this.call(() => this.store.renew(id), stop),
-      revoke: () => this.call(() => this.store.revoke(id), this.closed.signal),
+      clock: this.#clock,
+      closed: this.#closed.signal,
+      renew: (_timeoutMillis, stop) => this.#call(() => this.#store.renew(id), stop),
+      revoke: () => this.#call(() => this.#store.revoke(id), this.#closed.signal),
     });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.closed.abort(new TsdbError('UNAVAILABLE', 'the key-value client is closed'));
+    this.#closed.abort(new TsdbError('UNAVAILABLE', 'the key-value client is closed'));
   }
 
-  private async call<Answer>(task: () => Promise<Answer>, signal: AbortSignal): Promise<Answer> {
+  async #call<Answer>(task: () => Promise<Answer>, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
-    const stop = AbortSignal.any([signal, this.closed.signal]);
+    const stop = AbortSignal.any([signal, this.#closed.signal]);
     stop.throwIfAborted();
     return untilAborted(task(), stop);
   }

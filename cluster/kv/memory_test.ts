@@ -19,35 +19,35 @@ const isUnavailable = (error: unknown) =>
 
 /** A clock that the test moves; sleepers wake in the order of their times. */
 class ManualClock implements Clock {
-  private millis = 0;
-  private sleepers: { atMillis: number; wake: () => void }[] = [];
+  #millis = 0;
+  #sleepers: { atMillis: number; wake: () => void }[] = [];
 
-  nowMillis = () => this.millis;
-  nowNanos = () => BigInt(this.millis) * 1_000_000n;
-  monotonicMillis = () => this.millis;
+  nowMillis = () => this.#millis;
+  nowNanos = () => BigInt(this.#millis) * 1_000_000n;
+  monotonicMillis = () => this.#millis;
   every: Clock['every'] = () => assert.fail('not used');
   deadline: Clock['deadline'] = () => assert.fail('not used');
 
   sleep(millis: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-      this.sleepers.push({ atMillis: this.millis + millis, wake: resolve });
+      this.#sleepers.push({ atMillis: this.#millis + millis, wake: resolve });
     });
   }
 
   async advance(millis: number): Promise<void> {
-    const endMillis = this.millis + millis;
+    const endMillis = this.#millis + millis;
     for (;;) {
       // Lets everybody who was woken act, and go to sleep again.
       for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-      this.sleepers.sort((left, right) => left.atMillis - right.atMillis);
-      const first = this.sleepers[0];
+      this.#sleepers.sort((left, right) => left.atMillis - right.atMillis);
+      const first = this.#sleepers[0];
       if (first === undefined || first.atMillis > endMillis) break;
-      this.sleepers.shift();
-      this.millis = Math.max(this.millis, first.atMillis);
+      this.#sleepers.shift();
+      this.#millis = Math.max(this.#millis, first.atMillis);
       first.wake();
     }
-    this.millis = endMillis;
+    this.#millis = endMillis;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The deletions of a cluster in the key-value store: appended in one order by compare-and-set, confirmed by the
- * instances, and retired when nothing is left that they would delete.
+ * The deletions of a cluster in the key-value store: appended in one order by compare-and-set,
+ * confirmed by the instances, and retired when nothing is left that they would delete.
  */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
@@ -73,29 +73,29 @@ export interface DeletionWrite {
 export class DeletionLog {
   readonly kv: Kv;
   readonly prefix: string;
-  private readonly appliedPrefix: string;
+  readonly #appliedPrefix: string;
 
   constructor(kv: Kv, cluster: ClusterName) {
     this.kv = kv;
     this.prefix = deletionsPrefix(cluster);
-    this.appliedPrefix = deletionsAppliedPrefix(cluster);
+    this.#appliedPrefix = deletionsAppliedPrefix(cluster);
   }
 
-  private get headKey(): string {
+  get #headKey(): string {
     return `${this.prefix}head`;
   }
 
-  private entryKey(sequence: number): string {
+  #entryKey(sequence: number): string {
     return `${this.prefix}entry/${String(sequence).padStart(16, '0')}`;
   }
 
   /** @throws {TsdbError} INTERNAL when the head is damaged */
   async list(signal: AbortSignal): Promise<DeletionListing> {
-    const { head, ...listed } = await this.read(signal);
+    const { head, ...listed } = await this.#read(signal);
     return { head: head.value, ...listed };
   }
 
-  private async read(
+  async #read(
     signal: AbortSignal,
   ): Promise<Omit<DeletionListing, 'head'> & { readonly head: Stored<DeletionHead> }> {
     const { items, revision } = await this.kv.list(this.prefix, signal);
@@ -103,7 +103,7 @@ export class DeletionLog {
     const deletions: Deletion[] = [];
     const damaged: DamagedDeletion[] = [];
     for (const item of items) {
-      if (item.key === this.headKey) head = decodeStored(item, headFromJson);
+      if (item.key === this.#headKey) head = decodeStored(item, headFromJson);
       else {
         try {
           deletions.push(decodeStored(item, deletionFromJson).value);
@@ -118,8 +118,8 @@ export class DeletionLog {
 
   /**
    * Appends deletions, all or none, and retires old ones.
-   * @throws {TsdbError} NOT_FOUND for an unknown namespace, RESOURCE_EXHAUSTED when too many stand, BAD_REQUEST when
-   *   a query is too long or a time has more than 64 bits, CONFLICT
+   * @throws {TsdbError} NOT_FOUND for an unknown namespace, RESOURCE_EXHAUSTED when too many stand,
+   *   BAD_REQUEST when a query is too long or a time has more than 64 bits, CONFLICT
    */
   append(
     requests: readonly DeletionRequest[],
@@ -151,7 +151,7 @@ export class DeletionLog {
     standingMax: number = deletionsMax,
   ): Promise<DeletionWrite> {
     for (const { query } of requests) checkQuery(query);
-    const { head, deletions } = await this.read(signal);
+    const { head, deletions } = await this.#read(signal);
     const now = clock.nowNanos();
     const expired = deletions
       .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
@@ -178,21 +178,21 @@ export class DeletionLog {
       made.push(deletion);
     }
     return {
-      compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
+      compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
       operations: [
         ...expired.map(
-          (gone): Operation => ({ kind: 'delete', key: this.entryKey(gone.sequence) }),
+          (gone): Operation => ({ kind: 'delete', key: this.#entryKey(gone.sequence) }),
         ),
         ...made.map(
           (deletion): Operation => ({
             kind: 'put',
-            key: this.entryKey(deletion.sequence),
+            key: this.#entryKey(deletion.sequence),
             value: encodeJson(deletionToJson(deletion)),
           }),
         ),
         {
           kind: 'put',
-          key: this.headKey,
+          key: this.#headKey,
           value: encodeJson({ ...head.value, sequence, version }),
         },
       ],
@@ -205,15 +205,15 @@ export class DeletionLog {
     return compareAndSet(
       this.kv,
       async () => {
-        const { head, deletions } = await this.read(signal);
+        const { head, deletions } = await this.#read(signal);
         const now = clock.nowNanos();
         const expired = deletions
           .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
           .slice(0, retiredAtOnceMax);
         return {
-          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
+          compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
           operations: expired.map(
-            ({ sequence }): Operation => ({ kind: 'delete', key: this.entryKey(sequence) }),
+            ({ sequence }): Operation => ({ kind: 'delete', key: this.#entryKey(sequence) }),
           ),
           result: expired.length,
         };
@@ -222,12 +222,14 @@ export class DeletionLog {
     );
   }
 
-  /** Asks all nodes to rewrite the files of all deletions so far. @returns up to which one that is */
+  /**
+   * Asks all nodes to rewrite the files of all deletions so far. @returns up to which one that is
+   */
   clean(signal: AbortSignal): Promise<number> {
     return compareAndSet(
       this.kv,
       async () => {
-        const { head } = await this.read(signal);
+        const { head } = await this.#read(signal);
         const { sequence, cleanSequence } = head.value;
         const operations: Operation[] =
           cleanSequence >= sequence
@@ -235,12 +237,12 @@ export class DeletionLog {
             : [
                 {
                   kind: 'put',
-                  key: this.headKey,
+                  key: this.#headKey,
                   value: encodeJson({ ...head.value, cleanSequence: sequence }),
                 },
               ];
         return {
-          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
+          compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
           operations,
           result: sequence,
         };
@@ -255,7 +257,7 @@ export class DeletionLog {
     progress: DeletionProgress,
     signal: AbortSignal,
   ): Promise<void> {
-    const key = this.appliedPrefix + instanceId;
+    const key = this.#appliedPrefix + instanceId;
     await this.kv.transact([], [{ kind: 'put', key, value: encodeJson(progress) }], signal);
   }
 
@@ -270,15 +272,15 @@ export class DeletionLog {
   ): Promise<readonly string[]> {
     const waiting = new Set(instanceIds);
     const note = (key: string, value: Uint8Array): void => {
-      if (holds(progressOf(value))) waiting.delete(key.slice(this.appliedPrefix.length));
+      if (holds(progressOf(value))) waiting.delete(key.slice(this.#appliedPrefix.length));
     };
     try {
-      const { items, revision } = await this.kv.list(this.appliedPrefix, signal);
+      const { items, revision } = await this.kv.list(this.#appliedPrefix, signal);
       for (const { key, value } of items) note(key, value);
       if (waiting.size === 0) return [];
       const stop = new AbortController();
       const until = AbortSignal.any([signal, stop.signal]);
-      for await (const { events } of this.kv.watch(this.appliedPrefix, revision + 1, until)) {
+      for await (const { events } of this.kv.watch(this.#appliedPrefix, revision + 1, until)) {
         for (const event of events) {
           if (event.kind === 'put') note(event.item.key, event.item.value);
         }

@@ -18,7 +18,9 @@ export interface DeletionRequest {
   readonly selectors: readonly string[];
 }
 
-/** Rows of series that match, with a time in the range and a version up to this one, are deleted. */
+/**
+ * Rows of series that match, with a time in the range and a version up to this one, are deleted.
+ */
 export interface Deletion extends DeletionRequest {
   /** From 1; orders all deletions of a cluster. */
   readonly sequence: number;

@@ -1,6 +1,6 @@
 /**
- * Limits that may be changed while the cluster runs: each is one key of the key-value store, whose value is JSON. Where a
- * key is missing, the configuration of the node holds.
+ * Limits that may be changed while the cluster runs: each is one key of the key-value store, whose
+ * value is JSON. Where a key is missing, the configuration of the node holds.
  */
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
@@ -33,7 +33,10 @@ const fieldOfQueryLimit: Readonly<Record<QueryLimitName, string>> = {
 
 /** What the keys say; null where there is none. */
 export interface RuntimeLimits {
-  /** Of all nodes together, each replica of a series counted: every node takes its share by its shards. */
+  /**
+   * Of all nodes together, each replica of a series counted: every node takes its share by its
+   * shards.
+   */
   readonly clusterNewSeriesPerSecondMax: number | null;
   /** Of one node. */
   readonly outstandingWritesMax: number | null;
@@ -148,7 +151,9 @@ function lookbackLimitOf(fields: Fields): LookbackLimit {
   return { limit, lookbackMillis, forceExceeded };
 }
 
-/** A node's share of a limit of the cluster: by the shards that it has, counted with their replicas. */
+/**
+ * A node's share of a limit of the cluster: by the shards that it has, counted with their replicas.
+ */
 export function shareOf(
   clusterMax: number,
   placement: { readonly numShards: number; readonly replicaFactor: number } | null,

@@ -1,4 +1,7 @@
-/** Follows the limits in the key-value store; a value that cannot be used is reported and changes nothing. */
+/**
+ * Follows the limits in the key-value store; a value that cannot be used is reported and changes
+ * nothing.
+ */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -26,32 +29,32 @@ const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
 
 export class RuntimeLimitsFollower implements AsyncDisposable {
-  private readonly options: RuntimeLimitsFollowerOptions;
-  private readonly stop = new AbortController();
-  private readonly running: Promise<unknown>;
-  private limits: RuntimeLimits = noRuntimeLimits;
+  readonly #options: RuntimeLimitsFollowerOptions;
+  readonly #stop = new AbortController();
+  readonly #running: Promise<unknown>;
+  #limits: RuntimeLimits = noRuntimeLimits;
   /** Values that were not used, for metrics. */
   ignored = 0;
 
   /** Starts to follow. */
   constructor(options: RuntimeLimitsFollowerOptions) {
-    this.options = options;
-    this.running = Promise.all(runtimeLimitKeys.map((key) => this.follow(key)));
+    this.#options = options;
+    this.#running = Promise.all(runtimeLimitKeys.map((key) => this.#follow(key)));
   }
 
-  private async follow(key: RuntimeLimitKey): Promise<void> {
-    const { kv, cluster, env, log } = this.options;
-    const { signal } = this.stop;
+  async #follow(key: RuntimeLimitKey): Promise<void> {
+    const { kv, cluster, env, log } = this.#options;
+    const { signal } = this.#stop;
     const path = runtimeLimitPath(cluster, key);
     for (let delay = retryMillisFirst; !signal.aborted; ) {
       try {
         const { items, revision } = await kv.list(path, signal);
-        this.take(key, items.find((item) => item.key === path)?.value ?? null);
+        this.#take(key, items.find((item) => item.key === path)?.value ?? null);
         delay = retryMillisFirst;
         for await (const { events } of kv.watch(path, revision + 1, signal)) {
           for (const event of events) {
-            if (event.kind === 'put' && event.item.key === path) this.take(key, event.item.value);
-            else if (event.kind === 'delete' && event.key === path) this.take(key, null);
+            if (event.kind === 'put' && event.item.key === path) this.#take(key, event.item.value);
+            else if (event.kind === 'delete' && event.key === path) this.#take(key, null);
           }
         }
       } catch (error) {
@@ -64,27 +67,27 @@ export class RuntimeLimitsFollower implements AsyncDisposable {
     }
   }
 
-  private take(key: RuntimeLimitKey, value: Uint8Array | null): void {
-    const { log, onChange } = this.options;
+  #take(key: RuntimeLimitKey, value: Uint8Array | null): void {
+    const { log, onChange } = this.#options;
     const text = value === null ? null : new TextDecoder().decode(value);
     let next: RuntimeLimits;
     try {
-      next = withRuntimeLimit(this.limits, key, text === null ? null : JSON.parse(text));
+      next = withRuntimeLimit(this.#limits, key, text === null ? null : JSON.parse(text));
     } catch (error) {
       this.ignored += 1;
       const fields = { key, value: text!.slice(0, 200), reason: messageOf(error) };
       log.error(fields, 'ignoring the value of a limit: the one before it stands');
       return;
     }
-    const isNew = JSON.stringify(next) !== JSON.stringify(this.limits);
-    this.limits = next;
+    const isNew = JSON.stringify(next) !== JSON.stringify(this.#limits);
+    this.#limits = next;
     if (!isNew) return;
     log.info({ key, value: text ?? 'as configured' }, 'limit changed');
     onChange(next);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.stop.abort(new TsdbError('CANCELLED', 'the process is stopping'));
-    await this.running;
+    this.#stop.abort(new TsdbError('CANCELLED', 'the process is stopping'));
+    await this.#running;
   }
 }

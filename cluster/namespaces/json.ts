@@ -72,7 +72,8 @@ function optionsToJson(options: NamespaceOptions): Record<string, unknown> {
 }
 
 /**
- * The form of `?debug=1`: keys `…Nanos` become `…Duration` with values as Go prints them ("48h0m0s").
+ * The form of `?debug=1`: keys `…Nanos` become `…Duration` with values as Go prints them
+ * ("48h0m0s").
  * @param json any JSON value
  */
 export function withDurations(json: unknown): unknown {

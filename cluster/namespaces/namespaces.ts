@@ -1,6 +1,6 @@
 /**
- * Namespaces: their options, the exact JSON of the HTTP API (which is also what is kept under one key of
- * the key-value store), and the rules for adding and changing them. Requests are read in
+ * Namespaces: their options, the exact JSON of the HTTP API (which is also what is kept under one
+ * key of the key-value store), and the rules for adding and changing them. Requests are read in
  * request.ts.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -40,8 +40,8 @@ export interface Aggregation {
 }
 
 /**
- * UNKNOWN after it was added, INITIALIZING once nodes bootstrap it, READY when it may receive traffic. It
- * goes in this direction only.
+ * UNKNOWN after it was added, INITIALIZING once nodes bootstrap it, READY when it may receive
+ * traffic. It goes in this direction only.
  */
 export type StagingStatus = 'UNKNOWN' | 'INITIALIZING' | 'READY';
 

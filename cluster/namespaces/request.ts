@@ -1,6 +1,7 @@
 /**
- * Requests of the namespace endpoints, read into options. Nothing is defaulted on add: an omitted boolean is
- * false and an omitted duration 0, as M3's users know it; database/create has defaults of its own.
+ * Requests of the namespace endpoints, read into options. Nothing is defaulted on add: an omitted
+ * boolean is false and an omitted duration 0, as M3's users know it; database/create has defaults
+ * of its own.
  */
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';

@@ -5,7 +5,10 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 /** Part of a bundle. */
 export interface BundlePart {
   readonly bundle: SeriesBundle;
-  /** Chunk bytes of the first series continue those of the last one before; it has no tags and ID here. */
+  /**
+   * Chunk bytes of the first series continue those of the last one before; it has no tags and ID
+   * here.
+   */
   readonly continues: boolean;
 }
 
@@ -16,8 +19,8 @@ const seriesOverheadBytes = 13;
 const joinedBytesMax = 2 ** 32 - 1;
 
 /**
- * Parts of about `bytesMax` bytes; a series whose chunks are larger is cut. At least one part, views of
- * the bundle.
+ * Parts of about `bytesMax` bytes; a series whose chunks are larger is cut. At least one part,
+ * views of the bundle.
  */
 export function* bundleParts(bundle: SeriesBundle, bytesMax: number): Generator<BundlePart> {
   const { seriesCount, chunkOffset } = bundle;
@@ -88,9 +91,9 @@ function slice(
 
 /** Collects parts in their order. */
 export class BundleJoiner {
-  private readonly parts: BundlePart[] = [];
-  private seriesCount = 0;
-  private byteCount = 0;
+  readonly #parts: BundlePart[] = [];
+  #seriesCount = 0;
+  #byteCount = 0;
 
   /**
    * @param part checked here: it may come from anywhere
@@ -99,23 +102,23 @@ export class BundleJoiner {
   add(part: BundlePart): void {
     const { bundle, continues } = part;
     checkBundle(bundle);
-    if (continues && (bundle.seriesCount === 0 || this.seriesCount === 0)) {
+    if (continues && (bundle.seriesCount === 0 || this.#seriesCount === 0)) {
       throw badRequest('cannot join bundle: there is no series to continue');
     }
-    this.parts.push(part);
-    this.seriesCount += bundle.seriesCount - (continues ? 1 : 0);
-    this.byteCount += bundle.tagsData.length + bundle.idData.length + bundle.chunkData.length;
-    if (this.byteCount > joinedBytesMax) {
+    this.#parts.push(part);
+    this.#seriesCount += bundle.seriesCount - (continues ? 1 : 0);
+    this.#byteCount += bundle.tagsData.length + bundle.idData.length + bundle.chunkData.length;
+    if (this.#byteCount > joinedBytesMax) {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot join bundle: it is larger than 4 GiB');
     }
   }
 
   /** The bundle of all parts so far; begins anew. */
   finish(): SeriesBundle {
-    const parts = this.parts.splice(0);
-    const { seriesCount } = this;
-    this.seriesCount = 0;
-    this.byteCount = 0;
+    const parts = this.#parts.splice(0);
+    const seriesCount = this.#seriesCount;
+    this.#seriesCount = 0;
+    this.#byteCount = 0;
     const [only] = parts;
     if (parts.length === 1) return only!.bundle;
     const joined: SeriesBundle = {

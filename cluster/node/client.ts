@@ -56,30 +56,30 @@ export interface NodeClientOptions {
 
 /** One node over gRPC. Connects when first used, and again whenever the connection was lost. */
 export class NodeClient implements NodeService, Disposable {
-  private readonly client: GrpcClient;
+  readonly #client: GrpcClient;
 
   constructor({ target, tls }: NodeClientOptions) {
-    this.client = connectGrpc({ target, answerBytesMax, ...(tls === undefined ? {} : { tls }) });
+    this.#client = connectGrpc({ target, answerBytesMax, ...(tls === undefined ? {} : { tls }) });
   }
 
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
     const bytes = writeRequestWire.encode(request);
-    return writeResponseWire.decode(await this.client.unary(nodePaths.write, bytes, signal));
+    return writeResponseWire.decode(await this.#client.unary(nodePaths.write, bytes, signal));
   }
 
   fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    return this.fetchPages(nodePaths.fetch, fetchRequestWire.encode(request), signal);
+    return this.#fetchPages(nodePaths.fetch, fetchRequestWire.encode(request), signal);
   }
 
   fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    return this.fetchPages(nodePaths.fetchById, fetchByIdRequestWire.encode(request), signal);
+    return this.#fetchPages(nodePaths.fetchById, fetchByIdRequestWire.encode(request), signal);
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
     const tags: { name: string; values: string[] }[] = [];
     let last: AggregatePage['last'] = null;
     const bytes = aggregateRequestWire.encode(request);
-    for await (const message of this.stream(nodePaths.aggregate, bytes, signal)) {
+    for await (const message of this.#stream(nodePaths.aggregate, bytes, signal)) {
       const page = aggregatePageWire.decode(message);
       for (const { name, values } of page.tags) {
         const before = tags.at(-1);
@@ -94,13 +94,13 @@ export class NodeClient implements NodeService, Disposable {
 
   async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
     const bytes = statisticsRequestWire.encode(request);
-    const answer = await this.client.unary(nodePaths.statistics, bytes, signal);
+    const answer = await this.#client.unary(nodePaths.statistics, bytes, signal);
     return statisticsResponseWire.decode(answer);
   }
 
   async truncate(namespace: string, signal: AbortSignal): Promise<number> {
     const bytes = truncateRequestWire.encode(namespace);
-    return truncateResponseWire.decode(await this.client.unary(nodePaths.truncate, bytes, signal));
+    return truncateResponseWire.decode(await this.#client.unary(nodePaths.truncate, bytes, signal));
   }
 
   async *streamShard(
@@ -110,7 +110,7 @@ export class NodeClient implements NodeService, Disposable {
     const joiner = new BundleJoiner();
     const bytes = streamShardRequestWire.encode(request);
     let isOpen = false;
-    for await (const message of this.stream(nodePaths.streamShard, bytes, signal)) {
+    for await (const message of this.#stream(nodePaths.streamShard, bytes, signal)) {
       const { part, more } = streamShardPageWire.decode(message);
       joiner.add(part);
       isOpen = more;
@@ -121,21 +121,21 @@ export class NodeClient implements NodeService, Disposable {
 
   async health(signal: AbortSignal): Promise<NodeHealth> {
     const bytes = healthRequestWire.encode(null);
-    return healthResponseWire.decode(await this.client.unary(nodePaths.health, bytes, signal));
+    return healthResponseWire.decode(await this.#client.unary(nodePaths.health, bytes, signal));
   }
 
   [Symbol.dispose](): void {
-    this.client[Symbol.dispose]();
+    this.#client[Symbol.dispose]();
   }
 
-  private async fetchPages(
+  async #fetchPages(
     path: string,
     request: Uint8Array,
     signal: AbortSignal,
   ): Promise<FetchResponse> {
     const joiner = new BundleJoiner();
     let last: FetchPage['last'] = null;
-    for await (const message of this.stream(path, request, signal)) {
+    for await (const message of this.#stream(path, request, signal)) {
       const page = fetchPageWire.decode(message);
       joiner.add(page.part);
       last = page.last;
@@ -144,12 +144,12 @@ export class NodeClient implements NodeService, Disposable {
     return { bundle: joiner.finish(), ...last };
   }
 
-  private async *stream(
+  async *#stream(
     path: string,
     request: Uint8Array,
     signal: AbortSignal,
   ): AsyncGenerator<Uint8Array> {
-    const call = this.client.stream(path, signal);
+    const call = this.#client.stream(path, signal);
     // A call that fails says so to its reader too, with the server's reason.
     call.send(request).catch(() => {});
     call.end();
@@ -178,39 +178,39 @@ interface Connection {
 }
 
 /**
- * A connection to each instance, made when first asked for, checked every four seconds. After four failed checks
- * requests fail at once, until a check succeeds again: a node that hangs must not cost every request
- * its whole deadline.
+ * A connection to each instance, made when first asked for, checked every four seconds. After four
+ * failed checks requests fail at once, until a check succeeds again: a node that hangs must not
+ * cost every request its whole deadline.
  */
 export class NodeConnections implements Disposable {
-  private readonly options: NodeConnectionsOptions;
-  private readonly connections = new Map<string, Connection>();
+  readonly #options: NodeConnectionsOptions;
+  readonly #connections = new Map<string, Connection>();
 
   constructor(options: NodeConnectionsOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   nodeOf(instance: Instance): NodeService {
-    const known = this.connections.get(instance.id);
+    const known = this.#connections.get(instance.id);
     if (known?.endpoint === instance.endpoint) return known.service;
-    this.close(instance.id);
-    const connection = this.connect(instance);
-    this.connections.set(instance.id, connection);
+    this.#close(instance.id);
+    const connection = this.#connect(instance);
+    this.#connections.set(instance.id, connection);
     return connection.service;
   }
 
   /** Closes the connections to instances that are not among these: call it with each placement. */
   retain(instances: readonly Instance[]): void {
     const ids = new Set(instances.map(({ id }) => id));
-    for (const id of this.connections.keys()) if (!ids.has(id)) this.close(id);
+    for (const id of this.#connections.keys()) if (!ids.has(id)) this.#close(id);
   }
 
   [Symbol.dispose](): void {
-    for (const id of this.connections.keys()) this.close(id);
+    for (const id of this.#connections.keys()) this.#close(id);
   }
 
-  private connect({ id, endpoint }: Instance): Connection {
-    const { env, log, tls } = this.options;
+  #connect({ id, endpoint }: Instance): Connection {
+    const { env, log, tls } = this.#options;
     const client = new NodeClient({ target: endpoint, ...(tls === undefined ? {} : { tls }) });
     const stop = new AbortController();
     const connection: Connection = {
@@ -236,10 +236,10 @@ export class NodeConnections implements Disposable {
     return connection;
   }
 
-  private close(id: string): void {
-    const connection = this.connections.get(id);
+  #close(id: string): void {
+    const connection = this.#connections.get(id);
     if (connection === undefined) return;
-    this.connections.delete(id);
+    this.#connections.delete(id);
     connection.stop.abort(new TsdbError('CANCELLED', 'the connection is closed'));
     connection.client[Symbol.dispose]();
   }

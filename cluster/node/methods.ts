@@ -26,7 +26,10 @@ import {
   type Wire,
 } from './wire.ts';
 
-/** `requestBytesMax` that a server of these methods needs: the largest batch, and a little around it. */
+/**
+ * `requestBytesMax` that a server of these methods needs: the largest batch, and a little around
+ * it.
+ */
 export const nodeRequestBytesMax: number = batchBytesMax + (1 << 20);
 
 export function nodeMethods(service: NodeService): readonly GrpcMethod[] {

@@ -1,7 +1,7 @@
 /**
  * What a storage node does for others: the one contract behind the gRPC servers on 9000 and 9001
- * (node/), the gRPC client (cluster/node/client.ts) and the in-process transport of the combined binary.
- * The `.proto` of lib/proto/node.proto carries the same messages.
+ * (node/), the gRPC client (cluster/node/client.ts) and the in-process transport of the combined
+ * binary. The `.proto` of lib/proto/node.proto carries the same messages.
  */
 import type { BatchView } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
@@ -11,7 +11,10 @@ import type { UnixNanos } from '#lib/time.ts';
 /** Outcome of one row of a write. */
 export const rowOutcome = {
   written: 0,
-  /** The reference is of another boot or was given to another series since: send the dictionary entry. */
+  /**
+   * The reference is of another boot or was given to another series since: send the dictionary
+   * entry.
+   */
   unknownReference: 1,
   /** Before now - bufferPast, and the namespace takes no cold writes. */
   tooFarPast: 2,
@@ -30,15 +33,23 @@ export const rowOutcome = {
 export interface WriteRequest {
   readonly namespace: string;
   readonly placementVersion: number;
-  /** `referenceEpoch` of the node's answer that gave the references; '' when the batch holds none. */
+  /**
+   * `referenceEpoch` of the node's answer that gave the references; '' when the batch holds none.
+   */
   readonly referenceEpoch: string;
   /** docs/formats/batch.md. Owned by the callee until the promise settles. */
   readonly batch: Uint8Array;
 }
 
-/** A write whose columns stay in this process: what `readBatch` makes of the batch, without the bytes. */
+/**
+ * A write whose columns stay in this process: what `readBatch` makes of the batch, without the
+ * bytes.
+ */
 export interface ColumnsWriteRequest extends Omit<WriteRequest, 'batch'> {
-  /** Borrowed until the promise settles; slots and generations are the callee's to overwrite until then. */
+  /**
+   * Borrowed until the promise settles; slots and generations are the callee's to overwrite until
+   * then.
+   */
   readonly batch: BatchView;
 }
 
@@ -182,7 +193,10 @@ export interface NodeHealth {
   readonly placementVersion: number;
 }
 
-/** Every method rejects with TsdbError; UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED may be retried. */
+/**
+ * Every method rejects with TsdbError; UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED may be
+ * retried.
+ */
 export interface NodeService {
   write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse>;
   /** The same write for a session of the same process; only a node that is in it has this. */
@@ -194,7 +208,10 @@ export interface NodeService {
   statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;
   /** Deletes all series of a namespace on this node; resolves to their number. */
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
-  /** @throws {TsdbError} CONFLICT when blocks that are asked for are damaged here, and `damagedToo` is not set */
+  /**
+   * @throws {TsdbError} CONFLICT when blocks that are asked for are damaged here, and `damagedToo`
+   * is not set
+   */
   streamShard(request: StreamShardRequest, signal: AbortSignal): AsyncIterable<StreamShardPage>;
   health(signal: AbortSignal): Promise<NodeHealth>;
 }

@@ -131,7 +131,10 @@ export const aggregateRequestWire: Wire<AggregateRequest> = wire(
   }),
 );
 
-/** One message of an aggregation's answer; the first tag may continue the last one of the page before. */
+/**
+ * One message of an aggregation's answer; the first tag may continue the last one of the page
+ * before.
+ */
 export interface AggregatePage {
   readonly tags: AggregateResponse['tags'];
   readonly last: { readonly exhaustive: boolean; readonly shards: Uint32Array } | null;

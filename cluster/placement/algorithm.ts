@@ -1,6 +1,6 @@
 /**
- * The steps from one placement to the next, as pure functions. Every one keeps the rules of placement.ts,
- * moves as little as it can, and is refused with BAD_REQUEST when it cannot be done.
+ * The steps from one placement to the next, as pure functions. Every one keeps the rules of
+ * placement.ts, moves as little as it can, and is refused with BAD_REQUEST when it cannot be done.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
@@ -63,8 +63,8 @@ export function initPlacement(
     group.weight += info.weight;
     groups.set(info.isolationGroup, group);
   }
-  // A shard takes the groups with the most left to take: then no group is ever left with more than the
-  // remaining shards, so the targets are met exactly.
+  // A shard takes the groups with the most left to take: then no group is ever left with more than
+  // the remaining shards, so the targets are met exactly.
   const order = [...groups.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, group]) => group);
@@ -118,7 +118,8 @@ export function addInstances(
 }
 
 /**
- * Takes instances out: their shards go to the others, and each stays until its LEAVING shards are taken over.
+ * Takes instances out: their shards go to the others, and each stays until its LEAVING shards are
+ * taken over.
  * @throws {TsdbError} NOT_FOUND, BAD_REQUEST
  */
 export function removeInstances(
@@ -131,8 +132,9 @@ export function removeInstances(
 }
 
 /**
- * Puts candidates in the place of instances. Of more candidates than are needed, those are taken that keep the
- * isolation groups and reach the weight of the leaving ones. What they cannot take goes to the others.
+ * Puts candidates in the place of instances. Of more candidates than are needed, those are taken
+ * that keep the isolation groups and reach the weight of the leaving ones. What they cannot take
+ * goes to the others.
  * @throws {TsdbError} NOT_FOUND, BAD_REQUEST
  */
 export function replaceInstances(
@@ -166,10 +168,10 @@ export function replaceInstances(
 export type ReadyShards = ReadonlyMap<number, string>;
 
 /**
- * Marks INITIALIZING shards of an instance AVAILABLE; their LEAVING partners go, and an instance that thereby
- * loses its last shard goes too. A shard whose source changed since it was bootstrapped stays
- * INITIALIZING, since writes that the new source acknowledged may be missing; others that are not
- * INITIALIZING are passed over.
+ * Marks INITIALIZING shards of an instance AVAILABLE; their LEAVING partners go, and an instance
+ * that thereby loses its last shard goes too. A shard whose source changed since it was
+ * bootstrapped stays INITIALIZING, since writes that the new source acknowledged may be missing;
+ * others that are not INITIALIZING are passed over.
  *
  * @returns the placement itself when nothing changes
  * @throws {TsdbError} NOT_FOUND when the instance is not in the placement
@@ -203,8 +205,8 @@ export function markShardsAvailable(
 }
 
 /**
- * An instance lost its data or went back in time: its AVAILABLE shards are INITIALIZING again, from any peer.
- * What it was about to hand over it cannot: the receiver takes it from any peer too.
+ * An instance lost its data or went back in time: its AVAILABLE shards are INITIALIZING again, from
+ * any peer. What it was about to hand over it cannot: the receiver takes it from any peer too.
  *
  * @returns the placement itself when nothing changes
  * @throws {TsdbError} NOT_FOUND when the instance is not in the placement
@@ -284,7 +286,10 @@ function takeOut(
   return { ...draft.finish(), maxShardSetId: shardSetIdMax(placement, candidates) };
 }
 
-/** Takes back what a leaving instance was about to hand over, where its group has no other replica by now. */
+/**
+ * Takes back what a leaving instance was about to hand over, where its group has no other replica
+ * by now.
+ */
 function reclaim(draft: Draft, instance: DraftInstance): void {
   for (const shard of instance.shards.keys()) {
     const receiver = draft.receiverOf(shard, instance);
@@ -294,7 +299,10 @@ function reclaim(draft: Draft, instance: DraftInstance): void {
   }
 }
 
-/** Moves shards to the added instances until each has its share, always from the fullest that can give. */
+/**
+ * Moves shards to the added instances until each has its share, always from the fullest that can
+ * give.
+ */
 function fill(
   draft: Draft,
   added: readonly DraftInstance[],
@@ -320,7 +328,10 @@ function fill(
   }
 }
 
-/** A shard that one of the givers can hand over; those that have no data yet are the cheapest to move. */
+/**
+ * A shard that one of the givers can hand over; those that have no data yet are the cheapest to
+ * move.
+ */
 function firstGiven(
   draft: Draft,
   givers: readonly DraftInstance[],
@@ -369,7 +380,9 @@ function evenOut(
   }
 }
 
-/** The instance furthest below its share; among equals a spread choice, so that replicas mix well. */
+/**
+ * The instance furthest below its share; among equals a spread choice, so that replicas mix well.
+ */
 function mostSpare(
   shard: number,
   instances: readonly DraftInstance[],

@@ -194,7 +194,8 @@ test('markShardsAvailable() leaves a shard INITIALIZING whose source changed aft
   const base = settle(initPlacement(threeGroups(1), { numShards: 16, replicaFactor: 3 }));
   const added = addInstances(base, [info('d0', 'd')], orderly);
   const bootstrapped = readyShards(added, 'd0');
-  // b0 goes, and only a0 and c0 can take over what they were about to hand to d0: d0 takes over from b0.
+  // b0 goes, and only a0 and c0 can take over what they were about to hand to d0: d0 takes over
+  // from b0.
   const changed = removeInstances(added, ['b0'], forced);
   assert.equal(placementProblem(changed), null);
   const marked = markShardsAvailable(changed, 'd0', bootstrapped);

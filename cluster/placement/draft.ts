@@ -1,7 +1,7 @@
 /**
- * A placement while an algorithm works on it: mutable, indexed by shard, with the one step that everything
- * is made of. `moveShard` keeps the rules of placement.ts, so every sequence of moves gives a valid
- * placement.
+ * A placement while an algorithm works on it: mutable, indexed by shard, with the one step that
+ * everything is made of. `moveShard` keeps the rules of placement.ts, so every sequence of moves
+ * gives a valid placement.
  */
 import { assert } from '#lib/assert.ts';
 import {
@@ -30,17 +30,17 @@ export class Draft {
   readonly instances: Map<string, DraftInstance> = new Map();
   /** Owners of each shard that are not LEAVING. */
   readonly owners: DraftInstance[][];
-  private readonly before: Placement;
+  readonly #before: Placement;
 
   constructor(placement: Placement) {
-    this.before = placement;
+    this.#before = placement;
     this.numShards = placement.numShards;
     this.owners = Array.from({ length: placement.numShards }, () => []);
     for (const instance of placement.instances) {
       const draft = this.addInstance(infoOf(instance));
       for (const { id, state, sourceId } of instance.shards) {
         draft.shards.set(id, { state, sourceId });
-        if (state !== 'LEAVING') this.own(draft, id);
+        if (state !== 'LEAVING') this.#own(draft, id);
       }
     }
   }
@@ -60,12 +60,12 @@ export class Draft {
   place(shardId: number, to: DraftInstance): void {
     assert(this.canOwn(shardId, to, null), 'a placed shard breaks no rule');
     to.shards.set(shardId, { state: 'INITIALIZING', sourceId: '' });
-    this.own(to, shardId);
+    this.#own(to, shardId);
   }
 
   /**
-   * Whether `to` may own the shard when `from` gives it up: it has it not already, and no other owner is
-   * in its isolation group.
+   * Whether `to` may own the shard when `from` gives it up: it has it not already, and no other
+   * owner is in its isolation group.
    */
   canOwn(shardId: number, to: DraftInstance, from: DraftInstance | null): boolean {
     for (const owner of this.owners[shardId]!) {
@@ -76,9 +76,9 @@ export class Draft {
   }
 
   /**
-   * Gives a replica from one instance to another. An AVAILABLE one stays LEAVING at the giver until the
-   * receiver has it. A receiver that was about to leave the shard keeps it: it has all data, so it
-   * is AVAILABLE at once, and whoever took it over from it now takes over from the giver.
+   * Gives a replica from one instance to another. An AVAILABLE one stays LEAVING at the giver until
+   * the receiver has it. A receiver that was about to leave the shard keeps it: it has all data, so
+   * it is AVAILABLE at once, and whoever took it over from it now takes over from the giver.
    */
   moveShard(shardId: number, from: DraftInstance, to: DraftInstance): void {
     assert(this.canOwn(shardId, to, from), 'a moved shard breaks no rule');
@@ -94,7 +94,7 @@ export class Draft {
     } else {
       from.shards.delete(shardId);
     }
-    this.disown(from, shardId);
+    this.#disown(from, shardId);
 
     if (kept === undefined) {
       to.shards.set(shardId, { state: 'INITIALIZING', sourceId });
@@ -102,7 +102,7 @@ export class Draft {
       kept.state = 'AVAILABLE';
       if (receiver !== null && receiver !== from) receiver.shards.get(shardId)!.sourceId = sourceId;
     }
-    this.own(to, shardId);
+    this.#own(to, shardId);
   }
 
   /** Who takes over the LEAVING shard of the instance. */
@@ -114,7 +114,7 @@ export class Draft {
   }
 
   finish(): Placement {
-    const before = new Map(this.before.instances.map((instance) => [instance.id, instance]));
+    const before = new Map(this.#before.instances.map((instance) => [instance.id, instance]));
     const instances = [...this.instances.values()].map((draft): Instance => {
       const oldShards = new Map(
         before.get(draft.info.id)?.shards.map((shard) => [shard.id, shard]),
@@ -128,15 +128,15 @@ export class Draft {
         });
       return { ...draft.info, shards };
     });
-    return { ...this.before, instances: sortInstances(instances) };
+    return { ...this.#before, instances: sortInstances(instances) };
   }
 
-  private own(instance: DraftInstance, shardId: number): void {
+  #own(instance: DraftInstance, shardId: number): void {
     this.owners[shardId]!.push(instance);
     instance.load++;
   }
 
-  private disown(instance: DraftInstance, shardId: number): void {
+  #disown(instance: DraftInstance, shardId: number): void {
     const owners = this.owners[shardId]!;
     owners.splice(owners.indexOf(instance), 1);
     instance.load--;
@@ -150,8 +150,8 @@ function infoOf(instance: Instance): InstanceInfo {
 
 /**
  * How many shards each instance should own: by weight, whole numbers that add up to shards times
- * replicas. A group holds each shard at most once, so a group that is too heavy gets every shard once and the
- * others share the rest.
+ * replicas. A group holds each shard at most once, so a group that is too heavy gets every shard
+ * once and the others share the rest.
  */
 export function targetLoads(
   instances: readonly InstanceInfo[],
@@ -194,7 +194,10 @@ export function targetLoads(
   return targets;
 }
 
-/** Divides whole units by weight; the largest remainders, then the first names, get what rounding left. */
+/**
+ * Divides whole units by weight; the largest remainders, then the first names, get what rounding
+ * left.
+ */
 function apportion(
   units: number,
   parts: readonly { name: string; weight: number }[],

@@ -1,7 +1,7 @@
 /**
- * A placement: which instance owns which shards, in which state. Values are immutable; the functions of
- * algorithm.ts make the next one from the last one. `placementToJson` gives the exact form that
- * the HTTP API answers with; stored.ts has the form kept in the key-value store.
+ * A placement: which instance owns which shards, in which state. Values are immutable; the
+ * functions of algorithm.ts make the next one from the last one. `placementToJson` gives the exact
+ * form that the HTTP API answers with; stored.ts has the form kept in the key-value store.
  *
  * What always holds (`placementProblem`):
  *
@@ -19,7 +19,10 @@ export type ShardState = 'INITIALIZING' | 'AVAILABLE' | 'LEAVING';
 export interface Shard {
   readonly id: number;
   readonly state: ShardState;
-  /** The instance that an INITIALIZING shard takes over from; '' in the first placement and after a reset. */
+  /**
+   * The instance that an INITIALIZING shard takes over from; '' in the first placement and after a
+   * reset.
+   */
   readonly sourceId: string;
   /** 0 for storage; aggregators take a shard over, and give it up, at a time. */
   readonly cutoverNanos: bigint;

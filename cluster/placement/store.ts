@@ -65,7 +65,8 @@ export class PlacementStore {
 
   /**
    * Puts the next placement in the place of the current one.
-   * @param change gets the current placement and returns the next; returning the same writes nothing
+   * @param change gets the current placement and returns the next; returning the same writes
+   * nothing
    * @returns the placement that stands now
    * @throws {TsdbError} NOT_FOUND when there is none
    */

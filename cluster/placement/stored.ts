@@ -1,6 +1,7 @@
 /**
- * A placement as it is kept in the key-value store: the JSON of the API, but shards of one kind together. A
- * store takes values up to about a megabyte, and 4096 shards one by one would be larger.
+ * A placement as it is kept in the key-value store: the JSON of the API, but shards of one kind
+ * together. A store takes values up to about a megabyte, and 4096 shards one by one would be
+ * larger.
  *
  *     "shards": [{"state": "AVAILABLE", "sourceId": "", "cutoverNanos": "0", "cutoffNanos": "0", "ids": "0-5,9"}, …]
  */

@@ -1,6 +1,6 @@
 /**
- * Joins the answers of several nodes: each series once, its chunks one behind the other. Chunks that
- * replicas hold in the same bytes are kept once; others may overlap, which decoding resolves.
+ * Joins the answers of several nodes: each series once, its chunks one behind the other. Chunks
+ * that replicas hold in the same bytes are kept once; others may overlap, which decoding resolves.
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
@@ -41,7 +41,10 @@ export function mergeBundles(
   return { bundle: copyParts(bundles, parts, seriesCount, bytesMax), seriesMatched };
 }
 
-/** Which series of which bundles are the same one: a list of parts for each, in order of the bundles. */
+/**
+ * Which series of which bundles are the same one: a list of parts for each, in order of the
+ * bundles.
+ */
 interface Parts {
   /** First part of each series. */
   readonly first: number[];
@@ -134,19 +137,19 @@ function copyParts(
 
 /** Ranges of chunk bytes that are kept, series by series. */
 class ChunkRanges {
-  private readonly data: readonly Buffer[];
-  private readonly offsets: readonly Uint32Array[];
-  private readonly bundleOf: number[] = [];
-  private readonly start: number[] = [];
-  private readonly end: number[] = [];
+  readonly #data: readonly Buffer[];
+  readonly #offsets: readonly Uint32Array[];
+  readonly #bundleOf: number[] = [];
+  readonly #start: number[] = [];
+  readonly #end: number[] = [];
 
   constructor(bundles: readonly SeriesBundle[]) {
-    this.data = bundles.map(({ chunkData }) => bufferOf(chunkData));
-    this.offsets = bundles.map(({ chunkOffset }) => chunkOffset);
+    this.#data = bundles.map(({ chunkData }) => bufferOf(chunkData));
+    this.#offsets = bundles.map(({ chunkOffset }) => chunkOffset);
   }
 
   get count(): number {
-    return this.start.length;
+    return this.#start.length;
   }
 
   /** Keeps the chunks of all parts of a series, equal ones once; returns their bytes. */
@@ -156,11 +159,11 @@ class ChunkRanges {
     for (let part = firstPart; part >= 0; part = parts.next[part]!) {
       const bundle = parts.bundleOf[part]!;
       const index = parts.indexOf[part]!;
-      const start = this.offsets[bundle]![index]!;
-      const end = this.offsets[bundle]![index + 1]!;
-      if (start === end || this.holds(firstRange, bundle, start, end)) continue;
-      if (part === firstPart) byteCount += this.keep(bundle, start, end);
-      else byteCount += this.keepNewChunks(firstRange, bundle, start, end);
+      const start = this.#offsets[bundle]![index]!;
+      const end = this.#offsets[bundle]![index + 1]!;
+      if (start === end || this.#holds(firstRange, bundle, start, end)) continue;
+      if (part === firstPart) byteCount += this.#keep(bundle, start, end);
+      else byteCount += this.#keepNewChunks(firstRange, bundle, start, end);
     }
     return byteCount;
   }
@@ -168,46 +171,49 @@ class ChunkRanges {
   copy(from: number, to: number, target: Uint8Array, targetOffset: number): void {
     let at = targetOffset;
     for (let range = from; range < to; range++) {
-      const data = this.data[this.bundleOf[range]!]!;
-      target.set(data.subarray(this.start[range], this.end[range]), at);
-      at += this.end[range]! - this.start[range]!;
+      const data = this.#data[this.#bundleOf[range]!]!;
+      target.set(data.subarray(this.#start[range], this.#end[range]), at);
+      at += this.#end[range]! - this.#start[range]!;
     }
   }
 
-  /** Of a replica whose chunks differ somewhere, keeps those chunks that no range so far begins with or holds. */
-  private keepNewChunks(firstRange: number, bundle: number, start: number, end: number): number {
+  /**
+   * Of a replica whose chunks differ somewhere, keeps those chunks that no range so far begins with
+   * or holds.
+   */
+  #keepNewChunks(firstRange: number, bundle: number, start: number, end: number): number {
     const known = new Set<string>();
     for (let range = firstRange; range < this.count; range++) {
-      const data = this.data[this.bundleOf[range]!]!;
-      for (const chunk of eachChunk(data, this.start[range]!, this.end[range]!)) {
+      const data = this.#data[this.#bundleOf[range]!]!;
+      for (const chunk of eachChunk(data, this.#start[range]!, this.#end[range]!)) {
         known.add(data.toString('latin1', chunk.start, chunk.end));
       }
     }
-    const data = this.data[bundle]!;
+    const data = this.#data[bundle]!;
     let byteCount = 0;
     for (const chunk of eachChunk(data, start, end)) {
       if (known.has(data.toString('latin1', chunk.start, chunk.end))) continue;
-      byteCount += this.keep(bundle, chunk.start, chunk.end);
+      byteCount += this.#keep(bundle, chunk.start, chunk.end);
     }
     return byteCount;
   }
 
-  private holds(firstRange: number, bundle: number, start: number, end: number): boolean {
-    const data = this.data[bundle]!;
+  #holds(firstRange: number, bundle: number, start: number, end: number): boolean {
+    const data = this.#data[bundle]!;
     for (let range = firstRange; range < this.count; range++) {
-      const other = this.data[this.bundleOf[range]!]!;
-      const otherStart = this.start[range]!;
-      const otherEnd = this.end[range]!;
+      const other = this.#data[this.#bundleOf[range]!]!;
+      const otherStart = this.#start[range]!;
+      const otherEnd = this.#end[range]!;
       if (otherEnd - otherStart !== end - start) continue;
       if (data.compare(other, otherStart, otherEnd, start, end) === 0) return true;
     }
     return false;
   }
 
-  private keep(bundle: number, start: number, end: number): number {
-    this.bundleOf.push(bundle);
-    this.start.push(start);
-    this.end.push(end);
+  #keep(bundle: number, start: number, end: number): number {
+    this.#bundleOf.push(bundle);
+    this.#start.push(start);
+    this.#end.push(end);
     return end - start;
   }
 }

@@ -35,7 +35,9 @@ export function writeReplicasRequired(level: WriteConsistency, replicaFactor: nu
   }
 }
 
-/** Replicas of a shard whose answers a read waits for, and fewest with which it is still answered. */
+/**
+ * Replicas of a shard whose answers a read waits for, and fewest with which it is still answered.
+ */
 export function readReplicasRequired(
   level: ReadConsistency,
   replicaFactor: number,

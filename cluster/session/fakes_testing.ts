@@ -1,4 +1,7 @@
-/** For tests: a cluster of nodes that keep samples in maps, a clock that does not wait, a series table. */
+/**
+ * For tests: a cluster of nodes that keep samples in maps, a clock that does not wait, a series
+ * table.
+ */
 import { readBatch } from '#engine/batch/batch.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -95,12 +98,12 @@ export class FakeNode implements NodeService {
   readonly fetches: FetchRequest[] = [];
   /** The one node that is in the session's process. */
   readonly writeColumns?: NonNullable<NodeService['writeColumns']>;
-  private series: FakeSeries[] = [];
-  private readonly placementOf: () => { placement: Placement; version: number };
+  #series: FakeSeries[] = [];
+  readonly #placementOf: () => { placement: Placement; version: number };
 
   constructor(id: string, placementOf: () => { placement: Placement; version: number }) {
     this.id = id;
-    this.placementOf = placementOf;
+    this.#placementOf = placementOf;
     if (id !== localNode) return;
     this.writeColumns = async (request, signal) => {
       const { slots, generations } = request.batch;
@@ -117,12 +120,12 @@ export class FakeNode implements NodeService {
   /** A new process: references are void, samples are kept. */
   restart(): void {
     this.epoch = `boot${Number(this.epoch.slice(4)) + 1}`;
-    this.series = [];
+    this.#series = [];
   }
 
   /** Forgets one reference, as an eviction does. */
   evict(key: string): void {
-    this.series = this.series.map((each) =>
+    this.#series = this.#series.map((each) =>
       each.key === key ? { ...each, key: '', generation: each.generation + 1 } : each,
     );
   }
@@ -130,7 +133,7 @@ export class FakeNode implements NodeService {
   /** Takes over what a peer has of a shard. */
   takeShard(shard: number, peer: FakeNode): void {
     for (const [key, points] of peer.samples) {
-      if (this.shardOfKey(key) !== shard) continue;
+      if (this.#shardOfKey(key) !== shard) continue;
       this.samples.set(key, new Map([...(this.samples.get(key) ?? []), ...points]));
     }
   }
@@ -138,7 +141,7 @@ export class FakeNode implements NodeService {
   /** Drops the samples of all other shards. */
   keepShards(shards: ReadonlySet<number>): void {
     for (const key of this.samples.keys()) {
-      if (!shards.has(this.shardOfKey(key))) this.samples.delete(key);
+      if (!shards.has(this.#shardOfKey(key))) this.samples.delete(key);
     }
   }
 
@@ -146,8 +149,8 @@ export class FakeNode implements NodeService {
     request: WriteRequest | ColumnsWriteRequest,
     signal: AbortSignal,
   ): Promise<WriteResponse> {
-    await this.answering(signal);
-    const { placement, version } = this.placementOf();
+    await this.#answering(signal);
+    const { placement, version } = this.#placementOf();
     const shards = new Map(
       placement.instances.find(({ id }) => id === this.id)?.shards.map((s) => [s.id, s.state]),
     );
@@ -156,14 +159,14 @@ export class FakeNode implements NodeService {
     const references = new Uint32Array(2 * batch.seriesCount);
     const entries: number[] = [];
     for (let i = 0; i < batch.seriesCount; i++) {
-      const slot = this.slotOf(batch.seriesTags(i), placement.numShards);
+      const slot = this.#slotOf(batch.seriesTags(i), placement.numShards);
       entries.push(slot);
-      references.set([slot, this.series[slot]!.generation], 2 * i);
+      references.set([slot, this.#series[slot]!.generation], 2 * i);
     }
     const outcomes = new Uint8Array(batch.rowCount);
     for (let row = 0; row < batch.rowCount; row++) {
       const isEntry = batch.generations[row] === 0;
-      const series = this.series[isEntry ? entries[batch.slots[row]!]! : batch.slots[row]!];
+      const series = this.#series[isEntry ? entries[batch.slots[row]!]! : batch.slots[row]!];
       const isKnown = isEntry || (isKnownEpoch && series?.generation === batch.generations[row]);
       if (!isKnown || series === undefined) {
         outcomes[row] = rowOutcome.unknownReference;
@@ -191,44 +194,44 @@ export class FakeNode implements NodeService {
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
     this.fetches.push(request);
-    await this.answering(signal);
+    await this.#answering(signal);
     const asked = request.shards === null ? null : new Set(request.shards);
     const keys = [...this.samples.keys()].filter((key) => {
-      return asked === null || asked.has(this.shardOfKey(key));
+      return asked === null || asked.has(this.#shardOfKey(key));
     });
     const cut = request.seriesLimit > 0 && keys.length > request.seriesLimit;
-    const bundle = this.bundleOf(cut ? keys.slice(0, request.seriesLimit) : keys);
-    return { bundle, exhaustive: !cut, shards: this.wholeShards() };
+    const bundle = this.#bundleOf(cut ? keys.slice(0, request.seriesLimit) : keys);
+    return { bundle, exhaustive: !cut, shards: this.#wholeShards() };
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    await this.answering(signal);
+    await this.#answering(signal);
     const ids = new Set(request.ids.map((id) => Buffer.from(id).toString()));
     const keys = [...this.samples.keys()].filter((key) => ids.has(key));
-    return { bundle: this.bundleOf(keys), exhaustive: true, shards: this.wholeShards() };
+    return { bundle: this.#bundleOf(keys), exhaustive: true, shards: this.#wholeShards() };
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    await this.answering(signal);
+    await this.#answering(signal);
     const values = [...this.samples.keys()].map((key) => /job="([^"]*)"/.exec(key)![1]!);
     const tags = [{ name: 'job', values: request.namesOnly ? [] : values.sort() }];
-    return { tags, exhaustive: true, shards: this.wholeShards() };
+    return { tags, exhaustive: true, shards: this.#wholeShards() };
   }
 
   async truncate(_: string, signal: AbortSignal): Promise<number> {
-    await this.answering(signal);
+    await this.#answering(signal);
     const count = this.samples.size;
     this.samples.clear();
     return count;
   }
 
   async *streamShard(_: unknown, signal: AbortSignal): AsyncIterable<StreamShardPage> {
-    await this.answering(signal);
+    await this.#answering(signal);
     yield { bundle: emptyBundle };
   }
 
   async health(signal: AbortSignal): Promise<NodeHealth> {
-    await this.answering(signal);
+    await this.#answering(signal);
     return {
       ok: true,
       status: 'up',
@@ -236,11 +239,11 @@ export class FakeNode implements NodeService {
       instanceId: this.id,
       incarnation: 'a',
       bootCount: 1,
-      placementVersion: this.placementOf().version,
+      placementVersion: this.#placementOf().version,
     };
   }
 
-  private async answering(signal: AbortSignal): Promise<void> {
+  async #answering(signal: AbortSignal): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     if (this.mode === 'hung') {
       await new Promise((_, reject) => {
@@ -255,23 +258,23 @@ export class FakeNode implements NodeService {
     }
   }
 
-  private slotOf(tags: Uint8Array, numShards: number): number {
+  #slotOf(tags: Uint8Array, numShards: number): number {
     const key = idOfTags(decodeTags(tags), 'quoted');
-    let slot = this.series.findIndex((series) => series.key === key);
+    let slot = this.#series.findIndex((series) => series.key === key);
     if (slot < 0) {
-      slot = this.series.length;
+      slot = this.#series.length;
       const shard = murmur3(Buffer.from(key)) % numShards;
-      this.series.push({ generation: slot + 7, key, tags: new Uint8Array(tags), shard });
+      this.#series.push({ generation: slot + 7, key, tags: new Uint8Array(tags), shard });
     }
     return slot;
   }
 
-  private shardOfKey(key: string): number {
-    return murmur3(Buffer.from(key)) % this.placementOf().placement.numShards;
+  #shardOfKey(key: string): number {
+    return murmur3(Buffer.from(key)) % this.#placementOf().placement.numShards;
   }
 
-  private wholeShards(): Uint32Array {
-    const mine = this.placementOf().placement.instances.find(({ id }) => id === this.id);
+  #wholeShards(): Uint32Array {
+    const mine = this.#placementOf().placement.instances.find(({ id }) => id === this.id);
     const whole = (mine?.shards ?? []).filter(
       ({ id, state }) => state !== 'INITIALIZING' && !this.notBootstrapped.has(id),
     );
@@ -279,7 +282,7 @@ export class FakeNode implements NodeService {
   }
 
   /** The samples of a series as text in place of chunks: joining never looks into equal ranges. */
-  private bundleOf(keys: readonly string[]): SeriesBundle {
+  #bundleOf(keys: readonly string[]): SeriesBundle {
     return bundleOfSeries(
       keys.map((key) => {
         const job = /job="([^"]*)"/.exec(key)![1]!;
@@ -342,17 +345,17 @@ export class FakeTable implements SeriesTable {
   idHash: Uint32Array = new Uint32Array(1024);
   generation: Uint32Array = new Uint32Array(1024);
   refused: Uint8Array = new Uint8Array(1024);
-  private readonly jobs: string[] = [''];
+  readonly #jobs: string[] = [''];
 
   slotOf(job: string): number {
-    const found = this.jobs.indexOf(job);
+    const found = this.#jobs.indexOf(job);
     if (found > 0) return found;
-    return this.assign(this.jobs.length, job);
+    return this.assign(this.#jobs.length, job);
   }
 
   /** Gives a slot to another series. */
   assign(slot: number, job: string): number {
-    this.jobs[slot] = job;
+    this.#jobs[slot] = job;
     this.idHash[slot] = murmur3(Buffer.from(keyOfJob(job)));
     this.generation[slot]!++;
     return slot;
@@ -376,7 +379,7 @@ export class FakeTable implements SeriesTable {
   }
 
   tags(slot: number): Uint8Array {
-    return tagsOfJob(this.jobs[slot]!);
+    return tagsOfJob(this.#jobs[slot]!);
   }
 
   idScheme(): number {
@@ -401,7 +404,7 @@ export class FakeCluster implements AsyncDisposable {
   /** What the session takes for the topology until it refreshes; null for the true one. */
   held: TopologyView | null = null;
   /** What nodes have adopted. */
-  private adopted: { placement: Placement; version: number } | null = null;
+  #adopted: { placement: Placement; version: number } | null = null;
 
   private constructor(options: Partial<SessionOptions>) {
     this.kv = new MemoryKvStore({ clock: realEnv.clock }).client();
@@ -409,7 +412,7 @@ export class FakeCluster implements AsyncDisposable {
     this.admin = new ClusterAdmin({ kv: this.kv, cluster, clock: realEnv.clock });
     this.topology = new Topology({ kv: this.kv, cluster, env: this.env, log: silentLog });
     this.session = new Session({
-      topology: this.heldTopology(),
+      topology: this.#heldTopology(),
       nodeOf: ({ id }) => this.node(id),
       env: this.env,
       log: silentLog,
@@ -428,7 +431,7 @@ export class FakeCluster implements AsyncDisposable {
     const { numShards, replicaFactor } = shape;
     const body = { numShards, replicationFactor: replicaFactor, instances: ids.map(instanceOf) };
     await admin.placementInit(body, plainRequest, signal);
-    await cluster.addNamespace();
+    await cluster.#addNamespace();
     await cluster.markAll();
     await cluster.topology.until(({ namespaces }) => namespaces.size > 0, signal);
     return cluster;
@@ -437,7 +440,7 @@ export class FakeCluster implements AsyncDisposable {
   node(id: string): FakeNode {
     let node = this.nodes.get(id);
     if (node === undefined) {
-      node = new FakeNode(id, () => this.adopted!);
+      node = new FakeNode(id, () => this.#adopted!);
       this.nodes.set(id, node);
     }
     return node;
@@ -462,7 +465,7 @@ export class FakeCluster implements AsyncDisposable {
   /** Nodes take the placement of the store; the session's topology follows by its own watch. */
   async adopt(): Promise<void> {
     const { value, version } = await this.admin.placements.require(this.signal);
-    this.adopted = { placement: value, version };
+    this.#adopted = { placement: value, version };
   }
 
   /** Until the session sees what the store has. */
@@ -509,7 +512,7 @@ export class FakeCluster implements AsyncDisposable {
     await this.topology[Symbol.asyncDispose]();
   }
 
-  private heldTopology(): TopologySource {
+  #heldTopology(): TopologySource {
     const view = () => this.held ?? this.topology.view;
     const refresh = (signal: AbortSignal) => {
       this.held = null;
@@ -523,7 +526,7 @@ export class FakeCluster implements AsyncDisposable {
     };
   }
 
-  private async addNamespace(): Promise<void> {
+  async #addNamespace(): Promise<void> {
     const minutes = (count: number) => `${count}m`;
     const options = {
       retentionOptions: {

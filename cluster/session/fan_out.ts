@@ -1,6 +1,6 @@
 /**
- * One read over the replicas: asks every instance that may be read for the shards, until each shard has as
- * many answers as its consistency level wants, and again those that failed.
+ * One read over the replicas: asks every instance that may be read for the shards, until each shard
+ * has as many answers as its consistency level wants, and again those that failed.
  */
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -46,9 +46,10 @@ export interface Gathered<T> {
 }
 
 /**
- * @param signal bounds the whole read; a DEADLINE_EXCEEDED reason accepts what is there when the level does
- * @throws {TsdbError} UNAVAILABLE, DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED when the level is not reached, with the
- *   reason of each instance; BAD_REQUEST as soon as one instance says so
+ * @param signal bounds the whole read; a DEADLINE_EXCEEDED reason accepts what is there when the
+ * level does
+ * @throws {TsdbError} UNAVAILABLE, DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED when the level is not
+ *   reached, with the reason of each instance; BAD_REQUEST as soon as one instance says so
  */
 export async function fanOut<T extends Answer>(
   options: SessionOptions,
@@ -73,7 +74,8 @@ export async function fanOut<T extends Answer>(
       throw round.failure(signal);
     }
     const next = await topology.refresh(signal).catch(() => topology.view);
-    // Answers of one placement must not be counted in another one: owners of one replica may have changed.
+    // Answers of one placement must not be counted in another one: owners of one replica may have
+    // changed.
     if (next.placementVersion !== view.placementVersion) {
       round = new Round(options, plan, readable(next));
     }
@@ -82,7 +84,10 @@ export async function fanOut<T extends Answer>(
   return { answers: [...round.answers.values()], warnings: round.warnings() };
 }
 
-/** Waits for the next try, or until the node in this process is loaded, which was not when it was asked. */
+/**
+ * Waits for the next try, or until the node in this process is loaded, which was not when it was
+ * asked.
+ */
 async function backOffUnless(
   loading: Promise<void> | null,
   env: Env,
@@ -108,38 +113,41 @@ function readable(view: TopologyView): Ownership {
 /** Answers under one placement, over as many rounds of asking as it takes. */
 class Round<T extends Answer> {
   readonly answers = new Map<number, T>();
-  private readonly options: SessionOptions;
-  private readonly plan: FanOut<T>;
-  private readonly ownership: Ownership;
-  private readonly wanted: number;
-  private readonly accepted: number;
+  readonly #options: SessionOptions;
+  readonly #plan: FanOut<T>;
+  readonly #ownership: Ownership;
+  readonly #wanted: number;
+  readonly #accepted: number;
   /** Shards that are read. */
-  private readonly shards: Uint32Array | null;
-  private readonly isRead: Uint8Array;
+  readonly #shards: Uint32Array | null;
+  readonly #isRead: Uint8Array;
   /** Answers by shard. */
-  private counts: Uint8Array;
-  private readonly errors = new Map<string, { readonly text: string; readonly code: ErrorCode }>();
+  #counts: Uint8Array;
+  readonly #errors = new Map<string, { readonly text: string; readonly code: ErrorCode }>();
 
   constructor(options: SessionOptions, plan: FanOut<T>, ownership: Ownership) {
-    this.options = options;
-    this.plan = plan;
-    this.ownership = ownership;
+    this.#options = options;
+    this.#plan = plan;
+    this.#ownership = ownership;
     const required = readReplicasRequired(plan.level, ownership.replicaFactor);
-    this.wanted = required.wanted;
-    this.accepted = required.accepted;
-    this.shards = plan.shardsOf(ownership.numShards);
-    this.isRead = new Uint8Array(ownership.numShards);
-    if (this.shards === null) this.isRead.fill(1);
-    else for (const shard of this.shards) this.isRead[shard] = 1;
-    this.counts = new Uint8Array(ownership.numShards);
+    this.#wanted = required.wanted;
+    this.#accepted = required.accepted;
+    this.#shards = plan.shardsOf(ownership.numShards);
+    this.#isRead = new Uint8Array(ownership.numShards);
+    if (this.#shards === null) this.#isRead.fill(1);
+    else for (const shard of this.#shards) this.#isRead[shard] = 1;
+    this.#counts = new Uint8Array(ownership.numShards);
   }
 
-  /** Asks the instances that can still help; returns when all shards are satisfied or all have answered. */
+  /**
+   * Asks the instances that can still help; returns when all shards are satisfied or all have
+   * answered.
+   */
   async run(view: TopologyView, signal: AbortSignal): Promise<void> {
     const enough = new AbortController();
     const until = AbortSignal.any([signal, enough.signal]);
     const asked: Promise<void>[] = [];
-    for (const index of this.helpful()) asked.push(this.ask(index, view, until, enough));
+    for (const index of this.#helpful()) asked.push(this.#ask(index, view, until, enough));
     try {
       await Promise.all(asked);
     } finally {
@@ -150,10 +158,10 @@ class Round<T extends Answer> {
 
   /** Shards that are read and have fewer answers than the level wants or accepts. */
   shortCount(level: 'wanted' | 'accepted'): number {
-    const needed = level === 'wanted' ? this.wanted : this.accepted;
+    const needed = level === 'wanted' ? this.#wanted : this.#accepted;
     let count = 0;
-    for (let shard = 0; shard < this.counts.length; shard++) {
-      if (this.isRead[shard] === 1 && this.counts[shard]! < needed) count++;
+    for (let shard = 0; shard < this.#counts.length; shard++) {
+      if (this.#isRead[shard] === 1 && this.#counts[shard]! < needed) count++;
     }
     return count;
   }
@@ -161,28 +169,34 @@ class Round<T extends Answer> {
   warnings(): string[] {
     const short = this.shortCount('wanted');
     if (short === 0) return [];
-    const reasons = this.reasons();
+    const reasons = this.#reasons();
     return [
-      `fewer replicas than asked for answered: shards=${short}, consistency=${this.plan.level}${reasons}`,
+      `fewer replicas than asked for answered: shards=${short}, consistency=${this.#plan.level}${reasons}`,
     ];
   }
 
   failure(signal: AbortSignal): Error {
     if (signal.aborted && !isDeadline(signal.reason)) return signal.reason as Error;
-    const codes = [...this.errors.values()].map(({ code }) => code);
+    const codes = [...this.#errors.values()].map(({ code }) => code);
     let code: ErrorCode = 'UNAVAILABLE';
     if (codes.includes('RESOURCE_EXHAUSTED')) code = 'RESOURCE_EXHAUSTED';
     else if (signal.aborted || codes.includes('DEADLINE_EXCEEDED')) code = 'DEADLINE_EXCEEDED';
     const short = this.shortCount('accepted');
     return new TsdbError(
       code,
-      `unable to satisfy consistency requirements, shards=${short}${this.reasons()}`,
+      `unable to satisfy consistency requirements, shards=${short}${this.#reasons()}`,
     );
   }
 
-  /** Instances that may be read for a shard that needs an answer, and that have not given theirs. */
-  private helpful(): number[] {
-    const { ownership, counts, isRead, wanted, answers } = this;
+  /**
+   * Instances that may be read for a shard that needs an answer, and that have not given theirs.
+   */
+  #helpful(): number[] {
+    const { answers } = this;
+    const ownership = this.#ownership;
+    const counts = this.#counts;
+    const isRead = this.#isRead;
+    const wanted = this.#wanted;
     return ownership.instances.flatMap((_, index) => {
       const answered = answers.get(index)?.shards;
       const has = answered === undefined ? null : new Set(answered);
@@ -193,13 +207,15 @@ class Round<T extends Answer> {
     });
   }
 
-  private async ask(
+  async #ask(
     index: number,
     view: TopologyView,
     until: AbortSignal,
     enough: AbortController,
   ): Promise<void> {
-    const { ownership, options, plan } = this;
+    const ownership = this.#ownership;
+    const options = this.#options;
+    const plan = this.#plan;
     const instance = ownership.instances[index]!;
     try {
       const question: Question = {
@@ -207,12 +223,12 @@ class Round<T extends Answer> {
         instanceIndex: index,
         ownership,
         placementVersion: view.placementVersion,
-        shards: this.shardsAsked(index),
+        shards: this.#shardsAsked(index),
       };
       const answer = await untilAborted(plan.ask(question, until), until);
-      this.errors.delete(instance.id);
+      this.#errors.delete(instance.id);
       this.answers.set(index, answer);
-      this.recount();
+      this.#recount();
       if (this.shortCount('wanted') === 0) {
         enough.abort(new TsdbError('CANCELLED', 'enough replicas have answered'));
       }
@@ -221,35 +237,35 @@ class Round<T extends Answer> {
       if (enough.signal.aborted) return;
       if (error instanceof TsdbError && error.code === 'BAD_REQUEST') throw error;
       const code = error instanceof TsdbError ? error.code : 'INTERNAL';
-      this.errors.set(instance.id, { text: `${instance.id}: ${messageOf(error)}`, code });
+      this.#errors.set(instance.id, { text: `${instance.id}: ${messageOf(error)}`, code });
     }
   }
 
-  private shardsAsked(index: number): Uint32Array | null {
-    const mine = this.ownership.readableShards[index]!;
-    if (this.shards === null) return this.ownership.readsWhole[index]! ? null : mine;
-    return mine.filter((shard) => this.isRead[shard] === 1);
+  #shardsAsked(index: number): Uint32Array | null {
+    const mine = this.#ownership.readableShards[index]!;
+    if (this.#shards === null) return this.#ownership.readsWhole[index]! ? null : mine;
+    return mine.filter((shard) => this.#isRead[shard] === 1);
   }
 
   /** Only answers of instances that the placement lets read count, each once a shard. */
-  private recount(): void {
-    const { ownership } = this;
-    this.counts = new Uint8Array(ownership.numShards);
+  #recount(): void {
+    const ownership = this.#ownership;
+    this.#counts = new Uint8Array(ownership.numShards);
     for (const [index, { shards }] of this.answers) {
       const whole = new Uint8Array(ownership.numShards);
       for (const shard of shards) whole[shard] = 1;
       for (const shard of ownership.readableShards[index]!) {
-        if (whole[shard] === 1) this.counts[shard]!++;
+        if (whole[shard] === 1) this.#counts[shard]!++;
       }
     }
   }
 
-  private reasons(): string {
-    const texts = [...this.errors.values()].map(({ text }) => text);
+  #reasons(): string {
+    const texts = [...this.#errors.values()].map(({ text }) => text);
     for (const [index, { shards }] of this.answers) {
-      const missing = this.ownership.readableShards[index]!.length - shards.length;
+      const missing = this.#ownership.readableShards[index]!.length - shards.length;
       if (missing > 0) {
-        const { id } = this.ownership.instances[index]!;
+        const { id } = this.#ownership.instances[index]!;
         texts.push(`${id}: ${missing} shards are not yet bootstrapped to read`);
       }
     }

@@ -1,6 +1,7 @@
 /**
- * Rows of a write on their way into batches: one copy of the caller's columns, and for each instance a
- * batch of its rows with the instance's references. Typed arrays throughout; nothing is allocated a row.
+ * Rows of a write on their way into batches: one copy of the caller's columns, and for each
+ * instance a batch of its rows with the instance's references. Typed arrays throughout; nothing is
+ * allocated a row.
  */
 import { assert } from '#lib/assert.ts';
 import { BatchBuilder, type BatchView, type TimeUnitNanos } from '#engine/batch/batch.ts';
@@ -32,16 +33,16 @@ const rowsFirst = 1024;
 
 /** Columns that are used again: fresh ones cost more than what is done with them. */
 export class ColumnPool {
-  private readonly free: Columns[] = [];
-  private freeRows = 0;
+  readonly #free: Columns[] = [];
+  #freeRows = 0;
 
   take(rowCount: number): Columns {
-    const at = this.free.findIndex(({ slots }) => slots.length >= rowCount);
+    const at = this.#free.findIndex(({ slots }) => slots.length >= rowCount);
     if (at >= 0) {
-      const columns = this.free[at]!;
-      const last = this.free.pop()!;
-      if (at < this.free.length) this.free[at] = last;
-      this.freeRows -= columns.slots.length;
+      const columns = this.#free[at]!;
+      const last = this.#free.pop()!;
+      if (at < this.#free.length) this.#free[at] = last;
+      this.#freeRows -= columns.slots.length;
       return columns;
     }
     let capacity = rowsFirst;
@@ -56,9 +57,9 @@ export class ColumnPool {
 
   /** Takes columns back, once nobody reads them any more. */
   give({ slots, generations, timestamps, values }: Columns): void {
-    if (this.freeRows + slots.length > copiedRowsKeptMax) return;
-    this.freeRows += slots.length;
-    this.free.push({ slots, generations, timestamps, values });
+    if (this.#freeRows + slots.length > copiedRowsKeptMax) return;
+    this.#freeRows += slots.length;
+    this.#free.push({ slots, generations, timestamps, values });
   }
 }
 
@@ -116,11 +117,14 @@ const noBytes = new Uint8Array(0);
 const noSlots = new Uint32Array(0);
 const entryBytesFirst = 4096;
 
-/** Dictionary entries with their tags one behind the other: a buffer for each of a million would cost more than the rest. */
+/**
+ * Dictionary entries with their tags one behind the other: a buffer for each of a million would
+ * cost more than the rest.
+ */
 class EntryBytes {
-  private readonly entries: Omit<CheckedEntries, 'idHashes'>;
+  readonly #entries: Omit<CheckedEntries, 'idHashes'>;
   /** Explicit IDs of the entries that have one. */
-  private readonly ids: ReadonlyMap<number, Uint8Array>;
+  readonly #ids: ReadonlyMap<number, Uint8Array>;
   /** When the tags were checked. */
   readonly idHashes: Uint32Array | undefined;
 
@@ -129,26 +133,26 @@ class EntryBytes {
     ids: ReadonlyMap<number, Uint8Array>,
     idHashes: Uint32Array | undefined,
   ) {
-    this.entries = entries;
-    this.ids = ids;
+    this.#entries = entries;
+    this.#ids = ids;
     this.idHashes = idHashes;
   }
 
   get byteLength(): number {
-    return this.entries.tags.length;
+    return this.#entries.tags.length;
   }
 
   tags(ordinal: number): Uint8Array {
-    const { tags, ends } = this.entries;
+    const { tags, ends } = this.#entries;
     return tags.subarray(ordinal === 0 ? 0 : ends[ordinal - 1]!, ends[ordinal]!);
   }
 
   idScheme(ordinal: number): number {
-    return this.entries.idSchemes[ordinal]!;
+    return this.#entries.idSchemes[ordinal]!;
   }
 
   id(ordinal: number): Uint8Array {
-    return this.ids.size === 0 ? noBytes : (this.ids.get(ordinal) ?? noBytes);
+    return this.#ids.size === 0 ? noBytes : (this.#ids.get(ordinal) ?? noBytes);
   }
 }
 
@@ -191,12 +195,12 @@ const rowBytes = 24;
 
 /** Packs one batch after the other; keeps its buffers. */
 export class RowPacker {
-  private readonly pool: ColumnPool;
-  private readonly builder = new BatchBuilder();
-  private unknown = new Uint32Array(0);
+  readonly #pool: ColumnPool;
+  readonly #builder = new BatchBuilder();
+  #unknown = new Uint32Array(0);
 
   constructor(pool: ColumnPool) {
-    this.pool = pool;
+    this.#pool = pool;
   }
 
   /**
@@ -211,14 +215,14 @@ export class RowPacker {
     series: SeriesTable,
     references: References,
   ): PackedBatch {
-    const { builder } = this;
+    const builder = this.#builder;
     const { timeUnitNanos } = copy;
     const rowCount = picked === null ? copy.rowCount : picked.length;
-    const columns = this.pool.take(rowCount);
+    const columns = this.#pool.take(rowCount);
     const { slots, generations } = columns;
-    const { timestamps, values } = this.rowsOf(copy, picked, columns);
+    const { timestamps, values } = this.#rowsOf(copy, picked, columns);
     builder.begin(version);
-    const entries = this.refer(columns, rowCount, copy, picked, references, series);
+    const entries = this.#refer(columns, rowCount, copy, picked, references, series);
     for (const slot of entries.entrySlots) {
       builder.addSeries(
         series.borrowTags?.(slot) ?? series.tags(slot),
@@ -227,7 +231,7 @@ export class RowPacker {
       );
     }
     builder.setRows(rowCount, slots, generations, timestamps, timeUnitNanos, values);
-    this.pool.give(columns);
+    this.#pool.give(columns);
     const batch = builder.finish();
     return { ...entries, batch, columns: null, byteLength: batch.length };
   }
@@ -242,10 +246,10 @@ export class RowPacker {
   ): PackedColumns {
     const { timeUnitNanos } = copy;
     const rowCount = picked === null ? copy.rowCount : picked.length;
-    const columns = this.pool.take(rowCount);
+    const columns = this.#pool.take(rowCount);
     const { slots, generations } = columns;
-    const { timestamps, values } = this.rowsOf(copy, picked, columns);
-    const entries = this.refer(columns, rowCount, copy, picked, references, series);
+    const { timestamps, values } = this.#rowsOf(copy, picked, columns);
+    const entries = this.#refer(columns, rowCount, copy, picked, references, series);
     const dictionary = dictionaryOf(series, entries.entrySlots);
     const batch: BatchView = {
       version,
@@ -265,8 +269,11 @@ export class RowPacker {
     return { ...entries, batch, columns, byteLength };
   }
 
-  /** Fills in the node's slots and generations of the rows; series without a reference become dictionary entries. */
-  private refer(
+  /**
+   * Fills in the node's slots and generations of the rows; series without a reference become
+   * dictionary entries.
+   */
+  #refer(
     { slots: nodeSlots, generations: nodeGenerations }: Columns,
     rowCount: number,
     copy: RowsCopy,
@@ -274,9 +281,9 @@ export class RowPacker {
     references: References,
     series: SeriesTable,
   ): Pick<Packed, 'referenceEpoch' | 'entrySlots' | 'entryGenerations'> {
-    this.reserve(rowCount);
+    this.#reserve(rowCount);
     references.reserve(copy.slotMax);
-    const { unknown } = this;
+    const unknown = this.#unknown;
     if (picked === null) {
       nodeSlots.set(copy.slots.subarray(0, rowCount));
       nodeGenerations.set(copy.generations.subarray(0, rowCount));
@@ -313,10 +320,10 @@ export class RowPacker {
   }
 
   /**
-   * Times and values of the picked rows, gathered in `columns` with slots and generations; those of the copy when all are
-   * picked. Values and times are moved as words: numbers lose NaN payloads.
+   * Times and values of the picked rows, gathered in `columns` with slots and generations; those of
+   * the copy when all are picked. Values and times are moved as words: numbers lose NaN payloads.
    */
-  private rowsOf(
+  #rowsOf(
     copy: RowsCopy,
     picked: Uint32Array | null,
     columns: Columns,
@@ -339,9 +346,9 @@ export class RowPacker {
     return columns;
   }
 
-  private reserve(rowCount: number): void {
-    if (rowCount > this.unknown.length) {
-      this.unknown = new Uint32Array(Math.max(rowCount, this.unknown.length * 2));
+  #reserve(rowCount: number): void {
+    if (rowCount > this.#unknown.length) {
+      this.#unknown = new Uint32Array(Math.max(rowCount, this.#unknown.length * 2));
     }
   }
 }

@@ -1,4 +1,6 @@
-/** The reading half of the session: fetch, fetch by ID, aggregate and truncate over the replicas. */
+/**
+ * The reading half of the session: fetch, fetch by ID, aggregate and truncate over the replicas.
+ */
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hash.ts';
 import { mergeBundles } from './bundle_merge.ts';
@@ -26,18 +28,18 @@ const bundleBytesMax = 2 ** 32 - 1;
 const readIsOver = new TsdbError('CANCELLED', 'the read is over');
 
 export class SessionReader {
-  private readonly options: SessionOptions;
+  readonly #options: SessionOptions;
 
   constructor(options: SessionOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   async fetch(options: FetchOptions, signal: AbortSignal): Promise<FetchResult> {
     const { namespace, query, startNanos, endNanos, seriesLimit, fetchData } = options;
-    this.checkNamespace(namespace);
-    const { answers, warnings } = await this.gather(
+    this.#checkNamespace(namespace);
+    const { answers, warnings } = await this.#gather(
       {
-        level: this.level(options.consistency),
+        level: this.#level(options.consistency),
         shardsOf: () => null,
         ask: ({ node, placementVersion, shards }, until) =>
           node.fetch(
@@ -70,10 +72,10 @@ export class SessionReader {
 
   async fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
     const { namespace, ids, startNanos, endNanos } = options;
-    this.checkNamespace(namespace);
-    const { answers, warnings } = await this.gather(
+    this.#checkNamespace(namespace);
+    const { answers, warnings } = await this.#gather(
       {
-        level: this.level(options.consistency),
+        level: this.#level(options.consistency),
         shardsOf: (numShards) => Uint32Array.from(ids, (id) => shardOf(id, numShards)),
         ask: ({ node, placementVersion, shards, ownership }, until) => {
           const here = new Set(shards);
@@ -96,10 +98,10 @@ export class SessionReader {
 
   async aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
     const { namespace, query, startNanos, endNanos, tagNames, namesOnly, limit } = options;
-    this.checkNamespace(namespace);
-    const { answers, warnings } = await this.gather(
+    this.#checkNamespace(namespace);
+    const { answers, warnings } = await this.#gather(
       {
-        level: this.level(options.consistency),
+        level: this.#level(options.consistency),
         shardsOf: () => null,
         ask: ({ node, placementVersion }, until) =>
           node.aggregate(
@@ -128,13 +130,13 @@ export class SessionReader {
     options: Pick<StatisticsPlan, 'namespace' | 'limit' | 'metricName'>,
     signal: AbortSignal,
   ): Promise<ClusterStatistics> {
-    const { env, topology, nodeOf } = this.options;
-    this.checkNamespace(options.namespace);
+    const { env, topology, nodeOf } = this.#options;
+    this.#checkNamespace(options.namespace);
     const { ownership, placementVersion } = topology.view;
     if (ownership === null) {
       throw new TsdbError('UNAVAILABLE', 'cannot read: there is no placement');
     }
-    const timeoutMillis = this.options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
+    const timeoutMillis = this.#options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
     const until = new WorkSignal(env, timeoutMillis, signal);
     try {
       const node = (index: number) => nodeOf(ownership.instances[index]!);
@@ -146,10 +148,10 @@ export class SessionReader {
   }
 
   async truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    this.checkNamespace(namespace);
-    const { topology, nodeOf, env } = this.options;
+    this.#checkNamespace(namespace);
+    const { topology, nodeOf, env } = this.#options;
     const instances = topology.view.placement?.instances ?? [];
-    const timeoutMillis = this.options.truncateTimeoutMillis ?? truncateTimeoutMillisDefault;
+    const timeoutMillis = this.#options.truncateTimeoutMillis ?? truncateTimeoutMillisDefault;
     const until = new WorkSignal(env, timeoutMillis, signal);
     try {
       const counts = await Promise.allSettled(
@@ -174,26 +176,23 @@ export class SessionReader {
     }
   }
 
-  private async gather<T extends Answer>(
-    plan: FanOut<T>,
-    signal: AbortSignal,
-  ): Promise<Gathered<T>> {
-    const timeoutMillis = this.options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
+  async #gather<T extends Answer>(plan: FanOut<T>, signal: AbortSignal): Promise<Gathered<T>> {
+    const timeoutMillis = this.#options.fetchTimeoutMillis ?? fetchTimeoutMillisDefault;
     signal.throwIfAborted();
-    const until = new WorkSignal(this.options.env, timeoutMillis, signal);
+    const until = new WorkSignal(this.#options.env, timeoutMillis, signal);
     try {
-      return await fanOut(this.options, plan, until.signal);
+      return await fanOut(this.#options, plan, until.signal);
     } finally {
       until.end(readIsOver);
     }
   }
 
-  private level(asked: ReadConsistency | undefined): ReadConsistency {
-    return asked ?? this.options.readConsistency ?? 'unstrict_majority';
+  #level(asked: ReadConsistency | undefined): ReadConsistency {
+    return asked ?? this.#options.readConsistency ?? 'unstrict_majority';
   }
 
-  private checkNamespace(namespace: string): void {
-    const { isLoaded, namespaces } = this.options.topology.view;
+  #checkNamespace(namespace: string): void {
+    const { isLoaded, namespaces } = this.#options.topology.view;
     if (isLoaded && !namespaces.has(namespace)) {
       throw new TsdbError('NOT_FOUND', `namespace is not found: ${JSON.stringify(namespace)}`);
     }

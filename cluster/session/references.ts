@@ -1,44 +1,53 @@
 /**
- * References that one node gave to the series of one series table in one namespace: slot → (node slot,
- * node generation), valid while the slot has the same series and the node the same epoch.
+ * References that one node gave to the series of one series table in one namespace: slot → (node
+ * slot, node generation), valid while the slot has the same series and the node the same epoch.
  */
 
 /**
- * By slot two words: the node's slot, and both generations (that of the series table in the upper half; 0 = there is no
- * reference). While a batch is packed the first word of a slot without a reference holds the ordinal + 1 of its dictionary
- * entry. Every row of every write looks its slot up at random, so the fewer bytes the better.
+ * By slot two words: the node's slot, and both generations (that of the series table in the upper
+ * half; 0 = there is no reference). While a batch is packed the first word of a slot without a
+ * reference holds the ordinal + 1 of its dictionary entry. Every row of every write looks its slot
+ * up at random, so the fewer bytes the better.
  */
 const wordsPerSlot = 2;
-/** A slot that was given to more series than that keeps no reference: its rows name their series in full. */
+/**
+ * A slot that was given to more series than that keeps no reference: its rows name their series in
+ * full.
+ */
 const generationMax = 0xffff;
 const firstSlots = 1024;
-/** Rows whose words are read ahead together, so that the waits for them overlap: 62 → 20 ns a row with a million series. */
+/**
+ * Rows whose words are read ahead together, so that the waits for them overlap: 62 → 20 ns a row
+ * with a million series.
+ */
 const rowsTouched = 64;
 
 export class References {
   /** The node's reference epoch; '' before its first answer. */
   epoch = '';
   /** Number of the latest request whose answer set the epoch. */
-  private epochRequest = 0;
-  private words = new Uint32Array(firstSlots * wordsPerSlot);
+  #epochRequest = 0;
+  #words = new Uint32Array(firstSlots * wordsPerSlot);
   /** Takes what is read only to have it near. */
-  private readonly touched = new Uint32Array(1);
+  readonly #touched = new Uint32Array(1);
 
   /** Makes room for slots up to this one. */
   reserve(slotMax: number): void {
-    const { words } = this;
+    const words = this.#words;
     if ((slotMax + 1) * wordsPerSlot <= words.length) return;
     const larger = new Uint32Array(
       Math.max((slotMax + 1) * wordsPerSlot, Math.ceil(words.length * 1.5)),
     );
     larger.set(words);
-    this.words = larger;
+    this.#words = larger;
   }
 
   /**
-   * Replaces slots and generations of the series table by the node's, where there is a reference. The hot loop of a write.
+   * Replaces slots and generations of the series table by the node's, where there is a reference.
+   * The hot loop of a write.
    *
-   * @param slots and `generations` of the series table, by row; of a row without a reference they stay
+   * @param slots and `generations` of the series table, by row; of a row without a reference they
+   * stay
    * @param unknown gets the rows that have none
    * @returns the number of those
    */
@@ -48,7 +57,7 @@ export class References {
     generations: Uint32Array,
     unknown: Uint32Array,
   ): number {
-    const { words } = this;
+    const words = this.#words;
     let unknownCount = 0;
     let touched = 0;
     for (let start = 0; start < rowCount; start += rowsTouched) {
@@ -65,39 +74,42 @@ export class References {
         }
       }
     }
-    this.touched[0] = touched;
+    this.#touched[0] = touched;
     return unknownCount;
   }
 
-  /** Ordinal of the dictionary entry in the batch that is packed, of a slot without a reference; -1 when it has none yet. */
+  /**
+   * Ordinal of the dictionary entry in the batch that is packed, of a slot without a reference; -1
+   * when it has none yet.
+   */
   entryOf(slot: number): number {
-    const { words } = this;
+    const words = this.#words;
     const entry = slot * wordsPerSlot;
     return words[entry + 1] === 0 ? words[entry]! - 1 : -1;
   }
 
   /** Of a slot without a reference, or with one of the series before. */
   setEntry(slot: number, ordinal: number): void {
-    const { words } = this;
+    const words = this.#words;
     const entry = slot * wordsPerSlot;
     words[entry] = ordinal + 1;
     words[entry + 1] = 0;
   }
 
   clearEntry(slot: number): void {
-    this.words[slot * wordsPerSlot] = 0;
+    this.#words[slot * wordsPerSlot] = 0;
   }
 
   /** Forgets the reference of a slot that the node does not know any more. */
   forget(slot: number): void {
-    this.words.fill(0, slot * wordsPerSlot, (slot + 1) * wordsPerSlot);
+    this.#words.fill(0, slot * wordsPerSlot, (slot + 1) * wordsPerSlot);
   }
 
   /**
    * Takes an answer's epoch and references.
    *
-   * @param request number of the request; an answer of another epoch to an older request comes from a
-   *   node that has started again since, and is passed over
+   * @param request number of the request; an answer of another epoch to an older request comes from
+   *   a node that has started again since, and is passed over
    * @param slots and `generations` of the dictionary entries, in their order
    * @param references node slot and generation for each
    */
@@ -109,16 +121,16 @@ export class References {
     references: Uint32Array,
   ): void {
     if (epoch !== this.epoch) {
-      if (request < this.epochRequest) return;
-      this.words = new Uint32Array(firstSlots * wordsPerSlot);
+      if (request < this.#epochRequest) return;
+      this.#words = new Uint32Array(firstSlots * wordsPerSlot);
       this.epoch = epoch;
     }
-    this.epochRequest = Math.max(this.epochRequest, request);
+    this.#epochRequest = Math.max(this.#epochRequest, request);
     const count = Math.min(slots.length, references.length >>> 1);
     for (let i = 0; i < count; i++) {
       const slot = slots[i]!;
       this.reserve(slot);
-      const { words } = this;
+      const words = this.#words;
       const entry = slot * wordsPerSlot;
       const generation = generations[i]!;
       const nodeGeneration = references[2 * i + 1]!;

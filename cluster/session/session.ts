@@ -1,7 +1,7 @@
 /**
- * The thick client: writes rows to every replica of their shards and counts acknowledgements, reads from
- * replicas and joins their answers, both by a consistency level. Nodes are reached through `NodeService`,
- * in this process or over gRPC.
+ * The thick client: writes rows to every replica of their shards and counts acknowledgements, reads
+ * from replicas and joins their answers, both by a consistency level. Nodes are reached through
+ * `NodeService`, in this process or over gRPC.
  */
 import { SessionReader } from './read.ts';
 import type {
@@ -22,12 +22,12 @@ import type { WriteResult } from './write_result.ts';
 export type * from './types.ts';
 
 export class Session {
-  private readonly writer: SessionWriter;
-  private readonly reader: SessionReader;
+  readonly #writer: SessionWriter;
+  readonly #reader: SessionReader;
 
   constructor(options: SessionOptions) {
-    this.writer = new SessionWriter(options);
-    this.reader = new SessionReader(options);
+    this.#writer = new SessionWriter(options);
+    this.#reader = new SessionReader(options);
   }
 
   /**
@@ -35,8 +35,9 @@ export class Session {
    *
    * @param series what the slots of the rows mean; read again when a node asks for series
    * @returns the outcome of each row
-   * @throws {TsdbError} NOT_FOUND unknown namespace, UNAVAILABLE no placement, RESOURCE_EXHAUSTED too much
-   *   on its way; nothing was sent then. The signal's reason when it aborts before the outcome is known.
+   * @throws {TsdbError} NOT_FOUND unknown namespace, UNAVAILABLE no placement, RESOURCE_EXHAUSTED
+   *   too much on its way; nothing was sent then. The signal's reason when it aborts before the
+   *   outcome is known.
    */
   write(
     namespace: string,
@@ -45,26 +46,26 @@ export class Session {
     signal: AbortSignal,
     options: WriteOptions = {},
   ): Promise<WriteResult> {
-    return this.writer.write(namespace, rows, series, signal, options);
+    return this.#writer.write(namespace, rows, series, signal, options);
   }
 
   /**
    * Series that match, with their chunks.
-   * @throws {TsdbError} UNAVAILABLE or DEADLINE_EXCEEDED when the consistency level is not reached, BAD_REQUEST,
-   *   RESOURCE_EXHAUSTED
+   * @throws {TsdbError} UNAVAILABLE or DEADLINE_EXCEEDED when the consistency level is not reached,
+   *   BAD_REQUEST, RESOURCE_EXHAUSTED
    */
   fetch(options: FetchOptions, signal: AbortSignal): Promise<FetchResult> {
-    return this.reader.fetch(options, signal);
+    return this.#reader.fetch(options, signal);
   }
 
   /** Series of these IDs; unknown ones are left out. Rejects as `fetch`. */
   fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
-    return this.reader.fetchById(options, signal);
+    return this.#reader.fetchById(options, signal);
   }
 
   /** Tag names and values of series that match. Rejects as `fetch`. */
   aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
-    return this.reader.aggregate(options, signal);
+    return this.#reader.aggregate(options, signal);
   }
 
   /**
@@ -76,7 +77,7 @@ export class Session {
     options: Pick<StatisticsPlan, 'namespace' | 'limit' | 'metricName'>,
     signal: AbortSignal,
   ): Promise<ClusterStatistics> {
-    return this.reader.statistics(options, signal);
+    return this.#reader.statistics(options, signal);
   }
 
   /**
@@ -84,11 +85,11 @@ export class Session {
    * @throws {TsdbError} UNAVAILABLE when a node did not do it, naming it
    */
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.reader.truncate(namespace, signal);
+    return this.#reader.truncate(namespace, signal);
   }
 
   /** Rows of writes whose outcome is not known yet. */
   get outstandingRows(): number {
-    return this.writer.outstandingRows;
+    return this.#writer.outstandingRows;
   }
 }

@@ -1,4 +1,6 @@
-/** What the session itself costs a row: copy, references and batch, beside nodes that do nothing. */
+/**
+ * What the session itself costs a row: copy, references and batch, beside nodes that do nothing.
+ */
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';

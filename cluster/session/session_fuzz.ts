@@ -1,7 +1,8 @@
 /**
- * A cluster that is changed, cut and restarted at random while it is written to: whatever was acknowledged
- * at majority must be in every majority read, under the placement of that moment. After each step this is
- * asked of the nodes themselves: of the replicas that may be read, at most one may lack it.
+ * A cluster that is changed, cut and restarted at random while it is written to: whatever was
+ * acknowledged at majority must be in every majority read, under the placement of that moment.
+ * After each step this is asked of the nodes themselves: of the replicas that may be read, at most
+ * one may lack it.
  */
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -22,65 +23,65 @@ export async function fuzz(seed: number, size: number): Promise<void> {
 }
 
 class Run {
-  private readonly cluster: FakeCluster;
-  private readonly random: (below: number) => number;
-  private readonly groups: readonly string[];
-  private readonly acknowledged: { readonly job: string; readonly seconds: number }[] = [];
-  private readonly pending: Promise<void>[] = [];
+  readonly #cluster: FakeCluster;
+  readonly #random: (below: number) => number;
+  readonly #groups: readonly string[];
+  readonly #acknowledged: { readonly job: string; readonly seconds: number }[] = [];
+  readonly #pending: Promise<void>[] = [];
   /** What instances have bootstrapped and not yet marked: shard → its source then. */
-  private readonly streamed = new Map<string, Map<number, string>>();
-  private nextInstance = 1;
-  private nextValue = 1;
-  private readonly trace: string[] = [];
+  readonly #streamed = new Map<string, Map<number, string>>();
+  #nextInstance = 1;
+  #nextValue = 1;
+  readonly #trace: string[] = [];
 
   constructor(cluster: FakeCluster, random: (below: number) => number, groups: readonly string[]) {
-    this.cluster = cluster;
-    this.random = random;
-    this.groups = groups;
+    this.#cluster = cluster;
+    this.#random = random;
+    this.#groups = groups;
   }
 
   async step(): Promise<void> {
-    const dice = this.random(24);
-    if (dice < 8) await this.write();
-    else if (dice < 10) await this.read();
-    else if (dice < 14) this.switchNode();
-    else if (dice < 15) await this.restart();
-    else if (dice < 16) this.cluster.held ??= this.cluster.topology.view;
-    else if (dice < 18) await this.changePlacement();
-    else if (dice < 21) await this.stream();
-    else await this.mark();
-    await this.check();
+    const dice = this.#random(24);
+    if (dice < 8) await this.#write();
+    else if (dice < 10) await this.#read();
+    else if (dice < 14) this.#switchNode();
+    else if (dice < 15) await this.#restart();
+    else if (dice < 16) this.#cluster.held ??= this.#cluster.topology.view;
+    else if (dice < 18) await this.#changePlacement();
+    else if (dice < 21) await this.#stream();
+    else await this.#mark();
+    await this.#check();
   }
 
   async end(): Promise<void> {
-    for (const node of this.cluster.nodes.values()) node.mode = 'up';
-    await Promise.all(this.pending);
-    await this.check();
-    await this.read();
+    for (const node of this.#cluster.nodes.values()) node.mode = 'up';
+    await Promise.all(this.#pending);
+    await this.#check();
+    await this.#read();
   }
 
   /** Several jobs at one second, each second once, so that every value is of one write. */
-  private async write(): Promise<void> {
-    const seconds = this.nextValue++;
-    const jobs = new Set(Array.from({ length: 1 + this.random(4) }, () => `j${this.random(12)}`));
+  async #write(): Promise<void> {
+    const seconds = this.#nextValue++;
+    const jobs = new Set(Array.from({ length: 1 + this.#random(4) }, () => `j${this.#random(12)}`));
     const points = [...jobs].map((job) => [job, seconds, seconds] as const);
-    const writing = this.cluster.write(points).then(({ outcomes }) => {
+    const writing = this.#cluster.write(points).then(({ outcomes }) => {
       for (const [i, [job]] of points.entries()) {
-        if (outcomes === null || outcomes[i] === 0) this.acknowledged.push({ job, seconds });
+        if (outcomes === null || outcomes[i] === 0) this.#acknowledged.push({ job, seconds });
       }
-      this.trace.push(`wrote ${seconds}: ${[...jobs].join()} → ${outcomes?.join() ?? 'all'}`);
+      this.#trace.push(`wrote ${seconds}: ${[...jobs].join()} → ${outcomes?.join() ?? 'all'}`);
     });
-    this.pending.push(writing);
+    this.#pending.push(writing);
     // The next steps may come in between.
-    if (this.random(2) === 0) await writing;
+    if (this.#random(2) === 0) await writing;
     else await turn();
   }
 
-  private async read(): Promise<void> {
-    const known = [...this.acknowledged];
+  async #read(): Promise<void> {
+    const known = [...this.#acknowledged];
     let found: Map<string, string>;
     try {
-      const { bundle } = await this.cluster.fetch({ consistency: 'majority' });
+      const { bundle } = await this.#cluster.fetch({ consistency: 'majority' });
       found = new Map();
       for (let i = 0; i < bundle.seriesCount; i++) {
         const tags = bundle.tagsData.subarray(bundle.tagsOffset[i], bundle.tagsOffset[i + 1]);
@@ -89,73 +90,76 @@ class Run {
         found.set(job, Buffer.from(chunk).toString());
       }
     } catch (error) {
-      this.trace.push(`read: ${String(error)}`);
+      this.#trace.push(`read: ${String(error)}`);
       return;
     }
-    this.trace.push('read');
+    this.#trace.push('read');
     for (const { job, seconds } of known) {
       const points = found.get(job)?.split(';') ?? [];
-      this.require(points.includes(`${seconds}000000000=${seconds}`), `${job} ${seconds} is read`);
+      this.#require(points.includes(`${seconds}000000000=${seconds}`), `${job} ${seconds} is read`);
     }
   }
 
-  private async check(): Promise<void> {
-    const { value } = await this.cluster.admin.placements.require(this.cluster.signal);
-    for (const { job, seconds } of this.acknowledged) {
+  async #check(): Promise<void> {
+    const { value } = await this.#cluster.admin.placements.require(this.#cluster.signal);
+    for (const { job, seconds } of this.#acknowledged) {
       const key = keyOfJob(job);
       const shard = shardOf(Buffer.from(key), value.numShards);
       const lacking = value.instances.filter(
         ({ id, shards }) =>
           shards.some((each) => each.id === shard && each.state !== 'INITIALIZING') &&
-          !this.cluster
+          !this.#cluster
             .node(id)
             .samples.get(key)
             ?.has(BigInt(seconds) * 1_000_000_000n),
       );
       const ids = lacking.map(({ id }) => id).join();
-      this.require(lacking.length <= 1, `${job} ${seconds} of shard ${shard} is on all but ${ids}`);
+      this.#require(
+        lacking.length <= 1,
+        `${job} ${seconds} of shard ${shard} is on all but ${ids}`,
+      );
     }
   }
 
-  private require(holds: boolean, statement: string): void {
-    assert.ok(holds, `not so: acknowledged ${statement}\n${this.trace.join('\n')}`);
+  #require(holds: boolean, statement: string): void {
+    assert.ok(holds, `not so: acknowledged ${statement}\n${this.#trace.join('\n')}`);
   }
 
   /** At most two are down at a time. */
-  private switchNode(): void {
-    const node = this.pickNode();
-    const down = [...this.cluster.nodes.values()].filter(({ mode }) => mode === 'down');
+  #switchNode(): void {
+    const node = this.#pickNode();
+    const down = [...this.#cluster.nodes.values()].filter(({ mode }) => mode === 'down');
     if (node.mode === 'up' && down.length === 2) down[0]!.mode = 'up';
     node.mode = node.mode === 'up' ? 'down' : 'up';
-    this.trace.push(`${node.id} is ${node.mode}`);
+    this.#trace.push(`${node.id} is ${node.mode}`);
   }
 
   /** Sometimes with an empty folder. */
-  private async restart(): Promise<void> {
-    const node = this.pickNode();
+  async #restart(): Promise<void> {
+    const node = this.#pickNode();
     node.restart();
-    const { admin, signal } = this.cluster;
+    const { admin, signal } = this.#cluster;
     const { value } = await admin.placements.require(signal);
-    const isLost = this.random(2) === 0 && value.instances.some(({ id }) => id === node.id);
+    const isLost = this.#random(2) === 0 && value.instances.some(({ id }) => id === node.id);
     if (isLost) {
       node.samples.clear();
-      this.streamed.delete(node.id);
+      this.#streamed.delete(node.id);
       await admin.resetInstance(node.id, signal);
-      await this.cluster.adopt();
+      await this.#cluster.adopt();
     }
-    this.trace.push(`${node.id} restarts${isLost ? ' empty' : ''}`);
+    this.#trace.push(`${node.id} restarts${isLost ? ' empty' : ''}`);
   }
 
-  private async changePlacement(): Promise<void> {
-    const { admin, signal } = this.cluster;
+  async #changePlacement(): Promise<void> {
+    const { admin, signal } = this.#cluster;
     const instances = (await admin.placements.require(signal)).value.instances;
-    const { id } = instances[this.random(instances.length)]!;
+    const { id } = instances[this.#random(instances.length)]!;
     const fresh = () => {
-      const name = `${this.groups[this.random(this.groups.length)]!}${this.nextInstance++}`;
+      const name = `${this.#groups[this.#random(this.#groups.length)]!}${this.#nextInstance++}`;
       return { id: name, isolationGroup: name[0], endpoint: `${name}:9000` };
     };
-    const options = { dryRun: false, force: this.random(2) === 0 };
-    const kind = this.random(3);
+    const options = { dryRun: false, force: this.#random(2) === 0 };
+    const kind = this.#random(3);
     try {
       if (kind === 0) await admin.placementAdd({ instances: [fresh()] }, options, signal);
       else if (kind === 1) await admin.placementRemoveInstance(id, options, signal);
@@ -163,21 +167,21 @@ class Run {
         const body = { leavingInstanceIDs: [id], candidates: [fresh()] };
         await admin.placementReplace(body, options, signal);
       }
-      this.trace.push(`${['add', 'remove', 'replace'][kind]!} ${id}`);
+      this.#trace.push(`${['add', 'remove', 'replace'][kind]!} ${id}`);
     } catch (error) {
       assert.equal((error as { code?: string }).code, 'BAD_REQUEST', String(error));
     }
-    await this.cluster.adopt();
+    await this.#cluster.adopt();
   }
 
   /** One instance takes its shards over from their sources, and does not mark them yet. */
-  private async stream(): Promise<void> {
-    const { admin, signal } = this.cluster;
+  async #stream(): Promise<void> {
+    const { admin, signal } = this.#cluster;
     const { value } = await admin.placements.require(signal);
-    const { id, shards } = value.instances[this.random(value.instances.length)]!;
-    const mine = this.cluster.node(id);
-    const ready = this.streamed.get(id) ?? new Map<number, string>();
-    this.streamed.set(id, ready);
+    const { id, shards } = value.instances[this.#random(value.instances.length)]!;
+    const mine = this.#cluster.node(id);
+    const ready = this.#streamed.get(id) ?? new Map<number, string>();
+    this.#streamed.set(id, ready);
     for (const shard of shards) {
       if (shard.state !== 'INITIALIZING' || mine.mode === 'down') continue;
       // From its source; without one from a majority of the replicas.
@@ -185,38 +189,38 @@ class Run {
         (peer) =>
           (shard.sourceId === '' || shard.sourceId === peer.id) &&
           peer.shards.some(({ id: of, state }) => of === shard.id && state !== 'INITIALIZING') &&
-          this.cluster.node(peer.id).mode === 'up',
+          this.#cluster.node(peer.id).mode === 'up',
       );
       if (peers.length < (shard.sourceId === '' ? 2 : 1)) continue;
-      for (const peer of peers) mine.takeShard(shard.id, this.cluster.node(peer.id));
+      for (const peer of peers) mine.takeShard(shard.id, this.#cluster.node(peer.id));
       ready.set(shard.id, shard.sourceId);
     }
-    this.trace.push(`${id} streamed ${[...ready].join(' ')}`);
+    this.#trace.push(`${id} streamed ${[...ready].join(' ')}`);
   }
 
   /** One instance marks what it has streamed. */
-  private async mark(): Promise<void> {
-    const { admin, signal } = this.cluster;
+  async #mark(): Promise<void> {
+    const { admin, signal } = this.#cluster;
     const { value } = await admin.placements.require(signal);
-    const { id } = value.instances[this.random(value.instances.length)]!;
-    await admin.markAvailable(id, this.streamed.get(id) ?? new Map(), signal);
-    this.streamed.delete(id);
-    await this.cluster.adopt();
+    const { id } = value.instances[this.#random(value.instances.length)]!;
+    await admin.markAvailable(id, this.#streamed.get(id) ?? new Map(), signal);
+    this.#streamed.delete(id);
+    await this.#cluster.adopt();
     // Shards that an instance has given up are gone there.
     const after = (await admin.placements.require(signal)).value;
-    for (const node of this.cluster.nodes.values()) {
+    for (const node of this.#cluster.nodes.values()) {
       const owned = after.instances.find((instance) => instance.id === node.id)?.shards ?? [];
       const kept = new Set(owned.map((shard) => shard.id));
       node.keepShards(kept);
-      const streamed = this.streamed.get(node.id);
+      const streamed = this.#streamed.get(node.id);
       for (const shard of streamed?.keys() ?? []) if (!kept.has(shard)) streamed!.delete(shard);
     }
-    this.trace.push(`${id} marks`);
+    this.#trace.push(`${id} marks`);
   }
 
-  private pickNode(): ReturnType<FakeCluster['node']> {
-    const nodes = [...this.cluster.nodes.values()];
-    return nodes[this.random(nodes.length)] ?? this.cluster.node(`${this.groups[0]!}0`);
+  #pickNode(): ReturnType<FakeCluster['node']> {
+    const nodes = [...this.#cluster.nodes.values()];
+    return nodes[this.#random(nodes.length)] ?? this.#cluster.node(`${this.#groups[0]!}0`);
   }
 }
 

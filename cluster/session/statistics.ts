@@ -1,4 +1,7 @@
-/** Cardinality of a namespace over all its nodes: each shard is asked of one replica, and the answers are joined. */
+/**
+ * Cardinality of a namespace over all its nodes: each shard is asked of one replica, and the
+ * answers are joined.
+ */
 import { BrokenInvariant } from '#lib/assert.ts';
 import { distinctCount, mergedSketch } from '#lib/distinct_sketch.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -6,7 +9,10 @@ import type { NodeService, StatisticsCount, StatisticsResponse } from '../node/s
 import type { Ownership } from '../topology/ownership.ts';
 import { untilAborted } from '../wait.ts';
 
-/** A node's list is longer than the one that is asked for: what is in the middle of many may be large in all. */
+/**
+ * A node's list is longer than the one that is asked for: what is in the middle of many may be
+ * large in all.
+ */
 const rowsOfNodeFactor = 4;
 
 export interface ClusterStatistics
@@ -27,9 +33,11 @@ export interface StatisticsPlan {
 }
 
 /**
- * Counts of series are exact but in the tails of the lists of several nodes; distinct names and values are exact when one
- * node has all shards, and else to some five of a hundred. Bytes are those of the indexes that were asked.
- * @throws {TsdbError} UNAVAILABLE when no replica of some shard answers, naming the reasons; BAD_REQUEST
+ * Counts of series are exact but in the tails of the lists of several nodes; distinct names and
+ * values are exact when one node has all shards, and else to some five of a hundred. Bytes are
+ * those of the indexes that were asked.
+ * @throws {TsdbError} UNAVAILABLE when no replica of some shard answers, naming the reasons;
+ * BAD_REQUEST
  */
 export async function clusterStatistics(
   plan: StatisticsPlan,
@@ -155,7 +163,10 @@ function joined(
   };
 }
 
-/** Rows of one name and value become one; the largest are kept, equal ones in the order of their texts. */
+/**
+ * Rows of one name and value become one; the largest are kept, equal ones in the order of their
+ * texts.
+ */
 function joinedRows(
   lists: readonly (readonly StatisticsCount[])[],
   limit: number,

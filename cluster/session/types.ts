@@ -38,7 +38,10 @@ export interface SessionOptions {
   readonly rowsPerInstanceMax?: number;
 }
 
-/** Rows to write; `FrontRows` of engine/write_decoder/write_decoder.ts is one. Columns need to hold until the first await only. */
+/**
+ * Rows to write; `FrontRows` of engine/write_decoder/write_decoder.ts is one. Columns need to hold
+ * until the first await only.
+ */
 export interface SessionRows {
   readonly rowCount: number;
   /** Slot in the series table, by row. */
@@ -52,7 +55,9 @@ export interface SessionRows {
   readonly values: Float64Array;
 }
 
-/** What is known of the series, by slot; `Front` of engine/write_decoder/write_decoder.ts is one. */
+/**
+ * What is known of the series, by slot; `Front` of engine/write_decoder/write_decoder.ts is one.
+ */
 export interface SeriesTable {
   /** murmur3_32 of the ID. */
   readonly idHash: Uint32Array;
@@ -67,8 +72,8 @@ export interface SeriesTable {
   idScheme(slot: number): number;
   explicitId(slot: number): Uint8Array;
   /**
-   * Tags and IDs of many slots at once. Only of a table that has checked them: sorted, each name once and well-formed, the ID
-   * derived from them; null when it cannot say so of all.
+   * Tags and IDs of many slots at once. Only of a table that has checked them: sorted, each name
+   * once and well-formed, the ID derived from them; null when it cannot say so of all.
    */
   checkedEntries?(slots: Uint32Array): CheckedEntries | null;
 }

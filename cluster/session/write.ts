@@ -1,4 +1,6 @@
-/** The writing half of the session: attempts, resends and retries of one write inside its deadline. */
+/**
+ * The writing half of the session: attempts, resends and retries of one write inside its deadline.
+ */
 import { assert, BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
@@ -49,27 +51,27 @@ interface InFlight {
 }
 
 export class SessionWriter {
-  private readonly options: SessionOptions;
-  private readonly pool = new ColumnPool();
-  private readonly packer: RowPacker = new RowPacker(this.pool);
+  readonly #options: SessionOptions;
+  readonly #pool = new ColumnPool();
+  readonly #packer: RowPacker = new RowPacker(this.#pool);
   /** By series table, then by "<instance>\n<namespace>". */
-  private readonly references = new WeakMap<SeriesTable, Map<string, References>>();
-  private readonly inFlight = new Map<string, InFlight>();
-  private readonly signals: WorkSignals;
-  private lastVersion = 0;
-  private lastRequest = 0;
-  private rowsOutstanding = 0;
+  readonly #references = new WeakMap<SeriesTable, Map<string, References>>();
+  readonly #inFlight = new Map<string, InFlight>();
+  readonly #signals: WorkSignals;
+  #lastVersion = 0;
+  #lastRequest = 0;
+  #rowsOutstanding = 0;
 
   constructor(options: SessionOptions) {
-    this.options = options;
-    this.signals = new WorkSignals(
+    this.#options = options;
+    this.#signals = new WorkSignals(
       options.env,
       options.writeTimeoutMillis ?? writeTimeoutMillisDefault,
     );
   }
 
   get outstandingRows(): number {
-    return this.rowsOutstanding;
+    return this.#rowsOutstanding;
   }
 
   async write(
@@ -77,31 +79,31 @@ export class SessionWriter {
     rows: SessionRows,
     series: SeriesTable,
     signal: AbortSignal,
-    { consistency = this.options.writeConsistency ?? 'majority' }: WriteOptions,
+    { consistency = this.#options.writeConsistency ?? 'majority' }: WriteOptions,
   ): Promise<WriteResult> {
     const { rowCount } = rows;
     if (rowCount === 0) return wholeResult(0, []);
-    const { view } = this.options.topology;
+    const { view } = this.#options.topology;
     checkWritable(view, namespace);
-    if (this.rowsOutstanding + rowCount > outstandingRowsMax) {
+    if (this.#rowsOutstanding + rowCount > outstandingRowsMax) {
       throw new TsdbError(
         'RESOURCE_EXHAUSTED',
         `cannot write: more than ${outstandingRowsMax} rows wait for their acknowledgement`,
       );
     }
     signal.throwIfAborted();
-    const copy = copyRows(rows, series, this.pool);
-    const version = this.nextVersion();
-    const until = this.signals.begin(signal);
+    const copy = copyRows(rows, series, this.#pool);
+    const version = this.#nextVersion();
+    const until = this.#signals.begin(signal);
     const work = new Work({ namespace, copy, series, consistency, version }, () => {
       until.end();
-      this.pool.give(copy);
+      this.#pool.give(copy);
     });
-    this.rowsOutstanding += rowCount;
+    this.#rowsOutstanding += rowCount;
     try {
-      return await this.run(work, view, until, signal);
+      return await this.#run(work, view, until, signal);
     } finally {
-      this.rowsOutstanding -= rowCount;
+      this.#rowsOutstanding -= rowCount;
       // What is still on its way to slower replicas goes on until the deadline without the caller.
       until.release();
       work.giveBack();
@@ -109,7 +111,7 @@ export class SessionWriter {
   }
 
   /** Attempts, each with the rows that the one before could not write for a passing reason. */
-  private async run(
+  async #run(
     work: Work,
     firstView: TopologyView,
     until: TimedWork,
@@ -134,7 +136,7 @@ export class SessionWriter {
       work.borrow();
       const giveBack = () => work.giveBack();
       attempt.finished
-        .then(() => this.followUp(work, attempt, sent, until.signal))
+        .then(() => this.#followUp(work, attempt, sent, until.signal))
         .then(giveBack, giveBack);
       // The caller's signal ends the requests of the attempt, and so decides it.
       const failed = await attempt.decided;
@@ -147,8 +149,8 @@ export class SessionWriter {
       if (picked.length === 0) break;
       if (attempt.isStale ? staleRetries++ >= staleRetriesMax : retries++ >= writeRetriesMax) break;
       const next = attempt.isStale
-        ? await this.newerView(view, staleRetries - 1, until.signal)
-        : await this.viewAfter(writeBackoff, retries - 1, until.signal);
+        ? await this.#newerView(view, staleRetries - 1, until.signal)
+        : await this.#viewAfter(writeBackoff, retries - 1, until.signal);
       // Without a placement nobody can have the rows: they stay as the attempt left them.
       if (next === null || next.ownership === null) break;
       view = next;
@@ -159,10 +161,10 @@ export class SessionWriter {
   }
 
   /**
-   * A write may be acknowledged although one replica refused rows as stale. Their new owners get them behind
-   * it, once, so that the replica does not wait for a repair.
+   * A write may be acknowledged although one replica refused rows as stale. Their new owners get
+   * them behind it, once, so that the replica does not wait for a repair.
    */
-  private async followUp(
+  async #followUp(
     work: Work,
     attempt: Attempt,
     sent: TopologyView,
@@ -170,7 +172,7 @@ export class SessionWriter {
   ): Promise<void> {
     const stale = attempt.staleWritten();
     if (stale.length === 0 || until.aborted) return;
-    const view = await this.newerView(sent, 0, until);
+    const view = await this.#newerView(sent, 0, until);
     if (view === null || view.ownership === null) return;
     const picked = stillKnown(work.copy, stale, work.series);
     if (picked.length === 0) return;
@@ -178,41 +180,41 @@ export class SessionWriter {
   }
 
   /** The view of the store now; when a node knows better than the store, after a short while. */
-  private async newerView(
+  async #newerView(
     view: TopologyView,
     retry: number,
     until: AbortSignal,
   ): Promise<TopologyView | null> {
-    const { topology } = this.options;
+    const { topology } = this.#options;
     const now = await topology.refresh(until).catch(() => topology.view);
     if (now.placementVersion !== view.placementVersion) return now;
-    return this.viewAfter(staleBackoff, retry, until);
+    return this.#viewAfter(staleBackoff, retry, until);
   }
 
   /** The view after a pause; null when the deadline or the caller ends it. */
-  private async viewAfter(
+  async #viewAfter(
     backoff: Backoff,
     retry: number,
     until: AbortSignal,
   ): Promise<TopologyView | null> {
     try {
-      await backOff(this.options.env, backoff, retry, until);
+      await backOff(this.#options.env, backoff, retry, until);
     } catch {
       return null;
     }
-    return this.options.topology.refresh(until).catch(() => this.options.topology.view);
+    return this.#options.topology.refresh(until).catch(() => this.#options.topology.view);
   }
 
   referencesOf(series: SeriesTable, instanceId: string, namespace: string): References {
-    let ofTable = this.references.get(series);
+    let ofTable = this.#references.get(series);
     if (ofTable === undefined) {
       ofTable = new Map();
-      this.references.set(series, ofTable);
+      this.#references.set(series, ofTable);
     }
     const key = `${instanceId}\n${namespace}`;
     let references = ofTable.get(key);
     if (references === undefined) {
-      this.dropUnused(ofTable);
+      this.#dropUnused(ofTable);
       references = new References();
       ofTable.set(key, references);
     }
@@ -220,23 +222,23 @@ export class SessionWriter {
   }
 
   nodeOf(ownership: Ownership, instanceIndex: number): NodeService {
-    return this.options.nodeOf(ownership.instances[instanceIndex]!);
+    return this.#options.nodeOf(ownership.instances[instanceIndex]!);
   }
 
   pack(work: Work, picked: TargetRows, references: References): PackedBatch {
-    return this.packer.pack(work.version, work.copy, picked, work.series, references);
+    return this.#packer.pack(work.version, work.copy, picked, work.series, references);
   }
 
   packColumns(work: Work, picked: TargetRows, references: References): PackedColumns {
-    return this.packer.packColumns(work.version, work.copy, picked, work.series, references);
+    return this.#packer.packColumns(work.version, work.copy, picked, work.series, references);
   }
 
   giveBack(columns: Columns): void {
-    this.pool.give(columns);
+    this.#pool.give(columns);
   }
 
   nextRequest(): number {
-    return ++this.lastRequest;
+    return ++this.#lastRequest;
   }
 
   /**
@@ -244,8 +246,8 @@ export class SessionWriter {
    * @throws {TsdbError} RESOURCE_EXHAUSTED when too much is on its way to it
    */
   enter(instanceId: string, rows: number, bytes: number): void {
-    const flight = this.inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
-    const rowsMax = this.options.rowsPerInstanceMax ?? outstandingRowsPerInstanceMax;
+    const flight = this.#inFlight.get(instanceId) ?? { rows: 0, bytes: 0 };
+    const rowsMax = this.#options.rowsPerInstanceMax ?? outstandingRowsPerInstanceMax;
     const isFull =
       flight.rows + rows > rowsMax || flight.bytes + bytes > outstandingBytesPerInstanceMax;
     if (isFull && flight.rows > 0) {
@@ -253,19 +255,19 @@ export class SessionWriter {
     }
     flight.rows += rows;
     flight.bytes += bytes;
-    this.inFlight.set(instanceId, flight);
+    this.#inFlight.set(instanceId, flight);
   }
 
   leave(instanceId: string, rows: number, bytes: number): void {
-    const flight = this.inFlight.get(instanceId)!;
+    const flight = this.#inFlight.get(instanceId)!;
     flight.rows -= rows;
     flight.bytes -= bytes;
-    if (flight.rows === 0) this.inFlight.delete(instanceId);
+    if (flight.rows === 0) this.#inFlight.delete(instanceId);
   }
 
   /** References of instances and namespaces that are no more. */
-  private dropUnused(ofTable: Map<string, References>): void {
-    const { placement, namespaces } = this.options.topology.view;
+  #dropUnused(ofTable: Map<string, References>): void {
+    const { placement, namespaces } = this.#options.topology.view;
     const ids = new Set(placement?.instances.map(({ id }) => id));
     for (const key of ofTable.keys()) {
       const [instanceId, namespace] = key.split('\n') as [string, string];
@@ -273,10 +275,10 @@ export class SessionWriter {
     }
   }
 
-  private nextVersion(): number {
-    const now = Math.floor(this.options.env.clock.nowMillis() * versionsPerMilli);
-    this.lastVersion = Math.max(now, this.lastVersion + 1);
-    return this.lastVersion;
+  #nextVersion(): number {
+    const now = Math.floor(this.#options.env.clock.nowMillis() * versionsPerMilli);
+    this.#lastVersion = Math.max(now, this.#lastVersion + 1);
+    return this.#lastVersion;
   }
 }
 
@@ -290,15 +292,17 @@ interface WriteFacts {
   readonly version: number;
 }
 
-/** One write, and how many borrow its columns: its caller, attempts under way, nodes that read them. */
+/**
+ * One write, and how many borrow its columns: its caller, attempts under way, nodes that read them.
+ */
 class Work implements WriteFacts {
   readonly namespace: string;
   readonly copy: RowsCopy;
   readonly series: SeriesTable;
   readonly consistency: WriteConsistency;
   readonly version: number;
-  private readonly onEnd: () => void;
-  private borrowers = 1;
+  readonly #onEnd: () => void;
+  #borrowers = 1;
 
   /** @param onEnd called when the last one has given them back */
   constructor({ namespace, copy, series, consistency, version }: WriteFacts, onEnd: () => void) {
@@ -307,16 +311,16 @@ class Work implements WriteFacts {
     this.series = series;
     this.consistency = consistency;
     this.version = version;
-    this.onEnd = onEnd;
+    this.#onEnd = onEnd;
   }
 
   borrow(): void {
-    this.borrowers++;
+    this.#borrowers++;
   }
 
   giveBack(): void {
-    this.borrowers--;
-    if (this.borrowers === 0) this.onEnd();
+    this.#borrowers--;
+    if (this.#borrowers === 0) this.#onEnd();
   }
 }
 
@@ -329,17 +333,17 @@ class Attempt {
   readonly errors: string[] = [];
   /** An instance has a newer placement, or other shards, than the view of this attempt. */
   isStale = false;
-  private readonly writer: SessionWriter;
-  private readonly work: Work;
-  private readonly view: TopologyView;
-  private readonly ownership: Ownership;
-  private readonly until: AbortSignal;
-  private readonly count: WriteCount;
-  private isDecided = false;
-  private unwritten: Unwritten | null = null;
-  private readonly staleRows = new Set<number>();
-  private resolve!: (unwritten: Unwritten | null) => void;
-  private reject!: (error: unknown) => void;
+  readonly #writer: SessionWriter;
+  readonly #work: Work;
+  readonly #view: TopologyView;
+  readonly #ownership: Ownership;
+  readonly #until: AbortSignal;
+  readonly #count: WriteCount;
+  #isDecided = false;
+  #unwritten: Unwritten | null = null;
+  readonly #staleRows = new Set<number>();
+  #resolve!: (unwritten: Unwritten | null) => void;
+  #reject!: (error: unknown) => void;
 
   constructor(
     writer: SessionWriter,
@@ -349,66 +353,71 @@ class Attempt {
     picked: TargetRows,
     until: AbortSignal,
   ) {
-    this.writer = writer;
-    this.work = work;
-    this.view = view;
-    this.ownership = ownership;
-    this.until = until;
+    this.#writer = writer;
+    this.#work = work;
+    this.#view = view;
+    this.#ownership = ownership;
+    this.#until = until;
     this.decided = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
+      this.#resolve = resolve;
+      this.#reject = reject;
     });
     const { copy, series, consistency } = work;
-    this.count = new WriteCount(
+    this.#count = new WriteCount(
       ownership,
       writeReplicasRequired(consistency, ownership.replicaFactor),
       { rowCount: copy.rowCount, picked, slots: copy.slots, idHash: series.idHash },
     );
-    // Batches are built here, before the first await, while the caller's columns and the table hold.
-    const requests = this.count.targets.map((target) => this.deliver(target));
-    this.settleIfDecided();
+    // Batches are built here, before the first await, while the caller's columns and the table
+    // hold.
+    const requests = this.#count.targets.map((target) => this.#deliver(target));
+    this.#settleIfDecided();
     this.finished = Promise.all(requests).then(
       () => {},
-      (error: unknown) => this.stopProcess(error),
+      (error: unknown) => this.#stopProcess(error),
     );
   }
 
-  private async deliver(target: WriteTarget): Promise<void> {
-    const { id } = this.ownership.instances[target.instanceIndex]!;
+  async #deliver(target: WriteTarget): Promise<void> {
+    const { id } = this.#ownership.instances[target.instanceIndex]!;
     try {
-      const outcomes = await this.send(target, id);
-      if (outcomes === null) this.count.wrote(target);
+      const outcomes = await this.#send(target, id);
+      if (outcomes === null) this.#count.wrote(target);
       else {
-        this.noteStale(target, outcomes);
-        this.count.answered(target, outcomes);
+        this.#noteStale(target, outcomes);
+        this.#count.answered(target, outcomes);
       }
     } catch (error) {
       if (error instanceof BrokenInvariant) throw error;
       if (this.errors.length < errorsKeptMax) this.errors.push(`${id}: ${messageOf(error)}`);
-      this.count.failedWhole(target, outcomeOfError(error));
+      this.#count.failedWhole(target, outcomeOfError(error));
     }
-    this.settleIfDecided();
+    this.#settleIfDecided();
   }
 
   /** Rows that an instance refused as stale and that count as written nevertheless. */
   staleWritten(): Uint32Array {
-    const unwritten = new Set(this.unwritten?.rows);
-    return Uint32Array.from(this.staleRows.difference(unwritten)).sort();
+    const unwritten = new Set(this.#unwritten?.rows);
+    return Uint32Array.from(this.#staleRows.difference(unwritten)).sort();
   }
 
-  private noteStale(target: WriteTarget, outcomes: Uint8Array): void {
+  #noteStale(target: WriteTarget, outcomes: Uint8Array): void {
     for (const [i, outcome] of outcomes.entries()) {
       if (!isStaleOutcome(outcome)) continue;
       this.isStale = true;
-      this.staleRows.add(target.rows === null ? i : target.rows[i]!);
+      this.#staleRows.add(target.rows === null ? i : target.rows[i]!);
     }
   }
 
-  /** Sends the target's rows, those that the node asks for twice. Resolves to outcomes, null when all written. */
-  private async send(target: WriteTarget, instanceId: string): Promise<Uint8Array | null> {
-    const { work, writer } = this;
+  /**
+   * Sends the target's rows, those that the node asks for twice. Resolves to outcomes, null when
+   * all written.
+   */
+  async #send(target: WriteTarget, instanceId: string): Promise<Uint8Array | null> {
+    const work = this.#work;
+    const writer = this.#writer;
     const references = writer.referencesOf(work.series, instanceId, work.namespace);
-    const answer = await this.request(target, target.rows, target.rowCount, references);
+    const answer = await this.#request(target, target.rows, target.rowCount, references);
     if (answer.outcomes.length === 0) return null;
     const outcomes = new Uint8Array(answer.outcomes);
     const unknown: number[] = [];
@@ -421,23 +430,26 @@ class Attempt {
     }
     if (unknown.length === 0) return outcomes;
     const rows = Uint32Array.from(unknown, (i) => (target.rows === null ? i : target.rows[i]!));
-    const second = await this.request(target, rows, rows.length, references);
+    const second = await this.#request(target, rows, rows.length, references);
     for (const [at, i] of unknown.entries()) {
       outcomes[i] = second.outcomes.length === 0 ? rowOutcome.written : second.outcomes[at]!;
     }
     return outcomes.every((outcome) => outcome === rowOutcome.written) ? null : outcomes;
   }
 
-  private async request(
+  async #request(
     target: WriteTarget,
     rows: TargetRows,
     rowCount: number,
     references: References,
   ): Promise<WriteResponse> {
-    const { work, writer, view, until } = this;
+    const work = this.#work;
+    const writer = this.#writer;
+    const view = this.#view;
+    const until = this.#until;
     const request = writer.nextRequest();
-    const node = writer.nodeOf(this.ownership, target.instanceIndex);
-    const { id } = this.ownership.instances[target.instanceIndex]!;
+    const node = writer.nodeOf(this.#ownership, target.instanceIndex);
+    const { id } = this.#ownership.instances[target.instanceIndex]!;
     const head = { namespace: work.namespace, placementVersion: view.placementVersion };
     const packed =
       node.writeColumns === undefined
@@ -452,7 +464,8 @@ class Attempt {
         answering = node.write({ ...head, referenceEpoch, batch: packed.batch }, until);
       } else {
         answering = node.writeColumns!({ ...head, referenceEpoch, batch: packed.batch }, until);
-        // The node reads the columns until it has answered, also when nobody waits for that any more.
+        // The node reads the columns until it has answered, also when nobody waits for that any
+        // more.
         work.borrow();
         const giveBack = () => {
           writer.giveBack(columns);
@@ -478,16 +491,16 @@ class Attempt {
     return answer;
   }
 
-  private settleIfDecided(): void {
-    if (this.isDecided || !this.count.isDecided()) return;
-    this.isDecided = true;
-    this.unwritten = this.count.unwritten();
-    this.resolve(this.unwritten);
+  #settleIfDecided(): void {
+    if (this.#isDecided || !this.#count.isDecided()) return;
+    this.#isDecided = true;
+    this.#unwritten = this.#count.unwritten();
+    this.#resolve(this.#unwritten);
   }
 
   /** A broken invariant reaches the caller, or nobody's handler, so that the process stops. */
-  private stopProcess(error: unknown): void {
-    if (!this.isDecided) this.reject(error);
+  #stopProcess(error: unknown): void {
+    if (!this.#isDecided) this.#reject(error);
     else {
       queueMicrotask(() => {
         throw error;

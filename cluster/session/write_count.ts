@@ -1,7 +1,7 @@
 /**
- * Counts the acknowledgements of one attempt to write rows: pure, told of each instance's answer, asked
- * which rows are decided. As long as every instance wrote all its rows it counts by class of shards; only
- * when an answer differs by row does it count by row.
+ * Counts the acknowledgements of one attempt to write rows: pure, told of each instance's answer,
+ * asked which rows are decided. As long as every instance wrote all its rows it counts by class of
+ * shards; only when an answer differs by row does it count by row.
  */
 import { rowOutcome } from '../node/service.ts';
 import type { Ownership, ShardClass } from '../topology/ownership.ts';
@@ -47,33 +47,33 @@ interface RowMasks {
 
 export class WriteCount {
   readonly targets: readonly WriteTarget[];
-  private readonly ownership: Ownership;
-  private readonly required: number;
-  private readonly rowCount: number;
-  private readonly picked: TargetRows;
+  readonly #ownership: Ownership;
+  readonly #required: number;
+  readonly #rowCount: number;
+  readonly #picked: TargetRows;
   /** Class by row; null when there is only one class. */
-  private readonly classOfRow: Uint32Array | null;
-  private readonly present: readonly number[];
-  private readonly acknowledged: Uint16Array;
-  private readonly failed: Uint16Array;
-  private readonly refused: Uint16Array;
-  private masks: RowMasks | null = null;
-  private exhausted = false;
+  readonly #classOfRow: Uint32Array | null;
+  readonly #present: readonly number[];
+  readonly #acknowledged: Uint16Array;
+  readonly #failed: Uint16Array;
+  readonly #refused: Uint16Array;
+  #masks: RowMasks | null = null;
+  #exhausted = false;
 
   /** @param required replicas that must acknowledge each row */
   constructor(ownership: Ownership, required: number, rows: CountedRows) {
     const { rowCount, picked } = rows;
-    this.ownership = ownership;
-    this.required = required;
-    this.rowCount = rowCount;
-    this.picked = picked;
+    this.#ownership = ownership;
+    this.#required = required;
+    this.#rowCount = rowCount;
+    this.#picked = picked;
     const classCount = ownership.classes.length;
-    this.acknowledged = new Uint16Array(classCount);
-    this.failed = new Uint16Array(classCount);
-    this.refused = new Uint16Array(classCount);
+    this.#acknowledged = new Uint16Array(classCount);
+    this.#failed = new Uint16Array(classCount);
+    this.#refused = new Uint16Array(classCount);
     if (classCount === 1) {
-      this.classOfRow = null;
-      this.present = [0];
+      this.#classOfRow = null;
+      this.#present = [0];
       this.targets = ownership.classes[0]!.members.map((instanceIndex) => ({
         instanceIndex,
         rows: picked,
@@ -81,38 +81,38 @@ export class WriteCount {
       }));
       return;
     }
-    this.classOfRow = new Uint32Array(rowCount);
-    const rowsOfClass = classifyRows(rows, ownership, this.classOfRow);
+    this.#classOfRow = new Uint32Array(rowCount);
+    const rowsOfClass = classifyRows(rows, ownership, this.#classOfRow);
     const present: number[] = [];
     for (const [at, count] of rowsOfClass.entries()) if (count > 0) present.push(at);
-    this.present = present;
-    this.targets = this.splitRows(rowsOfClass);
+    this.#present = present;
+    this.targets = this.#splitRows(rowsOfClass);
   }
 
   /** The instance wrote all its rows. */
   wrote(target: WriteTarget): void {
-    this.mark(this.acknowledged, target);
+    this.#mark(this.#acknowledged, target);
   }
 
   /** The instance's whole request failed; `outcome` is retryable, or `badRequest`. */
   failedWhole(target: WriteTarget, outcome: number): void {
-    if (outcome === writeOutcome.resourceExhausted) this.exhausted = true;
-    this.mark(outcome === writeOutcome.badRequest ? this.refused : this.failed, target);
+    if (outcome === writeOutcome.resourceExhausted) this.#exhausted = true;
+    this.#mark(outcome === writeOutcome.badRequest ? this.#refused : this.#failed, target);
   }
 
   /** @param outcomes a `rowOutcome` for each row of the target */
   answered(target: WriteTarget, outcomes: Uint8Array): void {
-    this.masks ??= {
-      acknowledged: new Uint16Array(this.rowCount),
-      refused: new Uint16Array(this.rowCount),
-      failed: new Uint16Array(this.rowCount),
-      outcome: new Uint8Array(this.rowCount),
+    this.#masks ??= {
+      acknowledged: new Uint16Array(this.#rowCount),
+      refused: new Uint16Array(this.#rowCount),
+      failed: new Uint16Array(this.#rowCount),
+      outcome: new Uint8Array(this.#rowCount),
     };
-    const { acknowledged, refused, failed, outcome } = this.masks;
-    const bitOfClass = this.bitsOf(target.instanceIndex);
+    const { acknowledged, refused, failed, outcome } = this.#masks;
+    const bitOfClass = this.#bitsOf(target.instanceIndex);
     for (let i = 0; i < target.rowCount; i++) {
       const row = target.rows === null ? i : target.rows[i]!;
-      const bit = bitOfClass[this.classOfRow === null ? 0 : this.classOfRow[row]!]!;
+      const bit = bitOfClass[this.#classOfRow === null ? 0 : this.#classOfRow[row]!]!;
       const code = outcomes[i]!;
       if (code === rowOutcome.written) {
         acknowledged[row]! |= bit;
@@ -130,53 +130,56 @@ export class WriteCount {
 
   /** Whether no answer that is still out can change anything. */
   isDecided(): boolean {
-    if (this.masks === null) {
-      return this.present.every((at) => this.verdict(at, 0, 0, 0) !== undecided);
+    if (this.#masks === null) {
+      return this.#present.every((at) => this.#verdict(at, 0, 0, 0) !== undecided);
     }
     let decided = true;
-    this.eachRow((row) => {
-      decided &&= this.verdictOfRow(row) !== undecided;
+    this.#eachRow((row) => {
+      decided &&= this.#verdictOfRow(row) !== undecided;
     });
     return decided;
   }
 
   /** Rows that were not written, once decided; null when all were. */
   unwritten(): Unwritten | null {
-    if (this.masks === null && this.present.every((at) => this.verdict(at, 0, 0, 0) === written)) {
+    if (
+      this.#masks === null &&
+      this.#present.every((at) => this.#verdict(at, 0, 0, 0) === written)
+    ) {
       return null;
     }
     const rows: number[] = [];
     const outcomes: number[] = [];
-    this.eachRow((row) => {
-      const verdict = this.verdictOfRow(row);
+    this.#eachRow((row) => {
+      const verdict = this.#verdictOfRow(row);
       if (verdict === written) return;
       rows.push(row);
-      outcomes.push(this.outcomeOf(row, verdict));
+      outcomes.push(this.#outcomeOf(row, verdict));
     });
     return rows.length === 0
       ? null
       : { rows: Uint32Array.from(rows), outcomes: Uint8Array.from(outcomes) };
   }
 
-  private outcomeOf(row: number, verdict: Verdict): number {
-    const code = this.masks?.outcome[row] ?? 0;
+  #outcomeOf(row: number, verdict: Verdict): number {
+    const code = this.#masks?.outcome[row] ?? 0;
     if (verdict === refusedForGood) return isFinal(code) ? code : writeOutcome.badRequest;
-    const isExhausted = this.exhausted || code === rowOutcome.resourceExhausted;
+    const isExhausted = this.#exhausted || code === rowOutcome.resourceExhausted;
     return isExhausted ? writeOutcome.resourceExhausted : writeOutcome.unavailable;
   }
 
-  private verdictOfRow(row: number): Verdict {
-    const at = this.classOfRow === null ? 0 : this.classOfRow[row]!;
-    const { masks } = this;
-    if (masks === null) return this.verdict(at, 0, 0, 0);
-    return this.verdict(at, masks.acknowledged[row]!, masks.refused[row]!, masks.failed[row]!);
+  #verdictOfRow(row: number): Verdict {
+    const at = this.#classOfRow === null ? 0 : this.#classOfRow[row]!;
+    const masks = this.#masks;
+    if (masks === null) return this.#verdict(at, 0, 0, 0);
+    return this.#verdict(at, masks.acknowledged[row]!, masks.refused[row]!, masks.failed[row]!);
   }
 
-  private verdict(at: number, acknowledged: number, refused: number, failed: number): Verdict {
-    const ofClass = this.ownership.classes[at]!;
-    const acks = this.acknowledged[at]! | acknowledged;
-    const refusals = this.refused[at]! | refused;
-    const failures = this.failed[at]! | failed | refusals;
+  #verdict(at: number, acknowledged: number, refused: number, failed: number): Verdict {
+    const ofClass = this.#ownership.classes[at]!;
+    const acks = this.#acknowledged[at]! | acknowledged;
+    const refusals = this.#refused[at]! | refused;
+    const failures = this.#failed[at]! | failed | refusals;
     let whole = 0;
     let possible = 0;
     let refusedCount = 0;
@@ -185,52 +188,52 @@ export class WriteCount {
       if ((failures & mask) === 0) possible++;
       if ((refusals & mask) !== 0) refusedCount++;
     }
-    if (whole >= this.required) return written;
-    if (possible >= this.required) return undecided;
+    if (whole >= this.#required) return written;
+    if (possible >= this.#required) return undecided;
     const left = ofClass.replicas.length - refusedCount;
-    if (refusedCount > 0 && left < this.required) return refusedForGood;
+    if (refusedCount > 0 && left < this.#required) return refusedForGood;
     // Once one replica has refused, the others decide whether to repeat is of any use.
     const members = (1 << ofClass.members.length) - 1;
     const isOut = (members & ~(acks | failures)) !== 0;
     return refusals !== 0 && isOut ? undecided : failedForNow;
   }
 
-  private mark(masks: Uint16Array, target: WriteTarget): void {
-    const bitOfClass = this.bitsOf(target.instanceIndex);
-    for (const at of this.present) masks[at]! |= bitOfClass[at]!;
+  #mark(masks: Uint16Array, target: WriteTarget): void {
+    const bitOfClass = this.#bitsOf(target.instanceIndex);
+    for (const at of this.#present) masks[at]! |= bitOfClass[at]!;
   }
 
   /** Bit of the instance in each class that is present; 0 where it is no member. */
-  private bitsOf(instanceIndex: number): Uint16Array {
-    const bits = new Uint16Array(this.ownership.classes.length);
-    for (const at of this.present) {
-      const bit = this.classAt(at).members.indexOf(instanceIndex);
+  #bitsOf(instanceIndex: number): Uint16Array {
+    const bits = new Uint16Array(this.#ownership.classes.length);
+    for (const at of this.#present) {
+      const bit = this.#classAt(at).members.indexOf(instanceIndex);
       if (bit >= 0) bits[at] = 1 << bit;
     }
     return bits;
   }
 
-  private classAt(at: number): ShardClass {
-    return this.ownership.classes[at]!;
+  #classAt(at: number): ShardClass {
+    return this.#ownership.classes[at]!;
   }
 
-  private splitRows(rowsOfClass: Uint32Array): WriteTarget[] {
+  #splitRows(rowsOfClass: Uint32Array): WriteTarget[] {
     const counts = new Map<number, number>();
-    for (const at of this.present) {
-      for (const index of this.classAt(at).members) {
+    for (const at of this.#present) {
+      for (const index of this.#classAt(at).members) {
         counts.set(index, (counts.get(index) ?? 0) + rowsOfClass[at]!);
       }
     }
     const lists = new Map<number, Uint32Array>();
-    const filled = new Uint32Array(this.ownership.instances.length);
+    const filled = new Uint32Array(this.#ownership.instances.length);
     for (const [index, count] of counts) lists.set(index, new Uint32Array(count));
-    const listsOfClass = this.ownership.classes.map(({ members }) =>
+    const listsOfClass = this.#ownership.classes.map(({ members }) =>
       members.map((index) => lists.get(index)),
     );
-    const { picked } = this;
-    const classOfRow = this.classOfRow!;
-    const membersOfClass = this.ownership.classes.map(({ members }) => members);
-    const count = picked?.length ?? this.rowCount;
+    const picked = this.#picked;
+    const classOfRow = this.#classOfRow!;
+    const membersOfClass = this.#ownership.classes.map(({ members }) => members);
+    const count = picked?.length ?? this.#rowCount;
     for (let i = 0; i < count; i++) {
       const row = picked === null ? i : picked[i]!;
       const at = classOfRow[row]!;
@@ -249,9 +252,9 @@ export class WriteCount {
     }));
   }
 
-  private eachRow(visit: (row: number) => void): void {
-    const { picked } = this;
-    const count = picked?.length ?? this.rowCount;
+  #eachRow(visit: (row: number) => void): void {
+    const picked = this.#picked;
+    const count = picked?.length ?? this.#rowCount;
     for (let i = 0; i < count; i++) visit(picked === null ? i : picked[i]!);
   }
 }

@@ -87,7 +87,8 @@ test('whatever instances answer by row, each row is counted as the design says',
       (rows, consistency, uniform) => {
         const ownership = new Ownership(moving);
         const required = writeReplicasRequired(consistency, 3);
-        // An instance that has not answered has not answered for any row; a uniform one answers for all alike.
+        // An instance that has not answered has not answered for any row; a uniform one answers for
+        // all alike.
         const given = rows.map((each) => ({
           ...each,
           answers: Object.fromEntries(

@@ -33,7 +33,9 @@ export interface WriteResult {
   readonly writtenCount: number;
   /** A `writeOutcome` by row; null when all rows were written. */
   readonly outcomes: Uint8Array | null;
-  /** What `outcomes` speak of, for texts: copies of the columns; null when all rows were written. */
+  /**
+   * What `outcomes` speak of, for texts: copies of the columns; null when all rows were written.
+   */
   readonly rows: OutcomeRows | null;
   /** What instances answered that failed, "<instance>: <reason>"; for logs and error texts. */
   readonly errors: readonly string[];

@@ -1,15 +1,16 @@
 /**
- * A placement as the session needs it: by shard, who owns it and what counts as one replica. Shards with
- * the same owners in the same roles form a class, so that most questions are asked once a class and not
- * once a shard or row.
+ * A placement as the session needs it: by shard, who owns it and what counts as one replica. Shards
+ * with the same owners in the same roles form a class, so that most questions are asked once a
+ * class and not once a shard or row.
  */
 import { assert } from '#lib/assert.ts';
 import type { Instance, Placement, ShardState } from '../placement/placement.ts';
 
 /**
- * One replica of a shard whose acknowledgement counts: an AVAILABLE owner, or a LEAVING and INITIALIZING pair
- * as one. An INITIALIZING owner without a source is written to but does not count: its shard may be given to
- * another instance before it is AVAILABLE, and what only it has would be lost then.
+ * One replica of a shard whose acknowledgement counts: an AVAILABLE owner, or a LEAVING and
+ * INITIALIZING pair as one. An INITIALIZING owner without a source is written to but does not
+ * count: its shard may be given to another instance before it is AVAILABLE, and what only it has
+ * would be lost then.
  */
 export interface Replica {
   /** Bits of the class's members that must all acknowledge a write. */

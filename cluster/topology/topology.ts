@@ -58,37 +58,40 @@ interface Known {
 }
 
 export class Topology implements TopologySource, AsyncDisposable {
-  private current: TopologyView = emptyView;
-  private readonly options: TopologyOptions;
-  private readonly placementKey: string;
-  private readonly namespacesKey: string;
-  private readonly known = new Map<string, Known>();
-  private readonly listeners = new Set<(view: TopologyView) => void>();
-  private readonly stop = new AbortController();
-  private readonly running: Promise<unknown>;
+  #current: TopologyView = emptyView;
+  readonly #options: TopologyOptions;
+  readonly #placementKey: string;
+  readonly #namespacesKey: string;
+  readonly #known = new Map<string, Known>();
+  readonly #listeners = new Set<(view: TopologyView) => void>();
+  readonly #stop = new AbortController();
+  readonly #running: Promise<unknown>;
 
   /** Starts to read and follow; `whenLoaded` waits for the first state. */
   constructor(options: TopologyOptions) {
-    this.options = options;
-    this.placementKey = placementKey(options.cluster, options.service ?? storageService);
-    this.namespacesKey = namespacesKey(options.cluster);
-    this.running = Promise.all([this.follow(this.placementKey), this.follow(this.namespacesKey)]);
+    this.#options = options;
+    this.#placementKey = placementKey(options.cluster, options.service ?? storageService);
+    this.#namespacesKey = namespacesKey(options.cluster);
+    this.#running = Promise.all([
+      this.#follow(this.#placementKey),
+      this.#follow(this.#namespacesKey),
+    ]);
   }
 
   get view(): TopologyView {
-    return this.current;
+    return this.#current;
   }
 
   /** Calls back after each change, with the view that stands. */
   subscribe(listener: (view: TopologyView) => void): Disposable {
-    this.listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.listeners.delete(listener) };
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
   /** The first view of which this holds, at once when it is the current one. */
   until(holds: (view: TopologyView) => boolean, signal: AbortSignal): Promise<TopologyView> {
     return new Promise((resolve, reject) => {
-      if (holds(this.current)) return resolve(this.current);
+      if (holds(this.#current)) return resolve(this.#current);
       if (signal.aborted) return reject(signal.reason as Error);
       const settle = () => {
         subscription[Symbol.dispose]();
@@ -112,37 +115,37 @@ export class Topology implements TopologySource, AsyncDisposable {
   }
 
   async refresh(signal: AbortSignal): Promise<TopologyView> {
-    const { kv } = this.options;
-    for (const key of [this.placementKey, this.namespacesKey]) {
+    const { kv } = this.#options;
+    for (const key of [this.#placementKey, this.#namespacesKey]) {
       const { items, revision } = await kv.list(key, signal);
       const item = items.find((each) => each.key === key) ?? null;
-      this.adopt(key, item, item?.modRevision ?? revision);
+      this.#adopt(key, item, item?.modRevision ?? revision);
     }
-    return this.current;
+    return this.#current;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.stop.abort(new TsdbError('CANCELLED', 'the topology is closed'));
-    await this.running;
+    this.#stop.abort(new TsdbError('CANCELLED', 'the topology is closed'));
+    await this.#running;
   }
 
   /** Lists one key and watches it from there, again and again until closed. */
-  private async follow(key: string): Promise<void> {
-    const { kv, env, log } = this.options;
-    const { signal } = this.stop;
+  async #follow(key: string): Promise<void> {
+    const { kv, env, log } = this.#options;
+    const { signal } = this.#stop;
     let delayMillis = retryMillisFirst;
     while (!signal.aborted) {
       try {
         const { items, revision } = await kv.list(key, signal);
         const item = items.find((each) => each.key === key) ?? null;
-        this.adopt(key, item, item?.modRevision ?? revision);
+        this.#adopt(key, item, item?.modRevision ?? revision);
         delayMillis = retryMillisFirst;
         for await (const { events } of kv.watch(key, revision + 1, signal)) {
           for (const event of events) {
             if (event.kind === 'put' && event.item.key === key) {
-              this.adopt(key, event.item, event.item.modRevision);
+              this.#adopt(key, event.item, event.item.modRevision);
             } else if (event.kind === 'delete' && event.key === key) {
-              this.adopt(key, null, event.modRevision);
+              this.#adopt(key, null, event.modRevision);
             }
           }
         }
@@ -156,39 +159,41 @@ export class Topology implements TopologySource, AsyncDisposable {
     }
   }
 
-  /** Takes a key's state unless a later one is known; a value that cannot be read changes nothing. */
-  private adopt(key: string, item: KeyValue | null, modRevision: number): void {
-    const before = this.known.get(key);
+  /**
+   * Takes a key's state unless a later one is known; a value that cannot be read changes nothing.
+   */
+  #adopt(key: string, item: KeyValue | null, modRevision: number): void {
+    const before = this.#known.get(key);
     if (before !== undefined && before.modRevision >= modRevision) return;
     const isSame = before !== undefined && before.item === null && item === null;
-    this.known.set(key, { modRevision, item });
+    this.#known.set(key, { modRevision, item });
     if (isSame) return;
     let next: TopologyView;
     try {
-      next = key === this.placementKey ? this.withPlacement(item) : this.withNamespaces(item);
+      next = key === this.#placementKey ? this.#withPlacement(item) : this.#withNamespaces(item);
     } catch (error) {
-      this.options.log.error({ key, error: messageOf(error) }, 'ignoring a damaged value');
+      this.#options.log.error({ key, error: messageOf(error) }, 'ignoring a damaged value');
       return;
     }
-    this.current = { ...next, isLoaded: this.known.size === 2 };
-    for (const listener of this.listeners) listener(this.current);
+    this.#current = { ...next, isLoaded: this.#known.size === 2 };
+    for (const listener of this.#listeners) listener(this.#current);
   }
 
-  private withPlacement(item: KeyValue | null): TopologyView {
+  #withPlacement(item: KeyValue | null): TopologyView {
     if (item === null) {
-      return { ...this.current, placement: null, placementVersion: 0, ownership: null };
+      return { ...this.#current, placement: null, placementVersion: 0, ownership: null };
     }
     const { value, version } = decodeStored(item, placementFromStored);
     return {
-      ...this.current,
+      ...this.#current,
       placement: value,
       placementVersion: version,
       ownership: new Ownership(value),
     };
   }
 
-  private withNamespaces(item: KeyValue | null): TopologyView {
+  #withNamespaces(item: KeyValue | null): TopologyView {
     const namespaces = item === null ? emptyRegistry : decodeStored(item, registryFromJson).value;
-    return { ...this.current, namespaces };
+    return { ...this.#current, namespaces };
   }
 }

@@ -1,6 +1,7 @@
 /**
- * What clients of Prometheus ask beside queries: Grafana's data source, promtool, editors. Nothing is scraped
- * and no rule is evaluated here, so most answers are the empty ones that Prometheus gives when it has none.
+ * What clients of Prometheus ask beside queries: Grafana's data source, promtool, editors. Nothing
+ * is scraped and no rule is evaluated here, so most answers are the empty ones that Prometheus
+ * gives when it has none.
  */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';

@@ -1,4 +1,6 @@
-/** Deletion of series and ranges, as Prometheus has it: the deletion stands when the answer comes. */
+/**
+ * Deletion of series and ranges, as Prometheus has it: the deletion stands when the answer comes.
+ */
 import type { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import type { DeletionRequest } from '#cluster/metadata/deletions.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';

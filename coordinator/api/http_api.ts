@@ -1,6 +1,6 @@
 /**
- * What an endpoint sees of HTTP, and what it gives back: handlers are functions from one to the other, so
- * that they know neither express nor node:http.
+ * What an endpoint sees of HTTP, and what it gives back: handlers are functions from one to the
+ * other, so that they know neither express nor node:http.
  */
 import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
@@ -58,7 +58,8 @@ const errorTypes: Readonly<Record<ErrorCode, string>> = {
 
 /**
  * The answer to a failure: `{"status":"error","errorType":…,"error":…}`.
- * @param error anything but a broken invariant; what is no TsdbError is a defect, and its text stays here
+ * @param error anything but a broken invariant; what is no TsdbError is a defect, and its text
+ * stays here
  */
 export function errorAnswer(error: unknown): ApiAnswer {
   const known = error instanceof TsdbError ? error : null;
@@ -83,7 +84,10 @@ export function eitherHeader(request: ApiRequest, name: string): string {
   return request.header(`tsdb-${lower}`) || request.header(`m3-${lower}`);
 }
 
-/** Of features that are not there: without them a request would read or write something else than it asks for. */
+/**
+ * Of features that are not there: without them a request would read or write something else than it
+ * asks for.
+ */
 const notSupportedHeaders = [
   'Restrict-By-Tags-JSON',
   'Restrict-By-Storage-Policies',

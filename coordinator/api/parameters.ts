@@ -1,4 +1,7 @@
-/** Parameters of query requests: from the URL and, with POST, from a form body, checked and with units. */
+/**
+ * Parameters of query requests: from the URL and, with POST, from a form body, checked and with
+ * units.
+ */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import {
   formatDurationNanos,
@@ -159,7 +162,10 @@ export function limitsOf(
   };
 }
 
-/** @throws {TsdbError} BAD_REQUEST when the range is longer than the configuration or the request allows */
+/**
+ * @throws {TsdbError} BAD_REQUEST when the range is longer than the configuration or the request
+ * allows
+ */
 export function checkRange(
   request: ApiRequest,
   parameters: URLSearchParams,

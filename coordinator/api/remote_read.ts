@@ -1,4 +1,6 @@
-/** Remote read: the protocol by which Prometheus takes us as storage, in both of its answer forms. */
+/**
+ * Remote read: the protocol by which Prometheus takes us as storage, in both of its answer forms.
+ */
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';

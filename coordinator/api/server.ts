@@ -1,7 +1,7 @@
 /**
- * The coordinator's API over HTTP. Every endpoint stands in the table of routes.ts; express finds the
- * handler of most of them. The hot ones (writes that come thousands of times a second) are found in a map
- * before express sees the request. This is the one place that knows express.
+ * The coordinator's API over HTTP. Every endpoint stands in the table of routes.ts; express finds
+ * the handler of most of them. The hot ones (writes that come thousands of times a second) are
+ * found in a map before express sees the request. This is the one place that knows express.
  */
 import express from 'express';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -30,7 +30,9 @@ export interface Route {
   /** `{name}` stands for one part of the path. */
   readonly path: string;
   readonly handler: ApiHandler;
-  /** Found before express; must have no parts with names. Its bodies are counted as bytes of writes. */
+  /**
+   * Found before express; must have no parts with names. Its bodies are counted as bytes of writes.
+   */
   readonly hot?: true;
 }
 
@@ -64,31 +66,31 @@ interface Served {
 }
 
 class ApiServer {
-  private readonly options: ApiServerOptions;
-  private readonly writesInFlight: BytesInFlight;
+  readonly #options: ApiServerOptions;
+  readonly #writesInFlight: BytesInFlight;
   /** Apart from writes, so that a flood of those locks out no operator. */
-  private readonly othersInFlight = new BytesInFlight(otherBytesInFlightMax);
-  private readonly hot = new Map<string, Route>();
-  private readonly application: express.Express;
-  private readonly served = new WeakMap<HttpRequest, Served>();
+  readonly #othersInFlight = new BytesInFlight(otherBytesInFlightMax);
+  readonly #hot = new Map<string, Route>();
+  readonly #application: express.Express;
+  readonly #served = new WeakMap<HttpRequest, Served>();
 
   constructor(options: ApiServerOptions) {
-    this.options = options;
-    this.writesInFlight = new BytesInFlight(options.writeBytesInFlightMax);
+    this.#options = options;
+    this.#writesInFlight = new BytesInFlight(options.writeBytesInFlightMax);
     for (const route of options.routes) {
-      if (route.hot) this.hot.set(route.path, route);
+      if (route.hot) this.#hot.set(route.path, route);
     }
-    this.application = this.build();
+    this.#application = this.#build();
   }
 
-  private build(): express.Express {
+  #build(): express.Express {
     const application = express();
     application.disable('x-powered-by');
     application.disable('etag');
     application.set('query parser', false);
     application.set('case sensitive routing', true);
     const methodsOfPath = new Map<string, Set<string>>();
-    for (const route of this.options.routes) {
+    for (const route of this.#options.routes) {
       const methods = methodsOfPath.get(route.path) ?? new Set();
       methodsOfPath.set(route.path, methods);
       const path = route.path.replace(/\{(\w+)\}/g, ':$1');
@@ -96,23 +98,23 @@ class ApiServer {
         methods.add(method);
         application[method.toLowerCase() as 'get' | 'post' | 'put' | 'delete'](
           path,
-          (request, response) => this.run(route, request, response),
+          (request, response) => this.#run(route, request, response),
         );
       }
     }
     for (const [path, methods] of methodsOfPath) {
       application.all(path.replace(/\{(\w+)\}/g, ':$1'), (request, response) =>
-        this.answer(request, response, () => wrongMethod(request.method, path, [...methods])),
+        this.#answer(request, response, () => wrongMethod(request.method, path, [...methods])),
       );
     }
     application.use((request, response) =>
-      this.answer(request, response, () => {
+      this.#answer(request, response, () => {
         throw new TsdbError('NOT_FOUND', `path is not served: ${request.path}`);
       }),
     );
     // Express itself fails on paths that cannot be decoded.
     const onError: express.ErrorRequestHandler = (error, request, response, _next) =>
-      this.answer(request, response, () => {
+      this.#answer(request, response, () => {
         const status = (error as { status?: number }).status;
         throw status === 400 ? badRequest(`path cannot be decoded: ${request.url}`) : error;
       });
@@ -123,38 +125,34 @@ class ApiServer {
   async serve(request: HttpRequest, response: HttpResponse, signal: AbortSignal): Promise<void> {
     const url = request.url ?? '/';
     const query = url.indexOf('?');
-    const route = this.hot.get(query < 0 ? url : url.slice(0, query));
+    const route = this.#hot.get(query < 0 ? url : url.slice(0, query));
     if (route !== undefined) {
       const allowed = (route.methods as readonly string[]).includes(request.method ?? '');
-      await this.answer(
+      await this.#answer(
         request,
         response,
         allowed
           ? (apiRequest) => route.handler(apiRequest)
           : () => wrongMethod(request.method ?? '', route.path, route.methods),
-        { signal, path: route.path, inFlight: this.writesInFlight },
+        { signal, path: route.path, inFlight: this.#writesInFlight },
       );
       return;
     }
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.served.set(request, { signal, done: resolve });
-    this.application(request as express.Request, response as express.Response);
+    this.#served.set(request, { signal, done: resolve });
+    this.#application(request as express.Request, response as express.Response);
     await promise;
   }
 
-  private async run(
-    route: Route,
-    request: express.Request,
-    response: express.Response,
-  ): Promise<void> {
-    await this.answer(request, response, (apiRequest) => route.handler(apiRequest), {
+  async #run(route: Route, request: express.Request, response: express.Response): Promise<void> {
+    await this.#answer(request, response, (apiRequest) => route.handler(apiRequest), {
       path: route.path,
       pathParameters: request.params as Record<string, string>,
     });
   }
 
   /** Runs a handler and sends its answer, or the answer to its failure. Never rejects. */
-  private async answer(
+  async #answer(
     request: HttpRequest,
     response: HttpResponse,
     handler: ApiHandler,
@@ -165,10 +163,10 @@ class ApiServer {
       readonly inFlight?: BytesInFlight;
     } = {},
   ): Promise<void> {
-    const { monotonicMillis, metrics, log } = this.options;
-    const served = this.served.get(request);
+    const { monotonicMillis, metrics, log } = this.#options;
+    const served = this.#served.get(request);
     const startMillis = monotonicMillis();
-    const held: HeldBytes = { bytes: 0, inFlight: call.inFlight ?? this.othersInFlight };
+    const held: HeldBytes = { bytes: 0, inFlight: call.inFlight ?? this.#othersInFlight };
     const signal = call.signal ?? served!.signal;
     const path = call.path ?? 'other';
     let status = 500;
@@ -179,7 +177,7 @@ class ApiServer {
         call.pathParameters ?? noParameters,
         held,
       );
-      status = await this.send(response, await handler(apiRequest), signal);
+      status = await this.#send(response, await handler(apiRequest), signal);
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
       const failure = signal.aborted ? signal.reason : error;
@@ -190,7 +188,7 @@ class ApiServer {
       }
       // An answer that broke off must not look whole.
       if (response.headersSent) response.destroy();
-      else if (!response.destroyed) await this.send(response, answer, signal).catch(() => {});
+      else if (!response.destroyed) await this.#send(response, answer, signal).catch(() => {});
     } finally {
       held.inFlight.give(held.bytes);
       metrics.requestSeconds.observe((monotonicMillis() - startMillis) / 1000, { path });
@@ -200,11 +198,7 @@ class ApiServer {
   }
 
   /** @returns the status that was sent */
-  private async send(
-    response: HttpResponse,
-    answer: ApiAnswer,
-    signal: AbortSignal,
-  ): Promise<number> {
+  async #send(response: HttpResponse, answer: ApiAnswer, signal: AbortSignal): Promise<number> {
     const { status, headers, body } = answer;
     if (typeof body === 'string' || body instanceof Uint8Array) {
       const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
@@ -231,14 +225,17 @@ interface HeldBytes {
 
 const noParameters: Readonly<Record<string, string>> = {};
 
-/** A request as handlers see it. A class, since literals with accessors are made anew, member by member, every time. */
+/**
+ * A request as handlers see it. A class, since literals with accessors are made anew, member by
+ * member, every time.
+ */
 class ServedRequest implements ApiRequest {
   readonly method: string;
   readonly pathParameters: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  private readonly request: HttpRequest;
-  private readonly held: HeldBytes;
-  private parsed: URLSearchParams | null = null;
+  readonly #request: HttpRequest;
+  readonly #held: HeldBytes;
+  #parsed: URLSearchParams | null = null;
 
   /** @param held counts the bytes of the body, which the caller gives back */
   constructor(
@@ -247,29 +244,31 @@ class ServedRequest implements ApiRequest {
     pathParameters: Readonly<Record<string, string>>,
     held: HeldBytes,
   ) {
-    this.request = request;
+    this.#request = request;
     this.method = request.method ?? 'GET';
     this.signal = signal;
     this.pathParameters = pathParameters;
-    this.held = held;
+    this.#held = held;
   }
 
   get urlParameters(): URLSearchParams {
-    if (this.parsed === null) {
-      const url = this.request.url ?? '/';
+    if (this.#parsed === null) {
+      const url = this.#request.url ?? '/';
       const query = url.indexOf('?');
-      this.parsed = new URLSearchParams(query < 0 ? '' : url.slice(query + 1));
+      this.#parsed = new URLSearchParams(query < 0 ? '' : url.slice(query + 1));
     }
-    return this.parsed;
+    return this.#parsed;
   }
 
   header(name: string): string {
-    const value = this.request.headers[name];
+    const value = this.#request.headers[name];
     return Array.isArray(value) ? value.join(', ') : (value ?? '');
   }
 
   async body(bytesMax: number): Promise<Uint8Array> {
-    const { held, request, signal } = this;
+    const { signal } = this;
+    const held = this.#held;
+    const request = this.#request;
     const { body, taken } = await readBody(request, { bytesMax, inFlight: held.inFlight }, signal);
     held.bytes += taken;
     return body;

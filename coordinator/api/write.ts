@@ -48,7 +48,9 @@ export function writeRoutes(ingest: Ingest, settings: { readonly bodyBytesMax: n
   ];
 }
 
-/** By the content type's parameter `proto`; without one it is version 1. Null: neither of the two. */
+/**
+ * By the content type's parameter `proto`; without one it is version 1. Null: neither of the two.
+ */
 function versionOf(contentType: string): RemoteWriteVersion | null {
   const message = /;\s*proto="?([^;"\s]*)/i.exec(contentType)?.[1]?.toLowerCase();
   if (message === undefined || message === 'prometheus.writerequest') return 1;
@@ -59,7 +61,10 @@ function unsupported(reason: string): ApiAnswer {
   return jsonAnswer({ status: 'error', errorType: 'bad_data', error: reason }, {}, 415);
 }
 
-/** Version 2 says in headers what was written, so that its senders see what a receiver does not keep. */
+/**
+ * Version 2 says in headers what was written, so that its senders see what a receiver does not
+ * keep.
+ */
 async function remoteWriteV2(
   ingest: Ingest,
   body: Uint8Array,

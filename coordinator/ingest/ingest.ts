@@ -1,6 +1,6 @@
 /**
- * Writes on their way in: a body becomes rows through the front, every ready namespace gets them, and
- * what came of each row is put into one answer.
+ * Writes on their way in: a body becomes rows through the front, every ready namespace gets them,
+ * and what came of each row is put into one answer.
  *
  *     all rows acknowledged                     → nothing
  *     some rows bad, the others acknowledged    → BAD_REQUEST that names the bad ones
@@ -50,11 +50,11 @@ export interface IngestRow {
 }
 
 export class Ingest {
-  private readonly front: Front;
-  private readonly session: WriteSession;
-  private readonly namespaces: () => readonly IngestNamespace[];
-  private readonly metrics: CoordinatorMetrics;
-  private readonly clock: Pick<Clock, 'nowNanos'>;
+  readonly #front: Front;
+  readonly #session: WriteSession;
+  readonly #namespaces: () => readonly IngestNamespace[];
+  readonly #metrics: CoordinatorMetrics;
+  readonly #clock: Pick<Clock, 'nowNanos'>;
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
   constructor(
@@ -64,11 +64,11 @@ export class Ingest {
     metrics: CoordinatorMetrics,
     clock: Pick<Clock, 'nowNanos'>,
   ) {
-    this.front = front;
-    this.session = session;
-    this.namespaces = namespaces;
-    this.metrics = metrics;
-    this.clock = clock;
+    this.#front = front;
+    this.#session = session;
+    this.#namespaces = namespaces;
+    this.#metrics = metrics;
+    this.#clock = clock;
   }
 
   /**
@@ -82,12 +82,12 @@ export class Ingest {
     version: RemoteWriteVersion,
     signal: AbortSignal,
   ): Promise<number> {
-    const namespaces = this.readyNamespaces();
-    const rows = this.front.remoteWrite(body, version);
-    if (rows.histogramCount > 0) this.metrics.droppedHistograms.increase(rows.histogramCount);
+    const namespaces = this.#readyNamespaces();
+    const rows = this.#front.remoteWrite(body, version);
+    if (rows.histogramCount > 0) this.#metrics.droppedHistograms.increase(rows.histogramCount);
     const { rowCount } = rows;
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
-    await this.write(namespaces, rows, [], format, signal);
+    await this.#write(namespaces, rows, [], format, signal);
     return rowCount;
   }
 
@@ -100,7 +100,7 @@ export class Ingest {
     problems: readonly string[],
     signal: AbortSignal,
   ): Promise<void> {
-    const namespaces = this.readyNamespaces();
+    const namespaces = this.#readyNamespaces();
     const bad = [...problems];
     const good: { tags: Uint8Array; timestampNanos: bigint; value: number }[] = [];
     for (const { tags, timestampNanos, value } of rows) {
@@ -109,28 +109,30 @@ export class Ingest {
       if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
       else bad.push(`${seriesText(tags)}: ${problem}`);
     }
-    await this.write(namespaces, this.front.rows(good), bad, 'json', signal);
+    await this.#write(namespaces, this.#front.rows(good), bad, 'json', signal);
   }
 
-  private readyNamespaces(): readonly IngestNamespace[] {
-    const namespaces = this.namespaces();
+  #readyNamespaces(): readonly IngestNamespace[] {
+    const namespaces = this.#namespaces();
     if (namespaces.length > 0) return namespaces;
     throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
   }
 
-  private async write(
+  async #write(
     namespaces: readonly IngestNamespace[],
     rows: FrontRows,
     problems: readonly string[],
     format: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const { front, session, metrics } = this;
+    const front = this.#front;
+    const session = this.#session;
+    const metrics = this.#metrics;
     const report = new BadRows(problems);
     const total = rows.rowCount + problems.length;
     const writes = namespaces.map(({ name }) => session.write(name, rows, front, signal));
     const results = await Promise.allSettled(writes);
-    const nowNanos = this.clock.nowNanos();
+    const nowNanos = this.#clock.nowNanos();
     const passing = gather(results, { namespaces, front, nowNanos }, report, signal);
     if (passing !== null) {
       metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
@@ -151,7 +153,10 @@ interface Refusals {
   readonly nowNanos: bigint;
 }
 
-/** Series and time of a row, and why it was refused; the series is left out when its slot was given to another since. */
+/**
+ * Series and time of a row, and why it was refused; the series is left out when its slot was given
+ * to another since.
+ */
 function describeRow(
   rows: OutcomeRows,
   row: number,
@@ -282,31 +287,34 @@ export class RowsRefused extends TsdbError {
   }
 }
 
-/** Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts once. */
+/**
+ * Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts
+ * once.
+ */
 class BadRows {
-  private readonly named: string[];
-  private readonly rows = new Set<number>();
+  readonly #named: string[];
+  readonly #rows = new Set<number>();
   count: number;
 
   constructor(problems: readonly string[]) {
-    this.named = problems.slice(0, namedRowsMax);
+    this.#named = problems.slice(0, namedRowsMax);
     this.count = problems.length;
   }
 
   /** @param text made only when there is room for it */
   add(row: number, text: () => string): void {
-    if (this.rows.has(row)) return;
-    this.rows.add(row);
+    if (this.#rows.has(row)) return;
+    this.#rows.add(row);
     this.count += 1;
-    if (this.named.length < namedRowsMax) this.named.push(text());
+    if (this.#named.length < namedRowsMax) this.#named.push(text());
   }
 
   error(rowCount: number): RowsRefused {
-    const rest = this.count - this.named.length;
+    const rest = this.count - this.#named.length;
     const more = rest > 0 ? `; and ${rest} more` : '';
     const others = this.count < rowCount ? ', the others were written' : '';
     return new RowsRefused(
-      `${this.count} of ${rowCount} samples were refused${others}: ${this.named.join('; ')}${more}`,
+      `${this.count} of ${rowCount} samples were refused${others}: ${this.#named.join('; ')}${more}`,
       rowCount - this.count,
     );
   }
@@ -329,7 +337,9 @@ function seriesTextOf(canonical: Uint8Array): string {
   }
 }
 
-/** The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID. */
+/**
+ * The coordinator's rules for a new series: tag rules, ID by the configured scheme, hash of the ID.
+ */
 export function verdictBy(scheme: IdScheme): (tags: Uint8Array) => SeriesVerdict {
   const idScheme = idSchemeCode[scheme];
   const explicitId = new Uint8Array(0);

@@ -61,7 +61,8 @@ export class PromqlEngine {
 
   /**
    * Evaluates at start, start + step, … up to and including end.
-   * @throws {PromqlError} bad_data or execution; {TsdbError} of storage, DEADLINE_EXCEEDED, CANCELLED
+   * @throws {PromqlError} bad_data or execution; {TsdbError} of storage, DEADLINE_EXCEEDED,
+   * CANCELLED
    */
   async rangeQuery(
     query: string,

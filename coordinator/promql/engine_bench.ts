@@ -1,6 +1,7 @@
 /**
- * The engine without HTTP, index and network: hosts in the shape of TSBS cpu-only (eleven tags, whole numbers that walk
- * between 0 and 100, a sample every 15 s, six hours in chunks of 480), from the query's text to the last byte of JSON.
+ * The engine without HTTP, index and network: hosts in the shape of TSBS cpu-only (eleven tags,
+ * whole numbers that walk between 0 and 100, a sample every 15 s, six hours in chunks of 480), from
+ * the query's text to the last byte of JSON.
  */
 import { cpuUsage } from 'node:process';
 import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
@@ -71,7 +72,10 @@ function chunksOf(random: SeededNumbers): Uint8Array {
   return new Uint8Array(Buffer.concat(parts));
 }
 
-/** Answers by the matchers over all series; what a query asks twice is put together once, as an index would have it. */
+/**
+ * Answers by the matchers over all series; what a query asks twice is put together once, as an
+ * index would have it.
+ */
 class BenchStorage implements QueryStorage {
   readonly #series: readonly BenchSeries[];
   readonly #answers: Map<string, SelectResult>;

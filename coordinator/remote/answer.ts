@@ -1,6 +1,6 @@
 /**
- * Answers of remote read, from the series that a select found: all samples in one message, or chunks in
- * frames that are sent as they are made.
+ * Answers of remote read, from the series that a select found: all samples in one message, or
+ * chunks in frames that are sent as they are made.
  */
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
@@ -11,8 +11,9 @@ import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
 
 /**
- * A series goes on in another frame when its own has grown to this. Clients refuse frames above 50 MB, and
- * take two frames with one series for two series, so the limit is one that series do not reach.
+ * A series goes on in another frame when its own has grown to this. Clients refuse frames above 50
+ * MB, and take two frames with one series for two series, so the limit is one that series do not
+ * reach.
  */
 const frameBytesMax = 16 << 20;
 
@@ -42,7 +43,9 @@ export function seriesInOrder(bundle: SeriesBundle): { index: number; tags: Tags
   return keyed;
 }
 
-/** One character a byte, names and values ended by 0: strings then compare as lists of labels do. */
+/**
+ * One character a byte, names and values ended by 0: strings then compare as lists of labels do.
+ */
 function sortKey(canonical: Uint8Array): string {
   const bytes = Buffer.from(canonical.buffer, canonical.byteOffset, canonical.length);
   let key = '';
@@ -55,7 +58,8 @@ function sortKey(canonical: Uint8Array): string {
 }
 
 /**
- * Decodes a series at the protocol's resolution: of several samples within a millisecond the last stays.
+ * Decodes a series at the protocol's resolution: of several samples within a millisecond the last
+ * stays.
  * @returns the row count
  */
 function decodeMillis(
@@ -117,8 +121,8 @@ export async function encodeReadResponse(
 
 /**
  * One query of a streamed answer, in pieces of whole frames: uvarint length, CRC-32C (big-endian),
- * ChunkedReadResponse. The message could hold several series, but Prometheus reads the first one only, so
- * each series has a frame of its own.
+ * ChunkedReadResponse. The message could hold several series, but Prometheus reads the first one
+ * only, so each series has a frame of its own.
  */
 export function* encodeChunkedFrames(
   bundle: SeriesBundle,

@@ -1,7 +1,7 @@
 /**
- * Messages of the remote-read protocol as bytes, by hand: sample values are copied as words, so that a
- * stale marker, a NaN with a payload, passes unchanged. Field numbers are those of the protocol's
- * definition; unknown fields are skipped, as protobuf asks.
+ * Messages of the remote-read protocol as bytes, by hand: sample values are copied as words, so
+ * that a stale marker, a NaN with a payload, passes unchanged. Field numbers are those of the
+ * protocol's definition; unknown fields are skipped, as protobuf asks.
  */
 import { badRequest } from '#lib/errors.ts';
 import type { Tags } from '#lib/tags.ts';
@@ -116,17 +116,17 @@ function* varintsOf(bytes: Uint8Array): Iterable<bigint> {
 }
 
 class Reader {
-  private readonly bytes: Uint8Array;
+  readonly #bytes: Uint8Array;
   at = 0;
 
   constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
+    this.#bytes = bytes;
   }
 
   varint(): bigint {
     let value = 0n;
     for (let shift = 0n; shift < 70n; shift += 7n) {
-      const byte = this.bytes[this.at];
+      const byte = this.#bytes[this.at];
       if (byte === undefined) throw malformed('a number is cut off');
       this.at += 1;
       value |= BigInt(byte & 127) << shift;
@@ -136,9 +136,9 @@ class Reader {
   }
 
   take(length: number): Uint8Array {
-    if (length > this.bytes.length - this.at) throw malformed('a field is cut off');
+    if (length > this.#bytes.length - this.at) throw malformed('a field is cut off');
     this.at += length;
-    return this.bytes.subarray(this.at - length, this.at);
+    return this.#bytes.subarray(this.at - length, this.at);
   }
 }
 
@@ -158,45 +158,45 @@ function malformed(reason: string): Error {
 
 /** A message under construction; grows by doubling. */
 export class MessageWriter {
-  private bytes: Uint8Array;
-  private view: DataView;
-  private length = 0;
+  #bytes: Uint8Array;
+  #view: DataView;
+  #length = 0;
 
   constructor(bytesExpected = 1024) {
-    this.bytes = new Uint8Array(bytesExpected);
-    this.view = new DataView(this.bytes.buffer);
+    this.#bytes = new Uint8Array(bytesExpected);
+    this.#view = new DataView(this.#bytes.buffer);
   }
 
   get byteLength(): number {
-    return this.length;
+    return this.#length;
   }
 
   /** The bytes so far: a view that the next write may leave behind. */
   finish(): Uint8Array {
-    return this.bytes.subarray(0, this.length);
+    return this.#bytes.subarray(0, this.#length);
   }
 
   clear(): void {
-    this.length = 0;
+    this.#length = 0;
   }
 
-  private reserve(count: number): void {
-    if (this.length + count <= this.bytes.length) return;
-    const larger = new Uint8Array(Math.max(this.bytes.length * 2, this.length + count));
-    larger.set(this.bytes.subarray(0, this.length));
-    this.bytes = larger;
-    this.view = new DataView(larger.buffer);
+  #reserve(count: number): void {
+    if (this.#length + count <= this.#bytes.length) return;
+    const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.#length + count));
+    larger.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = larger;
+    this.#view = new DataView(larger.buffer);
   }
 
   /** @param value whole, at least 0, below 2^53 */
   uvarint(value: number): void {
-    this.reserve(8);
+    this.#reserve(8);
     let rest = value;
     while (rest >= 128) {
-      this.bytes[this.length++] = (rest % 128) | 128;
+      this.#bytes[this.#length++] = (rest % 128) | 128;
       rest = Math.floor(rest / 128);
     }
-    this.bytes[this.length++] = rest;
+    this.#bytes[this.#length++] = rest;
   }
 
   /** A field of type int64; negative numbers take ten bytes, as the format has it. */
@@ -206,10 +206,10 @@ export class MessageWriter {
       this.uvarint(value);
       return;
     }
-    this.reserve(10);
+    this.#reserve(10);
     let rest = BigInt.asUintN(64, BigInt(value));
-    for (; rest >= 128n; rest >>= 7n) this.bytes[this.length++] = Number(rest & 127n) | 128;
-    this.bytes[this.length++] = Number(rest);
+    for (; rest >= 128n; rest >>= 7n) this.#bytes[this.#length++] = Number(rest & 127n) | 128;
+    this.#bytes[this.#length++] = Number(rest);
   }
 
   bytesField(number: number, bytes: Uint8Array): void {
@@ -219,24 +219,24 @@ export class MessageWriter {
   }
 
   raw(bytes: Uint8Array): void {
-    this.reserve(bytes.length);
-    this.bytes.set(bytes, this.length);
-    this.length += bytes.length;
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
   }
 
   /** A field of type double from the two words of its bits. */
   doubleField(number: number, low: number, high: number): void {
     this.uvarint(number * 8 + 1);
-    this.reserve(8);
-    this.view.setUint32(this.length, low, true);
-    this.view.setUint32(this.length + 4, high, true);
-    this.length += 8;
+    this.#reserve(8);
+    this.#view.setUint32(this.#length, low, true);
+    this.#view.setUint32(this.#length + 4, high, true);
+    this.#length += 8;
   }
 
   uint32BigEndian(value: number): void {
-    this.reserve(4);
-    this.view.setUint32(this.length, value, false);
-    this.length += 4;
+    this.#reserve(4);
+    this.#view.setUint32(this.#length, value, false);
+    this.#length += 4;
   }
 }
 

@@ -1,4 +1,7 @@
-/** Damaged remote-read requests: whatever the bytes are, they are read or refused, never anything else. */
+/**
+ * Damaged remote-read requests: whatever the bytes are, they are read or refused, never anything
+ * else.
+ */
 import { TsdbError } from '#lib/errors.ts';
 import { decodeReadRequest, MessageWriter } from './messages.ts';
 

@@ -1,13 +1,14 @@
 /**
- * Chunks in the XOR encoding that Prometheus reads in streamed remote-read answers: two bytes of row
- * count (big-endian), then bits, most significant first.
+ * Chunks in the XOR encoding that Prometheus reads in streamed remote-read answers: two bytes of
+ * row count (big-endian), then bits, most significant first.
  *
  *     row 0    timestamp as a zigzag varint; value as 64 bits
  *     row 1    difference of the timestamps as a uvarint; value by XOR
  *     row n    change of that difference: 0 | 10 + 14 bits | 110 + 17 | 1110 + 20 | 1111 + 64; value by XOR
  *
- * A value by XOR with the one before is 0 when equal; 10 and the significant bits when they fit into the
- * window of the last ones; or 11, five bits of leading zeros, six bits of length (0 = 64) and the bits.
+ * A value by XOR with the one before is 0 when equal; 10 and the significant bits when they fit
+ * into the window of the last ones; or 11, five bits of leading zeros, six bits of length (0 = 64)
+ * and the bits.
  */
 import { assert } from '#lib/assert.ts';
 
@@ -121,22 +122,22 @@ function writeWindow(
 }
 
 class BitWriter {
-  private readonly bytes: Uint8Array;
-  private bitCount = 0;
+  readonly #bytes: Uint8Array;
+  #bitCount = 0;
 
   constructor(rowCount: number) {
     // A row takes at most 68 bits of time and 77 of value; the first ones take less.
-    this.bytes = new Uint8Array(32 + rowCount * 19);
+    this.#bytes = new Uint8Array(32 + rowCount * 19);
   }
 
   /** The lowest `count` bits of a word, at most 32 of them. */
   write(word: number, count: number): void {
     for (let rest = count; rest > 0; ) {
-      const free = 8 - (this.bitCount & 7);
+      const free = 8 - (this.#bitCount & 7);
       const taken = Math.min(free, rest);
       const part = (word >>> (rest - taken)) & (2 ** taken - 1);
-      this.bytes[this.bitCount >> 3]! |= part << (free - taken);
-      this.bitCount += taken;
+      this.#bytes[this.#bitCount >> 3]! |= part << (free - taken);
+      this.#bitCount += taken;
       rest -= taken;
     }
   }
@@ -153,6 +154,6 @@ class BitWriter {
   }
 
   finish(): Uint8Array {
-    return this.bytes.subarray(0, (this.bitCount + 7) >> 3);
+    return this.#bytes.subarray(0, (this.#bitCount + 7) >> 3);
   }
 }

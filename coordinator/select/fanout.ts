@@ -1,6 +1,6 @@
 /**
- * The query engines' storage: chooses the namespace that covers a range, asks the session, holds the
- * answer against the limits.
+ * The query engines' storage: chooses the namespace that covers a range, asks the session, holds
+ * the answer against the limits.
  */
 import type { AggregateResult, Session } from '#cluster/session/session.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -29,8 +29,8 @@ export type ReadSession = Pick<Session, 'fetch' | 'aggregate'>;
 const partialWarning = 'the answer is partial: the limit on series was reached';
 
 /**
- * The namespace that answers. Only unaggregated ones are readable, and of those the one with the longest
- * retention covers every range that any of them covers.
+ * The namespace that answers. Only unaggregated ones are readable, and of those the one with the
+ * longest retention covers every range that any of them covers.
  * @throws {TsdbError} UNAVAILABLE when there is none
  */
 export function readableNamespace(namespaces: readonly ReadableNamespace[]): ReadableNamespace {
@@ -45,9 +45,9 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
 }
 
 export class Fanout implements QueryStorage {
-  private readonly session: ReadSession;
-  private readonly namespaces: () => readonly ReadableNamespace[];
-  private readonly metrics: CoordinatorMetrics;
+  readonly #session: ReadSession;
+  readonly #namespaces: () => readonly ReadableNamespace[];
+  readonly #metrics: CoordinatorMetrics;
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
   constructor(
@@ -55,9 +55,9 @@ export class Fanout implements QueryStorage {
     namespaces: () => readonly ReadableNamespace[],
     metrics: CoordinatorMetrics,
   ) {
-    this.session = session;
-    this.namespaces = namespaces;
-    this.metrics = metrics;
+    this.#session = session;
+    this.#namespaces = namespaces;
+    this.#metrics = metrics;
   }
 
   select(
@@ -66,8 +66,8 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.counted('select', () =>
-      this.fetch(queryOfMatchers(matchers), range, limits, true, signal),
+    return this.#counted('select', () =>
+      this.#fetch(queryOfMatchers(matchers), range, limits, true, signal),
     );
   }
 
@@ -77,8 +77,8 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.counted('series', () =>
-      this.fetch(queryOfMatcherLists(matcherLists), range, limits, false, signal),
+    return this.#counted('series', () =>
+      this.#fetch(queryOfMatcherLists(matcherLists), range, limits, false, signal),
     );
   }
 
@@ -88,8 +88,8 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    return this.counted('labelNames', async () => {
-      const found = await this.aggregate([], true, matcherLists, range, limits, signal);
+    return this.#counted('labelNames', async () => {
+      const found = await this.#aggregate([], true, matcherLists, range, limits, signal);
       return labelResult(
         found,
         found.tags.map((tag) => tag.name),
@@ -104,22 +104,22 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<LabelResult> {
-    return this.counted('labelValues', async () => {
-      const found = await this.aggregate([name], false, matcherLists, range, limits, signal);
+    return this.#counted('labelValues', async () => {
+      const found = await this.#aggregate([name], false, matcherLists, range, limits, signal);
       return labelResult(found, found.tags.find((tag) => tag.name === name)?.values ?? []);
     });
   }
 
-  private async fetch(
+  async #fetch(
     query: IndexQuery,
     range: SelectRange,
     limits: SelectLimits,
     fetchData: boolean,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    const found = await this.session.fetch(
+    const found = await this.#session.fetch(
       {
-        namespace: this.namespace().name,
+        namespace: this.#namespace().name,
         query,
         ...within64Bits(range),
         fetchData,
@@ -128,11 +128,11 @@ export class Fanout implements QueryStorage {
       },
       signal,
     );
-    this.metrics.fetchedSeries.increase(found.bundle.seriesCount);
+    this.#metrics.fetchedSeries.increase(found.bundle.seriesCount);
     return flagged(found);
   }
 
-  private async aggregate(
+  async #aggregate(
     tagNames: readonly string[],
     namesOnly: boolean,
     matcherLists: readonly (readonly Matcher[])[],
@@ -140,9 +140,9 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<AggregateResult> {
-    const found = await this.session.aggregate(
+    const found = await this.#session.aggregate(
       {
-        namespace: this.namespace().name,
+        namespace: this.#namespace().name,
         query: queryOfMatcherLists(matcherLists),
         ...within64Bits(range),
         tagNames,
@@ -155,16 +155,16 @@ export class Fanout implements QueryStorage {
     return flagged(found);
   }
 
-  private namespace(): ReadableNamespace {
-    return readableNamespace(this.namespaces());
+  #namespace(): ReadableNamespace {
+    return readableNamespace(this.#namespaces());
   }
 
-  private async counted<Result>(kind: string, fetch: () => Promise<Result>): Promise<Result> {
-    this.metrics.fetches.increase(1, { kind });
+  async #counted<Result>(kind: string, fetch: () => Promise<Result>): Promise<Result> {
+    this.#metrics.fetches.increase(1, { kind });
     try {
       return await fetch();
     } catch (error) {
-      this.metrics.fetchErrors.increase(1, { kind });
+      this.#metrics.fetchErrors.increase(1, { kind });
       throw error;
     }
   }

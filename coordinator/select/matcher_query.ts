@@ -1,7 +1,7 @@
 /**
- * Matchers as a query on the index. A tag that a series does not have has the value '' for a matcher,
- * while the index knows only tags that are there, so a matcher that '' satisfies also takes the series
- * without the tag.
+ * Matchers as a query on the index. A tag that a series does not have has the value '' for a
+ * matcher, while the index knows only tags that are there, so a matcher that '' satisfies also
+ * takes the series without the tag.
  */
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';

@@ -1,6 +1,6 @@
 /**
- * The one seam between the query engines and storage: `select`. PromQL, Graphite, the pipe language and
- * remote read ask it; the session, with its quorums and namespaces, stands behind it.
+ * The one seam between the query engines and storage: `select`. PromQL, Graphite, the pipe language
+ * and remote read ask it; the session, with its quorums and namespaces, stands behind it.
  */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -34,7 +34,10 @@ export interface SelectResult {
 }
 
 export interface QueryStorage {
-  /** @throws {TsdbError} BAD_REQUEST over a limit, UNAVAILABLE without quorum, DEADLINE_EXCEEDED, CANCELLED */
+  /**
+   * @throws {TsdbError} BAD_REQUEST over a limit, UNAVAILABLE without quorum, DEADLINE_EXCEEDED,
+   * CANCELLED
+   */
   select(
     matchers: readonly Matcher[],
     range: SelectRange,

@@ -1,6 +1,6 @@
 /**
- * Batches come back as they were built, raw and compact; a mutated one is refused with BAD_REQUEST or read as
- * something whole, and never costs more than its limits.
+ * Batches come back as they were built, raw and compact; a mutated one is refused with BAD_REQUEST
+ * or read as something whole, and never costs more than its limits.
  */
 import assert from 'node:assert/strict';
 import { TsdbError } from '#lib/errors.ts';

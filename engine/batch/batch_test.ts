@@ -7,7 +7,10 @@ import { BatchBuilder, batchRowsMax, compactBatch, readBatch } from './batch.ts'
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
-/** Values whose bits a number would lose or confuse: signalling NaN (stale marker), quiet NaN with payload, -0. */
+/**
+ * Values whose bits a number would lose or confuse: signalling NaN (stale marker), quiet NaN with
+ * payload, -0.
+ */
 const delicateBits = [
   0x7ff0000000000002n,
   0x7ff8000000000001n,

@@ -4,8 +4,9 @@
  *     delta   first element raw | tokens: zigzag(difference) << 1 | isRun, then run length - 2 when it is one
  *     whole   flags u8 | tokens: 0 and eight raw bytes, or whole number + 1
  *
- * Numbers are little-endian base-128 varints below 2^53. Encoders write to a borrowed target and give up
- * (-1) when the outcome would not be shorter than the raw column; decoders answer null to malformed bytes.
+ * Numbers are little-endian base-128 varints below 2^53. Encoders write to a borrowed target and
+ * give up (-1) when the outcome would not be shorter than the raw column; decoders answer null to
+ * malformed bytes.
  */
 
 /** Differences and whole numbers must be smaller; a token then stays below 2^53. */

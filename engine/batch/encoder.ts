@@ -1,6 +1,6 @@
 /**
- * Rows as a compact batch without a dictionary, for the commit log: straight from the columns they came in, by the kernel
- * of engine/batch/kernel/batch.kernel.ts.
+ * Rows as a compact batch without a dictionary, for the commit log: straight from the columns they
+ * came in, by the kernel of engine/batch/kernel/batch.kernel.ts.
  */
 import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';

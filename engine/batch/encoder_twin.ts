@@ -15,7 +15,7 @@ type Columns = Uint32Array | BigInt64Array | Float64Array;
 /** Keeps its buffers from batch to batch. */
 export class BatchEncoderTwin {
   /** One for each column, since all of them are needed until the batch is put together. */
-  private readonly scratch: Uint8Array[] = [0, 1, 2, 3].map(() => new Uint8Array(0));
+  readonly #scratch: Uint8Array[] = [0, 1, 2, 3].map(() => new Uint8Array(0));
 
   /** @returns a fresh buffer (docs/formats/batch.md) */
   encode(version: number, rows: BatchRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
@@ -32,21 +32,21 @@ export class BatchEncoderTwin {
         timeExponent: exponentOfTimeUnit[timeUnitNanos],
         rowCount,
         columns: [
-          this.column(columnId.slot, delta, slots, 0, (target) => encodeDelta(slots, 1, target)),
-          this.column(columnId.generation, delta, generations, 1, (target) =>
+          this.#column(columnId.slot, delta, slots, 0, (target) => encodeDelta(slots, 1, target)),
+          this.#column(columnId.generation, delta, generations, 1, (target) =>
             encodeDelta(generations, 1, target),
           ),
-          this.column(columnId.timestamp, delta, timestamps, 2, (target) =>
+          this.#column(columnId.timestamp, delta, timestamps, 2, (target) =>
             encodeDelta(times, 2, target),
           ),
-          this.column(columnId.value, whole, values, 3, (target) => encodeWhole(values, target)),
+          this.#column(columnId.value, whole, values, 3, (target) => encodeWhole(values, target)),
         ],
       },
     ]);
   }
 
   /** The column in its short encoding, or raw where that is shorter. */
-  private column(
+  #column(
     id: number,
     encoding: number,
     raw: Columns,
@@ -54,8 +54,8 @@ export class BatchEncoderTwin {
     encode: (target: Uint8Array) => number,
   ): PlacedColumn {
     const room = raw.byteLength + encodeSlackBytes;
-    if (this.scratch[index]!.length < room) this.scratch[index] = new Uint8Array(room * 2);
-    const target = this.scratch[index]!;
+    if (this.#scratch[index]!.length < room) this.#scratch[index] = new Uint8Array(room * 2);
+    const target = this.#scratch[index]!;
     const length = encode(target);
     if (length >= 0) return { id, encoding, bytes: target.subarray(0, length) };
     const bytes = new Uint8Array(raw.buffer, raw.byteOffset, raw.byteLength);

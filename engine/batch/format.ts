@@ -1,6 +1,6 @@
 /**
- * Numbers of the batch layout (docs/formats/batch.md): ids, sizes and limits that its writer, its reader
- * and the compactor share.
+ * Numbers of the batch layout (docs/formats/batch.md): ids, sizes and limits that its writer, its
+ * reader and the compactor share.
  */
 import { assert } from '#lib/assert.ts';
 
@@ -19,7 +19,9 @@ export const columnEntryBytes = 16;
 
 /** Largest batch in bytes; more is refused by writer and reader. */
 export const batchBytesMax: number = 128 * 1024 * 1024;
-/** Most rows of a section, and most dictionary entries: also what a constant column may expand to. */
+/**
+ * Most rows of a section, and most dictionary entries: also what a constant column may expand to.
+ */
 export const batchRowsMax: number = 1 << 20;
 /** Versions are whole numbers up to here (Number.MAX_SAFE_INTEGER). */
 export const batchVersionMax: number = Number.MAX_SAFE_INTEGER;

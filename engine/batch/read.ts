@@ -1,6 +1,6 @@
 /**
- * Reads the batch layout (docs/formats/batch.md) from bytes of any origin: nothing in them is believed
- * before it was compared with the length that is there.
+ * Reads the batch layout (docs/formats/batch.md) from bytes of any origin: nothing in them is
+ * believed before it was compared with the length that is there.
  */
 import { badRequest } from '#lib/errors.ts';
 import { decodeDeltaI64, decodeDeltaU32, decodeWholeF64 } from './columns.ts';
@@ -22,7 +22,10 @@ import {
   type TimeUnitNanos,
 } from './format.ts';
 
-/** A batch that was read. Columns are views of its bytes where they lie raw and aligned, else copies. */
+/**
+ * A batch that was read. Columns are views of its bytes where they lie raw and aligned, else
+ * copies.
+ */
 export interface BatchView {
   /** Version of all its samples: hybrid logical clock, a whole number below 2^53. */
   readonly version: number;
@@ -43,8 +46,8 @@ export interface BatchView {
   /** Explicit ID, or empty. */
   seriesId(i: number): Uint8Array;
   /**
-   * By dictionary entry murmur3_32 of the ID. Only in batches of this process whose tags a front has checked: sorted, each
-   * name once and well-formed. Never of bytes.
+   * By dictionary entry murmur3_32 of the ID. Only in batches of this process whose tags a front
+   * has checked: sorted, each name once and well-formed. Never of bytes.
    */
   readonly idHashes?: Uint32Array | undefined;
 }

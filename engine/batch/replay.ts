@@ -1,6 +1,6 @@
 /**
- * Batches of a commit log as columns for the store: read and given the slots of this boot by the kernel of
- * engine/batch/kernel/replay.kernel.ts. What that does not take, `readBatch` reads.
+ * Batches of a commit log as columns for the store: read and given the slots of this boot by the
+ * kernel of engine/batch/kernel/replay.kernel.ts. What that does not take, `readBatch` reads.
  */
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { readBatch } from './read.ts';
@@ -126,7 +126,10 @@ export class BatchReplay {
     this.#words.fill(0, map.at >>> 2, (map.at + map.capacity * mapEntryBytes) >>> 2);
   }
 
-  /** The batch with the slots of this boot, or null when `readBatch` is to read it or to say what is wrong. */
+  /**
+   * The batch with the slots of this boot, or null when `readBatch` is to read it or to say what is
+   * wrong.
+   */
   decode(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
     if (bytes.length > this.#batch.length) return null;
     this.#batch.set(bytes);

@@ -1,4 +1,7 @@
-/** The replay kernel and its plain twin read the same rows from a batch, and a damaged one is never read otherwise. */
+/**
+ * The replay kernel and its plain twin read the same rows from a batch, and a damaged one is never
+ * read otherwise.
+ */
 import assert from 'node:assert/strict';
 import { TsdbError } from '#lib/errors.ts';
 import { BatchBuilder, compactBatch } from './batch.ts';

@@ -1,6 +1,6 @@
 /**
- * The sixteen fixed Huffman books of the codec (docs/formats/codec.md). They are part of the format: a
- * chunk names its book by number and carries no table, so they never change.
+ * The sixteen fixed Huffman books of the codec (docs/formats/codec.md). They are part of the
+ * format: a chunk names its book by number and carries no table, so they never change.
  */
 import { assert } from '#lib/assert.ts';
 
@@ -12,8 +12,9 @@ export const escapeSymbol = 15;
 export const codeBitsMax = 11;
 
 /**
- * Code lengths in bits of the symbols 0 to 15, one hexadecimal digit each; one string a book. They came
- * from clustering: Gaussian, Laplacian, uniform and mostly-zero residuals of many widths and offsets.
+ * Code lengths in bits of the symbols 0 to 15, one hexadecimal digit each; one string a book. They
+ * came from clustering: Gaussian, Laplacian, uniform and mostly-zero residuals of many widths and
+ * offsets.
  */
 const codeLengths = [
   '12356999999aaaa4',
@@ -85,10 +86,11 @@ export const bookCodesOffset: number = bookLengthsOffset + bookCount * bookSymbo
 export const codecTablesBytes: number = bookCodesOffset + bookCount * bookSymbolCount * 2;
 
 /**
- * The tables that the kernels decode with, `codecTablesBytes` long. An entry says what 11 bits begin
- * with: bytes 0 to 7 are the running sums of up to eight residuals (int8; behind the last one the sum
- * repeats), byte 8 their number, byte 9 the bits that they and an escape take, byte 10 is 1 when an
- * escape ends them, byte 11 their sum. They are made once, when first asked for, and are not to be changed.
+ * The tables that the kernels decode with, `codecTablesBytes` long. An entry says what 11 bits
+ * begin with: bytes 0 to 7 are the running sums of up to eight residuals (int8; behind the last one
+ * the sum repeats), byte 8 their number, byte 9 the bits that they and an escape take, byte 10 is 1
+ * when an escape ends them, byte 11 their sum. They are made once, when first asked for, and are
+ * not to be changed.
  */
 export function codecTables(): Uint8Array<ArrayBuffer> {
   return (made ??= makeCodecTables());

@@ -208,8 +208,8 @@ export function frameChunk(
 }
 
 /**
- * Reads the header of the chunk at `offset`; the payload is not looked at, except that the length of a
- * raw one must fit.
+ * Reads the header of the chunk at `offset`; the payload is not looked at, except that the length
+ * of a raw one must fit.
  * @param end where the bytes of the series end
  * @throws {TsdbError} BAD_REQUEST
  */

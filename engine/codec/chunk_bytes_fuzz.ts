@@ -1,6 +1,7 @@
 /**
- * Chunks that are damaged where a reader decides: the numbers of the header, the first bytes of the payload with the modes
- * of its streams, and the ends of all. The kernel must give the rows that the twin gives, or refuse as it does.
+ * Chunks that are damaged where a reader decides: the numbers of the header, the first bytes of the
+ * payload with the modes of its streams, and the ends of all. The kernel must give the rows that
+ * the twin gives, or refuse as it does.
  */
 import assert from 'node:assert/strict';
 import { count, countInputs } from '#test/sim/counts.ts';

@@ -1,6 +1,6 @@
 /**
- * Chunks of kind rows (docs/formats/chunk.md): one row after the other, as a store's heads have them. Written for
- * reading; engine/codec/kernel/rows.ts is the fast one.
+ * Chunks of kind rows (docs/formats/chunk.md): one row after the other, as a store's heads have
+ * them. Written for reading; engine/codec/kernel/rows.ts is the fast one.
  */
 import { assert } from '#lib/assert.ts';
 import {

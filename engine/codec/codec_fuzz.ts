@@ -1,6 +1,6 @@
 /**
- * Holds the codec's kernel equal to its twin: the same bytes for the same rows, the same rows or the same
- * refusal for the same bytes, however damaged.
+ * Holds the codec's kernel equal to its twin: the same bytes for the same rows, the same rows or
+ * the same refusal for the same bytes, however damaged.
  */
 import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';

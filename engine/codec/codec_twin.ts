@@ -1,6 +1,6 @@
 /**
- * The float codec written for reading (docs/formats/codec.md): what engine/codec/kernel/codec.ts must give, byte for
- * byte. 64-bit numbers are bigints that wrap; bits are taken one by one.
+ * The float codec written for reading (docs/formats/codec.md): what engine/codec/kernel/codec.ts
+ * must give, byte for byte. 64-bit numbers are bigints that wrap; bits are taken one by one.
  */
 import { assert } from '#lib/assert.ts';
 import {
@@ -27,7 +27,8 @@ const exactIntegerMax = 2 ** 53;
 
 /**
  * Rows as a compressed chunk.
- * @param rows 1 to `chunkRowsMax` rows in strictly ascending time, of which only the highest version stays
+ * @param rows 1 to `chunkRowsMax` rows in strictly ascending time, of which only the highest
+ * version stays
  */
 export function encodeFloatChunk(rows: ChunkRows): Uint8Array<ArrayBuffer> {
   const { timestampNanos, values } = rows;

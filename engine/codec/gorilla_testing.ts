@@ -1,11 +1,14 @@
 /**
- * How many bytes the codec of the Gorilla paper would take, as a measure beside ours: times as differences of
- * differences in bit ranges that suit milliseconds (nanoseconds when there are such), values by exclusive or with
- * the one before. It counts bits and writes none.
+ * How many bytes the codec of the Gorilla paper would take, as a measure beside ours: times as
+ * differences of differences in bit ranges that suit milliseconds (nanoseconds when there are
+ * such), values by exclusive or with the one before. It counts bits and writes none.
  */
 import type { ChunkRows } from './chunk.ts';
 
-/** Bits of a difference of differences with its prefix: 14, 17 and 20 bits are told apart from all 64. */
+/**
+ * Bits of a difference of differences with its prefix: 14, 17 and 20 bits are told apart from all
+ * 64.
+ */
 function timeBits(change: bigint): number {
   if (change === 0n) return 1;
   for (const [prefixBits, bits] of [

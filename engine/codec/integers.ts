@@ -1,6 +1,7 @@
 /**
- * The integer stream of the codec (docs/formats/codec.md), written for reading: a predictor, and what it
- * misses by as Huffman symbols of a fixed book with some low bits beside them. Integers wrap at 64 bits.
+ * The integer stream of the codec (docs/formats/codec.md), written for reading: a predictor, and
+ * what it misses by as Huffman symbols of a fixed book with some low bits beside them. Integers
+ * wrap at 64 bits.
  */
 import { ByteSink, malformed, unzigzag, zigzagOf, type ByteSource } from './chunk.ts';
 import { bookCount, books, codeBitsMax, escapeSymbol, symbolAt } from './books.ts';

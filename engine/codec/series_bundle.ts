@@ -1,6 +1,7 @@
 /**
- * Series with their encoded chunks, as a read hands them over: from a store to the session, over gRPC,
- * from the session to the query engines. Flat, so that ten thousand series are a handful of buffers.
+ * Series with their encoded chunks, as a read hands them over: from a store to the session, over
+ * gRPC, from the session to the query engines. Flat, so that ten thousand series are a handful of
+ * buffers.
  */
 export interface SeriesBundle {
   readonly seriesCount: number;
@@ -13,10 +14,10 @@ export interface SeriesBundle {
   readonly idData: Uint8Array;
   readonly idOffset: Uint32Array;
   /**
-   * Chunks of series i, one behind the other: chunkData[chunkOffset[i] .. chunkOffset[i+1]). A chunk is
-   * self-delimiting (docs/formats/chunk.md). Chunks of a series may overlap in time and may hold the same
-   * timestamp twice: decoding merges them by the total order of DESIGN.md (higher batch version, then
-   * larger value bits). So joining two replicas' answers is concatenation.
+   * Chunks of series i, one behind the other: chunkData[chunkOffset[i] .. chunkOffset[i+1]). A
+   * chunk is self-delimiting (docs/formats/chunk.md). Chunks of a series may overlap in time and
+   * may hold the same timestamp twice: decoding merges them by the total order of DESIGN.md (higher
+   * batch version, then larger value bits). So joining two replicas' answers is concatenation.
    */
   readonly chunkData: Uint8Array;
   readonly chunkOffset: Uint32Array;

@@ -1,4 +1,7 @@
-/** Bytes that come in parts and are kept as one piece; each is copied once when the whole was foreseen. */
+/**
+ * Bytes that come in parts and are kept as one piece; each is copied once when the whole was
+ * foreseen.
+ */
 export class ByteCollector {
   #bytes: Uint8Array<ArrayBuffer>;
   length: number;

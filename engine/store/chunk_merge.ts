@@ -1,4 +1,7 @@
-/** Merges the chunks of one series from several sources, as a flush of late rows and a repair do, and cuts one by time. */
+/**
+ * Merges the chunks of one series from several sources, as a flush of late rows and a repair do,
+ * and cuts one by time.
+ */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { loadStoreKernel, wasmPageBytes, wasmPagesMin, type LoadedStoreKernel } from './kernel.ts';
 
@@ -17,11 +20,12 @@ const int64Max = 2n ** 63n - 1n;
 let workshop: LoadedStoreKernel | null = null;
 
 /**
- * Merges chunks of one series and one block, in whatever order they come: long chunks in ascending time,
- * every time once. Of rows with one timestamp the one with the higher version stays, on equal versions the
- * one with the larger value bits. A chunk of the result has the highest version of its rows.
- * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more than four
- *   million rows
+ * Merges chunks of one series and one block, in whatever order they come: long chunks in ascending
+ * time, every time once. Of rows with one timestamp the one with the higher version stays, on equal
+ * versions the one with the larger value bits. A chunk of the result has the highest version of its
+ * rows.
+ * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more
+ *   than four million rows
  */
 export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
   const { kernel, end, rowCount, chunkCount, work, out } = takeIn(parts);
@@ -29,7 +33,8 @@ export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /**
- * The rows of a chunk with a time in [startNanos, endNanos), as chunks of its version; nothing when there is none.
+ * The rows of a chunk with a time in [startNanos, endNanos), as chunks of its version; nothing when
+ * there is none.
  * @param chunk whose rows have no versions of their own
  * @throws {TsdbError} as `mergeChunks()`
  */

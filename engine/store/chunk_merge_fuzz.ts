@@ -1,6 +1,7 @@
 /**
- * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their order, and
- * the same refusal of damaged ones. Cuts of one chunk give the rows that a filter of its rows gives.
+ * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their
+ * order, and the same refusal of damaged ones. Cuts of one chunk give the rows that a filter of its
+ * rows gives.
  */
 import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';

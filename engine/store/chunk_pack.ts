@@ -1,4 +1,7 @@
-/** Makes what a store reads small for a snapshot: heads, which come row by row, become sealed chunks. */
+/**
+ * Makes what a store reads small for a snapshot: heads, which come row by row, become sealed
+ * chunks.
+ */
 import { assert } from '#lib/assert.ts';
 import { loadStoreKernel, type LoadedStoreKernel, wasmPageBytes, wasmPagesMin } from './kernel.ts';
 import type { StoredChunks } from './rows.ts';

@@ -1,5 +1,6 @@
 /**
- * Decodes a series of a bundle into columns: all its chunks merged in time order, every timestamp once.
+ * Decodes a series of a bundle into columns: all its chunks merged in time order, every timestamp
+ * once.
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -28,8 +29,8 @@ const poolCountMax = 8;
 const pooledBytesMax = 32 << 20;
 
 /**
- * A decoder has a memory of its own, from 3 MiB, which takes a millisecond to make: keep the decoder, or
- * say `using`, then the next one takes over the memory. The columns are gone with it.
+ * A decoder has a memory of its own, from 3 MiB, which takes a millisecond to make: keep the
+ * decoder, or say `using`, then the next one takes over the memory. The columns are gone with it.
  */
 export class Decoder implements Disposable {
   /** Floor of Unix milliseconds. */
@@ -72,12 +73,13 @@ export class Decoder implements Disposable {
   }
 
   /**
-   * Decodes series `index`: rows in [startNanos, endNanos) in ascending time. Of rows with one timestamp
-   * the one with the higher version stays, on equal versions the one with the larger value bits. The
-   * columns hold the rows until the next call, in memory of the decoder; they may be longer.
+   * Decodes series `index`: rows in [startNanos, endNanos) in ascending time. Of rows with one
+   * timestamp the one with the higher version stays, on equal versions the one with the larger
+   * value bits. The columns hold the rows until the next call, in memory of the decoder; they may
+   * be longer.
    * @returns the row count
-   * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when the series has more
-   *   than 16 million rows in the range
+   * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when the series
+   *   has more than 16 million rows in the range
    */
   decode(bundle: SeriesBundle, index: number, startNanos: bigint, endNanos: bigint): number {
     assert(!this.#isDisposed, 'a decoder is not used behind its end');
@@ -127,7 +129,10 @@ export class Decoder implements Disposable {
     }
   }
 
-  /** Views are made again only when the columns are elsewhere: making them costs as much as many rows. */
+  /**
+   * Views are made again only when the columns are elsewhere: making them costs as much as many
+   * rows.
+   */
   #showColumns(): void {
     const [millisAt, nanosAt, valuesAt] = [this.#answers[0]!, this.#answers[1]!, this.#answers[2]!];
     const { buffer } = this.#memory;

@@ -1,4 +1,7 @@
-/** The threads that read a node's samples for its flushes: one beside each store, from its first flush on. */
+/**
+ * The threads that read a node's samples for its flushes: one beside each store, from its first
+ * flush on.
+ */
 import type { SampleStore } from './sample_store.ts';
 import { StoreSet } from './set.ts';
 import { StoreThread } from './thread.ts';

@@ -1,4 +1,7 @@
-/** Loads the store kernel into a memory, with the calls it exports. engine/store/kernel/store.kernel.ts explains them. */
+/**
+ * Loads the store kernel into a memory, with the calls it exports.
+ * engine/store/kernel/store.kernel.ts explains them.
+ */
 import { assert } from '#lib/assert.ts';
 import { adviseHugePages } from '#lib/process/huge_pages.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
@@ -10,7 +13,10 @@ export const wasmPagesMin = 34;
 
 const storeModule = compileWasmFile(new URL('../build/store.wasm', import.meta.url));
 
-/** Addresses, lengths and counts are numbers below 2^32 (some come back signed); nanoseconds are int64. */
+/**
+ * Addresses, lengths and counts are numbers below 2^32 (some come back signed); nanoseconds are
+ * int64.
+ */
 export interface StoreKernel {
   init(pageMax: number): void;
   tablesAddress(): number;

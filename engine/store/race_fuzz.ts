@@ -1,9 +1,10 @@
 /**
- * The race campaign: threads read a store all the time while this one appends, in order and late and again,
- * inserts chunks, flushes, drops, expires, releases series, reuses their slots and ends readers in the midst of a
- * read. Every answer of the readers is held against a ledger: what was acknowledged before the read began is
- * there, with its value and no older one; nothing is there that was never written or was dropped before.
- * The seed decides what this thread does; how the threads meet is left to the machine.
+ * The race campaign: threads read a store all the time while this one appends, in order and late
+ * and again, inserts chunks, flushes, drops, expires, releases series, reuses their slots and ends
+ * readers in the midst of a read. Every answer of the readers is held against a ledger: what was
+ * acknowledged before the read began is there, with its value and no older one; nothing is there
+ * that was never written or was dropped before. The seed decides what this thread does; how the
+ * threads meet is left to the machine.
  */
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';

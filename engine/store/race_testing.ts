@@ -1,6 +1,6 @@
 /**
- * What the threads of the race campaign share, and the thread that reads: a ledger of what was written to the
- * store and what was dropped, by which every answer is checked.
+ * What the threads of the race campaign share, and the thread that reads: a ledger of what was
+ * written to the store and what was dropped, by which every answer is checked.
  */
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
@@ -21,12 +21,16 @@ const startMillis: number = 1_700_000_000_000 - (1_700_000_000_000 % blockMillis
 /** Of a row that is gone with its series. */
 const neverAgain = 255;
 
-/** Every series of the campaign has a number that is never used again; its rows are numbered from 0. */
+/**
+ * Every series of the campaign has a number that is never used again; its rows are numbered from 0.
+ */
 export function millisOf(series: number, row: number): number {
   return startMillis + row * stepMillis + (series % 2 === 0 ? 0 : (row * 7) % 5);
 }
 
-/** A row may be written several times; each attempt has a value of its own, which no other row has. */
+/**
+ * A row may be written several times; each attempt has a value of its own, which no other row has.
+ */
 export function valueOf(series: number, row: number, attempt: number): number {
   const number = (series * 16_384 + row) * 8 + attempt;
   if (series % 3 === 0) return number;
@@ -84,36 +88,39 @@ export class Ledger {
 
 /** What the ledger said of some series when a read began. */
 export class Check {
-  private readonly ledger: Ledger;
-  private readonly series: readonly number[];
-  private readonly rowFirst: number;
-  private readonly rowEnd: number;
-  private readonly drops: number[];
-  private readonly acknowledged: Uint8Array;
-  private readonly dropped: Uint8Array;
+  readonly #ledger: Ledger;
+  readonly #series: readonly number[];
+  readonly #rowFirst: number;
+  readonly #rowEnd: number;
+  readonly #drops: number[];
+  readonly #acknowledged: Uint8Array;
+  readonly #dropped: Uint8Array;
 
   constructor(ledger: Ledger, series: readonly number[], rowFirst: number, rowEnd: number) {
-    this.ledger = ledger;
-    this.series = series;
-    this.rowFirst = rowFirst;
-    this.rowEnd = rowEnd;
-    this.drops = series.map((each) => Atomics.load(ledger.drops, each));
+    this.#ledger = ledger;
+    this.#series = series;
+    this.#rowFirst = rowFirst;
+    this.#rowEnd = rowEnd;
+    this.#drops = series.map((each) => Atomics.load(ledger.drops, each));
     const rows = rowEnd - rowFirst;
-    this.acknowledged = new Uint8Array(series.length * rows);
-    this.dropped = new Uint8Array(series.length * rows);
+    this.#acknowledged = new Uint8Array(series.length * rows);
+    this.#dropped = new Uint8Array(series.length * rows);
     let o = 0;
     for (const each of series) {
       const base = each * rowsEach;
       for (let row = rowFirst; row < rowEnd; row++, o++) {
-        this.dropped[o] = Atomics.load(ledger.dropped, base + row);
-        this.acknowledged[o] = Atomics.load(ledger.acknowledged, base + row);
+        this.#dropped[o] = Atomics.load(ledger.dropped, base + row);
+        this.#acknowledged[o] = Atomics.load(ledger.acknowledged, base + row);
       }
     }
   }
 
   /** @returns rows that were seen */
   verify(decoder: Decoder, answer: StoredChunks, left: Uint32Array): number {
-    const { ledger, series, rowFirst, rowEnd } = this;
+    const ledger = this.#ledger;
+    const series = this.#series;
+    const rowFirst = this.#rowFirst;
+    const rowEnd = this.#rowEnd;
     const isLeft = new Set(left);
     let seen = 0;
     series.forEach((each, i) => {
@@ -122,14 +129,14 @@ export class Check {
       const count = decoder.decode({ ...emptyBundle, ...answer }, i, start, end);
       seen += count;
       const isWhole =
-        this.drops[i]! % 2 === 0 && Atomics.load(ledger.drops, each) === this.drops[i];
+        this.#drops[i]! % 2 === 0 && Atomics.load(ledger.drops, each) === this.#drops[i];
       const base = i * (rowEnd - rowFirst) - rowFirst;
       let next = rowFirst;
       for (let at = 0; at <= count; at++) {
         const millis = at === count ? 0 : decoder.timestampMillis[at]!;
         const row = at === count ? rowEnd : Math.floor((millis - startMillis) / stepMillis);
         for (; next < row; next++) {
-          const wanted = this.acknowledged[base + next]!;
+          const wanted = this.#acknowledged[base + next]!;
           if (isWhole && wanted > 0) assert.fail(`series ${each} lacks row ${next}: ${wanted}`);
         }
         if (at === count) break;
@@ -138,9 +145,9 @@ export class Check {
         const issued = Atomics.load(ledger.issued, each * rowsEach + row);
         const where = `series ${each}, row ${row}, attempt ${attempt}`;
         assert.ok(attempt <= issued, `${where}: only ${issued} began`);
-        assert.ok(attempt > this.dropped[base + row]!, `${where}: it was dropped`);
+        assert.ok(attempt > this.#dropped[base + row]!, `${where}: it was dropped`);
         if (isWhole) {
-          const wanted = this.acknowledged[base + row]!;
+          const wanted = this.#acknowledged[base + row]!;
           assert.ok(attempt >= wanted, `${where}: ${wanted} was acknowledged before`);
         }
         next = row + 1;
@@ -156,8 +163,8 @@ export function rangeOf(rowFirst: number, rowEnd: number): [bigint, bigint] {
 }
 
 /**
- * Of a block before all rows, which is filled for the series that is changed most: whoever reads from here on is a long time
- * between its record and the blocks that are being changed.
+ * Of a block before all rows, which is filled for the series that is changed most: whoever reads
+ * from here on is a long time between its record and the blocks that are being changed.
  */
 export const fillingStart: bigint = rangeOf(-rowsOfBlock, 0)[0];
 
@@ -187,22 +194,22 @@ export interface RaceCounts {
 }
 
 class ReadingThread {
-  private readonly ledger: Ledger;
-  private readonly reader: StoreReader;
-  private readonly numbers: SeededNumbers;
-  private readonly decoder: Decoder = new Decoder();
-  private reads = 0;
-  private rows = 0;
-  private left = 0;
+  readonly #ledger: Ledger;
+  readonly #reader: StoreReader;
+  readonly #numbers: SeededNumbers;
+  readonly #decoder: Decoder = new Decoder();
+  #reads = 0;
+  #rows = 0;
+  #left = 0;
 
   constructor({ window, ledger, seed }: RaceWorkerData) {
-    this.ledger = new Ledger(ledger);
-    this.reader = new StoreReader(window);
-    this.numbers = new SeededNumbers(seed);
+    this.#ledger = new Ledger(ledger);
+    this.#reader = new StoreReader(window);
+    this.#numbers = new SeededNumbers(seed);
   }
 
   places(series: readonly number[]): [Uint32Array, Uint32Array] {
-    const { slot, generation } = this.ledger;
+    const { slot, generation } = this.#ledger;
     return [
       Uint32Array.from(series, (each) => slot[each]!),
       Uint32Array.from(series, (each) => generation[each]!),
@@ -210,7 +217,8 @@ class ReadingThread {
   }
 
   read(): void {
-    const { ledger, numbers } = this;
+    const ledger = this.#ledger;
+    const numbers = this.#numbers;
     const known = Atomics.load(ledger.flags, 0);
     const count = Math.min(known, numbers.below(4) === 0 ? 64 : 1 + numbers.below(4));
     const hot = Atomics.load(ledger.flags, 2);
@@ -227,24 +235,24 @@ class ReadingThread {
     const check = new Check(ledger, series, rowFirst, rowEnd);
     const [start, end] = rangeOf(rowFirst, rowEnd);
     const from = numbers.below(2) === 0 ? fillingStart : start;
-    const answer = this.reader.read(...this.places(series), from, end);
-    this.rows += check.verify(this.decoder, answer, answer.left);
-    this.reads += series.length;
-    this.left += answer.left.length;
+    const answer = this.#reader.read(...this.places(series), from, end);
+    this.#rows += check.verify(this.#decoder, answer, answer.left);
+    this.#reads += series.length;
+    this.#left += answer.left.length;
   }
 
   flush({ series, block }: RaceFlush): number {
     const rowFirst = block * rowsOfBlock;
-    const check = new Check(this.ledger, series, rowFirst, rowFirst + rowsOfBlock);
+    const check = new Check(this.#ledger, series, rowFirst, rowFirst + rowsOfBlock);
     const [start] = rangeOf(rowFirst, 0);
-    const answer = this.reader.readBlock(...this.places(series), start);
-    this.rows += check.verify(this.decoder, answer, answer.left);
-    this.reads += series.length;
+    const answer = this.#reader.readBlock(...this.places(series), start);
+    this.#rows += check.verify(this.#decoder, answer, answer.left);
+    this.#reads += series.length;
     return answer.left.length;
   }
 
   counts(): RaceCounts {
-    return { reads: this.reads, rows: this.rows, left: this.left, waits: this.reader.waits };
+    return { reads: this.#reads, rows: this.#rows, left: this.#left, waits: this.#reader.waits };
   }
 }
 

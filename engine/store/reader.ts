@@ -1,7 +1,8 @@
 /**
- * Reads a store from another thread while its own thread goes on changing it (docs/STORAGE.md, Threads). The
- * reader copies series out of the store's memory, keeps what was at rest while it was copied, and makes chunks
- * of the copies in a memory of its own. It changes nothing in the store, so its thread may end at any moment.
+ * Reads a store from another thread while its own thread goes on changing it (docs/STORAGE.md,
+ * Threads). The reader copies series out of the store's memory, keeps what was at rest while it was
+ * copied, and makes chunks of the copies in a memory of its own. It changes nothing in the store,
+ * so its thread may end at any moment.
  */
 import { ByteCollector } from './byte_collector.ts';
 import {
@@ -23,8 +24,8 @@ export interface StoreWindow {
 /** Chunks as `Store.read` gives them; those of some series may be missing. */
 export interface ReaderAnswer extends StoredChunks {
   /**
-   * Numbers of the series that could not be read: larger than the region, or the store was changed all the
-   * time. The store's own thread reads these.
+   * Numbers of the series that could not be read: larger than the region, or the store was changed
+   * all the time. The store's own thread reads these.
    */
   readonly left: Uint32Array;
 }
@@ -36,7 +37,9 @@ const listBytes = 4 * (3 * seriesAtOnce + 16);
 const whyRoom = 1;
 /** Address of the store's count of changes, as in engine/store/kernel/changes.ts. */
 const changesAt = 65_536 + 512;
-/** Waits for the end of a change, and how many of them until a series is left to the store's thread. */
+/**
+ * Waits for the end of a change, and how many of them until a series is left to the store's thread.
+ */
 const waitMillis = 0.05;
 const waitsMax = 400;
 
@@ -72,8 +75,8 @@ export class StoreReader {
   }
 
   /**
-   * `Store.read`. A series that was released meanwhile, so that its slot has another generation, is without chunks.
-   * What was appended before this is called is read; later rows may be.
+   * `Store.read`. A series that was released meanwhile, so that its slot has another generation, is
+   * without chunks. What was appended before this is called is read; later rows may be.
    */
   read(
     slots: Uint32Array,
@@ -120,7 +123,10 @@ export class StoreReader {
     };
   }
 
-  /** Fills the region with images; gives the lengths of as many as fit. None when the first one cannot be had. */
+  /**
+   * Fills the region with images; gives the lengths of as many as fit. None when the first one
+   * cannot be had.
+   */
   #copy(slots: Uint32Array, generations: Uint32Array, { start, end }: Request): Uint32Array {
     const { buffer } = this.#memory;
     const count = slots.length;
@@ -160,8 +166,8 @@ export class StoreReader {
   }
 
   /**
-   * Makes chunks of the images in the region; gives of how many. One series that is too large for the work
-   * memory ends it.
+   * Makes chunks of the images in the region; gives of how many. One series that is too large for
+   * the work memory ends it.
    */
   #makeChunks(
     lengths: Uint32Array,
@@ -208,14 +214,17 @@ export class StoreReader {
         }
         chunks.append(new Uint8Array(memory.buffer, at + outAt, length));
       }
-      // If anything is left, one series needs more than all of the room: once more in a larger stage.
+      // If anything is left, one series needs more than all of the room: once more in a larger
+      // stage.
       room = Math.max(room * 2, kernel.answer());
       if (memory.buffer.byteLength > workBytesKept) this.#work = null;
     }
   }
 }
 
-/** The kernel stops where memory is short, or where it does not see yet that the memory has grown. */
+/**
+ * The kernel stops where memory is short, or where it does not see yet that the memory has grown.
+ */
 function unlessTrapped(call: () => number, otherwise: number): number {
   try {
     return call();

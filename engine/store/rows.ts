@@ -1,4 +1,6 @@
-/** What goes into a store: columns of rows, and the rules of the namespace that they are written to. */
+/**
+ * What goes into a store: columns of rows, and the rules of the namespace that they are written to.
+ */
 
 export interface StoreNamespace {
   readonly blockSizeNanos: bigint;
@@ -22,7 +24,10 @@ export interface StoreRows {
   readonly values: Float64Array;
 }
 
-/** Series' chunks: those of the i-th slot asked for are chunkData[chunkOffset[i] .. chunkOffset[i + 1]). */
+/**
+ * Series' chunks: those of the i-th slot asked for are chunkData[chunkOffset[i] .. chunkOffset[i +
+ * 1]).
+ */
 export interface StoredChunks {
   readonly chunkData: Uint8Array;
   readonly chunkOffset: Uint32Array;
@@ -34,11 +39,16 @@ export interface StoredBlock {
   readonly seriesCount: number;
   /** Rows with one timestamp count each until they are merged. */
   readonly rowCount: number;
-  /** Memory that dropping the block gives back, nearly: without what is unused behind chunks and rows. */
+  /**
+   * Memory that dropping the block gives back, nearly: without what is unused behind chunks and
+   * rows.
+   */
   readonly bytes: number;
 }
 
-/** The codes of `rowOutcome` in cluster/node/service.ts that a store gives; a test holds them equal. */
+/**
+ * The codes of `rowOutcome` in cluster/node/service.ts that a store gives; a test holds them equal.
+ */
 export const storeOutcome = {
   written: 0,
   unknownReference: 1,

@@ -1,4 +1,7 @@
-/** What keeps a node's samples: one `Store`, or a `StoreSet` of several when one memory is not enough. */
+/**
+ * What keeps a node's samples: one `Store`, or a `StoreSet` of several when one memory is not
+ * enough.
+ */
 import type { Random } from '#lib/env/env.ts';
 import { Store } from './store.ts';
 import { StoreSet } from './set.ts';
@@ -13,8 +16,8 @@ export type SampleStore = Omit<
 export const oneStoreBytesMax: number = 3 * 2 ** 30;
 
 /**
- * @param options.memoryBytesMax everything that samples may take, 8 MiB to 512 GiB; above `oneStoreBytesMax` it is shared
- *   by stores of one size
+ * @param options.memoryBytesMax everything that samples may take, 8 MiB to 512 GiB; above
+ *   `oneStoreBytesMax` it is shared by stores of one size
  */
 export function openSampleStore(options: { random: Random; memoryBytesMax: number }): SampleStore {
   const { random, memoryBytesMax } = options;

@@ -1,8 +1,8 @@
 /**
- * Several stores that look like one, for more samples than one WebAssembly memory takes. A series is in one of them; its slot
- * here is another number than its slot there. Slots are mapped by pages of 1024, which are given out in turn, so slots
- * stay dense. There is one store until half of it is used, and while there is one, slots are the same numbers and calls
- * go straight to it.
+ * Several stores that look like one, for more samples than one WebAssembly memory takes. A series
+ * is in one of them; its slot here is another number than its slot there. Slots are mapped by pages
+ * of 1024, which are given out in turn, so slots stay dense. There is one store until half of it is
+ * used, and while there is one, slots are the same numbers and calls go straight to it.
  */
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -210,7 +210,10 @@ export class StoreSet {
     }
   }
 
-  /** Rows [row, …) by store; those of slots that were never given go to the first, which refuses them. */
+  /**
+   * Rows [row, …) by store; those of slots that were never given go to the first, which refuses
+   * them.
+   */
   #partFrom(rows: StoreRows, row: number): RowPart {
     const rowEnd = Math.min(rows.rowCount, row + partRowsMax);
     this.#part.sort(rows, row, rowEnd, this.#stores.length, (slot) => {

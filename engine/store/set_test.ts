@@ -33,7 +33,9 @@ function makeStore(): Store {
   return store;
 }
 
-/** A set of three stores beside one store. Series are numbered in the order in which they were made. */
+/**
+ * A set of three stores beside one store. Series are numbered in the order in which they were made.
+ */
 class Sides {
   readonly one: SampleStore = makeStore();
   readonly set: SampleStore = setOf(3);

@@ -1,7 +1,7 @@
 /**
- * The store of a node's samples: heads and sealed chunks of all series, in one memory of its own with a
- * fixed maximum. It holds no names: a series is a slot here, and the caller maps IDs to slots. The kernel
- * does the work; store_twin.ts says in plain code what it must do.
+ * The store of a node's samples: heads and sealed chunks of all series, in one memory of its own
+ * with a fixed maximum. It holds no names: a series is a slot here, and the caller maps IDs to
+ * slots. The kernel does the work; store_twin.ts says in plain code what it must do.
  */
 import { assert, BrokenInvariant } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
@@ -45,8 +45,9 @@ export function reserveOf(memoryBytesMax: number): number {
 }
 
 /**
- * Memory beyond all budgets. Admission looks at series as they are, and several batches with several rows of a series are admitted
- * before the first one is applied: what they need together is an estimate, and a row that was acknowledged must find room.
+ * Memory beyond all budgets. Admission looks at series as they are, and several batches with
+ * several rows of a series are admitted before the first one is applied: what they need together is
+ * an estimate, and a row that was acknowledged must find room.
  */
 function headroomOf(memoryBytesMax: number): number {
   return Math.min(Math.max(reserveOf(memoryBytesMax), 32 << 20), 2 ** 32 - memoryBytesMax);
@@ -70,7 +71,10 @@ export class Store {
   /** Regions of those that are open. */
   readonly #readers: Set<number>;
 
-  /** @param options.memoryBytesMax what the store admits rows and series for: 8 MiB to 4 GiB; see `headroomOf` */
+  /**
+   * @param options.memoryBytesMax what the store admits rows and series for: 8 MiB to 4 GiB; see
+   * `headroomOf`
+   */
   constructor(options: { random: Random; memoryBytesMax: number }) {
     const { memoryBytesMax } = options;
     assert(memoryBytesMax >= 8 << 20 && memoryBytesMax <= 2 ** 32, 'a store has 8 MiB to 4 GiB');
@@ -140,8 +144,8 @@ export class Store {
 
   /**
    * The write rules, before the commit log. Sets the outcome of each row that has none yet (0): the
-   * reference is valid and of this namespace, the time lies in [now - bufferPast, now + bufferFuture) or,
-   * with cold writes, not before now - retention, and there is memory.
+   * reference is valid and of this namespace, the time lies in [now - bufferPast, now +
+   * bufferFuture) or, with cold writes, not before now - retention, and there is memory.
    * @returns how many rows have an outcome other than 0
    */
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
@@ -168,8 +172,8 @@ export class Store {
   }
 
   /**
-   * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series was
-   * released since its check is left out.
+   * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series
+   * was released since its check is left out.
    * @param version of the batch: decides between rows with one timestamp
    */
   append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
@@ -192,8 +196,8 @@ export class Store {
   }
 
   /**
-   * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as raw
-   * chunks with their versions. Chunks may overlap: `Decoder` merges them.
+   * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as
+   * raw chunks with their versions. Chunks may overlap: `Decoder` merges them.
    */
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
     const target = new ByteCollector();
@@ -201,7 +205,10 @@ export class Store {
     return { chunkData: target.view(), chunkOffset };
   }
 
-  /** `read`, to a target that may hold bytes already. @returns offsets in the target, one more than slots */
+  /**
+   * `read`, to a target that may hold bytes already. @returns offsets in the target, one more than
+   * slots
+   */
   readInto(
     target: ByteCollector,
     slots: Uint32Array,
@@ -216,8 +223,8 @@ export class Store {
 
   /**
    * Adds sealed chunks of filesets, snapshots or peers to a series, all or none.
-   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED when
-   *   memory is over the budget
+   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED
+   *   when memory is over the budget
    */
   insertChunks(slot: number, chunks: Uint8Array): void {
     this.#assertLive(slot);
@@ -233,22 +240,25 @@ export class Store {
     if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
   }
 
-  /** The rows of one block, merged and encoded anew as for a file; an empty range when there are none. */
+  /**
+   * The rows of one block, merged and encoded anew as for a file; an empty range when there are
+   * none.
+   */
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     return this.#readBlock(slots, blockStartNanos, 0);
   }
 
   /**
-   * `readBlock`, and marks the block of each series as unchanged since: whatever is written to it takes the
-   * mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
+   * `readBlock`, and marks the block of each series as unchanged since: whatever is written to it
+   * takes the mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
    */
   flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     return this.#readBlock(slots, blockStartNanos, 1);
   }
 
   /**
-   * Marks the block of each series as `flushBlock` does, for a `StoreReader` of another thread that reads it
-   * behind this.
+   * Marks the block of each series as `flushBlock` does, for a `StoreReader` of another thread that
+   * reads it behind this.
    */
   markFlush(slots: Uint32Array, blockStartNanos: bigint): void {
     for (const slot of slots) this.#assertLive(slot);
@@ -272,15 +282,18 @@ export class Store {
     return { memory: this.#memory, regionAddress: region >>> 0 };
   }
 
-  /** Takes a reader's memory back. Its thread must have ended, however it did, or let go of the reader. */
+  /**
+   * Takes a reader's memory back. Its thread must have ended, however it did, or let go of the
+   * reader.
+   */
   closeReader({ regionAddress }: StoreWindow): void {
     assert(this.#readers.delete(regionAddress), 'a reader is closed once');
     this.#kernel.releaseRegion(regionAddress);
   }
 
   /**
-   * Forgets the rows of a block of those series that are unchanged since `flushBlock`; the others keep all of
-   * theirs. A slot that was released since is passed over.
+   * Forgets the rows of a block of those series that are unchanged since `flushBlock`; the others
+   * keep all of theirs. A slot that was released since is passed over.
    * @returns how many series were dropped
    */
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
@@ -337,8 +350,9 @@ export class Store {
 
   /**
    * Drops the blocks that end at or before now - retention.
-   * @returns slots of the namespace that hold nothing in memory (there may be rows in files) and for which no row was admitted since the
-   *   expiry before this one (such a row may be on its way through the commit log), ascending
+   * @returns slots of the namespace that hold nothing in memory (there may be rows in files) and
+   *   for which no row was admitted since the expiry before this one (such a row may be on its way
+   *   through the commit log), ascending
    */
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
     const steps = this.expireInSteps(namespaceOrdinal, nowNanos, slotsAtOnce);
@@ -349,9 +363,10 @@ export class Store {
   }
 
   /**
-   * As `expire`, so many slots of the store a step. Anything may be called in between, but for another expiry of the namespace; a
-   * series that was looked at and got rows since may be among the slots, and so may one that is no more. It may be given up before its
-   * end, and must be when the namespace is forgotten.
+   * As `expire`, so many slots of the store a step. Anything may be called in between, but for
+   * another expiry of the namespace; a series that was looked at and got rows since may be among
+   * the slots, and so may one that is no more. It may be given up before its end, and must be when
+   * the namespace is forgotten.
    */
   *expireInSteps(
     namespaceOrdinal: number,
@@ -406,7 +421,10 @@ export class Store {
     return joinSlots(parts);
   }
 
-  /** Calls the kernel for work of which a trap would leave the memory half changed, or locked for readers: nothing may go on then. */
+  /**
+   * Calls the kernel for work of which a trap would leave the memory half changed, or locked for
+   * readers: nothing may go on then.
+   */
   #run<T>(call: () => T): T {
     try {
       return call();

@@ -1,6 +1,6 @@
 /**
- * Holds the store equal to its twin: the same rows, in and out of order, twice and again, over block
- * boundaries, with reads, merges, expiry and releases in between.
+ * Holds the store equal to its twin: the same rows, in and out of order, twice and again, over
+ * block boundaries, with reads, merges, expiry and releases in between.
  */
 import assert from 'node:assert/strict';
 import { encodeRawChunk } from '../codec/chunk.ts';
@@ -101,7 +101,9 @@ class Pair {
     assert.deepEqual(read, { ...kernel, left: new Uint32Array(0) }, 'a reader reads the same');
   }
 
-  /** Whole blocks are read as for a file and forgotten later, with whatever is written in between. */
+  /**
+   * Whole blocks are read as for a file and forgotten later, with whatever is written in between.
+   */
   flush(slots: readonly number[], blockStart: bigint): void {
     const asked = Uint32Array.from(slots);
     const twin = this.twin.flushBlock(asked, blockStart);
@@ -200,8 +202,8 @@ function batchOf(
 }
 
 /**
- * Chunks from elsewhere, newer than everything that the store has or older than everything: between these
- * the one version of a sealed chunk cannot always tell.
+ * Chunks from elsewhere, newer than everything that the store has or older than everything: between
+ * these the one version of a sealed chunk cannot always tell.
  */
 function insertSome(
   numbers: SeededNumbers,

@@ -429,7 +429,10 @@ test('a store over its memory budget refuses new series and rows, and keeps what
   );
 });
 
-/** A chunk of so many rows every millisecond with one value, which a few bytes tell (docs/formats/codec.md). */
+/**
+ * A chunk of so many rows every millisecond with one value, which a few bytes tell
+ * (docs/formats/codec.md).
+ */
 function longRegularChunk(firstMillis: number, rows: number): number[] {
   const varint = (value: bigint): number[] =>
     value < 128n ? [Number(value)] : [Number(value & 127n) | 128, ...varint(value >> 7n)];

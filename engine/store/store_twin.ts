@@ -1,6 +1,6 @@
 /**
- * The obvious store: a map of timestamps for each series. It says what a store means; the kernel behind
- * store.ts is held equal to it by store_fuzz.ts.
+ * The obvious store: a map of timestamps for each series. It says what a store means; the kernel
+ * behind store.ts is held equal to it by store_fuzz.ts.
  */
 import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -28,7 +28,9 @@ interface Series {
   readonly rows: Map<bigint, Row>;
   /** Starts of blocks to which nothing came since they were read for a file. */
   readonly flushed: Set<bigint>;
-  /** A row was admitted since the last expiry: it may still be on its way through the commit log. */
+  /**
+   * A row was admitted since the last expiry: it may still be on its way through the commit log.
+   */
   admitted: boolean;
 }
 

@@ -1,6 +1,7 @@
 /**
- * A thread that reads a store beside the thread that the store belongs to, for work that would hold up the main
- * loop. Whatever it cannot do, and everything while it is not there, is done by the store itself.
+ * A thread that reads a store beside the thread that the store belongs to, for work that would hold
+ * up the main loop. Whatever it cannot do, and everything while it is not there, is done by the
+ * store itself.
  */
 import { Worker } from 'node:worker_threads';
 import { assert } from '#lib/assert.ts';
@@ -22,7 +23,10 @@ export type StoreThreadReply = ReaderAnswer & { readonly id: number };
 const requestsMax = 64;
 /** A thread that fails so often is not started again. */
 const failuresMax = 5;
-/** Requests that the store does itself until it is asked again for memory that it did not have for the thread. */
+/**
+ * Requests that the store does itself until it is asked again for memory that it did not have for
+ * the thread.
+ */
 const requestsUntilRetry = 1000;
 
 interface Thread {
@@ -43,7 +47,8 @@ export class StoreThread implements AsyncDisposable {
 
   /**
    * The thread starts with the first request.
-   * @param options.onFailure told when the thread ends by itself; what it was asked for is done nevertheless
+   * @param options.onFailure told when the thread ends by itself; what it was asked for is done
+   * nevertheless
    */
   constructor(store: Store, options: { readonly onFailure: (error: unknown) => void }) {
     this.#store = store;
@@ -55,7 +60,10 @@ export class StoreThread implements AsyncDisposable {
     this.#isDisposed = false;
   }
 
-  /** `Store.flushBlock`: rows that come behind the call may be in it and keep the series from being dropped. */
+  /**
+   * `Store.flushBlock`: rows that come behind the call may be in it and keep the series from being
+   * dropped.
+   */
   async flushBlock(slots: Uint32Array, blockStartNanos: bigint): Promise<StoredChunks> {
     const { generation } = this.#store;
     const generations = slots.map((slot) => generation[slot]!);

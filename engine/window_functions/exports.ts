@@ -1,4 +1,7 @@
-/** What the module of engine/window_functions/kernel/windows.kernel.ts exports; numbers are addresses in its memory unless they say more. */
+/**
+ * What the module of engine/window_functions/kernel/windows.kernel.ts exports; numbers are
+ * addresses in its memory unless they say more.
+ */
 export interface WindowsExports {
   list(
     chunk: number,

@@ -1,6 +1,7 @@
 /**
- * The window functions on the kernel of engine/window_functions/kernel/windows.kernel.ts: a series' chunks are copied into the kernel's
- * memory, decoded there, and the dear functions run there; the rest reads the decoded columns in place.
+ * The window functions on the kernel of engine/window_functions/kernel/windows.kernel.ts: a series'
+ * chunks are copied into the kernel's memory, decoded there, and the dear functions run there; the
+ * rest reads the decoded columns in place.
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
@@ -19,11 +20,16 @@ const memoryPagesMax = 65_536;
 /** Wide loads and stores may touch this much behind a region. */
 const slackBytes = 64;
 const chunkStructBytes = 128;
-/** A chunk takes at least this much of its series' bytes, so a series has at most so many to list. */
+/**
+ * A chunk takes at least this much of its series' bytes, so a series has at most so many to list.
+ */
 const chunkBytesMin = 6;
 const listedBytes = 16;
 
-/** Addresses of the regions; everything but the tables is scratch of one call, or a cache that can be lost. */
+/**
+ * Addresses of the regions; everything but the tables is scratch of one call, or a cache that can
+ * be lost.
+ */
 interface Layout {
   readonly chunk: number;
   readonly tables: number;

@@ -1,4 +1,7 @@
-/** Numbers as text with their shortest digits, in the two forms in which Prometheus answers with them. */
+/**
+ * Numbers as text with their shortest digits, in the two forms in which Prometheus answers with
+ * them.
+ */
 
 /** As Go prints them with strconv.FormatFloat(v, 'f', -1, 64), never with an exponent: scalars, label values. */ export function formatNumber(
   value: number,
@@ -18,8 +21,8 @@
 }
 
 /**
- * As Prometheus prints samples of vectors and matrices: below 1e-6 and from 1e21 on with an exponent, which has its
- * sign and two digits at least.
+ * As Prometheus prints samples of vectors and matrices: below 1e-6 and from 1e21 on with an
+ * exponent, which has its sign and two digits at least.
  */
 export function formatSample(value: number): string {
   const size = Math.abs(value);

@@ -1,6 +1,11 @@
-/** Order statistics without a full sort. NaN counts as the smallest value, as quantiles of PromQL have it. */
+/**
+ * Order statistics without a full sort. NaN counts as the smallest value, as quantiles of PromQL
+ * have it.
+ */
 
-/** Reorders scratch[0, count), which holds no NaN, until scratch[rank] is the value of that rank. */
+/**
+ * Reorders scratch[0, count), which holds no NaN, until scratch[rank] is the value of that rank.
+ */
 export function selectRank(scratch: Float64Array, count: number, rank: number): number {
   let low = 0;
   let high = count - 1;
@@ -54,7 +59,8 @@ export function quantileOf(q: number, scratch: Float64Array, count: number): num
     if (upper < nanCount) upperValue = NaN;
     else if (lower < nanCount) upperValue = selectRank(scratch, valueCount, upper - nanCount);
     else {
-      // After the selection everything behind the lower rank is at least as large: its least is next.
+      // After the selection everything behind the lower rank is at least as large: its least is
+      // next.
       upperValue = Infinity;
       for (let i = lower - nanCount + 1; i < valueCount; i++) {
         if (scratch[i]! < upperValue) upperValue = scratch[i]!;

@@ -1,7 +1,8 @@
 /**
- * Rows of a step grid: one float64 a step. A step without a value has the bits of the stale marker, which no
- * value can have: a stale marker in the data is the absence of a value, and arithmetic never makes these bits.
- * They are a signalling NaN, so they are written and copied by words, never through a number.
+ * Rows of a step grid: one float64 a step. A step without a value has the bits of the stale marker,
+ * which no value can have: a stale marker in the data is the absence of a value, and arithmetic
+ * never makes these bits. They are a signalling NaN, so they are written and copied by words, never
+ * through a number.
  */
 
 export const absentLow = 2;

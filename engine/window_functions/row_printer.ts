@@ -82,7 +82,8 @@ export class RowPrinter {
   }
 
   /**
-   * Prints source[at .. at + prefixes.length): for each step that has a value its prefix, the number and `"]`.
+   * Prints source[at .. at + prefixes.length): for each step that has a value its prefix, the
+   * number and `"]`.
    * @param prefixes `,[time,"` of each step, ASCII; the same array for all rows of a grid
    * @param write gets the text in pieces, which hold until it returns
    */

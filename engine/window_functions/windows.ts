@@ -1,6 +1,6 @@
 /**
- * Window functions: from a series' rows to one row of a step grid. `WindowEvaluator` has two forms that a fuzz
- * holds equal: the obvious one (windows_twin.ts) and the kernel (kernel.ts).
+ * Window functions: from a series' rows to one row of a step grid. `WindowEvaluator` has two forms
+ * that a fuzz holds equal: the obvious one (windows_twin.ts) and the kernel (kernel.ts).
  */
 import type { SeriesBundle } from '../codec/series_bundle.ts';
 import type { RowBuffer } from './row.ts';
@@ -43,7 +43,10 @@ export type WindowFunction =
 export interface WindowRequest {
   readonly function: WindowFunction;
   readonly stepCount: number;
-  /** The window of step j holds the rows in (reference - range, reference], reference = start + j * step. */
+  /**
+   * The window of step j holds the rows in (reference - range, reference], reference = start + j *
+   * step.
+   */
   readonly referenceStartMillis: number;
   /** 0 when all steps look at the same window. */
   readonly referenceStepMillis: number;

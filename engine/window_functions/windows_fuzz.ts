@@ -1,4 +1,7 @@
-/** The windows kernel and its twin give the same bits for any chunks, grid and function (sums: all but the last). */
+/**
+ * The windows kernel and its twin give the same bits for any chunks, grid and function (sums: all
+ * but the last).
+ */
 import assert from 'node:assert/strict';
 import { encodeRawChunk } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';

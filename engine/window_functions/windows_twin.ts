@@ -1,6 +1,7 @@
 /**
- * The window functions in plain TypeScript, with the arithmetic of Prometheus 3: sums are compensated (Neumaier),
- * rates extrapolate to the edges of the window, windows are open on the left.
+ * The window functions in plain TypeScript, with the arithmetic of Prometheus 3: sums are
+ * compensated (Neumaier), rates extrapolate to the edges of the window, windows are open on the
+ * left.
  */
 import { Decoder } from '../store/decoder.ts';
 import { isAbsent } from './row.ts';
@@ -95,7 +96,10 @@ export class WindowsTwin implements WindowEvaluator {
   }
 }
 
-/** First and past-the-last row of every step's window; kept while the next series has the same times. */
+/**
+ * First and past-the-last row of every step's window; kept while the next series has the same
+ * times.
+ */
 class WindowIndex {
   #times: Float64Array;
   #rowCount: number;

@@ -1,6 +1,7 @@
 /**
- * Remote write bodies that are damaged where it matters: the elements of snappy, the tags, lengths and numbers of
- * protobuf. The kernel must answer as its twin does: the same rows of the same series, or the same refusal.
+ * Remote write bodies that are damaged where it matters: the elements of snappy, the tags, lengths
+ * and numbers of protobuf. The kernel must answer as its twin does: the same rows of the same
+ * series, or the same refusal.
  */
 import assert from 'node:assert/strict';
 import { count, countInputs } from '#test/sim/counts.ts';
@@ -20,7 +21,10 @@ import { type FrontCore, type RemoteWriteVersion } from './core.ts';
 import { FrontKernel, frontMemoryBytesMin } from './kernel.ts';
 import { FrontTwin } from './write_decoder_twin.ts';
 
-/** A literal, or a copy from `offset` bytes back; `form` is the encoding: bytes of its length or offset. */
+/**
+ * A literal, or a copy from `offset` bytes back; `form` is the encoding: bytes of its length or
+ * offset.
+ */
 interface Element {
   length: number;
   offset: number;
@@ -82,7 +86,10 @@ function encoded(total: bigint, elements: readonly Element[]): Uint8Array {
   return Uint8Array.from(out);
 }
 
-/** Other forms of the same bytes, or other lengths and offsets; the length in front is often made to fit again. */
+/**
+ * Other forms of the same bytes, or other lengths and offsets; the length in front is often made to
+ * fit again.
+ */
 function changedElements(pick: Pick, elements: readonly Element[], rawBytes: number): Uint8Array {
   const changed = elements.map((element) => ({ ...element }));
   for (const element of changed) if (pick(6) === 0) element.form = pick(5);
@@ -158,7 +165,10 @@ function placesOf(raw: Uint8Array, start: number, end: number, places: Place[]):
   return places;
 }
 
-/** Tags, lengths and numbers changed; fields doubled, left out, swapped. Lengths around them are left as they were. */
+/**
+ * Tags, lengths and numbers changed; fields doubled, left out, swapped. Lengths around them are
+ * left as they were.
+ */
 function changedFields(pick: Pick, raw: Uint8Array, places: readonly Place[]): Uint8Array {
   let bytes = raw;
   for (let count = 1 + pick(2); count > 0; count -= 1) {
@@ -225,7 +235,10 @@ function requestOf(pick: Pick): Uint8Array {
   return Uint8Array.from(request);
 }
 
-/** Version 2: texts in a table, which may stand before the series, behind them or in between; labels as pairs of numbers. */
+/**
+ * Version 2: texts in a table, which may stand before the series, behind them or in between; labels
+ * as pairs of numbers.
+ */
 function requestV2Of(pick: Pick): Uint8Array {
   const texts = [
     [],

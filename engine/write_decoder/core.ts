@@ -1,6 +1,6 @@
 /**
- * What a front's machine does, below the checks in write_decoder.ts: the kernel (kernel.ts) and its plain
- * twin (write_decoder_twin.ts), which a fuzz holds equal.
+ * What a front's machine does, below the checks in write_decoder.ts: the kernel (kernel.ts) and its
+ * plain twin (write_decoder_twin.ts), which a fuzz holds equal.
  */
 import { snappyProblemText } from './snappy.ts';
 
@@ -78,8 +78,9 @@ export interface FrontCore {
   /** Slots that the last body gave to new series, each once. */
   readonly newSlots: Uint32Array;
   /**
-   * Judges the new series about which there is no doubt: names well-formed, not reserved and each once, values printable
-   * ASCII without quotes and backslashes. They get ID scheme and hash of the quoted scheme.
+   * Judges the new series about which there is no doubt: names well-formed, not reserved and each
+   * once, values printable ASCII without quotes and backslashes. They get ID scheme and hash of the
+   * quoted scheme.
    * @returns how many are left; these stand first in `newSlots` now
    */
   judgePlainQuoted(): number;
@@ -92,7 +93,10 @@ export interface FrontCore {
   readonly idScheme: Uint8Array;
   /** View of the canonical tags until the next call; empty for a slot without a series. */
   tags(slot: number): Uint8Array;
-  /** A copy of the canonical tags of many slots, one behind the other, with the end of each. Rows of the last body stay. */
+  /**
+   * A copy of the canonical tags of many slots, one behind the other, with the end of each. Rows of
+   * the last body stay.
+   */
   tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array };
   /** Live series. */
   readonly seriesCount: number;

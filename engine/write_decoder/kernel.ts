@@ -1,4 +1,7 @@
-/** The front's machine on the kernel of engine/write_decoder/kernel/write_decoder.kernel.ts, with a memory of its own. */
+/**
+ * The front's machine on the kernel of engine/write_decoder/kernel/write_decoder.kernel.ts, with a
+ * memory of its own.
+ */
 import { assert } from '#lib/assert.ts';
 import { type Random } from '#lib/env/env.ts';
 import { adviseHugePages } from '#lib/process/huge_pages.ts';
@@ -110,7 +113,8 @@ export class FrontKernel implements FrontCore {
       'the budget of a front is between 2 MiB and 3 GiB',
     );
     const { slotsMax, tableSizeMax, segmentCount } = divide(memoryBytesMax);
-    // The whole range is there from the start, so views hold forever; the system gives pages when they are touched.
+    // The whole range is there from the start, so views hold forever; the system gives pages when
+    // they are touched.
     const pages = Math.ceil(
       (bodyRegionsBytes +
         slotsMax * slotBytes +
@@ -129,7 +133,8 @@ export class FrontKernel implements FrontCore {
     this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
-    // The records alone: they come one behind the other, while few entries spread over the whole table.
+    // The records alone: they come one behind the other, while few entries spread over the whole
+    // table.
     adviseHugePages(memory, end - segmentCount * segmentBytes, segmentCount * segmentBytes);
     this.#bodyAt = addressOf(kernel.body);
     this.#rawAt = addressOf(kernel.raw);

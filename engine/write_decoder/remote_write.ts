@@ -2,9 +2,9 @@
  * Prometheus remote write 1.0 (lib/proto/remote.proto), the plain twin of the walk in
  * engine/write_decoder/kernel/write_decoder.kernel.ts, and an encoder for clients and tests.
  *
- * The walk is tolerant where protobuf is: fields in any order, the last one of a kind wins, unknown ones
- * are passed over, varints need not be short. It refuses what cannot be read: cut-off fields, field number 0,
- * a known field of another wire type, groups.
+ * The walk is tolerant where protobuf is: fields in any order, the last one of a kind wins, unknown
+ * ones are passed over, varints need not be short. It refuses what cannot be read: cut-off fields,
+ * field number 0, a known field of another wire type, groups.
  */
 import { type Tag, tagsBytesMax } from '#lib/tags.ts';
 import { encodeSnappy } from './snappy.ts';
@@ -14,7 +14,9 @@ export const tagsCountMax = 1024;
 
 /** One time series of a request. */
 export interface WireSeries {
-  /** Canonical layout; null when there are more than `tagsCountMax` tags or `tagsBytesMax` bytes. */
+  /**
+   * Canonical layout; null when there are more than `tagsCountMax` tags or `tagsBytesMax` bytes.
+   */
   readonly tags: Uint8Array | null;
   readonly timestampsMillis: bigint[];
   readonly valueBits: bigint[];
@@ -196,7 +198,9 @@ export function parseSample(
   return [timestamp, bits];
 }
 
-/** Sorted by name, then by value, so that a name that appears twice is the same series in any order. */
+/**
+ * Sorted by name, then by value, so that a name that appears twice is the same series in any order.
+ */
 export function canonicalTags(labels: Label[]): Uint8Array | null {
   if (labels.length > tagsCountMax) return null;
   let size = 0;

@@ -1,6 +1,7 @@
 /**
- * Prometheus remote write 2.0 (io.prometheus.write.v2.Request), the plain twin of the walk in engine/write_decoder/kernel/write_decoder.kernel.ts and
- * engine/write_decoder/kernel/symbols.ts, and an encoder for clients and tests. A request has one table of texts; a series names its labels
+ * Prometheus remote write 2.0 (io.prometheus.write.v2.Request), the plain twin of the walk in
+ * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts,
+ * and an encoder for clients and tests. A request has one table of texts; a series names its labels
  * by pairs of numbers in it. Histograms, exemplars, metadata and start times are passed over.
  */
 import { frontProblem, labelTextBytesMax, symbolsMax } from './core.ts';

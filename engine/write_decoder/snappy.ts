@@ -1,6 +1,7 @@
 /**
  * Snappy block format: a varint with the uncompressed length, then literals and back references.
- * Decoding is the plain twin of engine/write_decoder/kernel/snappy.ts; encoding serves answers of remote read.
+ * Decoding is the plain twin of engine/write_decoder/kernel/snappy.ts; encoding serves answers of
+ * remote read.
  */
 import { badRequest } from '#lib/errors.ts';
 

@@ -1,7 +1,8 @@
 /**
- * The front: bodies of any write format become rows (slot, timestamp, value), and each series is checked,
- * named and hashed once, when it is new. Identity is the canonical tags of lib/tags.ts; the bytes of a
- * wire format never are. Slots are this front's own numbers, given again after an eviction.
+ * The front: bodies of any write format become rows (slot, timestamp, value), and each series is
+ * checked, named and hashed once, when it is new. Identity is the canonical tags of lib/tags.ts;
+ * the bytes of a wire format never are. Slots are this front's own numbers, given again after an
+ * eviction.
  */
 import { isUtf8 } from 'node:buffer';
 import { assert } from '#lib/assert.ts';
@@ -54,16 +55,19 @@ export interface SeriesVerdict {
 
 export interface FrontOptions {
   readonly random: Random;
-  /** For identities: series over it evict those that were not used for longest. Bodies come on top. */
+  /**
+   * For identities: series over it evict those that were not used for longest. Bodies come on top.
+   */
   readonly memoryBytesMax: number;
   /**
-   * Judges a series by its canonical tags (UTF-8, sorted; names may be wrong, empty or twice). It must give
-   * the same verdict for the same tags, for it is asked again instead of kept in memory.
+   * Judges a series by its canonical tags (UTF-8, sorted; names may be wrong, empty or twice). It
+   * must give the same verdict for the same tags, for it is asked again instead of kept in memory.
    */
   readonly verdictOf: (tags: Uint8Array) => SeriesVerdict;
   /**
-   * True lets the kernel judge series about which `tagsProblem` of lib/tags.ts and the quoted ID scheme leave no doubt:
-   * plain names and printable values. `verdictOf` is asked about the others only, so it must not have rules beyond those.
+   * True lets the kernel judge series about which `tagsProblem` of lib/tags.ts and the quoted ID
+   * scheme leave no doubt: plain names and printable values. `verdictOf` is asked about the others
+   * only, so it must not have rules beyond those.
    */
   readonly plainQuoted?: boolean;
 }
@@ -165,7 +169,9 @@ export class Front {
     return textProblem(tags) ?? this.#verdictOf(new Uint8Array(tags)).problem ?? '';
   }
 
-  /** A copy of the canonical tags; empty for a series whose tags are too many or too long to keep. */
+  /**
+   * A copy of the canonical tags; empty for a series whose tags are too many or too long to keep.
+   */
   tags(slot: number): Uint8Array {
     return new Uint8Array(this.#core.tags(slot));
   }
@@ -186,8 +192,8 @@ export class Front {
   }
 
   /**
-   * Tags and IDs of many slots at once, for a session (`SeriesTable`). Every slot that is not refused has tags that were
-   * checked; null when one has an explicit ID.
+   * Tags and IDs of many slots at once, for a session (`SeriesTable`). Every slot that is not
+   * refused has tags that were checked; null when one has an explicit ID.
    */
   checkedEntries(slots: Uint32Array): FrontEntries | null {
     const core = this.#core;

@@ -1,6 +1,6 @@
 /**
- * The front alone: remote write bodies of 2000 samples in the shape of TSBS cpu-only (eleven tags, series in
- * the order of their hosts, whole numbers), from compressed bytes to rows.
+ * The front alone: remote write bodies of 2000 samples in the shape of TSBS cpu-only (eleven tags,
+ * series in the order of their hosts, whole numbers), from compressed bytes to rows.
  */
 import { type BenchResult, type BenchSize } from '#test/benchmark.ts';
 import type { RemoteWriteVersion } from './core.ts';

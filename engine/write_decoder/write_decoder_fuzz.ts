@@ -1,6 +1,6 @@
 /**
- * The front kernel must equal its twin over generated and mutated bodies, and a small one that evicts must
- * give every row the tags that the body says.
+ * The front kernel must equal its twin over generated and mutated bodies, and a small one that
+ * evicts must give every row the tags that the body says.
  */
 import assert from 'node:assert/strict';
 import type { Random } from '#lib/env/env.ts';
@@ -270,8 +270,9 @@ const rowsOfEviction = 1000;
 const evictionBodiesMin = 20;
 
 /**
- * More series than the budget holds, by rows and by bodies, whose series are looked up in groups as most of them are new: rows stay right, the
- * count bounded, a given-away slot changes its generation.
+ * More series than the budget holds, by rows and by bodies, whose series are looked up in groups as
+ * most of them are new: rows stay right, the count bounded, a given-away slot changes its
+ * generation.
  */
 function fuzzEviction(pick: Pick, random: Random, size: number): void {
   const kernel = new FrontKernel(random, frontMemoryBytesMin);

@@ -135,7 +135,8 @@ for (const [name, makeCore] of cores) {
     const text = (value: string): number[] => [...Buffer.from(value)];
     const long = (value: string): number[] => [value.length | 0x80, 0x80, 0, ...text(value)];
     const labels = [
-      // The value before the name, a long length, an unknown field, a name that a later one replaces.
+      // The value before the name, a long length, an unknown field, a name that a later one
+      // replaces.
       [0x12, ...long('up'), 0x0a, 8, ...text('__name__')],
       [0x0a, 1, 120, 0x18, 5, 0x0a, 8, ...text('instance'), 0x12, 6, ...text('a:9100')],
       [0x0a, 3, ...text('job'), 0x12, 4, ...text('node')],
@@ -424,7 +425,8 @@ test('tables grow: fifty thousand series keep their slots', () => {
 });
 
 test('room for the first series of a body is not made by evicting the last one of the body before', () => {
-  // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the 39th.
+  // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the
+  // 39th.
   const perSegment = 873;
   const kernel = new FrontKernel(randomOf(pickOf(1)), 14 * 1024 * 1024);
   const value = 'x'.repeat(104);

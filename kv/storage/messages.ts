@@ -1,7 +1,9 @@
 /** What the store and its storage thread say to each other. */
 import type { Change, StoredState } from '../requests.ts';
 
-/** A write as the thread gets it: compaction names its rows only, so that no value is copied over. */
+/**
+ * A write as the thread gets it: compaction names its rows only, so that no value is copied over.
+ */
 export type StorageWrite =
   | { readonly kind: 'change'; readonly change: Change }
   | {

@@ -26,7 +26,8 @@ interface Waiting {
 }
 
 /**
- * The file `kv.sqlite` in the folder, which is made when missing. Calls are answered in their order.
+ * The file `kv.sqlite` in the folder, which is made when missing. Calls are answered in their
+ * order.
  * @throws from `load` {TsdbError} UNAVAILABLE when the file is held by another process or damaged
  */
 export async function openStorage(folder: string, env: Env): Promise<Storage> {

@@ -123,24 +123,24 @@ test('a commit that fails leaves nothing of itself', () =>
 /** A storage whose commits the test lets through one by one, or fails. */
 class HeldStorage implements Storage {
   readonly commits: { writes: readonly Write[]; done: PromiseWithResolvers<void> }[] = [];
-  private readonly under: Storage;
+  readonly #under: Storage;
 
   constructor(under: Storage) {
-    this.under = under;
+    this.#under = under;
   }
 
-  load: Storage['load'] = () => this.under.load();
-  size: Storage['size'] = () => this.under.size();
+  load: Storage['load'] = () => this.#under.load();
+  size: Storage['size'] = () => this.#under.size();
 
   async commit(revision: number, writes: readonly Write[]): Promise<void> {
     const done = Promise.withResolvers<void>();
     this.commits.push({ writes, done });
     await done.promise;
-    await this.under.commit(revision, writes);
+    await this.#under.commit(revision, writes);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.under[Symbol.asyncDispose]();
+    await this.#under[Symbol.asyncDispose]();
   }
 }
 

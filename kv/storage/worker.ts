@@ -1,6 +1,6 @@
 /**
- * The storage thread: one SQLite file, written in whole transactions. See docs/formats/kv.md. It runs
- * in a thread of its own since SQLite waits for the disk in the call.
+ * The storage thread: one SQLite file, written in whole transactions. See docs/formats/kv.md. It
+ * runs in a thread of its own since SQLite waits for the disk in the call.
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { parentPort } from 'node:worker_threads';
@@ -46,68 +46,72 @@ interface ChangeRow {
 }
 
 class StorageFile {
-  private readonly database: DatabaseSync;
-  private readonly insertChange: StatementSync;
-  private readonly deleteChange: StatementSync;
-  private readonly insertLease: StatementSync;
-  private readonly deleteLease: StatementSync;
-  private readonly setMeta: StatementSync;
-  private readonly page: StatementSync;
+  readonly #database: DatabaseSync;
+  readonly #insertChange: StatementSync;
+  readonly #deleteChange: StatementSync;
+  readonly #insertLease: StatementSync;
+  readonly #deleteLease: StatementSync;
+  readonly #setMeta: StatementSync;
+  readonly #page: StatementSync;
 
   /** @throws when the file is held by another process, damaged, or of another format */
   constructor(path: string, newIdentity: StoredIdentity) {
-    this.database = new DatabaseSync(path);
+    this.#database = new DatabaseSync(path);
     try {
       // One process owns the file: a second one would answer from a memory of its own.
-      this.database.exec('PRAGMA locking_mode = EXCLUSIVE');
-      this.database.exec('PRAGMA journal_mode = WAL');
-      this.database.exec('PRAGMA synchronous = FULL');
-      this.prepareFormat(path, newIdentity);
+      this.#database.exec('PRAGMA locking_mode = EXCLUSIVE');
+      this.#database.exec('PRAGMA journal_mode = WAL');
+      this.#database.exec('PRAGMA synchronous = FULL');
+      this.#prepareFormat(path, newIdentity);
     } catch (error) {
-      this.database.close();
+      this.#database.close();
       throw error;
     }
-    this.insertChange = this.database.prepare('INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)');
-    this.deleteChange = this.database.prepare('DELETE FROM changes WHERE revision = ? AND sub = ?');
-    this.insertLease = this.database.prepare('INSERT INTO leases VALUES (?, ?)');
-    this.deleteLease = this.database.prepare('DELETE FROM leases WHERE id = ?');
-    this.setMeta = this.database.prepare('UPDATE meta SET value = ? WHERE name = ?');
-    this.page = this.database.prepare(
+    this.#insertChange = this.#database.prepare('INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)');
+    this.#deleteChange = this.#database.prepare(
+      'DELETE FROM changes WHERE revision = ? AND sub = ?',
+    );
+    this.#insertLease = this.#database.prepare('INSERT INTO leases VALUES (?, ?)');
+    this.#deleteLease = this.#database.prepare('DELETE FROM leases WHERE id = ?');
+    this.#setMeta = this.#database.prepare('UPDATE meta SET value = ? WHERE name = ?');
+    this.#page = this.#database.prepare(
       'SELECT * FROM changes WHERE (revision, sub) > (?, ?) ORDER BY revision, sub LIMIT ?',
     );
-    this.page.setReadBigInts(true);
+    this.#page.setReadBigInts(true);
   }
 
-  private prepareFormat(path: string, newIdentity: StoredIdentity): void {
-    const found = this.database.prepare("SELECT name FROM sqlite_master WHERE name = 'meta'").get();
+  #prepareFormat(path: string, newIdentity: StoredIdentity): void {
+    const found = this.#database
+      .prepare("SELECT name FROM sqlite_master WHERE name = 'meta'")
+      .get();
     if (found === undefined) {
-      this.database.exec('BEGIN IMMEDIATE');
-      this.database.exec(schema);
-      const insert = this.database.prepare('INSERT INTO meta VALUES (?, ?)');
+      this.#database.exec('BEGIN IMMEDIATE');
+      this.#database.exec(schema);
+      const insert = this.#database.prepare('INSERT INTO meta VALUES (?, ?)');
       insert.run('format_version', formatVersion);
       insert.run('cluster_id', newIdentity.clusterId);
       insert.run('member_id', newIdentity.memberId);
       insert.run('revision', 1n);
       insert.run('compact_revision', 0n);
-      this.database.exec('COMMIT');
+      this.#database.exec('COMMIT');
     }
-    const check = this.database.prepare('PRAGMA quick_check(1)').get();
+    const check = this.#database.prepare('PRAGMA quick_check(1)').get();
     const verdict = String(Object.values(check ?? {})[0]);
     if (verdict !== 'ok') throw new Error(`${path} is damaged: ${verdict}`);
-    const version = this.meta('format_version');
+    const version = this.#meta('format_version');
     if (version !== formatVersion) {
       throw new Error(`${path} has format ${version}, and this program reads ${formatVersion}`);
     }
   }
 
   opened(): OpenedAnswer {
-    const leases = this.database.prepare('SELECT id, ttl_seconds FROM leases ORDER BY id');
+    const leases = this.#database.prepare('SELECT id, ttl_seconds FROM leases ORDER BY id');
     leases.setReadBigInts(true);
     const rows = leases.all() as unknown as { id: bigint; ttl_seconds: bigint }[];
     return {
-      identity: { clusterId: this.meta('cluster_id'), memberId: this.meta('member_id') },
-      revision: Number(this.meta('revision')),
-      compactRevision: Number(this.meta('compact_revision')),
+      identity: { clusterId: this.#meta('cluster_id'), memberId: this.#meta('member_id') },
+      revision: Number(this.#meta('revision')),
+      compactRevision: Number(this.#meta('compact_revision')),
       leases: rows.map((row) => ({ id: row.id, ttlSeconds: Number(row.ttl_seconds) })),
     };
   }
@@ -115,7 +119,7 @@ class StorageFile {
   load(afterRevision: number, afterSub: number): LoadedAnswer {
     const changes: Change[] = [];
     let bytes = 0;
-    const rows = this.page.iterate(afterRevision, afterSub, kvLimits.loadRowsMax);
+    const rows = this.#page.iterate(afterRevision, afterSub, kvLimits.loadRowsMax);
     for (const found of rows) {
       const row = found as unknown as ChangeRow;
       changes.push({
@@ -135,22 +139,22 @@ class StorageFile {
 
   /** All of it or, when this throws, nothing. */
   commit(revision: number, writes: readonly StorageWrite[]): void {
-    this.database.exec('BEGIN IMMEDIATE');
+    this.#database.exec('BEGIN IMMEDIATE');
     try {
-      for (const write of writes) this.write(write);
-      this.setMeta.run(revision, 'revision');
-      this.database.exec('COMMIT');
+      for (const write of writes) this.#write(write);
+      this.#setMeta.run(revision, 'revision');
+      this.#database.exec('COMMIT');
     } catch (error) {
-      if (this.database.isTransaction) this.database.exec('ROLLBACK');
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       throw error;
     }
   }
 
-  private write(write: StorageWrite): void {
+  #write(write: StorageWrite): void {
     switch (write.kind) {
       case 'change': {
         const { change } = write;
-        this.insertChange.run(
+        this.#insertChange.run(
           change.modRevision,
           change.sub,
           Buffer.from(change.key, 'latin1'),
@@ -163,20 +167,20 @@ class StorageFile {
       }
       case 'compact': {
         for (let index = 0; index < write.dropped.length; index += 2) {
-          const { changes } = this.deleteChange.run(
+          const { changes } = this.#deleteChange.run(
             write.dropped[index]!,
             write.dropped[index + 1]!,
           );
           assert(changes === 1, 'a compacted change is on disk');
         }
-        this.setMeta.run(write.revision, 'compact_revision');
+        this.#setMeta.run(write.revision, 'compact_revision');
         break;
       }
       case 'lease':
-        this.insertLease.run(write.id, write.ttlSeconds);
+        this.#insertLease.run(write.id, write.ttlSeconds);
         break;
       case 'leaseGone':
-        this.deleteLease.run(write.id);
+        this.#deleteLease.run(write.id);
         break;
       default:
         write satisfies never;
@@ -186,7 +190,7 @@ class StorageFile {
   /** Bytes of the file, and of those in use. */
   size(): { fileBytes: number; usedBytes: number } {
     const pragma = (name: string) =>
-      Number(Object.values(this.database.prepare(`PRAGMA ${name}`).get() ?? {})[0]);
+      Number(Object.values(this.#database.prepare(`PRAGMA ${name}`).get() ?? {})[0]);
     const pageBytes = pragma('page_size');
     const pages = pragma('page_count');
     return {
@@ -196,11 +200,11 @@ class StorageFile {
   }
 
   close(): void {
-    this.database.close();
+    this.#database.close();
   }
 
-  private meta(name: string): bigint {
-    const statement = this.database.prepare('SELECT value FROM meta WHERE name = ?');
+  #meta(name: string): bigint {
+    const statement = this.#database.prepare('SELECT value FROM meta WHERE name = ?');
     statement.setReadBigInts(true);
     const row = statement.get(name) as { value: bigint } | undefined;
     if (row === undefined) throw new Error(`meta row ${name} is missing`);

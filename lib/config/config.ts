@@ -1,6 +1,7 @@
 /**
- * The configuration of a process: `-f file` (repeatable, later files over earlier ones), defaults, and the
- * two overrides of the environment. A mistake stops the start; all mistakes are listed at once.
+ * The configuration of a process: `-f file` (repeatable, later files over earlier ones), defaults,
+ * and the two overrides of the environment. A mistake stops the start; all mistakes are listed at
+ * once.
  *
  *     db:                                  coordinator:
  *       discovery: {type: tsdb_cluster,      listenAddress: 0.0.0.0:7201
@@ -122,16 +123,16 @@ function noteOtherModes({ db, coordinator }: Config, reader: SectionReader): voi
 }
 
 class SectionReader {
-  private readonly tree: ConfigTree;
+  readonly #tree: ConfigTree;
   /** The file's top is the coordinator's section. */
-  private readonly lifted: boolean;
-  private readonly problems: string[];
+  readonly #lifted: boolean;
+  readonly #problems: string[];
   readonly notes: string[] = [];
 
   constructor(tree: ConfigTree, lifted: boolean, problems: string[]) {
-    this.tree = tree;
-    this.lifted = lifted;
-    this.problems = problems;
+    this.#tree = tree;
+    this.#lifted = lifted;
+    this.#problems = problems;
   }
 
   section<Section>(
@@ -145,36 +146,36 @@ class SectionReader {
       for (const { path, reason } of checked.problems) this.add([name, ...path], reason);
       return null;
     }
-    this.noteTunings(checked.value, [name]);
+    this.#noteTunings(checked.value, [name]);
     return checked.value;
   }
 
   /** Adds a problem at the nearest place that stands in a file. */
   add(path: readonly string[], reason: string): void {
-    this.problems.push(`${this.where(path)}: ${reason}`);
+    this.#problems.push(`${this.#where(path)}: ${reason}`);
   }
 
   /** Notes a setting without effect if it stands in a file. */
   noteGiven(path: readonly string[], reason: string): void {
-    if (this.tree.locations.has(path.join(pathSeparator))) {
-      this.notes.push(`${this.where(path)} has no effect here: ${reason}`);
+    if (this.#tree.locations.has(path.join(pathSeparator))) {
+      this.notes.push(`${this.#where(path)} has no effect here: ${reason}`);
     }
   }
 
-  private where(path: readonly string[]): string {
-    const inFile = this.lifted ? path.slice(1) : path;
+  #where(path: readonly string[]): string {
+    const inFile = this.#lifted ? path.slice(1) : path;
     for (let length = inFile.length; length > 0; length -= 1) {
-      const location = this.tree.locations.get(inFile.slice(0, length).join(pathSeparator));
+      const location = this.#tree.locations.get(inFile.slice(0, length).join(pathSeparator));
       if (location !== undefined) return `${location.file}:${location.line}: ${inFile.join('.')}`;
     }
     return inFile.join('.');
   }
 
-  private noteTunings(value: unknown, path: readonly string[]): void {
+  #noteTunings(value: unknown, path: readonly string[]): void {
     if (value === withoutEffect) {
-      this.notes.push(`${this.where(path)} has no effect here`);
+      this.notes.push(`${this.#where(path)} has no effect here`);
     } else if (typeof value === 'object' && value !== null) {
-      for (const [key, item] of Object.entries(value)) this.noteTunings(item, [...path, key]);
+      for (const [key, item] of Object.entries(value)) this.#noteTunings(item, [...path, key]);
     }
   }
 }
@@ -308,7 +309,10 @@ function lookbackLimitOf({ value, lookback }: LookbackLimitSection): LookbackLim
   return { limit: value, lookbackMillis: lookback };
 }
 
-/** SPEC.txt: the host ID equals the host name unless a resolver is configured; a single node has a name. */
+/**
+ * SPEC.txt: the host ID equals the host name unless a resolver is configured; a single node has a
+ * name.
+ */
 function resolveHostId(
   section: HostIdSection | undefined,
   discovery: DiscoveryConfig,

@@ -69,7 +69,9 @@ const clusterOfCoordinator = z.strictObject({
   ...tunings('newDirectoryMode'),
 });
 
-/** Longest compressed body that the front takes, which a test holds equal to its own word for it. */
+/**
+ * Longest compressed body that the front takes, which a test holds equal to its own word for it.
+ */
 export const writeBodyBytesMax: number = 38 * 2 ** 20;
 
 /** What the front kernel can be given. */

@@ -7,7 +7,8 @@ const hostIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$/;
 /**
  * The host ID that the configuration names.
  *
- * @param sources the world: host name, environment, a file's text (null while it is not there), and a wait
+ * @param sources the world: host name, environment, a file's text (null while it is not there), and
+ * a wait
  * @throws {ConfigError} when the source has none; the signal's reason when aborted
  */
 export async function resolveHostIdValue(

@@ -1,4 +1,7 @@
-/** Every key that a configuration may have, read off the schema: what docs/CONFIGURATION.md is held to. */
+/**
+ * Every key that a configuration may have, read off the schema: what docs/CONFIGURATION.md is held
+ * to.
+ */
 import * as z from 'zod';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
@@ -45,17 +48,17 @@ class KeyCollector {
     if (this.sections.some((section) => section.name === name)) return;
     const keys: ConfigKey[] = [];
     this.sections.push({ name, keys });
-    this.mapping('', schema, keys);
+    this.#mapping('', schema, keys);
   }
 
-  private mapping(prefix: string, schema: z.ZodType, keys: ConfigKey[]): void {
+  #mapping(prefix: string, schema: z.ZodType, keys: ConfigKey[]): void {
     if (!(schema instanceof z.ZodObject)) throw new Error(`no mapping at ${prefix}`);
     for (const [name, value] of Object.entries(schema.shape)) {
-      this.key(`${prefix}${name}`, value as z.ZodType, keys);
+      this.#key(`${prefix}${name}`, value as z.ZodType, keys);
     }
   }
 
-  private key(path: string, given: z.ZodType, keys: ConfigKey[]): void {
+  #key(path: string, given: z.ZodType, keys: ConfigKey[]): void {
     const { schema, documented, fallback, optional } = unwrap(given);
     if (documented?.kind === 'withoutEffect' || documented?.kind === 'refused') {
       keys.push({ path, kind: documented.kind, type: '', defaultText: '' });
@@ -72,14 +75,14 @@ class KeyCollector {
         const defaultText = optional || fallback !== null ? '' : 'required';
         keys.push({ path, kind: 'setting', type: `list of ${entry.documented.type}`, defaultText });
       } else {
-        this.mapping(`${path}[].`, entry.schema, keys);
+        this.#mapping(`${path}[].`, entry.schema, keys);
       }
     } else if (schema instanceof z.ZodLiteral) {
       const values = [...schema.values].map(String);
       const defaultText = fallback === null ? '' : String(fallback.value);
       keys.push({ path, kind: 'setting', type: values.join(', '), defaultText });
     } else {
-      this.mapping(`${path}.`, schema, keys);
+      this.#mapping(`${path}.`, schema, keys);
     }
   }
 }

@@ -1,8 +1,9 @@
 /**
- * What a configuration may say: the sections `coordinator:` and `db:` with their defaults, as one schema.
- * The files config_*.ts that make it up are the one place that knows zod. Settings of M3 fall into three
- * kinds: those that we have, those that tune a mechanism that we do not need (taken and noted), and those
- * for features that are not there (refused, because ignoring them would surprise).
+ * What a configuration may say: the sections `coordinator:` and `db:` with their defaults, as one
+ * schema. The files config_*.ts that make it up are the one place that knows zod. Settings of M3
+ * fall into three kinds: those that we have, those that tune a mechanism that we do not need (taken
+ * and noted), and those for features that are not there (refused, because ignoring them would
+ * surprise).
  */
 import type { z } from 'zod';
 import { coordinatorSchema } from './coordinator_schema.ts';

@@ -1,6 +1,7 @@
 /**
- * The sections of a configuration as the schema gives them, defaults filled in: durations are milliseconds,
- * sizes bytes. Names are those of the file; config.ts turns them into what the program uses.
+ * The sections of a configuration as the schema gives them, defaults filled in: durations are
+ * milliseconds, sizes bytes. Names are those of the file; config.ts turns them into what the
+ * program uses.
  */
 export interface ListenAddress {
   readonly host: string;

@@ -1,4 +1,7 @@
-/** Settings that both sections have: logs, metrics, the way to the key-value store, the session of the cluster. */
+/**
+ * Settings that both sections have: logs, metrics, the way to the key-value store, the session of
+ * the cluster.
+ */
 import * as z from 'zod';
 import type {
   ClientSection,

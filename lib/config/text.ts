@@ -1,7 +1,7 @@
 /**
- * Configuration files as one tree: YAML text, `${NAME:default}` expanded from the environment, later
- * files merged over earlier ones, and for each value the file and line it came from. This is the one
- * place that knows the YAML library; what the tree means is in schema.ts.
+ * Configuration files as one tree: YAML text, `${NAME:default}` expanded from the environment,
+ * later files merged over earlier ones, and for each value the file and line it came from. This is
+ * the one place that knows the YAML library; what the tree means is in schema.ts.
  */
 import {
   type Document,
@@ -22,7 +22,10 @@ export interface ConfigLocation {
 }
 
 export interface ConfigTree {
-  /** Plain objects, arrays, strings, numbers and booleans; undefined for a key with nothing behind it. */
+  /**
+   * Plain objects, arrays, strings, numbers and booleans; undefined for a key with nothing behind
+   * it.
+   */
   readonly value: Record<string, unknown>;
   /** Location by path; keys of a path are joined by `pathSeparator`. */
   readonly locations: ReadonlyMap<string, ConfigLocation>;
@@ -45,7 +48,8 @@ const nodesMax = 10_000;
 /**
  * Reads and merges configuration files.
  *
- * @param environment variables for `${NAME}`; a variable that is not set and has no default is a problem
+ * @param environment variables for `${NAME}`; a variable that is not set and has no default is a
+ * problem
  * @param problems gets one line for each mistake: "file:line: reason"
  */
 export function readConfigFiles(
@@ -69,8 +73,8 @@ interface Node {
 }
 
 /**
- * Lays one file's mapping over what the earlier files said: mappings are merged key by key, everything
- * else replaces. An empty value takes nothing away from what earlier files said.
+ * Lays one file's mapping over what the earlier files said: mappings are merged key by key,
+ * everything else replaces. An empty value takes nothing away from what earlier files said.
  */
 function merge(
   under: Record<string, unknown>,
@@ -123,119 +127,120 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
 const variablePattern = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::("(?:[^"\\\n]|\\.)*"|[^}\n]*))?\}/g;
 
 /**
- * Variables are replaced after the text was parsed, so that a value from the environment can neither
- * break the file nor smuggle in keys: each occurrence stands for a mark of letters until then.
+ * Variables are replaced after the text was parsed, so that a value from the environment can
+ * neither break the file nor smuggle in keys: each occurrence stands for a mark of letters until
+ * then.
  */
 class FileReader {
-  private readonly file: ConfigFile;
-  private readonly environment: Readonly<Record<string, string | undefined>>;
-  private readonly problems: string[];
-  private readonly lines = new LineCounter();
-  private readonly marks: { readonly name: string; readonly fallback: string | undefined }[] = [];
-  private readonly markPattern: RegExp;
-  private readonly markPrefix: string;
-  private nodes = 0;
+  readonly #file: ConfigFile;
+  readonly #environment: Readonly<Record<string, string | undefined>>;
+  readonly #problems: string[];
+  readonly #lines = new LineCounter();
+  readonly #marks: { readonly name: string; readonly fallback: string | undefined }[] = [];
+  readonly #markPattern: RegExp;
+  readonly #markPrefix: string;
+  #nodes = 0;
 
   constructor(
     file: ConfigFile,
     environment: Readonly<Record<string, string | undefined>>,
     problems: string[],
   ) {
-    this.file = file;
-    this.environment = environment;
-    this.problems = problems;
+    this.#file = file;
+    this.#environment = environment;
+    this.#problems = problems;
     let prefix = 'VARIABLE';
     while (file.text.includes(prefix)) prefix += 'X';
-    this.markPrefix = prefix;
-    this.markPattern = new RegExp(`${prefix}(\\d+)E`, 'g');
+    this.#markPrefix = prefix;
+    this.#markPattern = new RegExp(`${prefix}(\\d+)E`, 'g');
   }
 
   read(): ReadonlyMap<string, Node> | null {
-    const text = this.file.text.replace(
+    const text = this.#file.text.replace(
       variablePattern,
       (_all, name: string, fallback?: string) => {
-        this.marks.push({ name, fallback });
-        return `${this.markPrefix}${this.marks.length - 1}E`;
+        this.#marks.push({ name, fallback });
+        return `${this.#markPrefix}${this.#marks.length - 1}E`;
       },
     );
-    const document = parseDocument(text, { lineCounter: this.lines, prettyErrors: false });
+    const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
     for (const error of document.errors) {
-      this.problem(this.lines.linePos(error.pos[0]).line, `not YAML: ${error.message}`);
+      this.#problem(this.#lines.linePos(error.pos[0]).line, `not YAML: ${error.message}`);
     }
     if (document.errors.length > 0 || document.contents === null) return null;
-    const node = this.node(document.contents, 1, 0, document);
+    const node = this.#node(document.contents, 1, 0, document);
     if (node === null || node.value === null) return null;
     if (!(node.value instanceof Map)) {
-      this.problem(node.line, 'must be a mapping of sections such as "coordinator:" and "db:"');
+      this.#problem(node.line, 'must be a mapping of sections such as "coordinator:" and "db:"');
       return null;
     }
     return node.value;
   }
 
-  private problem(line: number, reason: string): void {
-    this.problems.push(`${this.file.path}:${line}: ${reason}`);
+  #problem(line: number, reason: string): void {
+    this.#problems.push(`${this.#file.path}:${line}: ${reason}`);
   }
 
-  private node(yaml: unknown, lineAbove: number, depth: number, document: Document): Node | null {
+  #node(yaml: unknown, lineAbove: number, depth: number, document: Document): Node | null {
     const range = (yaml as { range?: readonly number[] | null } | null)?.range;
-    const line = range ? this.lines.linePos(range[0]!).line : lineAbove;
-    this.nodes += 1;
-    if (depth > depthMax || this.nodes > nodesMax) {
-      if (this.nodes <= nodesMax + 1) this.problem(line, 'is nested too deeply or too large');
+    const line = range ? this.#lines.linePos(range[0]!).line : lineAbove;
+    this.#nodes += 1;
+    if (depth > depthMax || this.#nodes > nodesMax) {
+      if (this.#nodes <= nodesMax + 1) this.#problem(line, 'is nested too deeply or too large');
       return null;
     }
-    if (isAlias(yaml)) return this.node(yaml.resolve(document), line, depth + 1, document);
+    if (isAlias(yaml)) return this.#node(yaml.resolve(document), line, depth + 1, document);
     if (isMap(yaml)) {
       const map = new Map<string, Node>();
       for (const { key, value } of yaml.items) {
         const keyRange = (key as { range?: readonly number[] | null } | null)?.range;
-        const keyLine = keyRange ? this.lines.linePos(keyRange[0]!).line : line;
+        const keyLine = keyRange ? this.#lines.linePos(keyRange[0]!).line : line;
         if (!isScalar(key)) {
-          this.problem(keyLine, 'a key must be a plain word');
+          this.#problem(keyLine, 'a key must be a plain word');
           continue;
         }
-        const child = this.node(value, keyLine, depth + 1, document);
+        const child = this.#node(value, keyLine, depth + 1, document);
         // The line of a key is where a reader looks, even when its value begins on the next one.
         if (child !== null) map.set(String(key.value), { line: keyLine, value: child.value });
       }
       return { line, value: map };
     }
     if (isSeq(yaml)) {
-      const items = yaml.items.map((item) => this.node(item, line, depth + 1, document));
+      const items = yaml.items.map((item) => this.#node(item, line, depth + 1, document));
       return { line, value: items.filter((item) => item !== null) };
     }
-    if (isScalar(yaml)) return this.scalar(yaml, line);
+    if (isScalar(yaml)) return this.#scalar(yaml, line);
     return { line, value: null };
   }
 
-  private scalar(scalar: Scalar, line: number): Node | null {
+  #scalar(scalar: Scalar, line: number): Node | null {
     const { value } = scalar;
     if (typeof value === 'string') {
-      if (!value.includes(this.markPrefix)) return { line, value };
-      const whole = new RegExp(`^${this.markPrefix}(\\d+)E$`).exec(value);
+      if (!value.includes(this.#markPrefix)) return { line, value };
+      const whole = new RegExp(`^${this.#markPrefix}(\\d+)E$`).exec(value);
       if (whole !== null && scalar.type === Scalar.PLAIN) {
-        return this.variable(Number(whole[1]), line);
+        return this.#variable(Number(whole[1]), line);
       }
       return {
         line,
-        value: value.replace(this.markPattern, (_all, index: string) =>
-          this.variableText(Number(index), line),
+        value: value.replace(this.#markPattern, (_all, index: string) =>
+          this.#variableText(Number(index), line),
         ),
       };
     }
     if (typeof value === 'number' || typeof value === 'boolean' || value === null) {
       return { line, value };
     }
-    this.problem(line, 'a value of this kind is not understood');
+    this.#problem(line, 'a value of this kind is not understood');
     return null;
   }
 
   /** A variable that is the whole of an unquoted value may be a number, a boolean or a list. */
-  private variable(index: number, line: number): Node | null {
-    const { name, fallback } = this.marks[index]!;
-    const given = this.environment[name];
+  #variable(index: number, line: number): Node | null {
+    const { name, fallback } = this.#marks[index]!;
+    const given = this.#environment[name];
     if (given === undefined && fallback === undefined) {
-      this.variableText(index, line);
+      this.#variableText(index, line);
       return null;
     }
     const text = given ?? fallback!;
@@ -245,19 +250,19 @@ class FileReader {
     return fromPlain(parsed.toJS({ maxAliasCount: 0 }), line);
   }
 
-  private variableText(index: number, line: number): string {
-    const { name, fallback } = this.marks[index]!;
-    const given = this.environment[name];
+  #variableText(index: number, line: number): string {
+    const { name, fallback } = this.#marks[index]!;
+    const given = this.#environment[name];
     if (given !== undefined) return given;
     if (fallback === undefined) {
-      this.problem(line, `environment variable ${name} is not set and has no default`);
+      this.#problem(line, `environment variable ${name} is not set and has no default`);
       return '';
     }
     if (!fallback.startsWith('"')) return fallback;
     try {
       return JSON.parse(fallback) as string;
     } catch (error) {
-      this.problem(line, `the default of ${name} is not a quoted text: ${messageOf(error)}`);
+      this.#problem(line, `the default of ${name} is not a quoted text: ${messageOf(error)}`);
       return '';
     }
   }

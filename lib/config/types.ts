@@ -1,4 +1,6 @@
-/** The configuration as the program uses it: every default filled in, one meaning for each field. */
+/**
+ * The configuration as the program uses it: every default filled in, one meaning for each field.
+ */
 import type { ListenAddress } from './sections.ts';
 import type { IdScheme } from '../series_id.ts';
 
@@ -49,7 +51,10 @@ export interface DbConfig {
   readonly client: ClientConfig;
   readonly dataDirectory: string;
   readonly commitlog: {
-    /** 'always': a write is on disk before it is acknowledged. 'interval': up to flushEvery may be lost. */
+    /**
+     * 'always': a write is on disk before it is acknowledged. 'interval': up to flushEvery may be
+     * lost.
+     */
     readonly sync: 'always' | 'interval';
     readonly flushEveryMillis: number;
     readonly flushBytesMax: number;
@@ -74,7 +79,9 @@ export interface DbConfig {
   };
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
-  /** Where metrics are served when no coordinator runs in this process; null for the debug listener. */
+  /**
+   * Where metrics are served when no coordinator runs in this process; null for the debug listener.
+   */
   readonly metricsListenAddress: ListenAddress | null;
   readonly metricsPath: string;
   /** The embedded key-value store of a single node. */

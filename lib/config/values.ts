@@ -1,6 +1,7 @@
 /**
- * Kinds of values that settings have, as zod schemas: durations, sizes, addresses; and the two kinds of
- * settings that are known and not there. Each carries how the documentation names it (`DocumentedKind`).
+ * Kinds of values that settings have, as zod schemas: durations, sizes, addresses; and the two
+ * kinds of settings that are known and not there. Each carries how the documentation names it
+ * (`DocumentedKind`).
  */
 import * as z from 'zod';
 import type { ListenAddress } from './sections.ts';

@@ -1,7 +1,8 @@
 /**
- * Everything through which the process meets the world: clock, randomness and disk as interfaces, so
- * that the deterministic simulator can run the production code. The real ones are in real.ts, servers
- * and sockets in http.ts and grpc.ts. Outside this folder and main.ts files nothing else touches them.
+ * Everything through which the process meets the world: clock, randomness and disk as interfaces,
+ * so that the deterministic simulator can run the production code. The real ones are in real.ts,
+ * servers and sockets in http.ts and grpc.ts. Outside this folder and main.ts files nothing else
+ * touches them.
  */
 import type { UnixNanos } from '../time.ts';
 
@@ -27,7 +28,10 @@ export interface Clock {
     onError: (error: unknown) => void,
     signal: AbortSignal,
   ): void;
-  /** A signal that aborts with a DEADLINE_EXCEEDED `TsdbError` after the time, or as its parent does. */
+  /**
+   * A signal that aborts with a DEADLINE_EXCEEDED `TsdbError` after the time, or as its parent
+   * does.
+   */
   deadline(millis: number, parent: AbortSignal): AbortSignal;
 }
 
@@ -41,11 +45,15 @@ export interface Random {
 
 export type DiskOpenMode = 'read' | 'create' | 'createSynced' | 'append' | 'write';
 
-/** Paths are plain strings; every method rejects with the system's error (`code` 'ENOENT', 'ENOSPC', …). */
+/**
+ * Paths are plain strings; every method rejects with the system's error (`code` 'ENOENT', 'ENOSPC',
+ * …).
+ */
 export interface Disk {
   /**
-   * 'create' fails when the file exists; 'append' opens or creates; 'read' must exist. 'createSynced' is 'create' for a
-   * file of which every write is followed by a sync: a write may do the sync's work then, in one call to the system.
+   * 'create' fails when the file exists; 'append' opens or creates; 'read' must exist.
+   * 'createSynced' is 'create' for a file of which every write is followed by a sync: a write may
+   * do the sync's work then, in one call to the system.
    */
   open(path: string, mode: DiskOpenMode): Promise<DiskFile>;
   readFile(path: string): Promise<Uint8Array>;

@@ -1,6 +1,7 @@
 /**
  * gRPC, serving and connecting: the one place that knows @grpc/grpc-js. Messages are bytes here; a
- * `ProtoSchema` (proto.ts) turns them into plain objects where that is wanted. Streaming methods have one form, requests in and answers out, whichever side streams.
+ * `ProtoSchema` (proto.ts) turns them into plain objects where that is wanted. Streaming methods
+ * have one form, requests in and answers out, whichever side streams.
  */
 import { isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
@@ -31,7 +32,9 @@ export const grpcStatus = {
   unauthenticated: 16,
 } as const;
 
-/** An answer with a status of our choice; what a handler throws when TsdbError is not exact enough. */
+/**
+ * An answer with a status of our choice; what a handler throws when TsdbError is not exact enough.
+ */
 export class GrpcStatusError extends Error {
   override readonly name = 'GrpcStatusError';
   readonly status: number;
@@ -66,7 +69,9 @@ const codeOfStatus = new Map<number, ErrorCode>([
   [grpcStatus.unavailable, 'UNAVAILABLE'],
 ]);
 
-/** PEM texts. A server needs certificate and key; a client may have them, and the roots it trusts. */
+/**
+ * PEM texts. A server needs certificate and key; a client may have them, and the roots it trusts.
+ */
 export interface GrpcTls {
   readonly rootCertificates?: Uint8Array;
   readonly certificate?: Uint8Array;
@@ -280,7 +285,10 @@ interface MessageStream {
   resume(): unknown;
 }
 
-/** Messages of the stream until it ends, fails (throws its error) or the signal aborts (throws its reason). */
+/**
+ * Messages of the stream until it ends, fails (throws its error) or the signal aborts (throws its
+ * reason).
+ */
 function messagesOf(stream: MessageStream, signal: AbortSignal): AsyncIterable<Uint8Array> {
   const waiting: Uint8Array[] = [];
   let ended = false;
@@ -347,8 +355,8 @@ export interface GrpcClientStream {
 }
 
 /**
- * Calls reject with TsdbError (the server's status as its code, the target and method in the message)
- * or the signal's reason.
+ * Calls reject with TsdbError (the server's status as its code, the target and method in the
+ * message) or the signal's reason.
  */
 export interface GrpcClient extends Disposable {
   unary(
@@ -457,9 +465,10 @@ export interface GrpcSecurity {
 }
 
 /**
- * Security of a connection to 'host:port', for `connectGrpc` and for packages that build on grpc-js.
- * grpc-js names the host to TLS as it stands, which Node refuses for an address. So an address is
- * replaced there by a name that is never looked up, and the certificate is held against the address.
+ * Security of a connection to 'host:port', for `connectGrpc` and for packages that build on
+ * grpc-js. grpc-js names the host to TLS as it stands, which Node refuses for an address. So an
+ * address is replaced there by a name that is never looked up, and the certificate is held against
+ * the address.
  */
 export function grpcSecurityOf(target: string, tls: GrpcTls): GrpcSecurity {
   const bufferOf = (pem: Uint8Array | undefined) => (pem === undefined ? null : Buffer.from(pem));

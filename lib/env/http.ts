@@ -1,6 +1,6 @@
 /**
- * HTTP servers and requests over node:http, with limits. Whatever is served over HTTP goes through here:
- * the coordinator's API, the node's JSON listeners, metrics and debug pages.
+ * HTTP servers and requests over node:http, with limits. Whatever is served over HTTP goes through
+ * here: the coordinator's API, the node's JSON listeners, metrics and debug pages.
  */
 import * as http from 'node:http';
 import * as https from 'node:https';
@@ -41,10 +41,11 @@ export interface HttpServerOptions {
   readonly port: number;
   readonly limits: HttpLimits;
   /**
-   * Answers one request. A rejection with BrokenInvariant ends the process; any other is answered with
-   * 500 when nothing was sent yet, and told to `onError`.
+   * Answers one request. A rejection with BrokenInvariant ends the process; any other is answered
+   * with 500 when nothing was sent yet, and told to `onError`.
    *
-   * @param signal aborts with CANCELLED when the client leaves, and with UNAVAILABLE when the server stops
+   * @param signal aborts with CANCELLED when the client leaves, and with UNAVAILABLE when the
+   * server stops
    */
   readonly handler: (
     request: HttpRequest,
@@ -150,56 +151,59 @@ function cutOffStalled(socket: Socket): void {
   if (socket.writableLength > 0) socket.destroy();
 }
 
-/** The signals of requests under way: one controller each, since composed signals cost many times as much. */
+/**
+ * The signals of requests under way: one controller each, since composed signals cost many times as
+ * much.
+ */
 class RunningRequests {
-  private readonly controllers = new Set<AbortController>();
-  private stopReason: TsdbError | null = null;
+  readonly #controllers = new Set<AbortController>();
+  #stopReason: TsdbError | null = null;
 
   begin(): AbortController {
     const controller = new AbortController();
-    if (this.stopReason !== null) controller.abort(this.stopReason);
-    this.controllers.add(controller);
+    if (this.#stopReason !== null) controller.abort(this.#stopReason);
+    this.#controllers.add(controller);
     return controller;
   }
 
   end(controller: AbortController): void {
-    this.controllers.delete(controller);
+    this.#controllers.delete(controller);
   }
 
   stop(): void {
-    this.stopReason = new TsdbError('UNAVAILABLE', 'the server is stopping');
-    for (const controller of this.controllers) controller.abort(this.stopReason);
+    this.#stopReason = new TsdbError('UNAVAILABLE', 'the server is stopping');
+    for (const controller of this.#controllers) controller.abort(this.#stopReason);
   }
 }
 
 class OpenServer implements HttpServer {
   readonly host: string;
   readonly port: number;
-  private readonly server: http.Server;
-  private readonly running: RunningRequests;
-  private closing: Promise<void> | null = null;
+  readonly #server: http.Server;
+  readonly #running: RunningRequests;
+  #closing: Promise<void> | null = null;
 
   constructor(server: http.Server, host: string, running: RunningRequests) {
-    this.server = server;
+    this.#server = server;
     this.host = host;
-    this.running = running;
+    this.#running = running;
     this.port = (server.address() as AddressInfo).port;
   }
 
   close(graceMillis: number = graceMillisDefault): Promise<void> {
-    this.closing ??= new Promise((resolve) => {
+    this.#closing ??= new Promise((resolve) => {
       const cut = setTimeout(() => {
-        this.running.stop();
+        this.#running.stop();
         // One turn of the loop lets handlers answer their aborted requests.
-        setImmediate(() => this.server.closeAllConnections());
+        setImmediate(() => this.#server.closeAllConnections());
       }, graceMillis);
-      this.server.close(() => {
+      this.#server.close(() => {
         clearTimeout(cut);
         resolve();
       });
-      this.server.closeIdleConnections();
+      this.#server.closeIdleConnections();
     });
-    return this.closing;
+    return this.#closing;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -214,39 +218,42 @@ export function crash(error: BrokenInvariant): void {
   });
 }
 
-/** Bytes that requests may hold in memory together; a counter, shared by the endpoints of a server. */
+/**
+ * Bytes that requests may hold in memory together; a counter, shared by the endpoints of a server.
+ */
 export class BytesInFlight {
-  private readonly bytesMax: number;
-  private held = 0;
+  readonly #bytesMax: number;
+  #held = 0;
 
   constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
+    this.#bytesMax = bytesMax;
   }
 
   get bytes(): number {
-    return this.held;
+    return this.#held;
   }
 
   /** False when there is no room; the caller then answers RESOURCE_EXHAUSTED. */
   take(bytes: number): boolean {
-    if (this.held + bytes > this.bytesMax) return false;
-    this.held += bytes;
+    if (this.#held + bytes > this.#bytesMax) return false;
+    this.#held += bytes;
     return true;
   }
 
   give(bytes: number): void {
-    this.held -= bytes;
+    this.#held -= bytes;
   }
 }
 
 /**
- * Collects the body of a request in one buffer. With a Content-Length the bytes are written once, where
- * they stay, or not at all when they come in one part; without one they are joined at the end.
+ * Collects the body of a request in one buffer. With a Content-Length the bytes are written once,
+ * where they stay, or not at all when they come in one part; without one they are joined at the
+ * end.
  *
- * @param inFlight the body's bytes are taken from it as they come, for what is only announced takes no memory, and stay
- *   taken: give back `taken` when done
- * @throws {TsdbError} BAD_REQUEST over the limit or when the body is cut off, RESOURCE_EXHAUSTED when
- *   `inFlight` has no room, the signal's reason when aborted; nothing is taken then
+ * @param inFlight the body's bytes are taken from it as they come, for what is only announced takes
+ *   no memory, and stay taken: give back `taken` when done
+ * @throws {TsdbError} BAD_REQUEST over the limit or when the body is cut off, RESOURCE_EXHAUSTED
+ *   when `inFlight` has no room, the signal's reason when aborted; nothing is taken then
  */
 export async function readBody(
   request: HttpRequest,
@@ -357,8 +364,8 @@ export interface HttpClientResponse {
 
 /**
  * Sends one request and reads the whole answer, whatever its status.
- * @throws {TsdbError} UNAVAILABLE when the server cannot be reached or the answer breaks off or is too long;
- *   the signal's reason when aborted
+ * @throws {TsdbError} UNAVAILABLE when the server cannot be reached or the answer breaks off or is
+ *   too long; the signal's reason when aborted
  */
 export function httpRequest(
   url: string,

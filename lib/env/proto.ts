@@ -3,7 +3,10 @@ import { readFileSync } from 'node:fs';
 import protobuf from 'protobufjs';
 import { messageOf, TsdbError } from '../errors.ts';
 
-/** A plain message: fields in camelCase, 64-bit integers as bigint, bytes as Uint8Array, enums as numbers. */
+/**
+ * A plain message: fields in camelCase, 64-bit integers as bigint, bytes as Uint8Array, enums as
+ * numbers.
+ */
 // oxlint-disable-next-line typescript/no-explicit-any
 export type ProtoMessage = Record<string, any>;
 
@@ -34,7 +37,10 @@ export interface ProtoMethod {
   readonly answerStreams: boolean;
 }
 
-/** One .proto file (one that imports no others), which is parsed when the first message comes: a start needs none. */
+/**
+ * One .proto file (one that imports no others), which is parsed when the first message comes: a
+ * start needs none.
+ */
 export function loadProto(file: string | URL): ProtoSchema {
   const text = readFileSync(file, 'utf8');
   let parsed: ProtoSchema | null = null;

@@ -61,20 +61,20 @@ const random: Random = {
 };
 
 class RealFile implements DiskFile {
-  private readonly handle: fs.FileHandle;
+  readonly #handle: fs.FileHandle;
   /** Every write is on disk when it resolves. */
-  private readonly isSynced: boolean;
+  readonly #isSynced: boolean;
 
   constructor(handle: fs.FileHandle, isSynced = false) {
-    this.handle = handle;
-    this.isSynced = isSynced;
+    this.#handle = handle;
+    this.#isSynced = isSynced;
   }
 
   async read(position: number, length: number): Promise<Uint8Array> {
     const buffer = new Uint8Array(length);
     let filled = 0;
     while (filled < length) {
-      const { bytesRead } = await this.handle.read(
+      const { bytesRead } = await this.#handle.read(
         buffer,
         filled,
         length - filled,
@@ -91,7 +91,7 @@ class RealFile implements DiskFile {
     for (const part of parts) {
       let done = 0;
       while (done < part.length) {
-        const { bytesWritten } = await this.handle.write(part, done, part.length - done, at);
+        const { bytesWritten } = await this.#handle.write(part, done, part.length - done, at);
         done += bytesWritten;
         at += bytesWritten;
       }
@@ -99,19 +99,19 @@ class RealFile implements DiskFile {
   }
 
   sync(): Promise<void> {
-    return this.isSynced ? Promise.resolve() : this.handle.datasync();
+    return this.#isSynced ? Promise.resolve() : this.#handle.datasync();
   }
 
   truncate(length: number): Promise<void> {
-    return this.handle.truncate(length);
+    return this.#handle.truncate(length);
   }
 
   async size(): Promise<number> {
-    return (await this.handle.stat()).size;
+    return (await this.#handle.stat()).size;
   }
 
   close(): Promise<void> {
-    return this.handle.close();
+    return this.#handle.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -131,7 +131,8 @@ const openFlags = {
 
 const disk: Disk = {
   async open(path, mode) {
-    // 'a' would ignore positions, so an appended file is opened for writing and created when missing.
+    // 'a' would ignore positions, so an appended file is opened for writing and created when
+    // missing.
     if (mode !== 'append') {
       return new RealFile(await fs.open(path, openFlags[mode]), mode === 'createSynced');
     }

@@ -20,20 +20,21 @@ export interface StreamResponse {
 
 /** Keeps connections open between requests; one for each identity. */
 export class StreamClient {
-  private readonly agent: http.Agent;
-  private readonly transport: typeof http | typeof https;
+  readonly #agent: http.Agent;
+  readonly #transport: typeof http | typeof https;
 
   constructor(baseUrl: string, tls: TlsIdentity) {
     const secure = baseUrl.startsWith('https:');
-    this.transport = secure ? https : http;
-    this.agent = secure
+    this.#transport = secure ? https : http;
+    this.#agent = secure
       ? new https.Agent({ keepAlive: true, ...definedOf(tls) })
       : new http.Agent({ keepAlive: true });
   }
 
   /**
    * @param idleMillisMax the longest silence while the answer comes
-   * @throws {TsdbError} UNAVAILABLE when the server cannot be reached; the signal's reason when aborted
+   * @throws {TsdbError} UNAVAILABLE when the server cannot be reached; the signal's reason when
+   * aborted
    */
   request(
     url: string,
@@ -50,9 +51,9 @@ export class StreamClient {
     const length =
       options.body === undefined ? {} : { 'content-length': Buffer.byteLength(options.body) };
     const headers = { ...options.headers, ...length };
-    const request = this.transport.request(
+    const request = this.#transport.request(
       url,
-      { method: options.method, headers, agent: this.agent, signal },
+      { method: options.method, headers, agent: this.#agent, signal },
       (response) => {
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
       },
@@ -72,7 +73,7 @@ export class StreamClient {
   }
 
   close(): void {
-    this.agent.destroy();
+    this.#agent.destroy();
   }
 }
 

@@ -1,4 +1,7 @@
-/** The part of the WebAssembly interface that we use; TypeScript has it only in the browser's library. */
+/**
+ * The part of the WebAssembly interface that we use; TypeScript has it only in the browser's
+ * library.
+ */
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array<ArrayBuffer>);

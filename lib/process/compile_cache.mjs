@@ -1,7 +1,7 @@
 /**
- * Keeps compiled code between starts: half of the time of a start is reading, stripping and compiling sources otherwise. Plain
- * JavaScript that imports nothing which is worth caching: it is loaded before the cache is on, and to strip types from one file takes
- * as long as to start Node.
+ * Keeps compiled code between starts: half of the time of a start is reading, stripping and
+ * compiling sources otherwise. Plain JavaScript that imports nothing which is worth caching: it is
+ * loaded before the cache is on, and to strip types from one file takes as long as to start Node.
  */
 import { accessSync, constants, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
@@ -11,9 +11,10 @@ import { pathToFileURL } from 'node:url';
 const packageFolder = join(import.meta.dirname, '../..');
 
 /**
- * Switches the cache on for what is imported from now on, also in worker threads. Entries are found by the content of their source,
- * so they are never stale. It lies in the package's own folder, or in the data folder where that cannot be written, as in an
- * image; in a folder that others may write to, they could put code there.
+ * Switches the cache on for what is imported from now on, also in worker threads. Entries are found
+ * by the content of their source, so they are never stale. It lies in the package's own folder, or
+ * in the data folder where that cannot be written, as in an image; in a folder that others may
+ * write to, they could put code there.
  */
 export function keepCompiledCode(environment) {
   if (environment['NODE_COMPILE_CACHE'] !== undefined) return;
@@ -29,8 +30,9 @@ export function keepCompiledCode(environment) {
 }
 
 /**
- * URL of the bundle in a folder of the package (node/bundle.mjs), or null when one of the files that it was made of is not as it was
- * then, or there is none. In an image, where files stay as they are, it names none.
+ * URL of the bundle in a folder of the package (node/bundle.mjs), or null when one of the files
+ * that it was made of is not as it was then, or there is none. In an image, where files stay as
+ * they are, it names none.
  */
 export function currentBundle(folder, root = packageFolder) {
   try {

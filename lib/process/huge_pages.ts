@@ -1,8 +1,9 @@
 /**
- * Huge pages behind memories that are read at random. With a million series each row touches lines of memory that lie hundreds of
- * megabytes apart; behind pages of 4 KiB every one of them also walks through the page tables, in a virtual machine those of guest and
- * host. It is advice: where there are no huge pages ("never" in /sys/kernel/mm/transparent_hugepage/enabled, another system than
- * Linux, a Node that was built without node:ffi), all works as without.
+ * Huge pages behind memories that are read at random. With a million series each row touches lines
+ * of memory that lie hundreds of megabytes apart; behind pages of 4 KiB every one of them also
+ * walks through the page tables, in a virtual machine those of guest and host. It is advice: where
+ * there are no huge pages ("never" in /sys/kernel/mm/transparent_hugepage/enabled, another system
+ * than Linux, a Node that was built without node:ffi), all works as without.
  */
 
 /** MADV_HUGEPAGE of madvise(2). */
@@ -18,9 +19,11 @@ interface SystemCalls {
 let calls: SystemCalls | null | undefined;
 
 /**
- * Asks for huge pages in a part of a memory, also behind what the memory is yet to grow by. Ask only where nearly all bytes will be used, one behind
- * the other: one byte that is touched takes 2 MiB.
- * @param start where the part begins in the memory; at a page of the system, else the advice is refused
+ * Asks for huge pages in a part of a memory, also behind what the memory is yet to grow by. Ask
+ * only where nearly all bytes will be used, one behind the other: one byte that is touched takes 2
+ * MiB.
+ * @param start where the part begins in the memory; at a page of the system, else the advice is
+ * refused
  * @param bytes at most up to the memory's maximum: that much is reserved from the beginning
  * @returns whether the system took the advice
  */
@@ -35,7 +38,8 @@ function systemCalls(): SystemCalls | null {
   if (process.platform !== 'linux') return null;
   const emitWarning = process.emitWarning.bind(process);
   try {
-    // That the module is experimental is nothing that an operator could act on; what happens without it is said above.
+    // That the module is experimental is nothing that an operator could act on; what happens
+    // without it is said above.
     process.emitWarning = () => undefined;
     const ffi = process.getBuiltinModule('node:ffi');
     const { lib, functions } = ffi.dlopen(null, {

@@ -1,4 +1,6 @@
-/** Profiles of this process through the inspector, in the forms that Chrome's developer tools open. */
+/**
+ * Profiles of this process through the inspector, in the forms that Chrome's developer tools open.
+ */
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../env/env.ts';
 

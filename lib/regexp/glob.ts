@@ -1,8 +1,9 @@
 /**
- * The simple patterns that nearly all dashboards use, matched without a regexp engine: literals, `.*`,
- * `.+` and alternations of them, such as `prod|staging`, `api-.*` or `(eu|us)-.+-db`. Such a pattern is a
- * list of globs; a text matches when one of them does. Matching is linear: the literals between gaps are
- * sought leftmost and are short, the first and the last one are compared in place.
+ * The simple patterns that nearly all dashboards use, matched without a regexp engine: literals,
+ * `.*`, `.+` and alternations of them, such as `prod|staging`, `api-.*` or `(eu|us)-.+-db`. Such a
+ * pattern is a list of globs; a text matches when one of them does. Matching is linear: the
+ * literals between gaps are sought leftmost and are short, the first and the last one are compared
+ * in place.
  */
 
 /** Literals with gaps between them: parts[0] gap[0] parts[1] gap[1] … parts[n]. */
@@ -16,7 +17,10 @@ export interface Glob {
 const gapAlternativesMax = 256;
 /** Most alternatives that groups may multiply to, as `(a|b)(c|d)` does to four. */
 const productAlternativesMax = 10_000;
-/** Longer literals between two gaps are left to the engine: seeking them naively would not be linear. */
+/**
+ * Longer literals between two gaps are left to the engine: seeking them naively would not be
+ * linear.
+ */
 const middlePartLengthMax = 64;
 const groupDepthMax = 20;
 
@@ -28,7 +32,10 @@ interface Cursor {
   at: number;
 }
 
-/** Globs that match what the RE2 pattern matches, anchored on both ends, or null when it needs the engine. */
+/**
+ * Globs that match what the RE2 pattern matches, anchored on both ends, or null when it needs the
+ * engine.
+ */
 export function globsOfPattern(pattern: string): readonly Glob[] | null {
   const cursor: Cursor = { pattern, at: 0 };
   const globs = parseAlternation(cursor, 0);
@@ -108,7 +115,10 @@ function parseGroup(cursor: Cursor, depth: number): Glob[] | null {
   return globs;
 }
 
-/** A run of plain characters and escaped punctuation; stops before a character that has a quantifier. */
+/**
+ * A run of plain characters and escaped punctuation; stops before a character that has a
+ * quantifier.
+ */
 function parseLiteral(cursor: Cursor): readonly Glob[] | null {
   const { pattern } = cursor;
   let literal = '';

@@ -1,7 +1,7 @@
 /**
- * Regular expressions of users: RE2 syntax, always anchored on both ends, `.` matches line ends too (as
- * PromQL and its label functions have it), linear in the length of the text. Simple patterns are matched
- * without an engine (glob.ts). The only importer of re2js.
+ * Regular expressions of users: RE2 syntax, always anchored on both ends, `.` matches line ends too
+ * (as PromQL and its label functions have it), linear in the length of the text. Simple patterns
+ * are matched without an engine (glob.ts). The only importer of re2js.
  */
 import { RE2JS, RE2JSSyntaxException } from 're2js';
 import { badRequest, messageOf } from '../errors.ts';
@@ -17,7 +17,10 @@ import {
 /** Longer patterns are refused. Alternations of thousands of literals stay below. */
 export const regexpLengthMax: number = 1_048_576;
 
-/** Patterns that compile to more instructions are refused, for a text costs up to that many steps a character. */
+/**
+ * Patterns that compile to more instructions are refused, for a text costs up to that many steps a
+ * character.
+ */
 export const regexpProgramSizeMax: number = 30_000;
 
 export interface AnchoredRegexp {
@@ -28,14 +31,17 @@ export interface AnchoredRegexp {
   testBytes(bytes: Uint8Array, start: number, end: number): boolean;
   /** Every text that matches begins with this; often ''. */
   readonly literalPrefix: string;
-  /** The only texts that match, without duplicates, when the pattern is a list of literals; else null. */
+  /**
+   * The only texts that match, without duplicates, when the pattern is a list of literals; else
+   * null.
+   */
   readonly set: readonly string[] | null;
   /** 'everything' for patterns such as `.*`, 'notEmpty' for `.+`. */
   readonly matches: 'everything' | 'notEmpty' | 'some';
   /**
-   * The template with the groups of the match put in, or null when the text does not match. Templates are
-   * Go's: `$1`, `$name`, `${name}`, `$$`; a name is the longest run of letters, digits and `_`; a group that does
-   * not exist or took no part is empty.
+   * The template with the groups of the match put in, or null when the text does not match.
+   * Templates are Go's: `$1`, `$name`, `${name}`, `$$`; a name is the longest run of letters,
+   * digits and `_`; a group that does not exist or took no part is empty.
    * @throws {TsdbError} BAD_REQUEST when the pattern is too large for the engine
    */
   replace(text: string, template: string): string | null;

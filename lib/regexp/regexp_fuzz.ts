@@ -1,4 +1,6 @@
-/** Holds the shortcuts of regexp.ts equal to V8's own engine, on patterns that both read the same. */
+/**
+ * Holds the shortcuts of regexp.ts equal to V8's own engine, on patterns that both read the same.
+ */
 import assert from 'node:assert/strict';
 import { compileAnchored } from './regexp.ts';
 

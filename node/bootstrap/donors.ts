@@ -2,7 +2,9 @@
 import type { Instance, Placement, Shard } from '#cluster/placement/placement.ts';
 
 export interface DonorPlan {
-  /** Instances that may have the shard's data. Empty: nobody has any, and the shard begins empty. */
+  /**
+   * Instances that may have the shard's data. Empty: nobody has any, and the shard begins empty.
+   */
   readonly candidates: readonly Instance[];
   /** How many of them must give all they have, so that no acknowledged write is missed. */
   readonly needed: number;

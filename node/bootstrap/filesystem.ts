@@ -1,6 +1,6 @@
 /**
- * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What cannot be
- * trusted is set aside by name and reported; its neighbours are served.
+ * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What
+ * cannot be trusted is set aside by name and reported; its neighbours are served.
  */
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import {
@@ -41,7 +41,8 @@ const retryMillisFirst = 250;
 const retryMillisMax = 10_000;
 
 /**
- * Waits as long as memory has no room for the series: without them an answer would count as whole that is not.
+ * Waits as long as memory has no room for the series: without them an answer would count as whole
+ * that is not.
  *
  * @param saved the index that was loaded for the namespace: filesets that it names are not walked
  * @param truncatedAtNanos filesets made before this time hold what was deleted, and are removed
@@ -65,8 +66,8 @@ export async function loadShard(
     unrepairedBlocks: await loadAsides(database, namespace, shard, listed.asides, truncatedAtNanos),
   };
   const now = env.clock.nowNanos();
-  // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The highest volume of
-  // a block comes first; a lower one counts only when that is damaged.
+  // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The
+  // highest volume of a block comes first; a lower one counts only when that is damaged.
   const filesets = listed.filesets.sort(
     (a, b) => Number(a.blockStartNanos - b.blockStartNanos) || b.volume - a.volume,
   );
@@ -125,7 +126,8 @@ export async function loadShard(
 }
 
 /**
- * Knows of the filesets that were set aside and not repaired, as when the node was stopped before that.
+ * Knows of the filesets that were set aside and not repaired, as when the node was stopped before
+ * that.
  * @returns their blocks
  */
 async function loadAsides(
@@ -161,7 +163,10 @@ async function loadAsides(
   return blocks;
 }
 
-/** What a fileset says of itself. Null when that is damaged, or not there: whoever reads all of it says so. */
+/**
+ * What a fileset says of itself. Null when that is damaged, or not there: whoever reads all of it
+ * says so.
+ */
 async function infoOf({ env }: Database, path: string): Promise<FilesetInfo | null> {
   try {
     return decodeInfo(await env.disk.readFile(path));
@@ -237,7 +242,8 @@ async function makeRoom(database: Database, signal: AbortSignal): Promise<void> 
 /**
  * Puts a fileset in use, with its series in the index.
  * @returns how many series it has here
- * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for them: nothing has changed then but for slots
+ * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for them: nothing has changed then
+ * but for slots
  */
 function useFileset(namespace: NamespaceState, folder: string, reader: FilesetReader): number {
   const { info, index, digest } = reader;

@@ -10,7 +10,10 @@ export const smallMemoryBytes: number = 8 << 20;
 const seriesCount = 1000;
 const rowsEach = 120;
 
-/** Fills a small memory: most of it with rows of a namespace, which a flush frees, the rest with slots. */
+/**
+ * Fills a small memory: most of it with rows of a namespace, which a flush frees, the rest with
+ * slots.
+ */
 export async function fillMemory(database: Database, namespace: string): Promise<void> {
   const { store, namespaces } = database;
   const nanos = realEnv.clock.nowNanos();

@@ -1,6 +1,7 @@
 /**
- * Takes saved indexes into use. What has come since is told by the log and by filesets that they do not name; a saved index that
- * cannot be used is set aside or passed over, and the series come one by one, as without it.
+ * Takes saved indexes into use. What has come since is told by the log and by filesets that they do
+ * not name; a saved index that cannot be used is set aside or passed over, and the series come one
+ * by one, as without it.
  */
 import { TsdbError } from '#lib/errors.ts';
 import {
@@ -28,38 +29,38 @@ import { savedFilesetKey } from '../storage/flush/saved_index.ts';
 export class LoadedIndex {
   /** Start of the node whose slots the ordinals were. */
   readonly boot: number;
-  private readonly database: Database;
-  private readonly savedGenerations: Uint32Array;
+  readonly #database: Database;
+  readonly #savedGenerations: Uint32Array;
   /** By saved ordinal: slot of this boot, plus one. */
-  private readonly slots: Uint32Array;
-  private readonly generations: Uint32Array;
-  private readonly filesets: ReadonlyMap<string, number>;
+  readonly #slots: Uint32Array;
+  readonly #generations: Uint32Array;
+  readonly #filesets: ReadonlyMap<string, number>;
 
   constructor(database: Database, manifest: IndexManifest, slots: Uint32Array) {
     const { generation } = database.store;
-    this.database = database;
+    this.#database = database;
     this.boot = manifest.boot;
-    this.savedGenerations = manifest.generations;
-    this.slots = slots;
-    this.generations = slots.map((slot) => (slot === 0 ? 0 : generation[slot - 1]!));
-    this.filesets = new Map(
+    this.#savedGenerations = manifest.generations;
+    this.#slots = slots;
+    this.#generations = slots.map((slot) => (slot === 0 ? 0 : generation[slot - 1]!));
+    this.#filesets = new Map(
       manifest.filesets.map((fileset) => [savedFilesetKey(fileset), fileset.seriesCount]),
     );
   }
 
   /** The slot of this boot for a reference of the boot that saved, or -1. */
   slotOf(slot: number, generation: number): number {
-    const now = this.slots[slot] ?? 0;
-    if (now === 0 || this.savedGenerations[slot] !== generation) return -1;
+    const now = this.#slots[slot] ?? 0;
+    if (now === 0 || this.#savedGenerations[slot] !== generation) return -1;
     // It may have been released since, and be another's.
-    return this.database.store.generation[now - 1] === this.generations[slot] ? now - 1 : -1;
+    return this.#database.store.generation[now - 1] === this.#generations[slot] ? now - 1 : -1;
   }
 
   /** Series of a fileset that are all in the index, or null when that is not known. */
   seriesCountOf(shard: number, { info, digest }: FilesetHead): number | null {
     const { blockStartNanos, volume } = info;
     const key = { shard, blockStartNanos, volume, indexCrc32c: digest.index.crc32c };
-    return this.filesets.get(savedFilesetKey(key)) ?? null;
+    return this.#filesets.get(savedFilesetKey(key)) ?? null;
   }
 }
 
@@ -152,8 +153,8 @@ async function useIndex(
 }
 
 /**
- * Who is live in a block of which the saved fileset was replaced or removed is not known from the index: the fileset that is there
- * now is walked, and memory is asked.
+ * Who is live in a block of which the saved fileset was replaced or removed is not known from the
+ * index: the fileset that is there now is walked, and memory is asked.
  */
 async function unmarkReplaced(
   { env, options, shards }: Database,

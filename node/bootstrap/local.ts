@@ -1,4 +1,6 @@
-/** The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node. */
+/**
+ * The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node.
+ */
 import { removeTakenFolders } from '../persist/folders.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';

@@ -1,6 +1,6 @@
 /**
- * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into filesets. Their
- * data stay on disk, their series enter the index.
+ * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into
+ * filesets. Their data stay on disk, their series enter the index.
  */
 import type { NodeService, StreamShardRequest } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
@@ -30,8 +30,8 @@ interface StreamedSeries {
  *
  * @param onlyBlocks take only these blocks, one at least; null for all
  * @param damagedToo also what donors have of blocks that are damaged there
- * @throws {TsdbError} UNAVAILABLE, RESOURCE_EXHAUSTED when memory has no room for the series, and what the donors
- *   reject with: nothing half-done counts, begin again
+ * @throws {TsdbError} UNAVAILABLE, RESOURCE_EXHAUSTED when memory has no room for the series, and
+ *   what the donors reject with: nothing half-done counts, begin again
  */
 export async function bootstrapFromPeers(
   database: Database,
@@ -101,8 +101,8 @@ export async function bootstrapFromPeers(
 }
 
 /**
- * Makes sure that all series of a block have slots before their fileset counts: what stays in no index would be missing from
- * answers that count as whole.
+ * Makes sure that all series of a block have slots before their fileset counts: what stays in no
+ * index would be missing from answers that count as whole.
  */
 function makeSlots(
   namespace: NamespaceState,
@@ -128,27 +128,27 @@ function truncatedMeanwhile(namespace: NamespaceState): TsdbError {
 
 /** A stream of which the next series can be looked at. */
 class PeekedStream {
-  private readonly stream: AsyncGenerator<StreamedSeries, void, undefined>;
-  private ahead: StreamedSeries | null = null;
+  readonly #stream: AsyncGenerator<StreamedSeries, void, undefined>;
+  #ahead: StreamedSeries | null = null;
 
   constructor(stream: AsyncGenerator<StreamedSeries, void, undefined>) {
-    this.stream = stream;
+    this.#stream = stream;
   }
 
   async peek(): Promise<StreamedSeries | null> {
-    if (this.ahead === null) {
-      const next = await this.stream.next();
-      this.ahead = next.done === true ? null : next.value;
+    if (this.#ahead === null) {
+      const next = await this.#stream.next();
+      this.#ahead = next.done === true ? null : next.value;
     }
-    return this.ahead;
+    return this.#ahead;
   }
 
   take(): void {
-    this.ahead = null;
+    this.#ahead = null;
   }
 
   async close(): Promise<void> {
-    await this.stream.return();
+    await this.#stream.return();
   }
 }
 
@@ -156,8 +156,8 @@ class PeekedStream {
 class BlockSource implements VolumeSource {
   readonly blockStartNanos: bigint;
   readonly names: SeriesName[] = [];
-  private readonly stream: PeekedStream;
-  private readonly onEnd: (names: readonly SeriesName[]) => void;
+  readonly #stream: PeekedStream;
+  readonly #onEnd: (names: readonly SeriesName[]) => void;
 
   /** @param onEnd called when all of them were given, before the fileset is complete */
   constructor(
@@ -165,15 +165,15 @@ class BlockSource implements VolumeSource {
     blockStartNanos: bigint,
     onEnd: (names: readonly SeriesName[]) => void,
   ) {
-    this.stream = stream;
+    this.#stream = stream;
     this.blockStartNanos = blockStartNanos;
-    this.onEnd = onEnd;
+    this.#onEnd = onEnd;
   }
 
   async next(): Promise<readonly VolumeSeries[] | null> {
-    const series = await this.take();
+    const series = await this.#take();
     if (series === null) {
-      this.onEnd(this.names);
+      this.#onEnd(this.names);
       return null;
     }
     this.names.push(copyOfName(series.name));
@@ -181,13 +181,13 @@ class BlockSource implements VolumeSource {
   }
 
   async passOver(): Promise<void> {
-    while ((await this.take()) !== null) continue;
+    while ((await this.#take()) !== null) continue;
   }
 
-  private async take(): Promise<StreamedSeries | null> {
-    const series = await this.stream.peek();
+  async #take(): Promise<StreamedSeries | null> {
+    const series = await this.#stream.peek();
     if (series === null || series.blockStartNanos !== this.blockStartNanos) return null;
-    this.stream.take();
+    this.#stream.take();
     return series;
   }
 }

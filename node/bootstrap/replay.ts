@@ -1,6 +1,7 @@
 /**
- * Streams snapshot and commit log into the engine. Each segment's dictionary gives the slots of this boot for the
- * slots of the one that wrote it; rows of series that are not here any more are passed over.
+ * Streams snapshot and commit log into the engine. Each segment's dictionary gives the slots of
+ * this boot for the slots of the one that wrote it; rows of series that are not here any more are
+ * passed over.
  */
 import {
   BatchReplay,
@@ -95,7 +96,8 @@ export async function replayCommitlog(
   }
   for (const namespace of database.namespaces.values()) markLive(database, namespace);
   if (report.problems.some(({ kind }) => kind !== 'torn tail')) database.deletions.replayLost();
-  // There was no time to delete them. They must not count: of two of them, one may be back that the other deleted.
+  // There was no time to delete them. They must not count: of two of them, one may be back that the
+  // other deleted.
   await database.commitlog.deleteSegments(replaced);
   return report;
 }
@@ -108,25 +110,25 @@ function markLive({ store }: Database, { ordinal, index }: NamespaceState): void
 }
 
 class SegmentReplay {
-  private readonly database: Database;
+  readonly #database: Database;
   /** Taken away when the namespace is truncated. */
-  private readonly indexes: Map<string, LoadedIndex>;
-  private readonly batches: BatchReplay;
+  readonly #indexes: Map<string, LoadedIndex>;
+  readonly #batches: BatchReplay;
   /** Start of the node that wrote the segment; -1 when its header is damaged. */
-  private boot = -1;
-  private readonly number: number;
-  private readonly path: string;
-  private readonly report: ReplayReport;
+  #boot = -1;
+  readonly #number: number;
+  readonly #path: string;
+  readonly #report: ReplayReport;
   /** Namespaces whose records count; null for all. */
-  private readonly only: ReadonlySet<string> | null;
-  private readonly namespaces = new Map<number, SegmentNamespace>();
+  readonly #only: ReadonlySet<string> | null;
+  readonly #namespaces = new Map<number, SegmentNamespace>();
   /** By segment: namespaces that the snapshot leaves to it. */
   readonly kept: Map<number, Set<string>> = new Map();
   /** What a snapshot has, to be compared with its end record. */
-  private chunkSeries = 0;
-  private chunkBytes = 0;
+  #chunkSeries = 0;
+  #chunkBytes = 0;
   /** Zeros: all rows are to be applied. */
-  private outcomes = new Uint8Array(4096);
+  #outcomes = new Uint8Array(4096);
   /** The end record of a snapshot was there, and agrees with all before it. */
   hasEnd = false;
 
@@ -139,44 +141,44 @@ class SegmentReplay {
     only: ReadonlySet<string> | null,
     report: ReplayReport,
   ) {
-    this.database = database;
-    this.indexes = indexes;
-    this.batches = batches;
-    this.number = number;
-    this.path = path;
-    this.only = only;
-    this.report = report;
+    this.#database = database;
+    this.#indexes = indexes;
+    this.#batches = batches;
+    this.#number = number;
+    this.#path = path;
+    this.#only = only;
+    this.#report = report;
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { disk } = this.database.env;
-    this.batches.reset();
-    const header = await readSegmentHeader(disk, this.path);
-    this.boot = typeof header === 'string' ? -1 : header.boot;
-    const records = readSegment(disk, this.path, (problem) => this.reportProblem(problem));
+    const { disk } = this.#database.env;
+    this.#batches.reset();
+    const header = await readSegmentHeader(disk, this.#path);
+    this.#boot = typeof header === 'string' ? -1 : header.boot;
+    const records = readSegment(disk, this.#path, (problem) => this.#reportProblem(problem));
     for await (const record of records) {
       signal.throwIfAborted();
       if (record.kind === 'namespace') {
-        const counts = this.only?.has(record.name) ?? true;
-        this.namespaces.set(record.ordinal, {
+        const counts = this.#only?.has(record.name) ?? true;
+        this.#namespaces.set(record.ordinal, {
           name: record.name,
-          state: counts ? (this.database.namespaces.get(record.name) ?? null) : null,
+          state: counts ? (this.#database.namespaces.get(record.name) ?? null) : null,
           slots: new SlotMap(),
         });
         continue;
       }
       if (record.kind === 'end') {
         const { seriesCount, chunkBytes } = record;
-        this.hasEnd = seriesCount === this.chunkSeries && chunkBytes === this.chunkBytes;
+        this.hasEnd = seriesCount === this.#chunkSeries && chunkBytes === this.#chunkBytes;
         continue;
       }
-      const namespace = this.namespaces.get(record.namespaceOrdinal);
+      const namespace = this.#namespaces.get(record.namespaceOrdinal);
       switch (record.kind) {
         case 'series':
-          if (namespace !== undefined) this.addSeries(namespace, record.entries);
+          if (namespace !== undefined) this.#addSeries(namespace, record.entries);
           break;
         case 'batch':
-          this.addBatch(namespace, record.batch);
+          this.#addBatch(namespace, record.batch);
           break;
         case 'kept':
           for (const segment of record.segments) {
@@ -186,16 +188,16 @@ class SegmentReplay {
           }
           break;
         case 'chunks':
-          this.addChunks(namespace, record.series);
+          this.#addChunks(namespace, record.series);
           break;
         case 'truncate':
-          if (namespace !== undefined && (this.only?.has(namespace.name) ?? true)) {
-            this.truncate(namespace, record.atNanos);
+          if (namespace !== undefined && (this.#only?.has(namespace.name) ?? true)) {
+            this.#truncate(namespace, record.atNanos);
           }
           break;
         case 'delete':
-          if (namespace !== undefined && (this.only?.has(namespace.name) ?? true)) {
-            this.deleteRows(namespace, record.json);
+          if (namespace !== undefined && (this.#only?.has(namespace.name) ?? true)) {
+            this.#deleteRows(namespace, record.json);
           }
           break;
         default:
@@ -204,37 +206,37 @@ class SegmentReplay {
     }
   }
 
-  private reportProblem(problem: SegmentProblem): void {
+  #reportProblem(problem: SegmentProblem): void {
     const { kind, start, end } = problem;
-    const { log } = this.database;
-    const fields = { path: this.path, start, end };
-    this.report.problems.push(problem);
+    const { log } = this.#database;
+    const fields = { path: this.#path, start, end };
+    this.#report.problems.push(problem);
     if (kind === 'torn tail') log.info(fields, 'commit log segment ends in a torn write');
     else log.error({ ...fields, kind }, 'commit log segment is damaged; the rest of it is read');
   }
 
-  private addSeries(namespace: SegmentNamespace, entries: readonly DictionaryEntry[]): void {
+  #addSeries(namespace: SegmentNamespace, entries: readonly DictionaryEntry[]): void {
     const { state, slots } = namespace;
     if (state === null) return;
-    const index = this.indexes.get(namespace.name);
-    const saved = index?.boot === this.boot ? index : null;
+    const index = this.#indexes.get(namespace.name);
+    const saved = index?.boot === this.#boot ? index : null;
     for (const entry of entries) {
       let slot = saved === null ? -1 : saved.slotOf(entry.slot, entry.generation);
       if (slot === -1) slot = state.resolveHere(entry);
-      if (slot < 0) this.batches.setSeries(slots, entry, null, 0);
-      else this.batches.setSeries(slots, entry, slot, this.database.store.generation[slot]!);
+      if (slot < 0) this.#batches.setSeries(slots, entry, null, 0);
+      else this.#batches.setSeries(slots, entry, slot, this.#database.store.generation[slot]!);
     }
   }
 
-  private addChunks(namespace: SegmentNamespace | undefined, all: readonly SeriesChunks[]): void {
-    const { store } = this.database;
+  #addChunks(namespace: SegmentNamespace | undefined, all: readonly SeriesChunks[]): void {
+    const { store } = this.#database;
     for (const { slot: from, generation, chunks } of all) {
-      this.chunkSeries += 1;
-      this.chunkBytes += chunks.length;
+      this.#chunkSeries += 1;
+      this.#chunkBytes += chunks.length;
       if (namespace === undefined || namespace.state === null) continue;
-      const series = this.batches.entryOf(namespace.slots, from, generation);
+      const series = this.#batches.entryOf(namespace.slots, from, generation);
       if (series === null) {
-        this.report.recordsMalformed += 1;
+        this.#report.recordsMalformed += 1;
         continue;
       }
       if (series.slot === null) continue;
@@ -242,26 +244,27 @@ class SegmentReplay {
         store.insertChunks(series.slot, chunks);
       } catch (error) {
         if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
-        this.report.recordsMalformed += 1;
-        const fields = { path: this.path, error: error.message };
-        this.database.log.error(fields, 'chunks of a snapshot cannot be read');
+        this.#report.recordsMalformed += 1;
+        const fields = { path: this.#path, error: error.message };
+        this.#database.log.error(fields, 'chunks of a snapshot cannot be read');
         continue;
       }
-      this.report.snapshotSeries += 1;
+      this.#report.snapshotSeries += 1;
     }
   }
 
-  private addBatch(namespace: SegmentNamespace | undefined, bytes: Uint8Array): void {
-    const { report, database } = this;
+  #addBatch(namespace: SegmentNamespace | undefined, bytes: Uint8Array): void {
+    const report = this.#report;
+    const database = this.#database;
     const map = namespace?.slots ?? null;
-    const batch = this.batches.decode(map, bytes) ?? this.readBatch(map, bytes);
+    const batch = this.#batches.decode(map, bytes) ?? this.#readBatch(map, bytes);
     if (batch === null || batch.rowCount === 0) return;
     if (namespace === undefined) {
       report.rowsWithoutSeries += batch.rowCount;
       return;
     }
     const newestNanos = batch.last * BigInt(batch.timeUnitNanos);
-    database.commitlog.noteRows(this.number, namespace.name, Number(newestNanos / 1_000_000n));
+    database.commitlog.noteRows(this.#number, namespace.name, Number(newestNanos / 1_000_000n));
     const { state } = namespace;
     const now = database.env.clock.nowNanos();
     if (state === null || newestNanos + state.blockSizeNanos <= now - state.retentionNanos) {
@@ -272,51 +275,53 @@ class SegmentReplay {
     report.rowsPassedOver += batch.rowsNotHere;
     const { rows } = batch;
     if (rows.rowCount === 0) return;
-    if (this.outcomes.length < rows.rowCount) this.outcomes = new Uint8Array(rows.rowCount);
-    database.store.append(rows, batch.version, this.outcomes);
+    if (this.#outcomes.length < rows.rowCount) this.#outcomes = new Uint8Array(rows.rowCount);
+    database.store.append(rows, batch.version, this.#outcomes);
     report.rows += rows.rowCount;
   }
 
   /** The batches that the kernel does not take. */
-  private readBatch(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
+  #readBatch(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
     try {
-      return replayedByReader(this.batches, map, bytes);
+      return replayedByReader(this.#batches, map, bytes);
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
-      this.report.recordsMalformed += 1;
-      const fields = { path: this.path, error: error.message };
-      this.database.log.error(fields, 'commit log record cannot be read');
+      this.#report.recordsMalformed += 1;
+      const fields = { path: this.#path, error: error.message };
+      this.#database.log.error(fields, 'commit log record cannot be read');
       return null;
     }
   }
 
   /** What stands before the record was swept when it was written. */
-  private deleteRows({ name, state }: SegmentNamespace, json: string): void {
-    const { database } = this;
+  #deleteRows({ name, state }: SegmentNamespace, json: string): void {
+    const database = this.#database;
     try {
       const applied = appliedFromJson(JSON.parse(json));
-      database.deletions.noteSegment(this.number, name, applied);
+      database.deletions.noteSegment(this.#number, name, applied);
       if (state === null) return;
       markLive(database, state);
       database.deletions.replay(state, applied);
     } catch (error) {
       const isMalformed = error instanceof TsdbError && error.code === 'BAD_REQUEST';
       if (!isMalformed && !(error instanceof SyntaxError)) throw error;
-      this.report.recordsMalformed += 1;
-      const fields = { path: this.path, error: error.message };
+      this.#report.recordsMalformed += 1;
+      const fields = { path: this.#path, error: error.message };
       database.log.error(fields, 'deletion of the commit log cannot be read');
     }
   }
 
-  /** Later rows of the segment bring their dictionary entries again, for its writer forgot them too. */
-  private truncate(namespace: SegmentNamespace, atNanos: bigint): void {
-    const { truncatedAtNanos } = this.report;
+  /**
+   * Later rows of the segment bring their dictionary entries again, for its writer forgot them too.
+   */
+  #truncate(namespace: SegmentNamespace, atNanos: bigint): void {
+    const { truncatedAtNanos } = this.#report;
     // The segment is needed as long as what it deletes may be elsewhere.
-    this.database.commitlog.noteRows(this.number, namespace.name, Number(atNanos / 1_000_000n));
+    this.#database.commitlog.noteRows(this.#number, namespace.name, Number(atNanos / 1_000_000n));
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
-    this.batches.clear(namespace.slots);
-    this.indexes.delete(namespace.name);
-    namespace.state?.truncate(atNanos, this.database.removal.takeOrdinal('truncate'));
+    this.#batches.clear(namespace.slots);
+    this.#indexes.delete(namespace.name);
+    namespace.state?.truncate(atNanos, this.#database.removal.takeOrdinal('truncate'));
   }
 }

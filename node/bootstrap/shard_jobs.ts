@@ -1,6 +1,6 @@
 /**
- * Brings the shards of every namespace to where their reads are whole, a few at a time, again and again
- * until they are: from peers where there are any, else as empty ones.
+ * Brings the shards of every namespace to where their reads are whole, a few at a time, again and
+ * again until they are: from peers where there are any, else as empty ones.
  */
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
@@ -33,7 +33,9 @@ interface Job {
   readonly sourceId: string;
   /** What the attempt that is under way fetches. */
   fetching: Blocks;
-  /** What is to be fetched behind it: an attempt may have passed a block before that was damaged. */
+  /**
+   * What is to be fetched behind it: an attempt may have passed a block before that was damaged.
+   */
   wanted: Blocks;
   /** Blocks of which damage was found since the job began. */
   readonly damaged: Set<bigint>;
@@ -50,91 +52,99 @@ const retryMillisFirst = 250;
 const retryMillisMax = 10_000;
 /** Attempts with the LEAVING source before the other replicas are asked. */
 const sourceAttemptsMax = 5;
-/** Attempts that fail since blocks are damaged at peers too, before what these have of them has to do. */
+/**
+ * Attempts that fail since blocks are damaged at peers too, before what these have of them has to
+ * do.
+ */
 const damagedRefusalsMax = 5;
 /** The same for a shard that comes from others as a whole: some ten minutes. */
 const damagedRefusalsOfMoveMax = 60;
 
 export class ShardJobs implements AsyncDisposable {
-  private readonly options: ShardJobsOptions;
-  /** By namespace and shard. A namespace is told apart by its state: truncation changes its ordinal. */
-  private readonly jobs = new Map<NamespaceState, Map<number, Job>>();
-  private readonly waiting: Job[] = [];
-  private readonly running = new Set<Promise<void>>();
+  readonly #options: ShardJobsOptions;
+  /**
+   * By namespace and shard. A namespace is told apart by its state: truncation changes its ordinal.
+   */
+  readonly #jobs = new Map<NamespaceState, Map<number, Job>>();
+  readonly #waiting: Job[] = [];
+  readonly #running = new Set<Promise<void>>();
   /** Waits of those that are queued again. */
-  private readonly resting = new Set<Promise<void>>();
-  private readonly stop = new AbortController();
+  readonly #resting = new Set<Promise<void>>();
+  readonly #stop = new AbortController();
   /** By shard: source under which it was made ready, for the compare-and-set that marks it. */
-  private readonly sourceOfReady = new Map<number, string>();
+  readonly #sourceOfReady = new Map<number, string>();
 
   constructor(options: ShardJobsOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   /** Number of shards, counted in each namespace, that are not ready. */
   get pending(): number {
     let count = 0;
-    for (const jobs of this.jobs.values()) count += jobs.size;
+    for (const jobs of this.#jobs.values()) count += jobs.size;
     return count;
   }
 
   /** Starts what the placement asks for and ends what it asks for no more. */
   reconcile(): void {
-    const { database } = this.options;
-    for (const job of [...this.jobs.values()].flatMap((jobs) => [...jobs.values()])) {
+    const { database } = this.#options;
+    for (const job of [...this.#jobs.values()].flatMap((jobs) => [...jobs.values()])) {
       const { namespace, shard } = job;
       const isHere = database.namespaces.get(namespace.name) === namespace;
       const owned = isHere ? database.shards.get(shard) : undefined;
       if (owned?.sourceId === job.sourceId) continue;
       job.stop.abort(new TsdbError('CANCELLED', 'the shard is not to be bootstrapped any more'));
-      this.forget(job);
+      this.#forget(job);
       if (owned === undefined || owned.state === 'INITIALIZING') continue;
       // The shard was taken over, and what was damaged since has to be fetched all the same.
-      if (job.damaged.size > 0) this.add(namespace, shard, owned.sourceId, job.damaged);
+      if (job.damaged.size > 0) this.#add(namespace, shard, owned.sourceId, job.damaged);
     }
     for (const { id, state, sourceId } of database.shards.all()) {
-      const begunAs = this.sourceOfReady.get(id);
+      const begunAs = this.#sourceOfReady.get(id);
       if (state === 'INITIALIZING' && begunAs !== sourceId) {
         // Taken over from somebody else than before: what that one acknowledged may be missing.
         if (begunAs !== undefined) {
           for (const namespace of database.namespaces.values()) namespace.readyShards.delete(id);
         }
-        this.sourceOfReady.set(id, sourceId);
+        this.#sourceOfReady.set(id, sourceId);
       }
-      if (state !== 'INITIALIZING') this.sourceOfReady.delete(id);
+      if (state !== 'INITIALIZING') this.#sourceOfReady.delete(id);
       for (const namespace of database.namespaces.values()) {
         if (namespace.readyShards.has(id)) continue;
-        if (state === 'INITIALIZING') this.add(namespace, id, sourceId, null);
+        if (state === 'INITIALIZING') this.#add(namespace, id, sourceId, null);
         // A shard that is this node's in full has nothing to fetch for a namespace that is new.
-        else if (this.jobOf(namespace, id) === undefined) namespace.readyShards.add(id);
+        else if (this.#jobOf(namespace, id) === undefined) namespace.readyShards.add(id);
       }
     }
-    this.startSome();
+    this.#startSome();
   }
 
   /** Fetches blocks again that were damaged on this disk, when others have them. */
   repair({ namespace, shard, blocks }: CorruptShard): void {
-    const { database } = this.options;
+    const { database } = this.#options;
     const owned = database.shards.get(shard);
     const { placement } = database.shards;
     if (owned === undefined || placement === null) return;
     const isOnItsWay =
-      namespace.readyShards.has(shard) || this.jobOf(namespace, shard) !== undefined;
+      namespace.readyShards.has(shard) || this.#jobOf(namespace, shard) !== undefined;
     // `reconcile` fetches the whole shard.
     if (owned.state === 'INITIALIZING' && !isOnItsWay) return;
     const { instanceId } = database.options;
     if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
     namespace.readyShards.lose(shard, blocks);
-    this.add(namespace, shard, owned.sourceId, blocks);
-    this.startSome();
+    this.#add(namespace, shard, owned.sourceId, blocks);
+    this.#startSome();
   }
 
-  /** INITIALIZING shards that are ready in every namespace, with the source that they were taken from. */
+  /**
+   * INITIALIZING shards that are ready in every namespace, with the source that they were taken
+   * from.
+   */
   readyShards(): ReadonlyMap<number, string> {
-    const { database } = this.options;
+    const { database } = this.#options;
     const ready = new Map<number, string>();
     for (const { id, state, sourceId } of database.shards.all()) {
-      if (state !== 'INITIALIZING' || this.sourceOfReady.get(id) !== sourceId) continue;
+      if (state !== 'INITIALIZING' || this.#sourceOfReady.get(id) !== sourceId) continue;
       const isReady = [...database.namespaces.values()].every((namespace) =>
         namespace.readyShards.has(id),
       );
@@ -144,18 +154,18 @@ export class ShardJobs implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
-    this.waiting.length = 0;
-    await Promise.all([...this.running, ...this.resting]);
+    this.#stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
+    this.#waiting.length = 0;
+    await Promise.all([...this.#running, ...this.#resting]);
   }
 
-  private jobOf(namespace: NamespaceState, shard: number): Job | undefined {
-    return this.jobs.get(namespace)?.get(shard);
+  #jobOf(namespace: NamespaceState, shard: number): Job | undefined {
+    return this.#jobs.get(namespace)?.get(shard);
   }
 
   /** Begins a job, or has the one of the shard fetch these blocks too. */
-  private add(namespace: NamespaceState, shard: number, sourceId: string, blocks: Blocks): void {
-    const known = this.jobOf(namespace, shard);
+  #add(namespace: NamespaceState, shard: number, sourceId: string, blocks: Blocks): void {
+    const known = this.#jobOf(namespace, shard);
     if (known !== undefined) {
       for (const block of blocks ?? []) known.damaged.add(block);
       // A whole shard is asked for again with each topology, and is fetched once.
@@ -177,59 +187,59 @@ export class ShardJobs implements AsyncDisposable {
       refusals: 0,
       stop,
     };
-    let jobs = this.jobs.get(namespace);
-    if (jobs === undefined) this.jobs.set(namespace, (jobs = new Map()));
+    let jobs = this.#jobs.get(namespace);
+    if (jobs === undefined) this.#jobs.set(namespace, (jobs = new Map()));
     jobs.set(shard, job);
-    this.waiting.push(job);
+    this.#waiting.push(job);
   }
 
-  private forget({ namespace, shard }: Job): void {
-    const jobs = this.jobs.get(namespace);
+  #forget({ namespace, shard }: Job): void {
+    const jobs = this.#jobs.get(namespace);
     jobs?.delete(shard);
-    if (jobs?.size === 0) this.jobs.delete(namespace);
+    if (jobs?.size === 0) this.#jobs.delete(namespace);
   }
 
-  private startSome(): void {
-    while (this.running.size < streamShardsAtOnce) {
-      const job = this.waiting.shift();
+  #startSome(): void {
+    while (this.#running.size < streamShardsAtOnce) {
+      const job = this.#waiting.shift();
       if (job === undefined) return;
       if (job.stop.signal.aborted) continue;
-      const running = this.run(job).finally(() => {
-        this.running.delete(running);
-        this.startSome();
+      const running = this.#run(job).finally(() => {
+        this.#running.delete(running);
+        this.#startSome();
       });
-      this.running.add(running);
+      this.#running.add(running);
     }
   }
 
   /** Queues a job again after a time in which others have its place. */
-  private again(job: Job, delayMillis: number): void {
-    const { clock } = this.options.database.env;
-    const signal = this.signalOf(job);
+  #again(job: Job, delayMillis: number): void {
+    const { clock } = this.#options.database.env;
+    const signal = this.#signalOf(job);
     const resting = clock
       .sleep(delayMillis, signal)
       .then(
         () => {
-          this.waiting.push(job);
-          this.startSome();
+          this.#waiting.push(job);
+          this.#startSome();
         },
         () => {},
       )
-      .finally(() => this.resting.delete(resting));
-    this.resting.add(resting);
+      .finally(() => this.#resting.delete(resting));
+    this.#resting.add(resting);
   }
 
-  private signalOf(job: Job): AbortSignal {
-    return AbortSignal.any([job.stop.signal, this.stop.signal]);
+  #signalOf(job: Job): AbortSignal {
+    return AbortSignal.any([job.stop.signal, this.#stop.signal]);
   }
 
-  private async run(job: Job): Promise<void> {
-    const { log, env } = this.options.database;
-    const signal = this.signalOf(job);
-    job.fetching = this.withoutExpired(job);
+  async #run(job: Job): Promise<void> {
+    const { log, env } = this.#options.database;
+    const signal = this.#signalOf(job);
+    job.fetching = this.#withoutExpired(job);
     job.wanted = noBlocks;
     try {
-      const isFetched = job.fetching?.size !== 0 && (await this.attempt(job, signal));
+      const isFetched = job.fetching?.size !== 0 && (await this.#attempt(job, signal));
       // Who ended the job may have begun another one of the shard.
       if (signal.aborted) return;
       job.attempts = 0;
@@ -248,30 +258,32 @@ export class ShardJobs implements AsyncDisposable {
       job.attempts += 1;
       const isRefusal = error instanceof TsdbError && error.code === 'CONFLICT';
       job.refusals = isRefusal ? job.refusals + 1 : 0;
-      this.again(job, delay * (0.5 + env.random.fraction()));
+      this.#again(job, delay * (0.5 + env.random.fraction()));
       return;
     }
     if (job.wanted === null || job.wanted.size > 0) {
       // A disk that damages whatever is written to it keeps nobody busy.
-      this.again(job, retryMillisFirst);
+      this.#again(job, retryMillisFirst);
       return;
     }
     job.namespace.readyShards.add(job.shard);
-    this.forget(job);
+    this.#forget(job);
     job.namespace.noteRepaired(job.shard, job.fetched);
-    this.options.onReady();
+    this.#options.onReady();
   }
 
   /** What is past retention meanwhile is not to be fetched any more. */
-  private withoutExpired({ namespace, wanted }: Job): Blocks {
+  #withoutExpired({ namespace, wanted }: Job): Blocks {
     if (wanted === null) return null;
-    const now = this.options.database.env.clock.nowNanos();
+    const now = this.#options.database.env.clock.nowNanos();
     return new Set([...wanted].filter((start) => !namespace.isExpired(start, now)));
   }
 
-  /** @returns whether others gave all that was acknowledged; not so when nobody else has the shard */
-  private async attempt(job: Job, signal: AbortSignal): Promise<boolean> {
-    const { database } = this.options;
+  /**
+   * @returns whether others gave all that was acknowledged; not so when nobody else has the shard
+   */
+  async #attempt(job: Job, signal: AbortSignal): Promise<boolean> {
+    const { database } = this.#options;
     const { placement } = database.shards;
     if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
     const { id, sourceId } = { id: job.shard, sourceId: job.sourceId };
@@ -279,15 +291,16 @@ export class ShardJobs implements AsyncDisposable {
     const sourceFailed = job.attempts >= sourceAttemptsMax;
     const plan = donorPlan(placement, instanceId, { id, sourceId }, sourceFailed);
     if (plan.candidates.length === 0) return false;
-    const donors = await this.healthyDonors(plan.candidates, signal);
+    const donors = await this.#healthyDonors(plan.candidates, signal);
     if (donors.length < plan.needed) {
       throw new TsdbError(
         'UNAVAILABLE',
         `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed`,
       );
     }
-    // When a block is damaged at too many replicas, what all of them have of it is all that there is. Nobody knows how long a
-    // source that cannot be reached is away: a shard that moves waits longer for what it alone may have.
+    // When a block is damaged at too many replicas, what all of them have of it is all that there
+    // is. Nobody knows how long a source that cannot be reached is away: a shard that moves waits
+    // longer for what it alone may have.
     const refusalsMax =
       job.fetching !== null && plan.areAll ? damagedRefusalsMax : damagedRefusalsOfMoveMax;
     const isLastResort = job.refusals >= refusalsMax && donors.length === plan.candidates.length;
@@ -313,20 +326,20 @@ export class ShardJobs implements AsyncDisposable {
     return !isLastResort;
   }
 
-  private async healthyDonors(
+  async #healthyDonors(
     candidates: readonly Instance[],
     signal: AbortSignal,
   ): Promise<NodeService[]> {
     const donors: NodeService[] = [];
     for (const candidate of candidates) {
-      const service = this.options.nodeServiceOf(candidate);
+      const service = this.#options.nodeServiceOf(candidate);
       try {
         const { ok } = await service.health(signal);
         if (ok) donors.push(service);
       } catch (error) {
         if (signal.aborted) throw error;
         const fields = { peer: candidate.id, error: messageOf(error) };
-        this.options.database.log.warn(fields, 'peer cannot be reached');
+        this.#options.database.log.warn(fields, 'peer cannot be reached');
       }
     }
     return donors;

@@ -56,7 +56,10 @@ async function openInstance(
   return database;
 }
 
-/** Two instances; `b` has all rows in filesets of two blocks, and so has `a` when its shard is AVAILABLE. */
+/**
+ * Two instances; `b` has all rows in filesets of two blocks, and so has `a` when its shard is
+ * AVAILABLE.
+ */
 async function openTwo(state: ShardState, clock: Clock = realEnv.clock) {
   const database = await openInstance('a', state, clock);
   const donor = await openInstance('b', state, clock);

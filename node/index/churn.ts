@@ -1,4 +1,6 @@
-/** How many series come and go: totals, and those of about the last hour from samples of the totals. */
+/**
+ * How many series come and go: totals, and those of about the last hour from samples of the totals.
+ */
 
 export interface SeriesChurn {
   /** Since the index was made or loaded. */

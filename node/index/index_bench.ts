@@ -31,7 +31,10 @@ function fleetTags(i: number): Uint8Array {
   ]);
 }
 
-/** Layouts of many series in one buffer, as a batch has them: the collector stays out of the figures. */
+/**
+ * Layouts of many series in one buffer, as a batch has them: the collector stays out of the
+ * figures.
+ */
 function fleetLayouts(seriesCount: number): (i: number) => Uint8Array {
   const bytes = new Uint8Array(seriesCount * 320);
   const offsets = new Uint32Array(seriesCount + 1);

@@ -1,4 +1,7 @@
-/** Holds the index equal to its obvious twin: a list of series as tag maps, walked for every question. */
+/**
+ * Holds the index equal to its obvious twin: a list of series as tag maps, walked for every
+ * question.
+ */
 import assert from 'node:assert/strict';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
@@ -124,7 +127,9 @@ class Twin {
     );
   }
 
-  /** Removes with questions and new series in between; the ordinals are not given again meanwhile. */
+  /**
+   * Removes with questions and new series in between; the ordinals are not given again meanwhile.
+   */
   removeInSteps(removed: readonly number[]): void {
     const stepCost = 1 + this.random.below(20);
     let gone = 0;

@@ -1,6 +1,7 @@
 /**
- * The inverted index of one namespace on one node: from queries to series, from identity to series, and
- * from series to tags. Series are ordinals given by the caller; a removed one may be given again.
+ * The inverted index of one namespace on one node: from queries to series, from identity to series,
+ * and from series to tags. Series are ordinals given by the caller; a removed one may be given
+ * again.
  */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
@@ -66,7 +67,9 @@ export type SeriesTags = Pick<
   'seriesCount' | 'tagsData' | 'tagsOffset' | 'idScheme' | 'idData' | 'idOffset'
 >;
 
-/** Positions in a layout and terms at each of them that are guessed; further ones share with them. */
+/**
+ * Positions in a layout and terms at each of them that are guessed; further ones share with them.
+ */
 const predictedPositions = 32;
 const predictedTermsBits = 6;
 const predictedTerms = 1 << predictedTermsBits;
@@ -100,8 +103,9 @@ export class NamespaceIndex {
   /** The tags that these belong to. */
   #lookedUp: Uint8Array | null;
   /**
-   * Terms that were found lately, by position and the end of their text: most labels have few values, at the same positions in all
-   * series of a kind. What stands here is a guess; `isText` tells.
+   * Terms that were found lately, by position and the end of their text: most labels have few
+   * values, at the same positions in all series of a kind. What stands here is a guess; `isText`
+   * tells.
    */
   readonly #predicted: Uint32Array;
   #lastView: DataView;
@@ -149,7 +153,8 @@ export class NamespaceIndex {
   /**
    * The index that was saved as these sections.
    * @param place gives the series other ordinals than they had, see `PlaceSeries`
-   * @throws {IndexDamaged} when the sections are not whole, or those of an index with another block size
+   * @throws {IndexDamaged} when the sections are not whole, or those of an index with another block
+   * size
    */
   static async load(
     source: IndexSectionSource,
@@ -162,9 +167,9 @@ export class NamespaceIndex {
   }
 
   /**
-   * The index as sections for `load`: the series that are there when the first section is taken, but for those
-   * that are removed before the last one is. Each step takes some milliseconds; between two of them the index may be
-   * used and changed as always. One save at a time.
+   * The index as sections for `load`: the series that are there when the first section is taken,
+   * but for those that are removed before the last one is. Each step takes some milliseconds;
+   * between two of them the index may be used and changed as always. One save at a time.
    */
   *save(limits: SaveLimits = saveLimits): Generator<IndexSection, void, void> {
     assert(this.#saving === null, 'an index is saved once at a time');
@@ -191,7 +196,8 @@ export class NamespaceIndex {
   }
 
   /**
-   * Finds the terms of a series, with `noTerm` and the text's hash where one is not known yet. Changes nothing.
+   * Finds the terms of a series, with `noTerm` and the text's hash where one is not known yet.
+   * Changes nothing.
    * @throws {TsdbError} BAD_REQUEST when the layout is cut off or too long
    */
   #lookUp(tags: Uint8Array): void {
@@ -234,8 +240,8 @@ export class NamespaceIndex {
   }
 
   /**
-   * Ordinal of a series with this ID, or -1. When several series have one ID (an explicit ID used with
-   * several tags, or a collision of the legacy scheme) it is any of them.
+   * Ordinal of a series with this ID, or -1. When several series have one ID (an explicit ID used
+   * with several tags, or a collision of the legacy scheme) it is any of them.
    */
   findById(id: Uint8Array): number {
     const listed = this.#identities.findById(id);
@@ -250,8 +256,8 @@ export class NamespaceIndex {
   /**
    * Adds a series that `find` does not find, under an ordinal that is not in use.
    * Parameters as for `find`; all bytes are copied.
-   * @throws {TsdbError} BAD_REQUEST when the layout or the ID is cut off or too long or there is no ID,
-   *   RESOURCE_EXHAUSTED when the text memory is used up; nothing is inserted then
+   * @throws {TsdbError} BAD_REQUEST when the layout or the ID is cut off or too long or there is no
+   *   ID, RESOURCE_EXHAUSTED when the text memory is used up; nothing is inserted then
    */
   insert(
     ordinal: number,
@@ -265,8 +271,8 @@ export class NamespaceIndex {
   }
 
   /**
-   * `insert` of a series that `find` was asked for, with nothing changed since: when it was the last one, what is known of its
-   * terms is not looked up again.
+   * `insert` of a series that `find` was asked for, with nothing changed since: when it was the
+   * last one, what is known of its terms is not looked up again.
    */
   insertFound(
     ordinal: number,
@@ -308,7 +314,10 @@ export class NamespaceIndex {
     }
   }
 
-  /** An odd name may hold bytes that are not UTF-8, of which no ID can be made. Known names of an index without odd ones are not looked at. */
+  /**
+   * An odd name may hold bytes that are not UTF-8, of which no ID can be made. Known names of an
+   * index without odd ones are not looked at.
+   */
   #checkOddNames(tags: Uint8Array): void {
     const isOdd = this.#dictionary.hasOddNames ? hasOddName(tags) : this.#hasUnknownOddName(tags);
     if (isOdd) idBytesOf(tags, idSchemeCode.quoted);
@@ -356,11 +365,13 @@ export class NamespaceIndex {
   }
 
   /**
-   * The same in steps of about a millisecond, between which the index may be used and changed. A series is gone for
-   * `find`, `has` and queries when its step came; its ordinal may be given again when all steps are done,
-   * and so may a slot that it stands for. Steps that are given up are done at once.
+   * The same in steps of about a millisecond, between which the index may be used and changed. A
+   * series is gone for `find`, `has` and queries when its step came; its ordinal may be given again
+   * when all steps are done, and so may a slot that it stands for. Steps that are given up are done
+   * at once.
    * @param stepCost work of a step, in series that leave the tables
-   * @param mayGo asked of each series when it is its turn to leave; those of which it is not true stay
+   * @param mayGo asked of each series when it is its turn to leave; those of which it is not true
+   * stay
    * @returns after each step whether series are leaving still
    */
   *removeInSteps(
@@ -393,7 +404,9 @@ export class NamespaceIndex {
     this.#live.markOne(ordinal, blockStartNanos);
   }
 
-  /** Takes series out of an index block that has nothing of them any more. They stay until `remove`. */
+  /**
+   * Takes series out of an index block that has nothing of them any more. They stay until `remove`.
+   */
   unmarkLive(ordinals: ArrayLike<number>, blockStartNanos: UnixNanos): void {
     this.#live.unmark(ordinals, blockStartNanos);
   }
@@ -477,7 +490,8 @@ export class NamespaceIndex {
   }
 
   /**
-   * Tag names, and values unless `namesOnly`, of the series that `query` would give, sorted by bytes.
+   * Tag names, and values unless `namesOnly`, of the series that `query` would give, sorted by
+   * bytes.
    * @throws {TsdbError} BAD_REQUEST for a bad regexp
    */
   aggregate(

@@ -1,7 +1,7 @@
 /**
- * Removal of many series in steps of some milliseconds. First the series leave the tables, so that nobody
- * finds them any more; then their ordinals are swept from the postings, list by list. Until the last step
- * an ordinal may stand in a list, so it must not be given to another series before.
+ * Removal of many series in steps of some milliseconds. First the series leave the tables, so that
+ * nobody finds them any more; then their ordinals are swept from the postings, list by list. Until
+ * the last step an ordinal may stand in a list, so it must not be given to another series before.
  */
 import { assert } from '#lib/assert.ts';
 import { wordsFor } from './tables/postings.ts';

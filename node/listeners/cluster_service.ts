@@ -1,6 +1,6 @@
 /**
- * The node contract answered by the whole cluster, for gRPC on 9001: clients in any language send batches
- * with dictionaries and read without knowing the placement; the session does the rest.
+ * The node contract answered by the whole cluster, for gRPC on 9001: clients in any language send
+ * batches with dictionaries and read without knowing the placement; the session does the rest.
  */
 import {
   type AggregateRequest,
@@ -26,19 +26,20 @@ import { murmur3 } from '#lib/hash.ts';
 import { checkedId } from '../storage/namespace/series_name.ts';
 
 export class ClusterService implements NodeService {
-  private readonly session: Session;
-  private readonly topology: TopologySource;
-  private readonly nodeHealth: (signal: AbortSignal) => Promise<NodeHealth>;
+  readonly #session: Session;
+  readonly #topology: TopologySource;
+  readonly #nodeHealth: (signal: AbortSignal) => Promise<NodeHealth>;
 
   /** @param node this node, for the answer to a health check */
   constructor(session: Session, topology: TopologySource, node: Pick<NodeService, 'health'>) {
-    this.session = session;
-    this.topology = topology;
-    this.nodeHealth = (signal) => node.health(signal);
+    this.#session = session;
+    this.#topology = topology;
+    this.#nodeHealth = (signal) => node.health(signal);
   }
 
   /**
-   * Every row names its dictionary entry: the cluster gives no references, and answers (0, 0) for each.
+   * Every row names its dictionary entry: the cluster gives no references, and answers (0, 0) for
+   * each.
    */
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
     const batch = readBatch(request.batch);
@@ -48,7 +49,7 @@ export class ClusterService implements NodeService {
         throw badRequest(`cannot write to the cluster: row ${row} names no dictionary entry`);
       }
     }
-    const { outcomes, writtenCount } = await this.session.write(
+    const { outcomes, writtenCount } = await this.#session.write(
       request.namespace,
       { ...batch, generations: batch.generations.map(() => 1), mayBeRefused: true },
       series,
@@ -65,53 +66,56 @@ export class ClusterService implements NodeService {
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const { bundle, exhaustive, warnings } = await this.session.fetch(
+    const { bundle, exhaustive, warnings } = await this.#session.fetch(
       { ...request, requireExhaustive: false },
       signal,
     );
-    return { bundle, exhaustive, shards: this.wholeShards(warnings) };
+    return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const { bundle, exhaustive, warnings } = await this.session.fetchById(request, signal);
-    return { bundle, exhaustive, shards: this.wholeShards(warnings) };
+    const { bundle, exhaustive, warnings } = await this.#session.fetchById(request, signal);
+    return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const { tags, exhaustive, warnings } = await this.session.aggregate(
+    const { tags, exhaustive, warnings } = await this.#session.aggregate(
       { ...request, requireExhaustive: false },
       signal,
     );
-    return { tags, exhaustive, shards: this.wholeShards(warnings) };
+    return { tags, exhaustive, shards: this.#wholeShards(warnings) };
   }
 
-  /** Of all shards, whatever the request names: the cluster's numbers cannot be joined with others. */
+  /**
+   * Of all shards, whatever the request names: the cluster's numbers cannot be joined with others.
+   */
   async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
-    const { instances: _, ...found } = await this.session.statistics(request, signal);
+    const { instances: _, ...found } = await this.#session.statistics(request, signal);
     const none = new Uint32Array(0);
-    return { ...found, nameSketch: none, pairSketch: none, shards: this.allShards() };
+    return { ...found, nameSketch: none, pairSketch: none, shards: this.#allShards() };
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.session.truncate(namespace, signal);
+    return this.#session.truncate(namespace, signal);
   }
 
-  // oxlint-disable-next-line require-yield -- the contract has a stream here, and the cluster has none
+  // oxlint-disable-next-line require-yield -- the contract has a stream here, and the cluster has
+  // none
   async *streamShard(): AsyncGenerator<StreamShardPage, void, undefined> {
     throw badRequest('cannot stream a shard of the cluster: ask the node that owns it');
   }
 
   health(signal: AbortSignal): Promise<NodeHealth> {
-    return this.nodeHealth(signal);
+    return this.#nodeHealth(signal);
   }
 
   /** None when fewer replicas answered than the level asks for: it is not told of which shards. */
-  private wholeShards(warnings: readonly string[]): Uint32Array {
-    return warnings.length === 0 ? this.allShards() : new Uint32Array(0);
+  #wholeShards(warnings: readonly string[]): Uint32Array {
+    return warnings.length === 0 ? this.#allShards() : new Uint32Array(0);
   }
 
-  private allShards(): Uint32Array {
-    const count = this.topology.view.placement?.numShards ?? 0;
+  #allShards(): Uint32Array {
+    const count = this.#topology.view.placement?.numShards ?? 0;
     return Uint32Array.from({ length: count }, (_, shard) => shard);
   }
 }
@@ -121,11 +125,11 @@ class DictionarySeries implements SeriesTable {
   readonly idHash: Uint32Array;
   readonly generation: Uint32Array;
   readonly refused: Uint8Array;
-  private readonly batch: BatchView;
+  readonly #batch: BatchView;
 
   constructor(batch: BatchView) {
     const { seriesCount } = batch;
-    this.batch = batch;
+    this.#batch = batch;
     this.idHash = new Uint32Array(seriesCount);
     this.generation = new Uint32Array(seriesCount).fill(1);
     this.refused = new Uint8Array(seriesCount);
@@ -145,15 +149,15 @@ class DictionarySeries implements SeriesTable {
   }
 
   tags(slot: number): Uint8Array {
-    return this.batch.seriesTags(slot);
+    return this.#batch.seriesTags(slot);
   }
 
   idScheme(slot: number): number {
-    return this.batch.seriesIdScheme(slot);
+    return this.#batch.seriesIdScheme(slot);
   }
 
   explicitId(slot: number): Uint8Array {
-    return this.batch.seriesId(slot);
+    return this.#batch.seriesId(slot);
   }
 }
 

@@ -13,11 +13,14 @@ export async function makeDurableFolder(disk: Disk, base: string, path: string):
   }
 }
 
-/** Folders in `data` that were taken out of use begin with this, which no namespace's folder does. */
+/**
+ * Folders in `data` that were taken out of use begin with this, which no namespace's folder does.
+ */
 const removedPrefix = '.removed-';
 
 /**
- * Takes a folder out of use in one step. After a power loss it may be back as it was, until `syncFolder` of its parent.
+ * Takes a folder out of use in one step. After a power loss it may be back as it was, until
+ * `syncFolder` of its parent.
  * @param dataFolder with the folder `data`
  * @returns where it is now, to be removed; what is left of it goes at the next start
  */

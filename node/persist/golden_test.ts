@@ -1,4 +1,7 @@
-/** The formats as they were in their first version: files of today are the same, and old ones are read. */
+/**
+ * The formats as they were in their first version: files of today are the same, and old ones are
+ * read.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

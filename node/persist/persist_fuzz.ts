@@ -1,4 +1,7 @@
-/** Damaged commit logs and filesets: never a hang, never a wrong byte, only what was written or a report. */
+/**
+ * Damaged commit logs and filesets: never a hang, never a wrong byte, only what was written or a
+ * report.
+ */
 import assert from 'node:assert/strict';
 import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
@@ -12,18 +15,18 @@ import { seriesIdOf } from './series_id.ts';
 
 /** A generator of whole numbers that a seed decides. */
 class Dice {
-  private state: number;
+  #state: number;
 
   constructor(seed: number) {
-    this.state = (seed * 2_654_435_761) >>> 0 || 1;
+    this.#state = (seed * 2_654_435_761) >>> 0 || 1;
   }
 
   /** In [0, end). */
   below(end: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state ^= this.state << 5;
-    return (this.state >>> 0) % end;
+    this.#state ^= this.#state << 13;
+    this.#state ^= this.#state >>> 17;
+    this.#state ^= this.#state << 5;
+    return (this.#state >>> 0) % end;
   }
 
   bytes(length: number): Uint8Array {

@@ -1,6 +1,7 @@
 /**
- * Files whose damage has a right checksum, and files with one damaged stretch. Every length, count and offset inside of a
- * record or entry is checked though its checksum is right; and damage costs what it hits and nothing beside it.
+ * Files whose damage has a right checksum, and files with one damaged stretch. Every length, count
+ * and offset inside of a record or entry is checked though its checksum is right; and damage costs
+ * what it hits and nothing beside it.
  */
 import assert from 'node:assert/strict';
 import { chunkHeaders, encodeRawChunk } from '#engine/codec/chunk.ts';
@@ -103,7 +104,9 @@ function segmentOf(pick: Pick, salt: number, isSnapshot: boolean): Uint8Array {
   return new Uint8Array(Buffer.concat([header, buffer.bytes()]));
 }
 
-/** Numbers of a record's payload, of its header, or its length; the checksum is made right again. */
+/**
+ * Numbers of a record's payload, of its header, or its length; the checksum is made right again.
+ */
 function withRecordChanged(pick: Pick, whole: Uint8Array, place: Place, salt: number): Uint8Array {
   let bytes = whole.slice();
   const { start, length } = place;

@@ -37,8 +37,8 @@ const quote = 0x22;
 const backslash = 0x5c;
 
 /**
- * The quoted ID of tags that need no escapes, by far the usual ones: bytes to bytes. Null for all others and
- * for what is not canonical.
+ * The quoted ID of tags that need no escapes, by far the usual ones: bytes to bytes. Null for all
+ * others and for what is not canonical.
  */
 export function plainQuotedId(tags: Uint8Array): Uint8Array | null {
   if (tags.length > tagsBytesMax) return null;

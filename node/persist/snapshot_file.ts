@@ -1,6 +1,6 @@
 /**
- * Files of snapshots, `snapshots/snapshot-<n>.db`: the memory of a node in the form of a commit log segment,
- * in place of all segments before n (docs/formats/commitlog.md).
+ * Files of snapshots, `snapshots/snapshot-<n>.db`: the memory of a node in the form of a commit log
+ * segment, in place of all segments before n (docs/formats/commitlog.md).
  */
 import type { Disk, DiskFile, Env } from '#lib/env/env.ts';
 import { encodeSegmentHeader, SegmentBuffer, segmentHeaderBytes } from './commitlog/format.ts';
@@ -47,22 +47,22 @@ export async function removeOtherSnapshots(
 /** Writes one snapshot. It counts when `finish` has resolved. */
 export class SnapshotWriter implements AsyncDisposable {
   readonly buffer: SegmentBuffer = new SegmentBuffer();
-  private readonly disk: Disk;
-  private readonly folder: string;
-  private readonly path: string;
-  private readonly segment: number;
-  private readonly salt: number;
-  private readonly file: DiskFile;
-  private position = segmentHeaderBytes;
-  private finished = false;
+  readonly #disk: Disk;
+  readonly #folder: string;
+  readonly #path: string;
+  readonly #segment: number;
+  readonly #salt: number;
+  readonly #file: DiskFile;
+  #position = segmentHeaderBytes;
+  #finished = false;
 
   private constructor(disk: Disk, folder: string, segment: number, salt: number, file: DiskFile) {
-    this.disk = disk;
-    this.folder = folder;
-    this.path = temporaryPath(folder, segment);
-    this.segment = segment;
-    this.salt = salt;
-    this.file = file;
+    this.#disk = disk;
+    this.#folder = folder;
+    this.#path = temporaryPath(folder, segment);
+    this.#segment = segment;
+    this.#salt = salt;
+    this.#file = file;
     this.buffer.reset(segment, salt);
   }
 
@@ -78,37 +78,37 @@ export class SnapshotWriter implements AsyncDisposable {
     const salt = env.random.u32();
     const writer = new SnapshotWriter(env.disk, folder, segment, salt, file);
     const createdNanos = env.clock.nowNanos();
-    await writer.write(0, encodeSegmentHeader({ salt, incarnation, boot, segment, createdNanos }));
+    await writer.#write(0, encodeSegmentHeader({ salt, incarnation, boot, segment, createdNanos }));
     return writer;
   }
 
   /** Writes what is collected when it is much. */
   async drain(): Promise<void> {
-    if (this.buffer.byteLength >= writeBytes) await this.writeBuffer();
+    if (this.buffer.byteLength >= writeBytes) await this.#writeBuffer();
   }
 
   /** Writes the end record and makes the snapshot count. @returns its length */
   async finish(seriesCount: number, chunkBytes: number): Promise<number> {
     this.buffer.addEnd(seriesCount, chunkBytes);
-    await this.writeBuffer();
-    await this.file.sync();
-    await this.file.close();
-    this.finished = true;
-    await this.disk.rename(this.path, `${this.folder}/snapshot-${this.segment}.db`);
-    await this.disk.syncFolder(this.folder);
-    return this.position;
+    await this.#writeBuffer();
+    await this.#file.sync();
+    await this.#file.close();
+    this.#finished = true;
+    await this.#disk.rename(this.#path, `${this.#folder}/snapshot-${this.#segment}.db`);
+    await this.#disk.syncFolder(this.#folder);
+    return this.#position;
   }
 
-  private async writeBuffer(): Promise<void> {
+  async #writeBuffer(): Promise<void> {
     const bytes = this.buffer.bytes();
-    await this.write(this.position, bytes);
-    this.position += bytes.length;
-    this.buffer.reset(this.segment, this.salt);
+    await this.#write(this.#position, bytes);
+    this.#position += bytes.length;
+    this.buffer.reset(this.#segment, this.#salt);
   }
 
-  private async write(position: number, bytes: Uint8Array): Promise<void> {
+  async #write(position: number, bytes: Uint8Array): Promise<void> {
     try {
-      await this.file.write(position, [bytes]);
+      await this.#file.write(position, [bytes]);
     } catch (error) {
       await this[Symbol.asyncDispose]();
       throw error;
@@ -116,10 +116,10 @@ export class SnapshotWriter implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.finished) return;
-    this.finished = true;
-    await this.file.close();
-    await this.disk.remove(this.path);
+    if (this.#finished) return;
+    this.#finished = true;
+    await this.#file.close();
+    await this.#disk.remove(this.#path);
   }
 }
 

@@ -1,4 +1,6 @@
-/** The deletions that a node has applied, as a file of its data folder (docs/formats/deletions.md). */
+/**
+ * The deletions that a node has applied, as a file of its data folder (docs/formats/deletions.md).
+ */
 import { type Deletion, deletionOfFields, deletionToJson } from '#cluster/metadata/deletions.ts';
 import { Fields } from '#cluster/fields.ts';
 import { crc32c } from '#lib/crc32c.ts';

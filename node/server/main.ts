@@ -1,6 +1,6 @@
 /**
- * The storage node as a process. With a `coordinator:` section it is also the coordinator, with single-node
- * discovery also the key-value store.
+ * The storage node as a process. With a `coordinator:` section it is also the coordinator, with
+ * single-node discovery also the key-value store.
  */
 import { hostname, totalmem } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * The storage of a node: its namespaces and shards over one store, one commit log and one sequencer. It
- * implements the node contract; servers, peers and the session of the same process call it alike.
+ * The storage of a node: its namespaces and shards over one store, one commit log and one
+ * sequencer. It implements the node contract; servers, peers and the session of the same process
+ * call it alike.
  */
 import type {
   AggregateRequest,
@@ -58,7 +59,9 @@ export interface DatabaseOptions {
   readonly instanceId: string;
   readonly dataFolder: string;
   readonly identity: NodeIdentity;
-  /** Everything that heads, chunks, index and caches may take; the store alone takes no more either. */
+  /**
+   * Everything that heads, chunks, index and caches may take; the store alone takes no more either.
+   */
   readonly memoryBytesMax: number;
   /** Data of filesets that are kept in memory, of that number; 0 for none. */
   readonly pageBytesMax: number;
@@ -109,15 +112,15 @@ export class Database implements NodeService, AsyncDisposable {
     rowsRefused: 0,
     fetches: 0,
   };
-  private readonly writes: WriteContext;
+  readonly #writes: WriteContext;
   readonly newSeries: SeriesRate;
   readonly admission: Admission;
   readonly queries: QueryLimitCounter;
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
-  private loaded = false;
-  private readonly loading = Promise.withResolvers<void>();
+  #loaded = false;
+  readonly #loading = Promise.withResolvers<void>();
   /** Lost with a placement, and not dropped yet. */
-  private readonly lostShards = new Set<number>();
+  readonly #lostShards = new Set<number>();
 
   private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
     this.env = env;
@@ -135,7 +138,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.shards = new ShardTable(options.instanceId);
     const limits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
     this.sequencer = new Sequencer(commitlog, limits, env.clock);
-    this.memory = new MemoryBudget(memoryBytesMax, () => this.memoryUse());
+    this.memory = new MemoryBudget(memoryBytesMax, () => this.#memoryUse());
     this.fileCache = new FileCache(env.disk, {
       openFilesMax,
       directoryBytesMax: this.memory.directoryBytesMax,
@@ -150,7 +153,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.deletions = new Deletions(this);
     this.queries = new QueryLimitCounter(env.clock, options.limits.query ?? noQueryLimits);
     this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
-    this.writes = {
+    this.#writes = {
       store: this.store,
       shards: this.shards,
       commitlog,
@@ -178,14 +181,14 @@ export class Database implements NodeService, AsyncDisposable {
     return database;
   }
 
-  private memoryUse(): MemoryUse {
+  #memoryUse(): MemoryUse {
     let indexBytes = 0;
     for (const { index } of this.namespaces.values()) indexBytes += index.memoryBytes;
     const { store, fileCache } = this;
     return { storeBytes: store.memoryBytes, indexBytes, cacheBytes: fileCache.memoryBytes };
   }
 
-  private get reads(): ReadParts {
+  get #reads(): ReadParts {
     return { store: this.store, cache: this.fileCache, queries: this.queries };
   }
 
@@ -197,28 +200,28 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   get referenceEpoch(): string {
-    return this.writes.referenceEpoch;
+    return this.#writes.referenceEpoch;
   }
 
   /** Called when the data of this disk are in memory. */
   setLoaded(): void {
     this.deletions.noteLoaded();
-    this.loaded = true;
-    this.loading.resolve();
+    this.#loaded = true;
+    this.#loading.resolve();
   }
 
   /** Resolves at `setLoaded`. */
   get whenLoaded(): Promise<void> {
-    return this.loading.promise;
+    return this.#loading.promise;
   }
 
   get isLoaded(): boolean {
-    return this.loaded;
+    return this.#loaded;
   }
 
   /** Whether every namespace has every shard of the placement, and there is a placement. */
   get isBootstrapped(): boolean {
-    if (!this.loaded || this.shards.placement === null) return false;
+    if (!this.#loaded || this.shards.placement === null) return false;
     const owned = this.shards.all();
     for (const namespace of this.namespaces.values()) {
       for (const { id } of owned) if (!namespace.readyShards.has(id)) return false;
@@ -227,9 +230,10 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   /**
-   * Takes a newer placement and the current namespaces, between two groups of writes. What was lost is
-   * forgotten and its files are deleted; what is new is empty and not ready.
-   * @throws {TsdbError} when log or disk fail, or there are too many namespaces: goes on from there when it is called again
+   * Takes a newer placement and the current namespaces, between two groups of writes. What was lost
+   * is forgotten and its files are deleted; what is new is empty and not ready.
+   * @throws {TsdbError} when log or disk fail, or there are too many namespaces: goes on from there
+   * when it is called again
    */
   applyTopology(
     placement: Placement | null,
@@ -238,35 +242,35 @@ export class Database implements NodeService, AsyncDisposable {
   ): Promise<TopologyChange> {
     return this.sequencer.exclusive(async () => {
       // One that comes back must be empty before rows are taken for it.
-      await this.dropLostShards();
+      await this.#dropLostShards();
       const change = this.shards.adopt(placement, version);
       this.admission.wake();
       // Without a placement nobody else has the data, so nothing is given up.
-      if (placement !== null) for (const shard of change.removed) this.lostShards.add(shard);
-      await this.dropLostShards();
+      if (placement !== null) for (const shard of change.removed) this.#lostShards.add(shard);
+      await this.#dropLostShards();
       await this.removal.dropNamespaces(registry);
-      return { ...change, addedNamespaces: this.takeNamespaces(registry) };
+      return { ...change, addedNamespaces: this.#takeNamespaces(registry) };
     });
   }
 
-  private async dropLostShards(): Promise<void> {
-    for (const shard of this.lostShards) {
+  async #dropLostShards(): Promise<void> {
+    for (const shard of this.#lostShards) {
       await this.removal.dropShard(shard);
-      this.lostShards.delete(shard);
+      this.#lostShards.delete(shard);
     }
   }
 
-  private takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {
+  #takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {
     const added: NamespaceState[] = [];
     for (const definition of registry.values()) {
       const known = this.namespaces.get(definition.name);
       if (known !== undefined) known.update(definition);
-      else added.push(this.addNamespace(definition));
+      else added.push(this.#addNamespace(definition));
     }
     return added;
   }
 
-  private addNamespace(definition: Namespace): NamespaceState {
+  #addNamespace(definition: Namespace): NamespaceState {
     const { store, shards, env, newSeries, removal } = this;
     const namespace = new NamespaceState(definition, {
       store,
@@ -299,8 +303,8 @@ export class Database implements NodeService, AsyncDisposable {
     request: WriteRequest | ColumnsWriteRequest,
     signal: AbortSignal,
   ): Promise<WriteResponse> {
-    const namespace = this.ready(request.namespace);
-    const write = new PendingWrite(this.writes, namespace, request);
+    const namespace = this.#ready(request.namespace);
+    const write = new PendingWrite(this.#writes, namespace, request);
     const response = await this.admission.limited('writes', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
       return this.sequencer.submit(write, signal);
@@ -311,7 +315,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const namespace = this.ready(request.namespace);
+    const namespace = this.#ready(request.namespace);
     this.counts.fetches += 1;
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
@@ -323,13 +327,13 @@ export class Database implements NodeService, AsyncDisposable {
       const range = request.fetchData ? request : null;
       if (range === null) this.queries.add('metadata', ordinals.length);
       else this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
-      const bundle = await bundleOf(this.reads, namespace, ordinals, range, signal);
+      const bundle = await bundleOf(this.#reads, namespace, ordinals, range, signal);
       return { bundle, exhaustive, shards: whole.atEnd() };
     });
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const namespace = this.ready(request.namespace);
+    const namespace = this.#ready(request.namespace);
     this.counts.fetches += 1;
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
@@ -341,13 +345,13 @@ export class Database implements NodeService, AsyncDisposable {
       }
       const ordinals = Uint32Array.from(slots).sort();
       this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
-      const bundle = await bundleOf(this.reads, namespace, ordinals, request, signal);
+      const bundle = await bundleOf(this.#reads, namespace, ordinals, request, signal);
       return { bundle, exhaustive: true, shards: whole.atEnd() };
     });
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const namespace = this.ready(request.namespace);
+    const namespace = this.#ready(request.namespace);
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
       const whole = new WholeShards(namespace, this.shards, request, null);
@@ -365,7 +369,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
-    const namespace = this.ready(request.namespace);
+    const namespace = this.#ready(request.namespace);
     return this.admission.limited('reads', async () => {
       await this.admission.placementVersion(request.placementVersion, signal);
       const whole = new WholeShards(namespace, this.shards, null, request.shards).atEnd();
@@ -375,17 +379,20 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
-    // Looked up in the step: it may have been dropped since the call, and its files may be another one's.
-    return this.sequencer.exclusive(() => this.removal.deleteAll(this.ready(name)));
+    // Looked up in the step: it may have been dropped since the call, and its files may be another
+    // one's.
+    return this.sequencer.exclusive(() => this.removal.deleteAll(this.#ready(name)));
   }
 
   /**
-   * Writes all rows of memory to filesets and deletes the commit log that held them: done when it resolves.
+   * Writes all rows of memory to filesets and deletes the commit log that held them: done when it
+   * resolves.
    * @param names of namespaces; null for all that are flushed
-   * @throws {TsdbError} NOT_FOUND, BAD_REQUEST as `Flusher.flushAll`, UNAVAILABLE when the disk fails
+   * @throws {TsdbError} NOT_FOUND, BAD_REQUEST as `Flusher.flushAll`, UNAVAILABLE when the disk
+   * fails
    */
   async flush(names: readonly string[] | null, signal: AbortSignal): Promise<FlushedReport> {
-    if (!this.loaded) throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
+    if (!this.#loaded) throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
     const flushed = await this.flusher.flushAll(names, signal);
     const snapshot = await this.snapshot(1, signal);
     for (const { files } of this.namespaces.values()) await files.settled();
@@ -412,7 +419,7 @@ export class Database implements NodeService, AsyncDisposable {
     request: StreamShardRequest,
     signal: AbortSignal,
   ): AsyncGenerator<StreamShardPage, void, undefined> {
-    const namespace = this.ready(request.namespace);
+    const namespace = this.#ready(request.namespace);
     await this.admission.placementVersion(request.placementVersion, signal);
     await this.deletions.whenApplied(request.deletionSequence ?? 0, signal);
     const shard = this.shards.get(request.shard);
@@ -461,8 +468,8 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   /** The namespace, when this node can serve at all. */
-  private ready(name: string): NamespaceState {
-    if (!this.loaded || this.shards.placement === null) {
+  #ready(name: string): NamespaceState {
+    if (!this.#loaded || this.shards.placement === null) {
       throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
     }
     const namespace = this.namespaces.get(name);
@@ -471,7 +478,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.loaded = false;
+    this.#loaded = false;
     await this.sequencer[Symbol.asyncDispose]();
     await this.commitlog[Symbol.asyncDispose]();
     for (const { files } of this.namespaces.values()) await files.settled();

@@ -1,4 +1,6 @@
-/** What the tests of this room share: a database on a folder, batches, and answers as plain samples. */
+/**
+ * What the tests of this room share: a database on a folder, batches, and answers as plain samples.
+ */
 import type { FetchResponse, WriteResponse } from '#cluster/node/service.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';

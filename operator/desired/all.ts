@@ -40,8 +40,9 @@ function isShrinking({ cluster, statefulSets }: GroupState, group: string): bool
 }
 
 /**
- * A set that is not there (a new cluster, or one between deletion and creation for larger volumes) is
- * made large enough for every node that has run: a pod too few would lose its volume with its shards.
+ * A set that is not there (a new cluster, or one between deletion and creation for larger volumes)
+ * is made large enough for every node that has run: a pod too few would lose its volume with its
+ * shards.
  */
 function replicasOf(observed: GroupState, group: string): number {
   const { cluster, coordinator } = observed;

@@ -67,7 +67,8 @@ export function contentHash(content: unknown): string {
 }
 
 /**
- * Names on the object what it is made from. The server's own additions hide what is wanted no more; a changed name does not.
+ * Names on the object what it is made from. The server's own additions hide what is wanted no more;
+ * a changed name does not.
  * @param content what its later writes have in common
  */
 export function marked(object: KubeObject, content: unknown = object): KubeObject {
@@ -78,7 +79,10 @@ export function marked(object: KubeObject, content: unknown = object): KubeObjec
   return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
-/** A ConfigMap named by its content: a change makes a new one, so that pods roll and old ones keep theirs. */
+/**
+ * A ConfigMap named by its content: a change makes a new one, so that pods roll and old ones keep
+ * theirs.
+ */
 export function configMap(
   cluster: TsdbCluster,
   component: Component,

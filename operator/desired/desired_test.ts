@@ -44,7 +44,9 @@ const podsOf = (objects: readonly KubeObject[]): Json[] =>
     .filter(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment')
     .map((object: Json) => object.spec.template.spec);
 
-/** The configuration that a process of this role reads from its ConfigMap, as the process parses it. */
+/**
+ * The configuration that a process of this role reads from its ConfigMap, as the process parses it.
+ */
 function configOf(objects: readonly KubeObject[], role: 'node' | 'coordinator') {
   const map = find(objects, 'ConfigMap', new RegExp(`^metrics-${role}-`));
   const files = [{ path: 'tsdb.yml', text: map.data['tsdb.yml'] as string }];

@@ -110,7 +110,8 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
                 { name: 'peer', containerPort: port.etcdPeer, protocol: 'TCP' },
               ],
               readinessProbe: {
-                // Serializable: a member that has no quorum is still itself; the operator judges quorum.
+                // Serializable: a member that has no quorum is still itself; the operator judges
+                // quorum.
                 httpGet: {
                   path: '/health?serializable=true',
                   port: port.etcdClient,

@@ -8,7 +8,10 @@ const isRecord = (value: Json): value is Record<string, Json> =>
 const nameOf = (value: Json): string | null =>
   isRecord(value) && typeof value['name'] === 'string' ? value['name'] : null;
 
-/** Objects are merged, lists of named things (containers, volumes, variables) by name, all else is replaced. */
+/**
+ * Objects are merged, lists of named things (containers, volumes, variables) by name, all else is
+ * replaced.
+ */
 export function overlay(base: Json, over: Json): Json {
   if (isRecord(base) && isRecord(over)) {
     // Object.fromEntries() defines its keys: assigning to a key called __proto__ would lose it.
@@ -30,7 +33,10 @@ export function overlay(base: Json, over: Json): Json {
   return over;
 }
 
-/** Whether everything that is wanted stands in the live object so; the server's own additions do not matter. */
+/**
+ * Whether everything that is wanted stands in the live object so; the server's own additions do not
+ * matter.
+ */
 export function contains(live: Json, wanted: Json): boolean {
   if (isRecord(wanted)) {
     if (!isRecord(live)) return Object.keys(wanted).length === 0 && live === undefined;

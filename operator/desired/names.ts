@@ -47,7 +47,10 @@ export class Names {
     return `${this.group(group)}-${ordinal}`;
   }
 
-  /** Ordinal of a pod or instance of this group; null for those of others, also of a group `x-y` for `x`. */
+  /**
+   * Ordinal of a pod or instance of this group; null for those of others, also of a group `x-y` for
+   * `x`.
+   */
   ordinalIn(group: string, id: string): number | null {
     const prefix = `${this.group(group)}-`;
     const rest = id.startsWith(prefix) ? id.slice(prefix.length) : '';
@@ -58,7 +61,10 @@ export class Names {
     return `${pod}.${service}.${this.namespace}.svc`;
   }
 
-  /** Scopes the keys in etcd, which several clusters may share; no Kubernetes name has an underscore. */
+  /**
+   * Scopes the keys in etcd, which several clusters may share; no Kubernetes name has an
+   * underscore.
+   */
   get environment(): string {
     return `${this.namespace}_${this.cluster}`;
   }

@@ -54,7 +54,10 @@ export function retentionNanosOf(spec: NamespaceSpec): bigint {
   return parseDurationNanos(spec.retentionTime ?? retentionDefault, 'retentionTime');
 }
 
-/** What the schema lets pass and no namespace can have, a duration of 10,000 years for example; null when there is nothing. */
+/**
+ * What the schema lets pass and no namespace can have, a duration of 10,000 years for example; null
+ * when there is nothing.
+ */
 export function namespaceProblem(spec: NamespaceSpec): string | null {
   const { blockSize, bufferPast, bufferFuture } = spec;
   try {
@@ -78,7 +81,10 @@ function blockSizeOf(retentionNanos: bigint): string {
   return '24h';
 }
 
-/** `options` of POST namespace. Cold writes are on by default: an outage longer than bufferPast must lose nothing. */
+/**
+ * `options` of POST namespace. Cold writes are on by default: an outage longer than bufferPast must
+ * lose nothing.
+ */
 export function namespaceOptions(spec: NamespaceSpec): object {
   const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanosOf(spec));
   return {

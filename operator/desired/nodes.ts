@@ -1,4 +1,7 @@
-/** Storage nodes: a headless Service, one StatefulSet for each isolation group, and a disruption budget. */
+/**
+ * Storage nodes: a headless Service, one StatefulSet for each isolation group, and a disruption
+ * budget.
+ */
 import type { IsolationGroupSpec, KubeObject, TsdbCluster } from '../resource/api.ts';
 import {
   childMetadata,
@@ -65,10 +68,11 @@ function nodeConfig(cluster: TsdbCluster): KubeObject {
 }
 
 /**
- * StatefulSet of one group. Pods change only when the operator deletes them (OnDelete): it waits for
- * shards between two of them, which Kubernetes cannot.
- * @param whenScaled what becomes of the volumes of pods that are too many. Delete is for pods that have left the placement, so that a
- *   later one of their name starts empty; whoever else makes the set smaller loses no data.
+ * StatefulSet of one group. Pods change only when the operator deletes them (OnDelete): it waits
+ * for shards between two of them, which Kubernetes cannot.
+ * @param whenScaled what becomes of the volumes of pods that are too many. Delete is for pods that
+ *   have left the placement, so that a later one of their name starts empty; whoever else makes the
+ *   set smaller loses no data.
  */
 export function nodeStatefulSet(
   cluster: TsdbCluster,

@@ -1,4 +1,7 @@
-/** Quantities of the Kubernetes API, which writes '1024Mi' back as '1Gi': compared by what they are worth. */
+/**
+ * Quantities of the Kubernetes API, which writes '1024Mi' back as '1Gi': compared by what they are
+ * worth.
+ */
 import { badRequest } from '#lib/errors.ts';
 
 const worthOf: Readonly<Record<string, number>> = {

@@ -1,25 +1,26 @@
 /**
- * Remembers which wanted object made a live one, for those that the server writes otherwise than we do.
- * Kept in the process only: after a start the object is applied once more, which changes nothing.
+ * Remembers which wanted object made a live one, for those that the server writes otherwise than we
+ * do. Kept in the process only: after a start the object is applied once more, which changes
+ * nothing.
  */
 import type { KubeObject } from '../resource/api.ts';
 
 const entriesMax = 10_000;
 
 export class AppliedMemory {
-  private readonly entries = new Map<string, { readonly state: string; readonly hash: string }>();
+  readonly #entries = new Map<string, { readonly state: string; readonly hash: string }>();
 
   /** @param live the server's answer to the apply */
   note(live: KubeObject, hash: string): void {
     const uid = live.metadata.uid ?? '';
-    this.entries.delete(uid);
-    this.entries.set(uid, { state: stateOf(live), hash });
-    if (this.entries.size > entriesMax) this.entries.delete(this.entries.keys().next().value!);
+    this.#entries.delete(uid);
+    this.#entries.set(uid, { state: stateOf(live), hash });
+    if (this.#entries.size > entriesMax) this.#entries.delete(this.#entries.keys().next().value!);
   }
 
   /** Hash of the wanted object that made this state; null when another did, or nobody knows. */
   hashOf(live: KubeObject): string | null {
-    const entry = this.entries.get(live.metadata.uid ?? '');
+    const entry = this.#entries.get(live.metadata.uid ?? '');
     return entry?.state === stateOf(live) ? entry.hash : null;
   }
 }

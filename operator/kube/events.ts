@@ -23,54 +23,54 @@ interface Counted {
 }
 
 export class EventRecorder {
-  private readonly api: KubeClient;
-  private readonly env: Env;
-  private readonly log: Log;
-  private readonly counted = new Map<string, Counted>();
+  readonly #api: KubeClient;
+  readonly #env: Env;
+  readonly #log: Log;
+  readonly #counted = new Map<string, Counted>();
 
   constructor({
     api,
     env,
     log,
   }: { readonly api: KubeClient; readonly env: Env; readonly log: Log }) {
-    this.api = api;
-    this.env = env;
-    this.log = log;
+    this.#api = api;
+    this.#env = env;
+    this.#log = log;
   }
 
   /** A lost event is no reason to fail. */
   async record(object: KubeObject, event: EventText, signal: AbortSignal): Promise<void> {
     const key = contentHash([object.metadata.uid, event.type, event.reason, event.message]);
-    const known = this.counted.get(key);
-    const nowMillis = this.env.clock.monotonicMillis();
+    const known = this.#counted.get(key);
+    const nowMillis = this.#env.clock.monotonicMillis();
     try {
       if (known === undefined) {
-        const name = await this.create(object, event, signal);
-        this.counted.set(key, { name, count: 1, writtenAtMillis: nowMillis });
-        if (this.counted.size > countedMax) {
-          this.counted.delete(this.counted.keys().next().value!);
+        const name = await this.#create(object, event, signal);
+        this.#counted.set(key, { name, count: 1, writtenAtMillis: nowMillis });
+        if (this.#counted.size > countedMax) {
+          this.#counted.delete(this.#counted.keys().next().value!);
         }
         return;
       }
       known.count++;
       if (nowMillis - known.writtenAtMillis < repeatMillisMin) return;
       known.writtenAtMillis = nowMillis;
-      const patch = { count: known.count, lastTimestamp: isoSeconds(this.env) };
+      const patch = { count: known.count, lastTimestamp: isoSeconds(this.#env) };
       const namespace = object.metadata.namespace!;
-      await this.api.mergePatch(resource.event, namespace, known.name, '', patch, signal);
+      await this.#api.mergePatch(resource.event, namespace, known.name, '', patch, signal);
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
       // Events live for an hour: one that is gone is written anew the next time.
-      this.counted.delete(key);
-      this.log.debug({ reason: event.reason, error: error.message }, 'event not recorded');
+      this.#counted.delete(key);
+      this.#log.debug({ reason: event.reason, error: error.message }, 'event not recorded');
     }
   }
 
-  private async create(object: KubeObject, event: EventText, signal: AbortSignal): Promise<string> {
+  async #create(object: KubeObject, event: EventText, signal: AbortSignal): Promise<string> {
     const { apiVersion, kind, metadata } = object;
-    const now = isoSeconds(this.env);
-    const eventName = `${metadata.name}.${Buffer.from(this.env.random.bytes(6)).toString('hex')}`;
-    await this.api.create(
+    const now = isoSeconds(this.#env);
+    const eventName = `${metadata.name}.${Buffer.from(this.#env.random.bytes(6)).toString('hex')}`;
+    await this.#api.create(
       resource.event,
       {
         apiVersion: 'v1',

@@ -37,9 +37,9 @@ export class FakeKube implements KubeClient {
   beforeWrite: (write: string, body: Json) => void = (_write: string, _body: Json): void => {};
   /** Throws to lose the answer of a write that was carried out. */
   afterWrite: (write: string) => void = (_write: string): void => {};
-  private versions = 0;
+  #versions = 0;
 
-  private key(kind: string, namespace: string, name: string): string {
+  #key(kind: string, namespace: string, name: string): string {
     return `${kind}/${namespace}/${name}`;
   }
 
@@ -48,13 +48,13 @@ export class FakeKube implements KubeClient {
   }
 
   find(kind: string, name: string): Json {
-    return this.objects.get(this.key(kind, 'default', name));
+    return this.objects.get(this.#key(kind, 'default', name));
   }
 
   /** As the server stores it: version and generation move only when something changed. */
   store(object: Json): KubeObject {
     const { kind, metadata } = object as KubeObject;
-    const key = this.key(kind, metadata.namespace!, metadata.name);
+    const key = this.#key(kind, metadata.namespace!, metadata.name);
     const before = this.objects.get(key) as Json;
     const next = canonical(structuredClone(object)) as Json;
     const content = (one: Json) =>
@@ -66,9 +66,9 @@ export class FakeKube implements KubeClient {
     const specChanged = JSON.stringify(before?.spec) !== JSON.stringify(next.spec);
     next.metadata = {
       ...next.metadata,
-      uid: before?.metadata.uid ?? `uid-${++this.versions}`,
+      uid: before?.metadata.uid ?? `uid-${++this.#versions}`,
       creationTimestamp: before?.metadata.creationTimestamp ?? '2026-01-01T00:00:00Z',
-      resourceVersion: String(++this.versions),
+      resourceVersion: String(++this.#versions),
       ...(kind === 'Service' || kind === 'ConfigMap'
         ? {}
         : { generation: (before?.metadata.generation ?? 0) + (specChanged ? 1 : 0) }),
@@ -78,24 +78,24 @@ export class FakeKube implements KubeClient {
   }
 
   remove(object: KubeObject): void {
-    this.objects.delete(this.key(object.kind, object.metadata.namespace!, object.metadata.name));
+    this.objects.delete(this.#key(object.kind, object.metadata.namespace!, object.metadata.name));
   }
 
-  private record(method: string, kind: string, name: string, body: Json): string {
+  #record(method: string, kind: string, name: string, body: Json): string {
     const write = `${method} ${kind}/${name}`;
     this.beforeWrite(write, body);
     this.writes.push(write);
     return write;
   }
 
-  private require(resource: Resource, namespace: string, name: string): Json {
-    const object = this.objects.get(this.key(resource.kind, namespace, name));
+  #require(resource: Resource, namespace: string, name: string): Json {
+    const object = this.objects.get(this.#key(resource.kind, namespace, name));
     if (object === undefined) throw new KubeError(404, 'NotFound', `${resource.plural} ${name}`);
     return object;
   }
 
   get(resource: Resource, namespace: string, name: string): Promise<KubeObject | null> {
-    return Promise.resolve(this.objects.get(this.key(resource.kind, namespace, name)) ?? null);
+    return Promise.resolve(this.objects.get(this.#key(resource.kind, namespace, name)) ?? null);
   }
 
   list(resource: Resource, namespace: string | null, labelSelector: string): Promise<KubeList> {
@@ -112,7 +112,7 @@ export class FakeKube implements KubeClient {
             : metadata.labels?.[label] === value,
         ),
     );
-    return Promise.resolve({ items, resourceVersion: String(this.versions) });
+    return Promise.resolve({ items, resourceVersion: String(this.#versions) });
   }
 
   // eslint-disable-next-line require-yield
@@ -123,8 +123,8 @@ export class FakeKube implements KubeClient {
 
   async apply(object: KubeObject): Promise<KubeObject> {
     const { kind, metadata } = object;
-    const write = this.record('APPLY', kind, metadata.name, object);
-    const live = this.objects.get(this.key(kind, metadata.namespace!, metadata.name));
+    const write = this.#record('APPLY', kind, metadata.name, object);
+    const live = this.objects.get(this.#key(kind, metadata.namespace!, metadata.name));
     const stored = this.store(merged(live ?? {}, object));
     this.afterWrite(write);
     return stored;
@@ -132,8 +132,8 @@ export class FakeKube implements KubeClient {
 
   async create(resource: Resource, object: KubeObject): Promise<KubeObject> {
     const { metadata } = object;
-    const write = this.record('POST', resource.kind, metadata.name, object);
-    if (this.objects.has(this.key(resource.kind, metadata.namespace!, metadata.name))) {
+    const write = this.#record('POST', resource.kind, metadata.name, object);
+    if (this.objects.has(this.#key(resource.kind, metadata.namespace!, metadata.name))) {
       throw new KubeError(409, 'AlreadyExists', metadata.name);
     }
     const stored = this.store(object);
@@ -143,9 +143,9 @@ export class FakeKube implements KubeClient {
 
   async replace(resource: Resource, object: KubeObject): Promise<KubeObject> {
     const { name, namespace, resourceVersion } = object.metadata;
-    const live = this.require(resource, namespace!, name);
-    const write = this.record('PUT', resource.kind, name, object);
-    this.checkVersion(live.metadata, resourceVersion);
+    const live = this.#require(resource, namespace!, name);
+    const write = this.#record('PUT', resource.kind, name, object);
+    this.#checkVersion(live.metadata, resourceVersion);
     const stored = this.store(object);
     this.afterWrite(write);
     return stored;
@@ -158,10 +158,10 @@ export class FakeKube implements KubeClient {
     subresource: string,
     patch: Json,
   ): Promise<KubeObject> {
-    const live = this.require(resource, namespace, name);
+    const live = this.#require(resource, namespace, name);
     const method = `PATCH${subresource === '' ? '' : `(${subresource})`}`;
-    const write = this.record(method, resource.kind, name, patch);
-    this.checkVersion(live.metadata, patch.metadata?.resourceVersion);
+    const write = this.#record(method, resource.kind, name, patch);
+    this.#checkVersion(live.metadata, patch.metadata?.resourceVersion);
     const stored = this.store(merged(live, patch));
     const { metadata } = stored;
     if (metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).length === 0) {
@@ -172,7 +172,7 @@ export class FakeKube implements KubeClient {
     return stored;
   }
 
-  private checkVersion(live: Metadata, resourceVersion: string | undefined): void {
+  #checkVersion(live: Metadata, resourceVersion: string | undefined): void {
     if (resourceVersion === undefined || resourceVersion === live.resourceVersion) return;
     throw new KubeError(409, 'Conflict', `the object has been modified: ${live.name}`);
   }
@@ -183,9 +183,9 @@ export class FakeKube implements KubeClient {
     name: string,
     { uid, orphan }: { readonly uid: string | null; readonly orphan: boolean },
   ): Promise<void> {
-    const live = this.objects.get(this.key(resource.kind, namespace, name)) as Json;
+    const live = this.objects.get(this.#key(resource.kind, namespace, name)) as Json;
     if (live === undefined) return;
-    const write = this.record('DELETE', resource.kind, name, live);
+    const write = this.#record('DELETE', resource.kind, name, live);
     if (uid !== null && uid !== live.metadata.uid) throw new KubeError(409, 'Conflict', name);
     if ((live.metadata.finalizers ?? []).length > 0) {
       const metadata = { ...live.metadata, deletionTimestamp: '2026-01-01T00:00:01Z' };

@@ -1,14 +1,16 @@
 /**
- * The Kubernetes API as raw JSON: the one place that knows @kubernetes/client-node, of which we take
- * the configuration and the credentials. Its typed calls drop members that their model lacks, and its
- * informer ends for good after one failed request, so requests and watches are ours.
+ * The Kubernetes API as raw JSON: the one place that knows @kubernetes/client-node, of which we
+ * take the configuration and the credentials. Its typed calls drop members that their model lacks,
+ * and its informer ends for good after one failed request, so requests and watches are ours.
  */
 import { KubeConfig } from '@kubernetes/client-node';
 import { StreamClient } from '#lib/env/stream_request.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { fieldManager, type KubeObject, type Resource } from '../resource/api.ts';
 
-/** An answer of the API server that is an error; `reason` is Conflict, NotFound, Invalid and so on. */
+/**
+ * An answer of the API server that is an error; `reason` is Conflict, NotFound, Invalid and so on.
+ */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
   readonly status: number;
@@ -32,7 +34,9 @@ export type KubeWatchEvent =
 
 const responseBytesMax = 64 * 1024 * 1024;
 const requestIdleMillisMax = 30_000;
-/** The server ends a watch after this time; silence for longer means that the connection is dead. */
+/**
+ * The server ends a watch after this time; silence for longer means that the connection is dead.
+ */
 const watchSecondsMax = 240;
 
 /** The calls that the operator makes; a fake one has them too. */
@@ -42,10 +46,10 @@ export type KubeClient = Pick<
 >;
 
 export class KubeApi {
-  private readonly config: KubeConfig;
-  private readonly server: string;
-  private readonly client: StreamClient;
-  private readonly beforeWrite: () => void;
+  readonly #config: KubeConfig;
+  readonly #server: string;
+  readonly #client: StreamClient;
+  readonly #beforeWrite: () => void;
 
   private constructor(
     config: KubeConfig,
@@ -53,15 +57,15 @@ export class KubeApi {
     client: StreamClient,
     beforeWrite: () => void = () => {},
   ) {
-    this.config = config;
-    this.server = server;
-    this.client = client;
-    this.beforeWrite = beforeWrite;
+    this.#config = config;
+    this.#server = server;
+    this.#client = client;
+    this.#beforeWrite = beforeWrite;
   }
 
   /** The same connection; nothing is written when `mayWrite` throws. */
   fenced(mayWrite: () => void): KubeApi {
-    return new KubeApi(this.config, this.server, this.client, mayWrite);
+    return new KubeApi(this.#config, this.#server, this.#client, mayWrite);
   }
 
   /** From inside a pod, else from the file that KUBECONFIG names. */
@@ -87,7 +91,7 @@ export class KubeApi {
   }
 
   close(): void {
-    this.client.close();
+    this.#client.close();
   }
 
   async get(
@@ -97,7 +101,7 @@ export class KubeApi {
     signal: AbortSignal,
   ): Promise<KubeObject | null> {
     try {
-      return await this.json('GET', pathOf(resource, namespace, name), undefined, signal);
+      return await this.#json('GET', pathOf(resource, namespace, name), undefined, signal);
     } catch (error) {
       if (error instanceof KubeError && error.status === 404) return null;
       throw error;
@@ -113,7 +117,7 @@ export class KubeApi {
   ): Promise<KubeList> {
     const query = new URLSearchParams(labelSelector === '' ? {} : { labelSelector });
     const path = `${pathOf(resource, namespace)}?${query}`;
-    const answer = await this.json('GET', path, undefined, signal);
+    const answer = await this.#json('GET', path, undefined, signal);
     const items = (answer['items'] ?? []) as KubeObject[];
     return {
       // Members of a list carry neither kind nor version.
@@ -141,11 +145,11 @@ export class KubeApi {
       timeoutSeconds: String(watchSecondsMax),
     });
     if (labelSelector !== '') query.set('labelSelector', labelSelector);
-    const response = await this.client.request(
-      `${this.server}${pathOf(resource, namespace)}?${query}`,
+    const response = await this.#client.request(
+      `${this.#server}${pathOf(resource, namespace)}?${query}`,
       {
         method: 'GET',
-        headers: await this.headers(),
+        headers: await this.#headers(),
         idleMillisMax: (watchSecondsMax + 30) * 1000,
       },
       signal,
@@ -175,17 +179,17 @@ export class KubeApi {
       object.metadata.name,
     );
     const query = new URLSearchParams({ fieldManager, force: 'true' });
-    return this.json('PATCH', `${path}?${query}`, object, signal, 'application/apply-patch+yaml');
+    return this.#json('PATCH', `${path}?${query}`, object, signal, 'application/apply-patch+yaml');
   }
 
   create(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
-    return this.json('POST', pathOf(resource, object.metadata.namespace ?? null), object, signal);
+    return this.#json('POST', pathOf(resource, object.metadata.namespace ?? null), object, signal);
   }
 
   /** Whole object with its resourceVersion: a compare-and-set. */
   replace(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
     const path = pathOf(resource, object.metadata.namespace ?? null, object.metadata.name);
-    return this.json('PUT', path, object, signal);
+    return this.#json('PUT', path, object, signal);
   }
 
   mergePatch(
@@ -198,10 +202,13 @@ export class KubeApi {
   ): Promise<KubeObject> {
     const path = `${pathOf(resource, namespace, name)}${subresource === '' ? '' : `/${subresource}`}`;
     const query = new URLSearchParams({ fieldManager });
-    return this.json('PATCH', `${path}?${query}`, patch, signal, 'application/merge-patch+json');
+    return this.#json('PATCH', `${path}?${query}`, patch, signal, 'application/merge-patch+json');
   }
 
-  /** No error when it is not there. With a uid only that very object goes; with orphan its children stay. */
+  /**
+   * No error when it is not there. With a uid only that very object goes; with orphan its children
+   * stay.
+   */
   async delete(
     resource: Resource,
     namespace: string,
@@ -214,30 +221,30 @@ export class KubeApi {
       ...(uid === null ? {} : { preconditions: { uid } }),
     };
     try {
-      await this.json('DELETE', pathOf(resource, namespace, name), body, signal);
+      await this.#json('DELETE', pathOf(resource, namespace, name), body, signal);
     } catch (error) {
       if (!(error instanceof KubeError && error.status === 404)) throw error;
     }
   }
 
-  private async headers(): Promise<Record<string, string>> {
+  async #headers(): Promise<Record<string, string>> {
     const options: Parameters<KubeConfig['applyToHTTPSOptions']>[0] = { headers: {} };
     // Reads the token anew when its file has changed.
-    await this.config.applyToHTTPSOptions(options);
+    await this.#config.applyToHTTPSOptions(options);
     return { accept: 'application/json', ...(options.headers as Record<string, string>) };
   }
 
-  private async json(
+  async #json(
     method: string,
     path: string,
     body: object | undefined,
     signal: AbortSignal,
     contentType = 'application/json',
   ): Promise<KubeObject> {
-    const headers = await this.headers();
-    if (method !== 'GET') this.beforeWrite();
-    const response = await this.client.request(
-      `${this.server}${path}`,
+    const headers = await this.#headers();
+    if (method !== 'GET') this.#beforeWrite();
+    const response = await this.#client.request(
+      `${this.#server}${path}`,
       {
         method,
         headers: { ...headers, 'content-type': contentType },

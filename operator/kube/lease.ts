@@ -1,6 +1,7 @@
 /**
- * Leader election by a Lease of the Kubernetes API, as client-go does it: who holds the lease acts; a
- * lease that was not renewed for its duration may be taken; the holder gives it back when it stops.
+ * Leader election by a Lease of the Kubernetes API, as client-go does it: who holds the lease acts;
+ * a lease that was not renewed for its duration may be taken; the holder gives it back when it
+ * stops.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -9,7 +10,9 @@ import { type KubeObject, resource } from '../resource/api.ts';
 import { type KubeClient, KubeError } from './kube_api.ts';
 
 const leaseSeconds = 15;
-/** The holder stops acting when it could not renew for this long: before another may take the lease. */
+/**
+ * The holder stops acting when it could not renew for this long: before another may take the lease.
+ */
 const renewDeadlineMillis = 10_000;
 const retryMillis = 2_000;
 
@@ -36,8 +39,8 @@ export interface LeaderOptions {
 /**
  * Waits for the lease, runs `lead` with a signal that aborts when the lease is lost or the parent
  * aborts, gives the lease back, and returns: after a loss the process should end and start anew.
- * `mayWrite` throws as soon as another may hold the lease: a process that was stopped and goes on has
- * not noticed the loss yet.
+ * `mayWrite` throws as soon as another may hold the lease: a process that was stopped and goes on
+ * has not noticed the loss yet.
  */
 export async function leadWhileElected(
   options: LeaderOptions,
@@ -61,21 +64,21 @@ export async function leadWhileElected(
 }
 
 class Elector {
-  private readonly options: LeaderOptions;
+  readonly #options: LeaderOptions;
   /** What we last saw of the lease, and when by our own clock: clocks of others are not trusted. */
-  private seen = { renewal: '', atMillis: 0 };
+  #seen = { renewal: '', atMillis: 0 };
   /** When the request was sent that took or renewed the lease. */
-  private renewedAtMillis = Number.NEGATIVE_INFINITY;
+  #renewedAtMillis = Number.NEGATIVE_INFINITY;
 
   constructor(options: LeaderOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   async acquire(signal: AbortSignal): Promise<void> {
-    const { env, log } = this.options;
+    const { env, log } = this.#options;
     while (!signal.aborted) {
       try {
-        if ((await this.tryAcquire(signal)) === 'ours') return;
+        if ((await this.#tryAcquire(signal)) === 'ours') return;
       } catch (error) {
         if (!signal.aborted) log.warn({ error: messageOf(error) }, 'lease not read');
       }
@@ -86,13 +89,13 @@ class Elector {
   }
 
   async renewUntilLost(lost: AbortController, stop: AbortSignal): Promise<void> {
-    const { env, log } = this.options;
+    const { env, log } = this.#options;
     while (!stop.aborted) {
       await env.clock.sleep(retryMillis, stop).catch(() => {});
       if (stop.aborted) return;
       const attempt = env.clock.deadline(retryMillis * 2, stop);
       try {
-        if ((await this.tryAcquire(attempt)) === 'of another') {
+        if ((await this.#tryAcquire(attempt)) === 'of another') {
           log.error({}, 'another process holds the lease');
           lost.abort(new Error('the lease was lost'));
           return;
@@ -101,7 +104,7 @@ class Elector {
         if (stop.aborted) return;
         log.warn({ error: messageOf(error) }, 'lease not renewed');
       }
-      if (env.clock.monotonicMillis() - this.renewedAtMillis > renewDeadlineMillis) {
+      if (env.clock.monotonicMillis() - this.#renewedAtMillis > renewDeadlineMillis) {
         log.error({}, 'the lease could not be renewed in time');
         lost.abort(new Error('the lease could not be renewed'));
         return;
@@ -110,13 +113,15 @@ class Elector {
   }
 
   requireLease(): void {
-    const age = this.options.env.clock.monotonicMillis() - this.renewedAtMillis;
+    const age = this.#options.env.clock.monotonicMillis() - this.#renewedAtMillis;
     if (age > renewDeadlineMillis) throw new Error('the lease was not renewed in time');
   }
 
-  /** Takes or renews the lease; 'unknown' when it changed meanwhile, so that it must be read again. */
-  private async tryAcquire(signal: AbortSignal): Promise<'ours' | 'of another' | 'unknown'> {
-    const { api, env, identity, name, namespace } = this.options;
+  /**
+   * Takes or renews the lease; 'unknown' when it changed meanwhile, so that it must be read again.
+   */
+  async #tryAcquire(signal: AbortSignal): Promise<'ours' | 'of another' | 'unknown'> {
+    const { api, env, identity, name, namespace } = this.#options;
     const startedAtMillis = env.clock.monotonicMillis();
     const current = (await api.get(resource.lease, namespace, name, signal)) as LeaseObject | null;
     const now = isoMicros(env);
@@ -132,14 +137,14 @@ class Elector {
     try {
       if (current === null) {
         await api.create(resource.lease, { apiVersion, kind, metadata, spec: ours }, signal);
-        this.renewedAtMillis = startedAtMillis;
+        this.#renewedAtMillis = startedAtMillis;
         return 'ours';
       }
       const spec = current.spec ?? {};
       const held = (spec.holderIdentity ?? '') !== '' && spec.holderIdentity !== identity;
       if (
         held &&
-        !this.hasExpired(spec.renewTime ?? '', spec.leaseDurationSeconds ?? leaseSeconds)
+        !this.#hasExpired(spec.renewTime ?? '', spec.leaseDurationSeconds ?? leaseSeconds)
       ) {
         return 'of another';
       }
@@ -147,7 +152,7 @@ class Elector {
       const acquireTime = spec.holderIdentity === identity ? (spec.acquireTime ?? now) : now;
       const next = { ...ours, acquireTime, leaseTransitions: transitions };
       await api.replace(resource.lease, { ...current, spec: next }, signal);
-      this.renewedAtMillis = startedAtMillis;
+      this.#renewedAtMillis = startedAtMillis;
       return 'ours';
     } catch (error) {
       if (error instanceof KubeError && error.status === 409) return 'unknown';
@@ -155,17 +160,17 @@ class Elector {
     }
   }
 
-  private hasExpired(renewal: string, seconds: number): boolean {
-    const now = this.options.env.clock.monotonicMillis();
-    if (renewal !== this.seen.renewal) {
-      this.seen = { renewal, atMillis: now };
+  #hasExpired(renewal: string, seconds: number): boolean {
+    const now = this.#options.env.clock.monotonicMillis();
+    if (renewal !== this.#seen.renewal) {
+      this.#seen = { renewal, atMillis: now };
       return false;
     }
-    return now - this.seen.atMillis > seconds * 1000;
+    return now - this.#seen.atMillis > seconds * 1000;
   }
 
   async release(): Promise<void> {
-    const { api, env, identity, log, name, namespace } = this.options;
+    const { api, env, identity, log, name, namespace } = this.#options;
     const signal = env.clock.deadline(retryMillis, new AbortController().signal);
     try {
       const current = (await api.get(

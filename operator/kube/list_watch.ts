@@ -1,6 +1,7 @@
 /**
- * A supervised list and watch: tells which objects changed, for as long as the signal lives, whatever
- * fails meanwhile. It keeps no copy: a change is only the reason to look at the live state.
+ * A supervised list and watch: tells which objects changed, for as long as the signal lives,
+ * whatever fails meanwhile. It keeps no copy: a change is only the reason to look at the live
+ * state.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -21,14 +22,18 @@ export interface ListWatchOptions {
   /** null for all namespaces. */
   readonly namespace: string | null;
   readonly labelSelector: string;
-  /** Called for each object of a list, and for each that was added, changed or deleted (`isGone`). */
+  /**
+   * Called for each object of a list, and for each that was added, changed or deleted (`isGone`).
+   */
   readonly onObject: (object: KubeObject, isGone: boolean) => void;
 }
 
 /** Resolves when the signal aborts. */
 export async function listAndWatch(options: ListWatchOptions, signal: AbortSignal): Promise<void> {
   const { env, log, resource } = options;
-  /** Names seen, so that a deletion that happened between two watches is noticed by the next list. */
+  /**
+   * Names seen, so that a deletion that happened between two watches is noticed by the next list.
+   */
   let known = new Map<string, KubeObject>();
   let backoffMillis = backoffMillisMin;
   const keyOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;

@@ -20,7 +20,7 @@ class Server {
   readonly watchedFrom: string[] = [];
   listCount = 0;
   version = 100;
-  private current: ((event: KubeWatchEvent | 'end' | Error) => void) | null = null;
+  #current: ((event: KubeWatchEvent | 'end' | Error) => void) | null = null;
 
   list(): Promise<KubeList> {
     this.listCount++;
@@ -39,11 +39,11 @@ class Server {
     this.watchedFrom.push(from);
     const queue: (KubeWatchEvent | 'end' | Error)[] = [];
     let wake = () => {};
-    this.current = (event) => {
+    this.#current = (event) => {
       queue.push(event);
       wake();
     };
-    signal.addEventListener('abort', () => this.current?.('end'), { once: true });
+    signal.addEventListener('abort', () => this.#current?.('end'), { once: true });
     for (;;) {
       const next = queue.shift();
       if (next === undefined) await new Promise<void>((resolve) => (wake = resolve));
@@ -54,7 +54,7 @@ class Server {
   }
 
   send(event: KubeWatchEvent | 'end' | Error): void {
-    this.current!(event);
+    this.#current!(event);
   }
 }
 

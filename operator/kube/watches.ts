@@ -26,7 +26,10 @@ interface Watched {
   readonly kind: Resource;
   readonly labelSelector: string;
   readonly keyOf: (object: KubeObject) => string;
-  /** The status is ours: its change is no reason to look again, or every pass would call for the next one. */
+  /**
+   * The status is ours: its change is no reason to look again, or every pass would call for the
+   * next one.
+   */
   readonly statusIsOurs: boolean;
 }
 
@@ -62,7 +65,10 @@ const watchedKinds: readonly Watched[] = [
   })),
 ];
 
-/** Any change of a cluster, of what belongs to one, or of a namespace's resource. Resolves when the signal aborts. */
+/**
+ * Any change of a cluster, of what belongs to one, or of a namespace's resource. Resolves when the
+ * signal aborts.
+ */
 export async function watchChanges(options: WatchOptions, signal: AbortSignal): Promise<void> {
   const scopes = options.namespaces.length === 0 ? [null] : options.namespaces;
   await Promise.all(

@@ -55,18 +55,18 @@ export type Coordinator = Pick<
 >;
 
 export class CoordinatorClient {
-  private readonly baseUrl: string;
-  private readonly env: Env;
+  readonly #baseUrl: string;
+  readonly #env: Env;
 
   constructor(baseUrl: string, env: Env) {
-    this.baseUrl = baseUrl;
-    this.env = env;
+    this.#baseUrl = baseUrl;
+    this.#env = env;
   }
 
   /** null when there is none. */
   async placement(signal: AbortSignal): Promise<PlacementView | null> {
     const path = '/api/v1/services/tsdb/placement';
-    const answer = await this.call('GET', path, undefined, signal, [404]);
+    const answer = await this.#call('GET', path, undefined, signal, [404]);
     if (answer === null) return null;
     const { placement, version } = answer as {
       placement: { instances: Record<string, PlacementInstance> };
@@ -83,24 +83,24 @@ export class CoordinatorClient {
     },
     signal: AbortSignal,
   ): Promise<void> {
-    await this.call('POST', '/api/v1/services/tsdb/placement/init', request, signal);
+    await this.#call('POST', '/api/v1/services/tsdb/placement/init', request, signal);
   }
 
   async placementAdd(instances: readonly InstanceRequest[], signal: AbortSignal): Promise<void> {
-    await this.call('POST', '/api/v1/services/tsdb/placement', { instances }, signal);
+    await this.#call('POST', '/api/v1/services/tsdb/placement', { instances }, signal);
   }
 
   async placementRemove(instanceIds: readonly string[], signal: AbortSignal): Promise<void> {
     const body = { instance_ids: instanceIds };
-    await this.call('POST', '/api/v1/services/tsdb/placement/remove', body, signal);
+    await this.#call('POST', '/api/v1/services/tsdb/placement/remove', body, signal);
   }
 
   async placementDelete(signal: AbortSignal): Promise<void> {
-    await this.call('DELETE', '/api/v1/services/tsdb/placement', undefined, signal, [404]);
+    await this.#call('DELETE', '/api/v1/services/tsdb/placement', undefined, signal, [404]);
   }
 
   async namespaces(signal: AbortSignal): Promise<ReadonlyMap<string, NamespaceView>> {
-    const answer = await this.call('GET', '/api/v1/services/tsdb/namespace', undefined, signal);
+    const answer = await this.#call('GET', '/api/v1/services/tsdb/namespace', undefined, signal);
     const { registry } = answer as {
       registry: {
         namespaces: Record<
@@ -124,33 +124,33 @@ export class CoordinatorClient {
   }
 
   async namespaceAdd(name: string, options: object, signal: AbortSignal): Promise<void> {
-    await this.call('POST', '/api/v1/services/tsdb/namespace', { name, options }, signal);
+    await this.#call('POST', '/api/v1/services/tsdb/namespace', { name, options }, signal);
   }
 
   async namespaceUpdate(name: string, options: object, signal: AbortSignal): Promise<void> {
-    await this.call('PUT', '/api/v1/services/tsdb/namespace', { name, options }, signal);
+    await this.#call('PUT', '/api/v1/services/tsdb/namespace', { name, options }, signal);
   }
 
   async namespaceReady(name: string, signal: AbortSignal): Promise<void> {
-    await this.call('POST', '/api/v1/services/tsdb/namespace/ready', { name }, signal);
+    await this.#call('POST', '/api/v1/services/tsdb/namespace/ready', { name }, signal);
   }
 
   async namespaceDelete(name: string, signal: AbortSignal): Promise<void> {
     const path = `/api/v1/services/tsdb/namespace/${encodeURIComponent(name)}`;
-    await this.call('DELETE', path, undefined, signal, [404]);
+    await this.#call('DELETE', path, undefined, signal, [404]);
   }
 
   /** The answer's JSON, or null for one of the accepted error codes. */
-  private async call(
+  async #call(
     method: string,
     path: string,
     body: object | undefined,
     signal: AbortSignal,
     accepted: readonly number[] = [],
   ): Promise<unknown> {
-    const deadline = this.env.clock.deadline(timeoutMillis, signal);
+    const deadline = this.#env.clock.deadline(timeoutMillis, signal);
     const answer = await httpRequest(
-      this.baseUrl + path,
+      this.#baseUrl + path,
       {
         method,
         headers: { 'content-type': 'application/json' },
@@ -160,7 +160,7 @@ export class CoordinatorClient {
       deadline,
     ).catch((error: unknown) => {
       if (signal.aborted || !deadline.aborted) throw error;
-      const message = `${method} ${this.baseUrl}${path}: no answer in ${timeoutMillis / 1000} s`;
+      const message = `${method} ${this.#baseUrl}${path}: no answer in ${timeoutMillis / 1000} s`;
       throw new TsdbError('UNAVAILABLE', message, { cause: error });
     });
     if (accepted.includes(answer.status)) return null;

@@ -36,7 +36,10 @@ export interface Observed {
   readonly pods: readonly Pod[];
   readonly volumeClaims: readonly KubeObject[];
   readonly coordinator: CoordinatorView;
-  /** Hash of the wanted object that made the live one, by `kind/name`, where the server writes it otherwise. */
+  /**
+   * Hash of the wanted object that made the live one, by `kind/name`, where the server writes it
+   * otherwise.
+   */
   readonly appliedAs: ReadonlyMap<string, string>;
   /** Why an action of the last pass failed; null when none did. */
   readonly lastError: string | null;

@@ -43,8 +43,8 @@ export function objectActions(observed: Observed, images: ImageDefaults): Action
 }
 
 /**
- * Everything wanted stands in the live object, or the live one is what the server made of it: it writes
- * '1000m' as '1' and drops what it does not know, and must not be asked again and again.
+ * Everything wanted stands in the live object, or the live one is what the server made of it: it
+ * writes '1000m' as '1' and drops what it does not know, and must not be asked again and again.
  */
 function isAsWanted(observed: Observed, live: KubeObject, wanted: KubeObject): boolean {
   return contains(live, wanted) || observed.appliedAs.get(childKey(wanted)) === contentHash(wanted);
@@ -60,11 +60,15 @@ const specOf = (set: KubeObject): SetSpec => set['spec'] as SetSpec;
 const claimSizeOf = (set: KubeObject): string =>
   specOf(set).volumeClaimTemplates[0]!.spec.resources.requests.storage;
 
-/** A StatefulSet's claim template cannot change, so a grown volume needs a new set over the same pods. */
+/**
+ * A StatefulSet's claim template cannot change, so a grown volume needs a new set over the same
+ * pods.
+ */
 function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeObject): Action[] {
   const spec = { ...specOf(wanted), volumeClaimTemplates: specOf(live).volumeClaimTemplates };
   const object = { ...wanted, spec };
-  // First: a claim that nothing is bound to yet, or that may not grow, must not hold up the cure of its pod.
+  // First: a claim that nothing is bound to yet, or that may not grow, must not hold up the cure of
+  // its pod.
   const actions: Action[] = isAsWanted(observed, live, object) ? [] : [{ kind: 'apply', object }];
   const size = claimSizeOf(wanted);
   if (quantityOf(size) <= quantityOf(claimSizeOf(live))) return actions;

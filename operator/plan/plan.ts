@@ -1,7 +1,7 @@
 /**
- * Decides what to do next: a pure function of what was observed. Objects that are only written may all
- * go in one pass; of everything that touches running nodes at most one action is planned, and only when
- * the placement is settled. The rest waits, with a reason for the status.
+ * Decides what to do next: a pure function of what was observed. Objects that are only written may
+ * all go in one pass; of everything that touches running nodes at most one action is planned, and
+ * only when the placement is settled. The rest waits, with a reason for the status.
  */
 import { TsdbError } from '#lib/errors.ts';
 import { isStale, type Pod, podReady } from '../resource/api.ts';
@@ -110,7 +110,8 @@ function initPlan(observed: Observed, images: ImageDefaults): Plan {
   const { spec } = cluster;
   const names = new Names(cluster);
   const wanted = spec.nodes.replicasPerGroup;
-  // The resource may ask for more since its sets were made. Too many are taken away when it is known where shards are.
+  // The resource may ask for more since its sets were made. Too many are taken away when it is
+  // known where shards are.
   const small = spec.isolationGroups.filter(
     ({ name }) => (statefulSets.get(names.group(name))?.spec.replicas ?? wanted) < wanted,
   );
@@ -167,7 +168,10 @@ function placementPlan(observed: Observed, placement: PlacementView, images: Ima
   );
 }
 
-/** Sets that somebody made smaller than their shards need: nothing else can go on without those nodes. */
+/**
+ * Sets that somebody made smaller than their shards need: nothing else can go on without those
+ * nodes.
+ */
 function restorePlan(
   observed: Observed,
   placement: PlacementView,
@@ -303,7 +307,10 @@ export function unreadyNodes(observed: Observed): Reason | null {
   return { reason: 'NodesNotReady', message };
 }
 
-/** What is left: nodes that do not serve, pods of an older revision, and everything around the nodes. */
+/**
+ * What is left: nodes that do not serve, pods of an older revision, and everything around the
+ * nodes.
+ */
 function readinessPlan(observed: Observed): Plan | null {
   const { cluster, statefulSets, deployments } = observed;
   const names = new Names(cluster);

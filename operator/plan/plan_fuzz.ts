@@ -1,8 +1,8 @@
 /**
- * Random lives of a cluster: the resource changes, pods break and die, others meddle with our objects, the
- * coordinator is away, calls fail before and after they were carried out, the operator is killed. Whatever
- * comes, no write takes away what the shards still need, and once all is well again everything is as the
- * resource says and nothing more is written.
+ * Random lives of a cluster: the resource changes, pods break and die, others meddle with our
+ * objects, the coordinator is away, calls fail before and after they were carried out, the operator
+ * is killed. Whatever comes, no write takes away what the shards still need, and once all is well
+ * again everything is as the resource says and nothing more is written.
  */
 import assert from 'node:assert/strict';
 import { specOf, World } from '../world_testing.ts';
@@ -35,53 +35,53 @@ function randomOf(seed: number): (below: number) => number {
 
 class Life {
   readonly trace: string[] = [];
-  private readonly world = new World();
-  private readonly random: (below: number) => number;
+  readonly #world = new World();
+  readonly #random: (below: number) => number;
   /** What touched running nodes in this pass. */
-  private disruptions: string[] = [];
-  private failIn = Number.POSITIVE_INFINITY;
-  private failAfterwards = false;
-  private claimCount = 0;
+  #disruptions: string[] = [];
+  #failIn = Number.POSITIVE_INFINITY;
+  #failAfterwards = false;
+  #claimCount = 0;
 
   constructor(random: (below: number) => number) {
-    this.random = random;
-    const { world } = this;
+    this.#random = random;
+    const world = this.#world;
     world.badImages.add('node:bad');
     world.kube.beforeWrite = (write, body) => {
       this.trace.push(`  ${write}`);
-      this.checkWrite(write, body);
-      this.failNow(false);
+      this.#checkWrite(write, body);
+      this.#failNow(false);
     };
-    world.kube.afterWrite = () => this.failNow(true);
+    world.kube.afterWrite = () => this.#failNow(true);
     world.beforeCall = (call) => {
       this.trace.push(`  ${call}`);
-      this.checkCall(call);
-      this.failNow(false);
+      this.#checkCall(call);
+      this.#failNow(false);
     };
-    world.afterCall = () => this.failNow(true);
-    world.addCluster(specOf({ nodes: { replicasPerGroup: 1 + this.random(2) } }));
+    world.afterCall = () => this.#failNow(true);
+    world.addCluster(specOf({ nodes: { replicasPerGroup: 1 + this.#random(2) } }));
   }
 
   async step(): Promise<void> {
-    this.change();
-    const passes = this.random(6);
-    for (let pass = 0; pass < passes; pass++) await this.pass();
+    this.#change();
+    const passes = this.#random(6);
+    for (let pass = 0; pass < passes; pass++) await this.#pass();
   }
 
-  private async pass(): Promise<void> {
-    this.disruptions = [];
+  async #pass(): Promise<void> {
+    this.#disruptions = [];
     this.trace.push('pass');
     try {
-      await this.world.reconcile();
+      await this.#world.reconcile();
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error;
       const { cause } = error as Error;
       if (cause instanceof assert.AssertionError) throw cause;
       this.trace.push(`  failed: ${(error as Error).message}`);
     }
-    if (this.random(8) === 0) return;
-    await this.world.clock.pass(2_000);
-    const { world } = this;
+    if (this.#random(8) === 0) return;
+    await this.#world.clock.pass(2_000);
+    const world = this.#world;
     const placed = world.instanceIds().map((id) => `data-${id}`);
     const isThere = (name: string) => world.kube.find('PersistentVolumeClaim', name) !== undefined;
     const claims = placed.filter(isThere);
@@ -90,15 +90,16 @@ class Life {
     assert.deepEqual(lost, [], 'a node that has shards keeps its volume');
   }
 
-  private failNow(afterwards: boolean): void {
-    if (afterwards !== this.failAfterwards || --this.failIn > 0) return;
-    this.failIn = Number.POSITIVE_INFINITY;
-    if (this.random(2) === 0) this.world.restartOperator();
+  #failNow(afterwards: boolean): void {
+    if (afterwards !== this.#failAfterwards || --this.#failIn > 0) return;
+    this.#failIn = Number.POSITIVE_INFINITY;
+    if (this.#random(2) === 0) this.#world.restartOperator();
     throw new Error(`connection lost ${afterwards ? 'after' : 'before'} the write`);
   }
 
-  private change(): void {
-    const { random, world } = this;
+  #change(): void {
+    const random = this.#random;
+    const world = this.#world;
     const spec = (what: string, change: (spec: Json) => void) => {
       this.trace.push(what);
       world.changeSpec(change);
@@ -131,11 +132,11 @@ class Life {
       world.coordinatorUp = !world.coordinatorUp;
       this.trace.push(`coordinator ${world.coordinatorUp ? 'up' : 'down'}`);
     } else if (dice < 15) {
-      this.failIn = 1 + random(8);
-      this.failAfterwards = random(2) === 0;
-    } else if (dice < 16) this.meddle();
+      this.#failIn = 1 + random(8);
+      this.#failAfterwards = random(2) === 0;
+    } else if (dice < 16) this.#meddle();
     else if (dice < 17) {
-      const name = `n${this.claimCount++ % 4}`;
+      const name = `n${this.#claimCount++ % 4}`;
       const claim = world.kube.find('TSDBNamespace', name);
       this.trace.push(`claim ${name} ${claim === undefined ? 'comes' : 'goes'}`);
       if (claim === undefined) world.addClaim(name, { retentionTime: '24h' });
@@ -144,15 +145,15 @@ class Life {
   }
 
   /** Somebody changes or deletes an object of ours. */
-  private meddle(): void {
-    const { kube } = this.world;
+  #meddle(): void {
+    const { kube } = this.#world;
     const kinds = ['StatefulSet', 'Service', 'ConfigMap', 'Deployment', 'PodDisruptionBudget'];
     const ours = kinds.flatMap((kind) => kube.ofKind(kind));
-    const object = structuredClone(ours[this.random(ours.length)]) as Json;
+    const object = structuredClone(ours[this.#random(ours.length)]) as Json;
     if (object === undefined) return;
     const { kind, metadata } = object;
-    if (kind === 'StatefulSet' && this.random(2) === 0) {
-      object.spec.replicas = this.random(5);
+    if (kind === 'StatefulSet' && this.#random(2) === 0) {
+      object.spec.replicas = this.#random(5);
       this.trace.push(`meddled: ${kind}/${metadata.name} to ${object.spec.replicas}`);
       kube.store(object);
       return;
@@ -161,31 +162,31 @@ class Life {
     kube.remove(object);
   }
 
-  private disrupt(what: string): void {
-    this.disruptions.push(what);
-    assert.equal(this.disruptions.length, 1, `one at a time: ${this.disruptions.join(', ')}`);
+  #disrupt(what: string): void {
+    this.#disruptions.push(what);
+    assert.equal(this.#disruptions.length, 1, `one at a time: ${this.#disruptions.join(', ')}`);
   }
 
-  private checkWrite(write: string, body: Json): void {
-    const { world } = this;
+  #checkWrite(write: string, body: Json): void {
+    const world = this.#world;
     const [method, target] = write.split(' ') as [string, string];
     const isStatus = /TSDB|Event/.test(target);
     if (!isStatus) {
       assert.notEqual(world.cluster.spec.paused, true, `${write} while paused`);
     }
-    if (method === 'DELETE') this.checkDelete(target, body);
-    if (method === 'APPLY' && target.startsWith('StatefulSet/')) this.checkSet(body);
+    if (method === 'DELETE') this.#checkDelete(target, body);
+    if (method === 'APPLY' && target.startsWith('StatefulSet/')) this.#checkSet(body);
   }
 
-  private checkDelete(target: string, body: Json): void {
+  #checkDelete(target: string, body: Json): void {
     const [kind, name] = target.split('/') as [string, string];
     assert.notEqual(kind, 'PersistentVolumeClaim', 'data is never deleted while the cluster lives');
     if (kind === 'Pod') {
-      this.disrupt(`delete ${name}`);
+      this.#disrupt(`delete ${name}`);
       assert.equal(body.metadata.labels['tsdb.io/component'], 'node');
-      if (!this.world.isReady(name)) return;
-      assert.deepEqual(this.world.unreadyNodes(), [], `${name} serves while others do not`);
-      const states = this.world.shardStates();
+      if (!this.#world.isReady(name)) return;
+      assert.deepEqual(this.#world.unreadyNodes(), [], `${name} serves while others do not`);
+      const states = this.#world.shardStates();
       assert.ok(
         states.every((state) => state === 'AVAILABLE'),
         `${name} while shards move`,
@@ -193,46 +194,46 @@ class Life {
       return;
     }
     const owner = body.metadata.ownerReferences?.[0];
-    assert.equal(owner?.uid, this.world.cluster.metadata.uid, `${target} is not ours`);
+    assert.equal(owner?.uid, this.#world.cluster.metadata.uid, `${target} is not ours`);
   }
 
-  private checkSet(body: Json): void {
+  #checkSet(body: Json): void {
     const { name } = body.metadata;
-    const live = this.world.kube.find('StatefulSet', name);
-    const placed = this.world
+    const live = this.#world.kube.find('StatefulSet', name);
+    const placed = this.#world
       .instanceIds()
       .filter((id) => id.replace(/-\d+$/, '') === name)
       .map((id) => Number(/\d+$/.exec(id)![0]) + 1);
     const before = live?.spec.replicas ?? 0;
     const after = body.spec.replicas;
-    if (after < before) this.disrupt(`shrink ${name}`);
+    if (after < before) this.#disrupt(`shrink ${name}`);
     // Even one that somebody made too small is never made smaller than its shards need.
     assert.ok(after >= before || after >= Math.max(0, ...placed), `${name}: ${before} → ${after}`);
   }
 
-  private checkCall(call: string): void {
+  #checkCall(call: string): void {
     const [verb, ...ids] = call.split(' ') as [string, ...string[]];
     if (verb === 'namespace') return;
-    assert.notEqual(this.world.cluster.spec.paused, true, `${call} while paused`);
-    this.disrupt(call);
+    assert.notEqual(this.#world.cluster.spec.paused, true, `${call} while paused`);
+    this.#disrupt(call);
     if (verb === 'init') {
-      assert.deepEqual(this.world.instanceIds(), []);
+      assert.deepEqual(this.#world.instanceIds(), []);
       return;
     }
     assert.ok(
-      this.world.shardStates().every((state) => state === 'AVAILABLE'),
+      this.#world.shardStates().every((state) => state === 'AVAILABLE'),
       `${call} while shards move`,
     );
-    const staying = this.world.instanceIds().filter((id) => !ids.includes(id));
-    const down = staying.filter((id) => !this.world.isReady(id));
+    const staying = this.#world.instanceIds().filter((id) => !ids.includes(id));
+    const down = staying.filter((id) => !this.#world.isReady(id));
     assert.deepEqual(down, [], `${call} while nodes are down`);
   }
 
   /** All is well again. */
   async end(): Promise<void> {
-    const { world } = this;
+    const world = this.#world;
     this.trace.push('all is well');
-    this.failIn = Number.POSITIVE_INFINITY;
+    this.#failIn = Number.POSITIVE_INFINITY;
     world.coordinatorUp = true;
     world.broken.clear();
     world.changeSpec((spec) => {
@@ -242,7 +243,7 @@ class Life {
       // A volume that was asked larger cannot become smaller again.
       if (spec.nodes.storage !== undefined) spec.nodes.storage.size = '400Gi';
     });
-    for (let pass = 0; !(await this.isAtRest()); pass++) {
+    for (let pass = 0; !(await this.#isAtRest()); pass++) {
       const ready = JSON.stringify(world.condition('Ready'));
       assert.ok(pass < 200, `it comes to rest: ${ready}`);
     }
@@ -262,20 +263,20 @@ class Life {
   }
 
   /** One pass in which nothing was written. */
-  private async isAtRest(): Promise<boolean> {
-    const { kube, calls, clock } = this.world;
+  async #isAtRest(): Promise<boolean> {
+    const { kube, calls, clock } = this.#world;
     const writes = kube.writes.length + calls.length;
-    this.disruptions = [];
+    this.#disruptions = [];
     this.trace.push('pass');
     let after: number | null = null;
     try {
-      after = await this.world.reconcile();
+      after = await this.#world.reconcile();
     } catch (error) {
       if ((error as Error).cause instanceof assert.AssertionError) throw (error as Error).cause;
       this.trace.push(`  failed: ${(error as Error).message}`);
     }
     await clock.pass(11_000);
-    await this.world.advance();
+    await this.#world.advance();
     return after === 60_000 && kube.writes.length + calls.length === writes;
   }
 }

@@ -47,7 +47,10 @@ function rollingPods(observed: Observed): Rolling[] {
 /** What a container waits for that comes by itself. */
 const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
 
-/** It does not run and will not by itself: image or configuration is bad, or there is no place for it. */
+/**
+ * It does not run and will not by itself: image or configuration is bad, or there is no place for
+ * it.
+ */
 function isStuck({ status }: Pod): boolean {
   const { phase = 'Pending', conditions = [], containerStatuses = [] } = status ?? {};
   if (phase !== 'Running' && phase !== 'Pending') return true;
@@ -68,8 +71,9 @@ function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
 }
 
 /**
- * An outdated pod that serves nothing is replaced whatever else is broken: that may be the cure. One
- * that runs may be about to serve, so it waits while replaced pods of other groups are still starting.
+ * An outdated pod that serves nothing is replaced whatever else is broken: that may be the cure.
+ * One that runs may be about to serve, so it waits while replaced pods of other groups are still
+ * starting.
  */
 export function deadRollPlan(observed: Observed): Plan | null {
   const all = rollingPods(observed);
@@ -81,7 +85,9 @@ export function deadRollPlan(observed: Observed): Plan | null {
   return next === undefined ? null : rollPlan(observed, next.pod);
 }
 
-/** The next outdated pod of a cluster in which all serve; null when all are of the newest revision. */
+/**
+ * The next outdated pod of a cluster in which all serve; null when all are of the newest revision.
+ */
 export function liveRollPlan(observed: Observed): Plan | null {
   const next = rollingPods(observed).find(({ outdated }) => outdated);
   return next === undefined ? null : rollPlan(observed, next.pod);

@@ -1,4 +1,6 @@
-/** The resources of the group tsdb.io/v1alpha1 as the operator reads them; crds/ has their schemas. */
+/**
+ * The resources of the group tsdb.io/v1alpha1 as the operator reads them; crds/ has their schemas.
+ */
 
 export const apiGroup = 'tsdb.io';
 export const apiVersion = 'tsdb.io/v1alpha1';

@@ -1,4 +1,6 @@
-/** A process that holds the embedded store, for tests that kill it. Prints the port when it serves. */
+/**
+ * A process that holds the embedded store, for tests that kill it. Prints the port when it serves.
+ */
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { openEmbeddedKv } from '#kv/server.ts';

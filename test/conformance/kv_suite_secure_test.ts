@@ -20,7 +20,10 @@ const etcdctl = toolOrSkip('etcdctl', 'users of the etcd adapter are not tried')
 const operation = { kind: 'put', key: 'k', value: new Uint8Array(1) } as const;
 const base = { env: realEnv, log: silentLog };
 
-/** The certificate that a starting etcd writes for itself: its file is there for a moment before its bytes are. */
+/**
+ * The certificate that a starting etcd writes for itself: its file is there for a moment before its
+ * bytes are.
+ */
 async function certificateOf(path: string): Promise<Uint8Array> {
   for (let attempt = 0; attempt < 1000; attempt += 1) {
     try {

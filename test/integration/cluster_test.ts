@@ -1,7 +1,7 @@
 /**
- * Three storage nodes and a coordinator as processes on loopback with a real etcd, replication factor 3: a
- * node killed while writes and reads at majority go on, a fourth node added while writes run, killed and
- * started again; nothing acknowledged is missing.
+ * Three storage nodes and a coordinator as processes on loopback with a real etcd, replication
+ * factor 3: a node killed while writes and reads at majority go on, a fourth node added while
+ * writes run, killed and started again; nothing acknowledged is missing.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

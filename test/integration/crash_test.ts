@@ -1,4 +1,7 @@
-/** kill -9 in the middle of remote writes at full speed: every acknowledged sample is there afterwards. */
+/**
+ * kill -9 in the middle of remote writes at full speed: every acknowledged sample is there
+ * afterwards.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Deletion of series, truncation and deletion of namespaces on a real process, with kills in between. */
+/**
+ * Deletion of series, truncation and deletion of namespaces on a real process, with kills in
+ * between.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -31,11 +31,11 @@ export async function eventually<T>(
 /** A program with its output in a file of its folder. */
 export class Program {
   readonly name: string;
-  private readonly command: string;
-  private readonly args: readonly string[];
-  private readonly environment: Record<string, string>;
+  readonly #command: string;
+  readonly #args: readonly string[];
+  readonly #environment: Record<string, string>;
   readonly logFile: string;
-  private child: ChildProcess | null = null;
+  #child: ChildProcess | null = null;
 
   constructor(
     name: string,
@@ -46,35 +46,37 @@ export class Program {
   ) {
     mkdirSync(folder, { recursive: true });
     this.name = name;
-    this.command = command;
-    this.args = args;
-    this.environment = environment;
+    this.#command = command;
+    this.#args = args;
+    this.#environment = environment;
     this.logFile = join(folder, `${name}.log`);
   }
 
   get pid(): number {
-    return this.child!.pid!;
+    return this.#child!.pid!;
   }
 
   start(): void {
     const log = createWriteStream(this.logFile, { flags: 'a' });
-    const child = spawn(this.command, this.args, {
+    const child = spawn(this.#command, this.#args, {
       cwd: root,
-      env: { ...process.env, ...this.environment },
+      env: { ...process.env, ...this.#environment },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     child.stdout!.pipe(log, { end: false });
     child.stderr!.pipe(log, { end: false });
-    this.child = child;
+    this.#child = child;
   }
 
   get running(): boolean {
-    return this.child !== null && this.child.exitCode === null && this.child.signalCode === null;
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Sends the signal and waits for the end; resolves to the exit code, null after a signal's death. */
+  /**
+   * Sends the signal and waits for the end; resolves to the exit code, null after a signal's death.
+   */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
-    const child = this.child;
+    const child = this.#child;
     if (child === null) return null;
     if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
     child.kill(signal);

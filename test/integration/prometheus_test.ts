@@ -1,4 +1,6 @@
-/** A real Prometheus with remote write and remote read on the single node, and promtool as a client. */
+/**
+ * A real Prometheus with remote write and remote read on the single node, and promtool as a client.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** The operator, a cluster and the pods that write to it and check it, as the scenarios put them there. */
+/**
+ * The operator, a cluster and the pods that write to it and check it, as the scenarios put them
+ * there.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments, parse, stringify } from 'yaml';

@@ -1,4 +1,7 @@
-/** The Kubernetes of the scenarios: brought up by up.sh, asked by kubectl with a limit on every call. */
+/**
+ * The Kubernetes of the scenarios: brought up by up.sh, asked by kubectl with a limit on every
+ * call.
+ */
 import { spawn } from 'node:child_process';
 import {
   accessSync,
@@ -51,7 +54,9 @@ const isExecutable = (path: string): boolean => {
 const onPath = (name: string): boolean =>
   (process.env['PATH'] ?? '').split(delimiter).some((folder) => isExecutable(join(folder, name)));
 
-/** Why Kubernetes cannot be had here without building anything, and how to get it; null when it can. */
+/**
+ * Why Kubernetes cannot be had here without building anything, and how to get it; null when it can.
+ */
 export function whyNoKubernetes(version: string): string | null {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'it needs root on Linux';
   const folder = binariesFolder(version);
@@ -236,7 +241,9 @@ function kubeOf(version: string, unlock: () => void): Kube {
   };
 }
 
-/** SIGKILL to every process of a pod, as when its machine fails: no grace and no word of farewell. */
+/**
+ * SIGKILL to every process of a pod, as when its machine fails: no grace and no word of farewell.
+ */
 export function killProcesses(pod: string): void {
   const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name));
   const ours = pids.filter((pid) => {
@@ -252,8 +259,8 @@ export function killProcesses(pod: string): void {
 }
 
 /**
- * Asks until the answer is null ("nothing is missing any more"); what it still waits for is printed when
- * it changes, and is the error after the limit.
+ * Asks until the answer is null ("nothing is missing any more"); what it still waits for is printed
+ * when it changes, and is the error after the limit.
  */
 export async function waitFor(
   what: string,

@@ -1,5 +1,6 @@
-// Makes dist/image, the context of the Dockerfiles: the Node binary, the dependencies that run in production, the
-// compiled kernels, and the rooms without their tests. The dependencies are made anew only when the lock changed.
+// Makes dist/image, the context of the Dockerfiles: the Node binary, the dependencies that run in
+// production, the compiled kernels, and the rooms without their tests. The dependencies are made
+// anew only when the lock changed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -44,7 +45,8 @@ for (const room of rooms) {
     filter: (path) => !/_(test|testing|fuzz|bench)\.ts$|\/engine\/[a-z_]+\/kernel$/.test(path),
   });
 }
-// The bundle is made of the files beside it, which in an image stay as they are: a start has nothing to compare.
+// The bundle is made of the files beside it, which in an image stay as they are: a start has
+// nothing to compare.
 const bundle = join(context, 'dist/node');
 rmSync(bundle, { recursive: true, force: true });
 await bundleNode(bundle, context);

@@ -1,6 +1,6 @@
 /**
- * What the operator and the database under it must do on a real Kubernetes. Each scenario starts from what
- * the ones before it left, and makes what is missing when it runs alone.
+ * What the operator and the database under it must do on a real Kubernetes. Each scenario starts
+ * from what the ones before it left, and makes what is missing when it runs alone.
  */
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
@@ -51,7 +51,9 @@ async function ensureCluster(kube: Kube): Promise<number> {
   return perGroup;
 }
 
-/** No answer lacked an acknowledged sample while it ran, and none lacks one now, from the first on. */
+/**
+ * No answer lacked an acknowledged sample while it ran, and none lacks one now, from the first on.
+ */
 async function nothingIsMissing(kube: Kube, withoutChecksMillisMax: number): Promise<void> {
   const report = await ask(kube, 'checker', 'report');
   const status = await ask(kube, 'writer', 'status');

@@ -1,6 +1,6 @@
 /**
- * Backfill of old samples into a namespace with cold writes that has data already: speed, CPU, memory and bytes
- * written, and equality with Prometheus on the same bodies. Prints one JSON line.
+ * Backfill of old samples into a namespace with cold writes that has data already: speed, CPU,
+ * memory and bytes written, and equality with Prometheus on the same bodies. Prints one JSON line.
  *
  *   node test/load/backfill.ts --days 30 --series 1000 --interval 60 --memory 512MiB --block 24h \
  *     [--order series] [--file frames.rw --end 1790000000] [--prometheus /usr/bin/prometheus] [--queries 100]
@@ -33,7 +33,10 @@ const namespace = 'backfill';
 /** Requests on their way at a time. */
 const requestsAtOnce = 4;
 const dayMillis = 24 * 3_600_000;
-/** A request that is refused for a passing reason (429, 503) is sent again after this time, at most so often. */
+/**
+ * A request that is refused for a passing reason (429, 503) is sent again after this time, at most
+ * so often.
+ */
 const retryMillis = 250;
 const triesMax = 240;
 const ticksPerSecond = 100;

@@ -1,6 +1,7 @@
 /**
- * Remote write bodies of a backfill, oldest first: made here in the shape of the soak's data, or read from a file of
- * frames (u32 length, u32 samples, snappy block; all little-endian), as benchmarks beside other databases use them.
+ * Remote write bodies of a backfill, oldest first: made here in the shape of the soak's data, or
+ * read from a file of frames (u32 length, u32 samples, snappy block; all little-endian), as
+ * benchmarks beside other databases use them.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { labelsOf, seriesOfSlice, SliceBody, valueOf } from './soak_data.ts';
@@ -55,7 +56,10 @@ const sampleBytes = 18;
 const timeBytes = 6;
 const literalBytesMax = 65_536;
 
-/** Each series from its first sample to its last, then the next one: as a tool that exports series does. */
+/**
+ * Each series from its first sample to its last, then the next one: as a tool that exports series
+ * does.
+ */
 export function seriesSource(options: MadeOptions): BackfillSource {
   const { seriesCount, scrapes, intervalMillis, endMillis } = options;
   const startMillis = endMillis - scrapes * intervalMillis;

@@ -1,6 +1,6 @@
 /**
- * A server whose series are all replaced by new ones at every scrape, with small blocks and a short retention: memory and files
- * must be flat once as much expires as comes.
+ * A server whose series are all replaced by new ones at every scrape, with small blocks and a short
+ * retention: memory and files must be flat once as much expires as comes.
  *
  *     node test/load/churn.ts [--series 100000] [--scrapes 50] [--every 15] [--block 120] [--retention 240]
  *                             [--folder FOLDER] [--out churn.jsonl]

@@ -1,4 +1,7 @@
-/** The churn itself: all series are replaced by new ones at every scrape, and what is seen of the server. */
+/**
+ * The churn itself: all series are replaced by new ones at every scrape, and what is seen of the
+ * server.
+ */
 import { readdir, stat } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
@@ -58,11 +61,13 @@ export function labelsOf(series: number, generation: number): [name: string, val
   ];
 }
 
-/** A body of up to `seriesOfBody` series in which each scrape changes the pods, times and values. */
+/**
+ * A body of up to `seriesOfBody` series in which each scrape changes the pods, times and values.
+ */
 export class ChurnBody {
-  private readonly bytes: Buffer<ArrayBuffer>;
-  private readonly podsAt: number[] = [];
-  private readonly samplesAt: number[] = [];
+  readonly #bytes: Buffer<ArrayBuffer>;
+  readonly #podsAt: number[] = [];
+  readonly #samplesAt: number[] = [];
 
   constructor(first: number, end: number) {
     const raw: Buffer[] = [];
@@ -77,33 +82,33 @@ export class ChurnBody {
       const head = Buffer.from([0x0a, ...varint(one.length)]);
       const labelsEnd = length + head.length + labels.length;
       const pod = parts.at(-1)!;
-      this.podsAt.push(labelsEnd - pod.length + pod.indexOf('app-') + 'app-'.length);
-      this.samplesAt.push(labelsEnd + 3);
+      this.#podsAt.push(labelsEnd - pod.length + pod.indexOf('app-') + 'app-'.length);
+      this.#samplesAt.push(labelsEnd + 3);
       raw.push(head, one);
       length += head.length + one.length;
     }
     // One snappy literal.
     const begin = Buffer.from([...varint(length), 62 << 2, ...bytesOf(length - 1, 3)]);
-    this.bytes = Buffer.concat([begin, ...raw]);
-    for (const at of [this.podsAt, this.samplesAt]) {
+    this.#bytes = Buffer.concat([begin, ...raw]);
+    for (const at of [this.#podsAt, this.#samplesAt]) {
       for (let i = 0; i < at.length; i += 1) at[i]! += begin.length;
     }
   }
 
   get seriesCount(): number {
-    return this.samplesAt.length;
+    return this.#samplesAt.length;
   }
 
   /** Borrowed until the next call. */
   at(generation: number, unixMillis: number, value: number): Buffer {
     const digits = Buffer.from(String(generation).padStart(generationDigits, '0'));
     const time = varint(unixMillis);
-    for (let i = 0; i < this.samplesAt.length; i += 1) {
-      this.bytes.set(digits, this.podsAt[i]!);
-      this.bytes.writeDoubleLE(value, this.samplesAt[i]!);
-      this.bytes.set(time, this.samplesAt[i]! + 9);
+    for (let i = 0; i < this.#samplesAt.length; i += 1) {
+      this.#bytes.set(digits, this.#podsAt[i]!);
+      this.#bytes.writeDoubleLE(value, this.#samplesAt[i]!);
+      this.#bytes.set(time, this.#samplesAt[i]! + 9);
     }
-    return this.bytes;
+    return this.#bytes;
   }
 }
 
@@ -131,17 +136,17 @@ function bytesOf(value: number, count: number): number[] {
 }
 
 export class Churn {
-  private readonly server: NodeServer;
-  private readonly options: ChurnOptions;
-  private readonly agent = new Agent({ keepAlive: true, maxSockets: connections });
-  private samples = 0;
-  private failed = 0;
-  private slowestMillis = 0;
-  private lastCpu = 0;
+  readonly #server: NodeServer;
+  readonly #options: ChurnOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: connections });
+  #samples = 0;
+  #failed = 0;
+  #slowestMillis = 0;
+  #lastCpu = 0;
 
   constructor(server: NodeServer, options: ChurnOptions) {
-    this.server = server;
-    this.options = options;
+    this.#server = server;
+    this.#options = options;
   }
 
   /**
@@ -149,8 +154,8 @@ export class Churn {
    * @param record called after each scrape, and every so often while the rest expires
    */
   async run(record: (record: ChurnRecord) => void, signal: AbortSignal): Promise<void> {
-    await createShortNamespace(this.server, namespace, this.options);
-    const { seriesCount, scrapes, scrapeSeconds, blockSeconds, retentionSeconds } = this.options;
+    await createShortNamespace(this.#server, namespace, this.#options);
+    const { seriesCount, scrapes, scrapeSeconds, blockSeconds, retentionSeconds } = this.#options;
     const bodies: ChurnBody[] = [];
     for (let first = 0; first < seriesCount; first += seriesOfBody) {
       bodies.push(new ChurnBody(first, Math.min(first + seriesOfBody, seriesCount)));
@@ -165,44 +170,44 @@ export class Churn {
       const waiting = [...bodies];
       const sender = async () => {
         for (let body = waiting.pop(); body !== undefined; body = waiting.pop()) {
-          await this.send(body, scrape);
+          await this.#send(body, scrape);
         }
       };
       await Promise.all(Array.from({ length: connections }, sender));
-      record(await this.measure((performance.now() - begin) / 1000));
+      record(await this.#measure((performance.now() - begin) / 1000));
     }
     // The last block ends, is past retention, and the second tick after that takes the series.
     const sentMillis = performance.now() - begin;
     const tailMillis = (retentionSeconds + 2 * blockSeconds) * 1000 + 40_000;
     for (let after = 0; after < tailMillis && !signal.aborted; after += scrapeSeconds * 1000) {
       await pause(sentMillis + after);
-      const one = await this.measure((performance.now() - begin) / 1000);
+      const one = await this.#measure((performance.now() - begin) / 1000);
       record(one);
       if (one.metrics['node_series'] === 0) break;
     }
-    this.agent.destroy();
+    this.#agent.destroy();
   }
 
   /** Sends until it is taken: 429 and 503 are for what passes. */
-  private async send(body: ChurnBody, scrape: number): Promise<void> {
+  async #send(body: ChurnBody, scrape: number): Promise<void> {
     for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
       const began = performance.now();
-      const status = await this.post(body.at(scrape, Date.now(), scrape)).catch(() => 0);
-      this.slowestMillis = Math.max(this.slowestMillis, performance.now() - began);
+      const status = await this.#post(body.at(scrape, Date.now(), scrape)).catch(() => 0);
+      this.#slowestMillis = Math.max(this.#slowestMillis, performance.now() - began);
       if (status === 200) {
-        this.samples += body.seriesCount;
+        this.#samples += body.seriesCount;
         return;
       }
       await delay(100 * attempt);
     }
-    this.failed += 1;
+    this.#failed += 1;
   }
 
-  private post(body: Buffer): Promise<number> {
+  #post(body: Buffer): Promise<number> {
     return new Promise((resolve, reject) => {
       const asked = request(
-        `${this.server.url}${writePath}`,
-        { method: 'POST', agent: this.agent, headers: { 'content-length': body.length } },
+        `${this.#server.url}${writePath}`,
+        { method: 'POST', agent: this.#agent, headers: { 'content-length': body.length } },
         (response) => {
           response.resume();
           response.on('end', () => resolve(response.statusCode ?? 0));
@@ -214,21 +219,21 @@ export class Churn {
     });
   }
 
-  private async measure(seconds: number): Promise<ChurnRecord> {
+  async #measure(seconds: number): Promise<ChurnRecord> {
     const text = await (
-      await fetch(`http://127.0.0.1:${this.server.ports.metrics}/metrics`)
+      await fetch(`http://127.0.0.1:${this.#server.ports.metrics}/metrics`)
     ).text();
     const all = new Map<string, number>();
     for (const [, name, value] of text.matchAll(/^([a-z_]+) (\S+)$/gm))
       all.set(name!, Number(value));
     const cpu = all.get('process_cpu_seconds_total') ?? 0;
-    const { files, bytes } = await sizeOf(join(this.server.folder, 'data'));
+    const { files, bytes } = await sizeOf(join(this.#server.folder, 'data'));
     const record: ChurnRecord = {
       seconds: Math.round(seconds * 10) / 10,
-      samples: this.samples,
-      failed: this.failed,
-      slowestMillis: Math.round(this.slowestMillis),
-      cpuSeconds: Math.round((cpu - this.lastCpu) * 100) / 100,
+      samples: this.#samples,
+      failed: this.#failed,
+      slowestMillis: Math.round(this.#slowestMillis),
+      cpuSeconds: Math.round((cpu - this.#lastCpu) * 100) / 100,
       rssBytes: all.get('process_resident_memory_bytes') ?? 0,
       files,
       diskBytes: bytes,
@@ -238,8 +243,8 @@ export class Churn {
         ),
       ),
     };
-    this.lastCpu = cpu;
-    this.slowestMillis = 0;
+    this.#lastCpu = cpu;
+    this.#slowestMillis = 0;
     return record;
   }
 }

@@ -1,5 +1,6 @@
 /**
- * Seconds from a start to the first right answer, by how the process before it ended; one JSON line a start.
+ * Seconds from a start to the first right answer, by how the process before it ended; one JSON line
+ * a start.
  *
  *     node test/load/recovery.ts [--series 10000] [--rows 1440] [--runs 3]
  */

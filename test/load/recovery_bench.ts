@@ -1,7 +1,7 @@
 /**
- * Recovery of a server: CPU and wall seconds from the start of the process to the first right answer over HTTP, after
- * `kill -9`, after a clean stop, and with all rows in filesets. CPU is that of the server, as Linux
- * counts it.
+ * Recovery of a server: CPU and wall seconds from the start of the process to the first right
+ * answer over HTTP, after `kill -9`, after a clean stop, and with all rows in filesets. CPU is that
+ * of the server, as Linux counts it.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -85,9 +85,9 @@ export async function recoveries(shape: RecoveryShape, runs: number): Promise<Re
 
 /** A query of one series over all its rows. */
 class Question {
-  private readonly server: NodeServer;
-  private readonly url: string;
-  private readonly expected: string;
+  readonly #server: NodeServer;
+  readonly #url: string;
+  readonly #expected: string;
 
   constructor(
     server: NodeServer,
@@ -97,21 +97,21 @@ class Question {
     const host = Math.floor(seriesCount / 2);
     const seconds = Math.ceil((rowsPerSeries * intervalMillis) / 1000);
     const query = `sum(count_over_time(usage{hostname="host_${host}"}[${seconds}s]))`;
-    this.server = server;
-    this.url = `${server.url}/api/v1/query?${new URLSearchParams({ query, time: String(endMillis / 1000) })}`;
-    this.expected = String(rowsPerSeries);
+    this.#server = server;
+    this.#url = `${server.url}/api/v1/query?${new URLSearchParams({ query, time: String(endMillis / 1000) })}`;
+    this.#expected = String(rowsPerSeries);
   }
 
   async untilRight(): Promise<void> {
     const end = performance.now() + answerMillisMax;
     let last = 'no answer';
     while (performance.now() < end) {
-      if (!this.server.program.running) throw new Error(`ended: ${this.server.program.log()}`);
-      const text = await fetch(this.url).then(
+      if (!this.#server.program.running) throw new Error(`ended: ${this.#server.program.log()}`);
+      const text = await fetch(this.#url).then(
         (answer) => answer.text(),
         () => last,
       );
-      if (text.includes(`"${this.expected}"`)) return;
+      if (text.includes(`"${this.#expected}"`)) return;
       last = text;
       await delay(5);
     }
@@ -135,7 +135,10 @@ async function flush(server: NodeServer): Promise<void> {
   if (status !== 200) throw new Error(`flush: ${status} ${text}`);
 }
 
-/** A namespace that takes rows of the last eleven hours, with all rows in it. @returns time of the last one */
+/**
+ * A namespace that takes rows of the last eleven hours, with all rows in it. @returns time of the
+ * last one
+ */
 async function fill(server: NodeServer, shape: RecoveryShape): Promise<number> {
   await createLocalDatabase(server, 'first');
   await call('POST', `${server.url}/api/v1/services/tsdb/namespace`, {

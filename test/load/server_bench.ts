@@ -1,6 +1,6 @@
 /**
- * A whole server process over its interfaces: remote write, JSON, and gRPC with our own client. CPU is that of the server, as
- * its metrics tell it, sync included.
+ * A whole server process over its interfaces: remote write, JSON, and gRPC with our own client. CPU
+ * is that of the server, as its metrics tell it, sync included.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,77 +46,77 @@ export async function bench(size: BenchSize): Promise<BenchResult[]> {
 }
 
 class ServerBench {
-  private readonly server: NodeServer;
-  private readonly shape: Shape;
-  private readonly startMillis = Date.now() - spanMillis;
+  readonly #server: NodeServer;
+  readonly #shape: Shape;
+  readonly #startMillis = Date.now() - spanMillis;
 
   constructor(server: NodeServer, shape: Shape) {
-    this.server = server;
-    this.shape = shape;
+    this.#server = server;
+    this.#shape = shape;
   }
 
   async run(): Promise<BenchResult[]> {
     const results = [];
-    const { seriesCount, httpScrapes, grpcScrapes } = this.shape;
+    const { seriesCount, httpScrapes, grpcScrapes } = this.#shape;
     const cases = [
-      ['remote write', httpScrapes, () => this.remoteWrite()],
-      ['json/write', httpScrapes, () => this.jsonWrite()],
-      ['gRPC, known series', grpcScrapes, () => this.grpcWrite()],
+      ['remote write', httpScrapes, () => this.#remoteWrite()],
+      ['json/write', httpScrapes, () => this.#jsonWrite()],
+      ['gRPC, known series', grpcScrapes, () => this.#grpcWrite()],
     ] as const;
     for (const [name, scrapes, prepare] of cases) {
       const work = await prepare();
-      const before = await this.cpuSeconds();
+      const before = await this.#cpuSeconds();
       await work();
-      const seconds = (await this.cpuSeconds()) - before;
+      const seconds = (await this.#cpuSeconds()) - before;
       const value = seconds / ((seriesCount * scrapes) / 1e6);
       results.push({ name: `server: ${name}`, unit: 'CPU s/M samples', value });
     }
     return results;
   }
 
-  private async cpuSeconds(): Promise<number> {
-    const url = `http://127.0.0.1:${this.server.ports.metrics}/metrics`;
+  async #cpuSeconds(): Promise<number> {
+    const url = `http://127.0.0.1:${this.#server.ports.metrics}/metrics`;
     const text = await (await fetch(url)).text();
     const match = /^process_cpu_seconds_total (\S+)/m.exec(text);
     if (match === null) throw new Error('the server has no metric of its CPU');
     return Number(match[1]);
   }
 
-  private millisOf(scrape: number, scrapes: number): number {
-    return this.startMillis + Math.floor((scrape * spanMillis) / scrapes);
+  #millisOf(scrape: number, scrapes: number): number {
+    return this.#startMillis + Math.floor((scrape * spanMillis) / scrapes);
   }
 
-  private remoteWrite(): () => Promise<void> {
-    const { seriesCount, httpScrapes } = this.shape;
+  #remoteWrite(): () => Promise<void> {
+    const { seriesCount, httpScrapes } = this.#shape;
     const bodies = Array.from({ length: httpScrapes }, (_, scrape) =>
       remoteWriteBody(
         Array.from({ length: seriesCount }, (_, i) => ({
           labels: { __name__: 'remote_write', ...labelsOf(i) },
           samples: [
-            { timestampMillis: this.millisOf(scrape, httpScrapes), value: (scrape * i) % 100 },
+            { timestampMillis: this.#millisOf(scrape, httpScrapes), value: (scrape * i) % 100 },
           ],
         })),
       ),
     );
-    return () => this.post('/api/v1/compat/remote/write', bodies);
+    return () => this.#post('/api/v1/compat/remote/write', bodies);
   }
 
-  private jsonWrite(): () => Promise<void> {
-    const { seriesCount, httpScrapes } = this.shape;
+  #jsonWrite(): () => Promise<void> {
+    const { seriesCount, httpScrapes } = this.#shape;
     const bodies = Array.from({ length: httpScrapes }, (_, scrape) =>
       Array.from({ length: seriesCount }, (_, i) => ({
         tags: { __name__: 'json_write', ...labelsOf(i) },
-        timestamp: String(this.millisOf(scrape, httpScrapes) / 1000),
+        timestamp: String(this.#millisOf(scrape, httpScrapes) / 1000),
         value: (scrape * i) % 100,
       })),
     );
-    return () => this.post('/api/v1/json/write', bodies);
+    return () => this.#post('/api/v1/json/write', bodies);
   }
 
-  private async post(path: string, bodies: readonly unknown[]): Promise<void> {
+  async #post(path: string, bodies: readonly unknown[]): Promise<void> {
     for (let first = 0; first < bodies.length; first += requestsAtOnce) {
       const some = bodies.slice(first, first + requestsAtOnce);
-      const answers = some.map((body) => call('POST', `${this.server.url}${path}`, body));
+      const answers = some.map((body) => call('POST', `${this.#server.url}${path}`, body));
       for (const { status, text } of await Promise.all(answers)) {
         if (status !== 200) throw new Error(`${path}: ${status} ${text}`);
       }
@@ -124,9 +124,9 @@ class ServerBench {
   }
 
   /** References come with the first batch, which is not measured. */
-  private async grpcWrite(): Promise<() => Promise<void>> {
-    const { seriesCount, grpcScrapes } = this.shape;
-    const client = new NodeClient({ target: `127.0.0.1:${this.server.ports.grpc}` });
+  async #grpcWrite(): Promise<() => Promise<void>> {
+    const { seriesCount, grpcScrapes } = this.#shape;
+    const client = new NodeClient({ target: `127.0.0.1:${this.#server.ports.grpc}` });
     const { signal } = new AbortController();
     const { placementVersion } = await client.health(signal);
     const builder = new BatchBuilder();
@@ -141,7 +141,7 @@ class ServerBench {
     const slots = new Uint32Array(seriesCount);
     const generations = new Uint32Array(seriesCount);
     const batchOf = (scrape: number): Uint8Array => {
-      const millis = this.millisOf(scrape, grpcScrapes + 1);
+      const millis = this.#millisOf(scrape, grpcScrapes + 1);
       const timestamps = new BigInt64Array(seriesCount).fill(BigInt(millis));
       const values = Float64Array.from({ length: seriesCount }, (_, i) => (scrape * i) % 100);
       builder.setRows(seriesCount, slots, generations, timestamps, 1_000_000, values);

@@ -6,7 +6,10 @@ import {
   type NodeServer,
 } from '../integration/process.ts';
 
-/** Makes it ready, alone: the server's first namespace comes with its placement, and goes when this one is there. */
+/**
+ * Makes it ready, alone: the server's first namespace comes with its placement, and goes when this
+ * one is there.
+ */
 export async function createShortNamespace(
   server: NodeServer,
   name: string,

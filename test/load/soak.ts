@@ -1,12 +1,14 @@
 /**
- * A server under a steady load for long: half a million samples a second with queries whose answers are checked, small blocks and a short
- * retention, so that flush, snapshot, cleanup and expiry run many times. Memory, files and latency must stay flat.
+ * A server under a steady load for long: half a million samples a second with queries whose answers
+ * are checked, small blocks and a short retention, so that flush, snapshot, cleanup and expiry run
+ * many times. Memory, files and latency must stay flat.
  *
  *     node test/load/soak.ts [--minutes 60] [--rate 500000] [--series 50000] [--block 600] [--retention 1800]
  *                            [--churn 60] [--queries 2] [--folder FOLDER] [--out soak.jsonl] [--graph docs/soak.svg]
  *     node test/load/soak.ts --draw soak.jsonl --graph docs/soak.svg     draws a run anew
  *
- * SIGTERM ends it early, with graph and verdict. Exits with 1 when a write failed, an answer was wrong, or something grew.
+ * SIGTERM ends it early, with graph and verdict. Exits with 1 when a write failed, an answer was
+ * wrong, or something grew.
  */
 import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

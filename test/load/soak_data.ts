@@ -1,7 +1,8 @@
 /**
- * Data of the soak: what each series has at each scrape is a function of both, so that an answer of any age can be
- * checked without keeping what was sent. Bodies are made once a slice of series; a scrape changes times and values
- * in the compressed bytes, so that one core sends half a million samples a second beside the server.
+ * Data of the soak: what each series has at each scrape is a function of both, so that an answer of
+ * any age can be checked without keeping what was sent. Bodies are made once a slice of series; a
+ * scrape changes times and values in the compressed bytes, so that one core sends half a million
+ * samples a second beside the server.
  */
 
 export const metricNames: readonly string[] = [
@@ -11,7 +12,10 @@ export const metricNames: readonly string[] = [
   'soak_requests_total',
   'soak_memory_bytes',
 ];
-/** These are hundredths, counts that only grow, and large whole numbers; the others walk between 0 and 100. */
+/**
+ * These are hundredths, counts that only grow, and large whole numbers; the others walk between 0
+ * and 100.
+ */
 const ratioMetric = 2;
 const counterMetric = 3;
 const bytesMetric = 4;

@@ -12,8 +12,9 @@ export interface Verdict {
 }
 
 /**
- * From the first expiry on everything goes as fast as it comes, and memory and files go up and down with each block. So
- * the time of the first block from then on is compared with that of the last one: by the median, or by the peak.
+ * From the first expiry on everything goes as fast as it comes, and memory and files go up and down
+ * with each block. So the time of the first block from then on is compared with that of the last
+ * one: by the median, or by the peak.
  */
 export function verdictOf(options: SoakOptions, records: readonly SoakRecord[]): Verdict {
   const { retentionSeconds, blockSeconds } = options;

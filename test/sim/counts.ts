@@ -1,4 +1,7 @@
-/** What campaigns count of themselves, so that a run shows that everything it is for really happened. */
+/**
+ * What campaigns count of themselves, so that a run shows that everything it is for really
+ * happened.
+ */
 
 const inputsPrefix = 'inputs of ';
 let counts = new Map<string, number>();

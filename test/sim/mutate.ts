@@ -1,4 +1,6 @@
-/** Changes to bytes that hit what a reader decides by: lengths, counts, offsets, and their limits. */
+/**
+ * Changes to bytes that hit what a reader decides by: lengths, counts, offsets, and their limits.
+ */
 import type { Random } from '#lib/env/env.ts';
 
 /** A whole number in [0, end). */
@@ -110,7 +112,10 @@ export function replaced(
   return result;
 }
 
-/** Bits flipped, bytes overwritten, cut off, doubled, left out or put in; without knowing what they are. */
+/**
+ * Bits flipped, bytes overwritten, cut off, doubled, left out or put in; without knowing what they
+ * are.
+ */
 export function damaged(pick: Pick, bytes: Uint8Array): Uint8Array {
   if (bytes.length === 0) return bytesOf(pick, pick(8));
   let result = bytes.slice();

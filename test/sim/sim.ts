@@ -58,7 +58,8 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
     return counts ? inputsSoFar() >= inputs : done >= options.runs;
   };
   for (let seed = first; !isDone(); seed += 1) {
-    // Weak references are held until the event loop turns: without it memory would grow from seed to seed.
+    // Weak references are held until the event loop turns: without it memory would grow from seed
+    // to seed.
     await turn();
     try {
       await fuzz(seed, size);

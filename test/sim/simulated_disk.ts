@@ -1,6 +1,7 @@
 /**
- * A disk that a seed decides, for crash tests: what was not synced may be lost, in whole or sector by
- * sector; a sync may fail and lose what it should have kept; space may run out in the middle of a write.
+ * A disk that a seed decides, for crash tests: what was not synced may be lost, in whole or sector
+ * by sector; a sync may fail and lose what it should have kept; space may run out in the middle of
+ * a write.
  */
 import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
 
@@ -47,22 +48,25 @@ interface Inode {
 }
 
 export class SimulatedDisk implements Disk {
-  private readonly dice: DiskDice;
-  private names = new Map<string, Inode>();
+  readonly #dice: DiskDice;
+  #names = new Map<string, Inode>();
   /** Names as the folders on disk have them. */
-  private durableNames = new Map<string, Inode>();
+  #durableNames = new Map<string, Inode>();
   readonly troubles: DiskTroubles = { syncFailures: 0, writeFailures: 0 };
   /** Throws from everything once the power is off. */
-  private generation = 0;
+  #generation = 0;
   onEvent: (event: DiskEvent, path: string) => void = () => {};
 
   constructor(dice: DiskDice) {
-    this.dice = dice;
+    this.#dice = dice;
   }
 
-  /** The disk as a process sees it that loses it with the power: everything rejects from the next crash on. */
+  /**
+   * The disk as a process sees it that loses it with the power: everything rejects from the next
+   * crash on.
+   */
   session(): Disk {
-    const { generation } = this;
+    const generation = this.#generation;
     const guarded: Disk = {
       open: this.open.bind(this),
       readFile: this.readFile.bind(this),
@@ -77,7 +81,7 @@ export class SimulatedDisk implements Disk {
     };
     return new Proxy(guarded, {
       get: (target, name: keyof Disk) => {
-        if (generation === this.generation) return target[name];
+        if (generation === this.#generation) return target[name];
         return () => Promise.reject(systemError('EIO', `${name} behind the end`));
       },
     });
@@ -85,13 +89,13 @@ export class SimulatedDisk implements Disk {
 
   /** Flips one bit of a file whose path matches. @returns its path, or null when there is none */
   flip(matches: (path: string) => boolean): string | null {
-    const paths = [...this.names].filter(
+    const paths = [...this.#names].filter(
       ([path, { content }]) => content.length > 0 && matches(path),
     );
     if (paths.length === 0) return null;
-    const [path, inode] = paths[this.dice.below(paths.length)]!;
-    const at = this.dice.below(inode.content.length);
-    const bit = 1 << this.dice.below(8);
+    const [path, inode] = paths[this.#dice.below(paths.length)]!;
+    const at = this.#dice.below(inode.content.length);
+    const bit = 1 << this.#dice.below(8);
     inode.content = inode.content.slice();
     inode.content[at]! ^= bit;
     inode.durable = inode.content.slice();
@@ -102,42 +106,42 @@ export class SimulatedDisk implements Disk {
 
   /** Power loss: open files are gone, and only what was durable is sure to be there. */
   crash(): void {
-    this.generation += 1;
+    this.#generation += 1;
     const kept = new Map<string, Inode>();
-    for (const [path, inode] of this.durableNames) kept.set(path, inode);
+    for (const [path, inode] of this.#durableNames) kept.set(path, inode);
     // Folder entries that were not synced may or may not have reached the disk.
-    for (const [path, inode] of this.names) {
+    for (const [path, inode] of this.#names) {
       if (kept.has(path)) continue;
-      if (this.dice.below(2) === 0) kept.set(path, inode);
+      if (this.#dice.below(2) === 0) kept.set(path, inode);
       else this.onEvent('new file lost at power loss', path);
     }
     for (const path of [...kept.keys()]) {
-      if (this.names.has(path)) continue;
-      if (this.dice.below(2) === 0) kept.delete(path);
+      if (this.#names.has(path)) continue;
+      if (this.#dice.below(2) === 0) kept.delete(path);
       else this.onEvent('removed file back after power loss', path);
     }
     const lost = new Set<Inode>();
     for (const [path, inode] of kept) {
       if (lost.has(inode)) continue;
       lost.add(inode);
-      this.loseUnsynced(inode, path);
+      this.#loseUnsynced(inode, path);
     }
-    this.names = kept;
-    this.durableNames = new Map(kept);
+    this.#names = kept;
+    this.#durableNames = new Map(kept);
   }
 
-  private loseUnsynced(inode: Inode, path: string): void {
+  #loseUnsynced(inode: Inode, path: string): void {
     const { durable, content, dirty } = inode;
     if (dirty.size > 0) this.onEvent('unsynced at power loss', path);
     let lost = 0;
     // The length may have reached the disk before or after the data.
-    const length = this.dice.below(2) === 0 ? durable.length : content.length;
+    const length = this.#dice.below(2) === 0 ? durable.length : content.length;
     const after = new Uint8Array(length);
     after.set(durable.subarray(0, length));
     for (const sector of dirty) {
       const start = sector * sectorBytes;
       const part = content.subarray(start, Math.min(start + sectorBytes, length));
-      if (this.dice.below(2) === 0 || part.length === 0) lost += 1;
+      if (this.#dice.below(2) === 0 || part.length === 0) lost += 1;
       else after.set(part, start);
     }
     if (lost > 0) {
@@ -151,29 +155,29 @@ export class SimulatedDisk implements Disk {
     dirty.clear();
   }
 
-  private failing(perThousand: number): boolean {
-    return perThousand > 0 && this.dice.below(1000) < perThousand;
+  #failing(perThousand: number): boolean {
+    return perThousand > 0 && this.#dice.below(1000) < perThousand;
   }
 
   async open(path: string, mode: DiskOpenMode): Promise<DiskFile> {
-    let inode = this.names.get(path);
+    let inode = this.#names.get(path);
     if (mode.startsWith('create') && inode !== undefined) throw systemError('EEXIST', path);
     if (inode === undefined) {
       if (mode === 'read' || mode === 'write') throw systemError('ENOENT', path);
-      if (this.failing(this.troubles.writeFailures)) {
+      if (this.#failing(this.troubles.writeFailures)) {
         this.onEvent('write without space', path);
         throw systemError('ENOSPC', path);
       }
       inode = { durable: empty, content: empty, dirty: new Set() };
-      this.names.set(path, inode);
+      this.#names.set(path, inode);
     }
-    return this.file(path, inode);
+    return this.#file(path, inode);
   }
 
-  private file(path: string, inode: Inode): DiskFile {
-    const { generation } = this;
+  #file(path: string, inode: Inode): DiskFile {
+    const generation = this.#generation;
     const check = () => {
-      if (generation !== this.generation) throw systemError('EBADF', path);
+      if (generation !== this.#generation) throw systemError('EBADF', path);
     };
     return {
       read: async (position, length) => {
@@ -183,9 +187,9 @@ export class SimulatedDisk implements Disk {
       write: async (position, parts) => {
         check();
         const bytes = Buffer.concat(parts);
-        const fails = this.failing(this.troubles.writeFailures);
-        const taken = fails ? this.dice.below(bytes.length + 1) : bytes.length;
-        this.put(inode, position, bytes.subarray(0, taken));
+        const fails = this.#failing(this.troubles.writeFailures);
+        const taken = fails ? this.#dice.below(bytes.length + 1) : bytes.length;
+        this.#put(inode, position, bytes.subarray(0, taken));
         if (!fails) {
           this.onEvent('write', path);
           return;
@@ -195,8 +199,8 @@ export class SimulatedDisk implements Disk {
       },
       sync: async () => {
         check();
-        if (this.failing(this.troubles.syncFailures)) {
-          this.failSync(inode);
+        if (this.#failing(this.troubles.syncFailures)) {
+          this.#failSync(inode);
           this.onEvent('failed sync', path);
           throw systemError('EIO', path);
         }
@@ -213,7 +217,7 @@ export class SimulatedDisk implements Disk {
     };
   }
 
-  private put(inode: Inode, position: number, bytes: Uint8Array): void {
+  #put(inode: Inode, position: number, bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     const length = Math.max(inode.content.length, position + bytes.length);
     const content = new Uint8Array(length);
@@ -227,9 +231,9 @@ export class SimulatedDisk implements Disk {
   }
 
   /** As Linux does it: the pages count as clean afterwards, written or not. */
-  private failSync(inode: Inode): void {
+  #failSync(inode: Inode): void {
     for (const sector of inode.dirty) {
-      if (this.dice.below(2) === 0) continue;
+      if (this.#dice.below(2) === 0) continue;
       const start = sector * sectorBytes;
       const end = Math.min(start + sectorBytes, inode.content.length);
       if (end > inode.durable.length) {
@@ -243,7 +247,7 @@ export class SimulatedDisk implements Disk {
   }
 
   async readFile(path: string): Promise<Uint8Array> {
-    const inode = this.names.get(path);
+    const inode = this.#names.get(path);
     if (inode === undefined) throw systemError('ENOENT', path);
     return inode.content.slice();
   }
@@ -254,25 +258,25 @@ export class SimulatedDisk implements Disk {
       content: bytes.slice(),
       dirty: new Set(),
     };
-    this.names.set(path, inode);
-    this.durableNames.set(path, inode);
+    this.#names.set(path, inode);
+    this.#durableNames.set(path, inode);
   }
 
   async rename(from: string, to: string): Promise<void> {
-    const inode = this.names.get(from);
+    const inode = this.#names.get(from);
     if (inode === undefined) {
-      this.renameFolder(from, to);
+      this.#renameFolder(from, to);
       return;
     }
-    this.names.delete(from);
-    this.names.set(to, inode);
+    this.#names.delete(from);
+    this.#names.set(to, inode);
     this.onEvent('rename', to);
   }
 
   /** All of a folder or nothing moves, and it is durable at once. */
-  private renameFolder(from: string, to: string): void {
-    if (!this.hasFolder(from)) throw systemError('ENOENT', from);
-    for (const names of [this.names, this.durableNames]) {
+  #renameFolder(from: string, to: string): void {
+    if (!this.#hasFolder(from)) throw systemError('ENOENT', from);
+    for (const names of [this.#names, this.#durableNames]) {
       for (const [path, inode] of [...names]) {
         if (!path.startsWith(`${from}/`)) continue;
         names.delete(path);
@@ -282,13 +286,13 @@ export class SimulatedDisk implements Disk {
   }
 
   async remove(path: string): Promise<void> {
-    if (this.names.delete(path)) this.onEvent('removal', path);
+    if (this.#names.delete(path)) this.onEvent('removal', path);
   }
 
   async removeTree(path: string): Promise<void> {
-    for (const name of [...this.names.keys()]) {
+    for (const name of [...this.#names.keys()]) {
       if (name !== path && !name.startsWith(`${path}/`)) continue;
-      this.names.delete(name);
+      this.#names.delete(name);
       this.onEvent('removal', name);
     }
   }
@@ -297,7 +301,7 @@ export class SimulatedDisk implements Disk {
 
   async list(path: string): Promise<string[]> {
     const found = new Set<string>();
-    for (const name of this.names.keys()) {
+    for (const name of this.#names.keys()) {
       if (!name.startsWith(`${path}/`)) continue;
       found.add(name.slice(path.length + 1).split('/')[0]!);
     }
@@ -305,28 +309,28 @@ export class SimulatedDisk implements Disk {
   }
 
   async size(path: string): Promise<number | null> {
-    return this.names.get(path)?.content.length ?? null;
+    return this.#names.get(path)?.content.length ?? null;
   }
 
   async syncFolder(path: string): Promise<void> {
-    if (this.failing(this.troubles.syncFailures)) {
+    if (this.#failing(this.troubles.syncFailures)) {
       this.onEvent('failed sync of folder', path);
       throw systemError('EIO', path);
     }
-    for (const [name, inode] of this.names) {
-      if (name.slice(0, name.lastIndexOf('/')) === path) this.durableNames.set(name, inode);
+    for (const [name, inode] of this.#names) {
+      if (name.slice(0, name.lastIndexOf('/')) === path) this.#durableNames.set(name, inode);
     }
-    for (const name of [...this.durableNames.keys()]) {
-      if (!name.startsWith(`${path}/`) || this.names.has(name)) continue;
+    for (const name of [...this.#durableNames.keys()]) {
+      if (!name.startsWith(`${path}/`) || this.#names.has(name)) continue;
       const rest = name.slice(path.length + 1).split('/');
       // A folder below that is gone took its files with it.
-      const isGone = rest.length === 1 || !this.hasFolder(`${path}/${rest[0]}`);
-      if (isGone) this.durableNames.delete(name);
+      const isGone = rest.length === 1 || !this.#hasFolder(`${path}/${rest[0]}`);
+      if (isGone) this.#durableNames.delete(name);
     }
   }
 
-  private hasFolder(path: string): boolean {
-    for (const name of this.names.keys()) if (name.startsWith(`${path}/`)) return true;
+  #hasFolder(path: string): boolean {
+    for (const name of this.#names.keys()) if (name.startsWith(`${path}/`)) return true;
     return false;
   }
 }

@@ -1,4 +1,7 @@
-/** Prints the series of a data folder: those of filesets, and those that are only in snapshot and commit log. */
+/**
+ * Prints the series of a data folder: those of filesets, and those that are only in snapshot and
+ * commit log.
+ */
 import { type BatchView, readBatch } from '#engine/batch/batch.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
@@ -30,17 +33,17 @@ class Output {
   readonly options: ReadOptions;
   readonly print: Print;
   readonly decoder: Decoder;
-  private left: number;
+  #left: number;
 
   constructor(options: ReadOptions, print: Print, decoder: Decoder) {
     this.options = options;
     this.print = print;
     this.decoder = decoder;
-    this.left = options.limit;
+    this.#left = options.limit;
   }
 
   get isFull(): boolean {
-    return this.left < 0;
+    return this.#left < 0;
   }
 
   takes(namespace: string): boolean {
@@ -50,7 +53,7 @@ class Output {
   /** @returns false when the series is not wanted, or there are enough */
   begin(id: string): boolean {
     if (this.isFull || !id.includes(this.options.match)) return false;
-    this.left -= 1;
+    this.#left -= 1;
     if (!this.isFull) return true;
     this.print(`… more than ${this.options.limit}: see --limit, --match and --namespace`);
     return false;
@@ -80,8 +83,9 @@ class Output {
 }
 
 /**
- * Prints where each series is: namespace and block of the newest volume of a fileset, snapshot, or segment of the log; its rows, and
- * first and last time. Damaged series and files are named and passed over.
+ * Prints where each series is: namespace and block of the newest volume of a fileset, snapshot, or
+ * segment of the log; its rows, and first and last time. Damaged series and files are named and
+ * passed over.
  */
 export async function readFolder(
   env: Env,
@@ -156,7 +160,10 @@ interface SegmentSeries {
   readonly lines: string[];
 }
 
-/** Series of a snapshot, and rows of a segment gathered by series in the order in which they were written. */
+/**
+ * Series of a snapshot, and rows of a segment gathered by series in the order in which they were
+ * written.
+ */
 async function readRecords(
   env: Env,
   folder: string,

@@ -50,7 +50,8 @@ class Verification {
 }
 
 /**
- * Compares every checksum of a node's data folder, and prints what each byte is spent on. The node should not run.
+ * Compares every checksum of a node's data folder, and prints what each byte is spent on. The node
+ * should not run.
  * @returns how many damages there are
  */
 export async function verifyFolder(env: Env, folder: string, print: Print): Promise<number> {

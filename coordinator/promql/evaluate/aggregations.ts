@@ -1,4 +1,7 @@
-/** Aggregations over series, by group, at every step. Rows stream through; only the groups' rows are held. */
+/**
+ * Aggregations over series, by group, at every step. Rows stream through; only the groups' rows are
+ * held.
+ */
 import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { quantileOf } from '#engine/window_functions/quickselect.ts';
@@ -378,7 +381,10 @@ async function quantile(
   return result;
 }
 
-/** topk and bottomk: the kept series with their own labels, absent at steps where they are not among the k. */
+/**
+ * topk and bottomk: the kept series with their own labels, absent at steps where they are not among
+ * the k.
+ */
 async function extremes(
   plan: AggregatePlan,
   rows: Rows,

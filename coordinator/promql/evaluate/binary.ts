@@ -1,4 +1,7 @@
-/** Binary operators between two vectors: matching by labels, set operators, and the errors of ambiguous matches. */
+/**
+ * Binary operators between two vectors: matching by labels, set operators, and the errors of
+ * ambiguous matches.
+ */
 import { absentBits, isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import { comparisonOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';
@@ -138,7 +141,9 @@ async function evaluateOr(
   return mergeSameLabels(joined, pacer);
 }
 
-/** A matched pair of rows; the "many" side is the left one unless the cardinality says otherwise. */
+/**
+ * A matched pair of rows; the "many" side is the left one unless the cardinality says otherwise.
+ */
 interface Pair {
   readonly many: number;
   readonly one: number;
@@ -195,7 +200,9 @@ function hasShared(
   return false;
 }
 
-/** One-to-one results differ by signature, so their labels do too when the signature is what stays. */
+/**
+ * One-to-one results differ by signature, so their labels do too when the signature is what stays.
+ */
 function keepsLabelsUnique(plan: BinaryPlan): boolean {
   return (
     plan.matching!.on ||
@@ -316,8 +323,8 @@ class PairRows extends Rows {
 }
 
 /**
- * Results whose labels are the same become one row. Two matches at one step are an error even where a comparison
- * filters their values away.
+ * Results whose labels are the same become one row. Two matches at one step are an error even where
+ * a comparison filters their values away.
  */
 async function mergeMatches(
   rows: PairRows,

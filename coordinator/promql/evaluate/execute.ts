@@ -164,7 +164,8 @@ export class Executor {
 
   /**
    * The same rows without metric names. Series that become the same are merged.
-   * @param origin what made the rows: when it selects by one name, no two series can become the same
+   * @param origin what made the rows: when it selects by one name, no two series can become the
+   * same
    */
   async withoutNames(rows: Rows, origin: Plan): Promise<Rows> {
     const labels = rows.labels.map((label) => label.withoutName());
@@ -174,7 +175,9 @@ export class Executor {
   }
 }
 
-/** Whether all series of the plan's result have the same metric name, or are without one already. */
+/**
+ * Whether all series of the plan's result have the same metric name, or are without one already.
+ */
 function hasOneName(plan: Plan): boolean {
   if (plan.kind !== 'select' && plan.kind !== 'window') return false;
   const { source } = plan;

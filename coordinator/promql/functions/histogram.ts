@@ -1,4 +1,6 @@
-/** Quantiles and fractions of classic histograms: series with a `le` label and cumulative counts. */
+/**
+ * Quantiles and fractions of classic histograms: series with a `le` label and cumulative counts.
+ */
 import { isAbsent } from '#engine/window_functions/row.ts';
 import { metricNameTag } from '#lib/tags.ts';
 import type { Context } from '../rows/context.ts';

@@ -1,6 +1,7 @@
 /**
- * Tree of tokens → typed syntax tree. The grammar lets `@`, `offset` and `[...]` swallow a whole binary expression, so
- * operators are associated anew here; literals are read, and what needs a feature flag is refused.
+ * Tree of tokens → typed syntax tree. The grammar lets `@`, `offset` and `[...]` swallow a whole
+ * binary expression, so operators are associated anew here; literals are read, and what needs a
+ * feature flag is refused.
  */
 import type { Matcher } from '../../select/storage.ts';
 import type {
@@ -492,7 +493,10 @@ export class Builder {
     return this.#duration(node);
   }
 
-  /** Milliseconds of a plain, possibly signed duration; arithmetic is behind a feature flag in Prometheus. */
+  /**
+   * Milliseconds of a plain, possibly signed duration; arithmetic is behind a feature flag in
+   * Prometheus.
+   */
   #duration(node: SyntaxNode): number {
     const children = childrenOf(node);
     const [first, second] = children;

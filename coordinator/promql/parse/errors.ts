@@ -3,8 +3,9 @@ import { TsdbError } from '#lib/errors.ts';
 import { lineAndColumn } from './position.ts';
 
 /**
- * A query that cannot be answered. `kind` is what Prometheus' HTTP API calls the error type: `bad_data` for a
- * text that does not parse, `execution` for an operation that the data forbid or a limit that was reached.
+ * A query that cannot be answered. `kind` is what Prometheus' HTTP API calls the error type:
+ * `bad_data` for a text that does not parse, `execution` for an operation that the data forbid or a
+ * limit that was reached.
  */
 export class PromqlError extends TsdbError {
   readonly kind: 'bad_data' | 'execution';

@@ -1,4 +1,6 @@
-/** A query in its usual form: one space where one belongs, and broken over lines where it is long. */
+/**
+ * A query in its usual form: one space where one belongs, and broken over lines where it is long.
+ */
 import {
   type Aggregate,
   type AtModifier,
@@ -18,7 +20,8 @@ const lineLengthMax = 100;
 const indentLengthMax = 60;
 
 /**
- * The query as `format_query` answers it. Comments are lost, literals keep the form that they were written in.
+ * The query as `format_query` answers it. Comments are lost, literals keep the form that they were
+ * written in.
  * @throws {PromqlError} bad_data
  */
 export function formatQuery(query: string): string {
@@ -26,15 +29,15 @@ export function formatQuery(query: string): string {
 }
 
 class Formatter {
-  private readonly query: string;
+  readonly #query: string;
 
   constructor(query: string) {
-    this.query = query;
+    this.#query = query;
   }
 
   /** The expression with every line behind `indent`. */
   lines(expr: Expr, indent: string): string {
-    const flat = this.flat(expr);
+    const flat = this.#flat(expr);
     if (flat.length <= lineLengthMax || indent.length >= indentLengthMax) return indent + flat;
     const inner = `${indent}  `;
     switch (expr.kind) {
@@ -46,12 +49,12 @@ class Formatter {
         return `${indent}(\n${this.lines(expr.expr, inner)}\n${indent})`;
       case 'aggregate': {
         const args = [...(expr.parameter === null ? [] : [expr.parameter]), expr.expr];
-        return `${indent}${aggregateHead(expr)}${this.argumentLines(args, indent)}`;
+        return `${indent}${aggregateHead(expr)}${this.#argumentLines(args, indent)}`;
       }
       case 'call':
         return expr.args.length === 0
           ? indent + flat
-          : `${indent}${expr.name}${this.argumentLines(expr.args, indent)}`;
+          : `${indent}${expr.name}${this.#argumentLines(expr.args, indent)}`;
       case 'subquery':
         return `${this.lines(expr.expr, indent)}${rangeText(expr)}${modifiers(expr)}`;
       case 'unary':
@@ -64,16 +67,16 @@ class Formatter {
     }
   }
 
-  private argumentLines(args: readonly Expr[], indent: string): string {
+  #argumentLines(args: readonly Expr[], indent: string): string {
     const each = args.map((arg) => this.lines(arg, `${indent}  `));
     return `(\n${each.join(',\n')}\n${indent})`;
   }
 
-  private flat(expr: Expr): string {
+  #flat(expr: Expr): string {
     switch (expr.kind) {
       case 'number':
       case 'string':
-        return this.text(expr.span);
+        return this.#text(expr.span);
       case 'vectorSelector':
         return selectorText(expr) + modifiers(expr);
       case 'matrixSelector': {
@@ -81,24 +84,24 @@ class Formatter {
         return `${selectorText(selector)}[${durationText(rangeMillis)}]${modifiers(selector)}`;
       }
       case 'subquery':
-        return `${this.flat(expr.expr)}${rangeText(expr)}${modifiers(expr)}`;
+        return `${this.#flat(expr.expr)}${rangeText(expr)}${modifiers(expr)}`;
       case 'call':
-        return `${expr.name}(${expr.args.map((arg) => this.flat(arg)).join(', ')})`;
+        return `${expr.name}(${expr.args.map((arg) => this.#flat(arg)).join(', ')})`;
       case 'aggregate': {
-        const parameter = expr.parameter === null ? '' : `${this.flat(expr.parameter)}, `;
-        return `${aggregateHead(expr)}(${parameter}${this.flat(expr.expr)})`;
+        const parameter = expr.parameter === null ? '' : `${this.#flat(expr.parameter)}, `;
+        return `${aggregateHead(expr)}(${parameter}${this.#flat(expr.expr)})`;
       }
       case 'binary':
-        return `${this.flat(expr.left)} ${operatorText(expr)} ${this.flat(expr.right)}`;
+        return `${this.#flat(expr.left)} ${operatorText(expr)} ${this.#flat(expr.right)}`;
       case 'unary':
-        return `${expr.operator}${this.flat(expr.expr)}`;
+        return `${expr.operator}${this.#flat(expr.expr)}`;
       case 'paren':
-        return `(${this.flat(expr.expr)})`;
+        return `(${this.#flat(expr.expr)})`;
     }
   }
 
-  private text({ start, end }: Span): string {
-    return this.query.slice(start, end).trim();
+  #text({ start, end }: Span): string {
+    return this.#query.slice(start, end).trim();
   }
 }
 

@@ -29,7 +29,10 @@ export function durationMillisOf(text: string): number | null {
   return total;
 }
 
-/** Value of a number literal; a duration counts in seconds. NaN when the text is no number and not "nan". */
+/**
+ * Value of a number literal; a duration counts in seconds. NaN when the text is no number and not
+ * "nan".
+ */
 export function numberOf(text: string): number {
   const lower = text.toLowerCase();
   if (lower === 'inf') return Infinity;

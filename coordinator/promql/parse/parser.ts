@@ -1,6 +1,6 @@
 /**
- * Text → typed syntax tree, checked. The one place that meets the PromQL grammar of the Prometheus project (a lezer
- * parser); builder.ts makes the tree, check.ts has the type rules.
+ * Text → typed syntax tree, checked. The one place that meets the PromQL grammar of the Prometheus
+ * project (a lezer parser); builder.ts makes the tree, check.ts has the type rules.
  */
 import { parser } from '@prometheus-io/lezer-promql';
 import type { SyntaxNode } from '@lezer/common';
@@ -47,8 +47,8 @@ const strictParser = parser.configure({ strict: true });
 const explainedLengthMax = 4_096;
 
 /**
- * The grammar's tree. Its way to go on behind an error takes time with the square of the text's length, so
- * that a long text is only parsed up to its first error.
+ * The grammar's tree. Its way to go on behind an error takes time with the square of the text's
+ * length, so that a long text is only parsed up to its first error.
  */
 function syntaxTreeOf(query: string): SyntaxNode {
   const text = withoutTrailingDots(query);
@@ -95,7 +95,10 @@ function checkNesting(query: string, root: SyntaxNode): void {
 const trailingDot =
   /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`|#[^\n]*|[a-zA-Z_:][a-zA-Z0-9_:]*|(?<![\w.])(\d[\d_]*)\.(?![\da-zA-Z_.])|(?<![\w.])(\d[\d_]*)\.(e[+-]?)(?=\d)/gi;
 
-/** The grammar does not know `2.` and `2.e3`: the same text, as long as before, in forms that it knows. */
+/**
+ * The grammar does not know `2.` and `2.e3`: the same text, as long as before, in forms that it
+ * knows.
+ */
 function withoutTrailingDots(query: string): string {
   return query.replace(
     trailingDot,

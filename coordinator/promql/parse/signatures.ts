@@ -76,7 +76,9 @@ define('vector', ['scalar'], 'vector');
 
 export const signatures: ReadonlyMap<string, Signature> = table;
 
-/** Known to the grammar, but not carried out here: they need native histograms or start timestamps. */
+/**
+ * Known to the grammar, but not carried out here: they need native histograms or start timestamps.
+ */
 export const unavailableFunctions: ReadonlySet<string> = new Set([
   'end',
   'histogram_quantiles',

@@ -1,4 +1,6 @@
-/** Says what is wrong where the grammar stops: by the tokens near the place, in Prometheus' words. */
+/**
+ * Says what is wrong where the grammar stops: by the tokens near the place, in Prometheus' words.
+ */
 import { parseError } from './errors.ts';
 import type { PromqlError } from './errors.ts';
 import { signatures, unavailableFunctions } from './signatures.ts';

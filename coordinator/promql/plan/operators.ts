@@ -53,7 +53,10 @@ export interface Operand {
   readonly at: number;
 }
 
-/** target[i] = left[i] operator right[i], absent where either is. The target may not overlap the operands. */
+/**
+ * target[i] = left[i] operator right[i], absent where either is. The target may not overlap the
+ * operands.
+ */
 export function arithmeticRows(
   operator: ArithmeticOperator,
   left: Operand,
@@ -87,7 +90,8 @@ export function arithmeticRows(
       }
       break;
   }
-  // An absent operand is a NaN, so with all operators but the power only a NaN can stand for an absent result.
+  // An absent operand is a NaN, so with all operators but the power only a NaN can stand for an
+  // absent result.
   for (let i = 0; i < stepCount; i++) {
     const value = out[i]!;
     if (value === value && operator !== '^') continue;

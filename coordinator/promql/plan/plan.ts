@@ -1,7 +1,7 @@
 /**
- * Syntax tree → plan, without any data: every node gets the grid of times it is evaluated on, `@` and `offset` become
- * plain reference times, constants are folded, and all selectors are collected with the time ranges they need, so
- * that one round of reads serves the whole query.
+ * Syntax tree → plan, without any data: every node gets the grid of times it is evaluated on, `@`
+ * and `offset` become plain reference times, constants are folded, and all selectors are collected
+ * with the time ranges they need, so that one round of reads serves the whole query.
  */
 import type { WindowFunction } from '#engine/window_functions/windows.ts';
 import { nanosPerMilli } from '#lib/time.ts';
@@ -33,7 +33,10 @@ export interface Grid {
   readonly stepCount: number;
 }
 
-/** Rows of a selector: at step i those in (reference - range, reference], reference = start + i * step. */
+/**
+ * Rows of a selector: at step i those in (reference - range, reference], reference = start + i *
+ * step.
+ */
 export interface Source {
   readonly kind: 'selector';
   /** Index into the plan's fetches. */
@@ -156,8 +159,8 @@ export interface PlanOptions {
 }
 
 /**
- * Longest grid of a subquery, whatever the sample limit: a row is computed in one go, and this many steps take
- * the main loop about a second.
+ * Longest grid of a subquery, whatever the sample limit: a row is computed in one go, and this many
+ * steps take the main loop about a second.
  */
 export const subqueryStepsMax = 10_000_000;
 
@@ -194,7 +197,9 @@ const windowFunctionOf: Readonly<Record<string, WindowFunction>> = {
   ts_of_min_over_time: 'timeOfMin',
 };
 
-/** Their values depend on the time of evaluation even when all their arguments are pinned by `@`. */
+/**
+ * Their values depend on the time of evaluation even when all their arguments are pinned by `@`.
+ */
 const timeDependentFunctions: ReadonlySet<string> = new Set([
   'day_of_month',
   'day_of_week',

@@ -1,4 +1,6 @@
-/** Keeps the k largest of what is offered; NaN is the least, and of equal values the first stays. */
+/**
+ * Keeps the k largest of what is offered; NaN is the least, and of equal values the first stays.
+ */
 export class BoundedHeap {
   readonly rows: Int32Array;
   readonly #keys: Float64Array;

@@ -1,6 +1,6 @@
 /**
- * Labels of a result series. Those of stored series stay canonical bytes (lib/tags.ts) until somebody needs the
- * texts: grouping ten thousand series by one label reads that label alone.
+ * Labels of a result series. Those of stored series stay canonical bytes (lib/tags.ts) until
+ * somebody needs the texts: grouping ten thousand series by one label reads that label alone.
  */
 import { decodeTags, encodeTags, metricNameTag } from '#lib/tags.ts';
 import type { Tag } from '#lib/tags.ts';

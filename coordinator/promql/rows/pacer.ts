@@ -1,4 +1,7 @@
-/** Keeps a query polite: it yields to the event loop, ends when it is cancelled, and stays under its sample limit. */
+/**
+ * Keeps a query polite: it yields to the event loop, ends when it is cancelled, and stays under its
+ * sample limit.
+ */
 import { executionError } from '../parse/errors.ts';
 
 /** Steps computed between two yields; about ten milliseconds of the dearest functions. */

@@ -1,6 +1,6 @@
 /**
- * Instant vectors over a step grid: labels, and one row of the grid a series. Rows are made when they are asked
- * for, so `sum(rate(x[5m]))` over many series never holds more than one of them.
+ * Instant vectors over a step grid: labels, and one row of the grid a series. Rows are made when
+ * they are asked for, so `sum(rate(x[5m]))` over many series never holds more than one of them.
  */
 import { absentBits, isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
@@ -82,7 +82,10 @@ export class MappedRows extends Rows {
   }
 }
 
-/** The same row at every step of a longer grid: the value of an expression that does not depend on time. */
+/**
+ * The same row at every step of a longer grid: the value of an expression that does not depend on
+ * time.
+ */
 export class RepeatedRows extends Rows {
   readonly #source: Rows;
 

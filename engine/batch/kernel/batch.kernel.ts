@@ -1,5 +1,5 @@
-// The batch kernel: columns of rows become a compact batch (docs/formats/batch.md) for the commit log. The plain twin is
-// engine/batch/encoder_twin.ts with engine/batch/columns.ts.
+// The batch kernel: columns of rows become a compact batch (docs/formats/batch.md) for the commit
+// log. The plain twin is engine/batch/encoder_twin.ts with engine/batch/columns.ts.
 //
 //     slots u32 | generations u32 | times i64 | values f64 | the batch
 
@@ -39,7 +39,10 @@ const ENCODING_RAW: u8 = 0;
 const ENCODING_DELTA: u8 = 2;
 const ENCODING_WHOLE: u8 = 3;
 
-/** Lays the rows of the columns out as a batch at `batch`; answers its length in bytes. At least one row. */
+/**
+ * Lays the rows of the columns out as a batch at `batch`; answers its length in bytes. At least one
+ * row.
+ */
 export function encodeBatch(rowCount: u32, version: f64, timeExponent: u32): u32 {
   const directory = BATCH + HEADER_BYTES + SECTION_ENTRY_BYTES;
   let at = directory + COLUMN_COUNT * COLUMN_ENTRY_BYTES;
@@ -69,7 +72,10 @@ export function encodeBatch(rowCount: u32, version: f64, timeExponent: u32): u32
   return <u32>(at - BATCH);
 }
 
-/** Notes a column that was encoded at `at`, or puts it there raw (length 0); answers where the next one goes. */
+/**
+ * Notes a column that was encoded at `at`, or puts it there raw (length 0); answers where the next
+ * one goes.
+ */
 function place(
   entry: usize,
   id: u8,

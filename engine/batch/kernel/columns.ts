@@ -1,5 +1,5 @@
-// The two compact column encodings of the batch layout; the twin is engine/batch/columns.ts. Encoders write to `target`
-// and answer the bytes written, or 0 when raw would not be longer.
+// The two compact column encodings of the batch layout; the twin is engine/batch/columns.ts.
+// Encoders write to `target` and answer the bytes written, or 0 when raw would not be longer.
 
 /** Differences and whole numbers must be smaller; a token then stays below 2^53. */
 const MAGNITUDE_MAX: i64 = 1 << 50;

@@ -1,5 +1,6 @@
-// The replay kernel: batches of the commit log (docs/formats/batch.md) become columns of rows with the slots of this boot.
-// Whatever it does not take (-1) is read by engine/batch/read.ts, which is also its plain twin.
+// The replay kernel: batches of the commit log (docs/formats/batch.md) become columns of rows with
+// the slots of this boot. Whatever it does not take (-1) is read by engine/batch/read.ts, which is
+// also its plain twin.
 //
 //     state | batch | slots u32 | generations u32 | times i64 | values f64 | slot maps
 
@@ -39,7 +40,10 @@ const ENCODING_CONSTANT: u32 = 1;
 const ENCODING_DELTA: u32 = 2;
 const ENCODING_WHOLE: u32 = 3;
 
-/** An entry of a slot map: slot of this boot plus one (0: unknown, 2^32 - 1: not here), its generation in the log, and that here. */
+/**
+ * An entry of a slot map: slot of this boot plus one (0: unknown, 2^32 - 1: not here), its
+ * generation in the log, and that here.
+ */
 const MAP_ENTRY_BYTES: usize = 16;
 const NOT_HERE: u32 = 0xffffffff;
 
@@ -55,9 +59,9 @@ const AT_EXPONENT: usize = 36;
 const AT_CURSOR: usize = 40;
 
 /**
- * Reads the batch at `batch` and gives its rows of series that are here the slots of this boot. Answers how many
- * those are, or -1 for a batch that this kernel does not take: one that is malformed, longer than its room, or with more than
- * the columns of samples.
+ * Reads the batch at `batch` and gives its rows of series that are here the slots of this boot.
+ * Answers how many those are, or -1 for a batch that this kernel does not take: one that is
+ * malformed, longer than its room, or with more than the columns of samples.
  * @param map entries by slot of the log
  */
 export function decode(length: usize, map: usize, mapCount: u32): i32 {

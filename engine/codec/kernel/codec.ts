@@ -1,9 +1,12 @@
-// Reads chunks (docs/formats/chunk.md, docs/formats/codec.md). chunk.ts and codec_twin.ts say the same at
-// leisure; codec_fuzz.ts holds both equal. Bytes come from outside: every length is checked, and loads may
-// touch up to 64 bytes behind the end of the chunk, so each region of chunks has that much slack.
+// Reads chunks (docs/formats/chunk.md, docs/formats/codec.md). chunk.ts and codec_twin.ts say the
+// same at leisure; codec_fuzz.ts holds both equal. Bytes come from outside: every length is
+// checked, and loads may touch up to 64 bytes behind the end of the chunk, so each region of chunks
+// has that much slack.
 import { firstDelta, readRows, RowsFound, rowsFoundBytes, rowBytesMin } from './rows';
 
-/** A chunk's header as read, and the reader's place in the payload. Lives in memory of the caller. */
+/**
+ * A chunk's header as read, and the reader's place in the payload. Lives in memory of the caller.
+ */
 @unmanaged
 export class Chunk {
   firstNanos: i64;
@@ -167,8 +170,8 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
 }
 
 /**
- * Decodes the rows behind a header: int64 nanoseconds and float64 values, `rowCount` each; behind both
- * columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
+ * Decodes the rows behind a header: int64 nanoseconds and float64 values, `rowCount` each; behind
+ * both columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
  * @param versions int64s of the rows, filled for chunks of kind rows only
  */
 export function decodeChunk(
@@ -371,7 +374,9 @@ function readIntegers(
   addLine(out + 8, rows - 1, first + center * factor, step * factor, factor);
 }
 
-/** Turns offsets from a line into what they stand for: base + (row + 1) * step + offset * factor. */
+/**
+ * Turns offsets from a line into what they stand for: base + (row + 1) * step + offset * factor.
+ */
 function addLine(out: usize, count: u32, base: i64, step: i64, factor: i64): void {
   const end = out + (<usize>count << 3);
   if (factor != 1) {
@@ -409,7 +414,9 @@ function addLowBits(out: usize, count: u32, low: usize, lowBits: u64, isLine: bo
   }
 }
 
-/** Residuals that are not zero, with gaps; gives running sums unless the residuals are from a line. */
+/**
+ * Residuals that are not zero, with gaps; gives running sums unless the residuals are from a line.
+ */
 function readSparse(chunk: Chunk, out: usize, count: u32, isLine: bool): void {
   memory.fill(out, 0, <usize>count << 3);
   const nonZeroCount = readVarint(chunk);
@@ -483,8 +490,8 @@ function readSymbols(
   const end = out + (<usize>count << 3);
   let bit: u64 = 0;
   let o = out;
-  // One load of 57 bits or more serves three looks into the table, up to eight rows each. While enough rows
-  // are left no bits behind the last symbol are taken for more.
+  // One load of 57 bits or more serves three looks into the table, up to eight rows each. While
+  // enough rows are left no bits behind the last symbol are taken for more.
   while (o + 192 <= end) {
     let window = load<u64>(p + <usize>(bit >> 3)) >> (bit & 7);
     let info: u32 = 0;

@@ -1,8 +1,11 @@
-// Brings chunks and loose rows of one series together: columns in ascending time, every time once. Of two
-// rows with one time the higher version stays, on equal versions the larger value bits.
+// Brings chunks and loose rows of one series together: columns in ascending time, every time once.
+// Of two rows with one time the higher version stays, on equal versions the larger value bits.
 import { Chunk, columnSlackBytes, decodeChunk, kindRows, rowsFoundOf, rowVersionsOf } from './codec';
 
-/** Work space of a merge. Chunks that follow each other in time are one run; runs are merged by pairs. */
+/**
+ * Work space of a merge. Chunks that follow each other in time are one run; runs are merged by
+ * pairs.
+ */
 @unmanaged
 export class Desk {
   rowCount: u32;
@@ -28,7 +31,9 @@ export class Desk {
 }
 const deskStructBytes: usize = 128;
 
-/** Kind of a part: one version for all rows, versions in the column already, or else their address. */
+/**
+ * Kind of a part: one version for all rows, versions in the column already, or else their address.
+ */
 const oneVersion: u32 = 0;
 const versionsInColumn: u32 = 1;
 
@@ -37,7 +42,10 @@ function columnBytes(rowCapacity: u32): usize {
   return ((<usize>rowCapacity << 3) + columnSlackBytes + 15) & ~15;
 }
 
-/** More rows of one series are not merged: what they need could not be counted in 32 bits, with room for what is written beside it. */
+/**
+ * More rows of one series are not merged: what they need could not be counted in 32 bits, with room
+ * for what is written beside it.
+ */
 export const deskRowsMax: u32 = 1 << 25;
 
 /** Bytes for rows from so many parts (chunks, and loose rows one each). */
@@ -139,7 +147,10 @@ export function addColumns(desk: Desk, count: u32, lowest: i64, highest: i64): v
   desk.lastNanos = load<i64>(desk.times + place + ((<usize>count - 1) << 3));
 }
 
-/** Brings all rows into the columns in order; versions are filled only when `needVersions` or merged. */
+/**
+ * Brings all rows into the columns in order; versions are filled only when `needVersions` or
+ * merged.
+ */
 export function finishDesk(desk: Desk, needVersions: bool): void {
   if (desk.runCount > 1 || needVersions) fillVersions(desk);
   while (desk.runCount > 1) mergePairs(desk);
@@ -188,7 +199,10 @@ function mergePairs(desk: Desk): void {
   desk.versionsOther = swapped;
 }
 
-/** Merges rows [a, aEnd) and [b, bEnd) to the other columns from row `out`; gives the row behind them. */
+/**
+ * Merges rows [a, aEnd) and [b, bEnd) to the other columns from row `out`; gives the row behind
+ * them.
+ */
 function mergeTwo(desk: Desk, a: u32, aEnd: u32, b: u32, bEnd: u32, out: u32): u32 {
   const times = desk.times;
   const values = desk.values;

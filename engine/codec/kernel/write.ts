@@ -1,5 +1,5 @@
-// Writes chunks (docs/formats/chunk.md, docs/formats/codec.md), byte for byte as codec_twin.ts and codec_integers.ts
-// do, where the choices are explained.
+// Writes chunks (docs/formats/chunk.md, docs/formats/codec.md), byte for byte as codec_twin.ts and
+// codec_integers.ts do, where the choices are explained.
 import {
   kindFloat,
   kindRaw,
@@ -12,7 +12,9 @@ import {
 import { writeIntegers, writeVarint } from './write_integers';
 import { writeValues } from './write_values';
 
-/** Bytes that a chunk of so many rows may take, compressed or raw with versions, and written over. */
+/**
+ * Bytes that a chunk of so many rows may take, compressed or raw with versions, and written over.
+ */
 @inline
 export function encodedBytesMax(rows: u32): usize {
   return 256 + <usize>rows * 28;
@@ -68,8 +70,8 @@ function writeRowsHeader(
 }
 
 /**
- * Copies rows in the form of rows.ts, with the version that the first is relative to before them, as a chunk; gives its
- * end.
+ * Copies rows in the form of rows.ts, with the version that the first is relative to before them,
+ * as a chunk; gives its end.
  */
 export function encodeRowsAsTheyAre(
   at: usize,
@@ -86,8 +88,8 @@ export function encodeRowsAsTheyAre(
 }
 
 /**
- * Writes rows as a raw chunk with their versions; the versions are int64, none more than 2^32 - 1 below
- * `version`. Gives its end.
+ * Writes rows as a raw chunk with their versions; the versions are int64, none more than 2^32 - 1
+ * below `version`. Gives its end.
  */
 export function encodeRaw(
   times: usize,

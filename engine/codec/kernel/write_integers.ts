@@ -112,7 +112,10 @@ function medianStep(residuals: usize, steps: usize, samples: usize): i64 {
   return load<i64>(samples + ((medianSampleCount >> 1) << 3));
 }
 
-/** Steps so near to the mean have sums below 2^53, over all `encodeRowsMax` rows and their offsets too. */
+/**
+ * Steps so near to the mean have sums below 2^53, over all `encodeRowsMax` rows and their offsets
+ * too.
+ */
 const smallMiss: i64 = 1 << 28;
 
 function stepsAreSmall(residuals: usize, steps: usize, mean: i64): bool {
@@ -282,8 +285,8 @@ function writeSparse(residuals: usize, steps: usize, nonZeroCount: u32, o: usize
 }
 
 /**
- * Chooses book and low bits by what they cost; gives the bits. `packing` gets book, low bits and how
- * many residuals are zero.
+ * Chooses book and low bits by what they cost; gives the bits. `packing` gets book, low bits and
+ * how many residuals are zero.
  */
 function choosePacking(
   scratch: usize,
@@ -336,12 +339,15 @@ function upperSize(counts: usize, sizes: usize, steps: usize): u32 {
   return size;
 }
 
-/** Values that the fine count tells apart: -32 to 31. Beyond, up to two bits coarser, all is escaped. */
+/**
+ * Values that the fine count tells apart: -32 to 31. Beyond, up to two bits coarser, all is
+ * escaped.
+ */
 const fineMax: i64 = 32;
 
 /**
- * Counts the residuals without their low bits, at the least number of these; the number and the escaped bits
- * of those beyond the count are summed for each number of low bits.
+ * Counts the residuals without their low bits, at the least number of these; the number and the
+ * escaped bits of those beyond the count are summed for each number of low bits.
  */
 function countFine(scratch: usize, steps: usize, lowBitsMin: i64, lowBitsMax: i64): void {
   const fine = scratch + sizesOffset;
@@ -370,7 +376,10 @@ function escapedBits(code: u64): u64 {
   return 6 + max<u64>(1, bitLength(code - 15));
 }
 
-/** Sums the fine count to symbols of residuals that are `shift` bits shorter; gives their escaped bits. */
+/**
+ * Sums the fine count to symbols of residuals that are `shift` bits shorter; gives their escaped
+ * bits.
+ */
 function countCoarse(scratch: usize, shift: i64): u64 {
   const counts = scratch + countsOffset;
   const fine = scratch + sizesOffset;

@@ -51,7 +51,9 @@ function writeExceptions(exceptions: usize, count: u32, values: usize, o: usize)
 const notDecimal: u32 = 0xffffffff;
 const noInteger: i64 = i64.MIN_VALUE;
 
-/** The value times 10^exponent as an integer that gives the value back bit for bit, or `noInteger`. */
+/**
+ * The value times 10^exponent as an integer that gives the value back bit for bit, or `noInteger`.
+ */
 @inline
 function decimalOf(value: f64, power: f64): i64 {
   const scaled = nearest(value * power);
@@ -67,8 +69,8 @@ function exceptionCountMax(rows: usize): u32 {
 }
 
 /**
- * Values as decimal integers into the first column of the scratch, with the rows of exceptions. Sets the
- * control byte to the exponent; gives the number of exceptions, or `notDecimal`.
+ * Values as decimal integers into the first column of the scratch, with the rows of exceptions.
+ * Sets the control byte to the exponent; gives the number of exceptions, or `notDecimal`.
  */
 function decimals(scratch: usize, values: usize, rows: usize, control: usize): u32 {
   const exponent = decimalExponent(scratch, values, rows);

@@ -5,7 +5,10 @@ import { lateRowBytes, Node, nodeBytes, Series, seriesAt } from './series';
 /** An entry of the answer: start i64; series, rows and bytes as float64. */
 const entryShift: usize = 5;
 
-/** The entry of a block in the ascending ones at `out`, made when there is none; 0 when it does not fit. */
+/**
+ * The entry of a block in the ascending ones at `out`, made when there is none; 0 when it does not
+ * fit.
+ */
 function entryOf(out: usize, count: u32, countMax: u32, blockStart: i64): usize {
   let low: u32 = 0;
   let high = count;

@@ -1,5 +1,6 @@
-// The rows of a head, appended one by one in the form of engine/codec/kernel/rows.ts. A head begins with the version of its first row, int64;
-// the row before the first has the block's start as its time.
+// The rows of a head, appended one by one in the form of engine/codec/kernel/rows.ts. A head begins
+// with the version of its first row, int64; the row before the first has the block's start as its
+// time.
 import { versionMax } from '../../codec/kernel/codec';
 import { stateAt } from './pages';
 import {
@@ -20,9 +21,14 @@ export const headVersionsAt: usize = headValuesAt + 2112;
 /** What the last `readRows` found besides its rows. */
 const foundAt: usize = stateAt + 4000;
 
-/** A version this near to that of the row before can always be expressed: `headRowsMax` times it is 2^30. */
+/**
+ * A version this near to that of the row before can always be expressed: `headRowsMax` times it is
+ * 2^30.
+ */
 const nearVersionSteps: i64 = 1 << 22;
-/** So near to the head's first version may any be: all differences between rows fit 32 bits then. */
+/**
+ * So near to the head's first version may any be: all differences between rows fit 32 bits then.
+ */
 const nearBaseSteps: i64 = 1 << 29;
 const versionSpanMax: i64 = 1 << 30;
 
@@ -37,8 +43,8 @@ export function isNearBase(version: i64, base: i64): bool {
 }
 
 /**
- * Writes a row that is not earlier than the one before; gives its end and its step in milliseconds above it
- * (end in the low word).
+ * Writes a row that is not earlier than the one before; gives its end and its step in milliseconds
+ * above it (end in the low word).
  */
 @inline
 export function writeRow(

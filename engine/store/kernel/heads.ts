@@ -1,6 +1,6 @@
-// Appends rows. A row that is later than the last one of its block goes behind the head's rows; a full head
-// is sealed into a compressed chunk. Rows in between are kept beside both until there are enough of them to
-// be merged into what they overlap.
+// Appends rows. A row that is later than the last one of its block goes behind the head's rows; a
+// full head is sealed into a compressed chunk. Rows in between are kept beside both until there are
+// enough of them to be merged into what they overlap.
 import { Chunk, readHeader } from '../../codec/kernel/codec';
 import { encodeChunk, encodedBytesMax } from '../../codec/kernel/write';
 import {
@@ -44,7 +44,9 @@ import {
 } from './pages';
 import { blockSizeOf, lateRowBytes, makeCurrent, Node, nodeOf, park, Series } from './series';
 
-/** Behind the state: a chunk header for whoever reads one, a row and a sealed chunk on their way. */
+/**
+ * Behind the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.
+ */
 const chunkAt: usize = stateAt + 2048;
 const rowAt: usize = stateAt + 3904;
 const sealedAt: usize = stateAt + 16384;
@@ -60,9 +62,9 @@ const deskBytesKept: usize = 1 << 20;
 const headBytesMax: u32 = 1536;
 
 /**
- * Bytes that the next larger head has: a short series costs little, one that has sealed chunks in the block
- * already will fill this head too. Steps are wide, for a few series that stay behind keep the pages of the
- * size before, and none has the size of a node, which stays.
+ * Bytes that the next larger head has: a short series costs little, one that has sealed chunks in
+ * the block already will fill this head too. Steps are wide, for a few series that stay behind keep
+ * the pages of the size before, and none has the size of a node, which stays.
  */
 export function headCapacityAfter(capacity: u32, hasChunks: bool): u32 {
   if (capacity == 0) return hasChunks ? 320 : 64;
@@ -96,7 +98,10 @@ export function isFull(series: Series): bool {
   );
 }
 
-/** Appends one row, which the caller counts as a sample. Traps when there is no memory at all: admission keeps a reserve for this. */
+/**
+ * Appends one row, which the caller counts as a sample. Traps when there is no memory at all:
+ * admission keeps a reserve for this.
+ */
 export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): void {
   if (!isInBlock(series, nanos)) switchBlock(series, nanos);
   const before = series.lastNanos;
@@ -189,9 +194,9 @@ function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
 }
 
 /**
- * The version of a sealed chunk is the highest of its rows. While a batch is applied, a chunk of older rows
- * and such of the batch takes one less, so that a row of the batch that comes behind them still replaces an
- * older one.
+ * The version of a sealed chunk is the highest of its rows. While a batch is applied, a chunk of
+ * older rows and such of the batch takes one less, so that a row of the batch that comes behind
+ * them still replaces an older one.
  */
 function sealedVersion(lowest: i64, highest: i64): i64 {
   return highest == state().batchVersion && lowest < highest ? highest - 1 : highest;
@@ -210,8 +215,8 @@ function seal(series: Series): void {
   const count = <u32>series.headCount;
   const head = series.head;
   const node = changetype<Node>(series.current);
-  // A chunk has one version. Late rows and rows that came as chunks from elsewhere must be compared with
-  // the head's rows by the rows' own versions before that.
+  // A chunk has one version. Late rows and rows that came as chunks from elsewhere must be compared
+  // with the head's rows by the rows' own versions before that.
   const firstNanos = firstNanosOf(head, series.blockStart);
   const isApart = firstNanos > node.areaLastNanos && !hasLateRowFrom(node, firstNanos);
   if (!isApart && mergeBlock(series, node, true)) return;
@@ -271,7 +276,10 @@ function insertRow(series: Series, nanos: i64, bits: u64, version: i64): void {
   appendLate(series, changetype<Node>(series.current), nanos, bits, version);
 }
 
-/** The last time again, as when a batch is sent twice: the row that wins stays, and costs nothing more. */
+/**
+ * The last time again, as when a batch is sent twice: the row that wins stays, and costs nothing
+ * more.
+ */
 function replaceLastRow(series: Series, bits: u64, version: i64): void {
   state().sampleCount--;
   const held = series.lastVersion;
@@ -411,9 +419,9 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
 }
 
 /**
- * Merges the late rows of the current block, and its head when asked, with what they overlap. The result
- * has one version, so everything with a time in it takes part and the rows' own versions decide first.
- * False without memory for it: then all stays as it is.
+ * Merges the late rows of the current block, and its head when asked, with what they overlap. The
+ * result has one version, so everything with a time in it takes part and the rows' own versions
+ * decide first. False without memory for it: then all stays as it is.
  */
 function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   const extent = extentOf(series, node, withHead);
@@ -485,7 +493,9 @@ function highestVersion(desk: Desk, row: u32, rowEnd: u32): i64 {
   return highest;
 }
 
-/** Encodes the rows of a finished desk as chunks of even lengths up to a maximum; gives their end. */
+/**
+ * Encodes the rows of a finished desk as chunks of even lengths up to a maximum; gives their end.
+ */
 export function encodeRows(desk: Desk, version: i64, rowsMax: u32, out: usize): usize {
   const rowEnd = desk.rowCount;
   const chunkCount = (rowEnd + rowsMax - 1) / rowsMax;

@@ -1,9 +1,9 @@
-// Reads from other threads. A reader copies series out of the store's memory as images and reads these in a
-// memory of its own with the code that the store itself reads with.
+// Reads from other threads. A reader copies series out of the store's memory as images and reads
+// these in a memory of its own with the code that the store itself reads with.
 //
-// An image: block size int64, bytes u32, whether it was opened u32; the record of the series with no block
-// current; its nodes of the range, each followed by its head, area and late rows. Pointers are counted from
-// the image's begin until it is opened.
+// An image: block size int64, bytes u32, whether it was opened u32; the record of the series with
+// no block current; its nodes of the range, each followed by its head, area and late rows. Pointers
+// are counted from the image's begin until it is opened.
 import { changes, isUnchanged } from './changes';
 import { allocate, directoryAt, release, state } from './pages';
 import { readMerged, readSeries } from './reads';
@@ -56,7 +56,8 @@ function padded(bytes: usize): usize {
 }
 
 /**
- * Whether the bytes are in pages that were taken: a pointer that was read during a change may be anything.
+ * Whether the bytes are in pages that were taken: a pointer that was read during a change may be
+ * anything.
  */
 @inline
 function isInside(at: usize, bytes: usize): bool {
@@ -83,8 +84,9 @@ function parkInImage(node: Node, series: Series): void {
 }
 
 /**
- * Copies the blocks of a series that overlap [start, end); gives the image's bytes, `noRoom`, or `torn` when
- * something was changed meanwhile and was noticed. An image of another generation is without blocks.
+ * Copies the blocks of a series that overlap [start, end); gives the image's bytes, `noRoom`, or
+ * `torn` when something was changed meanwhile and was noticed. An image of another generation is
+ * without blocks.
  */
 function copyImage(
   slot: u32,
@@ -135,7 +137,10 @@ function copyImage(
   return o;
 }
 
-/** Copies what the node at an offset of the image points to; gives the offset behind, `noRoom` or `torn`. */
+/**
+ * Copies what the node at an offset of the image points to; gives the offset behind, `noRoom` or
+ * `torn`.
+ */
 function copyParts(image: usize, nodeOffset: usize, room: usize): usize {
   const node = changetype<Node>(image + nodeOffset);
   let o = nodeOffset + nodeBytes;
@@ -158,8 +163,8 @@ function copyParts(image: usize, nodeOffset: usize, room: usize): usize {
 }
 
 /**
- * Copies images of the series from number `from` on, one behind the other. Called by an instance of another
- * thread: touches nothing but its own region, in which all the addresses are.
+ * Copies images of the series from number `from` on, one behind the other. Called by an instance of
+ * another thread: touches nothing but its own region, in which all the addresses are.
  * @param lengths bytes of each image (u32), and behind the last one why it stopped: 1 room, 2 busy
  * @returns the number of the series at which it stopped
  */
@@ -217,7 +222,8 @@ function openImage(image: usize): Series {
 }
 
 /**
- * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one behind the other.
+ * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one behind the
+ * other.
  */
 export function readImages(
   images: usize,

@@ -1,6 +1,6 @@
-// Chunks for a snapshot: heads, which a read copies row by row, are encoded as if they were sealed. Rows of a chunk then have its one
-// version, so a head stays as it is where another chunk of the series has rows in its time: those are decided by
-// the rows' own versions.
+// Chunks for a snapshot: heads, which a read copies row by row, are encoded as if they were sealed.
+// Rows of a chunk then have its one version, so a head stays as it is where another chunk of the
+// series has rows in its time: those are decided by the rows' own versions.
 import { Chunk, columnSlackBytes, decodeChunk, kindRows, readHeader, rowsFoundOf } from '../../codec/kernel/codec';
 import { encodeChunk, encodedBytesMax } from '../../codec/kernel/write';
 import { encoderAt, stateAt, tablesAt } from './pages';
@@ -17,8 +17,8 @@ export const packWorkBytes: usize = columnBytes * 3;
 export const packRoomBytes: usize = encodedBytesMax(packRowsMax);
 
 /**
- * Writes the chunks of some series, one behind the other, to `out` and their lengths (u32) over those given; gives their end, or 0 when a
- * chunk is malformed.
+ * Writes the chunks of some series, one behind the other, to `out` and their lengths (u32) over
+ * those given; gives their end, or 0 when a chunk is malformed.
  */
 export function packChunks(
   chunks: usize,

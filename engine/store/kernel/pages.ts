@@ -1,6 +1,6 @@
-// The memory of a store and its allocator. Everything lies in the memory itself, at places fixed here, so
-// that a second instance on the same memory sees the same state. Pages of 64 KiB hold cells of one size;
-// what is larger takes a run of whole pages.
+// The memory of a store and its allocator. Everything lies in the memory itself, at places fixed
+// here, so that a second instance on the same memory sees the same state. Pages of 64 KiB hold
+// cells of one size; what is larger takes a run of whole pages.
 import { encoderScratchBytes } from '../../codec/kernel/scratch';
 
 export const pageBytes: usize = 65536;
@@ -26,7 +26,10 @@ export class State {
   pagesUsed: u32;
   /** Head of the list of free pages, 0 for none. */
   pageFree: u32;
-  /** Cells and runs that were freed in this call: they are given back when the next call begins, or by `trimLimbo`. */
+  /**
+   * Cells and runs that were freed in this call: they are given back when the next call begins, or
+   * by `trimLimbo`.
+   */
   limbo: usize;
   limboCount: u32;
   limboCapacity: u32;
@@ -245,7 +248,8 @@ export function release(address: usize): void {
     if (next != 0) pageAt(next).previous = <u16>page;
     store<u32>(list, page);
   } else if (<usize>cellsFree == pageBytes / cellBytesOf(sizeClass)) {
-    // The last page of a class stays, so that one cell does not take and free a page again and again.
+    // The last page of a class stays, so that one cell does not take and free a page again and
+    // again.
     if (p.previous == 0 && p.next == 0) return;
     if (p.previous != 0) pageAt(<u32>p.previous).next = p.next;
     else store<u32>(list, <u32>p.next);
@@ -261,7 +265,8 @@ export function releaseLater(address: usize): void {
   if (s.limboCount == s.limboCapacity) {
     const capacity = max<u32>(1024, s.limboCapacity << 1);
     const larger = allocate(<usize>capacity << 2);
-    // Without memory for the list the cell stays taken: a small loss in a store that is full anyway.
+    // Without memory for the list the cell stays taken: a small loss in a store that is full
+    // anyway.
     if (larger == 0) return;
     memory.copy(larger, s.limbo, <usize>s.limboCount << 2);
     if (s.limbo != 0) release(s.limbo);
@@ -286,8 +291,9 @@ function releaseLimbo(): void {
 const limboCountMax: u32 = 64;
 
 /**
- * Between two rows: a batch that seals many heads would else take the memory of all chunks before and behind it at once.
- * Readers are in no danger, for what they copy while anything changes they throw away.
+ * Between two rows: a batch that seals many heads would else take the memory of all chunks before
+ * and behind it at once. Readers are in no danger, for what they copy while anything changes they
+ * throw away.
  */
 @inline
 export function trimLimbo(): void {

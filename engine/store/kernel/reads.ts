@@ -1,5 +1,5 @@
-// Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check of chunks
-// that come from outside.
+// Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check
+// of chunks that come from outside.
 import { beginChange, endChange } from './changes';
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
@@ -43,8 +43,9 @@ function readBytesMax(node: Node): usize {
 }
 
 /**
- * Copies the chunks of a series that overlap [start, end) to `out`; gives their end, or 0 when they may
- * need more than `room`, with what they need as the answer, `answerNoMemory` when there is no work space for them.
+ * Copies the chunks of a series that overlap [start, end) to `out`; gives their end, or 0 when they
+ * may need more than `room`, with what they need as the answer, `answerNoMemory` when there is no
+ * work space for them.
  */
 export function readSeries(series: Series, start: i64, end: i64, out: usize, room: usize): usize {
   const size = blockSizeOf(series);
@@ -112,7 +113,10 @@ function copyHead(node: Node, start: i64, end: i64, o: usize): usize {
   );
 }
 
-/** Late rows in order, as one raw chunk, or several when their versions are far apart; 0 without work space for them. */
+/**
+ * Late rows in order, as one raw chunk, or several when their versions are far apart; 0 without
+ * work space for them.
+ */
 function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
   const count = <u32>node.lateCount;
   if (count == 0) return o;
@@ -150,9 +154,9 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
 }
 
 /**
- * Writes the rows of one block, merged and encoded anew, to `out`; gives their end (`out` when there are
- * none), or 0 when they may need more than `room`, with what they need as the answer, `answerNoMemory` when there is no
- * work space for them.
+ * Writes the rows of one block, merged and encoded anew, to `out`; gives their end (`out` when
+ * there are none), or 0 when they may need more than `room`, with what they need as the answer,
+ * `answerNoMemory` when there is no work space for them.
  * @param isFlush marks the block as unchanged since; it is no longer the current one then
  */
 export function readMerged(

@@ -1,6 +1,6 @@
-// What a store knows of a series: a record of one cache line with the head that is being written, and one
-// node for each block. The head's state stands in the record while its block is the current one and is
-// parked in the node otherwise.
+// What a store knows of a series: a record of one cache line with the head that is being written,
+// and one node for each block. The head's state stands in the record while its block is the current
+// one and is parked in the node otherwise.
 import { allocate, directoryAt, namespacesAt, releaseLater, state, State } from './pages';
 
 /** Records of 64 bytes, 1024 to a page. */
@@ -13,7 +13,10 @@ export class Series {
   isAdmitted: u8;
   /** Of the current block; the least int64 when there is none, so that no time is in it. */
   blockStart: i64;
-  /** No row of the current block that is in the head or was sealed from it is later; of the head's last row. */
+  /**
+   * No row of the current block that is in the head or was sealed from it is later; of the head's
+   * last row.
+   */
   lastNanos: i64;
   /** Of the head's last row: what the next one is written against. */
   lastVersion: i64;
@@ -27,7 +30,9 @@ export class Series {
   /** Bytes of the head that was sealed last, 0 before: the next one will have as many. */
   headBytesSealed: u16;
   current: usize;
-  /** List of the blocks' nodes by ascending start; of a slot that is free the next free one, + 1. */
+  /**
+   * List of the blocks' nodes by ascending start; of a slot that is free the next free one, + 1.
+   */
   nodes: usize;
 }
 
@@ -67,7 +72,10 @@ export class Namespace {
   blockSizeNanos: i64;
   /** No block of its series begins before. */
   oldestStart: i64;
-  /** The same for the series that the running expiry has passed, and for all blocks that were made since it began. */
+  /**
+   * The same for the series that the running expiry has passed, and for all blocks that were made
+   * since it began.
+   */
   oldestSeen: i64;
   /** Whether the running expiry has looked at the blocks of all series that it passed. */
   isSeenWhole: u32;
@@ -146,7 +154,10 @@ function forgetCurrent(series: Series): void {
   series.headBytesSealed = 0;
 }
 
-/** Writes the head's state to its node too, where a read looks for it; the record goes on to have it. */
+/**
+ * Writes the head's state to its node too, where a read looks for it; the record goes on to have
+ * it.
+ */
 export function copyHeadState(series: Series): void {
   if (series.current == 0) return;
   const node = changetype<Node>(series.current);

@@ -1,5 +1,5 @@
-// The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and answers are in
-// the stage, which the caller asks for.
+// The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and
+// answers are in the stage, which the caller asks for.
 import { beginChange, endChange } from './changes';
 import { Chunk, readHeader } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
@@ -61,7 +61,9 @@ export function tablesAddress(): usize {
   return tablesAt;
 }
 
-/** A region for columns and answers; 0 without memory. It keeps its place until more is asked for. */
+/**
+ * A region for columns and answers; 0 without memory. It keeps its place until more is asked for.
+ */
 export function stage(bytes: usize): usize {
   return stageOf(bytes);
 }
@@ -99,7 +101,10 @@ export function releaseSeries(slot: u32): void {
 
 /** Rows of one series in one block of the memory: a query decodes no more. */
 const blockRowsMax: u64 = 1 << 24;
-/** Work space for a row when its block is merged, and when the block is read for a file: columns and what is written from them. */
+/**
+ * Work space for a row when its block is merged, and when the block is read for a file: columns and
+ * what is written from them.
+ */
 const mergeRowBytes: u64 = 80;
 /** More than any memory has. */
 const noBytesAreEnough: usize = u32.MAX_VALUE;
@@ -111,8 +116,8 @@ function isMergeable(node: Node, rowsMax: u32): bool {
 }
 
 /**
- * Bytes that the row may make its series take. Rows that are sealed, late or of another block need their block to be
- * merged sooner or later.
+ * Bytes that the row may make its series take. Rows that are sealed, late or of another block need
+ * their block to be merged sooner or later.
  * @param rowsMax that the memory can merge
  */
 @inline
@@ -135,8 +140,8 @@ function bytesNeeded(series: Series, nanos: i64, rowsMax: u32): usize {
 }
 
 /**
- * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns: u32
- * slots, u32 generations, i64 times in units, and the outcomes.
+ * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The columns:
+ * u32 slots, u32 generations, i64 times in units, and the outcomes.
  */
 export function check(
   slots: usize,
@@ -206,8 +211,8 @@ export function check(
 const rowsTouched: usize = 32;
 
 /**
- * Loads what the next rows will write behind, and nothing else: the processor waits for all these lines of
- * memory at once instead of for one after the other.
+ * Loads what the next rows will write behind, and nothing else: the processor waits for all these
+ * lines of memory at once instead of for one after the other.
  */
 function touchHeads(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
   let seen: u32 = 0;
@@ -267,8 +272,8 @@ export function append(
 }
 
 /**
- * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and their
- * lengths (u32). Gives the slot that did not fit any more, or the count.
+ * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and
+ * their lengths (u32). Gives the slot that did not fit any more, or the count.
  */
 export function read(
   slots: usize,
@@ -293,8 +298,8 @@ export function read(
 }
 
 /**
- * The same for one block of each series, merged and encoded anew; with `isFlush` the blocks are marked as
- * unchanged since.
+ * The same for one block of each series, merged and encoded anew; with `isFlush` the blocks are
+ * marked as unchanged since.
  */
 export function readBlock(
   slots: usize,
@@ -376,14 +381,18 @@ export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
 }
 
 /**
- * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how many
- * series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they do not fit.
+ * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how
+ * many series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they
+ * do not fit.
  */
 export function blocks(namespaceOrdinal: u32, out: usize, countMax: u32): u32 {
   return sumBlocks(namespaceOrdinal, out, countMax);
 }
 
-/** Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on; as expire. */
+/**
+ * Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on;
+ * as expire.
+ */
 export function slotsOfBlock(
   namespaceOrdinal: u32,
   blockStart: i64,
@@ -403,9 +412,9 @@ export function slotsOfBlock(
 }
 
 /**
- * Drops what ends at or before the cutoff, for the slots [from, end); writes slots of series that hold nothing. Gives how
- * many, and the answer is the slot to go on from. One walk of a namespace goes on at a time, and begins with slot 0; writes
- * may come between its calls.
+ * Drops what ends at or before the cutoff, for the slots [from, end); writes slots of series that
+ * hold nothing. Gives how many, and the answer is the slot to go on from. One walk of a namespace
+ * goes on at a time, and begins with slot 0; writes may come between its calls.
  */
 export function expire(
   namespaceOrdinal: u32,
@@ -477,8 +486,8 @@ export function memoryBytes(): f64 {
 }
 
 /**
- * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives how many
- * overlap the range, or -1 when one is malformed; the answer is how many rows they have.
+ * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives how
+ * many overlap the range, or -1 when one is malformed; the answer is how many rows they have.
  */
 export function scanChunks(at: usize, end: usize, nanosFrom: i64, nanosEnd: i64): i32 {
   const chunk = changetype<Chunk>(chunkAt);
@@ -500,8 +509,8 @@ export function decodeBytes(rows: u32, chunks: u32): usize {
 }
 
 /**
- * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the rows, or
- * -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
+ * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the
+ * rows, or -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
  * milliseconds, nanoseconds and values, and how many rows of the columns lie before them.
  */
 export function decodeChunks(
@@ -539,8 +548,8 @@ export function mergedBytesMax(rows: u32): usize {
 }
 
 /**
- * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work space of
- * `decodeBytes`. Gives their end, or 0 when a payload is malformed.
+ * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work
+ * space of `decodeBytes`. Gives their end, or 0 when a payload is malformed.
  */
 export function mergeChunks(
   at: usize,
@@ -563,8 +572,9 @@ export function mergeChunks(
 }
 
 /**
- * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one version for all of them, as
- * chunks of that version at `out`, in work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
+ * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one
+ * version for all of them, as chunks of that version at `out`, in work space of `decodeBytes`.
+ * Gives their end, or 0 when the payload is malformed.
  */
 export function keepRows(
   at: usize,

@@ -1,5 +1,5 @@
-// Window functions over columns: f64 values of n rows, and for every step the window [start, end) of rows. A step
-// without a value gets the bits of the stale marker.
+// Window functions over columns: f64 values of n rows, and for every step the window [start, end)
+// of rows. A step without a value gets the bits of the stale marker.
 
 const absentBits: u64 = 0x7ff0000000000002;
 /** Sums of whole numbers below it are exact, so that windows may be differences of prefix sums. */
@@ -15,7 +15,9 @@ function valueAt(values: usize, row: i32): f64 {
   return load<f64>(values + (<usize>row << 3));
 }
 
-/** The newest row of each window, unless it is a stale marker (then its bits say so by themselves). */
+/**
+ * The newest row of each window, unless it is a stale marker (then its bits say so by themselves).
+ */
 export function instantRow(values: usize, starts: usize, ends: usize, steps: u32, out: usize): void {
   for (let step: usize = 0; step < <usize>steps; step++) {
     const last = startOf(ends, step) - 1;
@@ -34,8 +36,9 @@ export function countRow(starts: usize, ends: usize, steps: u32, out: usize): vo
 }
 
 /**
- * What a rate needs of the times alone, once for all series with the same times: per step seconds to the start, to the
- * end and between first and last row, and the factor when the start is not moved; seconds of 0 mark no value.
+ * What a rate needs of the times alone, once for all series with the same times: per step seconds
+ * to the start, to the end and between first and last row, and the factor when the start is not
+ * moved; seconds of 0 mark no value.
  */
 export function rateConstants(
   millis: usize,
@@ -144,8 +147,9 @@ function sumsAreExact(values: usize, rows: u32): bool {
 }
 
 /**
- * Running sums of what was counted before each reset, when all are whole numbers and the sums exact (true); else
- * running counts of the resets (false). `prefix` may be written one row behind its end.
+ * Running sums of what was counted before each reset, when all are whole numbers and the sums exact
+ * (true); else running counts of the resets (false). `prefix` may be written one row behind its
+ * end.
  */
 function prefixOfResets(values: usize, rows: u32, prefix: usize): bool {
   const isExact = sumsAreExact(values, rows);
@@ -213,7 +217,10 @@ function prefixOfSums(values: usize, rows: u32, prefix: usize): void {
   }
 }
 
-/** sum or avg; false when a mean's sum overflows, then nothing counts. `prefix` has room for n + 1 f64. */
+/**
+ * sum or avg; false when a mean's sum overflows, then nothing counts. `prefix` has room for n + 1
+ * f64.
+ */
 export function sumRow(
   values: usize,
   rows: u32,
@@ -288,7 +295,10 @@ function overlapMuch(rows: u32, starts: usize, ends: usize, steps: u32): bool {
   return total > 4 * <f64>rows && total > <f64>steps * 2 * <f64>blockRows;
 }
 
-/** Sum and compensation of each whole block; a block keeps its own, so that no window inherits another's. */
+/**
+ * Sum and compensation of each whole block; a block keeps its own, so that no window inherits
+ * another's.
+ */
 function sumBlocks(values: usize, rows: u32, blocks: usize): void {
   const blockCount = <i32>rows >> blockShift;
   for (let block: i32 = 0; block < blockCount; block++) {

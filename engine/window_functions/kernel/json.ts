@@ -1,5 +1,5 @@
-// Prints rows of a step grid as JSON pairs `[time,"value"]`, numbers with their shortest digits. Numbers that are very
-// large or small are left to the caller.
+// Prints rows of a step grid as JSON pairs `[time,"value"]`, numbers with their shortest digits.
+// Numbers that are very large or small are left to the caller.
 
 import { shortestDigits } from './shortest';
 
@@ -78,8 +78,9 @@ function putDecimals(digits: u64, decimals: usize, out: usize): usize {
 }
 
 /**
- * Prints the steps from `first` on, each with its prefix `,[time,"` in front; absent steps are left out. Ends when `out`
- * is full or at a number that is not printed here. `state` takes the step to go on with and the end of the text.
+ * Prints the steps from `first` on, each with its prefix `,[time,"` in front; absent steps are left
+ * out. Ends when `out` is full or at a number that is not printed here. `state` takes the step to
+ * go on with and the end of the text.
  */
 export function printRow(
   values: usize,

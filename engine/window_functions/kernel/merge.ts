@@ -1,6 +1,7 @@
-// All chunks of a series → one run of rows, ascending, every timestamp once. Chunks are taken in the order of their
-// first times; one that begins behind all rows so far is decoded in place, one that overlaps (replicas, late samples) is
-// merged with the rows that it touches. Replicas often hold the same bytes: these are taken once.
+// All chunks of a series → one run of rows, ascending, every timestamp once. Chunks are taken in
+// the order of their first times; one that begins behind all rows so far is decoded in place, one
+// that overlaps (replicas, late samples) is merged with the rows that it touches. Replicas often
+// hold the same bytes: these are taken once.
 
 import { Chunk, decodeChunk, kindRows, readHeader, rowVersionsOf } from '../../codec/kernel/codec';
 
@@ -45,8 +46,8 @@ function sameBytes(a: usize, b: usize, length: usize): bool {
 }
 
 /**
- * Lists the chunks that touch [startNanos, endNanos), equal ones once, by first time. `list` has room for 16 bytes a
- * chunk. False when one is malformed.
+ * Lists the chunks that touch [startNanos, endNanos), equal ones once, by first time. `list` has
+ * room for 16 bytes a chunk. False when one is malformed.
  */
 export function listChunks(
   chunk: Chunk,
@@ -61,7 +62,8 @@ export function listChunks(
   let count: usize = 0;
   let last = i64.MIN_VALUE;
   let overlaps = false;
-  // Where the next chunk's twin is expected: replicas come one behind the other, each in the order of time.
+  // Where the next chunk's twin is expected: replicas come one behind the other, each in the order
+  // of time.
   let expected: usize = 0;
   for (let p = start; p < end; ) {
     if (!readHeader(chunk, p, end)) return false;
@@ -128,8 +130,9 @@ function sortByTime(list: usize, count: usize): void {
 }
 
 /**
- * Decodes the listed chunks into the columns, which have room for all their rows; so have the spare columns, that are
- * needed when chunks overlap. Returns the rows in [startNanos, endNanos), or -1 when a chunk is malformed.
+ * Decodes the listed chunks into the columns, which have room for all their rows; so have the spare
+ * columns, that are needed when chunks overlap. Returns the rows in [startNanos, endNanos), or -1
+ * when a chunk is malformed.
  */
 export function decodeListed(
   chunk: Chunk,
@@ -196,8 +199,9 @@ function replaces(columns: Columns, b: usize, a: usize): bool {
 }
 
 /**
- * Merges spare rows [0, count) with the rows of the columns that they touch. Of rows with one timestamp the higher
- * version stays, then the larger value bits. Returns how many rows the columns have then.
+ * Merges spare rows [0, count) with the rows of the columns that they touch. Of rows with one
+ * timestamp the higher version stays, then the larger value bits. Returns how many rows the columns
+ * have then.
  */
 function mergeTail(columns: Columns, rows: usize, spare: Columns, count: usize): usize {
   const first = lowerBound(<usize>columns.times, rows, load<i64>(<usize>spare.times));

@@ -1,6 +1,7 @@
-// The shortest decimal digits that read back as the same double, for numbers between 1e-6 and 1e15. A double is m * 2^e;
-// times 10^q it is m * 5^q * 2^(e+q), and m * 5^q fits into 128 bits, so the nearest whole number and how far it is off are
-// known exactly. It reads back when it is off by less than half of the last bit, which is 5^q / 2 in the same units.
+// The shortest decimal digits that read back as the same double, for numbers between 1e-6 and 1e15.
+// A double is m * 2^e; times 10^q it is m * 5^q * 2^(e+q), and m * 5^q fits into 128 bits, so the
+// nearest whole number and how far it is off are known exactly. It reads back when it is off by
+// less than half of the last bit, which is 5^q / 2 in the same units.
 
 const mantissaBits: u64 = 52;
 
@@ -24,7 +25,8 @@ function highProduct(a: u64, b: u64): u64 {
 }
 
 /**
- * The digits of the number as a whole number that is to be divided by 10^q; 0 when `q` decimals do not read back.
+ * The digits of the number as a whole number that is to be divided by 10^q; 0 when `q` decimals do
+ * not read back.
  * @param m mantissa with its hidden bit, not a power of two
  */
 function digitsWith(m: u64, e: i32, q: u32): u64 {
@@ -70,7 +72,10 @@ function digitsWith(m: u64, e: i32, q: u32): u64 {
   return whole;
 }
 
-/** Digits as a whole number, and in the six highest bits how many of them are decimals; 0 when it is not done here. */
+/**
+ * Digits as a whole number, and in the six highest bits how many of them are decimals; 0 when it is
+ * not done here.
+ */
 export function shortestDigits(size: f64): u64 {
   if (!(size >= 1e-6 && size < 1e15)) return 0;
   const bits = reinterpret<u64>(size);

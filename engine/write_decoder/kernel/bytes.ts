@@ -1,5 +1,5 @@
-// Comparing and copying bytes, 16 at a time. Both may read and write up to 15 bytes past the end: every
-// region of a kernel's memory is followed by slack or by another region.
+// Comparing and copying bytes, 16 at a time. Both may read and write up to 15 bytes past the end:
+// every region of a kernel's memory is followed by slack or by another region.
 
 /** Whether n bytes at a and b are equal. */
 @inline

@@ -1,5 +1,6 @@
-// A keyed hash of byte strings for tables: pairs of 32-bit words are added to random keys and multiplied
-// (the NH construction), so that nobody who does not know the keys can make strings collide on purpose.
+// A keyed hash of byte strings for tables: pairs of 32-bit words are added to random keys and
+// multiplied (the NH construction), so that nobody who does not know the keys can make strings
+// collide on purpose.
 
 /** Bytes of random keys that `hashBytes` needs. */
 export const HASH_KEY_BYTES: usize = 1024;

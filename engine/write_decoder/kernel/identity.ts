@@ -6,9 +6,10 @@
 //     record          slot u32 (0 = dead) | tags length u32 | hash u32 | next slot u32 | last tick u32 | generation u32 | tags, gap to 4
 //     segment info    end of its records u32 | tick of its last sweep u32
 //
-// Records are appended segment by segment, around in a circle. A segment that is met again is swept: series that were
-// used since the last sweep move together at its start, as long as they fill at most half of it, the others are
-// evicted. Series of the running body are never evicted, for its rows name their slots.
+// Records are appended segment by segment, around in a circle. A segment that is met again is
+// swept: series that were used since the last sweep move together at its start, as long as they
+// fill at most half of it, the others are evicted. Series of the running body are never evicted,
+// for its rows name their slots.
 
 import { equalBytes } from './bytes';
 import { HASH_KEY_BYTES, hashBytes } from './hash';
@@ -45,7 +46,10 @@ const TABLE_ENTRIES: usize = 88;
 export const SWEEPS: usize = 92;
 export const STATE_END: usize = 128;
 
-/** Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no tags. */
+/**
+ * Slot 0 is never given: it stands for series that cannot be kept, and for none. Its record has no
+ * tags.
+ */
 export const RECORD_ZERO: usize = STATE + 0x800;
 /** Random bytes that the host writes before `initIdentity`. */
 export const KEYS: usize = STATE + 0x1000;
@@ -141,8 +145,8 @@ function pageAlign(address: usize): usize {
 }
 
 /**
- * Lays the regions out behind `base` in a memory of zeros. The table's greatest size is a power of two above slotsMax.
- * Answers the address behind the last one.
+ * Lays the regions out behind `base` in a memory of zeros. The table's greatest size is a power of
+ * two above slotsMax. Answers the address behind the last one.
  */
 export function initIdentity(
   base: usize,
@@ -187,7 +191,10 @@ export function initIdentity(
   return base + <usize>segmentCount * SEGMENT_BYTES;
 }
 
-/** Slot of these tags, which is marked as used; made when they are new (and listed at `newSlots`). 0: no room. */
+/**
+ * Slot of these tags, which is marked as used; made when they are new (and listed at `newSlots`).
+ * 0: no room.
+ */
 export function slotOfTags(tags: usize, n: usize, hash: u32, newSlots: usize): u32 {
   const slot = knownSlotOf(tags, n, hash);
   return slot != 0 ? slot : insert(tags, n, hash, newSlots);
@@ -231,7 +238,10 @@ export function hasTags(record: usize, tags: usize, n: usize): bool {
   return true;
 }
 
-/** Record at the first place of the table where this hash may stand, or that of slot 0: a guess that `hasTags` must confirm. */
+/**
+ * Record at the first place of the table where this hash may stand, or that of slot 0: a guess that
+ * `hasTags` must confirm.
+ */
 @inline
 export function firstCandidate(hash: u32): usize {
   const partition = partitionOf(hash);
@@ -241,8 +251,9 @@ export function firstCandidate(hash: u32): usize {
 }
 
 /**
- * Record at whichever place of the table this hash stands, or that of slot 0; confirmed by `hasTags` too. The table's lines of a
- * whole group are near when `firstCandidate` has looked at them.
+ * Record at whichever place of the table this hash stands, or that of slot 0; confirmed by
+ * `hasTags` too. The table's lines of a whole group are near when `firstCandidate` has looked at
+ * them.
  */
 export function nextCandidate(hash: u32): usize {
   const partition = partitionOf(hash);

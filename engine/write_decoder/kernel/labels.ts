@@ -1,9 +1,10 @@
 // The labels of one series: gathered, sorted and written in normal form.
 //
-// The normal form is what Prometheus itself sends: label messages of a TimeSeries, sorted by name, name before value, both
-// always there, shortest lengths. It says the same as the canonical layout of lib/tags.ts, one to one. Identities are kept
-// in it because a usual series can then be compared with its record as it stands, whereas labels in any other order
-// or encoding come to the same normal form first.
+// The normal form is what Prometheus itself sends: label messages of a TimeSeries, sorted by name,
+// name before value, both always there, shortest lengths. It says the same as the canonical layout
+// of lib/tags.ts, one to one. Identities are kept in it because a usual series can then be compared
+// with its record as it stands, whereas labels in any other order or encoding come to the same
+// normal form first.
 
 import { compareBytes, copyBytes, equalBytes } from './bytes';
 import { LABELS, LABELS_SORTED, MALFORMED, TAGS_BYTES_MAX, TAGS_COUNT_MAX } from './memory';
@@ -15,8 +16,8 @@ const LABEL_BYTES: usize = 16;
 export const HAS_SAMPLES: i32 = 1 << 16;
 
 /**
- * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number, with HAS_SAMPLES when
- * a sample is among the fields, or MALFORMED.
+ * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number,
+ * with HAS_SAMPLES when a sample is among the fields, or MALFORMED.
  */
 export function gatherLabels(p: usize, end: usize): i32 {
   let count: u32 = 0;
@@ -96,8 +97,8 @@ function label(p: usize, end: usize, target: usize): bool {
 }
 
 /**
- * Writes the gathered labels to target in normal form; answers the length, or -1 when they are too many or too long.
- * At most NORMAL_BYTES_MAX are written.
+ * Writes the gathered labels to target in normal form; answers the length, or -1 when they are too
+ * many or too long. At most NORMAL_BYTES_MAX are written.
  */
 export function normalTags(count: u32, target: usize): i32 {
   if (count > TAGS_COUNT_MAX) return -1;
@@ -122,7 +123,10 @@ export function normalTags(count: u32, target: usize): i32 {
   return <i32>(p - target);
 }
 
-/** Whether tags in normal form are the gathered labels as they stand. Long texts are never found to be equal. */
+/**
+ * Whether tags in normal form are the gathered labels as they stand. Long texts are never found to
+ * be equal.
+ */
 export function areGathered(tags: usize, n: usize, count: u32): bool {
   let p = tags;
   const end = tags + n;
@@ -198,8 +202,8 @@ export function canonicalOfNormal(tags: usize, n: usize, target: usize): usize {
 }
 
 /**
- * Writes tags in the canonical layout to target in normal form; answers the length, -1 when they are too many or too long,
- * or MALFORMED.
+ * Writes tags in the canonical layout to target in normal form; answers the length, -1 when they
+ * are too many or too long, or MALFORMED.
  */
 export function normalOfCanonical(tags: usize, n: usize, target: usize): i32 {
   if (<u64>n > TAGS_BYTES_MAX) return -1;
@@ -221,7 +225,10 @@ export function normalOfCanonical(tags: usize, n: usize, target: usize): i32 {
   return <i32>(target - start);
 }
 
-/** Address of the gathered labels in their order: by name, then by value. Merges runs, back and forth. */
+/**
+ * Address of the gathered labels in their order: by name, then by value. Merges runs, back and
+ * forth.
+ */
 function sortedLabels(count: u32): usize {
   let sorted = true;
   for (let i: u32 = 1; i < count && sorted; i++) {

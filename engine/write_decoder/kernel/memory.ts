@@ -1,4 +1,5 @@
-// Where the front kernel keeps what, by address; each region is followed by slack or by another region.
+// Where the front kernel keeps what, by address; each region is followed by slack or by another
+// region.
 //
 //     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series | an ID
 //     body as it came | body decompressed | rows: slots, generations, timestamps, values | new slots | symbols | identity (identity.ts)
@@ -32,7 +33,10 @@ export const ID_SCRATCH: usize = 0xa0000;
 /** Tags of the staged series in normal form. */
 export const NORMAL: usize = 0x60000;
 export const NORMAL_END: usize = 0xa0000;
-/** TAGS_BYTES_MAX and what lengths and keys of TAGS_COUNT_MAX tags take beyond their four bytes in the canonical layout. */
+/**
+ * TAGS_BYTES_MAX and what lengths and keys of TAGS_COUNT_MAX tags take beyond their four bytes in
+ * the canonical layout.
+ */
 export const NORMAL_BYTES_MAX: usize = 0x13000;
 export const BODY: usize = 0xc0000;
 export const RAW: usize = BODY + BODY_BYTES_MAX + 0x10000;

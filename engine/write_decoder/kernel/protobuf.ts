@@ -1,5 +1,5 @@
-// Protobuf on the wire. A position of 0 says malformed; no function reads a value past the end that it was
-// given, though wide loads may touch the slack behind it.
+// Protobuf on the wire. A position of 0 says malformed; no function reads a value past the end that
+// it was given, though wide loads may touch the slack behind it.
 
 /** Where `takeVarint` leaves its value. */
 export const VARINT_CELL: usize = 0x10000 + 512;
@@ -9,7 +9,10 @@ export function varintValue(): u64 {
   return load<u64>(VARINT_CELL);
 }
 
-/** Reads a varint of at most ten bytes; its low 64 bits are `varintValue`. Answers the position behind it. */
+/**
+ * Reads a varint of at most ten bytes; its low 64 bits are `varintValue`. Answers the position
+ * behind it.
+ */
 export function takeVarint(p: usize, end: usize): usize {
   let value: u64 = 0;
   for (let shift: u64 = 0; shift < 70; shift += 7) {

@@ -21,8 +21,9 @@ export const HISTOGRAM_FIELD: u32 = 4;
 export const HISTOGRAM_FIELD_V2: u32 = 3;
 
 /**
- * Emits the rows of the samples between p and end, with the series' slot and its generation. Labels are passed over when `labelsGathered`, else they are a
- * LATE_LABEL. Answers the number of rows after it, or a negative problem.
+ * Emits the rows of the samples between p and end, with the series' slot and its generation. Labels
+ * are passed over when `labelsGathered`, else they are a LATE_LABEL. Answers the number of rows
+ * after it, or a negative problem.
  */
 export function samples(
   p: usize,

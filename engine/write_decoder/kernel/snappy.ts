@@ -1,8 +1,9 @@
 // Snappy block decoding; the plain twin is engine/write_decoder/snappy.ts.
 //
-// Elements are copied 16 bytes at a time, so up to 63 bytes past the end of the target are overwritten, and up
-// to 15 past the end of the source are read: both regions keep slack. While both sides have room for the longest element, short ones
-// are copied as 64 bytes whatever their length is: what is too much is written over by the next one, and no branch depends on the length.
+// Elements are copied 16 bytes at a time, so up to 63 bytes past the end of the target are
+// overwritten, and up to 15 past the end of the source are read: both regions keep slack. While
+// both sides have room for the longest element, short ones are copied as 64 bytes whatever their
+// length is: what is too much is written over by the next one, and no branch depends on the length.
 
 export const SNAPPY_BAD_LENGTH: i32 = -1;
 export const SNAPPY_TOO_LONG: i32 = -2;

@@ -1,5 +1,5 @@
-// Lookups in groups, while predictions are left out: the table's places of all series of a group are read one behind the
-// other, then their records, so that the waits for memory overlap.
+// Lookups in groups, while predictions are left out: the table's places of all series of a group
+// are read one behind the other, then their records, so that the waits for memory overlap.
 
 import {
   ID_SCRATCH,
@@ -32,14 +32,17 @@ import { samples } from './samples';
 
 /** Series that are looked up together. */
 export const STAGED_MAX: u32 = 32;
-/** start u32 | end u32 | tags u32 (start: they are looked up where they stand) | tags length u32 (or NOT_KEPT) | hash u32 | slot u32 | record u32 | 0 */
+/**
+ * start u32 | end u32 | tags u32 (start: they are looked up where they stand) | tags length u32 (or
+ * NOT_KEPT) | hash u32 | slot u32 | record u32 | 0
+ */
 export const STAGED_BYTES: usize = 32;
 /** Instead of a length: the series has no samples, or its tags are too many or too long. */
 const NOT_KEPT: u32 = 0xffff_ffff;
 
 /**
- * End of the labels when they stand first, each shorter than 128 bytes, with a sample behind them; else p. They may be the normal
- * form as they are: what equals a record is.
+ * End of the labels when they stand first, each shorter than 128 bytes, with a sample behind them;
+ * else p. They may be the normal form as they are: what equals a record is.
  */
 function labelsEndOf(p: usize, end: usize): usize {
   let q = p;
@@ -51,7 +54,10 @@ function labelsEndOf(p: usize, end: usize): usize {
   return q < end && load<u8>(q) == 0x12 && <u64>(q - p) <= TAGS_BYTES_MAX ? q : p;
 }
 
-/** Prepares the lookup of one series; answers the bytes of its tags at scratch, or a negative problem. */
+/**
+ * Prepares the lookup of one series; answers the bytes of its tags at scratch, or a negative
+ * problem.
+ */
 export function stage(p: usize, end: usize, scratch: usize, staged: usize): i32 {
   store<u32>(staged, <u32>p);
   store<u32>(staged, <u32>end, 4);
@@ -74,7 +80,10 @@ export function stage(p: usize, end: usize, scratch: usize, staged: usize): i32 
   return max(length, 0);
 }
 
-/** Slot of a series whose labels were staged where they stand in the body and are no record; or a negative problem. */
+/**
+ * Slot of a series whose labels were staged where they stand in the body and are no record; or a
+ * negative problem.
+ */
 function slotOfWire(p: usize, end: usize): i32 {
   const gathered = gatherLabels(p, end);
   if (gathered < 0) return gathered;
@@ -92,7 +101,8 @@ function follow(previous: usize, slot: u32): void {
 }
 
 /**
- * Emits one staged series whose labels stand in the body; answers the number of rows, or a negative problem.
+ * Emits one staged series whose labels stand in the body; answers the number of rows, or a negative
+ * problem.
  * @param previous record of the series before
  * @param record of this series, or that of slot 0 when it was not found
  */
@@ -139,7 +149,10 @@ function emitNormal(at: usize, previous: usize, record: usize, rowCount: i32): i
   return samples(<usize>load<u32>(at), <usize>load<u32>(at, 4), slot, lifeOf(record), rowCount, true);
 }
 
-/** Looks the staged series up together and emits their rows; answers the number of rows, or a negative problem. */
+/**
+ * Looks the staged series up together and emits their rows; answers the number of rows, or a
+ * negative problem.
+ */
 export function emitStaged(count: u32, rowCount: i32): i32 {
   const end = STAGED + <usize>count * STAGED_BYTES;
   for (let at = STAGED; at < end; at += STAGED_BYTES) {

@@ -1,5 +1,6 @@
-// Remote write 2.0 (io.prometheus.write.v2.Request): all texts of a request stand in one table, and a series names its labels
-// by pairs of numbers, name and value. They are gathered like the labels of version 1.
+// Remote write 2.0 (io.prometheus.write.v2.Request): all texts of a request stand in one table, and
+// a series names its labels by pairs of numbers, name and value. They are gathered like the labels
+// of version 1.
 
 import {
   LABELS,
@@ -21,7 +22,10 @@ export const SERIES_KEY_V2: u32 = 0x2a;
 const REFERENCES_KEY: u32 = 0x0a;
 const REFERENCE_KEY: u32 = 0x08;
 
-/** Lists the texts of a request at SYMBOLS and checks its outermost fields; answers the number of texts or a negative problem. */
+/**
+ * Lists the texts of a request at SYMBOLS and checks its outermost fields; answers the number of
+ * texts or a negative problem.
+ */
 export function listSymbols(p: usize, end: usize): i32 {
   let count: u32 = 0;
   while (p < end) {
@@ -48,8 +52,8 @@ export function listSymbols(p: usize, end: usize): i32 {
 }
 
 /**
- * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number, with HAS_SAMPLES when
- * a sample is among the fields, or a negative problem.
+ * Lists the labels of a series at LABELS, at most TAGS_COUNT_MAX + 1 of them. Answers their number,
+ * with HAS_SAMPLES when a sample is among the fields, or a negative problem.
  */
 export function gatherReferences(p: usize, end: usize, symbolCount: u32): i32 {
   let hasSamples: i32 = 0;

@@ -1,17 +1,20 @@
-// The verdict on series about which there is no doubt, so that a million new ones need not pass through JavaScript:
-// names well-formed, not reserved and each once, values of printable ASCII that the quoted ID shows as they are.
+// The verdict on series about which there is no doubt, so that a million new ones need not pass
+// through JavaScript: names well-formed, not reserved and each once, values of printable ASCII that
+// the quoted ID shows as they are.
 
 import { copyBytes } from './bytes';
 
 /** `idSchemeCode.quoted` of lib/series_id.ts. */
 export const ID_SCHEME_QUOTED: u8 = 1;
 
-/** Longest quoted ID of a plain series: its tags, and `{}` and `="",` less what the lengths took. */
+/**
+ * Longest quoted ID of a plain series: its tags, and `{}` and `="",` less what the lengths took.
+ */
 export const PLAIN_ID_BYTES_MAX: usize = 0x11000;
 
 /**
- * Writes the quoted ID of n bytes of canonical tags to target, at most PLAIN_ID_BYTES_MAX; answers its length, or 0 when the
- * rules must be asked.
+ * Writes the quoted ID of n bytes of canonical tags to target, at most PLAIN_ID_BYTES_MAX; answers
+ * its length, or 0 when the rules must be asked.
  */
 export function plainQuotedId(tags: usize, n: usize, target: usize): usize {
   if (n == 0) return 0;

@@ -1,9 +1,11 @@
-// The front kernel: the body of a Prometheus remote write request, 1.0 or 2.0, becomes rows of slot, timestamp and value in
-// one walk. The plain twin is engine/write_decoder/write_decoder_twin.ts with engine/write_decoder/remote_write.ts.
+// The front kernel: the body of a Prometheus remote write request, 1.0 or 2.0, becomes rows of
+// slot, timestamp and value in one walk. The plain twin is
+// engine/write_decoder/write_decoder_twin.ts with engine/write_decoder/remote_write.ts.
 //
-// A series is first compared, in place, with the series that followed the one before it last time. Only when it is
-// another one, or in another form, its labels are gathered, sorted, written in normal form (labels.ts) and looked up. After a run of such
-// misses the comparison is left out for a while, and series are looked up in groups (staged.ts).
+// A series is first compared, in place, with the series that followed the one before it last time.
+// Only when it is another one, or in another form, its labels are gathered, sorted, written in
+// normal form (labels.ts) and looked up. After a run of such misses the comparison is left out for
+// a while, and series are looked up in groups (staged.ts).
 
 import { equalBytes } from './bytes';
 import {
@@ -84,7 +86,10 @@ import { gatherReferences, listSymbols, SERIES_KEY_V2 } from './symbols';
 import { decodeSnappy } from './snappy';
 import { ID_SCHEME_QUOTED, plainQuotedId } from './verdict';
 
-/** Failed predictions in a row after which the next ones are left out, and how many series that lasts. */
+/**
+ * Failed predictions in a row after which the next ones are left out, and how many series that
+ * lasts.
+ */
 const MISSES_MAX: u32 = 32;
 const UNPREDICTED_SERIES: u32 = 1024;
 
@@ -116,15 +121,18 @@ export function refused(): usize {
 export function idScheme(): usize {
   return <usize>word(ID_SCHEME);
 }
-/** Writes the canonical tags of a slot to `canonical`; answers their length, 0 for a slot without a series. */
+/**
+ * Writes the canonical tags of a slot to `canonical`; answers their length, 0 for a slot without a
+ * series.
+ */
 export function tags(slot: u32): usize {
   if (slot >= word(SLOT_COUNT) || !isLive(slot)) return 0;
   const record = recordOf(slot);
   return canonicalOfNormal(tagsOf(record), tagsLengthOf(record), CANONICAL);
 }
 /**
- * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and over each slot the end of its
- * tags there. Answers how many there was room for.
+ * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and over
+ * each slot the end of its tags there. Answers how many there was room for.
  */
 export function tagsOfAll(count: u32): u32 {
   const end = RAW + RAW_BYTES_MAX - CANONICAL_BYTES_MAX;
@@ -172,7 +180,8 @@ export function beginRows(): void {
   setWord(HISTOGRAMS, 0);
   setWord(OVERSIZE_ROWS, 0);
   if (!isLive(word(PREVIOUS))) setWord(PREVIOUS, 0);
-  // The body's first series is noted in its record, so making room for that one must not take it away.
+  // The body's first series is noted in its record, so making room for that one must not take it
+  // away.
   markUsed(recordOf(word(PREVIOUS)));
 }
 
@@ -190,8 +199,8 @@ export function forgetNew(): void {
 }
 
 /**
- * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others to the front of the
- * list of new slots. Answers the number of those.
+ * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others
+ * to the front of the list of new slots. Answers the number of those.
  */
 export function judgePlainQuoted(): u32 {
   const count = word(NEW_COUNT);
@@ -214,8 +223,8 @@ export function judgePlainQuoted(): u32 {
 }
 
 /**
- * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or a negative problem that leaves
- * nothing behind.
+ * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or a
+ * negative problem that leaves nothing behind.
  */
 export function remoteWrite(n: u32, version: u32): i32 {
   beginRows();
@@ -230,7 +239,10 @@ export function remoteWrite(n: u32, version: u32): i32 {
   return outcome;
 }
 
-/** Version 2: labels are pairs of numbers in a table of texts, which may stand anywhere in the request. */
+/**
+ * Version 2: labels are pairs of numbers in a table of texts, which may stand anywhere in the
+ * request.
+ */
 function walkV2(p: usize, end: usize): i32 {
   const symbolCount = listSymbols(p, end);
   if (symbolCount < 0) return symbolCount;

@@ -83,8 +83,9 @@ interface Occurrence {
 }
 
 /**
- * Whether a name or term occurs in the set, in the cheaper of two ways: looking for one common series in its
- * postings, which ends early when the set is large, or marking the terms of each series of the set.
+ * Whether a name or term occurs in the set, in the cheaper of two ways: looking for one common
+ * series in its postings, which ends early when the set is large, or marking the terms of each
+ * series of the set.
  */
 function occurrenceTest(
   set: OrdinalSet,
@@ -156,7 +157,9 @@ function markedTerms(
 
 const surrogate = /[\ud800-\udfff]/;
 
-/** Sorts in place by UTF-8 bytes, which differs from JavaScript's order only beyond the basic plane. */
+/**
+ * Sorts in place by UTF-8 bytes, which differs from JavaScript's order only beyond the basic plane.
+ */
 function sortByBytes(texts: string[]): string[] {
   texts.sort();
   if (!texts.some((text) => surrogate.test(text))) return texts;

@@ -1,9 +1,10 @@
 /**
  * Evaluates an index query to the set of its series.
  *
- * A conjunction begins with its smallest part and narrows from there; negations are subtracted. A regexp in a
- * conjunction has two ways: the union of the postings of all matching terms, or, when few candidates are
- * left, a look at each candidate's own term. The second one also spares a walk over a large dictionary.
+ * A conjunction begins with its smallest part and narrows from there; negations are subtracted. A
+ * regexp in a conjunction has two ways: the union of the postings of all matching terms, or, when
+ * few candidates are left, a look at each candidate's own term. The second one also spares a walk
+ * over a large dictionary.
  */
 import { checkQuerySize, type IndexQuery } from '#lib/index_query.ts';
 import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
@@ -173,7 +174,8 @@ export class Evaluator {
   #evaluateConjunction(queries: readonly IndexQuery[]): OrdinalSet {
     if (queries.length === 0) return emptySet;
     const parts = queries.map((query) => ({ query, estimate: this.#estimate(query) }));
-    // Parts that only take away come after those that give, and regexps after what is known at once.
+    // Parts that only take away come after those that give, and regexps after what is known at
+    // once.
     parts.sort((a, b) => rank(a.query) - rank(b.query) || a.estimate - b.estimate);
     const mark = this.#scratch.mark;
     let set: OrdinalSet | null = null;

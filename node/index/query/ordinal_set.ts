@@ -1,7 +1,7 @@
 /**
- * Sets of series ordinals as a query makes them, either sorted values or bits, and their algebra. Inputs
- * are never changed and may be borrowed from the postings; results are new or lie in scratch memory that is
- * taken back when the query ends.
+ * Sets of series ordinals as a query makes them, either sorted values or bits, and their algebra.
+ * Inputs are never changed and may be borrowed from the postings; results are new or lie in scratch
+ * memory that is taken back when the query ends.
  */
 import { bitCount, hasBit, lowerBound } from '../tables/postings.ts';
 
@@ -128,8 +128,8 @@ function filterByBits(values: Uint32Array, words: Uint32Array, wanted: boolean):
 }
 
 /**
- * Common values of two sorted arrays. Walks the small one and gallops in the large one: doubling steps from
- * where the last value was, then a binary search within the last step.
+ * Common values of two sorted arrays. Walks the small one and gallops in the large one: doubling
+ * steps from where the last value was, then a binary search within the last step.
  */
 export function intersectSorted(small: Uint32Array, large: Uint32Array): Uint32Array {
   const common = new Uint32Array(small.length);

@@ -1,7 +1,7 @@
 /**
- * Which terms of a field match a regexp, remembered per (field, pattern). New terms are tested when they
- * appear, so a query that comes again costs only them. What is remembered are positions in the field, so terms
- * may go; a field that lost most of its terms is compacted, and then tested anew.
+ * Which terms of a field match a regexp, remembered per (field, pattern). New terms are tested when
+ * they appear, so a query that comes again costs only them. What is remembered are positions in the
+ * field, so terms may go; a field that lost most of its terms is compacted, and then tested anew.
  */
 import { type AnchoredRegexp, compileAnchored } from '#lib/regexp/regexp.ts';
 import { type Field, noTerm, type TermDictionary } from '../tables/term_dictionary.ts';

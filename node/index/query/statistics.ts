@@ -20,7 +20,10 @@ export interface IndexStatistics {
   readonly nameCount: number;
   /** Distinct pairs of a name and a value. */
   readonly pairCount: number;
-  /** Tag names by number of their values. Every list here is descending, equal ones in the order of their texts. */
+  /**
+   * Tag names by number of their values. Every list here is descending, equal ones in the order of
+   * their texts.
+   */
   readonly valuesByName: readonly NamedCount[];
   /** Tag names by number of series that have them. */
   readonly seriesByName: readonly NamedCount[];
@@ -28,7 +31,10 @@ export interface IndexStatistics {
   readonly seriesByPair: readonly PairCount[];
   /** Values of the metric name tag by number of series. */
   readonly seriesByMetric: readonly NamedCount[];
-  /** Tag names by bytes of the index: texts, tables, postings and the terms of the series. Of all shards. */
+  /**
+   * Tag names by bytes of the index: texts, tables, postings and the terms of the series. Of all
+   * shards.
+   */
   readonly bytesByName: readonly NamedCount[];
   /** When asked for, to be joined with those of other nodes. */
   readonly sketches?: StatisticsSketches;
@@ -52,13 +58,15 @@ export interface StatisticsOptions {
   readonly withSketches?: boolean;
 }
 
-/** Bytes of a list in the columns of the postings, and of a term in the forward side of a series. */
+/**
+ * Bytes of a list in the columns of the postings, and of a term in the forward side of a series.
+ */
 const listRowBytes = 9;
 const forwardTermBytes = 4;
 
 /**
- * One walk over the terms; with shards, over the postings too. Numbers are exact, but that series whose removal is under
- * way may still count for their names and pairs.
+ * One walk over the terms; with shards, over the postings too. Numbers are exact, but that series
+ * whose removal is under way may still count for their names and pairs.
  */
 export function statisticsOf(tables: IndexTables, options: StatisticsOptions): IndexStatistics {
   const { dictionary, series, termPostings, fieldPostings } = tables;
@@ -153,7 +161,10 @@ function countIn(postings: PostingsStore, list: number, members: Uint32Array): n
   return count;
 }
 
-/** Hashes of the texts of terms: the names are in them, so those of one name are as good as its values. */
+/**
+ * Hashes of the texts of terms: the names are in them, so those of one name are as good as its
+ * values.
+ */
 function sketchesOf(
   { dictionary }: IndexTables,
   hasSeries: (term: number) => boolean,
@@ -206,9 +217,9 @@ interface Ranked {
 }
 
 /**
- * Finds the keys with the largest counts among many. Keys are collected and cut to the best ones whenever there
- * are twice as many as may be kept, so the cost is linear; those that tie with the last one wanted are decided by
- * their texts, so they are kept too, up to `tiesMax` of them.
+ * Finds the keys with the largest counts among many. Keys are collected and cut to the best ones
+ * whenever there are twice as many as may be kept, so the cost is linear; those that tie with the
+ * last one wanted are decided by their texts, so they are kept too, up to `tiesMax` of them.
  */
 class Largest {
   readonly #limit: number;

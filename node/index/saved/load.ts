@@ -1,7 +1,8 @@
 /**
- * Fills an empty index from saved sections (docs/formats/index.md). Nothing that is read is trusted: lengths are
- * compared with what is there, numbers with their ends, and the series with the postings of their terms, so that
- * an index that was loaded is whole. Hash tables are made anew, under a new seed.
+ * Fills an empty index from saved sections (docs/formats/index.md). Nothing that is read is
+ * trusted: lengths are compared with what is there, numbers with their ends, and the series with
+ * the postings of their terms, so that an index that was loaded is whole. Hash tables are made
+ * anew, under a new seed.
  */
 import { assert } from '#lib/assert.ts';
 import { type PackedReader, PackedTexts } from './packed.ts';
@@ -31,8 +32,8 @@ export interface SavedSeries {
 }
 
 /**
- * Gives the saved series their ordinals: null leaves them as they are, else the new ones, ascending, one for each
- * series in the order of its saved ordinal.
+ * Gives the saved series their ordinals: null leaves them as they are, else the new ones,
+ * ascending, one for each series in the order of its saved ordinal.
  */
 export type PlaceSeries = (saved: SavedSeries) => Uint32Array | null;
 

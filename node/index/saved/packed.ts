@@ -1,12 +1,14 @@
 /**
- * Numbers and texts in as few bytes as they need (docs/formats/fileset.md, "Packed"): varints, bits, and texts that say
- * what they share with the one before.
+ * Numbers and texts in as few bytes as they need (docs/formats/fileset.md, "Packed"): varints,
+ * bits, and texts that say what they share with the one before.
  */
 
 /** Most bits of one number. */
 export const packedBitsMax = 25;
 
-/** Bytes that stand behind the last bits, so that a reader can take four bytes wherever bits begin. */
+/**
+ * Bytes that stand behind the last bits, so that a reader can take four bytes wherever bits begin.
+ */
 export const packedSlackBytes = 4;
 
 /** Most columns of which one mask of bits tells which changed. */
@@ -99,7 +101,9 @@ export class PackedWriter {
     this.#bitCount = 0;
   }
 
-  /** A text of at most 65,535 bytes behind another one, of which the beginning is not written again. */
+  /**
+   * A text of at most 65,535 bytes behind another one, of which the beginning is not written again.
+   */
   text(text: Uint8Array, before: Uint8Array): void {
     const most = Math.min(text.length, before.length);
     let shared = 0;
@@ -112,7 +116,10 @@ export class PackedWriter {
     for (let i = shared; i < text.length; i++) this.#bytes[this.length++] = text[i]!;
   }
 
-  /** Bits of many numbers, of which few differ from those of another set: runs of words that are the same, and of others. */
+  /**
+   * Bits of many numbers, of which few differ from those of another set: runs of words that are the
+   * same, and of others.
+   */
   bitset(words: Uint32Array, before: Uint32Array): void {
     for (let at = 0; at < words.length; ) {
       const same = at;
@@ -137,7 +144,9 @@ export class PackedWriter {
   }
 }
 
-/** Reads what a `PackedWriter` wrote; nothing beyond `end` is read, but for the slack behind bits. */
+/**
+ * Reads what a `PackedWriter` wrote; nothing beyond `end` is read, but for the slack behind bits.
+ */
 export class PackedReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;

@@ -1,9 +1,11 @@
 /**
- * Writes an index as sections (docs/formats/index.md), in steps of some milliseconds between which it may change.
+ * Writes an index as sections (docs/formats/index.md), in steps of some milliseconds between which
+ * it may change.
  *
- * What is saved are the series of the beginning that are still there at the end. Such a series keeps its ordinal,
- * its terms and their numbers all the time, so each of its entries is the same whenever it is read, and
- * entries of others are left out or dropped when the index is loaded. So nothing is locked and nothing copied.
+ * What is saved are the series of the beginning that are still there at the end. Such a series
+ * keeps its ordinal, its terms and their numbers all the time, so each of its entries is the same
+ * whenever it is read, and entries of others are left out or dropped when the index is loaded. So
+ * nothing is locked and nothing copied.
  */
 import { PackedWriter } from './packed.ts';
 import { bitCount, hasBit, wordsFor } from '../tables/postings.ts';

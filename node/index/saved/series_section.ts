@@ -1,6 +1,7 @@
 /**
- * A section of series of a saved index (docs/formats/index.md): by ordinal the terms, the ID scheme, the shard and the explicit
- * ID, packed by tag name, for most series have what the one before has.
+ * A section of series of a saved index (docs/formats/index.md): by ordinal the terms, the ID
+ * scheme, the shard and the explicit ID, packed by tag name, for most series have what the one
+ * before has.
  */
 import {
   bitsFor,
@@ -30,7 +31,10 @@ interface Shape {
   series: number;
 }
 
-/** How rows of a shape are written: places of its columns of which each row has the term, and of the others. */
+/**
+ * How rows of a shape are written: places of its columns of which each row has the term, and of the
+ * others.
+ */
 interface RowForm {
   readonly columns: Uint32Array;
   readonly plain: Uint32Array;

@@ -1,6 +1,6 @@
 /**
- * From identities to series: by terms, ID scheme and explicit ID, and by ID for those series whose ID does
- * not tell their tags (explicit IDs, the legacy scheme, odd names).
+ * From identities to series: by terms, ID scheme and explicit ID, and by ID for those series whose
+ * ID does not tell their tags (explicit IDs, the legacy scheme, odd names).
  */
 import type { Random } from '#lib/env/env.ts';
 import { idSchemeCode } from '#lib/series_id.ts';

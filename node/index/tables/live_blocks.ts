@@ -1,6 +1,6 @@
 /**
- * Which series are live in which index block: one bitset a block over the ordinals. A new block costs one
- * bit a series and nothing is indexed again.
+ * Which series are live in which index block: one bitset a block over the ordinals. A new block
+ * costs one bit a series and nothing is indexed again.
  */
 import type { UnixNanos } from '#lib/time.ts';
 import { hasBit, wordsFor } from './postings.ts';

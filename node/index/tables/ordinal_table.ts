@@ -1,10 +1,11 @@
 /**
- * Hash table from a 32-bit hash to ordinals, over flat memory: linear probing on (hash, ordinal + 1) pairs
- * of u32. What an ordinal stands for is compared by the caller, who walks the candidates:
+ * Hash table from a 32-bit hash to ordinals, over flat memory: linear probing on (hash, ordinal +
+ * 1) pairs of u32. What an ordinal stands for is compared by the caller, who walks the candidates:
  *
  *     for (let at = table.first(hash); at >= 0; at = table.next()) if (isEqual(at)) return at;
  *
- * It is split by the upper bits of the hash, so that growing never touches more than a small part at once.
+ * It is split by the upper bits of the hash, so that growing never touches more than a small part
+ * at once.
  */
 const partitionBits = 8;
 const partitionCount = 1 << partitionBits;
@@ -82,8 +83,8 @@ export class OrdinalTable {
   }
 
   /**
-   * Adds many pairs, partition by partition: each part of the table is then in the cache while it is filled,
-   * which is several times faster than adding them as they come.
+   * Adds many pairs, partition by partition: each part of the table is then in the cache while it
+   * is filled, which is several times faster than adding them as they come.
    */
   addMany(hashes: Uint32Array, ordinals: Uint32Array): void {
     const starts = new Uint32Array(partitionCount + 1);

@@ -1,6 +1,6 @@
 /**
- * Postings: for each list (a term, or a tag name) the ordinals of its series, sorted. A list takes the
- * form that is smallest for it:
+ * Postings: for each list (a term, or a tag name) the ordinals of its series, sorted. A list takes
+ * the form that is smallest for it:
  *
  *     single   the ordinal itself
  *     array    sorted u32 in a block of the shared arena (capacities 2 … 1024), larger ones on their own
@@ -35,8 +35,8 @@ const pageMask = pageWords - 1;
 
 export class PostingsStore {
   /**
-   * By list three words side by side, in pages: how many ordinals, the form, and by form the ordinal, the offset in the
-   * arena, or the index in #large.
+   * By list three words side by side, in pages: how many ordinals, the form, and by form the
+   * ordinal, the offset in the arena, or the index in #large.
    */
   readonly #rows: Uint32Array[];
   /** Rows are below this. */
@@ -122,7 +122,10 @@ export class PostingsStore {
     rows[row] = count + 1;
   }
 
-  /** Makes bits reach to the ordinal and adds it, or makes the list an array when that is smaller now. */
+  /**
+   * Makes bits reach to the ordinal and adds it, or makes the list an array when that is smaller
+   * now.
+   */
   #growBits(list: number, ordinal: number): void {
     const words = this.#large[this.#handleOf(list)]!;
     const count = this.#countOf(list);
@@ -156,7 +159,8 @@ export class PostingsStore {
       this.#setArray(list, this.toArray(list), count + 1);
       return false;
     }
-    // From block to block, without an array in between: lists of a few ordinals are by far the most.
+    // From block to block, without an array in between: lists of a few ordinals are by far the
+    // most.
     const handle = this.#handleOf(list);
     const size = form === formSingle ? 0 : form - formArray + 1;
     const offset = this.#takeBlock(size);
@@ -320,7 +324,9 @@ export class PostingsStore {
     if (ordinalsEnd > this.#ordinalsEnd) this.#ordinalsEnd = ordinalsEnd;
   }
 
-  /** Gives an empty list the ordinals of these bits, which are copied. @param count how many are set */
+  /**
+   * Gives an empty list the ordinals of these bits, which are copied. @param count how many are set
+   */
   loadBits(list: number, bits: Uint32Array, count: number): void {
     if (list >= this.#listsEnd) this.#growLists(list);
     if (!this.#isBetterAsBits(count)) {
@@ -338,7 +344,10 @@ export class PostingsStore {
     return wordsFor(Math.ceil(this.#ordinalsEnd * 1.25));
   }
 
-  /** The same, more or less by list: a hundred lists that grow at the same ordinal would be one long stretch. */
+  /**
+   * The same, more or less by list: a hundred lists that grow at the same ordinal would be one long
+   * stretch.
+   */
   #wordsWithSlack(list: number): number {
     return wordsFor(Math.ceil(this.#ordinalsEnd * (1.125 + (list & 15) / 64)));
   }
@@ -477,7 +486,9 @@ function clearWords(words: Uint32Array, bits: Uint32Array): number {
   return cleared;
 }
 
-/** Moves the values of words[start, end) whose bit is not set together. @returns how many they are */
+/**
+ * Moves the values of words[start, end) whose bit is not set together. @returns how many they are
+ */
 function keepOthers(words: Uint32Array, start: number, end: number, bits: Uint32Array): number {
   let at = start;
   for (let i = start; i < end; i++) {

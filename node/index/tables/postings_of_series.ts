@@ -3,7 +3,10 @@ import { bitCount, type PostingsStore, wordsFor } from './postings.ts';
 import type { SeriesTable } from './series_table.ts';
 import type { TermDictionary } from './term_dictionary.ts';
 
-/** A list with an ordinal in each so many is collected as bits, and in no other form takes more while it is. */
+/**
+ * A list with an ordinal in each so many is collected as bits, and in no other form takes more
+ * while it is.
+ */
 const ordinalsOfBit = 32;
 
 /**

@@ -1,6 +1,7 @@
 /**
- * From IDs back to tags. IDs of the schemes 'quoted' and 'prepend_meta' tell their tags, so the index finds
- * such a series by its tags and keeps no table of their IDs. Others ('legacy', explicit) need one.
+ * From IDs back to tags. IDs of the schemes 'quoted' and 'prepend_meta' tell their tags, so the
+ * index finds such a series by its tags and keeps no table of their IDs. Others ('legacy',
+ * explicit) need one.
  */
 import { badRequest } from '#lib/errors.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
@@ -26,7 +27,10 @@ export function idBytesOf(tags: Uint8Array, idScheme: number): Uint8Array {
   return Buffer.from(idOfTags(decodeTags(tags), scheme));
 }
 
-/** The same for the legacy scheme, straight from bytes to bytes. @param tags canonical layout, checked */
+/**
+ * The same for the legacy scheme, straight from bytes to bytes. @param tags canonical layout,
+ * checked
+ */
 export function legacyIdBytes(tags: Uint8Array): Uint8Array {
   // Each name and each value loses the two bytes of its length and gains '=' or ','.
   const id = new Uint8Array(tags.length);
@@ -56,7 +60,10 @@ export function isFoundByParsing(
   return idScheme === idSchemeCode.quoted && !hasOddName(tags);
 }
 
-/** True when a name holds '=' or is empty: then the quoted form may not be read back. Ends with any bytes, and is right of a layout. */
+/**
+ * True when a name holds '=' or is empty: then the quoted form may not be read back. Ends with any
+ * bytes, and is right of a layout.
+ */
 export function hasOddName(tags: Uint8Array): boolean {
   for (let at = 0; at < tags.length; at = pairEnd(tags, at)) if (isOddName(tags, at)) return true;
   return false;
@@ -70,7 +77,10 @@ export function isOddName(tags: Uint8Array, at: number): boolean {
   return false;
 }
 
-/** Tags (canonical layout) and scheme of which this may be the ID; the caller compares the derived ID. */
+/**
+ * Tags (canonical layout) and scheme of which this may be the ID; the caller compares the derived
+ * ID.
+ */
 export function tagsOfId(id: Uint8Array): { tags: Uint8Array; idScheme: number }[] {
   if (id.length > derivedIdBytesMax) return [];
   const text = Buffer.from(id.buffer, id.byteOffset, id.byteLength);

@@ -1,13 +1,13 @@
 /**
- * The forward side of the index: for each ordinal its terms in the order of the canonical layout, ID scheme
- * and shard. Rows and terms lie in pages, so that growing never copies what is there, and a row is two words
- * side by side, so that finding a series touches one cache line of it:
+ * The forward side of the index: for each ordinal its terms in the order of the canonical layout,
+ * ID scheme and shard. Rows and terms lie in pages, so that growing never copies what is there, and
+ * a row is two words side by side, so that finding a series touches one cache line of it:
  *
  *     word 0    run: where its terms begin
  *     word 1    number of terms (bits 0 to 13), ID scheme (14 and 15), shard (16 to 31)
  *
- * Runs of removed series are used again by series with as many tags. 52 bytes a series of eleven tags. Explicit IDs
- * are held once, derived ones not at all.
+ * Runs of removed series are used again by series with as many tags. 52 bytes a series of eleven
+ * tags. Explicit IDs are held once, derived ones not at all.
  */
 import { assert } from '#lib/assert.ts';
 
@@ -115,7 +115,10 @@ export class SeriesTable {
     return run;
   }
 
-  /** Takes a page of terms that were loaded, at most `termsPageWords`. @returns run of the first word */
+  /**
+   * Takes a page of terms that were loaded, at most `termsPageWords`. @returns run of the first
+   * word
+   */
   addPage(terms: Uint32Array): number {
     assert(terms.length <= pageWords, 'a page of terms is not longer than its numbers reach');
     this.#pages.push(terms);
@@ -177,7 +180,10 @@ export class SeriesTable {
     return this.#rows[ordinal >>> rowPageBits]![2 * (ordinal & rowMask) + 1]!;
   }
 
-  /** Page that holds the terms of the series, from `termsStart(ordinal)` on; only for series with terms. */
+  /**
+   * Page that holds the terms of the series, from `termsStart(ordinal)` on; only for series with
+   * terms.
+   */
   termsPage(ordinal: number): Uint32Array {
     return this.#pages[this.#runOf(ordinal) >>> pageBits]!;
   }

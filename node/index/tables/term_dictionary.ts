@@ -1,7 +1,7 @@
 /**
- * Terms: each (tag name, value) pair that a series has, interned once. A term's text is its piece of the
- * canonical layout (lib/tags.ts), so a pair of a new series is hashed and compared where it lies, and the
- * tags of a series are put together by copying texts.
+ * Terms: each (tag name, value) pair that a series has, interned once. A term's text is its piece
+ * of the canonical layout (lib/tags.ts), so a pair of a new series is hashed and compared where it
+ * lies, and the tags of a series are put together by copying texts.
  *
  *     text of a term    u16 name length | name | u16 value length | value
  *     field             a tag name with the list of its terms
@@ -21,15 +21,19 @@ const lengthWord = 1;
 const fieldWord = 2;
 const positionWord = 3;
 
-/** Bytes of a term in the columns (16), its place in the list of its field (4), two pairs of the hash table. */
+/**
+ * Bytes of a term in the columns (16), its place in the list of its field (4), two pairs of the
+ * hash table.
+ */
 const termRowBytes = 36;
 
 /** A tag name. */
 export interface Field {
   readonly name: string;
   /**
-   * Its terms in terms[0 .. positionsEnd), in the order in which they came; `noTerm` where one was removed. A
-   * position is not used again before the next compaction, so what is known of a position stays true.
+   * Its terms in terms[0 .. positionsEnd), in the order in which they came; `noTerm` where one was
+   * removed. A position is not used again before the next compaction, so what is known of a
+   * position stays true.
    */
   terms: Uint32Array;
   positionsEnd: number;
@@ -57,8 +61,9 @@ export class TermDictionary {
   readonly #table: OrdinalTable;
   readonly #seed: number;
   /**
-   * By term four words side by side, in pages: start of the text, its bytes (0 marks a free term), field, position in the
-   * field. One line of the cache has all that a comparison needs, and more terms copy nothing.
+   * By term four words side by side, in pages: start of the text, its bytes (0 marks a free term),
+   * field, position in the field. One line of the cache has all that a comparison needs, and more
+   * terms copy nothing.
    */
   readonly #rows: Uint32Array[];
   #termsEnd: number;
@@ -111,7 +116,8 @@ export class TermDictionary {
     const textStart = rows[row]!;
     const page = this.#texts.viewOf(textStart);
     const at = this.#texts.positionOf(textStart);
-    // The end first, for there texts differ most; a text has at least the four bytes of its lengths.
+    // The end first, for there texts differ most; a text has at least the four bytes of its
+    // lengths.
     const last = length - 4;
     if (page.getUint32(at + last, true) !== view.getUint32(start + last, true)) return false;
     for (let i = 0; i < last; i += 4) {
@@ -242,7 +248,10 @@ export class TermDictionary {
     this.#texts.free(textStart, length);
   }
 
-  /** Puts a loaded term into the field with this number. @returns false when its text has another name */
+  /**
+   * Puts a loaded term into the field with this number. @returns false when its text has another
+   * name
+   */
   loadField(term: number, fieldIndex: number, nameBytes: Uint8Array): boolean {
     const page = this.#texts.pageOf(this.#startOf(term));
     const start = this.#texts.positionOf(this.#startOf(term));
@@ -318,8 +327,8 @@ export class TermDictionary {
   }
 
   /**
-   * Moves texts together when more than half of their pages is holes. Each step takes some milliseconds at
-   * most; between two of them terms may come and go.
+   * Moves texts together when more than half of their pages is holes. Each step takes some
+   * milliseconds at most; between two of them terms may come and go.
    */
   *compaction(): Generator<void, void, void> {
     if (!this.#texts.beginCompaction()) return;

@@ -1,7 +1,7 @@
 /**
- * Bytes of many short texts in pages. A text is appended once and named by its offset; it never crosses
- * a page. Freed texts leave holes; a page without texts is given back, and when holes outgrow the rest, the
- * owner moves the texts of the emptier pages, some at a time.
+ * Bytes of many short texts in pages. A text is appended once and named by its offset; it never
+ * crosses a page. Freed texts leave holes; a page without texts is given back, and when holes
+ * outgrow the rest, the owner moves the texts of the emptier pages, some at a time.
  */
 import { TsdbError } from '#lib/errors.ts';
 

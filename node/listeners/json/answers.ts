@@ -1,4 +1,6 @@
-/** Answers of the JSON listeners as text: whole numbers of any size, and series as they are decoded. */
+/**
+ * Answers of the JSON listeners as text: whole numbers of any size, and series as they are decoded.
+ */
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';

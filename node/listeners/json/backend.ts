@@ -1,4 +1,6 @@
-/** What the JSON methods ask for: this node alone (9002), or the cluster through a session (9003). */
+/**
+ * What the JSON methods ask for: this node alone (9002), or the cluster through a session (9003).
+ */
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { NodeHealth, TimeRange } from '#cluster/node/service.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
@@ -70,7 +72,9 @@ export interface JsonBackend {
   query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries>;
   aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags>;
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
-  /** Of the node: writes memory to filesets and deletes the commit log that held it; null for all. */
+  /**
+   * Of the node: writes memory to filesets and deletes the commit log that held it; null for all.
+   */
   flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed>;
   /** Whether there is a namespace of exactly this name. */
   hasNamespace(name: string): boolean;

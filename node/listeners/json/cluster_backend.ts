@@ -17,12 +17,12 @@ import type {
 } from './backend.ts';
 
 export class ClusterBackend implements JsonBackend {
-  private readonly session: Session;
-  private readonly topology: TopologySource;
+  readonly #session: Session;
+  readonly #topology: TopologySource;
 
   constructor(session: Session, topology: TopologySource) {
-    this.session = session;
-    this.topology = topology;
+    this.#session = session;
+    this.#topology = topology;
   }
 
   async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
@@ -35,7 +35,7 @@ export class ClusterBackend implements JsonBackend {
       timeUnitNanos: 1 as const,
       values: Float64Array.of(row.value),
     };
-    const { outcomes, errors } = await this.session.write(
+    const { outcomes, errors } = await this.#session.write(
       namespace,
       rows,
       new OneSeries(row),
@@ -58,25 +58,25 @@ export class ClusterBackend implements JsonBackend {
     range: TimeRange,
     signal: AbortSignal,
   ): Promise<SeriesBundle> {
-    return (await this.session.fetchById({ namespace, ids: [id], ...range }, signal)).bundle;
+    return (await this.#session.fetchById({ namespace, ids: [id], ...range }, signal)).bundle;
   }
 
   async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
     const { consistency, ...rest } = query;
     const options = consistency === null ? rest : { ...rest, consistency };
-    return wholeOrNot(await this.session.fetch(options, signal), query);
+    return wholeOrNot(await this.#session.fetch(options, signal), query);
   }
 
   async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
-    return wholeOrNot(await this.session.aggregate(query, signal), query);
+    return wholeOrNot(await this.#session.aggregate(query, signal), query);
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.session.truncate(namespace, signal);
+    return this.#session.truncate(namespace, signal);
   }
 
   hasNamespace(name: string): boolean {
-    return this.topology.view.namespaces.has(name);
+    return this.#topology.view.namespaces.has(name);
   }
 
   async health(): Promise<null> {
@@ -113,10 +113,10 @@ class OneSeries implements SeriesTable {
   readonly idHash: Uint32Array;
   readonly generation: Uint32Array = Uint32Array.of(1);
   readonly refused: Uint8Array = new Uint8Array(1);
-  private readonly row: JsonRow;
+  readonly #row: JsonRow;
 
   constructor(row: JsonRow) {
-    this.row = row;
+    this.#row = row;
     this.idHash = Uint32Array.of(murmur3(row.id));
   }
 
@@ -125,7 +125,7 @@ class OneSeries implements SeriesTable {
   }
 
   tags(): Uint8Array {
-    return this.row.tags;
+    return this.#row.tags;
   }
 
   idScheme(): number {
@@ -133,6 +133,6 @@ class OneSeries implements SeriesTable {
   }
 
   explicitId(): Uint8Array {
-    return this.row.id;
+    return this.#row.id;
   }
 }

@@ -1,13 +1,15 @@
 /**
- * Reads fields of JSON requests: keys in any case, each once, and none that is not known. Whole numbers
- * keep all their digits, up to 20.
+ * Reads fields of JSON requests: keys in any case, each once, and none that is not known. Whole
+ * numbers keep all their digits, up to 20.
  */
 import { badRequest, messageOf } from '#lib/errors.ts';
 
 /** JSON as it was parsed: large whole numbers are bigints. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
 
-/** No field takes more digits; the time that BigInt() takes grows with the square of their number. */
+/**
+ * No field takes more digits; the time that BigInt() takes grows with the square of their number.
+ */
 const wholeNumber = /^-?\d{1,20}$/;
 
 /**
@@ -29,32 +31,32 @@ export function parseJson(text: string): Json {
 }
 
 export class JsonFields {
-  private readonly fields = new Map<string, Json>();
-  private readonly known = new Set<string>();
-  private readonly path: string;
-  private readonly allowUnknown: boolean;
+  readonly #fields = new Map<string, Json>();
+  readonly #known = new Set<string>();
+  readonly #path: string;
+  readonly #allowUnknown: boolean;
 
   constructor(value: Json, path: string, allowUnknown: boolean) {
-    this.path = path;
-    this.allowUnknown = allowUnknown;
+    this.#path = path;
+    this.#allowUnknown = allowUnknown;
     if (value === null || typeof value !== 'object' || Array.isArray(value)) {
       throw badRequest(`cannot read request: ${path || 'body'} is not an object`);
     }
     for (const [key, field] of Object.entries(value)) {
       const lower = key.toLowerCase();
-      if (this.fields.has(lower)) throw this.bad(key, 'appears twice', null);
+      if (this.#fields.has(lower)) throw this.bad(key, 'appears twice', null);
       // A null is a field that was left out.
-      if (field !== null) this.fields.set(lower, field);
+      if (field !== null) this.#fields.set(lower, field);
     }
   }
 
   /** The names that are there, in lower case. */
   names(): string[] {
-    return [...this.fields.keys()];
+    return [...this.#fields.keys()];
   }
 
   text(name: string): string {
-    const value = this.take(name);
+    const value = this.#take(name);
     if (typeof value !== 'string') throw this.bad(name, 'is not a string', value);
     return value;
   }
@@ -74,7 +76,7 @@ export class JsonFields {
 
   /** A whole number, also one written as a string. */
   whole(name: string): bigint {
-    const value = this.take(name);
+    const value = this.#take(name);
     if (typeof value === 'bigint') return value;
     if (typeof value === 'number' && Number.isInteger(value)) return BigInt(value);
     if (typeof value === 'string' && wholeNumber.test(value)) return BigInt(value);
@@ -91,7 +93,7 @@ export class JsonFields {
 
   /** A sample value; NaN and the infinities are written as strings. */
   sample(name: string): number {
-    const value = this.take(name);
+    const value = this.#take(name);
     if (typeof value === 'number') return value;
     if (typeof value === 'bigint') return Number(value);
     const special = { nan: Number.NaN, '+inf': Infinity, inf: Infinity, '-inf': -Infinity };
@@ -104,13 +106,13 @@ export class JsonFields {
 
   booleanOr(name: string, fallback: boolean): boolean {
     if (!this.has(name)) return fallback;
-    const value = this.take(name);
+    const value = this.#take(name);
     if (typeof value !== 'boolean') throw this.bad(name, 'is not a boolean', value);
     return value;
   }
 
   object(name: string): JsonFields {
-    return new JsonFields(this.take(name), this.pathOf(name), this.allowUnknown);
+    return new JsonFields(this.#take(name), this.#pathOf(name), this.#allowUnknown);
   }
 
   objectOr(name: string): JsonFields | null {
@@ -119,54 +121,56 @@ export class JsonFields {
 
   /** Empty when it is not there. */
   objects(name: string): JsonFields[] {
-    return this.listOr(name).map(
-      (value, i) => new JsonFields(value, `${this.pathOf(name)}[${i}]`, this.allowUnknown),
+    return this.#listOr(name).map(
+      (value, i) => new JsonFields(value, `${this.#pathOf(name)}[${i}]`, this.#allowUnknown),
     );
   }
 
   texts(name: string): string[] {
-    return this.listOr(name).map((value) => {
+    return this.#listOr(name).map((value) => {
       if (typeof value !== 'string') throw this.bad(name, 'is not a list of strings', value);
       return value;
     });
   }
 
   has(name: string): boolean {
-    this.known.add(name.toLowerCase());
-    return this.fields.has(name.toLowerCase());
+    this.#known.add(name.toLowerCase());
+    return this.#fields.has(name.toLowerCase());
   }
 
-  /** To be called when all fields were read. @throws {TsdbError} BAD_REQUEST for one that was not */
+  /**
+   * To be called when all fields were read. @throws {TsdbError} BAD_REQUEST for one that was not
+   */
   end(): void {
-    if (this.allowUnknown) return;
-    for (const name of this.fields.keys()) {
-      if (!this.known.has(name))
-        throw badRequest(`cannot read request: unknown field: ${this.pathOf(name)}`);
+    if (this.#allowUnknown) return;
+    for (const name of this.#fields.keys()) {
+      if (!this.#known.has(name))
+        throw badRequest(`cannot read request: unknown field: ${this.#pathOf(name)}`);
     }
   }
 
   bad(name: string, reason: string, value: Json): Error {
     const shown =
       value === null ? '' : `: ${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
-    return badRequest(`cannot read request: ${this.pathOf(name)} ${reason}${shown.slice(0, 200)}`);
+    return badRequest(`cannot read request: ${this.#pathOf(name)} ${reason}${shown.slice(0, 200)}`);
   }
 
-  private listOr(name: string): Json[] {
+  #listOr(name: string): Json[] {
     if (!this.has(name)) return [];
-    const value = this.take(name);
+    const value = this.#take(name);
     if (!Array.isArray(value)) throw this.bad(name, 'is not a list', null);
     return value;
   }
 
-  private take(name: string): Json {
+  #take(name: string): Json {
     const lower = name.toLowerCase();
-    this.known.add(lower);
-    const value = this.fields.get(lower);
+    this.#known.add(lower);
+    const value = this.#fields.get(lower);
     if (value === undefined) throw this.bad(name, 'is missing', null);
     return value;
   }
 
-  private pathOf(name: string): string {
-    return this.path === '' ? name : `${this.path}.${name}`;
+  #pathOf(name: string): string {
+    return this.#path === '' ? name : `${this.#path}.${name}`;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The methods of the JSON listeners, on one page: the path is the method's name in lower case; those with
- * a request take POST, the others GET. docs/… of the reference system has the shapes.
+ * The methods of the JSON listeners, on one page: the path is the method's name in lower case;
+ * those with a request take POST, the others GET. docs/… of the reference system has the shapes.
  */
 import { type ReadConsistency, readConsistencies } from '#cluster/session/consistency.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';

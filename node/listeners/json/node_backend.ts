@@ -21,21 +21,22 @@ import type {
 const versionsPerMilli = 64;
 
 export class NodeBackend implements JsonBackend {
-  private readonly database: Database;
-  private readonly builder = new BatchBuilder();
-  private lastVersion = 0;
+  readonly #database: Database;
+  readonly #builder = new BatchBuilder();
+  #lastVersion = 0;
 
   constructor(database: Database) {
-    this.database = database;
+    this.#database = database;
   }
 
   async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
-    const { builder, database } = this;
-    this.lastVersion = Math.max(
-      this.lastVersion + 1,
+    const builder = this.#builder;
+    const database = this.#database;
+    this.#lastVersion = Math.max(
+      this.#lastVersion + 1,
       Math.floor(database.env.clock.nowMillis() * versionsPerMilli),
     );
-    builder.begin(this.lastVersion);
+    builder.begin(this.#lastVersion);
     builder.addSeries(row.tags, idSchemeCode.explicit, row.id);
     builder.setRows(
       1,
@@ -55,13 +56,13 @@ export class NodeBackend implements JsonBackend {
       signal,
     );
     const outcome = outcomes[0] ?? rowOutcome.written;
-    if (outcome !== rowOutcome.written) throw this.refusal(namespace, row, outcome);
+    if (outcome !== rowOutcome.written) throw this.#refusal(namespace, row, outcome);
   }
 
-  private refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {
+  #refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {
     const id = new TextDecoder().decode(row.id);
-    const { options } = this.database.namespaces.get(namespace) ?? {};
-    const now = this.database.env.clock.nowNanos();
+    const { options } = this.#database.namespaces.get(namespace) ?? {};
+    const now = this.#database.env.clock.nowNanos();
     const { fromNanos, endNanos } =
       options === undefined
         ? { fromNanos: now, endNanos: now }
@@ -102,11 +103,11 @@ export class NodeBackend implements JsonBackend {
     signal: AbortSignal,
   ): Promise<SeriesBundle> {
     const request = { namespace, placementVersion: 0, ids: [id], ...range };
-    return (await this.database.fetchById(request, signal)).bundle;
+    return (await this.#database.fetchById(request, signal)).bundle;
   }
 
   async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
-    const answer = await this.database.fetch(
+    const answer = await this.#database.fetch(
       {
         namespace: query.namespace,
         placementVersion: 0,
@@ -124,17 +125,17 @@ export class NodeBackend implements JsonBackend {
   }
 
   async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
-    const answer = await this.database.aggregate({ ...query, placementVersion: 0 }, signal);
+    const answer = await this.#database.aggregate({ ...query, placementVersion: 0 }, signal);
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.limit);
     return answer;
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.database.truncate(namespace, signal);
+    return this.#database.truncate(namespace, signal);
   }
 
   async flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed> {
-    const { snapshot, ...flushed } = await this.database.flush(namespaces, signal);
+    const { snapshot, ...flushed } = await this.#database.flush(namespaces, signal);
     return {
       ...flushed,
       snapshotSeries: snapshot.series,
@@ -144,17 +145,17 @@ export class NodeBackend implements JsonBackend {
   }
 
   hasNamespace(name: string): boolean {
-    return this.database.namespaces.has(name);
+    return this.#database.namespaces.has(name);
   }
 
   health(signal: AbortSignal): Promise<NodeHealth> {
-    return this.database.health(signal);
+    return this.#database.health(signal);
   }
 
   bootstrapState(): { inPlacement: boolean; bootstrapped: boolean } {
     return {
-      inPlacement: this.database.shards.all().length > 0,
-      bootstrapped: this.database.isBootstrapped,
+      inPlacement: this.#database.shards.all().length > 0,
+      bootstrapped: this.#database.isBootstrapped,
     };
   }
 }

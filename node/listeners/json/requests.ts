@@ -73,7 +73,9 @@ const queryKinds = [
   'negation',
 ] as const;
 
-/** A query node: an object with exactly one of the kinds; null, when it was left out, is all series. */
+/**
+ * A query node: an object with exactly one of the kinds; null, when it was left out, is all series.
+ */
 export function queryOf(fields: JsonFields | null, depth = 0): IndexQuery {
   if (fields === null) return { kind: 'all' };
   if (depth > queryDepthMax) throw badRequest('cannot read query: it is nested too deeply');

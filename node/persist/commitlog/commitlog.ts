@@ -1,7 +1,7 @@
 /**
- * The commit log: segments that are only ever appended to (docs/formats/commitlog.md), by one sequencer.
- * A segment whose write or sync failed is never trusted again: what was not known to be on disk goes to
- * a new one, and when that fails too the write is refused and nothing is pretended.
+ * The commit log: segments that are only ever appended to (docs/formats/commitlog.md), by one
+ * sequencer. A segment whose write or sync failed is never trusted again: what was not known to be
+ * on disk goes to a new one, and when that fails too the write is refused and nothing is pretended.
  */
 import { assert } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -15,15 +15,18 @@ export interface CommitlogOptions {
   readonly boot: number;
   /** A segment is closed when its rows are longer than this and than its dictionary. */
   readonly segmentBytesMax: number;
-  /** 'always': durable when `write` resolves. 'interval': within `syncEveryMillis` or `syncBytesMax`. */
+  /**
+   * 'always': durable when `write` resolves. 'interval': within `syncEveryMillis` or
+   * `syncBytesMax`.
+   */
   readonly sync: 'always' | 'interval';
   readonly syncEveryMillis: number;
   readonly syncBytesMax: number;
 }
 
 /**
- * Appends records to the buffer, and notes what they hold by `noteRows(buffer.segment, …)`. May be called again for another segment when the first one failed,
- * and must then do the same for that.
+ * Appends records to the buffer, and notes what they hold by `noteRows(buffer.segment, …)`. May be
+ * called again for another segment when the first one failed, and must then do the same for that.
  */
 export type WriteRecords = (buffer: SegmentBuffer) => void;
 
@@ -32,14 +35,19 @@ export interface SegmentInfo {
   readonly number: number;
   readonly path: string;
   bytes: number;
-  /** Of these, those of series records, and how many series they are; 0 for a segment of an earlier process. */
+  /**
+   * Of these, those of series records, and how many series they are; 0 for a segment of an earlier
+   * process.
+   */
   dictionaryBytes: number;
   dictionarySeries: number;
   /** Unix milliseconds of the newest row, by namespace. */
   readonly newestMillis: Map<string, number>;
 }
 
-/** After a failed attempt to open a segment the next one waits, so that a full disk is not hammered. */
+/**
+ * After a failed attempt to open a segment the next one waits, so that a full disk is not hammered.
+ */
 const openAgainMillis = 100;
 
 interface OpenSegment {
@@ -67,18 +75,18 @@ export async function listSegments(
 }
 
 export class Commitlog implements AsyncDisposable {
-  private readonly env: Env;
-  private readonly log: Log;
-  private readonly options: CommitlogOptions;
-  private readonly buffer: SegmentBuffer = new SegmentBuffer();
-  private current: OpenSegment | null = null;
-  private readonly closed = new Map<number, SegmentInfo>();
-  private nextNumber = 1;
-  private openAgainAtMillis = 0;
+  readonly #env: Env;
+  readonly #log: Log;
+  readonly #options: CommitlogOptions;
+  readonly #buffer: SegmentBuffer = new SegmentBuffer();
+  #current: OpenSegment | null = null;
+  readonly #closed = new Map<number, SegmentInfo>();
+  #nextNumber = 1;
+  #openAgainAtMillis = 0;
   /** Written but not known to be on disk; only with sync 'interval'. */
-  private unsynced: WriteRecords[] = [];
-  private unsyncedBytes = 0;
-  private syncedAtMillis: number;
+  #unsynced: WriteRecords[] = [];
+  #unsyncedBytes = 0;
+  #syncedAtMillis: number;
   /** Told of each `write` that succeeded how long it took, until the main loop heard of it. */
   onWritten: (seconds: number) => void = () => {};
   /** Counts of this process, for metrics. */
@@ -90,10 +98,10 @@ export class Commitlog implements AsyncDisposable {
   } = { syncs: 0, bytes: 0, failures: 0, segmentsOpened: 0 };
 
   private constructor(env: Env, log: Log, options: CommitlogOptions) {
-    this.env = env;
-    this.log = log;
-    this.options = options;
-    this.syncedAtMillis = env.clock.monotonicMillis();
+    this.#env = env;
+    this.#log = log;
+    this.#options = options;
+    this.#syncedAtMillis = env.clock.monotonicMillis();
   }
 
   /** Opens the folder; its segments are known to be older, and the first write opens a new one. */
@@ -102,7 +110,7 @@ export class Commitlog implements AsyncDisposable {
     const commitlog = new Commitlog(env, log, options);
     for (const { number, path } of await listSegments(env, options.folder)) {
       const bytes = (await env.disk.size(path)) ?? 0;
-      commitlog.closed.set(number, {
+      commitlog.#closed.set(number, {
         number,
         path,
         bytes,
@@ -110,37 +118,37 @@ export class Commitlog implements AsyncDisposable {
         dictionarySeries: 0,
         newestMillis: new Map(),
       });
-      commitlog.nextNumber = number + 1;
+      commitlog.#nextNumber = number + 1;
     }
     return commitlog;
   }
 
   /** Whether records may be asked for again after `write` has resolved: until the next sync. */
   get keepsRecords(): boolean {
-    return this.options.sync === 'interval';
+    return this.#options.sync === 'interval';
   }
 
   /** All segments, oldest first; the last one may be open. */
   segments(): readonly SegmentInfo[] {
-    const all = [...this.closed.values()].sort((a, b) => a.number - b.number);
-    if (this.current !== null) all.push(this.current.info);
+    const all = [...this.#closed.values()].sort((a, b) => a.number - b.number);
+    if (this.#current !== null) all.push(this.#current.info);
     return all;
   }
 
   /** Goes on from this number at least: a snapshot stands for all segments before it. */
   continueFrom(number: number): void {
-    this.nextNumber = Math.max(this.nextNumber, number);
+    this.#nextNumber = Math.max(this.#nextNumber, number);
   }
 
   /** Number of the segment that comes next when the open one is closed. */
   get nextSegment(): number {
-    return this.nextNumber;
+    return this.#nextNumber;
   }
 
   /** Notes that a segment holds rows of a namespace up to a time; segment 0 means none. */
   noteRows(segment: number, namespace: string, newestMillis: number): void {
     const info =
-      this.current?.info.number === segment ? this.current.info : this.closed.get(segment);
+      this.#current?.info.number === segment ? this.#current.info : this.#closed.get(segment);
     if (info === undefined) return;
     const before = info.newestMillis.get(namespace);
     if (before === undefined || newestMillis > before) {
@@ -149,7 +157,8 @@ export class Commitlog implements AsyncDisposable {
   }
 
   /**
-   * Appends records; with sync 'always' they are on disk when this resolves. Calls must not overlap.
+   * Appends records; with sync 'always' they are on disk when this resolves. Calls must not
+   * overlap.
    *
    * @param syncNow whether they are so in any case; nothing may be waiting for a sync then
    * @returns the number of the segment that holds them
@@ -157,30 +166,30 @@ export class Commitlog implements AsyncDisposable {
    */
   async write(
     records: WriteRecords,
-    syncNow: boolean = this.options.sync === 'always',
+    syncNow: boolean = this.#options.sync === 'always',
   ): Promise<number> {
-    assert(!syncNow || this.unsynced.length === 0, 'what is synced at once is behind a sync');
-    const startedMillis = this.env.clock.monotonicMillis();
-    const segment = await this.writeOrMove(records, syncNow);
-    this.onWritten((this.env.clock.monotonicMillis() - startedMillis) / 1000);
+    assert(!syncNow || this.#unsynced.length === 0, 'what is synced at once is behind a sync');
+    const startedMillis = this.#env.clock.monotonicMillis();
+    const segment = await this.#writeOrMove(records, syncNow);
+    this.onWritten((this.#env.clock.monotonicMillis() - startedMillis) / 1000);
     return segment;
   }
 
   /** Into the open segment, or into a new one when that is full or fails. */
-  private async writeOrMove(records: WriteRecords, syncNow: boolean): Promise<number> {
-    if (this.current !== null && this.isFull(this.current)) await this.rotate();
-    if (this.current !== null) {
+  async #writeOrMove(records: WriteRecords, syncNow: boolean): Promise<number> {
+    if (this.#current !== null && this.#isFull(this.#current)) await this.rotate();
+    if (this.#current !== null) {
       try {
-        return await this.tryWrite(this.current, [records], syncNow);
+        return await this.#tryWrite(this.#current, [records], syncNow);
       } catch (error) {
-        await this.abandon(this.current, error);
+        await this.#abandon(this.#current, error);
       }
     }
-    const segment = await this.openSegment();
+    const segment = await this.#openSegment();
     try {
-      return await this.tryWrite(segment, [...this.unsynced, records], syncNow);
+      return await this.#tryWrite(segment, [...this.#unsynced, records], syncNow);
     } catch (error) {
-      await this.abandon(segment, error);
+      await this.#abandon(segment, error);
       throw refused(error);
     }
   }
@@ -190,20 +199,20 @@ export class Commitlog implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when it could not, also not in a new segment
    */
   async sync(): Promise<void> {
-    if (this.unsynced.length === 0) return;
-    if (this.current !== null) {
+    if (this.#unsynced.length === 0) return;
+    if (this.#current !== null) {
       try {
-        await this.syncSegment(this.current);
+        await this.#syncSegment(this.#current);
         return;
       } catch (error) {
-        await this.abandon(this.current, error);
+        await this.#abandon(this.#current, error);
       }
     }
-    const segment = await this.openSegment();
+    const segment = await this.#openSegment();
     try {
-      await this.tryWrite(segment, [...this.unsynced], true);
+      await this.#tryWrite(segment, [...this.#unsynced], true);
     } catch (error) {
-      await this.abandon(segment, error);
+      await this.#abandon(segment, error);
       throw refused(error);
     }
   }
@@ -211,126 +220,129 @@ export class Commitlog implements AsyncDisposable {
   /** With sync 'interval': whether the time for a sync has come. */
   syncIsDue(): boolean {
     return (
-      this.unsynced.length > 0 &&
-      this.env.clock.monotonicMillis() - this.syncedAtMillis >= this.options.syncEveryMillis
+      this.#unsynced.length > 0 &&
+      this.#env.clock.monotonicMillis() - this.#syncedAtMillis >= this.#options.syncEveryMillis
     );
   }
 
   /** Closes the open segment; the next write opens another. For snapshots and deletion. */
   async rotate(): Promise<void> {
-    const segment = this.current;
+    const segment = this.#current;
     if (segment === null) return;
     await this.sync();
-    if (this.current !== segment) return;
-    this.current = null;
-    this.closed.set(segment.info.number, segment.info);
+    if (this.#current !== segment) return;
+    this.#current = null;
+    this.#closed.set(segment.info.number, segment.info);
     await segment.file.close();
   }
 
   /** Deletes the closed segments with these numbers. */
   async deleteSegments(numbers: readonly number[]): Promise<void> {
     for (const number of numbers) {
-      const info = this.closed.get(number);
+      const info = this.#closed.get(number);
       if (info === undefined) continue;
-      await this.env.disk.remove(info.path);
-      this.closed.delete(number);
+      await this.#env.disk.remove(info.path);
+      this.#closed.delete(number);
     }
   }
 
   /** Deletes every closed segment whose number is smaller: what they hold is kept elsewhere. */
   async deleteSegmentsBefore(number: number): Promise<void> {
-    await this.deleteSegments([...this.closed.keys()].filter((closed) => closed < number));
+    await this.deleteSegments([...this.#closed.keys()].filter((closed) => closed < number));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       await this.sync();
     } catch (error) {
-      this.log.error({ error: messageOf(error) }, 'commit log could not be synced at the end');
+      this.#log.error({ error: messageOf(error) }, 'commit log could not be synced at the end');
     }
-    await this.current?.file.close();
-    this.current = null;
+    await this.#current?.file.close();
+    this.#current = null;
   }
 
-  /** A million series take 250 MiB of dictionary, which a shorter segment would write again and again. */
-  private isFull({ position }: OpenSegment): boolean {
-    const { dictionaryBytes } = this.buffer;
-    return position - dictionaryBytes >= Math.max(this.options.segmentBytesMax, dictionaryBytes);
+  /**
+   * A million series take 250 MiB of dictionary, which a shorter segment would write again and
+   * again.
+   */
+  #isFull({ position }: OpenSegment): boolean {
+    const { dictionaryBytes } = this.#buffer;
+    return position - dictionaryBytes >= Math.max(this.#options.segmentBytesMax, dictionaryBytes);
   }
 
-  private async tryWrite(
+  async #tryWrite(
     segment: OpenSegment,
     records: readonly WriteRecords[],
     syncNow: boolean,
   ): Promise<number> {
-    this.buffer.reset(segment.info.number, segment.salt);
-    for (const write of records) write(this.buffer);
-    const bytes = this.buffer.bytes();
+    this.#buffer.reset(segment.info.number, segment.salt);
+    for (const write of records) write(this.#buffer);
+    const bytes = this.#buffer.bytes();
     if (bytes.length === 0) return segment.info.number;
     // Kept before the write, so that the new segment after a failure gets them too.
     if (!syncNow) {
-      this.unsynced = records.length > 1 ? [...records] : [...this.unsynced, ...records];
-      this.unsyncedBytes += bytes.length;
+      this.#unsynced = records.length > 1 ? [...records] : [...this.#unsynced, ...records];
+      this.#unsyncedBytes += bytes.length;
     }
     try {
       await segment.file.write(segment.position, [bytes]);
     } catch (error) {
       // The caller gives these records once more; they must not be there twice.
-      if (!syncNow) this.unsynced.pop();
+      if (!syncNow) this.#unsynced.pop();
       throw error;
     }
     segment.position += bytes.length;
     segment.info.bytes = segment.position;
-    segment.info.dictionaryBytes = this.buffer.dictionaryBytes;
-    segment.info.dictionarySeries = this.buffer.dictionarySeries;
+    segment.info.dictionaryBytes = this.#buffer.dictionaryBytes;
+    segment.info.dictionarySeries = this.#buffer.dictionarySeries;
     this.counts.bytes += bytes.length;
-    if (syncNow) await this.syncSegment(segment);
-    else if (this.unsyncedBytes >= this.options.syncBytesMax || this.syncIsDue()) {
+    if (syncNow) await this.#syncSegment(segment);
+    else if (this.#unsyncedBytes >= this.#options.syncBytesMax || this.syncIsDue()) {
       try {
-        await this.syncSegment(segment);
+        await this.#syncSegment(segment);
       } catch (error) {
-        this.unsynced.pop();
+        this.#unsynced.pop();
         throw error;
       }
     }
     return segment.info.number;
   }
 
-  private async syncSegment(segment: OpenSegment): Promise<void> {
+  async #syncSegment(segment: OpenSegment): Promise<void> {
     const end = segment.position;
     await segment.file.sync();
     segment.syncedPosition = end;
     this.counts.syncs += 1;
-    this.unsynced = [];
-    this.unsyncedBytes = 0;
-    this.syncedAtMillis = this.env.clock.monotonicMillis();
+    this.#unsynced = [];
+    this.#unsyncedBytes = 0;
+    this.#syncedAtMillis = this.#env.clock.monotonicMillis();
   }
 
-  private async openSegment(): Promise<OpenSegment> {
-    const now = this.env.clock.monotonicMillis();
-    if (now < this.openAgainAtMillis) {
+  async #openSegment(): Promise<OpenSegment> {
+    const now = this.#env.clock.monotonicMillis();
+    if (now < this.#openAgainAtMillis) {
       throw new TsdbError('UNAVAILABLE', 'cannot write: the commit log cannot be written to now');
     }
-    const number = this.nextNumber;
-    const path = `${this.options.folder}/commitlog-${number}.db`;
+    const number = this.#nextNumber;
+    const path = `${this.#options.folder}/commitlog-${number}.db`;
     let file: DiskFile | null = null;
     try {
-      const salt = this.env.random.u32();
-      const mode = this.options.sync === 'always' ? 'createSynced' : 'create';
-      file = await this.env.disk.open(path, mode);
+      const salt = this.#env.random.u32();
+      const mode = this.#options.sync === 'always' ? 'createSynced' : 'create';
+      file = await this.#env.disk.open(path, mode);
       const header = encodeSegmentHeader({
         salt,
-        incarnation: this.options.incarnation,
-        boot: this.options.boot,
+        incarnation: this.#options.incarnation,
+        boot: this.#options.boot,
         segment: number,
-        createdNanos: this.env.clock.nowNanos(),
+        createdNanos: this.#env.clock.nowNanos(),
       });
       await file.write(0, [header]);
       await file.sync();
-      await this.env.disk.syncFolder(this.options.folder);
-      this.nextNumber = number + 1;
+      await this.#env.disk.syncFolder(this.#options.folder);
+      this.#nextNumber = number + 1;
       this.counts.segmentsOpened += 1;
-      this.current = {
+      this.#current = {
         info: {
           number,
           path,
@@ -344,34 +356,34 @@ export class Commitlog implements AsyncDisposable {
         position: segmentHeaderBytes,
         syncedPosition: segmentHeaderBytes,
       };
-      return this.current;
+      return this.#current;
     } catch (error) {
       this.counts.failures += 1;
-      this.openAgainAtMillis = this.env.clock.monotonicMillis() + openAgainMillis;
+      this.#openAgainAtMillis = this.#env.clock.monotonicMillis() + openAgainMillis;
       await file?.close().catch(() => {});
-      await this.env.disk.remove(path).catch(() => {});
+      await this.#env.disk.remove(path).catch(() => {});
       throw refused(error);
     }
   }
 
   /** Gives a segment up after a failure. What was synced in it stays valid. */
-  private async abandon(segment: OpenSegment, error: unknown): Promise<void> {
+  async #abandon(segment: OpenSegment, error: unknown): Promise<void> {
     this.counts.failures += 1;
-    this.current = null;
+    this.#current = null;
     const { info, file, syncedPosition } = segment;
-    this.log.error(
+    this.#log.error(
       { path: info.path, error: messageOf(error) },
       'commit log segment failed and is not written to any more',
     );
     // Rows that were acknowledged before their sync may still be there, so nothing is cut off then.
-    const certain = this.unsynced.length === 0;
+    const certain = this.#unsynced.length === 0;
     if (syncedPosition === segmentHeaderBytes && certain) {
       await file.close().catch(() => {});
-      await this.env.disk.remove(info.path).catch(() => {});
-      this.openAgainAtMillis = this.env.clock.monotonicMillis() + openAgainMillis;
+      await this.#env.disk.remove(info.path).catch(() => {});
+      this.#openAgainAtMillis = this.#env.clock.monotonicMillis() + openAgainMillis;
       return;
     }
-    this.closed.set(info.number, info);
+    this.#closed.set(info.number, info);
     if (certain) {
       info.bytes = syncedPosition;
       // The torn end only costs space; reading skips it when this fails.

@@ -1,7 +1,8 @@
 /**
  * Bytes of a commit log segment (docs/formats/commitlog.md): a header, then records that begin at
- * multiples of eight. A record's marker and the start of its checksum are the segment's salt, so that a
- * record of another file, or one quoted in somebody's sample, is never taken for one of this segment.
+ * multiples of eight. A record's marker and the start of its checksum are the segment's salt, so
+ * that a record of another file, or one quoted in somebody's sample, is never taken for one of this
+ * segment.
  */
 import { batchBytesMax } from '#engine/batch/format.ts';
 import { assert } from '#lib/assert.ts';
@@ -120,88 +121,89 @@ export interface SeriesChunks {
 const chunksEntryBytes = 12;
 
 /**
- * Collects records for one segment in one buffer, which is written in one piece. Reused from group to
- * group.
+ * Collects records for one segment in one buffer, which is written in one piece. Reused from group
+ * to group.
  */
 export class SegmentBuffer {
-  private data: Uint8Array<ArrayBuffer>;
-  private view: DataView;
-  private length = 0;
-  private salt = 0;
+  #data: Uint8Array<ArrayBuffer>;
+  #view: DataView;
+  #length = 0;
+  #salt = 0;
   /** Number of the segment that the records are for; 0 before the first `reset`. */
   segment = 0;
-  private readonly namespaceOrdinals = new Map<string, number>();
+  readonly #namespaceOrdinals = new Map<string, number>();
   /** The last one that was asked for: nearly always the next one, too. */
-  private lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
-  private seriesStart = -1;
-  private seriesNamespace = -1;
+  #lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
+  #seriesStart = -1;
+  #seriesNamespace = -1;
   /** Bytes of series records for this segment so far, written or not. */
   dictionaryBytes = 0;
   /** Their entries. */
   dictionarySeries = 0;
 
   constructor() {
-    this.data = new Uint8Array(256 * 1024);
-    this.view = new DataView(this.data.buffer);
+    this.#data = new Uint8Array(256 * 1024);
+    this.#view = new DataView(this.#data.buffer);
   }
 
   /** Empties the buffer, for a segment: a new one begins without any namespaces. */
   reset(segment: number, salt: number): void {
     if (segment !== this.segment) {
-      this.namespaceOrdinals.clear();
-      this.lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
+      this.#namespaceOrdinals.clear();
+      this.#lastNamespace = { name: '', createRevision: -1, ordinal: -1 };
       this.dictionaryBytes = 0;
       this.dictionarySeries = 0;
     }
     this.segment = segment;
-    this.salt = salt;
-    this.length = 0;
-    this.seriesStart = -1;
+    this.#salt = salt;
+    this.#length = 0;
+    this.#seriesStart = -1;
     // One exceptional group must not hold its memory for good.
-    if (this.data.length > 16 * 1024 * 1024) {
-      this.data = new Uint8Array(256 * 1024);
-      this.view = new DataView(this.data.buffer);
+    if (this.#data.length > 16 * 1024 * 1024) {
+      this.#data = new Uint8Array(256 * 1024);
+      this.#view = new DataView(this.#data.buffer);
     }
   }
 
   /** All records so far; borrowed until the next `reset`. */
   bytes(): Uint8Array {
-    this.closeSeries();
-    return this.data.subarray(0, this.length);
+    this.#closeSeries();
+    return this.#data.subarray(0, this.#length);
   }
 
   /** Ordinal of a namespace in this segment, defined by a record when it is new there. */
   namespaceOrdinal(name: string, createRevision: number): number {
-    const { lastNamespace } = this;
+    const lastNamespace = this.#lastNamespace;
     if (lastNamespace.name === name && lastNamespace.createRevision === createRevision) {
       return lastNamespace.ordinal;
     }
     const key = `${createRevision} ${name}`;
-    const known = this.namespaceOrdinals.get(key);
-    const ordinal = known ?? this.namespaceOrdinals.size;
-    this.lastNamespace = { name, createRevision, ordinal };
+    const known = this.#namespaceOrdinals.get(key);
+    const ordinal = known ?? this.#namespaceOrdinals.size;
+    this.#lastNamespace = { name, createRevision, ordinal };
     if (known !== undefined) return known;
-    this.closeSeries();
-    this.namespaceOrdinals.set(key, ordinal);
+    this.#closeSeries();
+    this.#namespaceOrdinals.set(key, ordinal);
     const text = new TextEncoder().encode(name);
-    const start = this.open(recordKind.namespace, 16 + text.length);
-    this.view.setUint32(start, ordinal, true);
-    this.view.setUint32(start + 4, 0, true);
-    this.view.setBigUint64(start + 8, BigInt(createRevision), true);
-    this.data.set(text, start + 16);
-    this.close(start, 16 + text.length);
+    const start = this.#open(recordKind.namespace, 16 + text.length);
+    this.#view.setUint32(start, ordinal, true);
+    this.#view.setUint32(start + 4, 0, true);
+    this.#view.setBigUint64(start + 8, BigInt(createRevision), true);
+    this.#data.set(text, start + 16);
+    this.#close(start, 16 + text.length);
     return ordinal;
   }
 
   /** Adds a series to the segment's dictionary; entries that follow each other share a record. */
   addSeries(namespaceOrdinal: number, entry: DictionaryEntry): void {
     const { tags } = entry;
-    const at = this.beginSeries(namespaceOrdinal, entry, tags.length);
-    this.data.set(tags, at);
+    const at = this.#beginSeries(namespaceOrdinal, entry, tags.length);
+    this.#data.set(tags, at);
   }
 
   /**
-   * The same for tags that are somewhere else: a buffer for each of a million would cost more than the rest.
+   * The same for tags that are somewhere else: a buffer for each of a million would cost more than
+   * the rest.
    * @param copyTags writes `tagsLength` bytes of canonical tags to the position
    */
   addSeriesOf(
@@ -210,171 +212,173 @@ export class SegmentBuffer {
     tagsLength: number,
     copyTags: (target: DataView, at: number) => void,
   ): void {
-    const at = this.beginSeries(namespaceOrdinal, head, tagsLength);
-    copyTags(this.view, at);
+    const at = this.#beginSeries(namespaceOrdinal, head, tagsLength);
+    copyTags(this.#view, at);
   }
 
   /** Adds everything of an entry but its tags. @returns where these go */
-  private beginSeries(
+  #beginSeries(
     namespaceOrdinal: number,
     entry: Omit<DictionaryEntry, 'tags'>,
     tagsLength: number,
   ): number {
     const { explicitId } = entry;
     if (
-      this.seriesStart !== -1 &&
-      (this.seriesNamespace !== namespaceOrdinal ||
-        this.length - this.seriesStart > seriesRecordBytesTarget)
+      this.#seriesStart !== -1 &&
+      (this.#seriesNamespace !== namespaceOrdinal ||
+        this.#length - this.#seriesStart > seriesRecordBytesTarget)
     ) {
-      this.closeSeries();
+      this.#closeSeries();
     }
     const size = dictionaryEntryBytes + tagsLength + explicitId.length;
-    if (this.seriesStart === -1) {
-      this.seriesStart = this.open(recordKind.series, 8 + size);
-      this.seriesNamespace = namespaceOrdinal;
-      this.view.setUint32(this.seriesStart, namespaceOrdinal, true);
-      this.view.setUint32(this.seriesStart + 4, 0, true);
-      this.length = this.seriesStart + 8;
+    if (this.#seriesStart === -1) {
+      this.#seriesStart = this.#open(recordKind.series, 8 + size);
+      this.#seriesNamespace = namespaceOrdinal;
+      this.#view.setUint32(this.#seriesStart, namespaceOrdinal, true);
+      this.#view.setUint32(this.#seriesStart + 4, 0, true);
+      this.#length = this.#seriesStart + 8;
     }
-    this.reserve(size);
-    const at = this.length;
-    this.view.setUint32(at, entry.slot, true);
-    this.view.setUint32(at + 4, entry.generation, true);
-    this.view.setUint32(at + 8, entry.idScheme, true);
-    this.view.setUint32(at + 12, tagsLength, true);
-    this.view.setUint32(at + 16, explicitId.length, true);
-    if (explicitId.length > 0) this.data.set(explicitId, at + dictionaryEntryBytes + tagsLength);
-    this.length = at + size;
+    this.#reserve(size);
+    const at = this.#length;
+    this.#view.setUint32(at, entry.slot, true);
+    this.#view.setUint32(at + 4, entry.generation, true);
+    this.#view.setUint32(at + 8, entry.idScheme, true);
+    this.#view.setUint32(at + 12, tagsLength, true);
+    this.#view.setUint32(at + 16, explicitId.length, true);
+    if (explicitId.length > 0) this.#data.set(explicitId, at + dictionaryEntryBytes + tagsLength);
+    this.#length = at + size;
     this.dictionarySeries += 1;
     return at + dictionaryEntryBytes;
   }
 
   /** @param parts the bytes of one batch, one behind the other */
   addBatch(namespaceOrdinal: number, parts: readonly Uint8Array[]): void {
-    this.closeSeries();
+    this.#closeSeries();
     let size = batchPrefixBytes;
     for (const part of parts) size += part.length;
-    const start = this.open(recordKind.batch, size);
-    this.view.setUint32(start, namespaceOrdinal, true);
-    this.view.setUint32(start + 4, 0, true);
+    const start = this.#open(recordKind.batch, size);
+    this.#view.setUint32(start, namespaceOrdinal, true);
+    this.#view.setUint32(start + 4, 0, true);
     let at = start + batchPrefixBytes;
     for (const part of parts) {
-      this.data.set(part, at);
+      this.#data.set(part, at);
       at += part.length;
     }
-    this.close(start, size);
+    this.#close(start, size);
   }
 
   /** Everything of the namespace that stands before this record is gone. */
   addTruncate(namespaceOrdinal: number, atNanos: bigint): void {
-    this.closeSeries();
-    const start = this.open(recordKind.truncate, 16);
-    this.view.setUint32(start, namespaceOrdinal, true);
-    this.view.setUint32(start + 4, 0, true);
-    this.view.setBigInt64(start + 8, atNanos, true);
-    this.close(start, 16);
+    this.#closeSeries();
+    const start = this.#open(recordKind.truncate, 16);
+    this.#view.setUint32(start, namespaceOrdinal, true);
+    this.#view.setUint32(start + 4, 0, true);
+    this.#view.setBigInt64(start + 8, atNanos, true);
+    this.#close(start, 16);
   }
 
-  /** Rows that stand before this record and match are gone. @param json the deletion with its time */
+  /**
+   * Rows that stand before this record and match are gone. @param json the deletion with its time
+   */
   addDelete(namespaceOrdinal: number, json: string): void {
-    this.closeSeries();
+    this.#closeSeries();
     const text = new TextEncoder().encode(json);
     const size = 8 + text.length;
-    const start = this.open(recordKind.delete, size);
-    this.view.setUint32(start, namespaceOrdinal, true);
-    this.view.setUint32(start + 4, 0, true);
-    this.data.set(text, start + 8);
-    this.close(start, size);
+    const start = this.#open(recordKind.delete, size);
+    this.#view.setUint32(start, namespaceOrdinal, true);
+    this.#view.setUint32(start + 4, 0, true);
+    this.#data.set(text, start + 8);
+    this.#close(start, size);
   }
 
   /** Chunks of series that stand in the dictionary; all of one call are one record. */
   addChunks(namespaceOrdinal: number, all: readonly SeriesChunks[]): void {
-    this.closeSeries();
+    this.#closeSeries();
     let size = 8;
     for (const { chunks } of all) size += chunksEntryBytes + chunks.length;
-    const start = this.open(recordKind.chunks, size);
-    this.view.setUint32(start, namespaceOrdinal, true);
-    this.view.setUint32(start + 4, 0, true);
+    const start = this.#open(recordKind.chunks, size);
+    this.#view.setUint32(start, namespaceOrdinal, true);
+    this.#view.setUint32(start + 4, 0, true);
     let at = start + 8;
     for (const { slot, generation, chunks } of all) {
-      this.view.setUint32(at, slot, true);
-      this.view.setUint32(at + 4, generation, true);
-      this.view.setUint32(at + 8, chunks.length, true);
-      this.data.set(chunks, at + chunksEntryBytes);
+      this.#view.setUint32(at, slot, true);
+      this.#view.setUint32(at + 4, generation, true);
+      this.#view.setUint32(at + 8, chunks.length, true);
+      this.#data.set(chunks, at + chunksEntryBytes);
       at += chunksEntryBytes + chunks.length;
     }
-    this.close(start, size);
+    this.#close(start, size);
   }
 
   /** Segments before the snapshot that have rows of a namespace which the snapshot has not. */
   addKept(namespaceOrdinal: number, segments: readonly number[]): void {
-    this.closeSeries();
+    this.#closeSeries();
     const size = 8 + 8 * segments.length;
-    const start = this.open(recordKind.kept, size);
-    this.view.setUint32(start, namespaceOrdinal, true);
-    this.view.setUint32(start + 4, 0, true);
+    const start = this.#open(recordKind.kept, size);
+    this.#view.setUint32(start, namespaceOrdinal, true);
+    this.#view.setUint32(start + 4, 0, true);
     segments.forEach((segment, i) => {
-      this.view.setBigUint64(start + 8 + 8 * i, BigInt(segment), true);
+      this.#view.setBigUint64(start + 8 + 8 * i, BigInt(segment), true);
     });
-    this.close(start, size);
+    this.#close(start, size);
   }
 
   /** The last record of a snapshot. */
   addEnd(seriesCount: number, chunkBytes: number): void {
-    this.closeSeries();
-    const start = this.open(recordKind.end, 16);
-    this.view.setBigUint64(start, BigInt(seriesCount), true);
-    this.view.setBigUint64(start + 8, BigInt(chunkBytes), true);
-    this.close(start, 16);
+    this.#closeSeries();
+    const start = this.#open(recordKind.end, 16);
+    this.#view.setBigUint64(start, BigInt(seriesCount), true);
+    this.#view.setBigUint64(start + 8, BigInt(chunkBytes), true);
+    this.#close(start, 16);
   }
 
   /** Bytes that are collected. */
   get byteLength(): number {
-    return this.length;
+    return this.#length;
   }
 
-  private closeSeries(): void {
-    if (this.seriesStart === -1) return;
-    const start = this.seriesStart;
-    this.seriesStart = -1;
-    this.dictionaryBytes += this.length - start;
-    this.close(start, this.length - start);
+  #closeSeries(): void {
+    if (this.#seriesStart === -1) return;
+    const start = this.#seriesStart;
+    this.#seriesStart = -1;
+    this.dictionaryBytes += this.#length - start;
+    this.#close(start, this.#length - start);
   }
 
   /** Writes the kind, and returns where the payload goes. */
-  private open(kind: number, payloadLength: number): number {
-    this.reserve(recordHeaderBytes + payloadLength);
-    const start = this.length;
-    this.view.setUint32(start, markerOf(this.salt), true);
-    this.view.setUint32(start + 12, kind, true);
+  #open(kind: number, payloadLength: number): number {
+    this.#reserve(recordHeaderBytes + payloadLength);
+    const start = this.#length;
+    this.#view.setUint32(start, markerOf(this.#salt), true);
+    this.#view.setUint32(start + 12, kind, true);
     return start + recordHeaderBytes;
   }
 
-  private close(payloadStart: number, payloadLength: number): void {
+  #close(payloadStart: number, payloadLength: number): void {
     assert(payloadLength <= recordPayloadBytesMax, 'commit log record is not too long');
     const start = payloadStart - recordHeaderBytes;
-    this.view.setUint32(start + 8, payloadLength, true);
-    this.view.setUint32(
+    this.#view.setUint32(start + 8, payloadLength, true);
+    this.#view.setUint32(
       start + 4,
-      recordChecksum(this.data, start, payloadLength, this.salt),
+      recordChecksum(this.#data, start, payloadLength, this.#salt),
       true,
     );
     const end = payloadStart + payloadLength;
     const paddedEnd = payloadStart + paddedLength(payloadLength);
-    this.length = end;
-    this.reserve(paddedEnd - end);
-    this.data.fill(0, end, paddedEnd);
-    this.length = paddedEnd;
+    this.#length = end;
+    this.#reserve(paddedEnd - end);
+    this.#data.fill(0, end, paddedEnd);
+    this.#length = paddedEnd;
   }
 
-  private reserve(more: number): void {
-    if (more <= this.data.length - this.length) return;
-    let size = this.data.length * 2;
-    while (size - this.length < more) size *= 2;
+  #reserve(more: number): void {
+    if (more <= this.#data.length - this.#length) return;
+    let size = this.#data.length * 2;
+    while (size - this.#length < more) size *= 2;
     const larger = new Uint8Array(size);
-    larger.set(this.data.subarray(0, this.length));
-    this.data = larger;
-    this.view = new DataView(larger.buffer);
+    larger.set(this.#data.subarray(0, this.#length));
+    this.#data = larger;
+    this.#view = new DataView(larger.buffer);
   }
 }
 

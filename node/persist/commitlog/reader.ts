@@ -1,7 +1,7 @@
 /**
- * Reads a commit log segment that may be torn or damaged: a record counts when its marker and checksum
- * are right. Behind damage the next good record is looked for, so that one bad sector costs the rows in
- * it and nothing else.
+ * Reads a commit log segment that may be torn or damaged: a record counts when its marker and
+ * checksum are right. Behind damage the next good record is looked for, so that one bad sector
+ * costs the rows in it and nothing else.
  */
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import {
@@ -27,7 +27,9 @@ export type LogRecord =
       readonly kind: 'namespace';
       readonly ordinal: number;
       readonly name: string;
-      /** Revision of the key-value store that created the namespace: tells two of one name apart. */
+      /**
+       * Revision of the key-value store that created the namespace: tells two of one name apart.
+       */
       readonly createRevision: number;
     }
   | {
@@ -122,7 +124,7 @@ export async function* readSegment(
 
 /** The part of a file that is in memory. */
 class Window {
-  private readonly file: DiskFile;
+  readonly #file: DiskFile;
   readonly fileSize: number;
   /** Multiple of eight, so that batches lie aligned in memory as in the file. */
   start = 0;
@@ -130,7 +132,7 @@ class Window {
   view: DataView = new DataView(new ArrayBuffer(0));
 
   constructor(file: DiskFile, fileSize: number) {
-    this.file = file;
+    this.#file = file;
     this.fileSize = fileSize;
   }
 
@@ -139,12 +141,14 @@ class Window {
     return this.start + this.bytes.length - position;
   }
 
-  /** Has `length` bytes from `position`, a multiple of eight, in memory, or as many as the file has. */
+  /**
+   * Has `length` bytes from `position`, a multiple of eight, in memory, or as many as the file has.
+   */
   async load(position: number, length: number): Promise<void> {
     if (position >= this.start && this.available(position) >= length) return;
     if (position >= this.start && this.start + this.bytes.length >= this.fileSize) return;
     const wanted = Math.min(Math.max(length, windowBytes), this.fileSize - position);
-    this.bytes = await this.file.read(position, Math.max(wanted, 0));
+    this.bytes = await this.#file.read(position, Math.max(wanted, 0));
     this.view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
     this.start = position;
   }
@@ -182,7 +186,9 @@ async function nextMarker(window: Window, from: number, salt: number): Promise<n
   return window.fileSize;
 }
 
-/** The record, or null when its kind is of a later version or its lengths are not those of its kind. */
+/**
+ * The record, or null when its kind is of a later version or its lengths are not those of its kind.
+ */
 function decodeRecord(window: Window, start: number, length: number): LogRecord | null {
   const kind = window.view.getUint32(start + 12, true);
   const payload = start + recordHeaderBytes;

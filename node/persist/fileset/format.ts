@@ -1,6 +1,6 @@
 /**
- * A fileset is one sealed block of one shard on disk (docs/formats/fileset.md): five files of which the
- * checkpoint is written last, so that a fileset without one never existed.
+ * A fileset is one sealed block of one shard on disk (docs/formats/fileset.md): five files of which
+ * the checkpoint is written last, so that a fileset without one never existed.
  */
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
@@ -50,10 +50,15 @@ export class FilesetCorrupt extends Error {
   }
 }
 
-/** A fileset whose checkpoint has its name already and not its bytes, as a power loss leaves it: it never counted. */
+/**
+ * A fileset whose checkpoint has its name already and not its bytes, as a power loss leaves it: it
+ * never counted.
+ */
 export class FilesetUnfinished extends FilesetCorrupt {}
 
-/** Folder of a shard: `data/<namespace>/<shard>`, with what is no file name in a namespace escaped. */
+/**
+ * Folder of a shard: `data/<namespace>/<shard>`, with what is no file name in a namespace escaped.
+ */
 export function shardFolder(dataFolder: string, namespace: string, shard: number): string {
   return `${namespaceFolder(dataFolder, namespace)}/${shard}`;
 }
@@ -83,7 +88,10 @@ export async function listFilesets(disk: Disk, folder: string): Promise<ListedFi
   return (await listShardFolder(disk, folder)).filesets;
 }
 
-/** Filesets in a shard's folder, each list by block start and volume; `asides` were set aside, whole or in part. */
+/**
+ * Filesets in a shard's folder, each list by block start and volume; `asides` were set aside, whole
+ * or in part.
+ */
 export async function listShardFolder(
   disk: Disk,
   folder: string,
@@ -117,8 +125,8 @@ export async function removeFileset(disk: Disk, folder: string, key: FilesetKey)
 }
 
 /**
- * Renames every file of a fileset to `….corrupt`, so that it is not read and that a later start knows what is missing. The
- * checkpoint goes first: half of it never counts.
+ * Renames every file of a fileset to `….corrupt`, so that it is not read and that a later start
+ * knows what is missing. The checkpoint goes first: half of it never counts.
  */
 export async function setFilesetAside(disk: Disk, folder: string, key: FilesetKey): Promise<void> {
   for (const part of filesetParts.toReversed()) {

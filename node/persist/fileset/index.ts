@@ -36,7 +36,10 @@ interface IndexColumn {
 interface IndexShape {
   readonly idScheme: number;
   readonly columns: Uint32Array;
-  /** Places of the columns of which each entry has the value, and of those of which a bit tells whether it changed. */
+  /**
+   * Places of the columns of which each entry has the value, and of those of which a bit tells
+   * whether it changed.
+   */
   readonly plain: Uint32Array;
   readonly flagged: Uint32Array;
 }
@@ -62,9 +65,11 @@ export class IndexView {
   readonly shapes: readonly IndexShape[];
   /** Names and values. */
   readonly texts: Uint8Array;
-  /** By group where it begins, and where the chunks of its first entry begin; one more for the end. */
-  private readonly groupStarts: Float64Array;
-  private readonly dataStarts: Float64Array;
+  /**
+   * By group where it begins, and where the chunks of its first entry begin; one more for the end.
+   */
+  readonly #groupStarts: Float64Array;
+  readonly #dataStarts: Float64Array;
 
   constructor(bytes: Uint8Array, path: string) {
     this.bytes = bytes;
@@ -74,8 +79,8 @@ export class IndexView {
     if (problem !== null) throw this.corrupt(problem);
     const footer = bytes.length - indexFooterBytes;
     if (footer < fileHeaderBytes + packedSlackBytes) throw this.corrupt('footer is cut off');
-    this.checksumsOffset = this.u64(footer);
-    this.dataEnd = this.u64(footer + 8);
+    this.checksumsOffset = this.#u64(footer);
+    this.dataEnd = this.#u64(footer + 8);
     this.seriesCount = this.view.getUint32(footer + 16, true);
     if (this.view.getUint32(footer + 20, true) !== filesetFormatVersion) {
       throw this.corrupt('format version is unknown');
@@ -89,15 +94,15 @@ export class IndexView {
       throw this.corrupt('sections do not fit');
     }
     const reader = this.reader(this.tableOffset, footer);
-    this.groupStarts = new Float64Array(this.groupCount + 1);
-    this.dataStarts = new Float64Array(this.groupCount + 1);
-    this.readTable(reader);
+    this.#groupStarts = new Float64Array(this.groupCount + 1);
+    this.#dataStarts = new Float64Array(this.groupCount + 1);
+    this.#readTable(reader);
     this.columnsOffset = reader.position;
     const texts = new PackedTexts(2 * (footer - this.columnsOffset));
     this.columns = readColumns(reader, texts, footer);
     this.texts = texts.bytes;
     this.shapesOffset = reader.position;
-    this.shapes = this.readShapes(reader);
+    this.shapes = this.#readShapes(reader);
     if (reader.position !== footer) throw this.corrupt('sections do not fit');
   }
 
@@ -106,23 +111,23 @@ export class IndexView {
     return new PackedReader(this.bytes, start, end, (reason) => this.corrupt(reason));
   }
 
-  private readTable(reader: PackedReader): void {
+  #readTable(reader: PackedReader): void {
     let at = fileHeaderBytes;
     let dataAt = fileHeaderBytes;
     for (let group = 0; group < this.groupCount; group += 1) {
-      this.groupStarts[group] = at;
-      this.dataStarts[group] = dataAt;
+      this.#groupStarts[group] = at;
+      this.#dataStarts[group] = dataAt;
       at += reader.varint();
       dataAt += reader.varint();
     }
-    this.groupStarts[this.groupCount] = at;
-    this.dataStarts[this.groupCount] = dataAt;
+    this.#groupStarts[this.groupCount] = at;
+    this.#dataStarts[this.groupCount] = dataAt;
     if (at + packedSlackBytes !== this.checksumsOffset || dataAt !== this.dataEnd) {
       throw this.corrupt('groups do not fit');
     }
   }
 
-  private readShapes(reader: PackedReader): IndexShape[] {
+  #readShapes(reader: PackedReader): IndexShape[] {
     const count = reader.varintUpTo(this.seriesCount);
     const shapes: IndexShape[] = [];
     for (let i = 0; i < count; i += 1) {
@@ -162,7 +167,7 @@ export class IndexView {
   /** A walk of which the first step leads to the first entry whose ID is greater than this one. */
   cursorAfter(id: Uint8Array): IndexCursor {
     const cursor = this.cursor(0);
-    const group = Math.max(this.groupOf(id, cursor), 0);
+    const group = Math.max(this.#groupOf(id, cursor), 0);
     let steps = 0;
     cursor.seek(group);
     while (cursor.next() && compareBytes(cursor.id(), id) <= 0) steps += 1;
@@ -174,7 +179,7 @@ export class IndexView {
   /** A walk that stands on the entry of a series, or null. */
   find(id: Uint8Array): IndexCursor | null {
     const cursor = this.cursor(0);
-    const group = this.groupOf(id, cursor);
+    const group = this.#groupOf(id, cursor);
     if (group < 0) return null;
     cursor.seek(group);
     for (let i = 0; i < indexGroupEntries && cursor.next(); i += 1) {
@@ -186,7 +191,7 @@ export class IndexView {
   }
 
   /** The last group whose first ID is not greater, or -1. */
-  private groupOf(id: Uint8Array, cursor: IndexCursor): number {
+  #groupOf(id: Uint8Array, cursor: IndexCursor): number {
     let low = 0;
     let high = this.groupCount;
     while (low < high) {
@@ -207,14 +212,14 @@ export class IndexView {
     readonly dataEnd: number;
   } {
     return {
-      start: this.groupStarts[group]!,
-      end: this.groupStarts[group + 1]!,
-      dataStart: this.dataStarts[group]!,
-      dataEnd: this.dataStarts[group + 1]!,
+      start: this.#groupStarts[group]!,
+      end: this.#groupStarts[group + 1]!,
+      dataStart: this.#dataStarts[group]!,
+      dataEnd: this.#dataStarts[group + 1]!,
     };
   }
 
-  private u64(at: number): number {
+  #u64(at: number): number {
     const value = this.view.getBigUint64(at, true);
     if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.corrupt('an offset is too large');
     return Number(value);
@@ -251,132 +256,138 @@ function readColumns(reader: PackedReader, texts: PackedTexts, most: number): In
 
 /** Stands on one entry at a time; its fields are those of the entry once `next` has given true. */
 export class IndexCursor {
-  private readonly index: IndexView;
-  private readonly reader: PackedReader;
-  private readonly scratch: Uint8Array = new Uint8Array(tagsBytesMax);
+  readonly #index: IndexView;
+  readonly #reader: PackedReader;
+  readonly #scratch: Uint8Array = new Uint8Array(tagsBytesMax);
   /** Entry that the next step leads to. */
-  private entry = 0;
-  private group = -1;
-  private groupDataEnd = 0;
-  private nextOffset = 0;
-  private leastLength = 0;
-  private lengthBits = 0;
-  private readonly shapeBits: number;
-  private shape = 0;
+  #entry = 0;
+  #group = -1;
+  #groupDataEnd = 0;
+  #nextOffset = 0;
+  #leastLength = 0;
+  #lengthBits = 0;
+  readonly #shapeBits: number;
+  #shape = 0;
   /** By column the value that was read last. */
-  private readonly last: Uint32Array;
+  readonly #last: Uint32Array;
   /** What `scratch` holds: by place of a column its number, its value, and the end of its tag. */
-  private readonly heldColumns: Uint32Array;
-  private readonly heldValues: Uint32Array;
-  private readonly heldEnds: Uint32Array;
-  private held = 0;
+  readonly #heldColumns: Uint32Array;
+  readonly #heldValues: Uint32Array;
+  readonly #heldEnds: Uint32Array;
+  #held = 0;
   idScheme = 0;
   /** Canonical tags; borrowed until the next step. */
-  tags: Uint8Array = this.scratch.subarray(0, 0);
+  tags: Uint8Array = this.#scratch.subarray(0, 0);
   /** For ID scheme 0, else empty. */
-  explicitId: Uint8Array = this.scratch.subarray(0, 0);
+  explicitId: Uint8Array = this.#scratch.subarray(0, 0);
   /** Range in the data file, and its checksum. */
   dataOffset = 0;
   dataLength = 0;
   dataCrc32c = 0;
 
   constructor(index: IndexView, group: number) {
-    this.index = index;
-    this.reader = index.reader(0, 0);
-    this.shapeBits = bitsFor(index.shapes.length);
-    this.last = new Uint32Array(index.columns.length);
+    this.#index = index;
+    this.#reader = index.reader(0, 0);
+    this.#shapeBits = bitsFor(index.shapes.length);
+    this.#last = new Uint32Array(index.columns.length);
     let places = 0;
     for (const { columns } of index.shapes) places = Math.max(places, columns.length);
-    this.heldColumns = new Uint32Array(places);
-    this.heldValues = new Uint32Array(places);
-    this.heldEnds = new Uint32Array(places);
+    this.#heldColumns = new Uint32Array(places);
+    this.#heldValues = new Uint32Array(places);
+    this.#heldEnds = new Uint32Array(places);
     this.seek(group);
   }
 
   /** Back, or ahead, to before the first entry of a group. */
   seek(group: number): void {
-    this.entry = group * indexGroupEntries;
-    this.group = -1;
+    this.#entry = group * indexGroupEntries;
+    this.#group = -1;
   }
 
-  private enterGroup(group: number): void {
-    const { index, reader } = this;
+  #enterGroup(group: number): void {
+    const index = this.#index;
+    const reader = this.#reader;
     const { start, end, dataStart, dataEnd } = index.groupRange(group);
-    this.group = group;
-    this.nextOffset = dataStart;
-    this.groupDataEnd = dataEnd;
+    this.#group = group;
+    this.#nextOffset = dataStart;
+    this.#groupDataEnd = dataEnd;
     reader.seek(start, end);
-    this.leastLength = reader.varint();
-    this.lengthBits = reader.u8();
-    if (this.lengthBits > lengthBitsMax) throw index.corrupt('a length is too long');
-    this.last.fill(0);
-    this.shape = 0;
+    this.#leastLength = reader.varint();
+    this.#lengthBits = reader.u8();
+    if (this.#lengthBits > lengthBitsMax) throw index.corrupt('a length is too long');
+    this.#last.fill(0);
+    this.#shape = 0;
   }
 
   /** To the next entry. @returns false when there is none. @throws {FilesetCorrupt} */
   next(): boolean {
-    const { index, reader, entry } = this;
+    const index = this.#index;
+    const reader = this.#reader;
+    const entry = this.#entry;
     if (entry >= index.seriesCount) return false;
     const group = Math.floor(entry / indexGroupEntries);
-    if (group !== this.group) this.enterGroup(group);
-    this.entry = entry + 1;
-    if (this.shapeBits > 0 && reader.bits(1) === 1) this.shape = reader.bits(this.shapeBits);
-    const shape = index.shapes[this.shape];
+    if (group !== this.#group) this.#enterGroup(group);
+    this.#entry = entry + 1;
+    if (this.#shapeBits > 0 && reader.bits(1) === 1) this.#shape = reader.bits(this.#shapeBits);
+    const shape = index.shapes[this.#shape];
     if (shape === undefined) throw index.corrupt('the form of an entry is unknown');
-    this.readValues(shape);
-    this.makeTags(shape);
-    this.dataLength = this.leastLength + this.readLength();
+    this.#readValues(shape);
+    this.#makeTags(shape);
+    this.dataLength = this.#leastLength + this.#readLength();
     this.dataCrc32c = index.view.getUint32(index.checksumsOffset + 4 * entry, true);
-    this.dataOffset = this.nextOffset;
-    this.nextOffset += this.dataLength;
-    const isLast = this.entry === index.seriesCount || this.entry % indexGroupEntries === 0;
+    this.dataOffset = this.#nextOffset;
+    this.#nextOffset += this.dataLength;
+    const isLast = this.#entry === index.seriesCount || this.#entry % indexGroupEntries === 0;
     if (isLast) reader.endBits();
     if (
-      this.nextOffset > this.groupDataEnd ||
-      (isLast && (this.nextOffset !== this.groupDataEnd || reader.position !== reader.end))
+      this.#nextOffset > this.#groupDataEnd ||
+      (isLast && (this.#nextOffset !== this.#groupDataEnd || reader.position !== reader.end))
     ) {
       throw index.corrupt(`group ${group} is not as long as its entries`);
     }
     return true;
   }
 
-  private readLength(): number {
-    const bits = this.lengthBits;
-    if (bits <= lowLengthBits) return this.reader.bits(bits);
-    const low = this.reader.bits(lowLengthBits);
-    return low + 2 ** lowLengthBits * this.reader.bits(bits - lowLengthBits);
+  #readLength(): number {
+    const bits = this.#lengthBits;
+    if (bits <= lowLengthBits) return this.#reader.bits(bits);
+    const low = this.#reader.bits(lowLengthBits);
+    return low + 2 ** lowLengthBits * this.#reader.bits(bits - lowLengthBits);
   }
 
-  private readValues({ columns, plain, flagged }: IndexShape): void {
-    const { reader, last } = this;
+  #readValues({ columns, plain, flagged }: IndexShape): void {
+    const reader = this.#reader;
+    const last = this.#last;
     for (let i = 0; i < plain.length; i += 1) {
       const column = columns[plain[i]!]!;
-      last[column] = this.readValue(column);
+      last[column] = this.#readValue(column);
     }
     for (let first = 0; first < flagged.length; first += maskColumnsMax) {
       let mask = reader.bits(Math.min(flagged.length - first, maskColumnsMax));
       for (; mask !== 0; mask &= mask - 1) {
         const column = columns[flagged[first + 31 - Math.clz32(mask & -mask)]!]!;
-        last[column] = this.readValue(column);
+        last[column] = this.#readValue(column);
       }
     }
   }
 
-  private readValue(column: number): number {
-    const { starts, bits } = this.index.columns[column]!;
-    const value = this.reader.bits(bits);
-    if (value >= starts.length - 1) throw this.index.corrupt('a value is unknown');
+  #readValue(column: number): number {
+    const { starts, bits } = this.#index.columns[column]!;
+    const value = this.#reader.bits(bits);
+    if (value >= starts.length - 1) throw this.#index.corrupt('a value is unknown');
     return value;
   }
 
   /** Makes the tags of an entry; what begins as those of the entry before is left as it is. */
-  private makeTags({ idScheme, columns }: IndexShape): void {
-    const { last, heldColumns, heldValues } = this;
+  #makeTags({ idScheme, columns }: IndexShape): void {
+    const last = this.#last;
+    const heldColumns = this.#heldColumns;
+    const heldValues = this.#heldValues;
     const first = idScheme === idSchemeCode.explicit ? 1 : 0;
     let kept = 0;
     if (this.idScheme === idScheme) {
       // Explicit IDs are not in the tags.
-      const most = Math.min(this.held, columns.length);
+      const most = Math.min(this.#held, columns.length);
       kept = Math.min(first, most);
       while (
         kept < most &&
@@ -391,31 +402,32 @@ export class IndexCursor {
       heldValues[i] = last[columns[i]!]!;
     }
     this.idScheme = idScheme;
-    this.held = 0;
-    this.explicitId = first === 0 ? noBytes : this.valueOf(0, heldValues[0]!);
-    let end = kept === 0 ? 0 : this.heldEnds[kept - 1]!;
+    this.#held = 0;
+    this.explicitId = first === 0 ? noBytes : this.#valueOf(0, heldValues[0]!);
+    let end = kept === 0 ? 0 : this.#heldEnds[kept - 1]!;
     for (let i = kept; i < columns.length; i += 1) {
-      if (i >= first) end = this.copyTag(columns[i]!, heldValues[i]!, end);
-      this.heldEnds[i] = end;
+      if (i >= first) end = this.#copyTag(columns[i]!, heldValues[i]!, end);
+      this.#heldEnds[i] = end;
     }
-    this.held = columns.length;
-    this.tags = this.scratch.subarray(0, end);
+    this.#held = columns.length;
+    this.tags = this.#scratch.subarray(0, end);
   }
 
-  private valueOf(column: number, value: number): Uint8Array {
-    const { starts } = this.index.columns[column]!;
-    return this.index.texts.subarray(starts[value]!, starts[value + 1]!);
+  #valueOf(column: number, value: number): Uint8Array {
+    const { starts } = this.#index.columns[column]!;
+    return this.#index.texts.subarray(starts[value]!, starts[value + 1]!);
   }
 
-  private copyTag(column: number, value: number, targetStart: number): number {
-    const { nameStart, nameLength, starts } = this.index.columns[column]!;
-    const at = this.copyText(nameStart, nameStart + nameLength, targetStart);
-    return this.copyText(starts[value]!, starts[value + 1]!, at);
+  #copyTag(column: number, value: number, targetStart: number): number {
+    const { nameStart, nameLength, starts } = this.#index.columns[column]!;
+    const at = this.#copyText(nameStart, nameStart + nameLength, targetStart);
+    return this.#copyText(starts[value]!, starts[value + 1]!, at);
   }
 
   /** Copies a text with its length in front, as tags have it. @returns the end */
-  private copyText(start: number, end: number, targetStart: number): number {
-    const { index, scratch } = this;
+  #copyText(start: number, end: number, targetStart: number): number {
+    const index = this.#index;
+    const scratch = this.#scratch;
     const length = end - start;
     if (length + 2 > scratch.length - targetStart) throw index.corrupt('tags are too long');
     scratch[targetStart] = length & 255;
@@ -432,9 +444,9 @@ export class IndexCursor {
     try {
       id = seriesIdOf(this.idScheme, this.tags, this.explicitId);
     } catch (error) {
-      throw new FilesetCorrupt(this.index.path, messageOf(error), { cause: error });
+      throw new FilesetCorrupt(this.#index.path, messageOf(error), { cause: error });
     }
-    if (id === null) throw this.index.corrupt(`ID scheme is unknown: ${this.idScheme}`);
+    if (id === null) throw this.#index.corrupt(`ID scheme is unknown: ${this.idScheme}`);
     return id;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Collects the index of a fileset (docs/formats/fileset.md) entry by entry and packs it at the end, when it is known how many
- * values each tag name has.
+ * Collects the index of a fileset (docs/formats/fileset.md) entry by entry and packs it at the end,
+ * when it is known how many values each tag name has.
  */
 import { assert } from '#lib/assert.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
@@ -21,7 +21,10 @@ export interface FilesetSeries {
   readonly explicitId: Uint8Array;
 }
 
-/** Texts of a column are sorted, so that they share more, unless they are more than this: sorting is one step. */
+/**
+ * Texts of a column are sorted, so that they share more, unless they are more than this: sorting is
+ * one step.
+ */
 const sortedTextsMax = 65_536;
 
 const noBytes = new Uint8Array(0);
@@ -201,7 +204,10 @@ export class FilesetIndexWriter {
     }
   }
 
-  /** By column of a shape: whether a bit that tells a change takes less than the values of all entries. */
+  /**
+   * By column of a shape: whether a bit that tells a change takes less than the values of all
+   * entries.
+   */
   #flagsOf({ columns, changes, entries }: Shape): boolean[] {
     return columns.map((column, i) => {
       const width = bitsFor(this.#columns[column]!.texts.length);
@@ -340,7 +346,9 @@ class Column {
 const lengthBitsMax = 49;
 const lowLengthBits = 24;
 
-/** Of the lengths of a group: the least, how many bits the others have above it, and all together. */
+/**
+ * Of the lengths of a group: the least, how many bits the others have above it, and all together.
+ */
 function lengthsOf(
   lengths: Float64Array,
   first: number,

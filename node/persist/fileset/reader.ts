@@ -1,6 +1,6 @@
 /**
- * Reads a fileset: nothing is believed before its checksum was compared. The index is kept in memory,
- * data are read by range.
+ * Reads a fileset: nothing is believed before its checksum was compared. The index is kept in
+ * memory, data are read by range.
  */
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
@@ -49,8 +49,8 @@ export class FilesetReader implements AsyncDisposable {
   readonly seriesCount: number;
   readonly digest: FilesetDigest;
   readonly index: IndexView;
-  private readonly dataFile: DiskFile;
-  private readonly dataPath: string;
+  readonly #dataFile: DiskFile;
+  readonly #dataPath: string;
 
   private constructor(
     info: FilesetInfo,
@@ -63,8 +63,8 @@ export class FilesetReader implements AsyncDisposable {
     this.digest = digest;
     this.index = index;
     this.seriesCount = index.seriesCount;
-    this.dataFile = dataFile;
-    this.dataPath = dataPath;
+    this.#dataFile = dataFile;
+    this.#dataPath = dataPath;
   }
 
   /**
@@ -129,16 +129,16 @@ export class FilesetReader implements AsyncDisposable {
 
   /** Chunks of a series. @throws {FilesetCorrupt} when they are damaged */
   async read(entry: FilesetEntry): Promise<Uint8Array> {
-    const bytes = await this.dataFile.read(entry.dataOffset, entry.dataLength);
-    this.check(entry, bytes);
+    const bytes = await this.#dataFile.read(entry.dataOffset, entry.dataLength);
+    this.#check(entry, bytes);
     return bytes;
   }
 
   /**
-   * All series with their chunks, in the order of their IDs. The chunk bytes are borrowed until the next
-   * series is asked for.
-   * @throws {FilesetCorrupt} at the first damaged byte, when series before it were given already: call
-   *   `verifyData` first where that matters
+   * All series with their chunks, in the order of their IDs. The chunk bytes are borrowed until the
+   * next series is asked for.
+   * @throws {FilesetCorrupt} at the first damaged byte, when series before it were given already:
+   *   call `verifyData` first where that matters
    */
   async *all(): AsyncGenerator<readonly [FilesetEntry, Uint8Array], void, undefined> {
     let window: Uint8Array = new Uint8Array(0);
@@ -147,17 +147,17 @@ export class FilesetReader implements AsyncDisposable {
       const end = entry.dataOffset + entry.dataLength;
       if (end > windowStart + window.length) {
         windowStart = entry.dataOffset;
-        window = await this.dataFile.read(windowStart, Math.max(entry.dataLength, readBytes));
+        window = await this.#dataFile.read(windowStart, Math.max(entry.dataLength, readBytes));
       }
       const bytes = window.subarray(entry.dataOffset - windowStart, end - windowStart);
-      this.check(entry, bytes);
+      this.#check(entry, bytes);
       yield [entry, bytes];
     }
   }
 
   /** Bytes of the data file, unchecked; fewer at its end. */
   readData(position: number, length: number): Promise<Uint8Array> {
-    return this.dataFile.read(position, length);
+    return this.#dataFile.read(position, length);
   }
 
   /** Whether these are the chunks of an entry. */
@@ -170,26 +170,26 @@ export class FilesetReader implements AsyncDisposable {
     const { bytes, crc32c: expected } = this.digest.data;
     let checksum = 0;
     for (let at = 0; at < bytes; ) {
-      const part = await this.dataFile.read(at, Math.min(readBytes, bytes - at));
-      if (part.length === 0) throw new FilesetCorrupt(this.dataPath, 'file is cut off');
+      const part = await this.#dataFile.read(at, Math.min(readBytes, bytes - at));
+      if (part.length === 0) throw new FilesetCorrupt(this.#dataPath, 'file is cut off');
       if (at === 0) {
         const problem = fileHeaderProblem(part, dataMagic);
-        if (problem !== null) throw new FilesetCorrupt(this.dataPath, problem);
+        if (problem !== null) throw new FilesetCorrupt(this.#dataPath, problem);
       }
       checksum = crc32c(part, checksum);
       at += part.length;
     }
-    if (checksum !== expected) throw new FilesetCorrupt(this.dataPath, 'checksum is wrong');
+    if (checksum !== expected) throw new FilesetCorrupt(this.#dataPath, 'checksum is wrong');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.dataFile.close();
+    await this.#dataFile.close();
   }
 
-  private check(entry: FilesetEntry, bytes: Uint8Array): void {
+  #check(entry: FilesetEntry, bytes: Uint8Array): void {
     if (!this.isWhole(entry, bytes)) {
       throw new FilesetCorrupt(
-        this.dataPath,
+        this.#dataPath,
         `checksum of the chunks at ${entry.dataOffset} is wrong`,
       );
     }

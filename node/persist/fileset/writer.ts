@@ -1,4 +1,6 @@
-/** Writes one fileset, series by series in the order of their IDs. Every step is safe to crash in. */
+/**
+ * Writes one fileset, series by series in the order of their IDs. Every step is safe to crash in.
+ */
 import { assert } from '#lib/assert.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
@@ -24,25 +26,25 @@ export type { FilesetSeries } from './index_writer.ts';
 const dataBufferBytes = 1024 * 1024;
 
 export class FilesetWriter implements AsyncDisposable {
-  private readonly disk: Disk;
-  private readonly folder: string;
-  private readonly info: FilesetInfo;
-  private readonly dataFile: SummedFile;
-  private readonly index = new FilesetIndexWriter();
-  private pending: Uint8Array[] = [];
-  private pendingBytes = 0;
-  private dataEnd = fileHeaderBytes;
-  private lastId: Uint8Array | null = null;
-  private finished = false;
+  readonly #disk: Disk;
+  readonly #folder: string;
+  readonly #info: FilesetInfo;
+  readonly #dataFile: SummedFile;
+  readonly #index = new FilesetIndexWriter();
+  #pending: Uint8Array[] = [];
+  #pendingBytes = 0;
+  #dataEnd = fileHeaderBytes;
+  #lastId: Uint8Array | null = null;
+  #finished = false;
   seriesCount = 0;
 
   private constructor(disk: Disk, folder: string, info: FilesetInfo) {
-    this.disk = disk;
-    this.folder = folder;
-    this.info = info;
-    this.dataFile = new SummedFile(disk, filesetPath(folder, info, 'data'));
-    this.pending.push(encodeFileHeader(dataMagic));
-    this.pendingBytes = fileHeaderBytes;
+    this.#disk = disk;
+    this.#folder = folder;
+    this.#info = info;
+    this.#dataFile = new SummedFile(disk, filesetPath(folder, info, 'data'));
+    this.#pending.push(encodeFileHeader(dataMagic));
+    this.#pendingBytes = fileHeaderBytes;
   }
 
   /**
@@ -61,118 +63,119 @@ export class FilesetWriter implements AsyncDisposable {
 
   /** Whether so much is collected that `drain` is due. */
   get isFull(): boolean {
-    return this.pendingBytes >= dataBufferBytes;
+    return this.#pendingBytes >= dataBufferBytes;
   }
 
   /**
-   * Adds a series with its chunks, one behind the other (docs/formats/chunk.md); all bytes are copied.
+   * Adds a series with its chunks, one behind the other (docs/formats/chunk.md); all bytes are
+   * copied.
    * @param id of the series; greater than the one before
    */
   put(id: Uint8Array, series: FilesetSeries, chunks: Uint8Array): void {
     assert(
-      this.lastId === null || compareBytes(this.lastId, id) < 0,
+      this.#lastId === null || compareBytes(this.#lastId, id) < 0,
       'series of a fileset are added in the order of their IDs',
     );
-    this.lastId = id.slice();
+    this.#lastId = id.slice();
     this.seriesCount += 1;
-    this.index.add(series, chunks.length, crc32c(chunks));
-    this.pending.push(chunks.slice());
-    this.pendingBytes += chunks.length;
-    this.dataEnd += chunks.length;
+    this.#index.add(series, chunks.length, crc32c(chunks));
+    this.#pending.push(chunks.slice());
+    this.#pendingBytes += chunks.length;
+    this.#dataEnd += chunks.length;
   }
 
   /** Makes the fileset durable and whole; the checkpoint comes last. */
   async finish(): Promise<FilesetDigest> {
-    const data = await this.dataFile.finish(this.takePending());
-    const index = await this.writePart('index', this.index.finish(this.dataEnd));
-    const info = await this.writePart('info', encodeInfo(this.info));
+    const data = await this.#dataFile.finish(this.#takePending());
+    const index = await this.#writePart('index', this.#index.finish(this.#dataEnd));
+    const info = await this.#writePart('info', encodeInfo(this.#info));
     const digest = { info, index, data };
     const digestBytes = encodeDigest(digest);
-    await this.writePart('digest', digestBytes);
-    await this.disk.syncFolder(this.folder);
-    await this.writePart('checkpoint', encodeCheckpoint(digestBytes));
-    await this.disk.syncFolder(this.folder);
-    this.finished = true;
+    await this.#writePart('digest', digestBytes);
+    await this.#disk.syncFolder(this.#folder);
+    await this.#writePart('checkpoint', encodeCheckpoint(digestBytes));
+    await this.#disk.syncFolder(this.#folder);
+    this.#finished = true;
     return digest;
   }
 
   /** Removes the fileset again, before it was used. */
   async undo(): Promise<void> {
-    await removeFileset(this.disk, this.folder, this.info);
+    await removeFileset(this.#disk, this.#folder, this.#info);
   }
 
   /** Removes what was written when `finish` was not reached. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.finished) return;
-    await this.dataFile.close();
-    await removeFileset(this.disk, this.folder, this.info);
+    if (this.#finished) return;
+    await this.#dataFile.close();
+    await removeFileset(this.#disk, this.#folder, this.#info);
   }
 
   /** Writes what was collected to the data file. */
   async drain(): Promise<void> {
-    await this.dataFile.write(this.takePending());
+    await this.#dataFile.write(this.#takePending());
   }
 
-  private takePending(): Uint8Array {
-    const joined = new Uint8Array(this.pendingBytes);
+  #takePending(): Uint8Array {
+    const joined = new Uint8Array(this.#pendingBytes);
     let at = 0;
-    for (const part of this.pending) {
+    for (const part of this.#pending) {
       joined.set(part, at);
       at += part.length;
     }
-    this.pending = [];
-    this.pendingBytes = 0;
+    this.#pending = [];
+    this.#pendingBytes = 0;
     return joined;
   }
 
-  private async writePart(
+  async #writePart(
     part: 'index' | 'info' | 'digest' | 'checkpoint',
     bytes: Uint8Array,
   ): Promise<FileDigest> {
-    return new SummedFile(this.disk, filesetPath(this.folder, this.info, part)).finish(bytes);
+    return new SummedFile(this.#disk, filesetPath(this.#folder, this.#info, part)).finish(bytes);
   }
 }
 
 /** A file that is written once from front to back, with the checksum of it all. */
 class SummedFile {
-  private readonly disk: Disk;
-  private readonly path: string;
-  private file: DiskFile | null = null;
-  private length = 0;
-  private checksum = 0;
+  readonly #disk: Disk;
+  readonly #path: string;
+  #file: DiskFile | null = null;
+  #length = 0;
+  #checksum = 0;
 
   constructor(disk: Disk, path: string) {
-    this.disk = disk;
-    this.path = path;
+    this.#disk = disk;
+    this.#path = path;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
-    this.file ??= await this.disk.open(this.path, 'create');
-    await this.put(bytes);
+    this.#file ??= await this.#disk.open(this.#path, 'create');
+    await this.#put(bytes);
   }
 
   /** Writes the last bytes and makes all durable. */
   async finish(bytes: Uint8Array): Promise<FileDigest> {
     // All of it in one write that syncs, when nothing was written before.
-    this.file ??= await this.disk.open(this.path, 'createSynced');
+    this.#file ??= await this.#disk.open(this.#path, 'createSynced');
     try {
-      await this.put(bytes);
-      await this.file.sync();
+      await this.#put(bytes);
+      await this.#file.sync();
     } finally {
       await this.close();
     }
-    return { bytes: this.length, crc32c: this.checksum };
+    return { bytes: this.#length, crc32c: this.#checksum };
   }
 
-  private async put(bytes: Uint8Array): Promise<void> {
-    await this.file!.write(this.length, [bytes]);
-    this.length += bytes.length;
-    this.checksum = crc32c(bytes, this.checksum);
+  async #put(bytes: Uint8Array): Promise<void> {
+    await this.#file!.write(this.#length, [bytes]);
+    this.#length += bytes.length;
+    this.#checksum = crc32c(bytes, this.#checksum);
   }
 
   async close(): Promise<void> {
-    const { file } = this;
-    this.file = null;
+    const file = this.#file;
+    this.#file = null;
     await file?.close();
   }
 }

@@ -9,7 +9,10 @@ export const directoryRowBytes = 24;
 const startMagic = 'tsdbnidx';
 const endMagic = 'tsdbnend';
 
-/** A saved index that cannot be trusted: it is set aside by name, and the series are found in the filesets. */
+/**
+ * A saved index that cannot be trusted: it is set aside by name, and the series are found in the
+ * filesets.
+ */
 export class IndexFileCorrupt extends Error {
   override readonly name = 'IndexFileCorrupt';
   readonly path: string;

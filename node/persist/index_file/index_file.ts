@@ -1,7 +1,7 @@
 /**
- * The saved index of a namespace on disk: one file, `data/<namespace>/index.db`, written beside the old one and
- * renamed over it, so that there is always a whole one. With it goes a manifest of the caller: what the
- * index covers, for instance which filesets.
+ * The saved index of a namespace on disk: one file, `data/<namespace>/index.db`, written beside the
+ * old one and renamed over it, so that there is always a whole one. With it goes a manifest of the
+ * caller: what the index covers, for instance which filesets.
  */
 import { crc32c } from '#lib/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
@@ -35,8 +35,9 @@ export function indexFilePath(dataFolder: string, namespace: string): string {
 }
 
 /**
- * Writes the index to the file, in steps between which it may be used and changed (`NamespaceIndex.save`): the file
- * has the series that are there when this is called and are still there when it ends.
+ * Writes the index to the file, in steps between which it may be used and changed
+ * (`NamespaceIndex.save`): the file has the series that are there when this is called and are still
+ * there when it ends.
  * @param manifest what those series cover: to be taken in the same moment in which this is called
  * @returns bytes of the file
  * @throws the system's error, or the signal's reason; the old file is then still there
@@ -120,7 +121,10 @@ class SectionFileWriter {
   }
 }
 
-/** A saved index that is open for reading; sections are compared with their checksums when they are read. */
+/**
+ * A saved index that is open for reading; sections are compared with their checksums when they are
+ * read.
+ */
 export class IndexFile implements IndexSectionSource, AsyncDisposable {
   readonly path: string;
   readonly kinds: readonly number[];

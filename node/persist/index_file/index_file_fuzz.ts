@@ -1,7 +1,7 @@
 /**
- * Damaged files of saved indexes. Bytes that are not those that were written are refused by name. Sections that
- * were changed and then sealed again with right checksums are refused too, or give an index that works: no
- * trap, no hang, and it can be emptied.
+ * Damaged files of saved indexes. Bytes that are not those that were written are refused by name.
+ * Sections that were changed and then sealed again with right checksums are refused too, or give an
+ * index that works: no trap, no hang, and it can be emptied.
  */
 import assert from 'node:assert/strict';
 import { crc32c } from '#lib/crc32c.ts';

@@ -1,6 +1,6 @@
 /**
- * The manifest of a saved index, as JSON: the moment in which it was saved, the generations that its ordinals had as slots, and the
- * filesets of which all series are in it.
+ * The manifest of a saved index, as JSON: the moment in which it was saved, the generations that
+ * its ordinals had as slots, and the filesets of which all series are in it.
  */
 import { IndexFileCorrupt } from './format.ts';
 
@@ -31,7 +31,10 @@ export interface IndexManifest {
 
 const manifestVersion = 2;
 
-/** As it stands in the file; filesets by block, of each shard, volume, checksum and number of series; generations are runs of equal ones: length, generation, and so on. */
+/**
+ * As it stands in the file; filesets by block, of each shard, volume, checksum and number of
+ * series; generations are runs of equal ones: length, generation, and so on.
+ */
 interface ManifestJson {
   readonly version: number;
   readonly incarnation: string;

@@ -1,7 +1,7 @@
 /**
- * The child of crash_test.ts and of test/load/kills.ts: writes to a database as fast as it can, several writes at a time,
- * flushes, takes snapshots and expires now and then, and prints the number of each write when it is acknowledged, until it
- * is killed.
+ * The child of crash_test.ts and of test/load/kills.ts: writes to a database as fast as it can,
+ * several writes at a time, flushes, takes snapshots and expires now and then, and prints the
+ * number of each write when it is acknowledged, until it is killed.
  *
  *     node crash_testing.ts <data folder> <first number> <first nanosecond>
  */

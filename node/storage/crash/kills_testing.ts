@@ -1,4 +1,7 @@
-/** Kills a child that writes, flushes and takes snapshots, again and again, and looks for every acknowledged row. */
+/**
+ * Kills a child that writes, flushes and takes snapshots, again and again, and looks for every
+ * acknowledged row.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';

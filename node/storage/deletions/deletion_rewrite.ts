@@ -1,4 +1,7 @@
-/** Writes the filesets that hold deleted rows anew, and removes those of which everything is deleted. */
+/**
+ * Writes the filesets that hold deleted rows anew, and removes those of which everything is
+ * deleted.
+ */
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
@@ -62,7 +65,10 @@ interface FoundSlots {
   readonly generations: Uint32Array;
   /** How many of them match a deletion. */
   readonly deleted: number;
-  /** How many others are in the fileset and not in the index: whether they match is told by their tags alone. */
+  /**
+   * How many others are in the fileset and not in the index: whether they match is told by their
+   * tags alone.
+   */
   readonly unknown: number;
   /** Series of its shard that match and are not in it. */
   readonly absent: readonly number[];
@@ -124,7 +130,8 @@ function rewriteFile(
       let deleted = 0;
       const absent: number[] = [];
       for (const { deletion } of pending) {
-        // A series of which all is deleted in this block may not be live in it any more, and be so in others.
+        // A series of which all is deleted in this block may not be live in it any more, and be so
+        // in others.
         const { ordinals } = index.query(deletion.query, allTime, { limit: 0, shards: null });
         let next = 0;
         directory.match(ordinals, (position) => {
@@ -156,7 +163,10 @@ function* hereOf(index: NamespaceState['index'], slots: readonly number[]): Gene
   for (const slot of slots) if (index.has(slot)) yield slot;
 }
 
-/** Whether nothing of the fileset can be newer than the deletion, which is about all that it may hold. */
+/**
+ * Whether nothing of the fileset can be newer than the deletion, which is about all that it may
+ * hold.
+ */
 function coversAll({ deletion }: Tombstone, { info }: BlockFile): boolean {
   const { blockStartNanos, blockSizeNanos, createdNanos } = info;
   return (

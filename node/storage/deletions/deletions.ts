@@ -1,6 +1,6 @@
 /**
- * Deletions of series and ranges on this node (docs/STORAGE.md): each is noted in the log, takes its rows out of memory,
- * and is kept as a tombstone for the filesets that are older than it.
+ * Deletions of series and ranges on this node (docs/STORAGE.md): each is noted in the log, takes
+ * its rows out of memory, and is kept as a tombstone for the filesets that are older than it.
  */
 import type { Deletion } from '#cluster/metadata/deletions.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
@@ -30,8 +30,8 @@ const rewriteDelayMillisMax = 600_000;
 const backgroundShare = 0.2;
 
 export class Deletions {
-  private readonly database: Database;
-  private readonly byNamespace = new Map<string, NamespaceTombstones>();
+  readonly #database: Database;
+  readonly #byNamespace = new Map<string, NamespaceTombstones>();
   /** All deletions up to this sequence are applied. */
   appliedSequence = 0;
   /** Files of all deletions up to this one are to be rewritten at once. */
@@ -41,19 +41,22 @@ export class Deletions {
   /** Memory may hold rows of a deletion whose record stands in the log. */
   isSweeping = false;
   /** When the deletion that is being applied has its record and is swept, or has failed. */
-  private sweep: Promise<void> = Promise.resolve();
-  private waiters: { sequence: number; resolve: () => void }[] = [];
+  #sweep: Promise<void> = Promise.resolve();
+  #waiters: { sequence: number; resolve: () => void }[] = [];
   /** Versions of those whose records the log had when it was replayed. */
-  private readonly replayed = new Set<number>();
+  readonly #replayed = new Set<number>();
   /** Series of which a replay has taken everything in a block out of memory. */
-  private readonly emptiedInReplay: {
+  readonly #emptiedInReplay: {
     readonly namespace: NamespaceState;
     readonly slots: readonly number[];
     readonly start: bigint;
   }[] = [];
-  private lastAtMillis = 0;
-  /** When the oldest deletion came for which files may have to be rewritten; null when there is none. */
-  private dueSinceMillis: number | null = null;
+  #lastAtMillis = 0;
+  /**
+   * When the oldest deletion came for which files may have to be rewritten; null when there is
+   * none.
+   */
+  #dueSinceMillis: number | null = null;
   /** Counts of this process, for metrics. */
   readonly counts: { applied: number; filesets: number; failures: number } = {
     applied: 0,
@@ -62,81 +65,84 @@ export class Deletions {
   };
 
   constructor(database: Database) {
-    this.database = database;
+    this.#database = database;
   }
 
   /** Deletions of the namespace with this name, whether it is there or not. */
   of(name: string): NamespaceTombstones {
-    let tombstones = this.byNamespace.get(name);
+    let tombstones = this.#byNamespace.get(name);
     if (tombstones === undefined)
-      this.byNamespace.set(name, (tombstones = new NamespaceTombstones()));
+      this.#byNamespace.set(name, (tombstones = new NamespaceTombstones()));
     return tombstones;
   }
 
   /** Number of deletions that are known. */
   get size(): number {
     let size = 0;
-    for (const { all } of this.byNamespace.values()) size += all.length;
+    for (const { all } of this.#byNamespace.values()) size += all.length;
     return size;
   }
 
   /** Reads what was applied before; without it all deletions are applied again. */
   async load(): Promise<void> {
-    const { env, options, log } = this.database;
+    const { env, options, log } = this.#database;
     const state = await readTombstones(env.disk, options.dataFolder);
     if (state === null) return;
     if (typeof state === 'string') {
       log.error({ reason: state }, 'tombstones.bin is damaged: all deletions are applied again');
       return;
     }
-    for (const { deletion, atNanos } of state.tombstones) this.add(deletion, atNanos);
+    for (const { deletion, atNanos } of state.tombstones) this.#add(deletion, atNanos);
     this.appliedSequence = state.applied;
   }
 
-  private add(deletion: Deletion, atNanos: UnixNanos): Tombstone | null {
+  #add(deletion: Deletion, atNanos: UnixNanos): Tombstone | null {
     const tombstones = this.of(deletion.namespace);
     if (tombstones.has(deletion.version)) return null;
-    const millis = this.database.env.clock.monotonicMillis();
-    this.lastAtMillis = millis;
-    this.dueSinceMillis ??= millis;
+    const millis = this.#database.env.clock.monotonicMillis();
+    this.#lastAtMillis = millis;
+    this.#dueSinceMillis ??= millis;
     try {
       return tombstones.add(deletion, atNanos);
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
       const { sequence } = deletion;
-      this.database.log.error({ sequence, error: error.message }, 'deletion cannot be understood');
+      this.#database.log.error({ sequence, error: error.message }, 'deletion cannot be understood');
       return null;
     }
   }
 
   /** The segment is needed as long as older ones may have rows that its deletion takes away. */
   noteSegment(segment: number, name: string, { deletion, atNanos }: AppliedDeletion): void {
-    const { namespaces, commitlog } = this.database;
+    const { namespaces, commitlog } = this.#database;
     const future = namespaces.get(name)?.options.retentionOptions.bufferFutureNanos ?? 0n;
     // Rows may be of later times than the deletion, by the future that is taken.
     const lastNanos = deletion.createdNanos > atNanos ? deletion.createdNanos : atNanos;
     commitlog.noteRows(segment, name, Number((lastNanos + future) / 1_000_000n));
   }
 
-  /** The record of a deletion in the log: what was replayed so far is swept, as it was when it was written. */
+  /**
+   * The record of a deletion in the log: what was replayed so far is swept, as it was when it was
+   * written.
+   */
   replay(namespace: NamespaceState, { deletion, atNanos }: AppliedDeletion): void {
-    this.add(deletion, atNanos);
-    this.replayed.add(deletion.version);
-    for (const _ of this.sweepSteps(namespace, deletion)) continue;
+    this.#add(deletion, atNanos);
+    this.#replayed.add(deletion.version);
+    for (const _ of this.#sweepSteps(namespace, deletion)) continue;
   }
 
   /**
-   * Sweeps for deletions of which no record came: it may have been lost with a part of the log. Or it is older than the
-   * log, so what may have been written again since stays.
+   * Sweeps for deletions of which no record came: it may have been lost with a part of the log. Or
+   * it is older than the log, so what may have been written again since stays.
    */
   replayLost(): void {
-    for (const [name, { all }] of this.byNamespace) {
-      const namespace = this.database.namespaces.get(name);
+    for (const [name, { all }] of this.#byNamespace) {
+      const namespace = this.#database.namespaces.get(name);
       if (namespace === undefined) continue;
       for (const { deletion } of all) {
-        if (this.replayed.has(deletion.version)) continue;
+        if (this.#replayed.has(deletion.version)) continue;
         const cut = { ...deletion, keepsNewerChunks: true };
-        for (const _ of this.sweepSteps(namespace, cut)) continue;
+        for (const _ of this.#sweepSteps(namespace, cut)) continue;
       }
     }
   }
@@ -147,62 +153,65 @@ export class Deletions {
    */
   async apply(deletion: Deletion): Promise<void> {
     if (deletion.sequence <= this.appliedSequence) return;
-    const { log } = this.database;
+    const { log } = this.#database;
     const { sequence, namespace: name, version } = deletion;
     const tombstones = this.of(name);
     const { unswept } = tombstones;
     this.applying = deletion;
     if (!tombstones.has(version) || unswept?.deletion.version === version) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.sweep = promise;
+      this.#sweep = promise;
       try {
-        await this.recordAndSweep(deletion);
+        await this.#recordAndSweep(deletion);
       } finally {
         this.isSweeping = false;
         resolve();
       }
     }
-    await this.save(sequence);
+    await this.#save(sequence);
     this.applying = null;
     this.counts.applied += 1;
     log.info({ sequence, namespace: name, selectors: deletion.selectors.join() }, 'series deleted');
-    for (const waiter of this.waiters) if (waiter.sequence <= sequence) waiter.resolve();
+    for (const waiter of this.#waiters) if (waiter.sequence <= sequence) waiter.resolve();
   }
 
-  private async recordAndSweep(deletion: Deletion): Promise<void> {
-    const { sequencer, namespaces, env } = this.database;
-    await sequencer.exclusive(() => this.record(deletion));
+  async #recordAndSweep(deletion: Deletion): Promise<void> {
+    const { sequencer, namespaces, env } = this.#database;
+    await sequencer.exclusive(() => this.#record(deletion));
     const namespace = namespaces.get(deletion.namespace);
     const never = new AbortController().signal;
     if (namespace !== undefined) {
-      for (const _ of this.sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
+      for (const _ of this.#sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
     }
     this.of(deletion.namespace).unswept = null;
   }
 
   /**
-   * A step of the sequencer: from its begin on rows that come too late are refused, and no fileset is made of its blocks
-   * until memory is swept. That stays so when the log fails, for a record that failed may be there after a power loss.
+   * A step of the sequencer: from its begin on rows that come too late are refused, and no fileset
+   * is made of its blocks until memory is swept. That stays so when the log fails, for a record
+   * that failed may be there after a power loss.
    */
-  private async record(deletion: Deletion): Promise<void> {
-    const { commitlog } = this.database;
+  async #record(deletion: Deletion): Promise<void> {
+    const { commitlog } = this.#database;
     const tombstones = this.of(deletion.namespace);
     const { unswept } = tombstones;
     const before = unswept?.deletion.version === deletion.version ? unswept : null;
-    const atNanos = before?.atNanos ?? this.timeOf(deletion);
-    tombstones.unswept = before ?? this.add(deletion, atNanos);
+    const atNanos = before?.atNanos ?? this.#timeOf(deletion);
+    tombstones.unswept = before ?? this.#add(deletion, atNanos);
     const json = JSON.stringify(appliedToJson({ deletion, atNanos }));
     // Synced in any case: tombstones.bin, which is durable, must not be ahead of the log.
     await commitlog.write((buffer) => {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
       this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
     }, true);
-    this.isSweeping = this.database.namespaces.has(deletion.namespace);
+    this.isSweeping = this.#database.namespaces.has(deletion.namespace);
   }
 
-  /** Not before any fileset, whatever the clock did; those that are begun later have a later time. */
-  private timeOf({ namespace: name }: Deletion): UnixNanos {
-    const { env, namespaces } = this.database;
+  /**
+   * Not before any fileset, whatever the clock did; those that are begun later have a later time.
+   */
+  #timeOf({ namespace: name }: Deletion): UnixNanos {
+    const { env, namespaces } = this.#database;
     const namespace = namespaces.get(name);
     const now = env.clock.nowNanos();
     let atNanos = namespace?.filesetTime(now) ?? now;
@@ -213,11 +222,8 @@ export class Deletions {
   }
 
   /** Takes the rows out of memory, some series at a time. */
-  private *sweepSteps(
-    namespace: NamespaceState,
-    deletion: Deletion & Cut,
-  ): Generator<void, void, void> {
-    const { store } = this.database;
+  *#sweepSteps(namespace: NamespaceState, deletion: Deletion & Cut): Generator<void, void, void> {
+    const { store } = this.#database;
     const { truncations, blockSizeNanos } = namespace;
     const starts = store
       .blocks(namespace.ordinal)
@@ -233,18 +239,13 @@ export class Deletions {
       const slots = ordinals
         .subarray(first, first + seriesAtOnce)
         .filter((slot, i) => generation[slot] === generations[first + i]);
-      for (const start of starts) this.sweepBlock(namespace, slots, start, deletion);
+      for (const start of starts) this.#sweepBlock(namespace, slots, start, deletion);
       yield;
     }
   }
 
-  private sweepBlock(
-    namespace: NamespaceState,
-    slots: Uint32Array,
-    start: bigint,
-    deletion: Cut,
-  ): void {
-    const { store } = this.database;
+  #sweepBlock(namespace: NamespaceState, slots: Uint32Array, start: bigint, deletion: Cut): void {
+    const { store } = this.#database;
     const end = start + namespace.blockSizeNanos;
     const { chunkData, chunkOffset } = store.read(slots, start, end);
     const emptied: number[] = [];
@@ -254,17 +255,20 @@ export class Deletions {
       const kept = cutChunks(chunks, [deletion]);
       if (kept === chunks) continue;
       store.dropBlock(Uint32Array.of(slot), start);
-      if (kept.length > 0) this.putBack(slot, kept);
+      if (kept.length > 0) this.#putBack(slot, kept);
       else emptied.push(slot);
     }
-    if (!this.database.isLoaded) this.emptiedInReplay.push({ namespace, slots: emptied, start });
+    if (!this.#database.isLoaded) this.#emptiedInReplay.push({ namespace, slots: emptied, start });
     else unmarkWithoutFile(namespace, emptied, start);
   }
 
-  /** Called when filesets and memory are loaded: only now it is known which blocks have neither of a series. */
+  /**
+   * Called when filesets and memory are loaded: only now it is known which blocks have neither of a
+   * series.
+   */
   noteLoaded(): void {
-    const { store } = this.database;
-    for (const { namespace, slots, start } of this.emptiedInReplay.splice(0)) {
+    const { store } = this.#database;
+    for (const { namespace, slots, start } of this.#emptiedInReplay.splice(0)) {
       const gone = slots.filter(
         (slot) => namespace.index.has(slot) && !store.blockStarts(slot).includes(start),
       );
@@ -272,8 +276,8 @@ export class Deletions {
     }
   }
 
-  private putBack(slot: number, chunks: Uint8Array): void {
-    const { store } = this.database;
+  #putBack(slot: number, chunks: Uint8Array): void {
+    const { store } = this.#database;
     try {
       store.insertChunks(slot, chunks);
     } catch (error) {
@@ -298,23 +302,24 @@ export class Deletions {
 
   /** Waits until no deletion is being applied. */
   async swept(): Promise<void> {
-    await this.sweep;
+    await this.#sweep;
   }
 
   /** Runs a step when no sweep is under way, and again when it says null since one has begun. */
   async whenSwept<T>(step: () => Promise<T | null>): Promise<T> {
     for (;;) {
-      await this.sweep;
+      await this.#sweep;
       const done = await step();
       if (done !== null) return done;
     }
   }
 
   /** @throws what the disk rejects with */
-  private async save(applied: number): Promise<void> {
-    const { env, options } = this.database;
-    // Without the one that is not swept: the next start applies it anew, unless the log has its record.
-    const tombstones = [...this.byNamespace.values()].flatMap(({ all, unswept }) =>
+  async #save(applied: number): Promise<void> {
+    const { env, options } = this.#database;
+    // Without the one that is not swept: the next start applies it anew, unless the log has its
+    // record.
+    const tombstones = [...this.#byNamespace.values()].flatMap(({ all, unswept }) =>
       all.filter((tombstone) => tombstone !== unswept),
     );
     try {
@@ -331,24 +336,25 @@ export class Deletions {
    * @param headSequence of the newest one ever
    */
   async keep(standing: ReadonlySet<number>, headSequence: number): Promise<void> {
-    const now = this.database.env.clock.nowNanos();
+    const now = this.#database.env.clock.nowNanos();
     let changed = false;
     if (this.applying !== null && !standing.has(this.applying.version)) this.applying = null;
-    for (const [name, tombstones] of this.byNamespace) {
+    for (const [name, tombstones] of this.#byNamespace) {
       const { unswept } = tombstones;
       // Nobody goes on with one that is neither swept nor standing.
       const isWanted = (tombstone: Tombstone): boolean =>
         standing.has(tombstone.deletion.version) ||
         (tombstone.deletion.expiresNanos > now && tombstone !== unswept);
       if (tombstones.keepOnly(isWanted)) changed = true;
-      if (tombstones.all.length === 0 && !this.database.namespaces.has(name)) {
-        this.byNamespace.delete(name);
+      if (tombstones.all.length === 0 && !this.#database.namespaces.has(name)) {
+        this.#byNamespace.delete(name);
       }
     }
     // A store that has begun anew counts from 1 again.
     const isAnew = headSequence < this.appliedSequence;
-    if (isAnew) this.database.log.warn({ headSequence }, 'the deletions of the cluster begin anew');
-    if (changed || isAnew) await this.save(isAnew ? 0 : this.appliedSequence);
+    if (isAnew)
+      this.#database.log.warn({ headSequence }, 'the deletions of the cluster begin anew');
+    if (changed || isAnew) await this.#save(isAnew ? 0 : this.appliedSequence);
   }
 
   /**
@@ -359,15 +365,15 @@ export class Deletions {
     if (sequence <= this.appliedSequence) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter = { sequence, resolve };
-    this.waiters.push(waiter);
+    this.#waiters.push(waiter);
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
-    const timeout = this.database.env.clock.sleep(placementWaitMillisMax, either);
+    const timeout = this.#database.env.clock.sleep(placementWaitMillisMax, either);
     try {
       await Promise.race([promise, timeout.catch(() => {})]);
     } finally {
       stop.abort();
-      this.waiters = this.waiters.filter((other) => other !== waiter);
+      this.#waiters = this.#waiters.filter((other) => other !== waiter);
     }
     signal.throwIfAborted();
     if (sequence > this.appliedSequence) {
@@ -378,7 +384,7 @@ export class Deletions {
   /** All deletions up to this sequence have nothing left in files. */
   get cleanedSequence(): number {
     let cleaned = this.appliedSequence;
-    for (const { files, tombstones } of this.database.namespaces.values()) {
+    for (const { files, tombstones } of this.#database.namespaces.values()) {
       if (tombstones.all.length === 0) continue;
       for (const file of files.all(null)) {
         for (const { deletion } of tombstones.pendingOf(file)) {
@@ -391,31 +397,34 @@ export class Deletions {
 
   /** Rewrites files when it is time; what fails is logged and tried again. */
   async rewriteDue(signal: AbortSignal): Promise<void> {
-    if (this.dueSinceMillis === null) return;
-    const { env, log, namespaces } = this.database;
+    if (this.#dueSinceMillis === null) return;
+    const { env, log, namespaces } = this.#database;
     const millis = env.clock.monotonicMillis();
     const isUrgent = this.cleanSequence > this.cleanedSequence;
     const isDue =
       isUrgent ||
-      millis - this.lastAtMillis >= rewriteQuietMillis ||
-      millis - this.dueSinceMillis >= rewriteDelayMillisMax;
+      millis - this.#lastAtMillis >= rewriteQuietMillis ||
+      millis - this.#dueSinceMillis >= rewriteDelayMillisMax;
     if (!isDue) return;
     const pace = new Pace(env.clock, () => (isUrgent ? 1 : backgroundShare));
-    const { lastAtMillis } = this;
+    const lastAtMillis = this.#lastAtMillis;
     let failures = 0;
     for (const namespace of namespaces.values()) {
       if (namespace.tombstones.all.length === 0) continue;
-      const report = await rewriteFiles(this.database, namespace, pace, signal);
+      const report = await rewriteFiles(this.#database, namespace, pace, signal);
       this.counts.filesets += report.filesets;
       failures += report.failures;
       if (report.filesets > 0) log.info({ namespace: namespace.name, ...report }, 'files cleaned');
     }
     this.counts.failures += failures;
-    if (failures === 0 && this.lastAtMillis === lastAtMillis) this.dueSinceMillis = null;
+    if (failures === 0 && this.#lastAtMillis === lastAtMillis) this.#dueSinceMillis = null;
   }
 }
 
-/** Takes series out of the index of a block; where there is a fileset, whoever rewrites it does that. */
+/**
+ * Takes series out of the index of a block; where there is a fileset, whoever rewrites it does
+ * that.
+ */
 function unmarkWithoutFile(
   namespace: NamespaceState,
   slots: readonly number[],

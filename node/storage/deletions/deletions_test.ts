@@ -70,7 +70,10 @@ function rowsOf(name: string, count: number, first: bigint = middle, value = 1) 
   }));
 }
 
-/** The clock of versions has gone on, as between a deletion and what a client writes after its answer. */
+/**
+ * The clock of versions has gone on, as between a deletion and what a client writes after its
+ * answer.
+ */
 async function later(): Promise<void> {
   await realEnv.clock.sleep(3, never);
 }

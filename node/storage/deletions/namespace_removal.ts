@@ -1,6 +1,7 @@
 /**
- * How namespaces and shards go while the node runs: out of the log, of the index and of the files in use in one
- * short step; their memory is released and their files are removed behind it, bit by bit.
+ * How namespaces and shards go while the node runs: out of the log, of the index and of the files
+ * in use in one short step; their memory is released and their files are removed behind it, bit by
+ * bit.
  */
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -14,83 +15,87 @@ import type { NamespaceState } from '../namespace/namespace.ts';
 const seriesAtOnce = 4096;
 
 export class NamespaceRemoval implements AsyncDisposable {
-  private readonly database: Database;
-  private ordinalsEnd = 0;
-  private readonly freeOrdinals: number[] = [];
+  readonly #database: Database;
+  #ordinalsEnd = 0;
+  readonly #freeOrdinals: number[] = [];
   /** Filesets were deleted, and may come back with a power loss. */
-  private hasDeletedFiles = false;
-  private cannotDelete = false;
-  /** Out of the registry, but log or disk failed when they were to be deleted: the next step tries it again. */
-  private readonly dropping = new Set<NamespaceState>();
+  #hasDeletedFiles = false;
+  #cannotDelete = false;
+  /**
+   * Out of the registry, but log or disk failed when they were to be deleted: the next step tries
+   * it again.
+   */
+  readonly #dropping = new Set<NamespaceState>();
   /** What goes on behind the steps. */
-  private readonly running = new Set<Promise<void>>();
+  readonly #running = new Set<Promise<void>>();
 
   constructor(database: Database) {
-    this.database = database;
+    this.#database = database;
   }
 
   /**
-   * A number of the store that no namespace has. One is left when namespaces are added, so that each of them can be
-   * truncated and dropped.
+   * A number of the store that no namespace has. One is left when namespaces are added, so that
+   * each of them can be truncated and dropped.
    * @throws {TsdbError} RESOURCE_EXHAUSTED when all are in use
    */
   takeOrdinal(use: 'add' | 'truncate'): number {
-    const freeCount = this.freeOrdinals.length + namespaceOrdinalsMax - this.ordinalsEnd;
+    const freeCount = this.#freeOrdinals.length + namespaceOrdinalsMax - this.#ordinalsEnd;
     if (freeCount <= (use === 'add' ? 1 : 0)) {
       const inMemory = namespaceOrdinalsMax - freeCount;
       const message = `cannot ${use} a namespace: ${inMemory} are in memory`;
       throw new TsdbError('RESOURCE_EXHAUSTED', message);
     }
-    const free = this.freeOrdinals.pop();
+    const free = this.#freeOrdinals.pop();
     if (free !== undefined) return free;
-    this.ordinalsEnd += 1;
-    return this.ordinalsEnd - 1;
+    this.#ordinalsEnd += 1;
+    return this.#ordinalsEnd - 1;
   }
 
   /** Takes over a number with its series, which nothing else names any more. */
   giveUp(ordinal: number, slots: Uint32Array): void {
-    const steps = this.releaseSteps(ordinal, slots);
-    if (this.database.isLoaded) {
-      this.behind(this.runBehind(steps));
+    const steps = this.#releaseSteps(ordinal, slots);
+    if (this.#database.isLoaded) {
+      this.#behind(this.#runBehind(steps));
       return;
     }
     // Nobody waits during a start, and a log may have more truncations than there are numbers.
     for (const _ of steps) continue;
   }
 
-  private *releaseSteps(ordinal: number, slots: Uint32Array): Generator<void, void, void> {
-    const { store } = this.database;
+  *#releaseSteps(ordinal: number, slots: Uint32Array): Generator<void, void, void> {
+    const { store } = this.#database;
     for (let first = 0; first < slots.length; first += seriesAtOnce) {
       // Also before the first one: the step that gave them up is short.
       yield;
       for (const slot of slots.subarray(first, first + seriesAtOnce)) store.releaseSeries(slot);
     }
     store.forgetNamespace(ordinal);
-    this.freeOrdinals.push(ordinal);
+    this.#freeOrdinals.push(ordinal);
   }
 
-  private async runBehind(steps: Generator<void, void, void>): Promise<void> {
+  async #runBehind(steps: Generator<void, void, void>): Promise<void> {
     const never = new AbortController().signal;
-    for (const _ of steps) await this.database.env.clock.sleep(0, never);
+    for (const _ of steps) await this.#database.env.clock.sleep(0, never);
   }
 
   /** Waits until everything that was given up is released and removed. */
   async settled(): Promise<void> {
-    while (this.running.size > 0) await Promise.all(this.running);
+    while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  private behind(work: Promise<void>): void {
-    const running = work.finally(() => this.running.delete(running));
-    this.running.add(running);
+  #behind(work: Promise<void>): void {
+    const running = work.finally(() => this.#running.delete(running));
+    this.#running.add(running);
   }
 
   /**
-   * A step of the sequencer: drops the namespaces that are not in the registry. All of them are refused from here on, and those
-   * that cannot be deleted now are deleted before another one of the same name is made.
+   * A step of the sequencer: drops the namespaces that are not in the registry. All of them are
+   * refused from here on, and those that cannot be deleted now are deleted before another one of
+   * the same name is made.
    * @throws {TsdbError} when log or disk fail; to be called again then
    */
   async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
-    const { namespaces, log } = this.database;
+    const { namespaces, log } = this.#database;
     for (const [name, namespace] of namespaces) {
       const definition = registry.get(name);
       // The block size of a namespace never changes, so this is another one of the same name.
@@ -99,24 +104,27 @@ export class NamespaceRemoval implements AsyncDisposable {
       if (isSame) continue;
       namespaces.delete(name);
       namespace.isDropped = true;
-      this.dropping.add(namespace);
+      this.#dropping.add(namespace);
     }
-    for (const namespace of this.dropping) {
+    for (const namespace of this.#dropping) {
       const series = await this.deleteAll(namespace);
-      this.dropping.delete(namespace);
+      this.#dropping.delete(namespace);
       this.giveUp(namespace.ordinal, new Uint32Array(0));
       log.info({ namespace: namespace.name, series }, 'namespace dropped');
     }
   }
 
-  /** Removes the files of a namespace that was deleted while this node was away, unless it was made again. */
+  /**
+   * Removes the files of a namespace that was deleted while this node was away, unless it was made
+   * again.
+   */
   async removeUnknown(name: string): Promise<void> {
-    const { sequencer, namespaces, options } = this.database;
+    const { sequencer, namespaces, options } = this.#database;
     await sequencer.exclusive(async () => {
       // One that is being dropped takes its files with it, when nobody writes there.
-      const isDropping = [...this.dropping].some((namespace) => namespace.name === name);
+      const isDropping = [...this.#dropping].some((namespace) => namespace.name === name);
       if (namespaces.has(name) || isDropping) return;
-      await this.removeFolder(namespaceFolder(options.dataFolder, name));
+      await this.#removeFolder(namespaceFolder(options.dataFolder, name));
     });
   }
 
@@ -125,13 +133,13 @@ export class NamespaceRemoval implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when the disk fails; to be called again then
    */
   async dropShard(shard: number): Promise<void> {
-    const { namespaces, options } = this.database;
+    const { namespaces, options } = this.#database;
     for (const namespace of namespaces.values()) {
       namespace.readyShards.delete(shard);
       namespace.release(namespace.slotsOfShard(shard));
       const { name } = namespace;
       await namespace.files.drop([shard], () =>
-        this.removeFolder(shardFolder(options.dataFolder, name, shard)),
+        this.#removeFolder(shardFolder(options.dataFolder, name, shard)),
       );
     }
   }
@@ -142,54 +150,55 @@ export class NamespaceRemoval implements AsyncDisposable {
    * @throws {TsdbError} RESOURCE_EXHAUSTED: nothing has changed; UNAVAILABLE when log or disk fail
    */
   async deleteAll(namespace: NamespaceState): Promise<number> {
-    const { env, shards, options } = this.database;
+    const { env, shards, options } = this.#database;
     const atNanos = namespace.filesetTime(env.clock.nowNanos());
     // Before the record: what is refused must not be found in the log by the next start.
     const ordinal = this.takeOrdinal('truncate');
     try {
-      await this.logTruncate(namespace, atNanos);
+      await this.#logTruncate(namespace, atNanos);
     } catch (error) {
-      this.freeOrdinals.push(ordinal);
+      this.#freeOrdinals.push(ordinal);
       throw error;
     }
     const count = namespace.truncate(atNanos, ordinal);
-    this.hasDeletedFiles = true;
+    this.#hasDeletedFiles = true;
     // Its shards without a placement too.
     const all = new Set([...shards.all().map(({ id }) => id), ...namespace.files.shardIds()]);
     await namespace.files.drop([...all], () =>
-      this.removeFolder(namespaceFolder(options.dataFolder, namespace.name)),
+      this.#removeFolder(namespaceFolder(options.dataFolder, namespace.name)),
     );
     await this.syncDeletions();
     return count;
   }
 
-  private async removeFolder(folder: string): Promise<void> {
-    const { env, options } = this.database;
+  async #removeFolder(folder: string): Promise<void> {
+    const { env, options } = this.#database;
     let aside: string;
     try {
       if ((await env.disk.list(folder)).length === 0) return;
       aside = await setFolderAside(env, options.dataFolder, folder);
     } catch (error) {
-      this.cannotDelete = true;
+      this.#cannotDelete = true;
       throw new TsdbError('UNAVAILABLE', `cannot delete files: ${messageOf(error)}`, {
         cause: error,
       });
     }
-    this.cannotDelete = false;
+    this.#cannotDelete = false;
     // What is left of it goes at the next start.
-    this.behind(env.disk.removeTree(aside).catch(() => {}));
+    this.#behind(env.disk.removeTree(aside).catch(() => {}));
   }
 
   /**
-   * Makes sure that deleted filesets stay away without the record of their deletion, which goes with the log.
+   * Makes sure that deleted filesets stay away without the record of their deletion, which goes
+   * with the log.
    * @throws {TsdbError} UNAVAILABLE when the disk fails
    */
   async syncDeletions(): Promise<void> {
-    if (!this.hasDeletedFiles) return;
-    const { env, options } = this.database;
+    if (!this.#hasDeletedFiles) return;
+    const { env, options } = this.#database;
     const folder = `${options.dataFolder}/data`;
     try {
-      if (this.cannotDelete) throw new Error('files of a truncated namespace are left');
+      if (this.#cannotDelete) throw new Error('files of a truncated namespace are left');
       if ((await env.disk.size(folder)) !== null || (await env.disk.list(folder)).length > 0) {
         await env.disk.syncFolder(folder);
       }
@@ -198,13 +207,14 @@ export class NamespaceRemoval implements AsyncDisposable {
         cause: error,
       });
     }
-    this.hasDeletedFiles = false;
+    this.#hasDeletedFiles = false;
   }
 
   /** Notes in the log that what it holds of a namespace so far is gone. */
-  private async logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
-    const { commitlog } = this.database;
-    // Synced in any case: the removal of the folder, which is durable, must not be ahead of the log.
+  async #logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
+    const { commitlog } = this.#database;
+    // Synced in any case: the removal of the folder, which is durable, must not be ahead of the
+    // log.
     await commitlog.write((buffer) => {
       buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
       commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
@@ -212,7 +222,7 @@ export class NamespaceRemoval implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { files } of this.dropping) await files.settled();
+    for (const { files } of this.#dropping) await files.settled();
     await this.settled();
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Where the chunks of series are in one fileset: by slot, as flat columns. Built by one walk of the index
- * file; a slot keeps its series as long as the fileset is in use, since a series with a live block stays.
+ * Where the chunks of series are in one fileset: by slot, as flat columns. Built by one walk of the
+ * index file; a slot keeps its series as long as the fileset is in use, since a series with a live
+ * block stays.
  */
 import type { IndexView } from '../../persist/fileset/index.ts';
 import type { SeriesName } from '../namespace/series_name.ts';
@@ -106,7 +107,9 @@ function orderOf(slots: Uint32Array): Uint32Array {
   return Uint32Array.from(keys, (key) => key % count);
 }
 
-/** First entry at or behind `from` that is not below the slot: doubling steps, then halving ones. */
+/**
+ * First entry at or behind `from` that is not below the slot: doubling steps, then halving ones.
+ */
 function firstNotBelow(slots: Uint32Array, slot: number, from: number): number {
   let step = 1;
   let low = from;

@@ -1,6 +1,6 @@
 /**
- * What is kept in memory of the filesets of a node, under limits: open files, directories, and pages of
- * their data. The least recently used goes first.
+ * What is kept in memory of the filesets of a node, under limits: open files, directories, and
+ * pages of their data. The least recently used goes first.
  */
 import { assert } from '#lib/assert.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
@@ -29,17 +29,17 @@ interface OpenFile {
 }
 
 export class FileCache implements AsyncDisposable {
-  private readonly disk: Disk;
-  private limits: FileCacheLimits;
+  readonly #disk: Disk;
+  #limits: FileCacheLimits;
   /** In the order of their last use, as all of these. */
-  private readonly open = new Map<CachedFile, OpenFile>();
-  private readonly directories = new Map<CachedFile, Directory>();
-  private directoryBytes = 0;
-  private readonly pages = new Map<CachedFile, Map<number, Page>>();
+  readonly #open = new Map<CachedFile, OpenFile>();
+  readonly #directories = new Map<CachedFile, Directory>();
+  #directoryBytes = 0;
+  readonly #pages = new Map<CachedFile, Map<number, Page>>();
   /** Oldest and newest page: a ring through this. */
-  private readonly ring: Page;
-  private pagesBytes = 0;
-  private nowMillis = 0;
+  readonly #ring: Page;
+  #pagesBytes = 0;
+  #nowMillis = 0;
   /** Counts of this process, for metrics. */
   readonly counts: { pageHits: number; pageMisses: number; bytesRead: number } = {
     pageHits: 0,
@@ -48,27 +48,27 @@ export class FileCache implements AsyncDisposable {
   };
 
   constructor(disk: Disk, limits: FileCacheLimits) {
-    this.disk = disk;
-    this.limits = limits;
-    this.ring = new Page(null, 0, new Uint8Array(0));
+    this.#disk = disk;
+    this.#limits = limits;
+    this.#ring = new Page(null, 0, new Uint8Array(0));
   }
 
   get memoryBytes(): number {
-    return this.directoryBytes + this.pagesBytes;
+    return this.#directoryBytes + this.#pagesBytes;
   }
 
   /** Of pages, with what each takes beside its data. */
   get pageBytes(): number {
-    return this.pagesBytes;
+    return this.#pagesBytes;
   }
 
   limitPages(pageBytesMax: number): void {
-    this.limit({ ...this.limits, pageBytesMax });
+    this.limit({ ...this.#limits, pageBytesMax });
   }
 
   /** Pages that are used from now on were used at this time. */
   noteTime(monotonicMillis: number): void {
-    this.nowMillis = monotonicMillis;
+    this.#nowMillis = monotonicMillis;
   }
 
   /**
@@ -76,11 +76,11 @@ export class FileCache implements AsyncDisposable {
    * @param keptMillisOf a file; null keeps its pages
    */
   forgetUnread(keptMillisOf: (file: CachedFile) => number | null): void {
-    for (const [file, pages] of [...this.pages]) {
+    for (const [file, pages] of [...this.#pages]) {
       const keptMillis = keptMillisOf(file);
       if (keptMillis === null) continue;
       for (const page of [...pages.values()]) {
-        if (this.nowMillis - page.usedAtMillis >= keptMillis) this.forgetPage(page);
+        if (this.#nowMillis - page.usedAtMillis >= keptMillis) this.#forgetPage(page);
       }
     }
   }
@@ -92,46 +92,46 @@ export class FileCache implements AsyncDisposable {
       const end = Math.min(first + pagesAtOnce, pageCount);
       let isMissing = false;
       for (let number = first; number < end; number += 1) {
-        if (this.pages.get(file)?.has(number) !== true) isMissing = true;
+        if (this.#pages.get(file)?.has(number) !== true) isMissing = true;
       }
-      if (isMissing) await this.readPages(file, first, end);
+      if (isMissing) await this.#readPages(file, first, end);
     }
   }
 
   /** Changes the limits; what is over them goes at once. */
   limit(limits: FileCacheLimits): void {
-    this.limits = limits;
-    this.shrinkDirectories();
-    this.shrinkPages();
+    this.#limits = limits;
+    this.#shrinkDirectories();
+    this.#shrinkPages();
   }
 
   directory(file: CachedFile): Directory | null {
-    const directory = this.directories.get(file);
+    const directory = this.#directories.get(file);
     if (directory === undefined) return null;
-    this.directories.delete(file);
-    this.directories.set(file, directory);
+    this.#directories.delete(file);
+    this.#directories.set(file, directory);
     return directory;
   }
 
   addDirectory(file: CachedFile, directory: Directory): void {
-    this.forgetDirectory(file);
-    this.directories.set(file, directory);
-    this.directoryBytes += directory.memoryBytes;
-    this.shrinkDirectories();
+    this.#forgetDirectory(file);
+    this.#directories.set(file, directory);
+    this.#directoryBytes += directory.memoryBytes;
+    this.#shrinkDirectories();
   }
 
-  private shrinkDirectories(): void {
-    for (const file of this.directories.keys()) {
-      if (this.directoryBytes <= this.limits.directoryBytesMax) return;
-      this.forgetDirectory(file);
+  #shrinkDirectories(): void {
+    for (const file of this.#directories.keys()) {
+      if (this.#directoryBytes <= this.#limits.directoryBytesMax) return;
+      this.#forgetDirectory(file);
     }
   }
 
-  private forgetDirectory(file: CachedFile): void {
-    const before = this.directories.get(file);
+  #forgetDirectory(file: CachedFile): void {
+    const before = this.#directories.get(file);
     if (before === undefined) return;
-    this.directories.delete(file);
-    this.directoryBytes -= before.memoryBytes;
+    this.#directories.delete(file);
+    this.#directoryBytes -= before.memoryBytes;
   }
 
   /**
@@ -139,11 +139,11 @@ export class FileCache implements AsyncDisposable {
    * Ranges that follow each other are best asked for as one.
    */
   async read(file: CachedFile, start: number, end: number): Promise<Uint8Array> {
-    if (this.limits.pageBytesMax === 0) return this.readFile(file, start, end);
+    if (this.#limits.pageBytesMax === 0) return this.#readFile(file, start, end);
     const first = Math.floor(start / pageBytes);
     const last = Math.floor((end - 1) / pageBytes);
     if (first === last) {
-      const page = this.page(file, first) ?? (await this.readPages(file, first, first + 1))[0]!;
+      const page = this.#page(file, first) ?? (await this.#readPages(file, first, first + 1))[0]!;
       return page.subarray(start - first * pageBytes, end - first * pageBytes);
     }
     const bytes = new Uint8Array(end - start);
@@ -155,7 +155,7 @@ export class FileCache implements AsyncDisposable {
       length += part.length;
     };
     for (let number = first; number <= last; ) {
-      const page = this.page(file, number);
+      const page = this.#page(file, number);
       if (page !== null) {
         put(number, page);
         number += 1;
@@ -165,11 +165,11 @@ export class FileCache implements AsyncDisposable {
       while (
         missingEnd <= last &&
         missingEnd - number < pagesAtOnce &&
-        this.pages.get(file)?.has(missingEnd) !== true
+        this.#pages.get(file)?.has(missingEnd) !== true
       ) {
         missingEnd += 1;
       }
-      for (const read of await this.readPages(file, number, missingEnd)) {
+      for (const read of await this.#readPages(file, number, missingEnd)) {
         put(number, read);
         number += 1;
       }
@@ -177,19 +177,19 @@ export class FileCache implements AsyncDisposable {
     return bytes.subarray(0, length);
   }
 
-  private page(file: CachedFile, number: number): Uint8Array | null {
-    const page = this.pages.get(file)?.get(number);
+  #page(file: CachedFile, number: number): Uint8Array | null {
+    const page = this.#pages.get(file)?.get(number);
     if (page === undefined) return null;
     this.counts.pageHits += 1;
-    page.usedAtMillis = this.nowMillis;
+    page.usedAtMillis = this.#nowMillis;
     page.unlink();
-    page.linkBefore(this.ring);
+    page.linkBefore(this.#ring);
     return page.bytes;
   }
 
   /** Pages [first, end) from the file, kept from now on. */
-  private async readPages(file: CachedFile, first: number, end: number): Promise<Uint8Array[]> {
-    const bytes = await this.readFile(file, first * pageBytes, end * pageBytes);
+  async #readPages(file: CachedFile, first: number, end: number): Promise<Uint8Array[]> {
+    const bytes = await this.#readFile(file, first * pageBytes, end * pageBytes);
     const read: Uint8Array[] = [];
     for (let number = first; number < end; number += 1) {
       const start = (number - first) * pageBytes;
@@ -197,41 +197,41 @@ export class FileCache implements AsyncDisposable {
       const part = bytes.subarray(start, start + pageBytes);
       const page = end - first === 1 ? part : part.slice();
       read.push(page);
-      this.keepPage(file, number, page);
+      this.#keepPage(file, number, page);
     }
     this.counts.pageMisses += end - first;
     return read;
   }
 
-  private keepPage(file: CachedFile, number: number, bytes: Uint8Array): void {
-    let pages = this.pages.get(file);
-    if (pages === undefined) this.pages.set(file, (pages = new Map()));
+  #keepPage(file: CachedFile, number: number, bytes: Uint8Array): void {
+    let pages = this.#pages.get(file);
+    if (pages === undefined) this.#pages.set(file, (pages = new Map()));
     if (pages.has(number)) return;
     const page = new Page(file, number, bytes);
-    page.usedAtMillis = this.nowMillis;
+    page.usedAtMillis = this.#nowMillis;
     pages.set(number, page);
-    page.linkBefore(this.ring);
-    this.pagesBytes += page.memoryBytes;
-    this.shrinkPages();
+    page.linkBefore(this.#ring);
+    this.#pagesBytes += page.memoryBytes;
+    this.#shrinkPages();
   }
 
-  private shrinkPages(): void {
-    while (this.pagesBytes > this.limits.pageBytesMax && this.ring.newer !== this.ring) {
-      this.forgetPage(this.ring.newer);
+  #shrinkPages(): void {
+    while (this.#pagesBytes > this.#limits.pageBytesMax && this.#ring.newer !== this.#ring) {
+      this.#forgetPage(this.#ring.newer);
     }
   }
 
-  private forgetPage(page: Page): void {
+  #forgetPage(page: Page): void {
     assert(page.file !== null, 'the ring itself is no page');
     page.unlink();
-    this.pagesBytes -= page.memoryBytes;
-    const pages = this.pages.get(page.file)!;
+    this.#pagesBytes -= page.memoryBytes;
+    const pages = this.#pages.get(page.file)!;
     pages.delete(page.number);
-    if (pages.size === 0) this.pages.delete(page.file);
+    if (pages.size === 0) this.#pages.delete(page.file);
   }
 
-  private async readFile(file: CachedFile, start: number, end: number): Promise<Uint8Array> {
-    const open = this.acquire(file);
+  async #readFile(file: CachedFile, start: number, end: number): Promise<Uint8Array> {
+    const open = this.#acquire(file);
     try {
       const handle = await open.opening;
       const bytes = await handle.read(start, Math.min(end, file.dataBytes) - start);
@@ -239,46 +239,46 @@ export class FileCache implements AsyncDisposable {
       return bytes;
     } finally {
       open.uses -= 1;
-      await this.closeSome();
+      await this.#closeSome();
     }
   }
 
-  private acquire(file: CachedFile): OpenFile {
-    let open = this.open.get(file);
+  #acquire(file: CachedFile): OpenFile {
+    let open = this.#open.get(file);
     if (open === undefined) {
-      open = { opening: this.disk.open(file.dataPath, 'read'), uses: 0 };
-      open.opening.catch(() => this.open.delete(file));
+      open = { opening: this.#disk.open(file.dataPath, 'read'), uses: 0 };
+      open.opening.catch(() => this.#open.delete(file));
     } else {
-      this.open.delete(file);
+      this.#open.delete(file);
     }
-    this.open.set(file, open);
+    this.#open.set(file, open);
     open.uses += 1;
     return open;
   }
 
-  private async closeSome(): Promise<void> {
-    if (this.open.size <= this.limits.openFilesMax) return;
-    for (const [file, open] of this.open) {
+  async #closeSome(): Promise<void> {
+    if (this.#open.size <= this.#limits.openFilesMax) return;
+    for (const [file, open] of this.#open) {
       if (open.uses > 0) continue;
-      this.open.delete(file);
+      this.#open.delete(file);
       await (await open.opening).close();
-      if (this.open.size <= this.limits.openFilesMax) return;
+      if (this.#open.size <= this.#limits.openFilesMax) return;
     }
   }
 
   /** Forgets all of a file that nobody reads any more. */
   async forget(file: CachedFile): Promise<void> {
-    this.forgetDirectory(file);
-    for (const page of this.pages.get(file)?.values() ?? []) this.forgetPage(page);
-    const open = this.open.get(file);
+    this.#forgetDirectory(file);
+    for (const page of this.#pages.get(file)?.values() ?? []) this.#forgetPage(page);
+    const open = this.#open.get(file);
     if (open === undefined) return;
-    this.open.delete(file);
+    this.#open.delete(file);
     const handle = await open.opening.catch(() => null);
     await handle?.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const file of [...this.open.keys()]) await this.forget(file);
+    for (const file of [...this.#open.keys()]) await this.forget(file);
   }
 }
 

@@ -1,6 +1,7 @@
 /**
- * The filesets of one namespace that are in use: one for each block of each shard, the highest complete
- * volume. A long fileset is that of several blocks (node/storage/flush/compaction.ts). A reader pins what it reads; a fileset that was replaced leaves the disk when its last reader is
+ * The filesets of one namespace that are in use: one for each block of each shard, the highest
+ * complete volume. A long fileset is that of several blocks (node/storage/flush/compaction.ts). A
+ * reader pins what it reads; a fileset that was replaced leaves the disk when its last reader is
  * gone. Whoever writes filesets of a shard does so alone.
  */
 import { assert } from '#lib/assert.ts';
@@ -76,7 +77,9 @@ export class BlockFile implements CachedFile, FilesetKey {
   }
 }
 
-/** A damaged fileset that is kept under other names until others gave what it had, or it expires. */
+/**
+ * A damaged fileset that is kept under other names until others gave what it had, or it expires.
+ */
 export interface FilesetAside extends FilesetKey {
   readonly folder: string;
   readonly shard: number;
@@ -89,7 +92,10 @@ interface ShardFiles {
   readonly blocks: Map<bigint, BlockFile>;
   /** The folder is there, durably. */
   hasFolder: boolean;
-  /** By block: the highest volume of which a file may be on disk. Null when the folder was not looked at. */
+  /**
+   * By block: the highest volume of which a file may be on disk. Null when the folder was not
+   * looked at.
+   */
   volumes: Map<bigint, number> | null;
   /** Ends the writers of this shard. */
   stop: AbortController;
@@ -111,33 +117,33 @@ export interface NamespaceFilesParts {
 }
 
 export class NamespaceFiles {
-  private readonly parts: NamespaceFilesParts;
+  readonly #parts: NamespaceFilesParts;
   /** What of the filesets is not to be seen. */
   readonly tombstones: NamespaceTombstones;
-  private readonly shards = new Map<number, ShardFiles>();
+  readonly #shards = new Map<number, ShardFiles>();
   /** Filesets that are not in use any more and still read. */
-  private readonly stillRead = new Set<BlockFile>();
+  readonly #stillRead = new Set<BlockFile>();
   /** Filesets that are being deleted or renamed. */
-  private readonly leaving = new Set<Promise<void>>();
-  private readonly asides = new Set<FilesetAside>();
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #asides = new Set<FilesetAside>();
 
   /** Counts filesets that came into use and left it. */
   changes = 0;
 
   constructor(parts: NamespaceFilesParts) {
-    this.parts = parts;
+    this.#parts = parts;
     this.tombstones = parts.tombstones;
   }
 
   /** The fileset that has a block, whether it is that of the block alone or a long one. */
   get(shard: number, blockStartNanos: bigint): BlockFile | null {
-    return this.shards.get(shard)?.blocks.get(blockStartNanos) ?? null;
+    return this.#shards.get(shard)?.blocks.get(blockStartNanos) ?? null;
   }
 
   /** Filesets of a shard by ascending block; of all shards with null. */
   all(shard: number | null): BlockFile[] {
     const found: BlockFile[] = [];
-    for (const [id, { blocks }] of this.shards) {
+    for (const [id, { blocks }] of this.#shards) {
       if (shard === null || shard === id) found.push(...new Set(blocks.values()));
     }
     return found.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
@@ -145,13 +151,15 @@ export class NamespaceFiles {
 
   /** Shards of which filesets were loaded or written. */
   shardIds(): number[] {
-    return [...this.shards.keys()];
+    return [...this.#shards.keys()];
   }
 
-  /** Filesets of a shard whose blocks overlap [startNanos, endNanos), by ascending block, pinned. */
+  /**
+   * Filesets of a shard whose blocks overlap [startNanos, endNanos), by ascending block, pinned.
+   */
   pinRange(shard: number, startNanos: UnixNanos, endNanos: UnixNanos): BlockFile[] {
     const found: BlockFile[] = [];
-    for (const file of new Set(this.shards.get(shard)?.blocks.values())) {
+    for (const file of new Set(this.#shards.get(shard)?.blocks.values())) {
       if (file.blockStartNanos >= endNanos || file.endNanos <= startNanos) continue;
       this.pin(file);
       found.push(file);
@@ -167,13 +175,13 @@ export class NamespaceFiles {
     assert(file.pins > 0, 'a fileset is unpinned as often as it was pinned');
     file.pins -= 1;
     if (file.pins > 0 || file.retired === null) return;
-    this.stillRead.delete(file);
-    this.leave(file, file.retired);
+    this.#stillRead.delete(file);
+    this.#leave(file, file.retired);
   }
 
   /** Puts a complete fileset in use, in place of those that its blocks had. */
   adopt(file: BlockFile): void {
-    const { blocks } = this.shard(file.shard);
+    const { blocks } = this.#shard(file.shard);
     const replaced = new Set<BlockFile>();
     for (const start of this.blocksOf(file)) {
       const before = blocks.get(start);
@@ -199,7 +207,7 @@ export class NamespaceFiles {
   /** Starts of the blocks that a fileset has, ascending. */
   blocksOf(file: { readonly blockStartNanos: bigint; readonly endNanos: bigint }): bigint[] {
     const starts: bigint[] = [];
-    const { blockSizeNanos } = this.parts;
+    const { blockSizeNanos } = this.#parts;
     for (let start = file.blockStartNanos; start < file.endNanos; start += blockSizeNanos) {
       starts.push(start);
     }
@@ -208,21 +216,21 @@ export class NamespaceFiles {
 
   /** Takes a fileset out of use. */
   retire(file: BlockFile, why: Retirement): void {
-    const blocks = this.shards.get(file.shard)?.blocks;
+    const blocks = this.#shards.get(file.shard)?.blocks;
     for (const start of this.blocksOf(file)) {
       if (blocks?.get(start) === file) blocks.delete(start);
     }
     if (file.retired !== null) return;
     file.retired = why;
     this.changes += 1;
-    if (file.pins === 0) this.leave(file, why);
-    else this.stillRead.add(file);
+    if (file.pins === 0) this.#leave(file, why);
+    else this.#stillRead.add(file);
   }
 
-  private leave(file: BlockFile, why: Retirement): void {
-    const { cache, disk } = this.parts;
+  #leave(file: BlockFile, why: Retirement): void {
+    const { cache, disk } = this.#parts;
     if (why === 'set aside') this.noteAside(file);
-    this.inTheBackground(file, async () => {
+    this.#inTheBackground(file, async () => {
       await cache.forget(file);
       if (why === 'delete') await removeFileset(disk, file.folder, file);
       if (why === 'set aside') await setFilesetAside(disk, file.folder, file);
@@ -230,8 +238,9 @@ export class NamespaceFiles {
   }
 
   /**
-   * Makes durable what is known of damage in these blocks, before another fileset of them counts: a start takes that one, and
-   * removes what it replaces. The info file under its name of a fileset that is set aside says it.
+   * Makes durable what is known of damage in these blocks, before another fileset of them counts: a
+   * start takes that one, and removes what it replaces. The info file under its name of a fileset
+   * that is set aside says it.
    * @throws what the disk rejects with
    */
   async keepDamage(
@@ -239,11 +248,11 @@ export class NamespaceFiles {
     info: Pick<FilesetInfo, 'blockStartNanos' | 'blockSizeNanos'>,
   ): Promise<void> {
     // Some may be on their way to those names.
-    if (this.asides.size > 0) await Promise.all(this.leaving);
+    if (this.#asides.size > 0) await Promise.all(this.#leaving);
     const { blockStartNanos } = info;
     const endNanos = blockStartNanos + info.blockSizeNanos;
     const inUse = this.blocksOf({ blockStartNanos, endNanos }).map((at) => this.get(shard, at));
-    const left = [...this.stillRead].filter(
+    const left = [...this.#stillRead].filter(
       (file) =>
         file.shard === shard && file.blockStartNanos < endNanos && file.endNanos > blockStartNanos,
     );
@@ -252,49 +261,52 @@ export class NamespaceFiles {
     for (const file of new Set([...inUse, ...left])) {
       if (file === null || !isWanting(file)) continue;
       const path = pathAside(filesetPath(file.folder, file, 'info'));
-      await this.parts.disk.writeFileAtomic(path, encodeInfo(file.info));
+      await this.#parts.disk.writeFileAtomic(path, encodeInfo(file.info));
       // It may have been repaired meanwhile.
       if (isWanting(file)) this.noteAside(file);
-      else await this.parts.disk.remove(path);
+      else await this.#parts.disk.remove(path);
     }
   }
 
-  /** Changes what the disk has of a fileset. A failure is logged: the next start finds what is left of it. */
-  private inTheBackground(file: FilesetAside, change: () => Promise<void>): void {
-    const { log } = this.parts;
+  /**
+   * Changes what the disk has of a fileset. A failure is logged: the next start finds what is left
+   * of it.
+   */
+  #inTheBackground(file: FilesetAside, change: () => Promise<void>): void {
+    const { log } = this.#parts;
     const leaving = change()
       .catch((error: unknown) => {
         const fields = { path: filesetPath(file.folder, file, 'data'), error: messageOf(error) };
         log.warn(fields, 'fileset could not be removed');
       })
-      .finally(() => this.leaving.delete(leaving));
-    this.leaving.add(leaving);
+      .finally(() => this.#leaving.delete(leaving));
+    this.#leaving.add(leaving);
   }
 
   /** Knows of a fileset that is set aside. */
   noteAside(file: FilesetAside): void {
-    this.asides.add(file);
+    this.#asides.add(file);
   }
 
   /** Removes filesets that were set aside, or will be when their last reader is gone. */
   removeAsides(isToGo: (file: FilesetAside) => boolean): void {
-    for (const file of this.stillRead) {
+    for (const file of this.#stillRead) {
       if (file.retired === 'set aside' && isToGo(file)) file.retired = 'delete';
     }
-    for (const file of [...this.asides].filter(isToGo)) {
-      this.asides.delete(file);
+    for (const file of [...this.#asides].filter(isToGo)) {
+      this.#asides.delete(file);
       // It may still be on its way there.
-      const before = [...this.leaving];
-      this.inTheBackground(file, async () => {
+      const before = [...this.#leaving];
+      this.#inTheBackground(file, async () => {
         await Promise.all(before);
-        await removeFilesetAside(this.parts.disk, file.folder, file);
+        await removeFilesetAside(this.#parts.disk, file.folder, file);
       });
     }
   }
 
   /** Waits until all that is to leave the disk has left it. */
   async settled(): Promise<void> {
-    while (this.leaving.size > 0) await Promise.all(this.leaving);
+    while (this.#leaving.size > 0) await Promise.all(this.#leaving);
   }
 
   /**
@@ -302,43 +314,44 @@ export class NamespaceFiles {
    * @throws {FilesetCorrupt} when the index file is damaged
    */
   async directory(file: BlockFile): Promise<Directory> {
-    const known = this.parts.cache.directory(file);
+    const known = this.#parts.cache.directory(file);
     if (known !== null) return known;
-    const index = await readFilesetIndex(this.parts.disk, file.folder, file, {
+    const index = await readFilesetIndex(this.#parts.disk, file.folder, file, {
       bytes: file.indexBytes,
       crc32c: file.indexCrc32c,
     });
     // Somebody else may have made it meanwhile, and marked damage in it.
-    const made = this.parts.cache.directory(file);
+    const made = this.#parts.cache.directory(file);
     if (made !== null) return made;
-    const directory = Directory.of(index, this.parts.slotOf);
+    const directory = Directory.of(index, this.#parts.slotOf);
     directory.leaveOutAt(file.damaged);
-    this.parts.cache.addDirectory(file, directory);
+    this.#parts.cache.addDirectory(file, directory);
     return directory;
   }
 
   /** Keeps a directory that was made elsewhere. */
   keepDirectory(file: BlockFile, directory: Directory): void {
-    this.parts.cache.addDirectory(file, directory);
+    this.#parts.cache.addDirectory(file, directory);
   }
 
   /** Notes that the entry at an offset is damaged: it is served no more, its neighbours are. */
   noteDamage(file: BlockFile, offset: number): void {
-    // The name of a file whose folder was removed may be another one's, so this says nothing of what is in use.
+    // The name of a file whose folder was removed may be another one's, so this says nothing of
+    // what is in use.
     if (file.damaged.has(offset) || file.retired === 'folder removed') return;
     file.damaged.add(offset);
-    this.parts.cache.directory(file)?.leaveOutAt(file.damaged);
+    this.#parts.cache.directory(file)?.leaveOutAt(file.damaged);
     const fields = { path: file.dataPath, offset };
-    this.parts.log.error(fields, 'chunks of a series are damaged and are not served');
-    this.parts.onDamage(file);
+    this.#parts.log.error(fields, 'chunks of a series are damaged and are not served');
+    this.#parts.onDamage(file);
   }
 
   /** Sets a fileset aside that cannot be read at all. */
   setAside(file: BlockFile, reason: string): void {
     if (file.retired !== null) return;
-    this.parts.log.error({ path: file.dataPath, reason }, 'fileset is damaged and is set aside');
+    this.#parts.log.error({ path: file.dataPath, reason }, 'fileset is damaged and is set aside');
     this.retire(file, 'set aside');
-    this.parts.onDamage(file);
+    this.#parts.onDamage(file);
   }
 
   /**
@@ -347,7 +360,7 @@ export class NamespaceFiles {
    * @throws {TsdbError} CANCELLED when the shard is dropped
    */
   async write<T>(shard: number, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const own = this.shard(shard);
+    const own = this.#shard(shard);
     const { signal } = own.stop;
     const before = own.tail;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -362,14 +375,14 @@ export class NamespaceFiles {
   }
 
   /**
-   * A volume above all that a block has, complete or not. Called by the shard's writer, who writes it then: the
-   * folder is looked at once, not for each fileset.
+   * A volume above all that a block has, complete or not. Called by the shard's writer, who writes
+   * it then: the folder is looked at once, not for each fileset.
    */
   async nextVolume(shard: number, folder: string, blockStartNanos: bigint): Promise<number> {
-    const own = this.shard(shard);
+    const own = this.#shard(shard);
     if (own.volumes === null || own.volumes.size > volumesKeptMax) {
       const volumes = new Map<bigint, number>();
-      const { filesets, asides } = await listShardFolder(this.parts.disk, folder);
+      const { filesets, asides } = await listShardFolder(this.#parts.disk, folder);
       // Also those that were set aside: theirs would be the names of a new one that is set aside.
       for (const fileset of [...filesets, ...asides]) {
         const before = volumes.get(fileset.blockStartNanos) ?? -1;
@@ -384,25 +397,27 @@ export class NamespaceFiles {
 
   /** Makes the folder of a shard, once. Called by its writer. */
   async makeFolder(shard: number, make: () => Promise<void>): Promise<void> {
-    const own = this.shard(shard);
+    const own = this.#shard(shard);
     if (own.hasFolder) return;
     await make();
     own.hasFolder = true;
   }
 
   /**
-   * Ends what is written of these shards and forgets their filesets at once, then removes the files.
+   * Ends what is written of these shards and forgets their filesets at once, then removes the
+   * files.
    * @param remove removes them from the disk, when nobody writes there
    */
   async drop(shards: readonly number[], remove: () => Promise<void>): Promise<void> {
     for (const id of shards) {
-      const own = this.shard(id);
+      const own = this.#shard(id);
       own.stop.abort(new TsdbError('CANCELLED', 'the files of the shard are removed'));
       own.stop = new AbortController();
       for (const file of new Set(own.blocks.values())) this.retire(file, 'folder removed');
     }
-    // Volumes count from 0 again in an empty folder: what is deleted by name later on would be a new fileset.
-    for (const file of this.stillRead) {
+    // Volumes count from 0 again in an empty folder: what is deleted by name later on would be a
+    // new fileset.
+    for (const file of this.#stillRead) {
       if (shards.includes(file.shard)) file.retired = 'folder removed';
     }
     const removed = Promise.withResolvers<void>();
@@ -419,10 +434,10 @@ export class NamespaceFiles {
       await Promise.all(arrived);
       await this.settled();
       for (const id of shards) {
-        this.shard(id).hasFolder = false;
-        this.shard(id).volumes = null;
+        this.#shard(id).hasFolder = false;
+        this.#shard(id).volumes = null;
       }
-      for (const file of this.asides) if (shards.includes(file.shard)) this.asides.delete(file);
+      for (const file of this.#asides) if (shards.includes(file.shard)) this.#asides.delete(file);
       await remove();
     } finally {
       removed.resolve();
@@ -430,8 +445,8 @@ export class NamespaceFiles {
     }
   }
 
-  private shard(id: number): ShardFiles {
-    let own = this.shards.get(id);
+  #shard(id: number): ShardFiles {
+    let own = this.#shards.get(id);
     if (own === undefined) {
       own = {
         blocks: new Map(),
@@ -440,7 +455,7 @@ export class NamespaceFiles {
         stop: new AbortController(),
         tail: Promise.resolve(),
       };
-      this.shards.set(id, own);
+      this.#shards.set(id, own);
     }
     return own;
   }

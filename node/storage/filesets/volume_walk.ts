@@ -1,6 +1,6 @@
 /**
- * Walks over a fileset in use, series by series in the order of their IDs, past the damaged ones and without the
- * rows that were deleted.
+ * Walks over a fileset in use, series by series in the order of their IDs, past the damaged ones
+ * and without the rows that were deleted.
  */
 import type { Disk } from '#lib/env/env.ts';
 import type { IndexCursor } from '../../persist/fileset/index.ts';
@@ -12,14 +12,14 @@ import { cutSeries, type Tombstone } from '../tombstones/tombstones.ts';
 const windowBytes = 1024 * 1024;
 
 export class VolumeWalk implements AsyncDisposable {
-  private readonly reader: FilesetReader | null;
-  private readonly files: NamespaceFiles;
-  private readonly file: BlockFile | null;
-  private readonly cursor: IndexCursor | null;
-  private window: Uint8Array = new Uint8Array(0);
-  private windowStart = 0;
+  readonly #reader: FilesetReader | null;
+  readonly #files: NamespaceFiles;
+  readonly #file: BlockFile | null;
+  readonly #cursor: IndexCursor | null;
+  #window: Uint8Array = new Uint8Array(0);
+  #windowStart = 0;
   /** Deletions that the fileset has not seen. */
-  private readonly pending: readonly Tombstone[];
+  readonly #pending: readonly Tombstone[];
   /** Whether the chunks that were given last lack rows that the fileset has. */
   isCut = false;
   /** ID of the series that it stands on; null behind the last one. */
@@ -31,12 +31,12 @@ export class VolumeWalk implements AsyncDisposable {
     file: BlockFile | null,
     afterId: Uint8Array | null,
   ) {
-    this.reader = reader;
-    this.files = files;
-    this.file = file;
-    this.pending = file === null ? [] : files.tombstones.pendingOf(file);
+    this.#reader = reader;
+    this.#files = files;
+    this.#file = file;
+    this.#pending = file === null ? [] : files.tombstones.pendingOf(file);
     const index = reader?.index;
-    this.cursor = (afterId === null ? index?.cursor() : index?.cursorAfter(afterId)) ?? null;
+    this.#cursor = (afterId === null ? index?.cursor() : index?.cursorAfter(afterId)) ?? null;
     this.step();
   }
 
@@ -56,35 +56,37 @@ export class VolumeWalk implements AsyncDisposable {
   }
 
   step(): void {
-    this.id = this.cursor?.next() === true ? this.cursor.id() : null;
+    this.id = this.#cursor?.next() === true ? this.#cursor.id() : null;
   }
 
   /** The series that it stands on; borrowed until the next step. */
   get name(): Pick<IndexCursor, 'idScheme' | 'tags' | 'explicitId'> {
-    return this.cursor!;
+    return this.#cursor!;
   }
 
   /** Chunks of the series that are not deleted, borrowed, or null when they are damaged. */
   async chunks(): Promise<Uint8Array | null> {
-    const { cursor, reader, file } = this;
+    const cursor = this.#cursor;
+    const reader = this.#reader;
+    const file = this.#file;
     const { dataOffset, dataLength } = cursor!;
     if (file!.damaged.has(dataOffset)) return null;
     const end = dataOffset + dataLength;
-    if (dataOffset < this.windowStart || end > this.windowStart + this.window.length) {
-      this.windowStart = dataOffset;
-      this.window = await reader!.readData(dataOffset, Math.max(dataLength, windowBytes));
+    if (dataOffset < this.#windowStart || end > this.#windowStart + this.#window.length) {
+      this.#windowStart = dataOffset;
+      this.#window = await reader!.readData(dataOffset, Math.max(dataLength, windowBytes));
     }
-    const bytes = this.window.subarray(dataOffset - this.windowStart, end - this.windowStart);
+    const bytes = this.#window.subarray(dataOffset - this.#windowStart, end - this.#windowStart);
     if (reader!.isWhole(cursor!, bytes)) {
-      const kept = cutSeries(cursor!.tags, bytes, this.pending);
+      const kept = cutSeries(cursor!.tags, bytes, this.#pending);
       this.isCut = kept !== bytes;
       return kept;
     }
-    this.files.noteDamage(file!, dataOffset);
+    this.#files.noteDamage(file!, dataOffset);
     return null;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.reader?.[Symbol.asyncDispose]();
+    await this.#reader?.[Symbol.asyncDispose]();
   }
 }

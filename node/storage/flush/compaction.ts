@@ -1,7 +1,8 @@
 /**
- * Brings filesets of short blocks together to long ones: a series that has some hundred rows a block costs more in its
- * entries and headers than in its rows. Blocks stay what rows, flushes, peers, repair and retention are counted by; a long
- * fileset is only where several of them are (docs/STORAGE.md).
+ * Brings filesets of short blocks together to long ones: a series that has some hundred rows a
+ * block costs more in its entries and headers than in its rows. Blocks stay what rows, flushes,
+ * peers, repair and retention are counted by; a long fileset is only where several of them are
+ * (docs/STORAGE.md).
  */
 import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -17,10 +18,16 @@ import type { Pace } from './pace.ts';
 import { copyOfName } from '../namespace/series_name.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 
-/** Of the time that a namespace keeps its data, and at most: what is past retention stays on disk that much longer. */
+/**
+ * Of the time that a namespace keeps its data, and at most: what is past retention stays on disk
+ * that much longer.
+ */
 const spanPartOfRetention = 4n;
 export const spanNanosMax: bigint = 12n * 3_600_000_000_000n;
-/** Filesets with more bytes of data a series gain little by being brought together: their rows outweigh the rest. */
+/**
+ * Filesets with more bytes of data a series gain little by being brought together: their rows
+ * outweigh the rest.
+ */
 const bytesOfSeriesMax = 512;
 /** Series that are merged in one stretch of the main loop. */
 const seriesAtOnce = 32;
@@ -40,8 +47,8 @@ interface Span {
 }
 
 /**
- * Nanoseconds of a long fileset: the block size times a power of two, so that spans of different sizes never overlap by
- * half. The block size itself where blocks are long enough.
+ * Nanoseconds of a long fileset: the block size times a power of two, so that spans of different
+ * sizes never overlap by half. The block size itself where blocks are long enough.
  */
 export function spanNanosOf(blockSizeNanos: bigint, retentionNanos: bigint): bigint {
   const ofRetention = retentionNanos / spanPartOfRetention;
@@ -135,7 +142,10 @@ export async function compactDue(
   return report;
 }
 
-/** As the shard's only writer of files. @returns bytes of the long fileset, 0 when there is nothing to do any more */
+/**
+ * As the shard's only writer of files. @returns bytes of the long fileset, 0 when there is nothing
+ * to do any more
+ */
 async function writeLong(
   database: Database,
   namespace: NamespaceState,
@@ -150,7 +160,8 @@ async function writeLong(
   const blocks = files.blocksOf({ blockStartNanos: startNanos, endNanos: startNanos + spanNanos });
   const isStill = (): boolean =>
     namespace.truncations === truncations &&
-    // A flush may have made the fileset of a block that had none: the long one would stand for it without its rows.
+    // A flush may have made the fileset of a block that had none: the long one would stand for it
+    // without its rows.
     blocks.every((start) => {
       const file = files.get(shard, start);
       return file === null || span.files.includes(file);

@@ -36,8 +36,9 @@ export function emptyFlushReport(): FlushReport {
 
 /**
  * Flushes one block of all shards that are ready.
- * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted meanwhile, CANCELLED when a shard was
- *   dropped; what the disk rejects with: memory keeps what is not safe
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted
+ *   meanwhile, CANCELLED when a shard was dropped; what the disk rejects with: memory keeps what is
+ *   not safe
  */
 export async function flushBlock(
   database: Database,
@@ -152,12 +153,12 @@ function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOf
 
 /** Rows of memory, merged and encoded as for a file. */
 class MemorySource implements VolumeSource {
-  private readonly database: Database;
-  private readonly members: readonly Member[];
-  private readonly blockStartNanos: UnixNanos;
-  private readonly pace: Pace;
-  private readonly slots: number[] = [];
-  private position = 0;
+  readonly #database: Database;
+  readonly #members: readonly Member[];
+  readonly #blockStartNanos: UnixNanos;
+  readonly #pace: Pace;
+  readonly #slots: number[] = [];
+  #position = 0;
 
   constructor(
     database: Database,
@@ -165,27 +166,27 @@ class MemorySource implements VolumeSource {
     blockStartNanos: UnixNanos,
     pace: Pace,
   ) {
-    this.database = database;
-    this.members = members;
-    this.blockStartNanos = blockStartNanos;
-    this.pace = pace;
+    this.#database = database;
+    this.#members = members;
+    this.#blockStartNanos = blockStartNanos;
+    this.#pace = pace;
   }
 
   async next(): Promise<readonly VolumeSeries[] | null> {
-    if (this.position > 0) await this.pace.rest(null);
-    const { store, flushThreads } = this.database;
-    while (this.position < this.members.length) {
+    if (this.#position > 0) await this.#pace.rest(null);
+    const { store, flushThreads } = this.#database;
+    while (this.#position < this.#members.length) {
       const { generation } = store;
       // A series may have expired since, and its slot may be another's.
-      const some = this.members
-        .slice(this.position, this.position + seriesAtOnce)
+      const some = this.#members
+        .slice(this.#position, this.#position + seriesAtOnce)
         .filter((member) => generation[member.slot] === member.generation);
-      this.position += seriesAtOnce;
+      this.#position += seriesAtOnce;
       if (some.length === 0) continue;
       const slots = Uint32Array.from(some, ({ slot }) => slot);
       const reader = flushThreads ?? store;
-      const { chunkData, chunkOffset } = await reader.flushBlock(slots, this.blockStartNanos);
-      this.slots.push(...slots);
+      const { chunkData, chunkOffset } = await reader.flushBlock(slots, this.#blockStartNanos);
+      this.#slots.push(...slots);
       return some.map(({ id, name }, i) => ({
         id,
         name,
@@ -197,6 +198,6 @@ class MemorySource implements VolumeSource {
 
   /** Slots of the series that were given. */
   given(): Uint32Array {
-    return Uint32Array.from(this.slots);
+    return Uint32Array.from(this.#slots);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Which blocks are flushed when, one at a time: closed ones at once, late rows when no more of them come,
- * whatever frees most when memory is short, and all on demand.
+ * Which blocks are flushed when, one at a time: closed ones at once, late rows when no more of them
+ * come, whatever frees most when memory is short, and all on demand.
  */
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -35,14 +35,14 @@ interface Waiting {
 }
 
 export class Flusher {
-  private readonly database: Database;
-  private readonly clock: Clock;
+  readonly #database: Database;
+  readonly #clock: Clock;
   /** By namespace ordinal and block. */
-  private waiting = new Map<string, Waiting>();
+  #waiting = new Map<string, Waiting>();
   /** Flushes on demand that wait or run. */
-  private asked = 0;
+  #asked = 0;
   /** When the last of the flushes that wait is done. */
-  private tail: Promise<void> = Promise.resolve();
+  #tail: Promise<void> = Promise.resolve();
   /** Counts of this process, for metrics. */
   readonly counts: {
     blocks: number;
@@ -55,40 +55,40 @@ export class Flusher {
   } = { blocks: 0, filesets: 0, series: 0, bytes: 0, failures: 0, compacted: 0 };
 
   constructor(database: Database) {
-    this.database = database;
-    this.clock = database.env.clock;
+    this.#database = database;
+    this.#clock = database.env.clock;
   }
 
   /**
    * Flushes all rows of memory, those of open blocks too.
    * @param names of namespaces; null for all
-   * @throws {TsdbError} NOT_FOUND, BAD_REQUEST when a namespace is not flushed, UNAVAILABLE when the disk
-   *   fails: what is not safe stays in memory
+   * @throws {TsdbError} NOT_FOUND, BAD_REQUEST when a namespace is not flushed, UNAVAILABLE when
+   *   the disk fails: what is not safe stays in memory
    */
   async flushAll(names: readonly string[] | null, signal: AbortSignal): Promise<FlushReport> {
-    const { database } = this;
+    const database = this.#database;
     const namespaces =
-      names?.map((name) => this.flushed(name)) ??
+      names?.map((name) => this.#flushed(name)) ??
       [...database.namespaces.values()].filter(({ options }) => options.flushEnabled);
-    this.asked += 1;
+    this.#asked += 1;
     try {
-      return await this.alone(async () => {
+      return await this.#alone(async () => {
         const report = emptyFlushReport();
-        const pace = new Pace(this.clock, () => 1);
+        const pace = new Pace(this.#clock, () => 1);
         for (const namespace of namespaces) {
           for (const { blockStartNanos } of database.store.blocks(namespace.ordinal)) {
-            await this.flush(namespace, blockStartNanos, pace, report, signal);
+            await this.#flush(namespace, blockStartNanos, pace, report, signal);
           }
         }
         return report;
       });
     } finally {
-      this.asked -= 1;
+      this.#asked -= 1;
     }
   }
 
-  private flushed(name: string): NamespaceState {
-    const namespace = this.database.namespaces.get(name);
+  #flushed(name: string): NamespaceState {
+    const namespace = this.#database.namespaces.get(name);
     if (namespace === undefined) {
       const shown = JSON.stringify(name);
       throw new TsdbError('NOT_FOUND', `cannot flush: there is no namespace ${shown} on this node`);
@@ -98,25 +98,25 @@ export class Flusher {
   }
 
   /**
-   * Flushes what is due, a block at a time, then brings short blocks together to long filesets. Failures are logged and
-   * tried again when this is called again.
+   * Flushes what is due, a block at a time, then brings short blocks together to long filesets.
+   * Failures are logged and tried again when this is called again.
    */
   runDue(signal: AbortSignal): Promise<FlushReport> {
-    return this.alone(async () => {
-      const { database } = this;
+    return this.#alone(async () => {
+      const database = this.#database;
       const report = emptyFlushReport();
       // Somebody may be waiting behind this.
-      const isUrgent = (): boolean => this.asked > 0 || database.memory.isShort;
-      const pace = new Pace(this.clock, () => (isUrgent() ? 1 : backgroundShare));
+      const isUrgent = (): boolean => this.#asked > 0 || database.memory.isShort;
+      const pace = new Pace(this.#clock, () => (isUrgent() ? 1 : backgroundShare));
       for (const { namespace, blockStartNanos, why } of this.due()) {
         if (why === 'memory is short' && !database.memory.isStillShort) continue;
         try {
-          await this.flush(namespace, blockStartNanos, pace, report, signal);
+          await this.#flush(namespace, blockStartNanos, pace, report, signal);
         } catch (error) {
           if (error instanceof BrokenInvariant || signal.aborted) throw error;
           this.counts.failures += 1;
           const fields = { namespace: namespace.name, block: String(blockStartNanos), why };
-          this.database.log.warn(
+          this.#database.log.warn(
             { ...fields, error: messageOf(error) },
             'block is not flushed yet',
           );
@@ -129,7 +129,7 @@ export class Flusher {
     });
   }
 
-  private async flush(
+  async #flush(
     namespace: NamespaceState,
     blockStartNanos: UnixNanos,
     pace: Pace,
@@ -138,9 +138,9 @@ export class Flusher {
   ): Promise<void> {
     const before = { ...report };
     try {
-      await flushBlock(this.database, namespace, blockStartNanos, { pace, report }, signal);
+      await flushBlock(this.#database, namespace, blockStartNanos, { pace, report }, signal);
       // Rows that come from now on wait from now on.
-      this.waiting.delete(keyOf(namespace, blockStartNanos));
+      this.#waiting.delete(keyOf(namespace, blockStartNanos));
     } catch (error) {
       const isKnown = error instanceof TsdbError || error instanceof BrokenInvariant;
       if (isKnown || signal.aborted) throw error;
@@ -156,9 +156,9 @@ export class Flusher {
 
   /** What is to be flushed now, the most urgent first. */
   due(): DueBlock[] {
-    const { database } = this;
+    const database = this.#database;
     const now = database.env.clock.nowNanos();
-    const millis = this.clock.monotonicMillis();
+    const millis = this.#clock.monotonicMillis();
     const short = database.memory.isShort;
     const seen = new Map<string, Waiting>();
     const due: DueBlock[] = [];
@@ -171,7 +171,7 @@ export class Flusher {
       for (const { blockStartNanos, rowCount, bytes } of database.store.blocks(ordinal)) {
         if (namespace.isExpired(blockStartNanos, now)) continue;
         const key = keyOf(namespace, blockStartNanos);
-        const before = this.waiting.get(key);
+        const before = this.#waiting.get(key);
         const waiting =
           before === undefined
             ? { rowCount, sinceMillis: millis, changedAtMillis: millis }
@@ -191,16 +191,16 @@ export class Flusher {
         else if (short) add('memory is short');
       }
     }
-    this.waiting = seen;
+    this.#waiting = seen;
     const rank = { closed: 0, 'late rows': 1, 'memory is short': 2, 'on demand': 3 } as const;
     return due.sort((a, b) => rank[a.why] - rank[b.why] || b.bytes - a.bytes);
   }
 
   /** One flush at a time. */
-  private async alone<T>(work: () => Promise<T>): Promise<T> {
-    const before = this.tail;
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#tail;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.tail = promise;
+    this.#tail = promise;
     try {
       await before;
       return await work();

@@ -5,26 +5,26 @@ import type { Clock } from '#lib/env/env.ts';
 const stretchMillisMax = 4;
 
 export class Pace {
-  private readonly clock: Clock;
-  private readonly share: () => number;
-  private startedAtMillis: number;
+  readonly #clock: Clock;
+  readonly #share: () => number;
+  #startedAtMillis: number;
 
   /** @param share of the time, in (0, 1]; asked for at each rest, 1 while it is urgent */
   constructor(clock: Clock, share: () => number) {
-    this.clock = clock;
-    this.share = share;
-    this.startedAtMillis = clock.monotonicMillis();
+    this.#clock = clock;
+    this.#share = share;
+    this.#startedAtMillis = clock.monotonicMillis();
   }
 
   /** Called between two pieces of work: waits when enough was done at a stretch. */
   async rest(signal: AbortSignal | null): Promise<void> {
-    const worked = this.clock.monotonicMillis() - this.startedAtMillis;
+    const worked = this.#clock.monotonicMillis() - this.#startedAtMillis;
     if (worked < stretchMillisMax) return;
-    const share = this.share();
+    const share = this.#share();
     // One waits for the disk too, so a stretch may look longer than it was: never rest for long.
     const millis = Math.min((worked * (1 - share)) / share, restMillisMax);
-    await this.clock.sleep(millis, signal ?? never);
-    this.startedAtMillis = this.clock.monotonicMillis();
+    await this.#clock.sleep(millis, signal ?? never);
+    this.#startedAtMillis = this.#clock.monotonicMillis();
   }
 }
 

@@ -1,6 +1,7 @@
 /**
- * The index of a namespace beside a snapshot, so that a start neither walks filesets nor inserts series one by one. It is
- * derived from what else is on the disk: without it, or when it is damaged, a start takes longer and finds the same.
+ * The index of a namespace beside a snapshot, so that a start neither walks filesets nor inserts
+ * series one by one. It is derived from what else is on the disk: without it, or when it is
+ * damaged, a start takes longer and finds the same.
  */
 import { messageOf } from '#lib/errors.ts';
 import { namespaceFolder } from '../../persist/fileset/format.ts';
@@ -34,7 +35,8 @@ export function savedFilesetKey(
 }
 
 /**
- * Saves the index of a namespace with all that stands in segments before `segment`. When that fails there is none.
+ * Saves the index of a namespace with all that stands in segments before `segment`. When that fails
+ * there is none.
  * @returns bytes of the file, 0 when there is none
  * @throws what the disk rejects with when an older one cannot be removed; the signal's reason
  */
@@ -64,8 +66,8 @@ export async function saveIndex(
       });
       const bytes = await writeIndexFile(env.disk, path, namespace.index, manifest, signal);
       if (namespace.truncations !== truncations) break;
-      // Of a fileset that went meanwhile series may have left the index before the save came to them, and the file may
-      // be back after a power loss.
+      // Of a fileset that went meanwhile series may have left the index before the save came to
+      // them, and the file may be back after a power loss.
       if (namespace.files.changes === changes) return bytes;
     }
   } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * Snapshots: the commit log compacted (docs/STORAGE.md). Rows of memory are written as they are, and then
- * the segments before go. Rows that come meanwhile are in the log behind it, rows that a flush takes
- * meanwhile are in filesets.
+ * Snapshots: the commit log compacted (docs/STORAGE.md). Rows of memory are written as they are,
+ * and then the segments before go. Rows that come meanwhile are in the log behind it, rows that a
+ * flush takes meanwhile are in filesets.
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { packChunks } from '#engine/store/chunk_pack.ts';
@@ -34,28 +34,28 @@ export interface SnapshotReport {
 }
 
 export class Snapshots {
-  private readonly database: Database;
-  private running: Promise<void> = Promise.resolve();
+  readonly #database: Database;
+  #running: Promise<void> = Promise.resolve();
   /** Of the last one; null when it is not known. */
-  private lastBytes: number | null = null;
+  #lastBytes: number | null = null;
   /** Segments before the snapshot at hand that stay. */
-  private readonly kept = new Set<number>();
+  readonly #kept = new Set<number>();
   /** By namespace: changes of its filesets when its index was saved. */
-  private readonly savedFilesets = new WeakMap<NamespaceState, number>();
+  readonly #savedFilesets = new WeakMap<NamespaceState, number>();
   /** Counts of this process, for metrics. */
   readonly counts: { snapshots: number; bytes: number } = { snapshots: 0, bytes: 0 };
 
   constructor(database: Database) {
-    this.database = database;
+    this.#database = database;
   }
 
   /**
-   * Whether a snapshot would free more of the log than a minimum, and than it would write: names of series that are still
-   * there would be written again, so they count as no gain.
+   * Whether a snapshot would free more of the log than a minimum, and than it would write: names of
+   * series that are still there would be written again, so they count as no gain.
    */
   async isDue(): Promise<boolean> {
-    const { env, commitlog, options, store } = this.database;
-    this.lastBytes ??=
+    const { env, commitlog, options, store } = this.#database;
+    this.#lastBytes ??=
       (await listSnapshots(env.disk, snapshotFolder(options.dataFolder)))[0]?.bytes ?? 0;
     let logBytes = 0;
     let namesBytes = 0;
@@ -65,59 +65,60 @@ export class Snapshots {
       const stillThere = Math.min(1, store.seriesCount / dictionarySeries);
       namesBytes = Math.max(namesBytes, stillThere * dictionaryBytes);
     }
-    return logBytes - namesBytes >= Math.max(logBytesMin, this.lastBytes, namesBytes);
+    return logBytes - namesBytes >= Math.max(logBytesMin, this.#lastBytes, namesBytes);
   }
 
   /**
    * Writes a snapshot and deletes the segments and snapshots that it replaces.
-   * @throws {TsdbError} UNAVAILABLE when the log cannot be closed; what the disk rejects with: the log stays
+   * @throws {TsdbError} UNAVAILABLE when the log cannot be closed; what the disk rejects with: the
+   * log stays
    */
   async take(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
-    const before = this.running;
+    const before = this.#running;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.running = promise;
+    this.#running = promise;
     try {
       await before;
-      return await this.takeAlone(pace, signal);
+      return await this.#takeAlone(pace, signal);
     } finally {
       resolve();
     }
   }
 
-  private async takeAlone(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
-    const { env, options, sequencer, commitlog } = this.database;
+  async #takeAlone(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
+    const { env, options, sequencer, commitlog } = this.#database;
     const folder = snapshotFolder(options.dataFolder);
     await makeDurableFolder(env.disk, options.dataFolder, folder);
-    const segment = await this.database.deletions.whenSwept(() =>
+    const segment = await this.#database.deletions.whenSwept(() =>
       sequencer.exclusive(async () => {
-        if (this.database.deletions.isSweeping) return null;
+        if (this.#database.deletions.isSweeping) return null;
         await commitlog.rotate();
         return commitlog.nextSegment;
       }),
     );
     const { incarnation, boot } = options.identity;
     await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
-    this.kept.clear();
+    this.#kept.clear();
     let series = 0;
     let entries = 0;
     let chunkBytes = 0;
-    for (const namespace of this.database.namespaces.values()) {
+    for (const namespace of this.#database.namespaces.values()) {
       if (!namespace.options.snapshotEnabled) {
-        this.keepSegments(namespace, segment, writer);
+        this.#keepSegments(namespace, segment, writer);
         continue;
       }
-      const copied = await this.copyNamespace(namespace, writer, pace, signal);
+      const copied = await this.#copyNamespace(namespace, writer, pace, signal);
       series += copied.series;
       entries += copied.entries;
       chunkBytes += copied.chunkBytes;
     }
-    await this.saveIndexes(segment, signal);
-    await this.database.syncDeletions();
+    await this.#saveIndexes(segment, signal);
+    await this.#database.syncDeletions();
     const bytes = await writer.finish(entries, chunkBytes);
-    this.lastBytes = bytes;
+    this.#lastBytes = bytes;
     this.counts.snapshots += 1;
     this.counts.bytes += bytes;
-    const kept = this.kept;
+    const kept = this.#kept;
     const gone = commitlog
       .segments()
       .map(({ number }) => number)
@@ -128,36 +129,36 @@ export class Snapshots {
   }
 
   /** Before the snapshot counts: an older index knows nothing of deletions whose records go now. */
-  private async saveIndexes(segment: number, signal: AbortSignal): Promise<void> {
-    for (const namespace of this.database.namespaces.values()) {
+  async #saveIndexes(segment: number, signal: AbortSignal): Promise<void> {
+    for (const namespace of this.#database.namespaces.values()) {
       const { changes } = namespace.files;
-      await saveIndex(this.database, namespace, segment, signal);
-      this.savedFilesets.set(namespace, changes);
+      await saveIndex(this.#database, namespace, segment, signal);
+      this.#savedFilesets.set(namespace, changes);
     }
   }
 
   /** Called when the saved index of a namespace has all of its filesets. */
   noteSaved(namespace: NamespaceState): void {
-    this.savedFilesets.set(namespace, namespace.files.changes);
+    this.#savedFilesets.set(namespace, namespace.files.changes);
   }
 
   /** Whether filesets came or went since the indexes were saved: a start would walk them. */
   get isIndexOld(): boolean {
-    for (const namespace of this.database.namespaces.values()) {
-      if (namespace.files.changes !== (this.savedFilesets.get(namespace) ?? 0)) return true;
+    for (const namespace of this.#database.namespaces.values()) {
+      if (namespace.files.changes !== (this.#savedFilesets.get(namespace) ?? 0)) return true;
     }
     return false;
   }
 
-  private async copyNamespace(
+  async #copyNamespace(
     namespace: NamespaceState,
     writer: SnapshotWriter,
     pace: Pace,
     signal: AbortSignal,
   ): Promise<{ series: number; entries: number; chunkBytes: number }> {
-    const { store } = this.database;
+    const { store } = this.#database;
     const { index, truncations } = namespace;
-    const slots = slotsWithRows(this.database, namespace);
+    const slots = slotsWithRows(this.#database, namespace);
     const generations = slots.map((slot) => store.generation[slot]!);
     let series = 0;
     let entries = 0;
@@ -207,20 +208,26 @@ export class Snapshots {
     return { series, entries, chunkBytes };
   }
 
-  /** Segments with rows that are neither in the snapshot nor in filesets stay, and the snapshot names them. */
-  private keepSegments(namespace: NamespaceState, before: number, writer: SnapshotWriter): void {
-    const { commitlog, store } = this.database;
+  /**
+   * Segments with rows that are neither in the snapshot nor in filesets stay, and the snapshot
+   * names them.
+   */
+  #keepSegments(namespace: NamespaceState, before: number, writer: SnapshotWriter): void {
+    const { commitlog, store } = this.#database;
     if (store.blocks(namespace.ordinal).length === 0) return;
     const kept = commitlog
       .segments()
       .filter(({ number, newestMillis }) => number < before && newestMillis.has(namespace.name))
       .map(({ number }) => number);
-    for (const number of kept) this.kept.add(number);
+    for (const number of kept) this.#kept.add(number);
     writer.buffer.addKept(namespace.ordinalIn(writer.buffer), kept);
   }
 }
 
-/** Entries of records, each a little longer than the target at most: a series with more chunks has several entries. */
+/**
+ * Entries of records, each a little longer than the target at most: a series with more chunks has
+ * several entries.
+ */
 function* recordsOf(all: readonly SeriesChunks[]): Generator<SeriesChunks[], void, void> {
   let record: SeriesChunks[] = [];
   let bytes = 0;

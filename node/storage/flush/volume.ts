@@ -1,6 +1,7 @@
 /**
- * Writes the next volume of a block: rows that come, in the order of their series' IDs, merged with the
- * fileset that the block has. One operation serves flushes, peers and the repair of damaged files.
+ * Writes the next volume of a block: rows that come, in the order of their series' IDs, merged with
+ * the fileset that the block has. One operation serves flushes, peers and the repair of damaged
+ * files.
  */
 import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -39,13 +40,16 @@ export interface VolumeOptions {
   /** Where the rows come from. */
   readonly source: 'peers' | 'flush';
   /**
-   * Called in the step that puts the fileset in use: from here on the rows are safe. Also called when the
-   * block's fileset has all of them already.
+   * Called in the step that puts the fileset in use: from here on the rows are safe. Also called
+   * when the block's fileset has all of them already.
    */
   readonly onSafe: () => void;
   /** Write it anew although nothing changes: without the entries that are damaged. */
   readonly always?: boolean;
-  /** Of the last deletion that the rows which come have seen; that of the block now when it is not said. */
+  /**
+   * Of the last deletion that the rows which come have seen; that of the block now when it is not
+   * said.
+   */
   readonly deletionVersion?: number;
   /** Of what is copied from the old volume; without it that goes on without a rest. */
   readonly pace?: Pace;
@@ -61,8 +65,8 @@ export interface VolumeReport {
 /**
  * Runs as the shard's only writer of files.
  * @param signal of `NamespaceFiles.write`
- * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or something of the block was deleted meanwhile or is
- *   being deleted; what the disk rejects with
+ * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or something of the block was
+ *   deleted meanwhile or is being deleted; what the disk rejects with
  */
 export async function writeVolume(
   database: Database,
@@ -166,8 +170,9 @@ export async function writeVolume(
 }
 
 /**
- * Takes series of which a fileset has nothing left out of the index of its blocks, unless memory has rows of them. Some at
- * a time: whoever writes files of the shard waits, so what memory has stays there.
+ * Takes series of which a fileset has nothing left out of the index of its blocks, unless memory
+ * has rows of them. Some at a time: whoever writes files of the shard waits, so what memory has
+ * stays there.
  * @param slots as long as they are of these series
  */
 export async function forgetInBlocks(
@@ -192,7 +197,9 @@ export async function forgetInBlocks(
   }
 }
 
-/** Slots of the series that are here. Each when it is asked for, so that it is that of its series. */
+/**
+ * Slots of the series that are here. Each when it is asked for, so that it is that of its series.
+ */
 function* slotsOf(
   namespace: NamespaceState,
   names: readonly SeriesName[],
@@ -204,16 +211,16 @@ function* slotsOf(
 }
 
 class Merge {
-  private readonly writer: FilesetWriter;
-  private readonly old: VolumeWalk;
-  private isChanged = false;
+  readonly #writer: FilesetWriter;
+  readonly #old: VolumeWalk;
+  #isChanged = false;
   /** Series of the old volume of which everything is deleted. */
   readonly emptied: SeriesName[] = [];
   /** Series that came, when the old volume is longer than their block. */
   readonly given: SeriesName[] = [];
-  private readonly block: BlockRange | null;
-  private readonly pace: Pace | undefined;
-  private copied = 0;
+  readonly #block: BlockRange | null;
+  readonly #pace: Pace | undefined;
+  #copied = 0;
 
   /** @param block in which the rows that come lie, when the old volume is longer */
   constructor(
@@ -222,33 +229,35 @@ class Merge {
     block: BlockRange | null,
     pace: Pace | undefined,
   ) {
-    this.writer = writer;
-    this.old = old;
-    this.block = block;
-    this.pace = pace;
+    this.#writer = writer;
+    this.#old = old;
+    this.#block = block;
+    this.#pace = pace;
   }
 
   /** @returns whether the result differs from the old volume */
   async run(source: VolumeSource, signal: AbortSignal): Promise<boolean> {
-    const { writer, old } = this;
+    const writer = this.#writer;
+    const old = this.#old;
     for (let some = await source.next(); some !== null; some = await source.next()) {
       signal.throwIfAborted();
       for (const series of some) {
         if (series.chunks.length === 0) continue;
-        while (old.id !== null && compareBytes(old.id, series.id) < 0) await this.copyOld(signal);
-        await this.add(series);
+        while (old.id !== null && compareBytes(old.id, series.id) < 0) await this.#copyOld(signal);
+        await this.#add(series);
         if (writer.isFull) await writer.drain();
       }
     }
-    while (old.id !== null) await this.copyOld(signal);
-    return this.isChanged;
+    while (old.id !== null) await this.#copyOld(signal);
+    return this.#isChanged;
   }
 
-  private async add(series: VolumeSeries): Promise<void> {
-    const { writer, old } = this;
-    if (this.block !== null) this.given.push(copyOfName(series.name));
+  async #add(series: VolumeSeries): Promise<void> {
+    const writer = this.#writer;
+    const old = this.#old;
+    if (this.#block !== null) this.given.push(copyOfName(series.name));
     if (old.id === null || compareBytes(old.id, series.id) !== 0) {
-      this.isChanged = true;
+      this.#isChanged = true;
       writer.put(series.id, series.name, series.chunks);
       return;
     }
@@ -256,26 +265,27 @@ class Merge {
     const merged =
       before === null || before.length === 0
         ? series.chunks
-        : this.block === null
+        : this.#block === null
           ? merge(before, series.chunks)
-          : mergeInBlock(before, series.chunks, this.block);
-    if (before === null || old.isCut || !areEqual(before, merged)) this.isChanged = true;
+          : mergeInBlock(before, series.chunks, this.#block);
+    if (before === null || old.isCut || !areEqual(before, merged)) this.#isChanged = true;
     writer.put(series.id, series.name, merged);
     old.step();
   }
 
-  private async copyOld(signal: AbortSignal): Promise<void> {
-    const { writer, old } = this;
+  async #copyOld(signal: AbortSignal): Promise<void> {
+    const writer = this.#writer;
+    const old = this.#old;
     signal.throwIfAborted();
     const chunks = await old.chunks();
-    if (chunks === null) this.isChanged = true;
+    if (chunks === null) this.#isChanged = true;
     else if (chunks.length > 0) writer.put(old.id!, old.name, chunks);
     else this.emptied.push(copyOfName(old.name));
-    if (old.isCut) this.isChanged = true;
+    if (old.isCut) this.#isChanged = true;
     old.step();
     if (writer.isFull) await writer.drain();
-    this.copied += 1;
-    if (this.copied % seriesAtOnce === 0) await this.pace?.rest(null);
+    this.#copied += 1;
+    if (this.#copied % seriesAtOnce === 0) await this.#pace?.rest(null);
   }
 }
 
@@ -285,9 +295,10 @@ interface BlockRange {
 }
 
 /**
- * Chunks of a volume with more in one block. Merging gives all rows of a chunk the highest version among them, and of its
- * own block the flush has every row: so what a long volume has of other blocks stays apart, with the version that it had. It
- * would stand over rows else that memory has of those blocks.
+ * Chunks of a volume with more in one block. Merging gives all rows of a chunk the highest version
+ * among them, and of its own block the flush has every row: so what a long volume has of other
+ * blocks stays apart, with the version that it had. It would stand over rows else that memory has
+ * of those blocks.
  */
 function mergeInBlock(before: Uint8Array, more: Uint8Array, block: BlockRange): Uint8Array {
   const { startNanos, endNanos } = block;

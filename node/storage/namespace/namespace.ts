@@ -1,6 +1,6 @@
 /**
- * One namespace on this node: its rules, its index, and which of its series stand in the open segment of
- * the commit log. The series themselves are slots of the store.
+ * One namespace on this node: its rules, its index, and which of its series stand in the open
+ * segment of the commit log. The series themselves are slots of the store.
  */
 import { rowOutcome } from '#cluster/node/service.ts';
 import type { Namespace } from '#cluster/namespaces/namespaces.ts';
@@ -24,7 +24,9 @@ import type { SeriesRate } from '../write/series_rate.ts';
 import type { ShardTable } from './shards.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
-/** Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`. */
+/**
+ * Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`.
+ */
 type SlotOrRefusal = number;
 
 /** What a namespace shares with the others of the node. */
@@ -62,16 +64,19 @@ export class NamespaceState {
   index: NamespaceIndex;
   readonly files: NamespaceFiles;
   readonly tombstones: NamespaceTombstones;
-  private readonly store: SampleStore;
-  private readonly shards: ShardTable;
-  private readonly newSeries: SeriesRate;
-  private readonly memory: MemoryBudget;
-  private readonly parts: NamespaceParts;
+  readonly #store: SampleStore;
+  readonly #shards: ShardTable;
+  readonly #newSeries: SeriesRate;
+  readonly #memory: MemoryBudget;
+  readonly #parts: NamespaceParts;
   definition: Namespace;
   /** It is not in the registry any more: nothing is written to it. */
   isDropped = false;
-  private readonly recorded = new RecordedSeries();
-  /** Series that expired: out of the index, and their references are refused until their slots are free. */
+  readonly #recorded = new RecordedSeries();
+  /**
+   * Series that expired: out of the index, and their references are refused until their slots are
+   * free.
+   */
   leaving: LeavingSlots = new LeavingSlots();
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
   truncations = 0;
@@ -92,14 +97,14 @@ export class NamespaceState {
     const { store, shards, newSeries } = parts;
     this.name = definition.name;
     this.ordinal = parts.ordinal;
-    this.parts = parts;
-    this.store = store;
-    this.shards = shards;
-    this.newSeries = newSeries;
-    this.memory = parts.memory;
+    this.#parts = parts;
+    this.#store = store;
+    this.#shards = shards;
+    this.#newSeries = newSeries;
+    this.#memory = parts.memory;
     this.definition = definition;
     this.tombstones = parts.tombstonesOf(definition.name);
-    this.index = this.emptyIndex();
+    this.index = this.#emptyIndex();
     this.files = new NamespaceFiles({
       disk: parts.disk,
       log: parts.log,
@@ -109,7 +114,7 @@ export class NamespaceState {
       slotOf: (series) => this.findSeries(series),
       onDamage: (file) => parts.onDamage(this, file),
     });
-    this.setRules();
+    this.#setRules();
   }
 
   get options(): Namespace['options'] {
@@ -124,20 +129,20 @@ export class NamespaceState {
     return this.definition.options.retentionOptions.retentionPeriodNanos;
   }
 
-  private emptyIndex(): NamespaceIndex {
-    const { random } = this.parts;
+  #emptyIndex(): NamespaceIndex {
+    const { random } = this.#parts;
     return new NamespaceIndex({ random, blockSizeNanos: this.blockSizeNanos });
   }
 
   /** Takes changed options; name and block size stay. */
   update(definition: Namespace): void {
     this.definition = definition;
-    this.setRules();
+    this.#setRules();
   }
 
-  private setRules(): void {
+  #setRules(): void {
     const { retentionOptions, coldWritesEnabled } = this.definition.options;
-    this.store.setNamespace(this.ordinal, {
+    this.#store.setNamespace(this.ordinal, {
       blockSizeNanos: retentionOptions.blockSizeNanos,
       bufferPastNanos: retentionOptions.bufferPastNanos,
       bufferFutureNanos: retentionOptions.bufferFutureNanos,
@@ -174,8 +179,10 @@ export class NamespaceState {
   }
 
   /**
-   * The slot of a series of which this node has data already, made when it is new; a negative number when the series is not its own.
-   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for it: without it, answers would count as whole that are not
+   * The slot of a series of which this node has data already, made when it is new; a negative
+   * number when the series is not its own.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory has no room for it: without it, answers
+   * would count as whole that are not
    */
   resolveHere(series: SeriesName): SlotOrRefusal {
     const slot = this.resolve(series, Number.POSITIVE_INFINITY);
@@ -193,7 +200,7 @@ export class NamespaceState {
    */
   resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
     const known = this.findExactly(series);
-    if (known !== -1) return this.unlessStale(known, writerVersion);
+    if (known !== -1) return this.#unlessStale(known, writerVersion);
     let idHash = knownIdHash(series);
     const tellsTags = idHash !== -1 || tellsItsTags(series);
     const id = idHash === -1 || this.mayShareIds ? checkedId(series) : null;
@@ -201,23 +208,23 @@ export class NamespaceState {
       if (this.mayShareIds || !tellsTags) {
         // The same ID with other tags is the same series: the ID is what identifies it.
         const sameId = this.index.findById(id);
-        if (sameId !== -1) return this.unlessStale(sameId, writerVersion);
+        if (sameId !== -1) return this.#unlessStale(sameId, writerVersion);
       }
       idHash = murmur3(id);
     } else if (idHash === -1) {
       return -1 - rowOutcome.badSeries;
     }
-    const { shardCount } = this.shards;
+    const { shardCount } = this.#shards;
     if (shardCount === 0) return -1 - rowOutcome.shardNotOwned;
     const shard = idHash % shardCount;
-    if (this.shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
-    if (this.shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
+    if (this.#shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
+    if (this.#shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
     const fromWriter = writerVersion !== Number.POSITIVE_INFINITY;
-    if (fromWriter && !(this.memory.admitsSeries() && this.newSeries.take())) {
+    if (fromWriter && !(this.#memory.admitsSeries() && this.#newSeries.take())) {
       return -1 - rowOutcome.resourceExhausted;
     }
     try {
-      return this.create(series, shard, tellsTags);
+      return this.#create(series, shard, tellsTags);
     } catch (error) {
       if (error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED') {
         return -1 - rowOutcome.resourceExhausted;
@@ -245,8 +252,8 @@ export class NamespaceState {
     return id === null ? -1 : this.index.findById(id);
   }
 
-  private unlessStale(slot: number, writerVersion: number): SlotOrRefusal {
-    return this.shards.writerIsStale(this.index.shard(slot), writerVersion)
+  #unlessStale(slot: number, writerVersion: number): SlotOrRefusal {
+    return this.#shards.writerIsStale(this.index.shard(slot), writerVersion)
       ? -1 - rowOutcome.stalePlacement
       : slot;
   }
@@ -259,20 +266,20 @@ export class NamespaceState {
     this.index = index;
     this.mayShareIds ||= mayShareIds;
     this.slotsEnd = Math.max(this.slotsEnd, (slots.at(-1) ?? -1) + 1);
-    this.recorded.reserve(this.slotsEnd);
+    this.#recorded.reserve(this.slotsEnd);
   }
 
-  private create(series: SeriesName, shard: number, tellsTags: boolean): number {
+  #create(series: SeriesName, shard: number, tellsTags: boolean): number {
     const { tags, idScheme, explicitId } = series;
-    const slot = this.store.createSeries(this.ordinal);
+    const slot = this.#store.createSeries(this.ordinal);
     try {
       this.index.insertFound(slot, tags, idScheme, explicitId, shard);
     } catch (error) {
-      this.store.releaseSeries(slot);
+      this.#store.releaseSeries(slot);
       throw error;
     }
-    this.recorded.reserve(slot + 1);
-    this.recorded.forget(slot);
+    this.#recorded.reserve(slot + 1);
+    this.#recorded.forget(slot);
     this.seriesMade += 1;
     if (!tellsTags) this.mayShareIds = true;
     this.slotsEnd = Math.max(this.slotsEnd, slot + 1);
@@ -280,8 +287,8 @@ export class NamespaceState {
   }
 
   /**
-   * Adds dictionary entries of series that were made from these very tags: those of the index need not be put together
-   * again. Slots whose generation is 0 are passed over.
+   * Adds dictionary entries of series that were made from these very tags: those of the index need
+   * not be put together again. Slots whose generation is 0 are passed over.
    */
   recordMade(
     buffer: SegmentBuffer,
@@ -289,7 +296,7 @@ export class NamespaceState {
     references: Uint32Array,
     names: readonly SeriesName[],
   ): void {
-    const { recorded } = this;
+    const recorded = this.#recorded;
     recorded.begin(buffer.segment);
     const namespaceOrdinal = this.ordinalIn(buffer);
     for (let i = 0; i < entries.length; i += 1) {
@@ -304,7 +311,7 @@ export class NamespaceState {
 
   /** Adds the dictionary entries that a segment lacks for these slots. */
   recordSeries(buffer: SegmentBuffer, slots: Uint32Array, rowCount: number): void {
-    const { recorded } = this;
+    const recorded = this.#recorded;
     recorded.begin(buffer.segment);
     let namespaceOrdinal = -1;
     for (let row = 0; row < rowCount; row += 1) {
@@ -314,7 +321,7 @@ export class NamespaceState {
       const { index } = this;
       const head = {
         slot,
-        generation: this.store.generation[slot]!,
+        generation: this.#store.generation[slot]!,
         idScheme: index.idScheme(slot),
         explicitId: index.explicitId(slot),
       };
@@ -330,22 +337,22 @@ export class NamespaceState {
   }
 
   /**
-   * Forgets everything in memory, in one step whatever there is: references are refused from here on since the
-   * namespace has another number in the store, and what it had is released behind it.
+   * Forgets everything in memory, in one step whatever there is: references are refused from here
+   * on since the namespace has another number in the store, and what it had is released behind it.
    * @param ordinal a number of the store that no namespace has
    * @returns how many series went
    */
   truncate(atNanos: UnixNanos, ordinal: number): number {
     this.truncations += 1;
     if (atNanos > this.truncatedAtNanos) this.truncatedAtNanos = atNanos;
-    const slots = this.slotsOfNamespace();
+    const slots = this.#slotsOfNamespace();
     this.leaving = new LeavingSlots();
     const before = this.ordinal;
     this.ordinal = ordinal;
-    this.index = this.emptyIndex();
+    this.index = this.#emptyIndex();
     this.mayShareIds = false;
-    this.setRules();
-    this.parts.giveUp(before, slots);
+    this.#setRules();
+    this.#parts.giveUp(before, slots);
     return slots.length;
   }
 
@@ -361,7 +368,7 @@ export class NamespaceState {
   release(slots: Uint32Array): void {
     if (slots.length === 0) return;
     this.index.remove(slots);
-    for (const slot of slots) this.store.releaseSeries(slot);
+    for (const slot of slots) this.#store.releaseSeries(slot);
   }
 
   /** Whether the block is past retention. */
@@ -369,7 +376,9 @@ export class NamespaceState {
     return blockStartNanos + this.blockSizeNanos <= nowNanos - this.retentionNanos;
   }
 
-  /** Damaged filesets of a shard go whose blocks others gave. @param blocks null: all that there are */
+  /**
+   * Damaged filesets of a shard go whose blocks others gave. @param blocks null: all that there are
+   */
   noteRepaired(shard: number, blocks: ReadonlySet<bigint> | null): void {
     const isHere = (start: bigint) =>
       blocks === null || blocks.has(start) || start < this.expiredBeforeNanos;
@@ -378,9 +387,11 @@ export class NamespaceState {
     );
   }
 
-  /** Whether no block of the series is left anywhere. Rows that are not applied yet do not count. */
+  /**
+   * Whether no block of the series is left anywhere. Rows that are not applied yet do not count.
+   */
   isEmpty(slot: number): boolean {
-    return this.store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
+    return this.#store.blockStarts(slot).length === 0 && !this.index.isLiveSomewhere(slot);
   }
 
   /** As `expireInSteps`, and the series go with it, all in one step: for where nobody waits. */
@@ -395,9 +406,9 @@ export class NamespaceState {
   }
 
   /**
-   * Drops what is past retention: filesets in the first step, of memory some series a step, and the blocks of the index in the
-   * last. Series of which no block is left anywhere are told, and are to be removed. It must be given up when the namespace is
-   * truncated.
+   * Drops what is past retention: filesets in the first step, of memory some series a step, and the
+   * blocks of the index in the last. Series of which no block is left anywhere are told, and are to
+   * be removed. It must be given up when the namespace is truncated.
    */
   *expireInSteps(nowNanos: UnixNanos): Generator<void, Expired> {
     this.expiredBeforeNanos = this.blockStartOf(nowNanos - this.retentionNanos);
@@ -409,14 +420,14 @@ export class NamespaceState {
     if (cleanupEnabled) {
       this.files.removeAsides(({ endNanos }) => endNanos <= this.expiredBeforeNanos);
     }
-    const empty = yield* this.store.expireInSteps(this.ordinal, nowNanos, expiredAtOnce);
+    const empty = yield* this.#store.expireInSteps(this.ordinal, nowNanos, expiredAtOnce);
     this.index.expireBlocks(nowNanos - this.retentionNanos);
     const gone = intersection(empty, this.index.ordinalsWithoutBlock());
     return { empty: gone, filesets: expired.length };
   }
 
   /** Slots that the store has given to this namespace, ascending. */
-  private slotsOfNamespace(): Uint32Array {
+  #slotsOfNamespace(): Uint32Array {
     const slots = new Uint32Array(this.slotsEnd);
     let count = 0;
     for (let slot = 0; slot < slots.length; slot += 1) {

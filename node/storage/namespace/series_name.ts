@@ -1,4 +1,7 @@
-/** Names of series as they come from dictionaries, filesets and peers: checked once, and turned into IDs. */
+/**
+ * Names of series as they come from dictionaries, filesets and peers: checked once, and turned into
+ * IDs.
+ */
 import { idSchemeCode } from '#lib/series_id.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '#lib/tags.ts';
@@ -12,8 +15,8 @@ export interface SeriesName {
   /** For ID scheme 0, else empty. */
   readonly explicitId: Uint8Array;
   /**
-   * murmur3_32 of the ID, when a front of this process has checked the tags: sorted, names well-formed and each once. The ID
-   * need not be made then.
+   * murmur3_32 of the ID, when a front of this process has checked the tags: sorted, names
+   * well-formed and each once. The ID need not be made then.
    */
   readonly idHash?: number | undefined;
 }
@@ -23,10 +26,16 @@ export function copyOfName({ idScheme, tags, explicitId }: SeriesName): SeriesNa
   return { idScheme, tags: tags.slice(), explicitId: explicitId.slice() };
 }
 
-/** Tags up to here have no ID that is too long: an escape makes four bytes of one, and a pair gains less than its lengths took. */
+/**
+ * Tags up to here have no ID that is too long: an escape makes four bytes of one, and a pair gains
+ * less than its lengths took.
+ */
 const shortTagsBytesMax: number = Math.floor(seriesIdBytesMax / 4);
 
-/** Hash of the ID of a series whose ID derives from its tags alone and need not be looked at; -1 when it must be. */
+/**
+ * Hash of the ID of a series whose ID derives from its tags alone and need not be looked at; -1
+ * when it must be.
+ */
 export function knownIdHash({ idScheme, tags, idHash }: SeriesName): number {
   if (idHash === undefined || tags.length > shortTagsBytesMax) return -1;
   const tellsTags = idScheme === idSchemeCode.quoted || idScheme === idSchemeCode.prepend_meta;
@@ -34,7 +43,8 @@ export function knownIdHash({ idScheme, tags, idHash }: SeriesName): number {
 }
 
 /**
- * ID of a series of any origin, or null when it is none: tags must be canonical and the ID not empty.
+ * ID of a series of any origin, or null when it is none: tags must be canonical and the ID not
+ * empty.
  */
 export function checkedId(series: SeriesName): Uint8Array | null {
   if (series.tags.length > tagsBytesMax) return null;

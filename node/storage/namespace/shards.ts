@@ -20,20 +20,23 @@ export interface ShardChange {
   readonly removed: readonly number[];
 }
 
-/** A change of placements is a step of the sequencer, so rows see one table from check to application. */
+/**
+ * A change of placements is a step of the sequencer, so rows see one table from check to
+ * application.
+ */
 export class ShardTable {
-  private readonly instanceId: string;
-  private owned: ReadonlyMap<number, OwnedShard> = new Map();
-  private owners = new Map<number, ReadonlySet<string>>();
+  readonly #instanceId: string;
+  #owned: ReadonlyMap<number, OwnedShard> = new Map();
+  #owners = new Map<number, ReadonlySet<string>>();
   /** By shard: writers with an older placement do not know all of its owners. */
-  private writerVersionMin = new Map<number, number>();
+  #writerVersionMin = new Map<number, number>();
   placement: Placement | null = null;
   version = 0;
   /** No shard refuses a writer with this placement version or a later one. */
   writerVersionMax = 0;
 
   constructor(instanceId: string) {
-    this.instanceId = instanceId;
+    this.#instanceId = instanceId;
   }
 
   get shardCount(): number {
@@ -41,47 +44,47 @@ export class ShardTable {
   }
 
   get(shard: number): OwnedShard | undefined {
-    return this.owned.get(shard);
+    return this.#owned.get(shard);
   }
 
   /** In order of ID. */
   all(): OwnedShard[] {
-    return [...this.owned.values()];
+    return [...this.#owned.values()];
   }
 
   /**
-   * Whether a writer with this placement version knows every owner of a shard. When one was added since,
-   * the writer's acknowledgement would leave it out.
+   * Whether a writer with this placement version knows every owner of a shard. When one was added
+   * since, the writer's acknowledgement would leave it out.
    */
   writerIsStale(shard: number, placementVersion: number): boolean {
-    return placementVersion < (this.writerVersionMin.get(shard) ?? 0);
+    return placementVersion < (this.#writerVersionMin.get(shard) ?? 0);
   }
 
   /**
-   * Takes the placement that follows, or none when it was deleted. Versions count from 1 again when a
-   * deleted placement was made anew.
+   * Takes the placement that follows, or none when it was deleted. Versions count from 1 again when
+   * a deleted placement was made anew.
    */
   adopt(placement: Placement | null, version: number): ShardChange {
     if (version < this.version) {
-      this.owners.clear();
-      this.writerVersionMin.clear();
+      this.#owners.clear();
+      this.#writerVersionMin.clear();
       this.writerVersionMax = 0;
     }
-    const before = this.owned;
-    const mine = placement === null ? undefined : instanceById(placement, this.instanceId);
-    this.owned = new Map(
+    const before = this.#owned;
+    const mine = placement === null ? undefined : instanceById(placement, this.#instanceId);
+    this.#owned = new Map(
       (mine?.shards ?? []).map(({ id, state, sourceId }) => [id, { id, state, sourceId }]),
     );
-    this.noteOwners(placement, version);
+    this.#noteOwners(placement, version);
     this.placement = placement;
     this.version = version;
     return {
       added: this.all().filter(({ id }) => !before.has(id)),
-      removed: [...before.keys()].filter((id) => !this.owned.has(id)),
+      removed: [...before.keys()].filter((id) => !this.#owned.has(id)),
     };
   }
 
-  private noteOwners(placement: Placement | null, version: number): void {
+  #noteOwners(placement: Placement | null, version: number): void {
     const owners = new Map<number, Set<string>>();
     const moving = new Set<number>();
     for (const instance of placement?.instances ?? []) {
@@ -92,15 +95,15 @@ export class ShardTable {
         if (shard.state === 'INITIALIZING') moving.add(shard.id);
       }
     }
-    const first = this.placement === null || this.owners.size === 0;
+    const first = this.placement === null || this.#owners.size === 0;
     for (const [shard, now] of owners) {
-      const known = this.owners.get(shard);
+      const known = this.#owners.get(shard);
       const grew = first ? moving.has(shard) : !isSubset(now, known);
       if (!grew) continue;
-      this.writerVersionMin.set(shard, version);
+      this.#writerVersionMin.set(shard, version);
       this.writerVersionMax = version;
     }
-    this.owners = owners;
+    this.#owners = owners;
   }
 }
 

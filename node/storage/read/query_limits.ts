@@ -1,4 +1,7 @@
-/** How much queries may do within a time, over all of them: what is beyond is refused until the time is over. */
+/**
+ * How much queries may do within a time, over all of them: what is beyond is refused until the time
+ * is over.
+ */
 import {
   type QueryLimitName,
   queryLimitNames,
@@ -23,16 +26,16 @@ const shownName: Readonly<Record<QueryLimitName, string>> = {
 };
 
 export class QueryLimitCounter {
-  private readonly clock: Clock;
+  readonly #clock: Clock;
   /** May be changed at any time. */
   limits: QueryLimits;
-  private readonly recent: Readonly<Record<QueryLimitName, Recent>>;
+  readonly #recent: Readonly<Record<QueryLimitName, Recent>>;
 
   constructor(clock: Clock, limits: QueryLimits) {
-    this.clock = clock;
+    this.#clock = clock;
     this.limits = limits;
     const fresh = (): Recent => ({ count: 0, sinceMillis: 0, total: 0, exceeded: 0 });
-    this.recent = Object.fromEntries(
+    this.#recent = Object.fromEntries(
       queryLimitNames.map((name) => [name, fresh()]),
     ) as unknown as Record<QueryLimitName, Recent>;
   }
@@ -42,11 +45,11 @@ export class QueryLimitCounter {
    * @throws {TsdbError} RESOURCE_EXHAUSTED when more than the limit is done within its time
    */
   add(name: QueryLimitName, count: number): void {
-    const recent = this.recent[name];
+    const recent = this.#recent[name];
     recent.total += count;
     const { limit, lookbackMillis, forceExceeded } = this.limits[name];
     if (limit === 0 && !forceExceeded) return;
-    const now = this.clock.monotonicMillis();
+    const now = this.#clock.monotonicMillis();
     if (now - recent.sinceMillis >= lookbackMillis) {
       recent.sinceMillis = now;
       recent.count = 0;
@@ -63,11 +66,11 @@ export class QueryLimitCounter {
 
   /** Of this process, for metrics. */
   total(name: QueryLimitName): number {
-    return this.recent[name].total;
+    return this.#recent[name].total;
   }
 
   /** Queries that were refused, for metrics. */
   exceeded(name: QueryLimitName): number {
-    return this.recent[name].exceeded;
+    return this.#recent[name].exceeded;
   }
 }

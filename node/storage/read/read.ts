@@ -1,8 +1,9 @@
 /**
  * Answers of reads: series of the index with their chunks of memory and of filesets, as one bundle.
  *
- * Memory is copied first and the filesets are pinned right behind it, without a wait in between: a flush puts
- * a fileset in use and drops its rows from memory in one step, so a row is in one of them at least.
+ * Memory is copied first and the filesets are pinned right behind it, without a wait in between: a
+ * flush puts a fileset in use and drops its rows from memory in one step, so a row is in one of
+ * them at least.
  */
 import type { FetchResponse, TimeRange } from '#cluster/node/service.ts';
 import { ByteCollector } from '#engine/store/byte_collector.ts';
@@ -74,7 +75,8 @@ export async function bundleOf(
     try {
       const bundle = await read.run(signal);
       if (bundle !== null) return bundle;
-      // A fileset went away or was found to be damaged, so what there is now is read from the start.
+      // A fileset went away or was found to be damaged, so what there is now is read from the
+      // start.
       current = namespace.truncations === truncations ? read.slotsStillHere() : new Uint32Array(0);
     } finally {
       read.unpin();
@@ -84,58 +86,60 @@ export async function bundleOf(
 
 /** One attempt to read series. */
 class SeriesRead {
-  private readonly parts: ReadParts;
-  private readonly namespace: NamespaceState;
-  private readonly slots: Uint32Array;
-  private readonly generations: Uint32Array;
-  private readonly names: ReturnType<NamespaceState['index']['tagsOf']>;
-  private readonly memory: MemoryPart;
+  readonly #parts: ReadParts;
+  readonly #namespace: NamespaceState;
+  readonly #slots: Uint32Array;
+  readonly #generations: Uint32Array;
+  readonly #names: ReturnType<NamespaceState['index']['tagsOf']>;
+  readonly #memory: MemoryPart;
   /** By shard: places of its series in the answer. */
-  private readonly placesOfShard: Map<number, Uint32Array>;
-  private readonly files: BlockFile[] = [];
+  readonly #placesOfShard: Map<number, Uint32Array>;
+  readonly #files: BlockFile[] = [];
   /** Bytes by place: of memory, and of all so far. */
-  private readonly lengths: Float64Array;
-  private isDamaged = false;
+  readonly #lengths: Float64Array;
+  #isDamaged = false;
 
   constructor(parts: ReadParts, namespace: NamespaceState, slots: Uint32Array, range: Range) {
-    this.parts = parts;
-    this.namespace = namespace;
-    this.slots = slots;
-    this.generations = generationsOf(parts.store, slots);
-    this.names = namespace.index.tagsOf(slots);
-    this.memory = readMemory(parts.store, slots, range);
-    this.placesOfShard = byShard(namespace, slots);
-    for (const shard of this.placesOfShard.keys()) {
-      this.files.push(...namespace.files.pinRange(shard, range.startNanos, range.endNanos));
+    this.#parts = parts;
+    this.#namespace = namespace;
+    this.#slots = slots;
+    this.#generations = generationsOf(parts.store, slots);
+    this.#names = namespace.index.tagsOf(slots);
+    this.#memory = readMemory(parts.store, slots, range);
+    this.#placesOfShard = byShard(namespace, slots);
+    for (const shard of this.#placesOfShard.keys()) {
+      this.#files.push(...namespace.files.pinRange(shard, range.startNanos, range.endNanos));
     }
-    this.files.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
-    this.lengths = new Float64Array(slots.length);
+    this.#files.sort((a, b) => Number(a.blockStartNanos - b.blockStartNanos));
+    this.#lengths = new Float64Array(slots.length);
   }
 
   unpin(): void {
-    for (const file of this.files) this.namespace.files.unpin(file);
+    for (const file of this.#files) this.#namespace.files.unpin(file);
   }
 
   slotsStillHere(): Uint32Array {
-    const { generation } = this.parts.store;
-    return this.slots.filter((slot, i) => generation[slot] === this.generations[i]);
+    const { generation } = this.#parts.store;
+    return this.#slots.filter((slot, i) => generation[slot] === this.#generations[i]);
   }
 
   /** @returns null when it must be tried again */
   async run(signal: AbortSignal): Promise<SeriesBundle | null> {
-    const { memory, names, slots } = this;
-    if (this.files.length === 0) {
+    const memory = this.#memory;
+    const names = this.#names;
+    const slots = this.#slots;
+    if (this.#files.length === 0) {
       return { ...names, chunkData: memory.bytes, chunkOffset: memory.offsets };
     }
     const fileParts: FilePart[] = [];
-    for (const file of this.files) {
+    for (const file of this.#files) {
       signal.throwIfAborted();
-      const part = await this.matchFile(file);
+      const part = await this.#matchFile(file);
       if (part === 'again') return null;
       if (part !== null) fileParts.push(part);
     }
-    this.countReads(fileParts);
-    const chunkOffset = this.layOut();
+    this.#countReads(fileParts);
+    const chunkOffset = this.#layOut();
     // All of it is written below, so it is not filled with zeros first.
     const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(chunkOffset.at(-1)!).buffer);
     /** By place: where the next bytes go. Chunks of files come first, in order of time. */
@@ -151,14 +155,14 @@ class SeriesRead {
     for (let first = 0; first < fileParts.length; first += filesAtOnce) {
       signal.throwIfAborted();
       const some = fileParts.slice(first, first + filesAtOnce);
-      const read = some.map((part, i) => this.readPart(part, chunkData, targets[first + i]!));
+      const read = some.map((part, i) => this.#readPart(part, chunkData, targets[first + i]!));
       await Promise.all(read);
     }
-    if (this.isDamaged) return null;
-    const { tombstones, expiredBeforeNanos } = this.namespace;
+    if (this.#isDamaged) return null;
+    const { tombstones, expiredBeforeNanos } = this.#namespace;
     const bundle = { ...names, chunkData, chunkOffset };
     const isWhole = (file: BlockFile): boolean => file.blockStartNanos >= expiredBeforeNanos;
-    if (tombstones.all.length === 0 && this.files.every(isWhole)) return bundle;
+    if (tombstones.all.length === 0 && this.#files.every(isWhole)) return bundle;
     const answered = fileParts.map(({ file, places, directory, entries }, i) => ({
       file,
       places,
@@ -170,20 +174,22 @@ class SeriesRead {
   }
 
   /** @throws {TsdbError} RESOURCE_EXHAUSTED when queries read more than they may */
-  private countReads(fileParts: readonly FilePart[]): void {
+  #countReads(fileParts: readonly FilePart[]): void {
     let series = 0;
     let bytes = 0;
     for (const { entries, directory } of fileParts) {
       series += entries.length;
       for (const entry of entries) bytes += directory.lengths[entry]!;
     }
-    this.parts.queries.add('diskRead', series);
-    this.parts.queries.add('diskBytesRead', bytes);
+    this.#parts.queries.add('diskRead', series);
+    this.#parts.queries.add('diskBytesRead', bytes);
   }
 
   /** Where each series' bytes begin, with the end of the last one. */
-  private layOut(): Uint32Array {
-    const { memory, lengths, slots } = this;
+  #layOut(): Uint32Array {
+    const memory = this.#memory;
+    const lengths = this.#lengths;
+    const slots = this.#slots;
     const chunkOffset = new Uint32Array(slots.length + 1);
     let total = 0;
     for (let i = 0; i < slots.length; i += 1) {
@@ -194,8 +200,11 @@ class SeriesRead {
     return chunkOffset;
   }
 
-  private async matchFile(file: BlockFile): Promise<FilePart | null | 'again'> {
-    const { namespace, slots, generations, lengths } = this;
+  async #matchFile(file: BlockFile): Promise<FilePart | null | 'again'> {
+    const namespace = this.#namespace;
+    const slots = this.#slots;
+    const generations = this.#generations;
+    const lengths = this.#lengths;
     let directory: Directory;
     try {
       directory = await namespace.files.directory(file);
@@ -206,8 +215,8 @@ class SeriesRead {
       return 'again';
     }
     // A slot may be another series' by now.
-    const { generation } = this.parts.store;
-    const candidates = this.placesOfShard.get(file.shard)!;
+    const { generation } = this.#parts.store;
+    const candidates = this.#placesOfShard.get(file.shard)!;
     const wanted = Uint32Array.from(candidates, (place) => slots[place]!);
     const places: number[] = [];
     const entries: number[] = [];
@@ -231,7 +240,7 @@ class SeriesRead {
   }
 
   /** Reads ranges of the data file, near ones in one go, and compares each entry's checksum. */
-  private async readPart(part: FilePart, out: Uint8Array, targets: Uint32Array): Promise<void> {
+  async #readPart(part: FilePart, out: Uint8Array, targets: Uint32Array): Promise<void> {
     const { file, directory, entries } = part;
     const { offsets, lengths, checksums } = directory;
     for (let first = 0; first < entries.length; ) {
@@ -244,16 +253,16 @@ class SeriesRead {
         if (last > first && offsets[entry]! + lengths[entry]! - start > runBytesMax) break;
         end = offsets[entry]! + lengths[entry]!;
       }
-      const bytes = await this.readRun(file, start, end);
+      const bytes = await this.#readRun(file, start, end);
       if (bytes === null) return;
       for (; first < last; first += 1) {
         const entry = entries[first]!;
         const from = offsets[entry]! - start;
         const chunk = bytes.subarray(from, from + lengths[entry]!);
         if (chunk.length !== lengths[entry] || crc32c(chunk) !== checksums[entry]) {
-          this.namespace.files.noteDamage(file, offsets[entry]!);
+          this.#namespace.files.noteDamage(file, offsets[entry]!);
           directory.leaveOutAt(file.damaged);
-          this.isDamaged = true;
+          this.#isDamaged = true;
           continue;
         }
         out.set(chunk, targets[first]);
@@ -261,14 +270,14 @@ class SeriesRead {
     }
   }
 
-  private async readRun(file: BlockFile, start: number, end: number): Promise<Uint8Array | null> {
+  async #readRun(file: BlockFile, start: number, end: number): Promise<Uint8Array | null> {
     try {
-      return await this.parts.cache.read(file, start, end);
+      return await this.#parts.cache.read(file, start, end);
     } catch (error) {
       if (!isMissing(error)) throw error;
-      this.isDamaged = true;
+      this.#isDamaged = true;
       // Otherwise its folder was removed meanwhile.
-      if (file.retired === null) this.namespace.files.setAside(file, 'file is missing');
+      if (file.retired === null) this.#namespace.files.setAside(file, 'file is missing');
       return null;
     }
   }
@@ -335,50 +344,54 @@ function tooLarge(): Error {
 }
 
 /**
- * Shards for which an answer of this node is whole: those that are so at its begin and were not lost until its end. One that was
- * repaired meanwhile may be ready again, with rows that the answer has not.
+ * Shards for which an answer of this node is whole: those that are so at its begin and were not
+ * lost until its end. One that was repaired meanwhile may be ready again, with rows that the answer
+ * has not.
  */
 export class WholeShards {
-  private readonly namespace: NamespaceState;
-  private readonly shards: ShardTable;
+  readonly #namespace: NamespaceState;
+  readonly #shards: ShardTable;
   /** Where blocks start that have something of the answer; null for all. */
-  private readonly starts: TimeRange | null;
+  readonly #starts: TimeRange | null;
   /** By shard, how often it had been lost. */
-  private readonly lossesAtBegin = new Map<number, number>();
+  readonly #lossesAtBegin = new Map<number, number>();
 
-  /** To be made before the index is asked. @param range of the answer; null for all times @param wanted null for all */
+  /**
+   * To be made before the index is asked. @param range of the answer; null for all times @param
+   * wanted null for all
+   */
   constructor(
     namespace: NamespaceState,
     shards: ShardTable,
     range: TimeRange | null,
     wanted: Uint32Array | null,
   ) {
-    this.namespace = namespace;
-    this.shards = shards;
+    this.#namespace = namespace;
+    this.#shards = shards;
     // A block before it may reach into the range.
     const reachNanos = namespace.blockSizeNanos - 1n;
-    this.starts = range && { startNanos: range.startNanos - reachNanos, endNanos: range.endNanos };
+    this.#starts = range && { startNanos: range.startNanos - reachNanos, endNanos: range.endNanos };
     const asked = wanted === null ? null : new Set(wanted);
     for (const { id } of shards.all()) {
-      if (!this.isWhole(id) || asked?.has(id) === false) continue;
-      this.lossesAtBegin.set(id, namespace.readyShards.losses(id));
+      if (!this.#isWhole(id) || asked?.has(id) === false) continue;
+      this.#lossesAtBegin.set(id, namespace.readyShards.losses(id));
     }
   }
 
   atEnd(): FetchResponse['shards'] {
-    const { readyShards } = this.namespace;
+    const { readyShards } = this.#namespace;
     const whole: number[] = [];
-    for (const [id, losses] of this.lossesAtBegin) {
-      if (this.isWhole(id) && readyShards.losses(id) === losses) whole.push(id);
+    for (const [id, losses] of this.#lossesAtBegin) {
+      if (this.#isWhole(id) && readyShards.losses(id) === losses) whole.push(id);
     }
     return Uint32Array.from(whole);
   }
 
-  private isWhole(shard: number): boolean {
-    const owned = this.shards.get(shard);
+  #isWhole(shard: number): boolean {
+    const owned = this.#shards.get(shard);
     if (owned === undefined || owned.state === 'INITIALIZING') return false;
-    const { readyShards } = this.namespace;
-    if (this.starts === null) return readyShards.has(shard);
-    return readyShards.hasBlocksFrom(shard, this.starts.startNanos, this.starts.endNanos);
+    const { readyShards } = this.#namespace;
+    if (this.#starts === null) return readyShards.has(shard);
+    return readyShards.hasBlocksFrom(shard, this.#starts.startNanos, this.#starts.endNanos);
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A shard as pages for a peer that bootstraps: block by block, oldest first, and in a block by the order
- * of the series' IDs, which is the order of a fileset. Rows of memory and of filesets stand one behind the
- * other; the peer merges them.
+ * A shard as pages for a peer that bootstraps: block by block, oldest first, and in a block by the
+ * order of the series' IDs, which is the order of a fileset. Rows of memory and of filesets stand
+ * one behind the other; the peer merges them.
  */
 import type { StreamShardPage } from '#cluster/node/service.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
@@ -68,20 +68,20 @@ export async function* streamPages(
 }
 
 /**
- * One block. Between two pages its fileset may be replaced by one that has rows of memory too, so each page
- * is made of memory and of the fileset that is in use at that moment.
+ * One block. Between two pages its fileset may be replaced by one that has rows of memory too, so
+ * each page is made of memory and of the fileset that is in use at that moment.
  */
 class StreamedBlock implements AsyncDisposable {
-  private readonly parts: StreamParts;
-  private readonly namespace: NamespaceState;
-  private readonly shard: number;
-  private readonly blockStartNanos: bigint;
-  private readonly memory: readonly MemorySeries[];
-  private readonly truncations: number;
-  private memoryNext = 0;
-  private file: BlockFile | null = null;
-  private walk: VolumeWalk | null = null;
-  private lastId: Uint8Array | null = null;
+  readonly #parts: StreamParts;
+  readonly #namespace: NamespaceState;
+  readonly #shard: number;
+  readonly #blockStartNanos: bigint;
+  readonly #memory: readonly MemorySeries[];
+  readonly #truncations: number;
+  #memoryNext = 0;
+  #file: BlockFile | null = null;
+  #walk: VolumeWalk | null = null;
+  #lastId: Uint8Array | null = null;
 
   constructor(
     parts: StreamParts,
@@ -89,16 +89,16 @@ class StreamedBlock implements AsyncDisposable {
     shard: number,
     blockStartNanos: bigint,
   ) {
-    this.parts = parts;
-    this.namespace = namespace;
-    this.shard = shard;
-    this.blockStartNanos = blockStartNanos;
-    this.truncations = namespace.truncations;
+    this.#parts = parts;
+    this.#namespace = namespace;
+    this.#shard = shard;
+    this.#blockStartNanos = blockStartNanos;
+    this.#truncations = namespace.truncations;
     const { generation } = parts.store;
     const slots = parts.store
       .slotsOfBlock(namespace.ordinal, blockStartNanos)
       .filter((slot) => namespace.index.shard(slot) === shard);
-    this.memory = Array.from(slots, (slot) => ({
+    this.#memory = Array.from(slots, (slot) => ({
       slot,
       generation: generation[slot]!,
       id: namespace.index.id(slot),
@@ -109,19 +109,20 @@ class StreamedBlock implements AsyncDisposable {
   async page(seriesMax: number): Promise<StreamShardPage['bundle'] | null> {
     const page = new PageBuilder();
     while (page.seriesCount < seriesMax && page.bytes < streamPageBytesTarget) {
-      await this.useCurrentFile();
-      // No wait from here to the copy of memory: its rows are in the fileset that is in use, or still here.
-      if (this.file !== this.currentFile()) continue;
-      const mine = this.memory[this.memoryNext];
-      const entryId = this.walk?.id ?? null;
+      await this.#useCurrentFile();
+      // No wait from here to the copy of memory: its rows are in the fileset that is in use, or
+      // still here.
+      if (this.#file !== this.#currentFile()) continue;
+      const mine = this.#memory[this.#memoryNext];
+      const entryId = this.#walk?.id ?? null;
       if (mine === undefined && entryId === null) break;
       const order = mine === undefined ? 1 : entryId === null ? -1 : compareBytes(mine.id, entryId);
-      const fromMemory = order <= 0 ? this.readMemory(mine!) : noBytes;
-      const name = order >= 0 ? copyOfName(this.walk!.name) : this.nameOfMemory(mine!);
-      const fromFile = order >= 0 ? await this.chunksOfBlock() : null;
-      this.lastId = order >= 0 ? entryId : mine!.id;
-      if (order <= 0) this.memoryNext += 1;
-      if (order >= 0) this.walk!.step();
+      const fromMemory = order <= 0 ? this.#readMemory(mine!) : noBytes;
+      const name = order >= 0 ? copyOfName(this.#walk!.name) : this.#nameOfMemory(mine!);
+      const fromFile = order >= 0 ? await this.#chunksOfBlock() : null;
+      this.#lastId = order >= 0 ? entryId : mine!.id;
+      if (order <= 0) this.#memoryNext += 1;
+      if (order >= 0) this.#walk!.step();
       const chunks = [fromFile ?? noBytes, fromMemory];
       if (chunks.some(({ length }) => length > 0)) page.add(name!, chunks);
     }
@@ -129,38 +130,38 @@ class StreamedBlock implements AsyncDisposable {
   }
 
   /** Of the series that the walk stands on; a long fileset has rows of other blocks too. */
-  private async chunksOfBlock(): Promise<Uint8Array | null> {
-    const chunks = await this.walk!.chunks();
-    const { blockSizeNanos } = this.namespace;
-    if (chunks === null || this.file!.info.blockSizeNanos === blockSizeNanos) return chunks;
-    return keepRange(chunks, this.blockStartNanos, this.blockStartNanos + blockSizeNanos);
+  async #chunksOfBlock(): Promise<Uint8Array | null> {
+    const chunks = await this.#walk!.chunks();
+    const { blockSizeNanos } = this.#namespace;
+    if (chunks === null || this.#file!.info.blockSizeNanos === blockSizeNanos) return chunks;
+    return keepRange(chunks, this.#blockStartNanos, this.#blockStartNanos + blockSizeNanos);
   }
 
-  private currentFile(): BlockFile | null {
-    return this.namespace.files.get(this.shard, this.blockStartNanos);
+  #currentFile(): BlockFile | null {
+    return this.#namespace.files.get(this.#shard, this.#blockStartNanos);
   }
 
   /** It may have expired since, and its slot may be another's; or all was truncated. */
-  private isHere({ slot, generation }: MemorySeries): boolean {
+  #isHere({ slot, generation }: MemorySeries): boolean {
     return (
-      this.parts.store.generation[slot] === generation &&
-      this.namespace.truncations === this.truncations
+      this.#parts.store.generation[slot] === generation &&
+      this.#namespace.truncations === this.#truncations
     );
   }
 
-  private readMemory(series: MemorySeries): Uint8Array {
-    const { store } = this.parts;
-    if (!this.isHere(series)) return noBytes;
-    const start = this.blockStartNanos;
-    const end = start + this.namespace.blockSizeNanos;
+  #readMemory(series: MemorySeries): Uint8Array {
+    const { store } = this.#parts;
+    if (!this.#isHere(series)) return noBytes;
+    const start = this.#blockStartNanos;
+    const end = start + this.#namespace.blockSizeNanos;
     return store.read(Uint32Array.of(series.slot), start, end).chunkData;
   }
 
   /** Null when the series has expired. */
-  private nameOfMemory(series: MemorySeries): SeriesName | null {
-    if (!this.isHere(series)) return null;
+  #nameOfMemory(series: MemorySeries): SeriesName | null {
+    if (!this.#isHere(series)) return null;
     const { slot } = series;
-    const { index } = this.namespace;
+    const { index } = this.#namespace;
     return {
       idScheme: index.idScheme(slot),
       tags: index.tags(slot),
@@ -169,15 +170,16 @@ class StreamedBlock implements AsyncDisposable {
   }
 
   /** Goes on in the fileset that is in use, behind the last series that was given. */
-  private async useCurrentFile(): Promise<void> {
-    const { namespace, parts } = this;
-    for (let file = this.currentFile(); file !== this.file; file = this.currentFile()) {
-      await this.leaveFile();
-      if (file === null || file !== this.currentFile()) continue;
+  async #useCurrentFile(): Promise<void> {
+    const namespace = this.#namespace;
+    const parts = this.#parts;
+    for (let file = this.#currentFile(); file !== this.#file; file = this.#currentFile()) {
+      await this.#leaveFile();
+      if (file === null || file !== this.#currentFile()) continue;
       namespace.files.pin(file);
-      this.file = file;
+      this.#file = file;
       try {
-        this.walk = await VolumeWalk.open(parts.disk, namespace.files, file, this.lastId);
+        this.#walk = await VolumeWalk.open(parts.disk, namespace.files, file, this.#lastId);
       } catch (error) {
         if (!(error instanceof FilesetCorrupt)) throw error;
         namespace.files.setAside(file, error.message);
@@ -185,16 +187,17 @@ class StreamedBlock implements AsyncDisposable {
     }
   }
 
-  private async leaveFile(): Promise<void> {
-    const { file, walk } = this;
-    this.file = null;
-    this.walk = null;
+  async #leaveFile(): Promise<void> {
+    const file = this.#file;
+    const walk = this.#walk;
+    this.#file = null;
+    this.#walk = null;
     await walk?.[Symbol.asyncDispose]();
-    if (file !== null) this.namespace.files.unpin(file);
+    if (file !== null) this.#namespace.files.unpin(file);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.leaveFile();
+    await this.#leaveFile();
   }
 }
 
@@ -202,47 +205,47 @@ const noBytes = new Uint8Array(0);
 
 /** Collects series for one bundle. */
 class PageBuilder {
-  private readonly tags: Uint8Array[] = [];
-  private readonly ids: Uint8Array[] = [];
-  private readonly chunks: Uint8Array[] = [];
-  private readonly schemes: number[] = [];
-  private readonly tagEnds: number[] = [0];
-  private readonly idEnds: number[] = [0];
-  private readonly chunkEnds: number[] = [0];
+  readonly #tags: Uint8Array[] = [];
+  readonly #ids: Uint8Array[] = [];
+  readonly #chunks: Uint8Array[] = [];
+  readonly #schemes: number[] = [];
+  readonly #tagEnds: number[] = [0];
+  readonly #idEnds: number[] = [0];
+  readonly #chunkEnds: number[] = [0];
 
   get seriesCount(): number {
-    return this.schemes.length;
+    return this.#schemes.length;
   }
 
   get bytes(): number {
-    return this.tagEnds.at(-1)! + this.chunkEnds.at(-1)!;
+    return this.#tagEnds.at(-1)! + this.#chunkEnds.at(-1)!;
   }
 
   /** Takes a copy of the chunks. */
   add(name: SeriesName, chunks: readonly Uint8Array[]): void {
-    this.schemes.push(name.idScheme);
-    this.tags.push(name.tags);
-    this.tagEnds.push(this.tagEnds.at(-1)! + name.tags.length);
-    this.ids.push(name.explicitId);
-    this.idEnds.push(this.idEnds.at(-1)! + name.explicitId.length);
-    let end = this.chunkEnds.at(-1)!;
+    this.#schemes.push(name.idScheme);
+    this.#tags.push(name.tags);
+    this.#tagEnds.push(this.#tagEnds.at(-1)! + name.tags.length);
+    this.#ids.push(name.explicitId);
+    this.#idEnds.push(this.#idEnds.at(-1)! + name.explicitId.length);
+    let end = this.#chunkEnds.at(-1)!;
     for (const part of chunks) {
-      this.chunks.push(part.slice());
+      this.#chunks.push(part.slice());
       end += part.length;
     }
-    this.chunkEnds.push(end);
+    this.#chunkEnds.push(end);
   }
 
   finish(): StreamShardPage['bundle'] {
     return {
       seriesCount: this.seriesCount,
-      tagsData: joined(this.tags),
-      tagsOffset: Uint32Array.from(this.tagEnds),
-      idScheme: Uint8Array.from(this.schemes),
-      idData: joined(this.ids),
-      idOffset: Uint32Array.from(this.idEnds),
-      chunkData: joined(this.chunks),
-      chunkOffset: Uint32Array.from(this.chunkEnds),
+      tagsData: joined(this.#tags),
+      tagsOffset: Uint32Array.from(this.#tagEnds),
+      idScheme: Uint8Array.from(this.#schemes),
+      idData: joined(this.#ids),
+      idOffset: Uint32Array.from(this.#idEnds),
+      chunkData: joined(this.#chunks),
+      chunkOffset: Uint32Array.from(this.#chunkEnds),
     };
   }
 }

@@ -1,6 +1,7 @@
 /**
- * What is kept in memory of the filesets' data, by the configured policy: nothing, what was read within a time, what
- * was read last, or all of it as far as the memory goes. Other uses of memory come first.
+ * What is kept in memory of the filesets' data, by the configured policy: nothing, what was read
+ * within a time, what was read last, or all of it as far as the memory goes. Other uses of memory
+ * come first.
  */
 import { messageOf } from '#lib/errors.ts';
 import type { CachedFile, FileCache } from '../filesets/file_cache.ts';
@@ -31,16 +32,16 @@ export function pageBytesMaxOf(
 
 /** Keeps the policy, a round with each tick. */
 export class CacheKeeper {
-  private readonly database: Database;
+  readonly #database: Database;
   /** Filesets that were brought to memory once. */
-  private readonly loaded = new WeakSet<CachedFile>();
+  readonly #loaded = new WeakSet<CachedFile>();
 
   constructor(database: Database) {
-    this.database = database;
+    this.#database = database;
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { database } = this;
+    const database = this.#database;
     const { fileCache, options, env } = database;
     const policy = options.cachePolicy ?? 'lru';
     const pageBytesMax = pageBytesMaxOf(policy, database, options.pageBytesMax);
@@ -48,15 +49,15 @@ export class CacheKeeper {
     const nowMillis = env.clock.monotonicMillis();
     fileCache.noteTime(nowMillis);
     if (policy === 'recently_read') {
-      fileCache.forgetUnread((file) => this.keptMillisOf(file));
+      fileCache.forgetUnread((file) => this.#keptMillisOf(file));
     }
-    if (policy === 'all') await this.loadNewest(fileCache, pageBytesMax, signal);
+    if (policy === 'all') await this.#loadNewest(fileCache, pageBytesMax, signal);
   }
 
   /** How long what was read of a file stays; null: as long as there is room. */
-  private keptMillisOf(file: CachedFile): number | null {
+  #keptMillisOf(file: CachedFile): number | null {
     if (!(file instanceof BlockFile)) return null;
-    const namespace = this.database.namespaces.get(file.info.namespace);
+    const namespace = this.#database.namespaces.get(file.info.namespace);
     if (namespace === undefined) return null;
     const { blockDataExpiry, blockDataExpiryAfterNotAccessPeriodNanos } =
       namespace.options.retentionOptions;
@@ -64,15 +65,15 @@ export class CacheKeeper {
   }
 
   /** The newest blocks first, until the pages are full. */
-  private async loadNewest(
+  async #loadNewest(
     fileCache: FileCache,
     pageBytesMax: number,
     signal: AbortSignal,
   ): Promise<void> {
-    const { namespaces, log } = this.database;
+    const { namespaces, log } = this.#database;
     const waiting = [...namespaces.values()]
       .flatMap(({ files }) => files.all(null).map((file) => ({ files, file })))
-      .filter(({ file }) => !this.loaded.has(file))
+      .filter(({ file }) => !this.#loaded.has(file))
       .sort((a, b) => Number(b.file.blockStartNanos - a.file.blockStartNanos));
     for (const { files, file } of waiting) {
       signal.throwIfAborted();
@@ -81,11 +82,11 @@ export class CacheKeeper {
       files.pin(file);
       try {
         await fileCache.load(file);
-        this.loaded.add(file);
+        this.#loaded.add(file);
       } catch (error) {
         // Whoever reads it finds what is wrong with it.
         log.debug({ path: file.dataPath, error: messageOf(error) }, 'fileset is not loaded');
-        this.loaded.add(file);
+        this.#loaded.add(file);
       } finally {
         files.unpin(file);
       }

@@ -1,5 +1,6 @@
 /**
- * How series that hold nothing leave index and store while writes and queries go on: in steps of some milliseconds.
+ * How series that hold nothing leave index and store while writes and queries go on: in steps of
+ * some milliseconds.
  *
  *     in the index ── taken out, alone ──→ leaving: its references are refused ── lists swept ──→ slot is free
  */
@@ -18,24 +19,24 @@ const removalShare = 0.5;
 
 /** Slots of series that are out of the index and not yet free in the store. */
 export class LeavingSlots {
-  private readonly pages: (Uint32Array | undefined)[] = [];
+  readonly #pages: (Uint32Array | undefined)[] = [];
   count = 0;
 
   has(slot: number): boolean {
-    const page = this.pages[slot >>> pageBits];
+    const page = this.#pages[slot >>> pageBits];
     return page !== undefined && (page[(slot & slotMask) >>> 5]! & (1 << (slot & 31))) !== 0;
   }
 
   add(slot: number): void {
-    const page = (this.pages[slot >>> pageBits] ??= new Uint32Array(pageWords));
+    const page = (this.#pages[slot >>> pageBits] ??= new Uint32Array(pageWords));
     page[(slot & slotMask) >>> 5]! |= 1 << (slot & 31);
     this.count += 1;
   }
 
   delete(slot: number): void {
-    this.pages[slot >>> pageBits]![(slot & slotMask) >>> 5]! &= ~(1 << (slot & 31));
+    this.#pages[slot >>> pageBits]![(slot & slotMask) >>> 5]! &= ~(1 << (slot & 31));
     this.count -= 1;
-    if (this.count === 0) this.pages.length = 0;
+    if (this.count === 0) this.#pages.length = 0;
   }
 }
 
@@ -44,7 +45,8 @@ const slotMask = (1 << pageBits) - 1;
 const pageWords = 1 << (pageBits - 5);
 
 /**
- * Drops what is past retention in steps of the sequencer, and takes away the series that hold nothing any more.
+ * Drops what is past retention in steps of the sequencer, and takes away the series that hold
+ * nothing any more.
  * @returns how many series and filesets went
  */
 export async function expireNamespace(
@@ -89,12 +91,14 @@ export async function removeEmptySeries(
     return true;
   });
   const isOver = () => namespace.truncations !== truncations;
-  // Alone, so that no row of them is on its way through the log. Writes that wait have their turn in between.
+  // Alone, so that no row of them is on its way through the log. Writes that wait have their turn
+  // in between.
   for (let more = true; more; ) {
     more = await sequencer.exclusive(() => !isOver() && steps.next().value === true);
   }
   const pace = new Pace(env.clock, () => removalShare);
-  // After a truncation the index is another one, and whoever truncated has released what was leaving.
+  // After a truncation the index is another one, and whoever truncated has released what was
+  // leaving.
   while (!isOver() && steps.next().done !== true) await pace.rest(null);
   for (let first = 0; first < gone.length && !isOver(); first += releasedAtOnce) {
     for (const slot of gone.slice(first, first + releasedAtOnce)) {

@@ -1,4 +1,6 @@
-/** What the node does every few seconds: it forgets what is past retention, in memory and on disk. */
+/**
+ * What the node does every few seconds: it forgets what is past retention, in memory and on disk.
+ */
 import type { SegmentInfo } from '../../persist/commitlog/commitlog.ts';
 import { commitlogFolder, type Database } from '../database.ts';
 import { expireNamespace } from './series_removal.ts';
@@ -24,8 +26,8 @@ export async function tick(database: Database): Promise<TickReport> {
 }
 
 /**
- * A closed segment goes when the block of its newest row is past retention in every namespace, and all segments before
- * it have gone: it may say what of their rows was truncated or deleted.
+ * A closed segment goes when the block of its newest row is past retention in every namespace, and
+ * all segments before it have gone: it may say what of their rows was truncated or deleted.
  */
 async function deleteExpiredSegments(database: Database, now: bigint): Promise<number> {
   const { commitlog, env, options } = database;

@@ -14,7 +14,10 @@ export interface Cut {
   readonly startNanos: bigint;
   readonly endNanos: bigint;
   readonly version: number;
-  /** Rows of a chunk that is newer than the deletion all stay, unless they have versions of their own. */
+  /**
+   * Rows of a chunk that is newer than the deletion all stay, unless they have versions of their
+   * own.
+   */
   readonly keepsNewerChunks?: boolean;
 }
 
@@ -24,8 +27,9 @@ const versionTickNanos = 15_625n;
 /**
  * The chunks without the rows that are deleted: the very bytes when there is none.
  *
- * Rows of a chunk that keeps one version for all of them are deleted when that is not above the deletion's. Where it is
- * above, the chunk may have older rows too: they are told by their times, which are about those of their versions.
+ * Rows of a chunk that keeps one version for all of them are deleted when that is not above the
+ * deletion's. Where it is above, the chunk may have older rows too: they are told by their times,
+ * which are about those of their versions.
  * @param chunks of one series, one behind the other
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed
  */

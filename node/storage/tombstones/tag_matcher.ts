@@ -1,4 +1,7 @@
-/** Whether the tags of one series match a query on the index: for series that are at hand one by one. */
+/**
+ * Whether the tags of one series match a query on the index: for series that are at hand one by
+ * one.
+ */
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
 

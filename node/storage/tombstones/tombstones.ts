@@ -1,6 +1,6 @@
 /**
- * The deletions that a node has applied to one namespace: which rows that come late they refuse, and what of older
- * filesets is not to be seen. Memory holds nothing that they delete.
+ * The deletions that a node has applied to one namespace: which rows that come late they refuse,
+ * and what of older filesets is not to be seen. Memory holds nothing that they delete.
  */
 import { rowOutcome } from '#cluster/node/service.ts';
 import type { Deletion } from '#cluster/metadata/deletions.ts';
@@ -29,7 +29,7 @@ const none: readonly Tombstone[] = [];
 
 export class NamespaceTombstones {
   /** By ascending sequence. */
-  private list: readonly Tombstone[] = none;
+  #list: readonly Tombstone[] = none;
   /** Highest version of a deletion; below that of every row that is written without any. */
   versionMax = -1;
   /** Filesets that are begun now have a later time. */
@@ -37,54 +37,57 @@ export class NamespaceTombstones {
   /** Changes with every deletion. */
   revision = 0;
   /**
-   * The deletion that is being applied: its record may be in the log, and memory may still have rows of it. Until that is
-   * over no fileset of its blocks is made, so that each is wholly before it or wholly behind.
+   * The deletion that is being applied: its record may be in the log, and memory may still have
+   * rows of it. Until that is over no fileset of its blocks is made, so that each is wholly before
+   * it or wholly behind.
    */
   unswept: Tombstone | null = null;
   /** By fileset: that nothing of its series is deleted up to this revision. */
-  private readonly cleanAt = new WeakMap<DatedFile, number>();
+  readonly #cleanAt = new WeakMap<DatedFile, number>();
 
   get all(): readonly Tombstone[] {
-    return this.list;
+    return this.#list;
   }
 
   /** @param version tells deletions apart */
   has(version: number): boolean {
-    return this.list.some(({ deletion }) => deletion.version === version);
+    return this.#list.some(({ deletion }) => deletion.version === version);
   }
 
   /** @throws {TsdbError} BAD_REQUEST when a regular expression of it does not compile */
   add(deletion: Deletion, atNanos: UnixNanos): Tombstone {
     const tombstone = { deletion, atNanos, matches: tagMatcher(deletion.query) };
-    this.list = [...this.list, tombstone].sort((a, b) => a.deletion.sequence - b.deletion.sequence);
-    this.note();
+    this.#list = [...this.#list, tombstone].sort(
+      (a, b) => a.deletion.sequence - b.deletion.sequence,
+    );
+    this.#note();
     this.revision += 1;
     return tombstone;
   }
 
   /** Forgets the others. @returns whether there were any */
   keepOnly(isWanted: (tombstone: Tombstone) => boolean): boolean {
-    const kept = this.list.filter(isWanted);
-    if (kept.length === this.list.length) return false;
-    this.list = kept.length === 0 ? none : kept;
+    const kept = this.#list.filter(isWanted);
+    if (kept.length === this.#list.length) return false;
+    this.#list = kept.length === 0 ? none : kept;
     if (this.unswept !== null && !kept.includes(this.unswept)) this.unswept = null;
-    this.note();
+    this.#note();
     return true;
   }
 
-  private note(): void {
-    this.versionMax = this.list.reduce((max, { deletion }) => Math.max(max, deletion.version), -1);
-    for (const { atNanos } of this.list) {
+  #note(): void {
+    this.versionMax = this.#list.reduce((max, { deletion }) => Math.max(max, deletion.version), -1);
+    for (const { atNanos } of this.#list) {
       if (atNanos > this.atNanosMax) this.atNanosMax = atNanos;
     }
   }
 
   /** Deletions that the rows of a fileset have not seen. */
   pendingOf(file: DatedFile): readonly Tombstone[] {
-    if (this.list.length === 0) return none;
+    if (this.#list.length === 0) return none;
     const { createdNanos } = file.info;
-    if (createdNanos > this.atNanosMax || this.cleanAt.get(file) === this.revision) return none;
-    const pending = this.list.filter(
+    if (createdNanos > this.atNanosMax || this.#cleanAt.get(file) === this.revision) return none;
+    const pending = this.#list.filter(
       ({ deletion, atNanos }) =>
         createdNanos <= atNanos &&
         overlaps(deletion, file.blockStartNanos, file.info.blockSizeNanos),
@@ -94,7 +97,7 @@ export class NamespaceTombstones {
 
   /** Notes that the fileset has no series with deleted rows. @param revision that was looked at */
   noteClean(file: DatedFile, revision: number): void {
-    this.cleanAt.set(file, revision);
+    this.#cleanAt.set(file, revision);
   }
 
   /** Whether a deletion of a block is being applied. */
@@ -104,9 +107,12 @@ export class NamespaceTombstones {
     );
   }
 
-  /** Version of the last deletion that concerns a block, or -1; a volume of it that is begun before that is not whole. */
+  /**
+   * Version of the last deletion that concerns a block, or -1; a volume of it that is begun before
+   * that is not whole.
+   */
   versionOf(blockStartNanos: bigint, blockSizeNanos: bigint): number {
-    return this.list.reduce(
+    return this.#list.reduce(
       (max, { deletion }) =>
         deletion.version > max && overlaps(deletion, blockStartNanos, blockSizeNanos)
           ? deletion.version
@@ -116,14 +122,14 @@ export class NamespaceTombstones {
   }
 
   /**
-   * Refuses rows that a deletion is behind of already: sent before it and arrived after it. Their writer sends
-   * them again, with a later version.
+   * Refuses rows that a deletion is behind of already: sent before it and arrived after it. Their
+   * writer sends them again, with a later version.
    * @param outcomes of the rows; those that are not 0 stay
    * @param tagsOf canonical tags of a slot
    * @returns how many rows were refused
    */
   refuse(batch: BatchView, outcomes: Uint8Array, tagsOf: (slot: number) => Uint8Array): number {
-    const later = this.list.filter(({ deletion }) => deletion.version >= batch.version);
+    const later = this.#list.filter(({ deletion }) => deletion.version >= batch.version);
     if (later.length === 0) return 0;
     const unit = BigInt(batch.timeUnitNanos);
     const known = new Map<number, readonly Tombstone[]>();

@@ -1,4 +1,7 @@
-/** Which requests begin: as many at a time as the limits allow, and not before this node knows their placement. */
+/**
+ * Which requests begin: as many at a time as the limits allow, and not before this node knows their
+ * placement.
+ */
 import type { QueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -15,23 +18,26 @@ export interface RequestLimits {
 }
 
 export class Admission {
-  private readonly clock: Clock;
-  private readonly shards: ShardTable;
+  readonly #clock: Clock;
+  readonly #shards: ShardTable;
   /** May be changed at any time, by `Database.setLimits`. */
   limits: RequestLimits;
-  private versionWaiters: { version: number; resolve: () => void }[] = [];
+  #versionWaiters: { version: number; resolve: () => void }[] = [];
   /** Under way. */
   readonly outstanding: { writes: number; reads: number } = { writes: 0, reads: 0 };
   /** Counts of this process, for metrics. */
   readonly refused: { writes: number; reads: number } = { writes: 0, reads: 0 };
 
   constructor(clock: Clock, shards: ShardTable, limits: RequestLimits) {
-    this.clock = clock;
-    this.shards = shards;
+    this.#clock = clock;
+    this.#shards = shards;
     this.limits = limits;
   }
 
-  /** Does the work unless as much is under way as the limits allow. @throws {TsdbError} RESOURCE_EXHAUSTED */
+  /**
+   * Does the work unless as much is under way as the limits allow. @throws {TsdbError}
+   * RESOURCE_EXHAUSTED
+   */
   async limited<T>(kind: 'writes' | 'reads', work: () => Promise<T>): Promise<T> {
     const { outstanding } = this;
     const { outstandingWritesMax, outstandingReadsMax } = this.limits;
@@ -54,12 +60,12 @@ export class Admission {
    */
   async placementVersion(version: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (version <= this.shards.version) return;
+    if (version <= this.#shards.version) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter = { version, resolve };
-    this.versionWaiters.push(waiter);
+    this.#versionWaiters.push(waiter);
     const stop = new AbortController();
-    const timeout = this.clock.sleep(
+    const timeout = this.#clock.sleep(
       placementWaitMillisMax,
       AbortSignal.any([signal, stop.signal]),
     );
@@ -67,21 +73,21 @@ export class Admission {
       await Promise.race([promise, timeout.catch(() => {})]);
     } finally {
       stop.abort();
-      this.versionWaiters = this.versionWaiters.filter((other) => other !== waiter);
+      this.#versionWaiters = this.#versionWaiters.filter((other) => other !== waiter);
     }
     signal.throwIfAborted();
-    if (version > this.shards.version) {
+    if (version > this.#shards.version) {
       throw new TsdbError(
         'UNAVAILABLE',
-        `placement version ${version} is not known here yet, but ${this.shards.version}`,
+        `placement version ${version} is not known here yet, but ${this.#shards.version}`,
       );
     }
   }
 
   /** Called when a placement was adopted. */
   wake(): void {
-    for (const { version, resolve } of this.versionWaiters) {
-      if (version <= this.shards.version) resolve();
+    for (const { version, resolve } of this.#versionWaiters) {
+      if (version <= this.#shards.version) resolve();
     }
   }
 }

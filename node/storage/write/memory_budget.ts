@@ -1,9 +1,13 @@
 /**
- * One number for heads, chunks, index and caches of a node. When it runs short the cache of files shrinks, blocks are
- * flushed early, and at last new series are refused (429), before the process could die.
+ * One number for heads, chunks, index and caches of a node. When it runs short the cache of files
+ * shrinks, blocks are flushed early, and at last new series are refused (429), before the process
+ * could die.
  */
 
-/** Parts of the budget: from the first on flushes are hastened, from the second on new series are refused. */
+/**
+ * Parts of the budget: from the first on flushes are hastened, from the second on new series are
+ * refused.
+ */
 const hastenFrom = 0.7;
 const hastenTo = 0.6;
 const refuseFrom = 0.9;
@@ -22,20 +26,20 @@ export interface MemoryUse {
 
 export class MemoryBudget {
   readonly totalBytes: number;
-  private readonly measure: () => MemoryUse;
-  private usedBytes = 0;
-  private seriesLeft = 0;
+  readonly #measure: () => MemoryUse;
+  #usedBytes = 0;
+  #seriesLeft = 0;
   /** Series that were refused, for metrics. */
   refused = 0;
 
   constructor(totalBytes: number, measure: () => MemoryUse) {
     this.totalBytes = totalBytes;
-    this.measure = measure;
+    this.#measure = measure;
   }
 
   /** Measured now. */
   get use(): MemoryUse {
-    return this.measure();
+    return this.#measure();
   }
 
   /** Most bytes of pages of files. @param wanted by the configuration */
@@ -49,30 +53,30 @@ export class MemoryBudget {
 
   /** Whether one more series may be made. Measures now and then, not each time. */
   admitsSeries(): boolean {
-    if (this.seriesLeft === 0) {
-      this.seriesLeft = seriesBetween;
-      this.usedBytes = sumOf(this.measure());
+    if (this.#seriesLeft === 0) {
+      this.#seriesLeft = seriesBetween;
+      this.#usedBytes = sumOf(this.#measure());
     }
-    this.seriesLeft -= 1;
-    if (this.usedBytes <= refuseFrom * this.totalBytes) return true;
+    this.#seriesLeft -= 1;
+    if (this.#usedBytes <= refuseFrom * this.totalBytes) return true;
     this.refused += 1;
     // What is freed meanwhile counts at once.
-    this.seriesLeft = 0;
+    this.#seriesLeft = 0;
     return false;
   }
 
   /** Whether flushes should be hastened, and there is something to win by them. */
   get isShort(): boolean {
-    return this.isAbove(hastenFrom);
+    return this.#isAbove(hastenFrom);
   }
 
   /** Whether hastened flushes should go on. */
   get isStillShort(): boolean {
-    return this.isAbove(hastenTo);
+    return this.#isAbove(hastenTo);
   }
 
-  private isAbove(part: number): boolean {
-    const use = this.measure();
+  #isAbove(part: number): boolean {
+    const use = this.#measure();
     const isMuchInStore = use.storeBytes > 0.25 * this.totalBytes;
     return isMuchInStore && sumOf(use) > part * this.totalBytes;
   }

@@ -4,10 +4,10 @@
  *     submit → queue → prepare → record ─┬─ write and sync of a group ─→ apply → acknowledge
  *                                        └─ meanwhile the group before it is applied
  *
- * Waiting writes share one write and one sync. Writers that were answered just now are likely to come back at once, so
- * a group waits a moment for as many as there were (`gather`): with a few busy writers this halves the syncs. A single
- * one never waits. A step given to `exclusive` runs between groups, when all that was acknowledged before is applied
- * and nothing is under way.
+ * Waiting writes share one write and one sync. Writers that were answered just now are likely to
+ * come back at once, so a group waits a moment for as many as there were (`gather`): with a few
+ * busy writers this halves the syncs. A single one never waits. A step given to `exclusive` runs
+ * between groups, when all that was acknowledged before is applied and nothing is under way.
  */
 import { assert } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -41,22 +41,25 @@ export interface SequencerLimits {
   readonly groupBytesMax: number;
 }
 
-/** Longest wait for the rest of a group: about what a sync takes on a good disk, and as fine as timers are. */
+/**
+ * Longest wait for the rest of a group: about what a sync takes on a good disk, and as fine as
+ * timers are.
+ */
 const gatherMillisMax = 1;
 
 export class Sequencer implements AsyncDisposable {
-  private readonly commitlog: Commitlog;
-  private readonly limits: SequencerLimits;
-  private readonly clock: Clock;
+  readonly #commitlog: Commitlog;
+  readonly #limits: SequencerLimits;
+  readonly #clock: Clock;
   /** Writers that may be on their way: those of the last group, and those that waited behind it. */
-  private expected = 0;
+  #expected = 0;
   /** Ends the wait of `gather`. */
-  private gathered: (() => void) | null = null;
-  private readonly never: AbortSignal = new AbortController().signal;
-  private queue: Waiting[] = [];
-  private queueBytes = 0;
-  private running: Promise<void> | null = null;
-  private closed = false;
+  #gathered: (() => void) | null = null;
+  readonly #never: AbortSignal = new AbortController().signal;
+  #queue: Waiting[] = [];
+  #queueBytes = 0;
+  #running: Promise<void> | null = null;
+  #closed = false;
   /** Counts of this process, for metrics. */
   readonly counts: { groups: number; writes: number; refused: number } = {
     groups: 0,
@@ -65,125 +68,125 @@ export class Sequencer implements AsyncDisposable {
   };
 
   constructor(commitlog: Commitlog, limits: SequencerLimits, clock: Clock) {
-    this.commitlog = commitlog;
-    this.limits = limits;
-    this.clock = clock;
+    this.#commitlog = commitlog;
+    this.#limits = limits;
+    this.#clock = clock;
   }
 
   /** Bytes that wait. */
   get waitingBytes(): number {
-    return this.queueBytes;
+    return this.#queueBytes;
   }
 
   /**
    * Puts a write in the log's order; resolves when it is in the log and applied.
    * @param signal ends the wait as long as the write is not begun
-   * @throws {TsdbError} RESOURCE_EXHAUSTED when too much waits, UNAVAILABLE when the log takes no writes,
-   *   or what `prepare` throws
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when too much waits, UNAVAILABLE when the log takes no
+   *   writes, or what `prepare` throws
    */
   submit<T>(write: SequencedWrite<T>, signal: AbortSignal): Promise<T> {
-    if (this.closed) return Promise.reject(stopping());
-    if (this.queueBytes > 0 && this.queueBytes + write.bytes > this.limits.queueBytesMax) {
+    if (this.#closed) return Promise.reject(stopping());
+    if (this.#queueBytes > 0 && this.#queueBytes + write.bytes > this.#limits.queueBytesMax) {
       this.counts.refused += 1;
       return Promise.reject(
         new TsdbError(
           'RESOURCE_EXHAUSTED',
-          `cannot write: ${this.queueBytes} bytes wait for the commit log already`,
+          `cannot write: ${this.#queueBytes} bytes wait for the commit log already`,
         ),
       );
     }
-    this.queueBytes += write.bytes;
-    return this.enqueue<T>(write.bytes, write, null, signal);
+    this.#queueBytes += write.bytes;
+    return this.#enqueue<T>(write.bytes, write, null, signal);
   }
 
   /** Runs a step alone: everything before it is applied, everything behind it waits. */
   exclusive<T>(step: () => T | Promise<T>): Promise<T> {
-    if (this.closed) return Promise.reject(stopping());
-    return this.enqueue<T>(0, null, step, null);
+    if (this.#closed) return Promise.reject(stopping());
+    return this.#enqueue<T>(0, null, step, null);
   }
 
   /** Finishes what waits; later writes are refused. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.closed = true;
-    while (this.running !== null) await this.running;
+    this.#closed = true;
+    while (this.#running !== null) await this.#running;
   }
 
-  private enqueue<T>(
+  #enqueue<T>(
     bytes: number,
     write: SequencedWrite<T> | null,
     step: (() => unknown) | null,
     signal: AbortSignal | null,
   ): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.queue.push({ bytes, write, step, signal, resolve: resolve as never, reject });
+    this.#queue.push({ bytes, write, step, signal, resolve: resolve as never, reject });
     // Starting in a microtask of its own lets writes that arrived together share a group.
-    this.running ??= Promise.resolve().then(() => this.run());
-    if (this.gathered !== null && this.isGathered()) this.gathered();
+    this.#running ??= Promise.resolve().then(() => this.#run());
+    if (this.#gathered !== null && this.#isGathered()) this.#gathered();
     return promise;
   }
 
-  private isGathered(): boolean {
+  #isGathered(): boolean {
     return (
-      this.queue.length >= this.expected ||
-      this.queue.at(-1)!.step !== null ||
-      this.queueBytes >= this.limits.groupBytesMax
+      this.#queue.length >= this.#expected ||
+      this.#queue.at(-1)!.step !== null ||
+      this.#queueBytes >= this.#limits.groupBytesMax
     );
   }
 
   /** Resolves when as many writes wait as are expected, or after a moment. */
-  private async gather(): Promise<void> {
+  async #gather(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.gathered = resolve;
-    void this.clock.sleep(gatherMillisMax, this.never).then(resolve);
+    this.#gathered = resolve;
+    void this.#clock.sleep(gatherMillisMax, this.#never).then(resolve);
     await promise;
-    this.gathered = null;
+    this.#gathered = null;
   }
 
-  private async run(): Promise<void> {
+  async #run(): Promise<void> {
     let logged: readonly Waiting[] = [];
-    while (this.queue.length > 0 || logged.length > 0) {
-      if (this.queue.length === 0 || this.queue[0]!.step !== null) {
-        this.apply(logged);
+    while (this.#queue.length > 0 || logged.length > 0) {
+      if (this.#queue.length === 0 || this.#queue[0]!.step !== null) {
+        this.#apply(logged);
         logged = [];
-        if (this.queue.length > 0) await this.runStep(this.queue.shift()!);
+        if (this.#queue.length > 0) await this.#runStep(this.#queue.shift()!);
         continue;
       }
-      if (!this.isGathered()) {
-        this.apply(logged);
+      if (!this.#isGathered()) {
+        this.#apply(logged);
         logged = [];
-        await this.gather();
-        this.expected = this.queue.length;
+        await this.#gather();
+        this.#expected = this.#queue.length;
         continue;
       }
-      const group = this.takeGroup();
-      const writing = this.commitlog.write((buffer) => {
+      const group = this.#takeGroup();
+      const writing = this.#commitlog.write((buffer) => {
         for (const { write } of group) write!.record(buffer);
       });
       // The disk works on this group while the one before it is applied.
-      this.apply(logged);
+      this.#apply(logged);
       logged = [];
       try {
         await writing;
         logged = group;
-        this.expected = group.length + this.queue.length;
+        this.#expected = group.length + this.#queue.length;
       } catch (error) {
         for (const waiting of group) waiting.reject(error);
       }
     }
-    this.running = null;
+    this.#running = null;
   }
 
   /** Writes from the head of the queue, prepared. */
-  private takeGroup(): Waiting[] {
+  #takeGroup(): Waiting[] {
     const group: Waiting[] = [];
     let bytes = 0;
     let taken = 0;
-    for (const waiting of this.queue) {
+    for (const waiting of this.#queue) {
       if (waiting.write === null) break;
-      if (taken > 0 && bytes + waiting.bytes > this.limits.groupBytesMax) break;
+      if (taken > 0 && bytes + waiting.bytes > this.#limits.groupBytesMax) break;
       taken += 1;
       bytes += waiting.bytes;
-      this.queueBytes -= waiting.bytes;
+      this.#queueBytes -= waiting.bytes;
       if (waiting.signal?.aborted) {
         waiting.reject(waiting.signal.reason);
         continue;
@@ -195,13 +198,13 @@ export class Sequencer implements AsyncDisposable {
         waiting.reject(error);
       }
     }
-    this.queue.splice(0, taken);
+    this.#queue.splice(0, taken);
     this.counts.groups += 1;
     this.counts.writes += group.length;
     return group;
   }
 
-  private apply(group: readonly Waiting[]): void {
+  #apply(group: readonly Waiting[]): void {
     for (const waiting of group) {
       assert(waiting.write !== null, 'a group holds writes only');
       try {
@@ -212,9 +215,9 @@ export class Sequencer implements AsyncDisposable {
     }
   }
 
-  private async runStep(waiting: Waiting): Promise<void> {
+  async #runStep(waiting: Waiting): Promise<void> {
     try {
-      await this.commitlog.sync();
+      await this.#commitlog.sync();
       waiting.resolve(await waiting.step!());
     } catch (error) {
       waiting.reject(error);

@@ -1,6 +1,6 @@
 /**
- * One batch on its way through the sequencer: its dictionary is resolved and its rows are checked in the
- * order of the log, the rows that are taken are logged as one batch, and applied.
+ * One batch on its way through the sequencer: its dictionary is resolved and its rows are checked
+ * in the order of the log, the rows that are taken are logged as one batch, and applied.
  */
 import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node/service.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
@@ -30,14 +30,17 @@ export interface WriteContext {
   readonly scratch: WriteScratch;
 }
 
-/** Outcomes of the batch that is prepared or applied; fresh ones for each batch would cost more than its checks. */
+/**
+ * Outcomes of the batch that is prepared or applied; fresh ones for each batch would cost more than
+ * its checks.
+ */
 export class WriteScratch {
-  private outcomes = new Uint8Array(4096);
+  #outcomes = new Uint8Array(4096);
 
   /** Zeros for so many rows, until the next call. */
   zeros(rowCount: number): Uint8Array {
-    if (rowCount > this.outcomes.length) this.outcomes = new Uint8Array(2 * rowCount);
-    return this.outcomes.subarray(0, rowCount).fill(0);
+    if (rowCount > this.#outcomes.length) this.#outcomes = new Uint8Array(2 * rowCount);
+    return this.#outcomes.subarray(0, rowCount).fill(0);
   }
 }
 
@@ -53,26 +56,26 @@ const noSlots = new Uint32Array(0);
 
 export class PendingWrite implements SequencedWrite<WriteResponse> {
   readonly bytes: number;
-  private readonly context: WriteContext;
-  private readonly namespace: NamespaceState;
-  private readonly request: WriteRequest | ColumnsWriteRequest;
-  private readonly batch: BatchView;
-  private rows: StoreRows;
+  readonly #context: WriteContext;
+  readonly #namespace: NamespaceState;
+  readonly #request: WriteRequest | ColumnsWriteRequest;
+  readonly #batch: BatchView;
+  #rows: StoreRows;
   /** Of the batch's rows, while they are prepared; then kept only when one is refused. */
-  private outcomes: Uint8Array = noOutcomes;
-  private references: Uint32Array;
-  private isLogged = false;
+  #outcomes: Uint8Array = noOutcomes;
+  #references: Uint32Array;
+  #isLogged = false;
   /** The batch of the log, where that may ask for it after this is answered. */
-  private logged: Uint8Array | null = null;
+  #logged: Uint8Array | null = null;
   /** Slots of the logged rows. */
-  private loggedSlots: Uint32Array = noSlots;
-  private nowNanos = 0n;
+  #loggedSlots: Uint32Array = noSlots;
+  #nowNanos = 0n;
   /** Dictionary entries whose series this batch has made. */
-  private readonly madeEntries: number[] = [];
+  readonly #madeEntries: number[] = [];
   /** Their names, until they are recorded. */
-  private madeNames: SeriesName[] = [];
-  private isRecorded = false;
-  private span: TimeSpan = emptySpan;
+  #madeNames: SeriesName[] = [];
+  #isRecorded = false;
+  #span: TimeSpan = emptySpan;
 
   /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
   constructor(
@@ -80,96 +83,107 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     namespace: NamespaceState,
     request: WriteRequest | ColumnsWriteRequest,
   ) {
-    this.context = context;
-    this.namespace = namespace;
-    this.request = request;
+    this.#context = context;
+    this.#namespace = namespace;
+    this.#request = request;
     const { batch } = request;
-    this.batch = batch instanceof Uint8Array ? readBatch(batch) : batch;
+    this.#batch = batch instanceof Uint8Array ? readBatch(batch) : batch;
     this.bytes = batch instanceof Uint8Array ? batch.length : bytesOf(batch);
-    this.rows = this.batch;
-    this.references = new Uint32Array(2 * this.batch.seriesCount);
+    this.#rows = this.#batch;
+    this.#references = new Uint32Array(2 * this.#batch.seriesCount);
   }
 
   get rowCount(): number {
-    return this.batch.rowCount;
+    return this.#batch.rowCount;
   }
 
   /** Rows that were taken, once `prepare` has run. */
   get writtenCount(): number {
-    return this.rows.rowCount;
+    return this.#rows.rowCount;
   }
 
   prepare(): void {
-    const { context, batch, namespace } = this;
+    const context = this.#context;
+    const batch = this.#batch;
+    const namespace = this.#namespace;
     if (namespace.isDropped) {
       throw new TsdbError('NOT_FOUND', `namespace was deleted: ${namespace.name}`);
     }
-    this.nowNanos = context.clock.nowNanos();
-    this.outcomes = context.scratch.zeros(batch.rowCount);
-    if (namespace.leaving.count > 0) this.refuseLeaving();
-    this.resolveReferences();
-    let refused = context.store.check(batch, namespace.ordinal, this.nowNanos, this.outcomes);
+    this.#nowNanos = context.clock.nowNanos();
+    this.#outcomes = context.scratch.zeros(batch.rowCount);
+    if (namespace.leaving.count > 0) this.#refuseLeaving();
+    this.#resolveReferences();
+    let refused = context.store.check(batch, namespace.ordinal, this.#nowNanos, this.#outcomes);
     if (batch.version <= namespace.tombstones.versionMax) {
       const tagsOf = (slot: number) => namespace.index.tags(slot);
-      refused += namespace.tombstones.refuse(batch, this.outcomes, tagsOf);
+      refused += namespace.tombstones.refuse(batch, this.#outcomes, tagsOf);
     }
-    if (refused === 0) this.outcomes = noOutcomes;
+    if (refused === 0) this.#outcomes = noOutcomes;
     else {
-      this.outcomes = this.outcomes.slice();
-      this.releaseUnused();
-      this.rows = acceptedRows(batch, this.outcomes, batch.rowCount - refused);
+      this.#outcomes = this.#outcomes.slice();
+      this.#releaseUnused();
+      this.#rows = acceptedRows(batch, this.#outcomes, batch.rowCount - refused);
     }
-    if (this.rows.rowCount === 0) return;
-    this.span = spanOf(this.rows);
+    if (this.#rows.rowCount === 0) return;
+    this.#span = spanOf(this.#rows);
     if (namespace.options.writesToCommitLog) {
-      this.isLogged = true;
-      this.loggedSlots = this.rows.slots.subarray(0, this.rows.rowCount);
-      // The columns are the sender's again when this is answered, and the log may ask for its records after that.
+      this.#isLogged = true;
+      this.#loggedSlots = this.#rows.slots.subarray(0, this.#rows.rowCount);
+      // The columns are the sender's again when this is answered, and the log may ask for its
+      // records after that.
       if (context.commitlog.keepsRecords) {
-        this.loggedSlots = this.loggedSlots.slice();
-        this.logged = this.encode().slice();
+        this.#loggedSlots = this.#loggedSlots.slice();
+        this.#logged = this.#encode().slice();
       }
     }
   }
 
   record(buffer: SegmentBuffer): void {
-    if (!this.isLogged) return;
-    const { namespace, rows, loggedSlots, madeEntries } = this;
-    if (madeEntries.length > 0 && !this.isRecorded) {
-      namespace.recordMade(buffer, madeEntries, this.references, this.madeNames);
+    if (!this.#isLogged) return;
+    const namespace = this.#namespace;
+    const rows = this.#rows;
+    const loggedSlots = this.#loggedSlots;
+    const madeEntries = this.#madeEntries;
+    if (madeEntries.length > 0 && !this.#isRecorded) {
+      namespace.recordMade(buffer, madeEntries, this.#references, this.#madeNames);
       // The sender may have its batch back when the log asks again.
-      this.isRecorded = this.context.commitlog.keepsRecords;
-      if (this.isRecorded) this.madeNames = [];
+      this.#isRecorded = this.#context.commitlog.keepsRecords;
+      if (this.#isRecorded) this.#madeNames = [];
     }
     namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
-    buffer.addBatch(namespace.ordinalIn(buffer), [this.logged ?? this.encode()]);
-    const newestMillis = (Number(this.span.last) * rows.timeUnitNanos) / 1e6;
-    this.context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
+    buffer.addBatch(namespace.ordinalIn(buffer), [this.#logged ?? this.#encode()]);
+    const newestMillis = (Number(this.#span.last) * rows.timeUnitNanos) / 1e6;
+    this.#context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
   }
 
   /** The rows alone: each segment has a dictionary of its own. Borrowed from the encoder. */
-  private encode(): Uint8Array {
-    const { context, batch, rows } = this;
+  #encode(): Uint8Array {
+    const context = this.#context;
+    const batch = this.#batch;
+    const rows = this.#rows;
     return context.encoder.encode(batch.version, rows, batch.timeUnitNanos);
   }
 
   apply(): WriteResponse {
-    const { context, rows, namespace } = this;
+    const context = this.#context;
+    const rows = this.#rows;
+    const namespace = this.#namespace;
     if (rows.rowCount > 0) {
-      context.store.append(rows, this.batch.version, context.scratch.zeros(rows.rowCount));
-      markRowsLive(namespace, rows, this.span);
+      context.store.append(rows, this.#batch.version, context.scratch.zeros(rows.rowCount));
+      markRowsLive(namespace, rows, this.#span);
     }
     return {
       referenceEpoch: context.referenceEpoch,
-      outcomes: this.outcomes,
-      references: this.references,
+      outcomes: this.#outcomes,
+      references: this.#references,
     };
   }
 
   /** Series that expire have no references any more, though their slots are not free yet. */
-  private refuseLeaving(): void {
-    const { outcomes, namespace } = this;
-    const { slots, generations, rowCount } = this.batch;
+  #refuseLeaving(): void {
+    const outcomes = this.#outcomes;
+    const namespace = this.#namespace;
+    const { slots, generations, rowCount } = this.#batch;
     for (let row = 0; row < rowCount; row += 1) {
       if (generations[row] !== 0 && namespace.leaving.has(slots[row]!)) {
         outcomes[row] = rowOutcome.unknownReference;
@@ -177,37 +191,47 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     }
   }
 
-  /** Gives dictionary rows their references, and refuses rows whose series, epoch or writer is wrong. */
-  private resolveReferences(): void {
-    const { batch, context, request, references } = this;
+  /**
+   * Gives dictionary rows their references, and refuses rows whose series, epoch or writer is
+   * wrong.
+   */
+  #resolveReferences(): void {
+    const batch = this.#batch;
+    const context = this.#context;
+    const request = this.#request;
+    const references = this.#references;
     const { slots, generations } = batch;
     const knowsReferences = request.referenceEpoch === context.referenceEpoch;
     const checkWriter = request.placementVersion < context.shards.writerVersionMax;
     // The usual batch: the store checks its references.
     if (knowsReferences && !checkWriter && batch.seriesCount === 0) return;
-    const refusals = this.resolveDictionary();
+    const refusals = this.#resolveDictionary();
     for (let row = 0; row < batch.rowCount; row += 1) {
       if (generations[row] === 0) {
         const entry = slots[row]!;
-        if (this.outcomes[row] === rowOutcome.written) this.outcomes[row] = refusals[entry]!;
+        if (this.#outcomes[row] === rowOutcome.written) this.#outcomes[row] = refusals[entry]!;
         slots[row] = references[2 * entry]!;
         generations[row] = references[2 * entry + 1]!;
       } else if (!knowsReferences) {
-        this.outcomes[row] = rowOutcome.unknownReference;
+        this.#outcomes[row] = rowOutcome.unknownReference;
       } else if (checkWriter) {
-        this.outcomes[row] = this.staleOutcome(slots[row]!, generations[row]!);
+        this.#outcomes[row] = this.#staleOutcome(slots[row]!, generations[row]!);
       }
     }
   }
 
   /** @returns by dictionary entry why its rows are refused, or 0 */
-  private resolveDictionary(): Uint8Array {
-    const { batch, context, request, namespace, references } = this;
+  #resolveDictionary(): Uint8Array {
+    const batch = this.#batch;
+    const context = this.#context;
+    const request = this.#request;
+    const namespace = this.#namespace;
+    const references = this.#references;
     const refusals = new Uint8Array(batch.seriesCount);
     if (batch.seriesCount === 0) return refusals;
-    const isTaken = this.checkDictionaryTimes();
+    const isTaken = this.#checkDictionaryTimes();
     for (let i = 0; i < batch.seriesCount; i += 1) {
-      const series = this.nameOf(i);
+      const series = this.#nameOf(i);
       const { seriesMade } = namespace;
       // A series is not made for rows that are refused for their times.
       const slot =
@@ -215,8 +239,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
           ? namespace.resolve(series, request.placementVersion)
           : namespace.findExactly(series);
       if (namespace.seriesMade !== seriesMade) {
-        this.madeEntries.push(i);
-        this.madeNames.push(series);
+        this.#madeEntries.push(i);
+        this.#madeNames.push(series);
       }
       if (slot >= 0) {
         references[2 * i] = slot;
@@ -229,8 +253,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   }
 
   /** Dictionary entry i. */
-  private nameOf(i: number): SeriesName {
-    const { batch } = this;
+  #nameOf(i: number): SeriesName {
+    const batch = this.#batch;
     return {
       idScheme: batch.seriesIdScheme(i),
       tags: batch.seriesTags(i),
@@ -239,12 +263,16 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     };
   }
 
-  /** Refuses dictionary rows by their times. @returns by entry 1 when it has a row that may be taken */
-  private checkDictionaryTimes(): Uint8Array {
-    const { batch, namespace, outcomes } = this;
+  /**
+   * Refuses dictionary rows by their times. @returns by entry 1 when it has a row that may be taken
+   */
+  #checkDictionaryTimes(): Uint8Array {
+    const batch = this.#batch;
+    const namespace = this.#namespace;
+    const outcomes = this.#outcomes;
     const { slots, generations, timestamps } = batch;
     const isTaken = new Uint8Array(batch.seriesCount);
-    const window = namespace.writeWindow(this.nowNanos);
+    const window = namespace.writeWindow(this.#nowNanos);
     const unit = BigInt(batch.timeUnitNanos);
     const span = batch.rowCount === 0 ? emptySpan : spanOf(batch);
     const allInside = span.first * unit >= window.startNanos && span.last * unit < window.endNanos;
@@ -264,19 +292,24 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   }
 
   /** Series that were made for rows of which none is taken go at once. */
-  private releaseUnused(): void {
-    const { madeEntries, references, batch, outcomes } = this;
+  #releaseUnused(): void {
+    const madeEntries = this.#madeEntries;
+    const references = this.#references;
+    const batch = this.#batch;
+    const outcomes = this.#outcomes;
     if (madeEntries.length === 0) return;
     const unused = new Map(madeEntries.map((entry) => [references[2 * entry]!, entry]));
     for (let row = 0; row < batch.rowCount; row += 1) {
       if (outcomes[row] === rowOutcome.written) unused.delete(batch.slots[row]!);
     }
     for (const entry of unused.values()) references.fill(0, 2 * entry, 2 * entry + 2);
-    this.namespace.release(Uint32Array.from(unused.keys()));
+    this.#namespace.release(Uint32Array.from(unused.keys()));
   }
 
-  private staleOutcome(slot: number, generation: number): number {
-    const { context, namespace, request } = this;
+  #staleOutcome(slot: number, generation: number): number {
+    const context = this.#context;
+    const namespace = this.#namespace;
+    const request = this.#request;
     if (context.store.generation[slot] !== generation || !namespace.index.has(slot)) {
       return rowOutcome.unknownReference;
     }

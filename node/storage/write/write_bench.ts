@@ -1,4 +1,7 @@
-/** The node's write path with a real disk: batches of known series, log, sync, application, and recovery. */
+/**
+ * The node's write path with a real disk: batches of known series, log, sync, application, and
+ * recovery.
+ */
 import { tmpdir } from 'node:os';
 import type { WriteResponse } from '#cluster/node/service.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
@@ -28,31 +31,31 @@ const memoryBytesMax = 2 ** 31;
 
 class WriteBench {
   /** Batches of which each has its own series, and how often each is written. */
-  private readonly groupCount: number;
-  private readonly scrapeCount: number;
-  private readonly builder = new BatchBuilder();
-  private readonly slots = new Uint32Array(seriesOfBatch);
-  private readonly generations = new Uint32Array(seriesOfBatch);
-  private readonly timestamps = new BigInt64Array(seriesOfBatch);
-  private readonly values = new Float64Array(seriesOfBatch);
-  private readonly startMillis = realEnv.clock.nowMillis() - 3_500_000;
+  readonly #groupCount: number;
+  readonly #scrapeCount: number;
+  readonly #builder = new BatchBuilder();
+  readonly #slots = new Uint32Array(seriesOfBatch);
+  readonly #generations = new Uint32Array(seriesOfBatch);
+  readonly #timestamps = new BigInt64Array(seriesOfBatch);
+  readonly #values = new Float64Array(seriesOfBatch);
+  readonly #startMillis = realEnv.clock.nowMillis() - 3_500_000;
 
   constructor(groupCount: number, scrapeCount: number) {
-    this.groupCount = groupCount;
-    this.scrapeCount = scrapeCount;
+    this.#groupCount = groupCount;
+    this.#scrapeCount = scrapeCount;
   }
 
   async run(folder: string): Promise<BenchResult[]> {
     const { database } = await openDatabase(folder, { memoryBytesMax });
-    const dictionaries = Array.from({ length: this.groupCount }, (_, i) => this.newSeries(i));
+    const dictionaries = Array.from({ length: this.#groupCount }, (_, i) => this.#newSeries(i));
     const references: Uint32Array[] = [];
-    const newSeries = await this.measured(async () => {
+    const newSeries = await this.#measured(async () => {
       for (const batch of dictionaries) references.push((await write(database, batch)).references);
     });
     let known = 0;
-    for (let scrape = 1; scrape <= this.scrapeCount; scrape += 1) {
-      const batches = references.map((each) => this.knownSeries(scrape, each));
-      known += await this.measured(async () => {
+    for (let scrape = 1; scrape <= this.#scrapeCount; scrape += 1) {
+      const batches = references.map((each) => this.#knownSeries(scrape, each));
+      known += await this.#measured(async () => {
         for (let first = 0; first < batches.length; first += writesAtOnce) {
           const some = batches.slice(first, first + writesAtOnce);
           await Promise.all(some.map((batch) => write(database, batch)));
@@ -61,11 +64,11 @@ class WriteBench {
     }
     const logBytes = database.commitlog.counts.bytes;
     await closeDatabases();
-    const recovery = await this.measured(async () => {
+    const recovery = await this.#measured(async () => {
       await openDatabase(folder, { memoryBytesMax });
     });
-    const seriesCount = this.groupCount * seriesOfBatch;
-    const samples = (seriesCount * this.scrapeCount) / 1e6;
+    const seriesCount = this.#groupCount * seriesOfBatch;
+    const samples = (seriesCount * this.#scrapeCount) / 1e6;
     const result = (name: string, unit: string, value: number): BenchResult => ({
       name: `node/write: ${name}`,
       unit,
@@ -79,38 +82,50 @@ class WriteBench {
     ];
   }
 
-  private newSeries(group: number): Uint8Array {
-    const { builder, slots, generations, timestamps, values } = this;
+  #newSeries(group: number): Uint8Array {
+    const builder = this.#builder;
+    const slots = this.#slots;
+    const generations = this.#generations;
+    const timestamps = this.#timestamps;
+    const values = this.#values;
     builder.begin(group + 1);
     for (let i = 0; i < seriesOfBatch; i += 1) {
       slots[i] = builder.addSeries(tagsOf(group, i), idSchemeCode.quoted, new Uint8Array(0));
       generations[i] = 0;
-      timestamps[i] = BigInt(this.startMillis);
+      timestamps[i] = BigInt(this.#startMillis);
       values[i] = i;
     }
-    return this.finish();
+    return this.#finish();
   }
 
-  private knownSeries(scrape: number, references: Uint32Array): Uint8Array {
-    const { builder, slots, generations, timestamps, values } = this;
+  #knownSeries(scrape: number, references: Uint32Array): Uint8Array {
+    const builder = this.#builder;
+    const slots = this.#slots;
+    const generations = this.#generations;
+    const timestamps = this.#timestamps;
+    const values = this.#values;
     builder.begin(1000 + scrape);
-    const time = BigInt(this.startMillis + Math.floor((scrape * 3_000_000) / this.scrapeCount));
+    const time = BigInt(this.#startMillis + Math.floor((scrape * 3_000_000) / this.#scrapeCount));
     for (let i = 0; i < seriesOfBatch; i += 1) {
       slots[i] = references[2 * i]!;
       generations[i] = references[2 * i + 1]!;
       timestamps[i] = time;
       values[i] = (scrape * (i + 1)) % 1000;
     }
-    return this.finish();
+    return this.#finish();
   }
 
-  private finish(): Uint8Array {
-    const { builder, slots, generations, timestamps, values } = this;
+  #finish(): Uint8Array {
+    const builder = this.#builder;
+    const slots = this.#slots;
+    const generations = this.#generations;
+    const timestamps = this.#timestamps;
+    const values = this.#values;
     builder.setRows(seriesOfBatch, slots, generations, timestamps, 1_000_000, values);
     return builder.finish();
   }
 
-  private async measured(work: () => Promise<void>): Promise<number> {
+  async #measured(work: () => Promise<void>): Promise<number> {
     const before = process.cpuUsage();
     await work();
     const { user, system } = process.cpuUsage(before);

@@ -1,4 +1,7 @@
-/** The engine over a storage in memory: own scripts in promqltest's form, and what surrounds a query. */
+/**
+ * The engine over a storage in memory: own scripts in promqltest's form, and what surrounds a
+ * query.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PromqlEngine, PromqlError } from '#coordinator/promql/engine.ts';

@@ -1,4 +1,7 @@
-/** Prometheus' own test scripts (../shared/suites beside the project), as far as a default Prometheus 3 passes them. */
+/**
+ * Prometheus' own test scripts (../shared/suites beside the project), as far as a default
+ * Prometheus 3 passes them.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';

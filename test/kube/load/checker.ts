@@ -9,7 +9,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { laneCount, metric, problemOf, type Tick } from './lanes.ts';
 
 const [coordinator, writer] = process.argv.slice(2) as [string, string];
-/** The running check looks at the samples of this time: those that moves and restarts endanger most. */
+/**
+ * The running check looks at the samples of this time: those that moves and restarts endanger most.
+ */
 const recentMillis = 60_000;
 const fullWindowMillis = 120_000;
 const timeoutMillis = 15_000;

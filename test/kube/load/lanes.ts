@@ -1,4 +1,7 @@
-/** What writer and checker agree on: each tick is one sample in every lane, its value the tick's number. */
+/**
+ * What writer and checker agree on: each tick is one sample in every lane, its value the tick's
+ * number.
+ */
 export const metric = 'load_ticks';
 export const laneCount = 20;
 
