@@ -11,7 +11,7 @@ import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
-import { Front } from '#engine/write_decoder/write_decoder.ts';
+import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
@@ -66,15 +66,15 @@ const readinessMillisMax = 3_000;
  */
 export async function startCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
   const { config, env, log, topology } = options;
-  const front = new Front({
+  const decoder = new WriteDecoder({
     random: env.random,
     memoryBytesMax: config.memoryBytesMax,
     verdictOf: verdictBy(config.idScheme),
     plainQuoted: config.idScheme === 'quoted',
   });
   const metrics = coordinatorMetrics(options.metrics, {
-    frontSeries: () => front.seriesCount,
-    frontMemoryBytes: () => front.memoryBytes,
+    writeDecoderSeries: () => decoder.seriesCount,
+    writeDecoderMemoryBytes: () => decoder.memoryBytes,
   });
   const { client } = config;
   const session = new Session({
@@ -89,7 +89,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
   const readable = new ReadyNamespaces(topology);
-  const ingest = new Ingest(front, session, () => readable.list, metrics, env.clock);
+  const ingest = new Ingest(decoder, session, () => readable.list, metrics, env.clock);
   const storage = new Fanout(session, () => readable.list, metrics);
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,

@@ -20,8 +20,8 @@ export interface CoordinatorMetrics {
 
 /** Gauges that are read when metrics are scraped. */
 export interface CoordinatorGauges {
-  readonly frontSeries: () => number;
-  readonly frontMemoryBytes: () => number;
+  readonly writeDecoderSeries: () => number;
+  readonly writeDecoderMemoryBytes: () => number;
 }
 
 export function coordinatorMetrics(
@@ -32,13 +32,13 @@ export function coordinatorMetrics(
     'tsdb_coordinator_front_series',
     'Series that the coordinator has named and checked and still remembers.',
     [],
-    gauges.frontSeries,
+    gauges.writeDecoderSeries,
   );
   metrics.gauge(
     'tsdb_coordinator_front_memory_bytes',
     'Memory of the identities of series that pass through writes.',
     [],
-    gauges.frontMemoryBytes,
+    gauges.writeDecoderMemoryBytes,
   );
   return {
     requests: metrics.counter(

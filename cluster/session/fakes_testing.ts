@@ -340,7 +340,7 @@ export function keyOfJob(job: string): string {
   return `{__name__="up",job="${job}"}`;
 }
 
-/** A front's table of series up{job="…"}: slots by job, from 1. */
+/** A decoder's table of series up{job="…"}: slots by job, from 1. */
 export class FakeTable implements SeriesTable {
   idHash: Uint32Array = new Uint32Array(1024);
   generation: Uint32Array = new Uint32Array(1024);
@@ -404,7 +404,7 @@ export class FakeCluster implements AsyncDisposable {
   /** What the session takes for the topology until it refreshes; null for the true one. */
   held: TopologyView | null = null;
   /** What nodes have adopted. */
-  #adopted: { placement: Placement; version: number } | null = null;
+  adopted: { placement: Placement; version: number } | null = null;
 
   private constructor(options: Partial<SessionOptions>) {
     this.kv = new MemoryKvStore({ clock: realEnv.clock }).client();
@@ -440,7 +440,7 @@ export class FakeCluster implements AsyncDisposable {
   node(id: string): FakeNode {
     let node = this.nodes.get(id);
     if (node === undefined) {
-      node = new FakeNode(id, () => this.#adopted!);
+      node = new FakeNode(id, () => this.adopted!);
       this.nodes.set(id, node);
     }
     return node;
@@ -465,7 +465,7 @@ export class FakeCluster implements AsyncDisposable {
   /** Nodes take the placement of the store; the session's topology follows by its own watch. */
   async adopt(): Promise<void> {
     const { value, version } = await this.admin.placements.require(this.signal);
-    this.#adopted = { placement: value, version };
+    this.adopted = { placement: value, version };
   }
 
   /** Until the session sees what the store has. */

@@ -39,8 +39,8 @@ export interface SessionOptions {
 }
 
 /**
- * Rows to write; `FrontRows` of engine/write_decoder/write_decoder.ts is one. Columns need to hold
- * until the first await only.
+ * Rows to write; `WriteDecoderRows` of engine/write_decoder/write_decoder.ts is one. Columns need
+ * to hold until the first await only.
  */
 export interface SessionRows {
   readonly rowCount: number;
@@ -56,7 +56,8 @@ export interface SessionRows {
 }
 
 /**
- * What is known of the series, by slot; `Front` of engine/write_decoder/write_decoder.ts is one.
+ * What is known of the series, by slot; `WriteDecoder` of engine/write_decoder/write_decoder.ts is
+ * one.
  */
 export interface SeriesTable {
   /** murmur3_32 of the ID. */

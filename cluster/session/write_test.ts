@@ -307,11 +307,11 @@ test('rows that a minority refused as stale reach the new owners behind the ackn
 
 test('a node that does not yet know its shards is waited for', async () => {
   await using cluster = await FakeCluster.start(three, rf3);
-  const adopted = Reflect.get(cluster, 'adopted') as object;
+  const { adopted } = cluster;
   await cluster.add('a2');
   await cluster.seen();
   // The nodes are behind the session: a2 finds no shards of its own.
-  Reflect.set(cluster, 'adopted', adopted);
+  cluster.adopted = adopted;
   const rows = cluster.table.rows(jobs.map((job) => [job, 2, 2]));
   const writing = cluster.session.write('ns', rows, cluster.table, cluster.signal, {
     consistency: 'all',

@@ -44,7 +44,7 @@ test('bodies over the limit get 400, and 429 while too many bytes are in flight'
   assert.equal(small.status, 400, 'nothing is held by refused requests: this one is read');
 });
 
-test('the configuration takes bodies of writes as long as the front does', () => {
+test('the configuration takes bodies of writes as long as the write decoder does', () => {
   assert.equal(writeBodyBytesMax, bodyBytesMax);
 });
 

@@ -1,6 +1,6 @@
 /**
- * Writes on their way in: a body becomes rows through the front, every ready namespace gets them,
- * and what came of each row is put into one answer.
+ * Writes on their way in: a body becomes rows through the write decoder, every ready namespace gets
+ * them, and what came of each row is put into one answer.
  *
  *     all rows acknowledged                     → nothing
  *     some rows bad, the others acknowledged    → BAD_REQUEST that names the bad ones
@@ -15,8 +15,8 @@ import {
   type WriteResult,
 } from '#cluster/session/write_result.ts';
 import type {
-  Front,
-  FrontRows,
+  WriteDecoder,
+  WriteDecoderRows,
   RemoteWriteVersion,
   SeriesVerdict,
 } from '#engine/write_decoder/write_decoder.ts';
@@ -50,7 +50,7 @@ export interface IngestRow {
 }
 
 export class Ingest {
-  readonly #front: Front;
+  readonly #decoder: WriteDecoder;
   readonly #session: WriteSession;
   readonly #namespaces: () => readonly IngestNamespace[];
   readonly #metrics: CoordinatorMetrics;
@@ -58,13 +58,13 @@ export class Ingest {
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
   constructor(
-    front: Front,
+    decoder: WriteDecoder,
     session: WriteSession,
     namespaces: () => readonly IngestNamespace[],
     metrics: CoordinatorMetrics,
     clock: Pick<Clock, 'nowNanos'>,
   ) {
-    this.#front = front;
+    this.#decoder = decoder;
     this.#session = session;
     this.#namespaces = namespaces;
     this.#metrics = metrics;
@@ -83,7 +83,7 @@ export class Ingest {
     signal: AbortSignal,
   ): Promise<number> {
     const namespaces = this.#readyNamespaces();
-    const rows = this.#front.remoteWrite(body, version);
+    const rows = this.#decoder.remoteWrite(body, version);
     if (rows.histogramCount > 0) this.#metrics.droppedHistograms.increase(rows.histogramCount);
     const { rowCount } = rows;
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
@@ -104,12 +104,13 @@ export class Ingest {
     const bad = [...problems];
     const good: { tags: Uint8Array; timestampNanos: bigint; value: number }[] = [];
     for (const { tags, timestampNanos, value } of rows) {
-      // Tags with one name twice have no canonical layout, so they are refused before the front.
+      // Tags with one name twice have no canonical layout, so they are refused before the write
+      // decoder.
       const problem = tagsProblem(tags);
       if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
       else bad.push(`${seriesText(tags)}: ${problem}`);
     }
-    await this.#write(namespaces, this.#front.rows(good), bad, 'json', signal);
+    await this.#write(namespaces, this.#decoder.rows(good), bad, 'json', signal);
   }
 
   #readyNamespaces(): readonly IngestNamespace[] {
@@ -120,20 +121,20 @@ export class Ingest {
 
   async #write(
     namespaces: readonly IngestNamespace[],
-    rows: FrontRows,
+    rows: WriteDecoderRows,
     problems: readonly string[],
     format: string,
     signal: AbortSignal,
   ): Promise<void> {
-    const front = this.#front;
+    const decoder = this.#decoder;
     const session = this.#session;
     const metrics = this.#metrics;
     const report = new BadRows(problems);
     const total = rows.rowCount + problems.length;
-    const writes = namespaces.map(({ name }) => session.write(name, rows, front, signal));
+    const writes = namespaces.map(({ name }) => session.write(name, rows, decoder, signal));
     const results = await Promise.allSettled(writes);
     const nowNanos = this.#clock.nowNanos();
-    const passing = gather(results, { namespaces, front, nowNanos }, report, signal);
+    const passing = gather(results, { namespaces, decoder, nowNanos }, report, signal);
     if (passing !== null) {
       metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
       throw passing;
@@ -149,7 +150,7 @@ export class Ingest {
 /** What the texts of refusals are made of. */
 interface Refusals {
   readonly namespaces: readonly IngestNamespace[];
-  readonly front: Front;
+  readonly decoder: WriteDecoder;
   readonly nowNanos: bigint;
 }
 
@@ -162,13 +163,13 @@ function describeRow(
   row: number,
   outcome: number,
   namespace: IngestNamespace,
-  { front, nowNanos }: Refusals,
+  { decoder, nowNanos }: Refusals,
 ): string {
   const slot = rows.slots[row]!;
-  const isSame = front.generation[slot] === rows.generations[row];
-  const series = isSame ? seriesTextOf(front.tags(slot)) : '{…}';
+  const isSame = decoder.generation[slot] === rows.generations[row];
+  const series = isSame ? seriesTextOf(decoder.tags(slot)) : '{…}';
   if (outcome === writeOutcome.refused) {
-    return `${series}: ${(isSame && front.problem(slot)) || describeOutcome(outcome)}`;
+    return `${series}: ${(isSame && decoder.problem(slot)) || describeOutcome(outcome)}`;
   }
   const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
   const limit = describeLimit(nanos, outcome, namespace, nowNanos);

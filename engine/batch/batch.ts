@@ -1,7 +1,7 @@
 /**
  * The batch: rows of samples as columns, with a dictionary of the series that its receiver does not
- * know. One self-contained byte layout (docs/formats/batch.md) for the way from the front over the
- * session and gRPC to the node and its commit log.
+ * know. One self-contained byte layout (docs/formats/batch.md) for the way from the write decoder
+ * over the session and gRPC to the node and its commit log.
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';

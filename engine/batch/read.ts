@@ -46,8 +46,8 @@ export interface BatchView {
   /** Explicit ID, or empty. */
   seriesId(i: number): Uint8Array;
   /**
-   * By dictionary entry murmur3_32 of the ID. Only in batches of this process whose tags a front
-   * has checked: sorted, each name once and well-formed. Never of bytes.
+   * By dictionary entry murmur3_32 of the ID. Only in batches of this process whose tags a write
+   * decoder has checked: sorted, each name once and well-formed. Never of bytes.
    */
   readonly idHashes?: Uint32Array | undefined;
 }

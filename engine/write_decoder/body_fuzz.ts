@@ -17,9 +17,9 @@ import {
   varintOf,
   withVarintChanged,
 } from '#test/sim/mutate.ts';
-import { type FrontCore, type RemoteWriteVersion } from './core.ts';
-import { FrontKernel, frontMemoryBytesMin } from './kernel.ts';
-import { FrontTwin } from './write_decoder_twin.ts';
+import { type WriteDecoderCore, type RemoteWriteVersion } from './core.ts';
+import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
+import { WriteDecoderTwin } from './write_decoder_twin.ts';
 
 /**
  * A literal, or a copy from `offset` bytes back; `form` is the encoding: bytes of its length or
@@ -260,7 +260,7 @@ function requestV2Of(pick: Pick): Uint8Array {
 }
 
 /** What a body came to, so that two can be compared as a whole. */
-function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersion): string {
+function outcomeOf(core: WriteDecoderCore, body: Uint8Array, version: RemoteWriteVersion): string {
   const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return `problem ${outcome}`;
   let text = `histograms ${core.histogramCount}`;
@@ -282,8 +282,8 @@ const inputsOfRequest = 40;
 export function fuzz(seed: number, size: number): void {
   const pick = pickOf(seed);
   const random = randomOf(pick);
-  const twin = new FrontTwin();
-  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const twin = new WriteDecoderTwin();
+  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin);
   for (let request = 0; request < size; request += 1) {
     const version = pick(3) === 0 ? 2 : 1;
     const raw = version === 2 ? requestV2Of(pick) : requestOf(pick);

@@ -1,6 +1,6 @@
 /**
- * What a front's machine does, below the checks in write_decoder.ts: the kernel (kernel.ts) and its
- * plain twin (write_decoder_twin.ts), which a fuzz holds equal.
+ * What a write decoder's machine does, below the checks in write_decoder.ts: the kernel (kernel.ts)
+ * and its plain twin (write_decoder_twin.ts), which a fuzz holds equal.
  */
 import { snappyProblemText } from './snappy.ts';
 
@@ -9,7 +9,7 @@ export const bodyBytesMax: number = 38 * 1024 * 1024;
 /** Longest body when uncompressed. */
 export const rawBytesMax: number = 32 * 1024 * 1024;
 /** Most samples of one body. */
-export const frontRowsMax: number = 1 << 20;
+export const writeDecoderRowsMax: number = 1 << 20;
 
 /** Most texts of a version 2 body. */
 export const symbolsMax: number = 1 << 20;
@@ -23,7 +23,7 @@ export type RemoteWriteVersion = 1 | 2;
 export const oversizeSlot = 0;
 
 /** Negative answers of `remoteWrite`, beside those of `snappyProblem`. */
-export const frontProblem = {
+export const writeDecoderProblem = {
   malformed: -10,
   tooManyRows: -11,
   /** Everything that could be evicted belongs to this body. */
@@ -34,24 +34,24 @@ export const frontProblem = {
   tooMuchText: -14,
 } as const;
 
-export function frontProblemText(problem: number): string {
+export function writeDecoderProblemText(problem: number): string {
   switch (problem) {
-    case frontProblem.malformed:
+    case writeDecoderProblem.malformed:
       return 'the protobuf message is malformed';
-    case frontProblem.tooManyRows:
-      return `more than ${frontRowsMax} samples`;
-    case frontProblem.noRoom:
+    case writeDecoderProblem.tooManyRows:
+      return `more than ${writeDecoderRowsMax} samples`;
+    case writeDecoderProblem.noRoom:
       return 'more series than the memory for identities holds';
-    case frontProblem.tooManySymbols:
+    case writeDecoderProblem.tooManySymbols:
       return `more than ${symbolsMax} symbols`;
-    case frontProblem.tooMuchText:
+    case writeDecoderProblem.tooMuchText:
       return `labels of all series are longer than ${labelTextBytesMax} bytes`;
     default:
       return `snappy: ${snappyProblemText(problem, rawBytesMax)}`;
   }
 }
 
-export interface FrontCore {
+export interface WriteDecoderCore {
   /**
    * Reads a body into rows.
    * @returns number of rows, or a problem: then no rows and no new series are kept
@@ -61,7 +61,7 @@ export interface FrontCore {
   beginRows(): void;
   /**
    * @param tags canonical
-   * @returns 0, or `frontProblem.noRoom`: then none of the rows since `beginRows` are kept
+   * @returns 0, or `writeDecoderProblem.noRoom`: then none of the rows since `beginRows` are kept
    */
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number;
   /** Rows of the last body; views until the next one. */

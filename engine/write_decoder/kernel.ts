@@ -1,6 +1,6 @@
 /**
- * The front's machine on the kernel of engine/write_decoder/kernel/write_decoder.kernel.ts, with a
- * memory of its own.
+ * The write decoder's machine on the kernel of engine/write_decoder/kernel/write_decoder.kernel.ts,
+ * with a memory of its own.
  */
 import { assert } from '#lib/assert.ts';
 import { type Random } from '#lib/env/env.ts';
@@ -8,11 +8,11 @@ import { adviseHugePages } from '#lib/process/huge_pages.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
-  type FrontCore,
+  type WriteDecoderCore,
   type RemoteWriteVersion,
   bodyBytesMax,
-  frontProblem,
-  frontRowsMax,
+  writeDecoderProblem,
+  writeDecoderRowsMax,
   oversizeSlot,
 } from './core.ts';
 
@@ -21,7 +21,7 @@ interface KernelAddress {
   readonly value: number;
 }
 
-interface FrontExports {
+interface WriteDecoderExports {
   readonly hashKeys: KernelAddress;
   readonly canonical: KernelAddress;
   readonly body: KernelAddress;
@@ -66,9 +66,9 @@ const bodyRegionsBytes: number = 117 * 1024 * 1024;
 const entriesAtOnce = 65_536;
 
 /** Least budget that makes sense. */
-export const frontMemoryBytesMin: number = 2 * 1024 * 1024;
+export const writeDecoderMemoryBytesMin: number = 2 * 1024 * 1024;
 /** A WebAssembly memory ends at 4 GiB. */
-export const frontMemoryBytesMax: number = 3 * 1024 * 1024 * 1024;
+export const writeDecoderMemoryBytesMax: number = 3 * 1024 * 1024 * 1024;
 
 let compiled: WebAssembly.Module | null = null;
 
@@ -88,8 +88,8 @@ function divide(memoryBytesMax: number): {
   };
 }
 
-export class FrontKernel implements FrontCore {
-  readonly #kernel: FrontExports;
+export class WriteDecoderKernel implements WriteDecoderCore {
+  readonly #kernel: WriteDecoderExports;
   readonly #bytes: Uint8Array;
   readonly #bodyAt: number;
   readonly #rawAt: number;
@@ -109,8 +109,8 @@ export class FrontKernel implements FrontCore {
 
   constructor(random: Random, memoryBytesMax: number) {
     assert(
-      memoryBytesMax >= frontMemoryBytesMin && memoryBytesMax <= frontMemoryBytesMax,
-      'the budget of a front is between 2 MiB and 3 GiB',
+      memoryBytesMax >= writeDecoderMemoryBytesMin && memoryBytesMax <= writeDecoderMemoryBytesMax,
+      'the budget of a write decoder is between 2 MiB and 3 GiB',
     );
     const { slotsMax, tableSizeMax, segmentCount } = divide(memoryBytesMax);
     // The whole range is there from the start, so views hold forever; the system gives pages when
@@ -126,24 +126,32 @@ export class FrontKernel implements FrontCore {
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
     compiled ??= compileWasmFile(new URL('../build/write_decoder.wasm', import.meta.url));
     const instance = new WebAssembly.Instance(compiled, { env: { memory } });
-    const kernel = instance.exports as unknown as FrontExports;
+    const kernel = instance.exports as unknown as WriteDecoderExports;
     const { buffer } = memory;
     this.#kernel = kernel;
     this.#bytes = new Uint8Array(buffer);
     this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
-    assert(end <= buffer.byteLength, 'the regions of the front lie in its memory');
+    assert(end <= buffer.byteLength, 'the regions of the write decoder lie in its memory');
     // The records alone: they come one behind the other, while few entries spread over the whole
     // table.
     adviseHugePages(memory, end - segmentCount * segmentBytes, segmentCount * segmentBytes);
     this.#bodyAt = addressOf(kernel.body);
     this.#rawAt = addressOf(kernel.raw);
     this.#canonicalAt = addressOf(kernel.canonical);
-    this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), frontRowsMax);
-    this.#rowGenerations = new Uint32Array(buffer, addressOf(kernel.rowGenerations), frontRowsMax);
-    this.#rowTimestamps = new BigInt64Array(buffer, addressOf(kernel.rowTimestamps), frontRowsMax);
-    this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), frontRowsMax);
-    this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), frontRowsMax);
+    this.#rowSlots = new Uint32Array(buffer, addressOf(kernel.rowSlots), writeDecoderRowsMax);
+    this.#rowGenerations = new Uint32Array(
+      buffer,
+      addressOf(kernel.rowGenerations),
+      writeDecoderRowsMax,
+    );
+    this.#rowTimestamps = new BigInt64Array(
+      buffer,
+      addressOf(kernel.rowTimestamps),
+      writeDecoderRowsMax,
+    );
+    this.#rowValues = new Float64Array(buffer, addressOf(kernel.rowValues), writeDecoderRowsMax);
+    this.#newSlots = new Uint32Array(buffer, addressOf(kernel.newSlots), writeDecoderRowsMax);
     this.idHash = new Uint32Array(buffer, kernel.idHash() >>> 0, slotsMax);
     this.generation = new Uint32Array(buffer, kernel.generation() >>> 0, slotsMax);
     this.refused = new Uint8Array(buffer, kernel.refused() >>> 0, slotsMax);
@@ -167,15 +175,15 @@ export class FrontKernel implements FrontCore {
   }
 
   addRow(tags: Uint8Array, timestampNanos: bigint, value: number): number {
-    assert(this.#rowCount < frontRowsMax, 'the rows fit their region');
+    assert(this.#rowCount < writeDecoderRowsMax, 'the rows fit their region');
     const fits = tags.length <= tagsBytesMax;
     if (fits) this.#bytes.set(tags, this.#canonicalAt);
     const slot = fits ? this.#kernel.slotOfCanonical(tags.length) : oversizeSlot;
-    assert(slot !== frontProblem.malformed, 'canonical tags are whole');
+    assert(slot !== writeDecoderProblem.malformed, 'canonical tags are whole');
     if (slot < 0) {
       this.#kernel.forgetNew();
       this.#rowCount = 0;
-      return frontProblem.noRoom;
+      return writeDecoderProblem.noRoom;
     }
     if (slot === oversizeSlot) this.#hasOversizeRow = true;
     this.#rowSlots[this.#rowCount] = slot;

@@ -4,7 +4,7 @@
  * and an encoder for clients and tests. A request has one table of texts; a series names its labels
  * by pairs of numbers in it. Histograms, exemplars, metadata and start times are passed over.
  */
-import { frontProblem, labelTextBytesMax, symbolsMax } from './core.ts';
+import { writeDecoderProblem, labelTextBytesMax, symbolsMax } from './core.ts';
 import {
   canonicalTags,
   Fields,
@@ -26,7 +26,7 @@ import { encodeSnappy } from './snappy.ts';
 const field = { symbols: 4, timeseries: 5 } as const;
 const seriesField = { labelReferences: 1, samples: 2, histograms: 3 } as const;
 
-/** Reads an uncompressed request; null when it is malformed, or a `frontProblem`. */
+/** Reads an uncompressed request; null when it is malformed, or a `writeDecoderProblem`. */
 export function parseWriteRequestV2(bytes: Uint8Array): WireRequest | number | null {
   try {
     return readRequest(bytes);
@@ -44,7 +44,7 @@ function readRequest(bytes: Uint8Array): WireRequest | number {
     if (fields.number === field.symbols) {
       fields.expect(wireBytes);
       const range = fields.range();
-      if (symbols.length === symbolsMax) return frontProblem.tooManySymbols;
+      if (symbols.length === symbolsMax) return writeDecoderProblem.tooManySymbols;
       symbols.push(bytes.subarray(...range));
     } else if (fields.number === field.timeseries) {
       fields.expect(wireBytes);
@@ -53,7 +53,7 @@ function readRequest(bytes: Uint8Array): WireRequest | number {
   }
   const counts = { histograms: 0, textBytes: 0 };
   const series = ranges.map((range) => parseSeries(bytes, range, symbols, counts));
-  if (counts.textBytes > labelTextBytesMax) return frontProblem.tooMuchText;
+  if (counts.textBytes > labelTextBytesMax) return writeDecoderProblem.tooMuchText;
   return { series, histogramCount: counts.histograms };
 }
 

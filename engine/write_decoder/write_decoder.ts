@@ -1,8 +1,8 @@
 /**
- * The front: bodies of any write format become rows (slot, timestamp, value), and each series is
- * checked, named and hashed once, when it is new. Identity is the canonical tags of lib/tags.ts;
- * the bytes of a wire format never are. Slots are this front's own numbers, given again after an
- * eviction.
+ * The write decoder: bodies of any write format become rows (slot, timestamp, value), and each
+ * series is checked, named and hashed once, when it is new. Identity is the canonical tags of
+ * lib/tags.ts; the bytes of a wire format never are. Slots are this write decoder's own numbers,
+ * given again after an eviction.
  */
 import { isUtf8 } from 'node:buffer';
 import { assert } from '#lib/assert.ts';
@@ -10,22 +10,22 @@ import { type Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
-  type FrontCore,
+  type WriteDecoderCore,
   type RemoteWriteVersion,
   bodyBytesMax,
-  frontProblem,
-  frontProblemText,
-  frontRowsMax,
+  writeDecoderProblem,
+  writeDecoderProblemText,
+  writeDecoderRowsMax,
   oversizeSlot,
 } from './core.ts';
-import { FrontKernel } from './kernel.ts';
+import { WriteDecoderKernel } from './kernel.ts';
 import { tagsCountMax } from './remote_write.ts';
 
-export { bodyBytesMax, frontRowsMax, rawBytesMax } from './core.ts';
+export { bodyBytesMax, writeDecoderRowsMax, rawBytesMax } from './core.ts';
 export type { RemoteWriteVersion } from './core.ts';
 
-/** Columns are views that hold until the next call into the front. */
-export interface FrontRows {
+/** Columns are views that hold until the next call into the write decoder. */
+export interface WriteDecoderRows {
   readonly rowCount: number;
   readonly slots: Uint32Array;
   /** Generation of the row's slot. */
@@ -53,7 +53,7 @@ export interface SeriesVerdict {
   readonly problem: string | null;
 }
 
-export interface FrontOptions {
+export interface WriteDecoderOptions {
   readonly random: Random;
   /**
    * For identities: series over it evict those that were not used for longest. Bodies come on top.
@@ -73,7 +73,7 @@ export interface FrontOptions {
 }
 
 /** A row from a format that is not parsed by the kernel. */
-export interface FrontRow {
+export interface WriteDecoderRow {
   /** Canonical layout (`encodeTags`). */
   readonly tags: Uint8Array;
   readonly timestampNanos: bigint;
@@ -81,7 +81,7 @@ export interface FrontRow {
 }
 
 /** Series as dictionary entries. */
-export interface FrontEntries {
+export interface WriteDecoderEntries {
   /** Canonical tags, one behind the other. */
   readonly tags: Uint8Array;
   /** End of each one's tags. */
@@ -92,8 +92,8 @@ export interface FrontEntries {
 
 const noBytes = new Uint8Array(0);
 
-export class Front {
-  readonly #core: FrontCore;
+export class WriteDecoder {
+  readonly #core: WriteDecoderCore;
   readonly #verdictOf: (tags: Uint8Array) => SeriesVerdict;
   readonly #plainQuoted: boolean;
   /** A series that is kept was refused once. */
@@ -101,8 +101,8 @@ export class Front {
 
   /** @param core the twin, in tests; else the kernel */
   constructor(
-    options: FrontOptions,
-    core: FrontCore = new FrontKernel(options.random, options.memoryBytesMax),
+    options: WriteDecoderOptions,
+    core: WriteDecoderCore = new WriteDecoderKernel(options.random, options.memoryBytesMax),
   ) {
     this.#verdictOf = options.verdictOf;
     this.#plainQuoted = options.plainQuoted ?? false;
@@ -116,7 +116,7 @@ export class Front {
    * @param body snappy block of a WriteRequest, in version 2 of a Request; borrowed until return
    * @throws {TsdbError} BAD_REQUEST when the body is malformed or too large; then nothing is kept
    */
-  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): FrontRows {
+  remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): WriteDecoderRows {
     if (body.length > bodyBytesMax) {
       throw badRequest(
         `cannot read remote write body: longer than ${bodyBytesMax} bytes: ${body.length}`,
@@ -130,11 +130,12 @@ export class Front {
 
   /**
    * Rows of another format.
-   * @throws {TsdbError} BAD_REQUEST when there are more than `frontRowsMax`; then nothing is kept
+   * @throws {TsdbError} BAD_REQUEST when there are more than `writeDecoderRowsMax`; then nothing is
+   * kept
    */
-  rows(rows: readonly FrontRow[]): FrontRows {
-    if (rows.length > frontRowsMax) {
-      throw badRequest(`cannot take rows: more than ${frontRowsMax}: ${rows.length}`);
+  rows(rows: readonly WriteDecoderRow[]): WriteDecoderRows {
+    if (rows.length > writeDecoderRowsMax) {
+      throw badRequest(`cannot take rows: more than ${writeDecoderRowsMax}: ${rows.length}`);
     }
     this.#core.beginRows();
     for (const { tags, timestampNanos, value } of rows) {
@@ -176,7 +177,7 @@ export class Front {
     return new Uint8Array(this.#core.tags(slot));
   }
 
-  /** The canonical tags until the next call into the front. */
+  /** The canonical tags until the next call into the write decoder. */
   borrowTags(slot: number): Uint8Array {
     return this.#core.tags(slot);
   }
@@ -195,7 +196,7 @@ export class Front {
    * Tags and IDs of many slots at once, for a session (`SeriesTable`). Every slot that is not
    * refused has tags that were checked; null when one has an explicit ID.
    */
-  checkedEntries(slots: Uint32Array): FrontEntries | null {
+  checkedEntries(slots: Uint32Array): WriteDecoderEntries | null {
     const core = this.#core;
     const idSchemes = new Uint8Array(slots.length);
     const idHashes = new Uint32Array(slots.length);
@@ -217,7 +218,7 @@ export class Front {
     return this.#core.memoryBytes;
   }
 
-  #rows(timeUnitNanos: 1_000_000 | 1): FrontRows {
+  #rows(timeUnitNanos: 1_000_000 | 1): WriteDecoderRows {
     return {
       rowCount: this.#core.rowCount,
       slots: this.#core.rowSlots,
@@ -255,8 +256,8 @@ export class Front {
   }
 
   #failure(what: string, problem: number): TsdbError {
-    const code = problem === frontProblem.noRoom ? 'RESOURCE_EXHAUSTED' : 'BAD_REQUEST';
-    return new TsdbError(code, `${what}: ${frontProblemText(problem)}`);
+    const code = problem === writeDecoderProblem.noRoom ? 'RESOURCE_EXHAUSTED' : 'BAD_REQUEST';
+    return new TsdbError(code, `${what}: ${writeDecoderProblemText(problem)}`);
   }
 }
 

@@ -1,10 +1,10 @@
 /**
- * The front alone: remote write bodies of 2000 samples in the shape of TSBS cpu-only (eleven tags,
- * series in the order of their hosts, whole numbers), from compressed bytes to rows.
+ * The write decoder alone: remote write bodies of 2000 samples in the shape of TSBS cpu-only
+ * (eleven tags, series in the order of their hosts, whole numbers), from compressed bytes to rows.
  */
 import { type BenchResult, type BenchSize } from '#test/benchmark.ts';
 import type { RemoteWriteVersion } from './core.ts';
-import { FrontKernel } from './kernel.ts';
+import { WriteDecoderKernel } from './kernel.ts';
 import { encodeRemoteWrite, type SeriesToWrite } from './remote_write.ts';
 import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
 
@@ -125,7 +125,7 @@ function measure(
   runs: number,
   version: RemoteWriteVersion = 1,
 ): BenchResult {
-  const kernel = new FrontKernel(random, memoryBytesMax);
+  const kernel = new WriteDecoderKernel(random, memoryBytesMax);
   const pass = (): number => {
     let samples = 0;
     for (let round = 0; round < rounds; round++) {
@@ -142,7 +142,7 @@ function measure(
 
 function measureNew(bodies: readonly Uint8Array[], runs: number): BenchResult {
   const seconds = Array.from({ length: runs }, () => {
-    const kernel = new FrontKernel(random, memoryBytesMax);
+    const kernel = new WriteDecoderKernel(random, memoryBytesMax);
     return cpuSeconds(() => {
       let samples = 0;
       for (const body of bodies) samples += kernel.remoteWrite(body);
@@ -155,7 +155,7 @@ function measureNew(bodies: readonly Uint8Array[], runs: number): BenchResult {
 function result(name: string, seconds: number[]): BenchResult {
   const sorted = seconds.sort((a, b) => a - b);
   return {
-    name: `engine/front: ${name}`,
+    name: `engine/write_decoder: ${name}`,
     unit: 'CPU s/M samples',
     value: sorted[sorted.length >> 1]!,
   };

@@ -1,6 +1,6 @@
 /**
- * The front kernel must equal its twin over generated and mutated bodies, and a small one that
- * evicts must give every row the tags that the body says.
+ * The write decoder kernel must equal its twin over generated and mutated bodies, and a small one
+ * that evicts must give every row the tags that the body says.
  */
 import assert from 'node:assert/strict';
 import type { Random } from '#lib/env/env.ts';
@@ -8,9 +8,9 @@ import { murmur3 } from '#lib/hash.ts';
 import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
-import { type FrontCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';
-import { FrontKernel, frontMemoryBytesMin } from './kernel.ts';
-import { FrontTwin } from './write_decoder_twin.ts';
+import { type WriteDecoderCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';
+import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
+import { WriteDecoderTwin } from './write_decoder_twin.ts';
 import { encodeRemoteWrite } from './remote_write.ts';
 import { encodeSnappy } from './snappy.ts';
 
@@ -172,7 +172,11 @@ function mutate(pick: Pick, bytes: Uint8Array): Uint8Array {
 }
 
 /** What a body came to, as text that two cores must agree on. */
-function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersion): string[] {
+function outcomeOf(
+  core: WriteDecoderCore,
+  body: Uint8Array,
+  version: RemoteWriteVersion,
+): string[] {
   const outcome = core.remoteWrite(body, version);
   if (outcome < 0) return [`problem ${outcome}`];
   const slots = core.rowSlots;
@@ -202,8 +206,8 @@ function outcomeOf(core: FrontCore, body: Uint8Array, version: RemoteWriteVersio
 export function fuzz(seed: number, size: number): void {
   const pick = pickOf(seed);
   const random = randomOf(pick);
-  const twin = new FrontTwin();
-  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const twin = new WriteDecoderTwin();
+  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin);
   const pool = seriesPool(pick, 60);
   for (let i = 0; i < size; i++) {
     const version = pick(3) === 0 ? 2 : 1;
@@ -221,7 +225,7 @@ export function fuzz(seed: number, size: number): void {
 
 /** What the kernel judges itself, the rules would judge alike. */
 function fuzzVerdicts(pick: Pick, random: Random, size: number): void {
-  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin);
   const names = [
     'a',
     'job',
@@ -266,7 +270,7 @@ function fuzzVerdicts(pick: Pick, random: Random, size: number): void {
 }
 
 const rowsOfEviction = 1000;
-/** Bodies until the budget of `frontMemoryBytesMin` is used up. */
+/** Bodies until the budget of `writeDecoderMemoryBytesMin` is used up. */
 const evictionBodiesMin = 20;
 
 /**
@@ -275,7 +279,7 @@ const evictionBodiesMin = 20;
  * generation.
  */
 function fuzzEviction(pick: Pick, random: Random, size: number): void {
-  const kernel = new FrontKernel(random, frontMemoryBytesMin);
+  const kernel = new WriteDecoderKernel(random, writeDecoderMemoryBytesMin);
   const seen = new Map<string, number>();
   let reused = 0;
   for (let i = 0; i < size; i++) {
@@ -310,7 +314,7 @@ function fuzzEviction(pick: Pick, random: Random, size: number): void {
       seen.set(holder, n);
       if (kernel.generation[slot]! > 1) reused += 1;
     });
-    assert.ok(kernel.seriesCount <= frontMemoryBytesMin / 256);
+    assert.ok(kernel.seriesCount <= writeDecoderMemoryBytesMin / 256);
   }
   assert.ok(size < evictionBodiesMin || reused > 0, 'series were evicted');
 }

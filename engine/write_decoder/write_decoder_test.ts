@@ -5,12 +5,12 @@ import { pickOf, randomOf } from '#test/sim/mutate.ts';
 import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { BatchBuilder, readBatch } from '../batch/batch.ts';
-import { Front, type FrontOptions, type SeriesVerdict } from './write_decoder.ts';
-import { type FrontCore, frontRowsMax } from './core.ts';
+import { WriteDecoder, type WriteDecoderOptions, type SeriesVerdict } from './write_decoder.ts';
+import { type WriteDecoderCore, writeDecoderRowsMax } from './core.ts';
 import { bench } from './write_decoder_bench.ts';
 import { fuzz } from './write_decoder_fuzz.ts';
-import { FrontKernel, frontMemoryBytesMin } from './kernel.ts';
-import { FrontTwin } from './write_decoder_twin.ts';
+import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
+import { WriteDecoderTwin } from './write_decoder_twin.ts';
 import { encodeRemoteWrite, encodeWriteRequest } from './remote_write.ts';
 import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
 import { encodeSnappy } from './snappy.ts';
@@ -30,11 +30,11 @@ const random = {
   bytes: (length: number) => new Uint8Array(length).fill(7),
   fraction: () => 0.5,
 };
-const options: FrontOptions = { random, memoryBytesMax: 64 * 1024 * 1024, verdictOf };
+const options: WriteDecoderOptions = { random, memoryBytesMax: 64 * 1024 * 1024, verdictOf };
 
-const cores: [name: string, make: () => FrontCore][] = [
-  ['twin', () => new FrontTwin()],
-  ['kernel', () => new FrontKernel(random, options.memoryBytesMax)],
+const cores: [name: string, make: () => WriteDecoderCore][] = [
+  ['twin', () => new WriteDecoderTwin()],
+  ['kernel', () => new WriteDecoderKernel(random, options.memoryBytesMax)],
 ];
 
 const tag = (name: string, value: string): Tag => ({ name, value });
@@ -45,10 +45,10 @@ function bitsOf(values: Float64Array): bigint[] {
 }
 
 for (const [name, makeCore] of cores) {
-  const makeFront = (): Front => new Front(options, makeCore());
+  const makeWriteDecoder = (): WriteDecoder => new WriteDecoder(options, makeCore());
 
   test(`${name}: remoteWrite() gives a row for each sample of each series, in order`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const body = encodeRemoteWrite([
       {
         tags: up,
@@ -61,40 +61,40 @@ for (const [name, makeCore] of cores) {
       { tags: [tag('no', 'samples')], samples: [] },
     ]);
     for (let round = 0; round < 3; round++) {
-      const rows = front.remoteWrite(body);
+      const rows = decoder.remoteWrite(body);
       assert.equal(rows.rowCount, 3);
       assert.equal(rows.timeUnitNanos, 1_000_000);
       assert.deepEqual([...rows.timestamps], [1_700_000_000_000n, 1_700_000_015_000n, -5n]);
       assert.deepEqual([...rows.values], [1, 0.5, -3]);
       assert.equal(rows.slots[0], rows.slots[1]);
       assert.notEqual(rows.slots[0], rows.slots[2]);
-      assert.deepEqual(front.tags(rows.slots[0]!), encodeTags(up));
-      assert.deepEqual(front.tags(rows.slots[2]!), encodeTags([tag('a', 'b')]));
-      assert.equal(front.seriesCount, 2);
+      assert.deepEqual(decoder.tags(rows.slots[0]!), encodeTags(up));
+      assert.deepEqual(decoder.tags(rows.slots[2]!), encodeTags([tag('a', 'b')]));
+      assert.equal(decoder.seriesCount, 2);
     }
   });
 
   test(`${name}: a series is named, hashed and judged once it is seen`, () => {
-    const front = makeFront();
-    const { slots } = front.remoteWrite(
+    const decoder = makeWriteDecoder();
+    const { slots } = decoder.remoteWrite(
       encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
     );
     const slot = slots[0]!;
     const id = '{__name__="up",instance="a:9100",job="node"}';
-    assert.equal(front.idHash[slot], murmur3(Buffer.from(id)));
-    assert.equal(front.idScheme(slot), idSchemeCode.quoted);
-    assert.equal(front.refused[slot], 0);
-    assert.equal(front.problem(slot), '');
-    assert.equal(front.explicitId(slot).length, 0);
-    assert.notEqual(front.generation[slot], 0);
+    assert.equal(decoder.idHash[slot], murmur3(Buffer.from(id)));
+    assert.equal(decoder.idScheme(slot), idSchemeCode.quoted);
+    assert.equal(decoder.refused[slot], 0);
+    assert.equal(decoder.problem(slot), '');
+    assert.equal(decoder.explicitId(slot).length, 0);
+    assert.notEqual(decoder.generation[slot], 0);
   });
 
   test(`${name}: rows of other formats share the slots`, () => {
-    const front = makeFront();
-    const first = front.remoteWrite(
+    const decoder = makeWriteDecoder();
+    const first = decoder.remoteWrite(
       encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
     ).slots[0];
-    const rows = front.rows([
+    const rows = decoder.rows([
       { tags: encodeTags(up), timestampNanos: 1_700_000_000_000_000_001n, value: -0 },
       { tags: encodeTags([tag('x', 'y')]), timestampNanos: -1n, value: 2 },
     ]);
@@ -106,7 +106,7 @@ for (const [name, makeCore] of cores) {
   });
 
   test(`${name}: NaN payloads and minus zero come through bit for bit`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const bits = [
       0x7ff0000000000002n,
       0x7ff0000000000001n,
@@ -119,16 +119,16 @@ for (const [name, makeCore] of cores) {
     const samples = bits.map((value, i) => ({ timestampMillis: i, value }));
     const body = encodeRemoteWrite([{ tags: up, samples }]);
     for (let round = 0; round < 2; round++) {
-      assert.deepEqual(bitsOf(front.remoteWrite(body).values), bits);
+      assert.deepEqual(bitsOf(decoder.remoteWrite(body).values), bits);
     }
   });
 
   test(`${name}: labels in another order or encoding are the same series`, () => {
-    const front = makeFront();
-    const sorted = front.remoteWrite(
+    const decoder = makeWriteDecoder();
+    const sorted = decoder.remoteWrite(
       encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]),
     ).slots[0];
-    const reversed = front.remoteWrite(
+    const reversed = decoder.remoteWrite(
       encodeRemoteWrite([{ tags: up.toReversed(), samples: [{ timestampMillis: 1, value: 1 }] }]),
     ).slots[0];
     assert.equal(reversed, sorted);
@@ -144,14 +144,14 @@ for (const [name, makeCore] of cores) {
     const wireLabels = labels.flatMap((label) => [0x8a, 0, label.length, ...label]);
     const series = [0x12, 2, 0x10, 1, ...wireLabels, 0x1a, 2, 0x0a, 0];
     const body = new Uint8Array([0x0a, series.length, ...series, 0x1a, 0]);
-    const rows = front.remoteWrite(encodeSnappy(body));
+    const rows = decoder.remoteWrite(encodeSnappy(body));
     assert.deepEqual([...rows.slots], [sorted]);
     assert.deepEqual([...rows.timestamps], [1n]);
     assert.deepEqual([...rows.values], [0]);
   });
 
   test(`${name}: version 2 gives the same rows of the same series`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const series = [
       { tags: up, samples: [{ timestampMillis: 1, value: 1 }] },
       {
@@ -160,34 +160,34 @@ for (const [name, makeCore] of cores) {
       },
     ];
     const [first, second] = [
-      front.remoteWrite(encodeRemoteWrite(series)).slots.slice(),
-      front.remoteWrite(encodeRemoteWriteV2(series.toReversed()), 2).slots.slice(),
+      decoder.remoteWrite(encodeRemoteWrite(series)).slots.slice(),
+      decoder.remoteWrite(encodeRemoteWriteV2(series.toReversed()), 2).slots.slice(),
     ];
     assert.deepEqual(second.toReversed(), first);
-    const rows = front.remoteWrite(encodeRemoteWriteV2(series), 2);
+    const rows = decoder.remoteWrite(encodeRemoteWriteV2(series), 2);
     assert.deepEqual([...rows.timestamps], [1n, 2n]);
     assert.deepEqual([...rows.values], [1, 5]);
   });
 
   test(`${name}: version 2 refuses references that no text has, and names without values`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const symbols = [0x22, 0, 0x22, 1, 97, 0x22, 1, 98];
     const sample = [0x12, 2, 0x10, 1];
     const body = (references: number[]): Uint8Array => {
       const message = [0x0a, references.length, ...references, ...sample];
       return encodeSnappy(new Uint8Array([...symbols, 0x2a, message.length, ...message]));
     };
-    assert.equal(front.remoteWrite(body([1, 2]), 2).rowCount, 1);
+    assert.equal(decoder.remoteWrite(body([1, 2]), 2).rowCount, 1);
     for (const bad of [[1, 3], [1], [1, 2, 1], [1, 0x80]]) {
-      assert.throws(() => front.remoteWrite(body(bad), 2), { code: 'BAD_REQUEST' }, `${bad}`);
+      assert.throws(() => decoder.remoteWrite(body(bad), 2), { code: 'BAD_REQUEST' }, `${bad}`);
     }
     const cutOff = encodeSnappy(new Uint8Array([...symbols, 0x2a, 5, ...sample, 0x08]));
-    assert.throws(() => front.remoteWrite(cutOff, 2), { code: 'BAD_REQUEST' });
-    assert.equal(front.seriesCount, 1);
+    assert.throws(() => decoder.remoteWrite(cutOff, 2), { code: 'BAD_REQUEST' });
+    assert.equal(decoder.seriesCount, 1);
   });
 
   test(`${name}: a bad series is refused with its reason, its neighbours are kept`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const sample = [{ timestampMillis: 1, value: 1 }];
     const good = encodeWriteRequest([{ tags: up, samples: sample }]);
     const notUtf8 = encodeWriteRequest([{ tags: [tag('bad', 'v~v')], samples: sample }]);
@@ -204,14 +204,14 @@ for (const [name, makeCore] of cores) {
         samples: sample,
       },
     ]);
-    const rows = front.remoteWrite(encodeSnappy(Buffer.concat([good, notUtf8, bad, good])));
+    const rows = decoder.remoteWrite(encodeSnappy(Buffer.concat([good, notUtf8, bad, good])));
     assert.equal(rows.rowCount, 10);
-    assert.equal(front.refused[rows.slots[0]!], 0);
+    assert.equal(decoder.refused[rows.slots[0]!], 0);
     assert.equal(rows.slots[9], rows.slots[0]);
     assert.equal(rows.slots[2], rows.slots[3], 'names that appear twice, in any order');
     const reasons = [...rows.slots.subarray(1, 9)].map((slot) => {
-      assert.equal(front.refused[slot], 1);
-      return front.problem(slot);
+      assert.equal(decoder.refused[slot], 1);
+      return decoder.problem(slot);
     });
     assert.match(reasons[0]!, /tag value is not UTF-8: "bad"/);
     assert.match(reasons[1]!, /appears twice: x/);
@@ -223,7 +223,7 @@ for (const [name, makeCore] of cores) {
   });
 
   test(`${name}: a malformed body is refused whole and leaves nothing behind`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const good = encodeWriteRequest([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]);
     const cases: [body: Uint8Array, reason: RegExp][] = [
       [new Uint8Array(0), /length in front/],
@@ -236,15 +236,15 @@ for (const [name, makeCore] of cores) {
       [encodeSnappy(Buffer.concat([good, new Uint8Array([0x1b, 0x1c])])), /malformed/],
     ];
     for (const [body, reason] of cases) {
-      assert.throws(() => front.remoteWrite(body), { code: 'BAD_REQUEST', message: reason });
-      assert.equal(front.seriesCount, 0);
+      assert.throws(() => decoder.remoteWrite(body), { code: 'BAD_REQUEST', message: reason });
+      assert.equal(decoder.seriesCount, 0);
     }
-    assert.equal(front.remoteWrite(encodeSnappy(good)).rowCount, 1);
+    assert.equal(decoder.remoteWrite(encodeSnappy(good)).rowCount, 1);
   });
 
   test(`${name}: a rule that throws leaves no series without a verdict`, () => {
     let broken = true;
-    const front = new Front(
+    const decoder = new WriteDecoder(
       {
         ...options,
         verdictOf: (tags) => {
@@ -255,19 +255,21 @@ for (const [name, makeCore] of cores) {
       makeCore(),
     );
     const body = encodeRemoteWrite([{ tags: up, samples: [{ timestampMillis: 1, value: 1 }] }]);
-    assert.throws(() => front.remoteWrite(body), /rule is broken/);
-    assert.equal(front.seriesCount, 0);
+    assert.throws(() => decoder.remoteWrite(body), /rule is broken/);
+    assert.equal(decoder.seriesCount, 0);
     broken = false;
-    const slot = front.remoteWrite(body).slots[0]!;
-    assert.notEqual(front.idHash[slot], 0);
+    const slot = decoder.remoteWrite(body).slots[0]!;
+    assert.notEqual(decoder.idHash[slot], 0);
   });
 
   test(`${name}: native histograms are counted, not kept`, () => {
-    const front = makeFront();
+    const decoder = makeWriteDecoder();
     const series = [0x22, 0, 0x22, 2, 0x08, 1];
-    const rows = front.remoteWrite(encodeSnappy(new Uint8Array([0x0a, series.length, ...series])));
+    const rows = decoder.remoteWrite(
+      encodeSnappy(new Uint8Array([0x0a, series.length, ...series])),
+    );
     assert.deepEqual([rows.rowCount, rows.histogramCount], [0, 2]);
-    assert.equal(front.seriesCount, 0);
+    assert.equal(decoder.seriesCount, 0);
   });
 }
 
@@ -277,7 +279,7 @@ test('the kernel equals its twin over generated and mutated bodies', () => {
 
 test('series about which there is no doubt are judged without asking the rules', () => {
   const asked: string[] = [];
-  const front = new Front({
+  const decoder = new WriteDecoder({
     ...options,
     plainQuoted: true,
     verdictOf: (tags) => {
@@ -290,7 +292,7 @@ test('series about which there is no doubt are judged without asking the rules',
     },
   });
   const samples = [{ timestampMillis: 1, value: 1 }];
-  const { slots } = front.remoteWrite(
+  const { slots } = decoder.remoteWrite(
     encodeRemoteWrite([
       { tags: up, samples },
       { tags: [tag('quote', 'a"b')], samples },
@@ -302,7 +304,7 @@ test('series about which there is no doubt are judged without asking the rules',
   );
   assert.deepEqual(asked.toSorted(), ['__reserved=v', 'a=', 'a=1,a=2', 'quote=a"b']);
   assert.deepEqual(
-    [...slots].map((slot) => front.refused[slot]),
+    [...slots].map((slot) => decoder.refused[slot]),
     [0, 0, 0, 1, 1, 1],
   );
   const ids = [
@@ -311,17 +313,17 @@ test('series about which there is no doubt are judged without asking the rules',
     '{plain="some text, 16 b!"}',
   ];
   ids.forEach((id, row) => {
-    assert.equal(front.idHash[slots[row]!], murmur3(Buffer.from(id)));
-    assert.equal(front.idScheme(slots[row]!), idSchemeCode.quoted);
+    assert.equal(decoder.idHash[slots[row]!], murmur3(Buffer.from(id)));
+    assert.equal(decoder.idScheme(slots[row]!), idSchemeCode.quoted);
   });
 });
 
 test('a stale marker keeps its bits from the body of a scrape to the batch of a node', () => {
-  const front = new Front(options);
+  const decoder = new WriteDecoder(options);
   const body = encodeRemoteWrite([
     { tags: up, samples: [{ timestampMillis: 1_700_000_000_000, value: 0x7ff0000000000002n }] },
   ]);
-  const rows = front.remoteWrite(body);
+  const rows = decoder.remoteWrite(body);
   const builder = new BatchBuilder();
   builder.begin(1);
   const { slots, timestamps, timeUnitNanos, values } = rows;
@@ -331,58 +333,58 @@ test('a stale marker keeps its bits from the body of a scrape to the batch of a 
   assert.equal(view.timestamps[0], 1_700_000_000_000n);
 });
 
-test('the benchmark of the front runs', async () => {
+test('the benchmark of the write decoder runs', async () => {
   for (const { value } of await bench('small')) assert.ok(value > 0);
 });
 
 test('a body with more samples than a batch holds is refused', () => {
-  const front = new Front(options);
+  const decoder = new WriteDecoder(options);
   const message = encodeWriteRequest([{ tags: up, samples: [] }]);
   const labels = message.subarray(2);
-  const samples = Buffer.alloc((frontRowsMax + 1) * 2, new Uint8Array([0x12, 0]));
+  const samples = Buffer.alloc((writeDecoderRowsMax + 1) * 2, new Uint8Array([0x12, 0]));
   const length = labels.length + samples.length;
   const varint = [(length & 127) | 128, ((length >> 7) & 127) | 128, ((length >> 14) & 127) | 128];
   const head = new Uint8Array([0x0a, ...varint, length >> 21]);
   const body = encodeSnappy(Buffer.concat([head, labels, samples]));
-  assert.throws(() => front.remoteWrite(body), { message: /more than 1048576 samples/ });
-  assert.equal(front.seriesCount, 0);
+  assert.throws(() => decoder.remoteWrite(body), { message: /more than 1048576 samples/ });
+  assert.equal(decoder.seriesCount, 0);
 });
 
-test('under its budget a front that sees ever new series evicts old ones and keeps the used one', () => {
-  const front = new Front({ ...options, memoryBytesMax: frontMemoryBytesMin });
+test('under its budget a write decoder that sees ever new series evicts old ones and keeps the used one', () => {
+  const decoder = new WriteDecoder({ ...options, memoryBytesMax: writeDecoderMemoryBytesMin });
   const sample = [{ timestampMillis: 1, value: 1 }];
   const hot = { tags: up, samples: sample };
-  const first = front.remoteWrite(encodeRemoteWrite([hot]));
+  const first = decoder.remoteWrite(encodeRemoteWrite([hot]));
   const hotSlot = first.slots[0]!;
-  const hotGeneration = front.generation[hotSlot]!;
+  const hotGeneration = decoder.generation[hotSlot]!;
   const cold = [tag('n', '0'), tag('name', 'x'.repeat(200))];
-  const coldRows = front.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
+  const coldRows = decoder.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
   const coldSlot = coldRows.slots[0]!;
-  const coldGeneration = front.generation[coldSlot]!;
+  const coldGeneration = decoder.generation[coldSlot]!;
   for (let scrape = 0; scrape < 60; scrape++) {
     const series = Array.from({ length: 300 }, (_, i) => ({
       tags: [tag('n', `${scrape} ${i}`), tag('name', 'x'.repeat(200))],
       samples: sample,
     }));
-    const rows = front.remoteWrite(encodeRemoteWrite([hot, ...series]));
+    const rows = decoder.remoteWrite(encodeRemoteWrite([hot, ...series]));
     assert.equal(rows.slots[0], hotSlot);
     for (let row = 1; row <= 300; row++) {
-      const tags = decodeTags(front.tags(rows.slots[row]!));
+      const tags = decodeTags(decoder.tags(rows.slots[row]!));
       assert.equal(tags[0]!.value, `${scrape} ${row - 1}`);
     }
   }
-  assert.equal(front.generation[hotSlot], hotGeneration);
-  assert.notEqual(front.generation[coldSlot], coldGeneration);
-  assert.ok(front.seriesCount < 8192, `bounded: ${front.seriesCount}`);
-  const again = front.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
+  assert.equal(decoder.generation[hotSlot], hotGeneration);
+  assert.notEqual(decoder.generation[coldSlot], coldGeneration);
+  assert.ok(decoder.seriesCount < 8192, `bounded: ${decoder.seriesCount}`);
+  const again = decoder.remoteWrite(encodeRemoteWrite([{ tags: cold, samples: sample }]));
   const { slots, rowCount } = again;
   assert.equal(rowCount, 1);
-  assert.deepEqual(front.tags(slots[0]!), encodeTags(cold));
-  assert.equal(front.refused[slots[0]!], 0);
+  assert.deepEqual(decoder.tags(slots[0]!), encodeTags(cold));
+  assert.equal(decoder.refused[slots[0]!], 0);
 });
 
 test('a short version 2 body that names much text again and again is refused', () => {
-  const front = new Front(options);
+  const decoder = new WriteDecoder(options);
   const long = tag('a', 'x'.repeat(60_000));
   const series = Array.from({ length: 2400 }, (_, i) => ({
     tags: [long],
@@ -390,24 +392,29 @@ test('a short version 2 body that names much text again and again is refused', (
   }));
   const body = encodeRemoteWriteV2(series);
   assert.ok(body.length < 100_000);
-  assert.throws(() => front.remoteWrite(body, 2), /labels of all series are longer than 134217728/);
-  assert.equal(front.remoteWrite(encodeRemoteWriteV2(series.slice(0, 2000)), 2).rowCount, 2000);
+  assert.throws(
+    () => decoder.remoteWrite(body, 2),
+    /labels of all series are longer than 134217728/,
+  );
+  assert.equal(decoder.remoteWrite(encodeRemoteWriteV2(series.slice(0, 2000)), 2).rowCount, 2000);
 });
 
 test('a body with more series than the budget holds is refused for the lack of memory', () => {
-  const front = new Front({ ...options, memoryBytesMax: frontMemoryBytesMin });
+  const decoder = new WriteDecoder({ ...options, memoryBytesMax: writeDecoderMemoryBytesMin });
   const samples = [{ timestampMillis: 1, value: 1 }];
   const series = Array.from({ length: 9000 }, (_, i) => ({
     tags: [tag('n', `${i}`), tag('name', 'x'.repeat(200))],
     samples,
   }));
-  assert.throws(() => front.remoteWrite(encodeRemoteWrite(series)), { code: 'RESOURCE_EXHAUSTED' });
-  assert.equal(front.seriesCount, 0);
-  assert.equal(front.remoteWrite(encodeRemoteWrite(series.slice(0, 500))).rowCount, 500);
+  assert.throws(() => decoder.remoteWrite(encodeRemoteWrite(series)), {
+    code: 'RESOURCE_EXHAUSTED',
+  });
+  assert.equal(decoder.seriesCount, 0);
+  assert.equal(decoder.remoteWrite(encodeRemoteWrite(series.slice(0, 500))).rowCount, 500);
 });
 
 test('tables grow: fifty thousand series keep their slots', () => {
-  const front = new Front(options);
+  const decoder = new WriteDecoder(options);
   const rowsOf = (start: number) =>
     Array.from({ length: 10_000 }, (_, i) => ({
       tags: encodeTags([tag('n', `${start + i}`)]),
@@ -416,11 +423,11 @@ test('tables grow: fifty thousand series keep their slots', () => {
     }));
   const slots: number[] = [];
   for (let start = 0; start < 50_000; start += 10_000)
-    slots.push(...front.rows(rowsOf(start)).slots);
+    slots.push(...decoder.rows(rowsOf(start)).slots);
   assert.equal(new Set(slots).size, 50_000);
-  assert.equal(front.seriesCount, 50_000);
+  assert.equal(decoder.seriesCount, 50_000);
   for (let start = 0; start < 50_000; start += 10_000) {
-    assert.deepEqual([...front.rows(rowsOf(start)).slots], slots.slice(start, start + 10_000));
+    assert.deepEqual([...decoder.rows(rowsOf(start)).slots], slots.slice(start, start + 10_000));
   }
 });
 
@@ -428,7 +435,7 @@ test('room for the first series of a body is not made by evicting the last one o
   // Records of 300 bytes, 873 to a segment: 48 segments are filled, and around again up to the
   // 39th.
   const perSegment = 873;
-  const kernel = new FrontKernel(randomOf(pickOf(1)), 14 * 1024 * 1024);
+  const kernel = new WriteDecoderKernel(randomOf(pickOf(1)), 14 * 1024 * 1024);
   const value = 'x'.repeat(104);
   const bodyOf = (first: number, count: number): Uint8Array =>
     encodeRemoteWrite(

@@ -1,12 +1,13 @@
 /**
- * The plain twin of the front kernel: a map from canonical tags to slots. It evicts nothing.
+ * The plain twin of the write decoder kernel: a map from canonical tags to slots. It evicts
+ * nothing.
  */
 import { decodeTags, tagsBytesMax } from '#lib/tags.ts';
 import {
-  type FrontCore,
+  type WriteDecoderCore,
   type RemoteWriteVersion,
-  frontProblem,
-  frontRowsMax,
+  writeDecoderProblem,
+  writeDecoderRowsMax,
   oversizeSlot,
   rawBytesMax,
 } from './core.ts';
@@ -14,7 +15,7 @@ import { parseWriteRequest, tagsCountMax } from './remote_write.ts';
 import { parseWriteRequestV2 } from './remote_write_v2.ts';
 import { decodeBlock } from './snappy.ts';
 
-export class FrontTwin implements FrontCore {
+export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #slotOf = new Map<string, number>();
   readonly #tags: Uint8Array[] = [new Uint8Array(0)];
   #rows: { slot: number; timestamp: bigint; bits: bigint }[] = [];
@@ -32,11 +33,11 @@ export class FrontTwin implements FrontCore {
     const raw = decodeBlock(body, rawBytesMax);
     if (typeof raw === 'number') return raw;
     const request = version === 2 ? parseWriteRequestV2(raw) : parseWriteRequest(raw);
-    if (request === null) return frontProblem.malformed;
+    if (request === null) return writeDecoderProblem.malformed;
     if (typeof request === 'number') return request;
     let rowCount = 0;
     for (const { timestampsMillis } of request.series) rowCount += timestampsMillis.length;
-    if (rowCount > frontRowsMax) return frontProblem.tooManyRows;
+    if (rowCount > writeDecoderRowsMax) return writeDecoderProblem.tooManyRows;
     this.histogramCount = request.histogramCount;
     for (const { tags, timestampsMillis, valueBits } of request.series) {
       if (timestampsMillis.length === 0) continue;

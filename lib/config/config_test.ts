@@ -202,7 +202,7 @@ test('parseConfig() refuses durations that no timer waits and look-backs that ar
   ]);
 });
 
-test('parseConfig() refuses bodies of writes that the front or the bytes in flight would refuse', () => {
+test('parseConfig() refuses bodies of writes that the write decoder or the bytes in flight would refuse', () => {
   const limits = (text: string): string => `coordinator: {limits: {${text}}}\n`;
   const at = 'file1.yml:1: coordinator.limits';
   assert.deepEqual(problemsOf(limits('maxWriteBodyBytes: 64MiB')), [

@@ -70,13 +70,14 @@ const clusterOfCoordinator = z.strictObject({
 });
 
 /**
- * Longest compressed body that the front takes, which a test holds equal to its own word for it.
+ * Longest compressed body that the write decoder takes, which a test holds equal to its own word
+ * for it.
  */
 export const writeBodyBytesMax: number = 38 * 2 ** 20;
 
-/** What the front kernel can be given. */
-const frontBytesMin = 2 * 2 ** 20;
-const frontBytesMax = 3 * 2 ** 30;
+/** What the write decoder kernel can be given. */
+const writeDecoderBytesMin = 2 * 2 ** 20;
+const writeDecoderBytesMax = 3 * 2 ** 30;
 
 /** Section `coordinator:`, or the whole file of a coordinator that runs by itself. */
 export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
@@ -107,7 +108,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
     })
     .prefault({}),
   lookbackDuration: durationPositive().default(300_000),
-  memoryMax: bytes(frontBytesMin, frontBytesMax).default(512 * 2 ** 20),
+  memoryMax: bytes(writeDecoderBytesMin, writeDecoderBytesMax).default(512 * 2 ** 20),
   backend: z.literal('tsdb', 'not supported: a backend other than tsdb').optional(),
   local: z.strictObject({ namespaces: tuning }).optional(),
   resultOptions: z

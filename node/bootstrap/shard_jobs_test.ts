@@ -16,6 +16,7 @@ import {
   readAll,
   writeRows,
 } from '../storage/database_testing.ts';
+import { overriding } from '#test/overriding.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import { ShardJobs } from './shard_jobs.ts';
 
@@ -69,7 +70,7 @@ async function openTwo(state: ShardState, clock: Clock = realEnv.clock) {
   }
   /** What the streams of the donor wait for. */
   const gate = { opened: Promise.resolve() };
-  const gated: Database = Object.assign(Object.create(donor) as Database, {
+  const gated = overriding<Database>(donor, {
     async *streamShard(...request: Parameters<Database['streamShard']>) {
       await gate.opened;
       yield* donor.streamShard(...request);
@@ -172,7 +173,7 @@ test('shards that cannot be fetched keep no other one from it', async () => {
   const options = { env: { ...realEnv, disk }, registry, placement };
   const { database } = await openDatabase('a', { ...options, instanceId: 'a' });
   const { database: donor } = await openDatabase('b', { ...options, instanceId: 'b' });
-  const failing: Database = Object.assign(Object.create(donor) as Database, {
+  const failing = overriding<Database>(donor, {
     async *streamShard(...[request, signal]: Parameters<Database['streamShard']>) {
       if (request.shard < streamShardsAtOnce) throw new TsdbError('UNAVAILABLE', 'test');
       yield* donor.streamShard(request, signal);

@@ -99,8 +99,7 @@ export class ClusterService implements NodeService {
     return this.#session.truncate(namespace, signal);
   }
 
-  // oxlint-disable-next-line require-yield -- the contract has a stream here, and the cluster has
-  // none
+  // oxlint-disable-next-line require-yield -- the contract's stream, which a cluster has not
   async *streamShard(): AsyncGenerator<StreamShardPage, void, undefined> {
     throw badRequest('cannot stream a shard of the cluster: ask the node that owns it');
   }

@@ -20,6 +20,7 @@ import {
   samplesOf,
   writeRows,
 } from './database_testing.ts';
+import { overriding } from '#test/overriding.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 
 const folders: string[] = [];
@@ -394,7 +395,7 @@ test('files of a shard that went are removed at the next try when the disk has f
     if (isFailing) throw Object.assign(new Error('EIO'), { code: 'EIO' });
     await disk.rename(from, to);
   };
-  const failing: SimulatedDisk = Object.assign(Object.create(disk), { rename });
+  const failing = overriding(disk, { rename });
   const { database } = await openDatabase('data', { env: { ...realEnv, disk: failing } });
   const rows = Array.from({ length: 20 }, (_, i) => ({
     series: cpu(`h${i}`),

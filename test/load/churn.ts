@@ -62,7 +62,7 @@ function lineOf({ seconds, samples, slowestMillis, cpuSeconds, ...record }: Chur
   return (
     `${seconds.toFixed(0)} s: ${samples} samples, slowest ${slowestMillis} ms, cpu ${cpuSeconds} s, rss ${mebibytes(rssBytes)} MiB, ` +
     `series ${metrics['node_series']}, store ${mebibytes(metrics['node_store_bytes'])}, ` +
-    `index ${mebibytes(metrics['node_index_bytes'])}, front ${mebibytes(metrics['coordinator_front_memory_bytes'])} ` +
+    `index ${mebibytes(metrics['node_index_bytes'])}, write decoder ${mebibytes(metrics['coordinator_front_memory_bytes'])} ` +
     `(${metrics['coordinator_front_series']}), ${files} files ${mebibytes(diskBytes)} MiB, failed ${failed}`
   );
 }

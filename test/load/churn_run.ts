@@ -292,7 +292,10 @@ export function verdictOf(
       ['series', ({ metrics }) => metrics['node_series'] ?? 0],
       ['bytes of the store', ({ metrics }) => metrics['node_store_bytes'] ?? 0],
       ['bytes of the index', ({ metrics }) => metrics['node_index_bytes'] ?? 0],
-      ['bytes of the front', ({ metrics }) => metrics['coordinator_front_memory_bytes'] ?? 0],
+      [
+        'bytes of the write decoder',
+        ({ metrics }) => metrics['coordinator_front_memory_bytes'] ?? 0,
+      ],
     ];
     for (const [name, of] of kinds) {
       const [before, after] = maxima(of);

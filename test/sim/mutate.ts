@@ -21,7 +21,7 @@ export function bytesOf(pick: Pick, length: number): Uint8Array {
   return Uint8Array.from({ length }, () => pick(256));
 }
 
-/** The randomness that the front takes, as a seed decides it. */
+/** The randomness that the write decoder takes, as a seed decides it. */
 export function randomOf(pick: Pick): Random {
   return {
     u32: () => pick(2 ** 32),

@@ -1,5 +1,5 @@
-// Where the front kernel keeps what, by address; each region is followed by slack or by another
-// region.
+// Where the write decoder kernel keeps what, by address; each region is followed by slack or by
+// another region.
 //
 //     state, hash keys | labels of one series, twice | staged series | canonical tags | tags of the staged series | an ID
 //     body as it came | body decompressed | rows: slots, generations, timestamps, values | new slots | symbols | identity (identity.ts)

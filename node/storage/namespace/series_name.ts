@@ -15,7 +15,7 @@ export interface SeriesName {
   /** For ID scheme 0, else empty. */
   readonly explicitId: Uint8Array;
   /**
-   * murmur3_32 of the ID, when a front of this process has checked the tags: sorted, names
+   * murmur3_32 of the ID, when a write decoder of this process has checked the tags: sorted, names
    * well-formed and each once. The ID need not be made then.
    */
   readonly idHash?: number | undefined;
