@@ -14,7 +14,7 @@ import { RuntimeLimitsFollower } from '#cluster/metadata/runtime_limits_follower
 import type { DbConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import type { RequestLimits } from './storage/write/admission.ts';
+import type { RequestLimits } from './storage/admission/admission.ts';
 import type { Database } from './storage/database.ts';
 
 export interface LiveLimitsOptions {

@@ -17,12 +17,13 @@ import type { Metrics } from '#lib/metrics.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { DeletionFollower } from './deletion_follower.ts';
-import { announceIdentity, openIdentity } from './identity.ts';
+import { announceIdentity } from './announce_identity.ts';
+import { openIdentity } from './persist/node_identity.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
-import type { CachePolicy } from './storage/retention/cache_policy.ts';
+import type { CachePolicy } from './storage/filesets/cache_policy.ts';
 import { tick } from './storage/retention/tick.ts';
 
 export interface RuntimeOptions {

@@ -21,11 +21,12 @@ import { serveDebug } from './listeners/debug_server.ts';
 import { ClusterBackend } from './listeners/json/cluster_backend.ts';
 import { clusterMethods, nodeMethods } from './listeners/json/methods.ts';
 import { NodeBackend } from './listeners/json/node_backend.ts';
-import { serveJson } from './listeners/json/server.ts';
-import { jsonBytesInFlightMax, pageBytesMaxDefault, segmentBytesMax } from './limits.ts';
+import { jsonBytesInFlightMax, serveJson } from './listeners/json/server.ts';
 import { configuredQueryLimits } from './live_limits.ts';
+import { segmentBytesMax } from './persist/commitlog/commitlog.ts';
 import { NodeRuntime } from './runtime.ts';
 import type { Database } from './storage/database.ts';
+import { pageBytesMaxDefault } from './storage/filesets/file_cache.ts';
 
 export interface StartNodeOptions {
   readonly env: Env;

@@ -8,7 +8,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
-import { checkedId, copyOfName, type SeriesName } from '../storage/namespace/series_name.ts';
+import { checkedId, copyOfName, type SeriesName } from '../storage/series/series_name.ts';
 import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/flush/volume.ts';
 
 export interface PeersReport {

@@ -10,7 +10,7 @@ import {
   SlotMap,
 } from '#engine/batch/replay.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { listSegments } from '../persist/commitlog/commitlog.ts';
+import { commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
 import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog/format.ts';
 import {
   readSegment,
@@ -20,7 +20,7 @@ import {
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
 import type { LoadedIndex } from './index_start.ts';
-import { commitlogFolder, type Database } from '../storage/database.ts';
+import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 
 export interface ReplayReport {

@@ -6,7 +6,6 @@ import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { streamShardsAtOnce } from '../limits.ts';
 import type { Database } from '../storage/database.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { donorPlan } from './donors.ts';
@@ -50,6 +49,9 @@ interface Job {
 
 const retryMillisFirst = 250;
 const retryMillisMax = 10_000;
+/** Shards that one node streams from its peers at a time. */
+export const streamShardsAtOnce = 4;
+
 /** Attempts with the LEAVING source before the other replicas are asked. */
 const sourceAttemptsMax = 5;
 /**

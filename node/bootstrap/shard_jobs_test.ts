@@ -5,7 +5,6 @@ import type { ShardState } from '#cluster/placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { streamShardsAtOnce } from '../limits.ts';
 import type { Database } from '../storage/database.ts';
 import {
   closeDatabases,
@@ -18,7 +17,7 @@ import {
 } from '../storage/database_testing.ts';
 import { overriding } from '#test/overriding.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
-import { ShardJobs } from './shard_jobs.ts';
+import { ShardJobs, streamShardsAtOnce } from './shard_jobs.ts';
 
 const opened: ShardJobs[] = [];
 after(async () => {

@@ -19,8 +19,10 @@ import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { profileSecondsMax } from '../limits.ts';
 import type { Database } from '../storage/database.ts';
+
+/** Longest CPU or heap profile of the debug server, in seconds. */
+const profileSecondsMax = 300;
 
 export interface DebugServerOptions {
   readonly host: string;

@@ -29,26 +29,29 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type NodeIdentity, referenceEpochOf } from '../identity.ts';
-import { openFilesMax, writeGroupBytesMax, writeQueueBytesMax } from '../limits.ts';
-import { Commitlog, type CommitlogOptions } from '../persist/commitlog/commitlog.ts';
-import { Admission, type RequestLimits } from './write/admission.ts';
-import { FileCache } from './filesets/file_cache.ts';
+import { type NodeIdentity, referenceEpochOf } from '../persist/node_identity.ts';
+import {
+  Commitlog,
+  commitlogFolder,
+  type CommitlogOptions,
+} from '../persist/commitlog/commitlog.ts';
+import { Admission, type RequestLimits } from './admission/admission.ts';
+import { FileCache, openFilesMax } from './filesets/file_cache.ts';
 import { Deletions } from './deletions/deletions.ts';
 import type { FlushReport } from './flush/flush.ts';
-import { CacheKeeper, type CachePolicy } from './retention/cache_policy.ts';
+import { CacheKeeper, type CachePolicy } from './filesets/cache_policy.ts';
 import { Flusher } from './flush/flusher.ts';
-import { MemoryBudget, type MemoryUse } from './write/memory_budget.ts';
+import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { NamespaceRemoval } from './deletions/namespace_removal.ts';
 import type { BlockFile } from './filesets/namespace_files.ts';
-import { QueryLimitCounter } from './read/query_limits.ts';
+import { QueryLimitCounter } from './admission/query_limits.ts';
 import { bundleOf, type ReadParts, WholeShards } from './read/read.ts';
-import { SeriesRate } from './write/series_rate.ts';
+import { SeriesRate } from './admission/series_rate.ts';
 import { Pace } from './flush/pace.ts';
-import { Sequencer } from './write/sequencer.ts';
+import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { statisticsResponse } from './read/statistics.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
@@ -486,8 +489,4 @@ export class Database implements NodeService, AsyncDisposable {
     await this.fileCache[Symbol.asyncDispose]();
     await this.flushThreads?.[Symbol.asyncDispose]();
   }
-}
-
-export function commitlogFolder(dataFolder: string): string {
-  return `${dataFolder}/commitlogs`;
 }

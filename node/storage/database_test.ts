@@ -7,7 +7,7 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { namespaceOrdinalsMax } from '../limits.ts';
+import { namespaceOrdinalsMax } from './deletions/namespace_removal.ts';
 import {
   batchOf,
   closeDatabases,

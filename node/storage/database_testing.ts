@@ -14,8 +14,8 @@ import { idSchemeCode } from '#lib/series_id.ts';
 import { type Log, silentLog } from '#lib/log.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
-import { openIdentity } from '../identity.ts';
-import type { CachePolicy } from './retention/cache_policy.ts';
+import { openIdentity } from '../persist/node_identity.ts';
+import type { CachePolicy } from './filesets/cache_policy.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 
 export const never: AbortSignal = new AbortController().signal;

@@ -4,11 +4,13 @@
  */
 import { type ReadConsistency, readConsistencies } from '#cluster/session/consistency.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { jsonSeriesMax } from '../../limits.ts';
 import { fetchAnswer, fetchTaggedAnswer, queryAnswer } from './answers.ts';
 import type { JsonBackend } from './backend.ts';
 import type { JsonFields } from './fields.ts';
 import { datapointOf, queryOf, rangeOf, tagsOf } from './requests.ts';
+
+/** Series that one JSON answer may hold when the request names no limit. */
+const jsonSeriesMax = 1_000_000;
 
 export type JsonAnswer = string | Iterable<Uint8Array>;
 

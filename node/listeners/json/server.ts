@@ -11,10 +11,18 @@ import {
 } from '#lib/env/http.ts';
 import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { jsonBodyBytesMax } from '../../limits.ts';
 import type { JsonBackend } from './backend.ts';
 import { type Json, JsonFields, parseJson } from './fields.ts';
 import type { JsonAnswer, JsonMethod } from './methods.ts';
+
+/** Largest body of a JSON request. */
+const jsonBodyBytesMax = 16 * 1024 * 1024;
+
+/**
+ * Bodies of all JSON requests of one node that are read or worked on; more are refused with
+ * RESOURCE_EXHAUSTED.
+ */
+export const jsonBytesInFlightMax: number = 128 * 1024 * 1024;
 
 export interface JsonServerOptions {
   readonly host: string;

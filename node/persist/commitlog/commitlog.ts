@@ -9,6 +9,11 @@ import type { DiskFile, Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import { encodeSegmentHeader, SegmentBuffer, segmentHeaderBytes } from './format.ts';
 
+/** Where the segments of a data folder are. */
+export function commitlogFolder(dataFolder: string): string {
+  return `${dataFolder}/commitlogs`;
+}
+
 export interface CommitlogOptions {
   readonly folder: string;
   readonly incarnation: string;
@@ -23,6 +28,9 @@ export interface CommitlogOptions {
   readonly syncEveryMillis: number;
   readonly syncBytesMax: number;
 }
+
+/** A commit log segment is closed when it is longer. */
+export const segmentBytesMax: number = 64 * 1024 * 1024;
 
 /**
  * Appends records to the buffer, and notes what they hold by `noteRows(buffer.segment, …)`. May be

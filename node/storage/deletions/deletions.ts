@@ -7,13 +7,13 @@ import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { decodeChunkRows } from '#engine/codec/decoder_twin.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { placementWaitMillisMax } from '../../limits.ts';
 import {
   type AppliedDeletion,
   appliedToJson,
   readTombstones,
   writeTombstones,
 } from '../../persist/tombstone_file.ts';
+import { placementWaitMillisMax } from '../admission/admission.ts';
 import { type Cut, cutChunks } from '../tombstones/chunk_cut.ts';
 import type { Database } from '../database.ts';
 import { rewriteFiles } from './deletion_rewrite.ts';

@@ -5,11 +5,16 @@
  */
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { namespaceOrdinalsMax } from '../../limits.ts';
 import { namespaceFolder, shardFolder } from '../../persist/fileset/format.ts';
 import { setFolderAside } from '../../persist/folders.ts';
 import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+
+/**
+ * Namespaces in the memory of a store, with those that are being released; the kernel has a table
+ * of so many.
+ */
+export const namespaceOrdinalsMax = 1024;
 
 /** Series that are released in one stretch of the main loop: some milliseconds. */
 const seriesAtOnce = 4096;

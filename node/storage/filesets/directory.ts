@@ -4,7 +4,7 @@
  * block stays.
  */
 import type { IndexView } from '../../persist/fileset/index.ts';
-import type { SeriesName } from '../namespace/series_name.ts';
+import type { SeriesName } from '../series/series_name.ts';
 
 export class Directory {
   /** Ascending. */

@@ -19,6 +19,12 @@ export interface CachedFile {
   readonly dataBytes: number;
 }
 
+/** Data files of filesets that are open at a time. */
+export const openFilesMax = 512;
+
+/** Data of filesets that are kept in memory, unless it is said otherwise. */
+export const pageBytesMaxDefault: number = 64 * 1024 * 1024;
+
 export const pageBytes: number = 64 * 1024;
 /** Pages that are read in one go. */
 const pagesAtOnce = 64;

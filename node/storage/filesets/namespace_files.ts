@@ -24,7 +24,7 @@ import {
 import { readFilesetIndex } from '../../persist/fileset/reader.ts';
 import { Directory } from './directory.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
-import type { SeriesName } from '../namespace/series_name.ts';
+import type { SeriesName } from '../series/series_name.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
 /** Blocks of a shard, with those that are gone, before its folder is looked at again. */

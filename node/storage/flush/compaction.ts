@@ -15,7 +15,7 @@ import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from './pace.ts';
-import { copyOfName } from '../namespace/series_name.ts';
+import { copyOfName } from '../series/series_name.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 
 /**

@@ -10,7 +10,7 @@ import { seriesIdOf } from '../../persist/series_id.ts';
 import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Pace } from './pace.ts';
-import type { SeriesName } from '../namespace/series_name.ts';
+import type { SeriesName } from '../series/series_name.ts';
 import { type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
 
 /** Series that are encoded in one stretch of the main loop. */

@@ -14,7 +14,7 @@ import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from './pace.ts';
-import { copyOfName, type SeriesName } from '../namespace/series_name.ts';
+import { copyOfName, type SeriesName } from '../series/series_name.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 
 /** Series that are copied or forgotten in one stretch of the main loop. */

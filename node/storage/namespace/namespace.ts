@@ -14,13 +14,13 @@ import { NamespaceIndex } from '../../index/namespace_index.ts';
 import { isFoundByParsing } from '../../index/tables/series_id.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
-import type { MemoryBudget } from '../write/memory_budget.ts';
+import type { MemoryBudget } from '../admission/memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from '../filesets/namespace_files.ts';
 import { ReadyShards } from './ready_shards.ts';
-import { RecordedSeries } from './recorded_series.ts';
-import { checkedId, knownIdHash, type SeriesName } from './series_name.ts';
-import { expiredAtOnce, LeavingSlots } from '../retention/series_removal.ts';
-import type { SeriesRate } from '../write/series_rate.ts';
+import { RecordedSeries } from '../series/recorded_series.ts';
+import { checkedId, knownIdHash, type SeriesName } from '../series/series_name.ts';
+import { LeavingSlots } from '../series/leaving_slots.ts';
+import type { SeriesRate } from '../admission/series_rate.ts';
 import type { ShardTable } from './shards.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
@@ -28,6 +28,9 @@ import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
  * Why a series was not taken, or its slot: a slot is 0 or more, an outcome is `-1 - rowOutcome`.
  */
 type SlotOrRefusal = number;
+
+/** Slots of the store that an expiry looks at in one step of the sequencer. */
+const expiredAtOnce = 16_384;
 
 /** What a namespace shares with the others of the node. */
 export interface NamespaceParts {

@@ -12,16 +12,18 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { fetchBytesMax } from '../../limits.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { cutAnswer, keeperOf } from './answer_cut.ts';
 import type { Directory } from '../filesets/directory.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
-import type { QueryLimitCounter } from './query_limits.ts';
+import type { QueryLimitCounter } from '../admission/query_limits.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { DatedFile } from '../tombstones/tombstones.ts';
+
+/** Bytes of tags, IDs and chunks of one answer, so that a read cannot take the process down. */
+export const fetchBytesMax: number = 1024 * 1024 * 1024;
 
 /** Series that are read in one piece, so that a large answer does not double its memory. */
 const seriesAtOnce = 4096;

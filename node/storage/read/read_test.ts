@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
-import { fetchBytesMax } from '../../limits.ts';
 import { closeDatabases, never, openDatabase, writeRows } from '../database_testing.ts';
-import { bundleOf } from './read.ts';
+import { bundleOf, fetchBytesMax } from './read.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-read-'));
 after(async () => {

@@ -7,8 +7,10 @@ import type {
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { NamedCount } from '../../index/query/statistics.ts';
-import { statisticsRowsMax } from '../../limits.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+
+/** Most rows of each list of an answer about cardinality. */
+const statisticsRowsMax = 4_000;
 
 const none = new Uint32Array(0);
 

@@ -8,41 +8,12 @@ import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { Pace } from '../flush/pace.ts';
 
-/** Slots of the store that an expiry looks at in one step of the sequencer. */
-export const expiredAtOnce = 16_384;
 /** Series that leave in one step of the sequencer. */
 const takenOutAtOnce = 2048;
 /** Slots that are given back in one stretch. */
 const releasedAtOnce = 4096;
 /** Of the main loop's time, while writes and queries wait. */
 const removalShare = 0.5;
-
-/** Slots of series that are out of the index and not yet free in the store. */
-export class LeavingSlots {
-  readonly #pages: (Uint32Array | undefined)[] = [];
-  count = 0;
-
-  has(slot: number): boolean {
-    const page = this.#pages[slot >>> pageBits];
-    return page !== undefined && (page[(slot & slotMask) >>> 5]! & (1 << (slot & 31))) !== 0;
-  }
-
-  add(slot: number): void {
-    const page = (this.#pages[slot >>> pageBits] ??= new Uint32Array(pageWords));
-    page[(slot & slotMask) >>> 5]! |= 1 << (slot & 31);
-    this.count += 1;
-  }
-
-  delete(slot: number): void {
-    this.#pages[slot >>> pageBits]![(slot & slotMask) >>> 5]! &= ~(1 << (slot & 31));
-    this.count -= 1;
-    if (this.count === 0) this.#pages.length = 0;
-  }
-}
-
-const pageBits = 15;
-const slotMask = (1 << pageBits) - 1;
-const pageWords = 1 << (pageBits - 5);
 
 /**
  * Drops what is past retention in steps of the sequencer, and takes away the series that hold

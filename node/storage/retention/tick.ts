@@ -1,8 +1,8 @@
 /**
  * What the node does every few seconds: it forgets what is past retention, in memory and on disk.
  */
-import type { SegmentInfo } from '../../persist/commitlog/commitlog.ts';
-import { commitlogFolder, type Database } from '../database.ts';
+import { commitlogFolder, type SegmentInfo } from '../../persist/commitlog/commitlog.ts';
+import type { Database } from '../database.ts';
 import { expireNamespace } from './series_removal.ts';
 
 export interface TickReport {

@@ -36,6 +36,15 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+/** Bytes of writes that wait for the commit log; more are refused with RESOURCE_EXHAUSTED. */
+export const writeQueueBytesMax: number = 128 * 1024 * 1024;
+
+/**
+ * Bytes of writes that share one write and sync of the commit log, and one stretch of the main
+ * loop.
+ */
+export const writeGroupBytesMax: number = 2 * 1024 * 1024;
+
 export interface SequencerLimits {
   readonly queueBytesMax: number;
   readonly groupBytesMax: number;

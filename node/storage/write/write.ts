@@ -14,7 +14,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { SeriesName } from '../namespace/series_name.ts';
+import type { SeriesName } from '../series/series_name.ts';
 import type { SequencedWrite } from './sequencer.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 

@@ -5,8 +5,10 @@
 import { idSchemeCode } from '#lib/series_id.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { decodeTags, type Tags, tagsBytesMax } from '#lib/tags.ts';
-import { seriesIdBytesMax } from '../../limits.ts';
 import { plainQuotedId, seriesIdOf } from '../../persist/series_id.ts';
+
+/** Longest ID of a series, in bytes. */
+const seriesIdBytesMax = 65_535;
 
 export interface SeriesName {
   readonly idScheme: number;

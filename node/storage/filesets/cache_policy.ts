@@ -4,9 +4,9 @@
  * come first.
  */
 import { messageOf } from '#lib/errors.ts';
-import type { CachedFile, FileCache } from '../filesets/file_cache.ts';
+import type { CachedFile, FileCache } from './file_cache.ts';
 import type { Database } from '../database.ts';
-import { BlockFile } from '../filesets/namespace_files.ts';
+import { BlockFile } from './namespace_files.ts';
 
 export type CachePolicy = 'none' | 'recently_read' | 'lru' | 'all';
 

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { announceIdentity, type NodeIdentity, openIdentity, referenceEpochOf } from './identity.ts';
+import { announceIdentity } from './announce_identity.ts';
+import { type NodeIdentity, openIdentity, referenceEpochOf } from './persist/node_identity.ts';
 
 const never = new AbortController().signal;
 const cluster = { environment: 'default_env', zone: 'embedded' };

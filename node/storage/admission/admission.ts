@@ -5,8 +5,9 @@
 import type { QueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { placementWaitMillisMax } from '../../limits.ts';
-import type { ShardTable } from '../namespace/shards.ts';
+
+/** Longest wait for a placement version that a request names and this node has not seen yet. */
+export const placementWaitMillisMax = 2_000;
 
 /** 0 = no limit. */
 export interface RequestLimits {
@@ -17,9 +18,14 @@ export interface RequestLimits {
   readonly query?: QueryLimits;
 }
 
+/** The placement that this node has adopted. */
+export interface AdoptedPlacement {
+  readonly version: number;
+}
+
 export class Admission {
   readonly #clock: Clock;
-  readonly #shards: ShardTable;
+  readonly #adopted: AdoptedPlacement;
   /** May be changed at any time, by `Database.setLimits`. */
   limits: RequestLimits;
   #versionWaiters: { version: number; resolve: () => void }[] = [];
@@ -28,9 +34,9 @@ export class Admission {
   /** Counts of this process, for metrics. */
   readonly refused: { writes: number; reads: number } = { writes: 0, reads: 0 };
 
-  constructor(clock: Clock, shards: ShardTable, limits: RequestLimits) {
+  constructor(clock: Clock, adopted: AdoptedPlacement, limits: RequestLimits) {
     this.#clock = clock;
-    this.#shards = shards;
+    this.#adopted = adopted;
     this.limits = limits;
   }
 
@@ -60,7 +66,7 @@ export class Admission {
    */
   async placementVersion(version: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (version <= this.#shards.version) return;
+    if (version <= this.#adopted.version) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter = { version, resolve };
     this.#versionWaiters.push(waiter);
@@ -76,10 +82,10 @@ export class Admission {
       this.#versionWaiters = this.#versionWaiters.filter((other) => other !== waiter);
     }
     signal.throwIfAborted();
-    if (version > this.#shards.version) {
+    if (version > this.#adopted.version) {
       throw new TsdbError(
         'UNAVAILABLE',
-        `placement version ${version} is not known here yet, but ${this.#shards.version}`,
+        `placement version ${version} is not known here yet, but ${this.#adopted.version}`,
       );
     }
   }
@@ -87,7 +93,7 @@ export class Admission {
   /** Called when a placement was adopted. */
   wake(): void {
     for (const { version, resolve } of this.#versionWaiters) {
-      if (version <= this.#shards.version) resolve();
+      if (version <= this.#adopted.version) resolve();
     }
   }
 }
