@@ -3,22 +3,35 @@
  * node is.
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
+import { type Kv, RevisionCompacted } from '#cluster/kv/kv.ts';
+import { decodeStored } from '#cluster/kv/stored_json.ts';
 import {
   DeletionLog,
   type DeletionProgress,
   headFromJson,
 } from '#cluster/metadata/deletion_log.ts';
 import { deletesAll, type Deletion, deletionFromJson } from '#cluster/metadata/deletions.ts';
-import { type Kv, RevisionCompacted } from '#cluster/kv/kv.ts';
-import { decodeStored } from '#cluster/kv/stored_json.ts';
+import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import type { Database } from './storage/database.ts';
+import type { Log } from '#lib/log.ts';
+import type { Deletions } from './storage/deletions/deletions.ts';
+import type { NamespaceRemoval } from './storage/deletions/namespace_removal.ts';
+import type { NamespaceState } from './storage/namespace/namespace.ts';
+
+/** What deletions are applied to. */
+export interface DeletionFollowerParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly deletions: Deletions;
+  readonly removal: Pick<NamespaceRemoval, 'removeUnknown'>;
+}
 
 export interface DeletionFollowerOptions {
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly instanceId: string;
-  readonly database: Database;
+  readonly parts: DeletionFollowerParts;
 }
 
 const retryMillisFirst = 100;
@@ -47,16 +60,16 @@ export class DeletionFollower implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when key-value store, log or disk fail: to be called again
    */
   async catchUp(signal: AbortSignal): Promise<number> {
-    const { database } = this.#options;
+    const { parts } = this.#options;
     const { head, deletions, damaged, revision } = await this.#log.list(signal);
     for (const { key, reason } of damaged) {
-      database.log.error({ key, reason }, 'ignoring a damaged deletion');
+      parts.log.error({ key, reason }, 'ignoring a damaged deletion');
     }
     this.#standing.clear();
     for (const { version } of deletions) this.#standing.add(version);
     this.#headSequence = head.sequence;
-    database.deletions.cleanSequence = head.cleanSequence;
-    await database.deletions.keep(this.#standing, head.sequence);
+    parts.deletions.cleanSequence = head.cleanSequence;
+    await parts.deletions.keep(this.#standing, head.sequence);
     for (const deletion of deletions) {
       signal.throwIfAborted();
       await this.#apply(deletion);
@@ -66,14 +79,14 @@ export class DeletionFollower implements AsyncDisposable {
   }
 
   async #apply(deletion: Deletion): Promise<void> {
-    const { database } = this.#options;
-    await database.deletions.apply(deletion);
-    if (deletesAll(deletion)) await database.removal.removeUnknown(deletion.namespace);
+    const { parts } = this.#options;
+    await parts.deletions.apply(deletion);
+    if (deletesAll(deletion)) await parts.removal.removeUnknown(deletion.namespace);
   }
 
   /** Goes on with what comes, until it is closed. */
   follow(): void {
-    const { env, log } = this.#options.database;
+    const { env, log } = this.#options.parts;
     const { signal } = this.#stop;
     this.#following = this.#run();
     env.clock.every(
@@ -85,8 +98,8 @@ export class DeletionFollower implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { kv, database } = this.#options;
-    const { env, log } = database;
+    const { kv, parts } = this.#options;
+    const { env, log } = parts;
     const { signal } = this.#stop;
     for (let delay = retryMillisFirst; !signal.aborted; ) {
       try {
@@ -120,7 +133,7 @@ export class DeletionFollower implements AsyncDisposable {
       deletion = decodeStored(item, deletionFromJson).value;
     } catch (error) {
       const fields = { key: item.key, reason: messageOf(error) };
-      this.#options.database.log.error(fields, 'ignoring a damaged deletion');
+      this.#options.parts.log.error(fields, 'ignoring a damaged deletion');
       return;
     }
     this.#standing.add(deletion.version);
@@ -129,7 +142,7 @@ export class DeletionFollower implements AsyncDisposable {
   }
 
   #note(value: Uint8Array): void {
-    const { deletions } = this.#options.database;
+    const { deletions } = this.#options.parts;
     try {
       const { cleanSequence } = headFromJson(JSON.parse(new TextDecoder().decode(value)));
       deletions.cleanSequence = Math.max(deletions.cleanSequence, cleanSequence);
@@ -140,8 +153,8 @@ export class DeletionFollower implements AsyncDisposable {
 
   /** Tells the others how far this node is, when that has changed. */
   async publish(signal: AbortSignal): Promise<void> {
-    const { database, instanceId } = this.#options;
-    const { appliedSequence, cleanedSequence } = database.deletions;
+    const { parts, instanceId } = this.#options;
+    const { appliedSequence, cleanedSequence } = parts.deletions;
     const progress = { applied: appliedSequence, cleaned: cleanedSequence };
     const published = this.#published;
     if (progress.applied === published.applied && progress.cleaned === published.cleaned) return;
@@ -150,12 +163,12 @@ export class DeletionFollower implements AsyncDisposable {
   }
 
   async #retire(): Promise<void> {
-    const { database } = this.#options;
+    const { parts } = this.#options;
     if (this.#standing.size === 0) return;
     const registry = new Map(
-      [...database.namespaces].map(([name, { definition }]) => [name, definition]),
+      [...parts.namespaces].map(([name, { definition }]) => [name, definition]),
     );
-    await this.#log.retire(registry, database.env.clock, this.#stop.signal);
+    await this.#log.retire(registry, parts.env.clock, this.#stop.signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -15,49 +15,52 @@ import type { DbConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import type { RequestLimits } from './storage/admission/admission.ts';
-import type { Database } from './storage/database.ts';
+import type { ShardTable } from './storage/namespace/shards.ts';
 
 export interface LiveLimitsOptions {
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly env: Env;
   readonly log: Log;
-  readonly database: Database;
+  /** Those of the configuration. */
+  readonly configured: RequestLimits;
+  readonly shards: ShardTable;
+  /** Called with what holds, whenever it may have changed. */
+  readonly onLimits: (limits: RequestLimits) => void;
 }
 
 export class LiveLimits implements AsyncDisposable {
-  readonly #database: Database;
-  readonly #configured: RequestLimits;
-  readonly #follower: RuntimeLimitsFollower;
+  readonly #options: LiveLimitsOptions;
+  #follower: RuntimeLimitsFollower | null = null;
   #live: RuntimeLimits = noRuntimeLimits;
 
-  /** Starts to follow. */
-  constructor({ kv, cluster, env, log, database }: LiveLimitsOptions) {
-    this.#database = database;
-    this.#configured = database.options.limits;
-    this.#follower = new RuntimeLimitsFollower({
-      kv,
-      cluster,
-      env,
-      log,
-      onChange: (limits) => {
-        this.#live = limits;
-        this.apply();
-      },
-    });
-    database.ignoredLimits = () => this.#follower.ignored;
+  constructor(options: LiveLimitsOptions) {
+    this.#options = options;
+  }
+
+  /** Follows those of the key-value store, until it is closed. */
+  follow(): void {
+    const { kv, cluster, env, log } = this.#options;
+    const onChange = (limits: RuntimeLimits): void => {
+      this.#live = limits;
+      this.apply();
+    };
+    this.#follower = new RuntimeLimitsFollower({ kv, cluster, env, log, onChange });
+  }
+
+  /** Values of the key-value store that were not used, for metrics. */
+  get ignored(): number {
+    return this.#follower?.ignored ?? 0;
   }
 
   /** Sets what stands; to be called when the placement has changed too. */
   apply(): void {
-    const database = this.#database;
-    const { placement } = database.shards;
-    const ownShards = database.shards.all().length;
-    database.setLimits(limitsOf(this.#configured, this.#live, placement, ownShards));
+    const { configured, shards, onLimits } = this.#options;
+    onLimits(limitsOf(configured, this.#live, shards.placement, shards.all().length));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#follower[Symbol.asyncDispose]();
+    await this.#follower?.[Symbol.asyncDispose]();
   }
 }
 

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
-import { rowOutcome } from '#cluster/node/service.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { noQueryLimits, noRuntimeLimits } from '#cluster/metadata/runtime_limits.ts';
+import { rowOutcome } from '#cluster/node/service.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { LiveLimits, limitsOf } from './live_limits.ts';
@@ -35,7 +35,16 @@ async function open(): Promise<{
   const store = new MemoryKvStore({ clock: realEnv.clock });
   const kv = store.client();
   const env = realEnv;
-  const limits = new LiveLimits({ kv: store.client(), cluster, env, log: silentLog, database });
+  const limits = new LiveLimits({
+    kv: store.client(),
+    cluster,
+    env,
+    log: silentLog,
+    configured: database.admission.limits,
+    shards: database.shards,
+    onLimits: (next) => database.setLimits(next),
+  });
+  limits.follow();
   const set = async (key: string, value: unknown): Promise<void> => {
     const before = database.admission.limits;
     await setKvstore({ kv, cluster }, { key, value, commit: true }, { dryRun: false }, never);

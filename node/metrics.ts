@@ -3,8 +3,48 @@
  * scraped.
  */
 import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_limits.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import type { Database } from './storage/database.ts';
+import type { Commitlog } from './persist/commitlog/commitlog.ts';
+import type { Admission } from './storage/admission/admission.ts';
+import type { MemoryBudget } from './storage/admission/memory_budget.ts';
+import type { QueryLimitCounter } from './storage/admission/query_limits.ts';
+import type { SeriesRate } from './storage/admission/series_rate.ts';
+import type { Deletions } from './storage/deletions/deletions.ts';
+import type { FileCache } from './storage/filesets/file_cache.ts';
+import type { Flusher } from './storage/flush/flusher.ts';
+import type { Snapshots } from './storage/flush/snapshot.ts';
+import type { NamespaceState } from './storage/namespace/namespace.ts';
+import type { ShardTable } from './storage/namespace/shards.ts';
+import type { Sequencer } from './storage/write/sequencer.ts';
+
+/** What is counted. */
+export interface CountedParts {
+  readonly isBootstrapped: boolean;
+  readonly store: Pick<SampleStore, 'seriesCount' | 'sampleCount' | 'memoryBytes'>;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly shards: ShardTable;
+  readonly commitlog: Commitlog;
+  readonly sequencer: Sequencer;
+  readonly fileCache: FileCache;
+  readonly memory: MemoryBudget;
+  readonly flusher: Pick<Flusher, 'counts'>;
+  readonly snapshots: Pick<Snapshots, 'counts'>;
+  readonly deletions: Pick<Deletions, 'counts' | 'size'>;
+  readonly admission: Admission;
+  readonly newSeries: SeriesRate;
+  readonly queries: QueryLimitCounter;
+  readonly counts: {
+    readonly rowsWritten: number;
+    readonly rowsRefused: number;
+    readonly fetches: number;
+  };
+}
+
+/** Values of live limits that were not used. */
+export interface LimitCounts {
+  readonly ignored: number;
+}
 
 export interface NodeMetrics {
   /** Seconds of the last background tick. */
@@ -13,51 +53,53 @@ export interface NodeMetrics {
   corruption(count: number): void;
 }
 
-export function registerNodeMetrics(metrics: Metrics, database: Database): NodeMetrics {
+export function registerNodeMetrics(
+  metrics: Metrics,
+  parts: CountedParts,
+  limits: LimitCounts,
+): NodeMetrics {
   const gauge = (name: string, help: string, read: () => number) =>
     metrics.gauge(`tsdb_node_${name}`, help, [], read);
   gauge('bootstrapped', '1 when every shard of every namespace is whole.', () =>
-    database.isBootstrapped ? 1 : 0,
+    parts.isBootstrapped ? 1 : 0,
   );
-  gauge('series', 'Series in memory.', () => database.store.seriesCount);
-  gauge('samples', 'Samples in memory.', () => database.store.sampleCount);
-  gauge('store_bytes', 'Memory of heads and chunks.', () => database.store.memoryBytes);
-  gauge('index_bytes', 'Memory of the index.', () =>
-    sum(database, ({ index }) => index.memoryBytes),
-  );
+  gauge('series', 'Series in memory.', () => parts.store.seriesCount);
+  gauge('samples', 'Samples in memory.', () => parts.store.sampleCount);
+  gauge('store_bytes', 'Memory of heads and chunks.', () => parts.store.memoryBytes);
+  gauge('index_bytes', 'Memory of the index.', () => sum(parts, ({ index }) => index.memoryBytes));
   gauge('index_terms', 'Distinct pairs of tag name and value.', () =>
-    sum(database, ({ index }) => index.termCount),
+    sum(parts, ({ index }) => index.termCount),
   );
   gauge('cache_bytes', 'Memory of pages and directories of filesets.', () => {
-    return database.fileCache.memoryBytes;
+    return parts.fileCache.memoryBytes;
   });
-  gauge('filesets', 'Filesets in use.', () => sum(database, ({ files }) => files.all(null).length));
-  gauge('namespaces', 'Namespaces.', () => database.namespaces.size);
+  gauge('filesets', 'Filesets in use.', () => sum(parts, ({ files }) => files.all(null).length));
+  gauge('namespaces', 'Namespaces.', () => parts.namespaces.size);
   for (const state of ['INITIALIZING', 'AVAILABLE', 'LEAVING'] as const) {
     gauge(`shards_${state.toLowerCase()}`, `Shards of this node that are ${state}.`, () =>
-      database.shards.all().reduce((count, shard) => count + (shard.state === state ? 1 : 0), 0),
+      parts.shards.all().reduce((count, shard) => count + (shard.state === state ? 1 : 0), 0),
     );
   }
-  gauge('placement_version', 'Version of the adopted placement.', () => database.shards.version);
+  gauge('placement_version', 'Version of the adopted placement.', () => parts.shards.version);
   gauge(
     'write_queue_bytes',
     'Bytes of writes that wait for the commit log.',
-    () => database.sequencer.waitingBytes,
+    () => parts.sequencer.waitingBytes,
   );
   gauge(
     'commitlog_segments',
     'Commit log segments on disk.',
-    () => database.commitlog.segments().length,
+    () => parts.commitlog.segments().length,
   );
   gauge('commitlog_bytes', 'Bytes of the commit log on disk.', () =>
-    database.commitlog.segments().reduce((bytes, segment) => bytes + segment.bytes, 0),
+    parts.commitlog.segments().reduce((bytes, segment) => bytes + segment.bytes, 0),
   );
-  registerTotals(metrics, database);
+  registerTotals(metrics, parts, limits);
   const written = metrics.histogram(
     'tsdb_node_commitlog_write_seconds',
     'Time that a group of writes waits for the commit log.',
   );
-  database.commitlog.onWritten = (seconds) => written.observe(seconds);
+  parts.commitlog.onWritten = (seconds) => written.observe(seconds);
   const tick = metrics.gauge('tsdb_node_tick_seconds', 'Time of the last background tick.');
   const expired = metrics.counter('tsdb_node_series_expired_total', 'Series past retention.');
   const corrupt = metrics.counter(
@@ -72,8 +114,8 @@ export function registerNodeMetrics(metrics: Metrics, database: Database): NodeM
 }
 
 /** Counts that the hot path keeps as plain numbers. */
-function registerTotals(metrics: Metrics, database: Database): void {
-  const { commitlog, sequencer, counts } = database;
+function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCounts): void {
+  const { commitlog, sequencer, counts } = parts;
   const total = (name: string, help: string, read: () => number) =>
     metrics.countedElsewhere(`tsdb_node_${name}_total`, help, read);
   total('commitlog_syncs', 'Syncs of the commit log.', () => commitlog.counts.syncs);
@@ -88,7 +130,7 @@ function registerTotals(metrics: Metrics, database: Database): void {
   total('writes_refused', 'Batches refused since too much waited.', () => sequencer.counts.refused);
   total('rows_written', 'Rows written.', () => counts.rowsWritten);
   total('rows_refused', 'Rows refused.', () => counts.rowsRefused);
-  const { flusher, snapshots, fileCache, memory } = database;
+  const { flusher, snapshots, fileCache, memory } = parts;
   total('flushed_blocks', 'Blocks of shards that were flushed.', () => flusher.counts.blocks);
   total('flushed_filesets', 'Filesets that flushes wrote.', () => flusher.counts.filesets);
   total('flushed_bytes', 'Bytes of filesets that flushes wrote.', () => flusher.counts.bytes);
@@ -105,8 +147,8 @@ function registerTotals(metrics: Metrics, database: Database): void {
   total('file_read_bytes', 'Bytes read from filesets.', () => fileCache.counts.bytesRead);
   total('series_refused', 'New series refused since memory is short.', () => memory.refused);
   total('fetches', 'Reads of series.', () => counts.fetches);
-  registerLimits(metrics, database);
-  const { deletions } = database;
+  registerLimits(metrics, parts, limits);
+  const { deletions } = parts;
   metrics.gauge(
     'tsdb_node_deletions',
     'Deletions of series that are known.',
@@ -119,8 +161,8 @@ function registerTotals(metrics: Metrics, database: Database): void {
 }
 
 /** What limits count and refuse. */
-function registerLimits(metrics: Metrics, database: Database): void {
-  const { admission, newSeries, queries } = database;
+function registerLimits(metrics: Metrics, parts: CountedParts, limits: LimitCounts): void {
+  const { admission, newSeries, queries } = parts;
   const total = (name: string, help: string, read: () => number) =>
     metrics.countedElsewhere(`tsdb_node_${name}_total`, help, read);
   total('writes_over_limit', 'Writes refused: too many at a time.', () => admission.refused.writes);
@@ -135,16 +177,11 @@ function registerLimits(metrics: Metrics, database: Database): void {
   total('queries_over_limit', 'Queries refused by a limit over a time.', () =>
     queryLimitNames.reduce((sum, name) => sum + queries.exceeded(name), 0),
   );
-  total('limit_values_ignored', 'Values of limits that cannot be used.', () =>
-    database.ignoredLimits(),
-  );
+  total('limit_values_ignored', 'Values of limits that cannot be used.', () => limits.ignored);
 }
 
-function sum(
-  database: Database,
-  value: (namespace: Database['namespaces'] extends Map<string, infer N> ? N : never) => number,
-): number {
+function sum(parts: CountedParts, value: (namespace: NamespaceState) => number): number {
   let total = 0;
-  for (const namespace of database.namespaces.values()) total += value(namespace);
+  for (const namespace of parts.namespaces.values()) total += value(namespace);
   return total;
 }

@@ -2,25 +2,25 @@
  * The life of a storage node: identity, data of its disk, the topology that it follows, shards that
  * come and go, and the background tick. Servers and key-value store are brought by others.
  */
-import type { Kv } from '#cluster/kv/kv.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
-import type { Instance } from '#cluster/placement/placement.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
 import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
-import type { Env } from '#lib/env/env.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
+import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import { announceIdentity } from './announce_identity.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { DeletionFollower } from './deletion_follower.ts';
-import { announceIdentity } from './announce_identity.ts';
-import { openIdentity } from './persist/node_identity.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
+import { openIdentity } from './persist/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
@@ -80,7 +80,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #metrics: NodeMetrics;
   readonly #placements: PlacementStore;
   readonly #stop = new AbortController();
-  readonly #following: Promise<void>;
+  #following: Promise<void> = Promise.resolve();
   #marking: Promise<void> | null = null;
   #flushing: Promise<void> = Promise.resolve();
   #bootstrapLogged = false;
@@ -89,19 +89,23 @@ export class NodeRuntime implements AsyncDisposable {
     this.#options = options;
     this.database = database;
     this.#placements = new PlacementStore(options.kv, options.cluster);
-    this.#metrics = registerNodeMetrics(options.metrics, database);
     this.#jobs = new ShardJobs({
-      database,
+      parts: database,
       nodeServiceOf: options.nodeServiceOf,
       onReady: () => this.#onShardReady(),
     });
-    const { kv, cluster, instanceId } = options;
-    this.#deletions = new DeletionFollower({ kv, cluster, instanceId, database });
-    const { env, log } = options;
-    this.#limits = new LiveLimits({ kv, cluster, env, log, database });
-    this.#following = this.#run().catch((error: unknown) => {
-      if (!this.#stop.signal.aborted) options.onFatal(error);
+    const { kv, cluster, instanceId, env, log } = options;
+    this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts: database });
+    this.#limits = new LiveLimits({
+      kv,
+      cluster,
+      env,
+      log,
+      configured: options.limits,
+      shards: database.shards,
+      onLimits: (limits) => database.setLimits(limits),
     });
+    this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits);
   }
 
   /**
@@ -121,7 +125,16 @@ export class NodeRuntime implements AsyncDisposable {
       limits: options.limits,
       flushThreads: options.flushThreads ?? false,
     });
-    return new NodeRuntime(options, database);
+    const runtime = new NodeRuntime(options, database);
+    runtime.#begin();
+    return runtime;
+  }
+
+  #begin(): void {
+    this.#limits.follow();
+    this.#following = this.#run().catch((error: unknown) => {
+      if (!this.#stop.signal.aborted) this.#options.onFatal(error);
+    });
   }
 
   async #run(): Promise<void> {
@@ -240,7 +253,7 @@ export class NodeRuntime implements AsyncDisposable {
       kv,
       cluster,
       instanceId,
-      this.database.options.identity,
+      this.database.identity,
       async (history) => {
         log.error({ history }, 'the data folder is not the one that served last: shards are reset');
         try {

@@ -5,9 +5,9 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import { TestCluster } from './cluster_testing.ts';
 import { namespaceOf, readAll, type TestRow, writeRows } from './storage/database_testing.ts';
-import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 
 const never = new AbortController().signal;
 const now = realEnv.clock.nowNanos();
@@ -141,7 +141,7 @@ test('writes go on while a shard moves, and nothing that both owners took is mis
   for (let value = 2; value < 30; value += 1) {
     const view = cluster.nodes.get('a')!.topology.view;
     const owners = [a, b].filter((runtime) =>
-      view.placement!.instances.some(({ id }) => id === runtime.database.options.instanceId),
+      view.placement!.instances.some(({ id }) => id === runtime.database.instanceId),
     );
     const results = await Promise.allSettled(
       owners.map(({ database }) =>

@@ -5,15 +5,15 @@
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
+import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node/methods.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
-import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node/methods.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { DbConfig } from '#lib/config/config.ts';
-import { BytesInFlight } from '#lib/env/http.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
+import { BytesInFlight } from '#lib/env/http.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { ClusterService } from './listeners/cluster_service.ts';
@@ -167,7 +167,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     }),
   );
   const debug = owned.use(
-    await serveDebug({ ...config.debugListenAddress, env, log, metrics, database }),
+    await serveDebug({ ...config.debugListenAddress, env, log, metrics, node: database }),
   );
   const ports = {
     grpcNode: grpcNode.port,

@@ -2,7 +2,9 @@
  * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What
  * cannot be trusted is set aside by name and reported; its neighbours are served.
  */
+import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
 import {
   decodeInfo,
   FilesetCorrupt,
@@ -18,12 +20,22 @@ import {
   shardFolder,
 } from '../persist/fileset/format.ts';
 import { FilesetReader } from '../persist/fileset/reader.ts';
-import { spanNanosMax, spanNanosOf, spanStartOf } from '../storage/flush/compaction.ts';
-import type { Database } from '../storage/database.ts';
 import { Directory } from '../storage/filesets/directory.ts';
-import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { BlockFile } from '../storage/filesets/namespace_files.ts';
+import { spanNanosMax, spanNanosOf, spanStartOf } from '../storage/flush/due_spans.ts';
+import type { Flusher } from '../storage/flush/flusher.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { LoadedIndex } from './index_start.ts';
+
+/** What it takes to put filesets in use. */
+export interface FilesystemParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly dataFolder: string;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  /** Makes room in memory. */
+  readonly flusher: Pick<Flusher, 'runDue'>;
+}
 
 export interface FilesystemReport {
   filesets: number;
@@ -48,22 +60,22 @@ const retryMillisMax = 10_000;
  * @param truncatedAtNanos filesets made before this time hold what was deleted, and are removed
  */
 export async function loadShard(
-  database: Database,
+  parts: FilesystemParts,
   namespace: NamespaceState,
   shard: number,
   truncatedAtNanos: bigint | null,
   saved: LoadedIndex | undefined,
   signal: AbortSignal,
 ): Promise<FilesystemReport> {
-  const { env, log, options } = database;
-  const folder = shardFolder(options.dataFolder, namespace.name, shard);
+  const { env, log, dataFolder } = parts;
+  const folder = shardFolder(dataFolder, namespace.name, shard);
   const listed = await listShardFolder(env.disk, folder);
   const report: FilesystemReport = {
     filesets: 0,
     walked: 0,
     series: 0,
     corruptBlocks: new Set(),
-    unrepairedBlocks: await loadAsides(database, namespace, shard, listed.asides, truncatedAtNanos),
+    unrepairedBlocks: await loadAsides(parts, namespace, shard, listed.asides, truncatedAtNanos),
   };
   const now = env.clock.nowNanos();
   // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The
@@ -80,7 +92,7 @@ export async function loadShard(
       continue;
     }
     if (namespace.isExpired(blockStartNanos, now)) {
-      const info = await infoOf(database, filesetPath(folder, fileset, 'info'));
+      const info = await infoOf(parts, filesetPath(folder, fileset, 'info'));
       const endNanos = endOf(namespace, fileset, info);
       if (namespace.isExpired(endNanos - namespace.blockSizeNanos, now)) {
         if (namespace.options.cleanupEnabled) await removeFileset(env.disk, folder, fileset);
@@ -98,7 +110,7 @@ export async function loadShard(
         namespace.files.adopt(new BlockFile(folder, head.info, seriesCount, head.digest));
         report.series += seriesCount;
       } else {
-        report.series += await walkFileset(database, namespace, folder, fileset, signal);
+        report.series += await walkFileset(parts, namespace, folder, fileset, signal);
         report.walked += 1;
       }
       report.filesets += 1;
@@ -108,9 +120,9 @@ export async function loadShard(
         continue;
       }
       if (!isDamage(error)) throw error;
-      const info = await infoOf(database, filesetPath(folder, fileset, 'info'));
+      const info = await infoOf(parts, filesetPath(folder, fileset, 'info'));
       const endNanos = endOf(namespace, fileset, info);
-      await setAside(database, folder, fileset, error);
+      await setAside(parts, folder, fileset, error);
       namespace.files.noteAside({ ...fileset, folder, shard, endNanos });
       for (const start of namespace.files.blocksOf({ blockStartNanos, endNanos })) {
         if (!namespace.isExpired(start, now)) report.corruptBlocks.add(start);
@@ -131,20 +143,20 @@ export async function loadShard(
  * @returns their blocks
  */
 async function loadAsides(
-  database: Database,
+  parts: FilesystemParts,
   namespace: NamespaceState,
   shard: number,
   asides: readonly FilesetKey[],
   truncatedAtNanos: bigint | null,
 ): Promise<Set<bigint>> {
-  const { env, options } = database;
-  const folder = shardFolder(options.dataFolder, namespace.name, shard);
+  const { env, dataFolder } = parts;
+  const folder = shardFolder(dataFolder, namespace.name, shard);
   const now = env.clock.nowNanos();
   const blocks = new Set<bigint>();
   for (const fileset of asides) {
     const path = filesetPath(folder, fileset, 'info');
     // It keeps its name when the renaming stopped halfway.
-    const info = (await infoOf(database, pathAside(path))) ?? (await infoOf(database, path));
+    const info = (await infoOf(parts, pathAside(path))) ?? (await infoOf(parts, path));
     const endNanos = endOf(namespace, fileset, info);
     const isTruncated = info !== null && info.createdNanos <= (truncatedAtNanos ?? -1n);
     const isExpired = namespace.isExpired(endNanos - namespace.blockSizeNanos, now);
@@ -167,7 +179,7 @@ async function loadAsides(
  * What a fileset says of itself. Null when that is damaged, or not there: whoever reads all of it
  * says so.
  */
-async function infoOf({ env }: Database, path: string): Promise<FilesetInfo | null> {
+async function infoOf({ env }: FilesystemParts, path: string): Promise<FilesetInfo | null> {
   try {
     return decodeInfo(await env.disk.readFile(path));
   } catch {
@@ -189,12 +201,12 @@ function endOf(namespace: NamespaceState, fileset: FilesetKey, info: FilesetInfo
 }
 
 async function setAside(
-  database: Database,
+  parts: FilesystemParts,
   folder: string,
   fileset: FilesetKey,
   error: Error,
 ): Promise<void> {
-  const { env, log } = database;
+  const { env, log } = parts;
   const path = filesetPath(folder, fileset, 'info');
   log.error({ path, error: error.message }, 'fileset is corrupt and is set aside');
   await setFilesetAside(env.disk, folder, fileset);
@@ -211,13 +223,13 @@ function isDamage(error: unknown): error is Error {
  * @returns how many series it has here
  */
 async function walkFileset(
-  database: Database,
+  parts: FilesystemParts,
   namespace: NamespaceState,
   folder: string,
   fileset: FilesetKey,
   signal: AbortSignal,
 ): Promise<number> {
-  const { env, log } = database;
+  const { env, log } = parts;
   for (let delay = retryMillisFirst; ; delay = Math.min(retryMillisMax, delay * 2)) {
     try {
       await using reader = await FilesetReader.open(env.disk, folder, fileset);
@@ -227,16 +239,16 @@ async function walkFileset(
       const fields = { path: filesetPath(folder, fileset, 'info'), error: messageOf(error) };
       log.error(fields, 'the start waits: db.memoryMax has no room for the series of a fileset');
     }
-    await makeRoom(database, signal);
+    await makeRoom(parts, signal);
     await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal);
   }
 }
 
 /** Drops what is past retention, and flushes the rows of shards that are loaded already. */
-async function makeRoom(database: Database, signal: AbortSignal): Promise<void> {
-  const now = database.env.clock.nowNanos();
-  for (const namespace of database.namespaces.values()) namespace.expire(now);
-  await database.flusher.runDue(signal);
+async function makeRoom(parts: FilesystemParts, signal: AbortSignal): Promise<void> {
+  const now = parts.env.clock.nowNanos();
+  for (const namespace of parts.namespaces.values()) namespace.expire(now);
+  await parts.flusher.runDue(signal);
 }
 
 /**

@@ -3,42 +3,57 @@
  * not name; a saved index that cannot be used is set aside or passed over, and the series come one
  * by one, as without it.
  */
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { SavedSeries } from '../index/saved/load.ts';
+import { enumerateBits } from '../index/tables/postings.ts';
+import { listFilesets, shardFolder } from '../persist/fileset/format.ts';
+import type { FilesetHead } from '../persist/fileset/reader.ts';
+import { IndexFileCorrupt } from '../persist/index_file/format.ts';
 import {
   IndexFile,
   indexFilePath,
   removeIndexFile,
   setIndexFileAside,
 } from '../persist/index_file/index_file.ts';
-import { IndexFileCorrupt } from '../persist/index_file/format.ts';
 import {
   decodeIndexManifest,
   type IndexManifest,
   type SavedFileset,
 } from '../persist/index_file/manifest.ts';
-import { listFilesets, shardFolder } from '../persist/fileset/format.ts';
-import type { FilesetHead } from '../persist/fileset/reader.ts';
+import type { NodeIdentity } from '../persist/node_identity.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
-import { enumerateBits } from '../index/tables/postings.ts';
-import type { SavedSeries } from '../index/saved/load.ts';
-import type { Database } from '../storage/database.ts';
-import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { savedFilesetKey } from '../storage/flush/saved_index.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { ShardTable } from '../storage/namespace/shards.ts';
+
+/** What it takes to use saved indexes. */
+export interface IndexStartParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly dataFolder: string;
+  readonly identity: NodeIdentity;
+  readonly store: SampleStore;
+  readonly shards: ShardTable;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+}
 
 /** A saved index that is in use. */
 export class LoadedIndex {
   /** Start of the node whose slots the ordinals were. */
   readonly boot: number;
-  readonly #database: Database;
+  readonly #store: SampleStore;
   readonly #savedGenerations: Uint32Array;
   /** By saved ordinal: slot of this boot, plus one. */
   readonly #slots: Uint32Array;
   readonly #generations: Uint32Array;
   readonly #filesets: ReadonlyMap<string, number>;
 
-  constructor(database: Database, manifest: IndexManifest, slots: Uint32Array) {
-    const { generation } = database.store;
-    this.#database = database;
+  constructor(store: SampleStore, manifest: IndexManifest, slots: Uint32Array) {
+    const { generation } = store;
+    this.#store = store;
     this.boot = manifest.boot;
     this.#savedGenerations = manifest.generations;
     this.#slots = slots;
@@ -53,7 +68,7 @@ export class LoadedIndex {
     const now = this.#slots[slot] ?? 0;
     if (now === 0 || this.#savedGenerations[slot] !== generation) return -1;
     // It may have been released since, and be another's.
-    return this.#database.store.generation[now - 1] === this.#generations[slot] ? now - 1 : -1;
+    return this.#store.generation[now - 1] === this.#generations[slot] ? now - 1 : -1;
   }
 
   /** Series of a fileset that are all in the index, or null when that is not known. */
@@ -66,34 +81,34 @@ export class LoadedIndex {
 
 /** By name of the namespace. Those without a saved index that can be used are not in it. */
 export async function loadIndexes(
-  database: Database,
+  parts: IndexStartParts,
   signal: AbortSignal,
 ): Promise<Map<string, LoadedIndex>> {
   const loaded = new Map<string, LoadedIndex>();
-  const { env, options } = database;
-  const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
-  for (const namespace of database.namespaces.values()) {
+  const { env, dataFolder } = parts;
+  const snapshots = await listSnapshots(env.disk, snapshotFolder(dataFolder));
+  for (const namespace of parts.namespaces.values()) {
     signal.throwIfAborted();
-    const index = await loadIndex(database, namespace, snapshots[0]?.segment ?? 0);
+    const index = await loadIndex(parts, namespace, snapshots[0]?.segment ?? 0);
     if (index !== null) loaded.set(namespace.name, index);
   }
   return loaded;
 }
 
 async function loadIndex(
-  database: Database,
+  parts: IndexStartParts,
   namespace: NamespaceState,
   segmentMin: number,
 ): Promise<LoadedIndex | null> {
-  const { env, log, options, shards } = database;
-  const path = indexFilePath(options.dataFolder, namespace.name);
+  const { env, log, dataFolder, identity, shards } = parts;
+  const path = indexFilePath(dataFolder, namespace.name);
   try {
     await using file = await IndexFile.open(env.disk, path);
     if (file === null) return null;
     const manifest = decodeIndexManifest(await file.manifest(), path);
     const isUsable =
-      manifest.incarnation === options.identity.incarnation &&
-      manifest.boot < options.identity.boot &&
+      manifest.incarnation === identity.incarnation &&
+      manifest.boot < identity.boot &&
       // Records of what was deleted before the snapshot are not in the log any more.
       manifest.segment >= segmentMin &&
       manifest.shardCount === shards.shardCount;
@@ -101,7 +116,7 @@ async function loadIndex(
       await removeIndexFile(env.disk, path);
       return null;
     }
-    return await useIndex(database, namespace, file, manifest);
+    return await useIndex(parts, namespace, file, manifest);
   } catch (error) {
     const isFull = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
     if (!(error instanceof IndexFileCorrupt || isFull)) throw error;
@@ -112,12 +127,12 @@ async function loadIndex(
 }
 
 async function useIndex(
-  database: Database,
+  parts: IndexStartParts,
   namespace: NamespaceState,
   file: IndexFile,
   manifest: IndexManifest,
 ): Promise<LoadedIndex> {
-  const { store, env } = database;
+  const { store, env } = parts;
   const { blockSizeNanos } = namespace;
   let made: Uint32Array = new Uint32Array(0);
   let slots: Uint32Array = new Uint32Array(0);
@@ -146,9 +161,9 @@ async function useIndex(
     throw error;
   }
   // With the generations before some are released.
-  const loaded = new LoadedIndex(database, manifest, slots);
-  namespace.release(slotsOfOthers(database, namespace, made));
-  await unmarkReplaced(database, namespace, manifest.filesets, made);
+  const loaded = new LoadedIndex(store, manifest, slots);
+  namespace.release(slotsOfOthers(parts, namespace, made));
+  await unmarkReplaced(parts, namespace, manifest.filesets, made);
   return loaded;
 }
 
@@ -157,14 +172,14 @@ async function useIndex(
  * index: the fileset that is there now is walked, and memory is asked.
  */
 async function unmarkReplaced(
-  { env, options, shards }: Database,
+  { env, dataFolder, shards }: IndexStartParts,
   namespace: NamespaceState,
   saved: readonly SavedFileset[],
   slots: Uint32Array,
 ): Promise<void> {
   const found = new Set<string>();
   for (const { id } of shards.all()) {
-    const folder = shardFolder(options.dataFolder, namespace.name, id);
+    const folder = shardFolder(dataFolder, namespace.name, id);
     for (const { blockStartNanos, volume, complete } of await listFilesets(env.disk, folder)) {
       if (complete) found.add(`${id} ${blockStartNanos} ${volume}`);
     }
@@ -186,7 +201,7 @@ async function unmarkReplaced(
 
 /** Series of shards that are not this node's any more. */
 function slotsOfOthers(
-  { shards }: Database,
+  { shards }: IndexStartParts,
   { index }: NamespaceState,
   slots: Uint32Array,
 ): Uint32Array {

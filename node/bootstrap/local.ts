@@ -2,11 +2,16 @@
  * The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node.
  */
 import { removeTakenFolders } from '../persist/folders.ts';
-import type { Database } from '../storage/database.ts';
+import type { Snapshots } from '../storage/flush/snapshot.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
-import { loadShard } from './filesystem.ts';
-import { loadIndexes } from './index_start.ts';
-import { type ReplayReport, replayCommitlog } from './replay.ts';
+import { type FilesystemParts, loadShard } from './filesystem.ts';
+import { type IndexStartParts, loadIndexes } from './index_start.ts';
+import { type ReplayParts, type ReplayReport, replayCommitlog } from './replay.ts';
+
+/** What it takes to load what is on this disk. */
+export interface LocalParts extends FilesystemParts, IndexStartParts, ReplayParts {
+  readonly snapshots: Pick<Snapshots, 'noteSaved'>;
+}
 
 export interface LocalReport {
   readonly replay: ReplayReport;
@@ -31,24 +36,21 @@ export interface CorruptShard {
  * Loads commit log and filesets. The order of the two does not matter to the result, since rows are
  * merged by their versions; the log goes first because it tells what was deleted.
  */
-export async function bootstrapLocal(
-  database: Database,
-  signal: AbortSignal,
-): Promise<LocalReport> {
-  const started = database.env.clock.monotonicMillis();
-  await removeTakenFolders(database.env.disk, database.options.dataFolder);
-  const indexes = await loadIndexes(database, signal);
-  const replay = await replayCommitlog(database, indexes, signal);
+export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Promise<LocalReport> {
+  const started = parts.env.clock.monotonicMillis();
+  await removeTakenFolders(parts.env.disk, parts.dataFolder);
+  const indexes = await loadIndexes(parts, signal);
+  const replay = await replayCommitlog(parts, indexes, signal);
   let filesets = 0;
   let filesetsWalked = 0;
   const corrupt: CorruptShard[] = [];
   const unrepaired: CorruptShard[] = [];
-  for (const namespace of database.namespaces.values()) {
+  for (const namespace of parts.namespaces.values()) {
     let walked = 0;
     const index = indexes.get(namespace.name);
     const truncatedAt = replay.truncatedAtNanos.get(namespace.name) ?? null;
-    for (const { id, state } of database.shards.all()) {
-      const report = await loadShard(database, namespace, id, truncatedAt, index, signal);
+    for (const { id, state } of parts.shards.all()) {
+      const report = await loadShard(parts, namespace, id, truncatedAt, index, signal);
       filesets += report.filesets;
       walked += report.walked;
       const { corruptBlocks, unrepairedBlocks } = report;
@@ -58,14 +60,14 @@ export async function bootstrapLocal(
       }
       if (state !== 'INITIALIZING') namespace.readyShards.add(id);
     }
-    if (walked === 0 && index !== undefined) database.snapshots.noteSaved(namespace);
+    if (walked === 0 && index !== undefined) parts.snapshots.noteSaved(namespace);
     filesetsWalked += walked;
   }
-  const now = database.env.clock.nowNanos();
-  for (const namespace of database.namespaces.values()) namespace.expire(now);
-  database.log.info(
+  const now = parts.env.clock.nowNanos();
+  for (const namespace of parts.namespaces.values()) namespace.expire(now);
+  parts.log.info(
     {
-      millis: Math.round(database.env.clock.monotonicMillis() - started),
+      millis: Math.round(parts.env.clock.monotonicMillis() - started),
       segments: replay.segments,
       rows: replay.rows,
       snapshotSeries: replay.snapshotSeries,
@@ -75,7 +77,7 @@ export async function bootstrapLocal(
       filesets,
       filesetsWalked,
       indexes: indexes.size,
-      series: database.store.seriesCount,
+      series: parts.store.seriesCount,
     },
     'data of this disk loaded',
   );

@@ -6,10 +6,20 @@ import type { NodeService, StreamShardRequest } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
-import type { Database } from '../storage/database.ts';
+import type { Deletions } from '../storage/deletions/deletions.ts';
+import {
+  type VolumeParts,
+  type VolumeSeries,
+  type VolumeSource,
+  writeVolume,
+} from '../storage/flush/volume.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { checkedId, copyOfName, type SeriesName } from '../storage/series/series_name.ts';
-import { type VolumeSeries, type VolumeSource, writeVolume } from '../storage/flush/volume.ts';
+
+/** What it takes to take a shard from peers. */
+export interface PeersParts extends VolumeParts {
+  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
+}
 
 export interface PeersReport {
   blocks: number;
@@ -34,7 +44,7 @@ interface StreamedSeries {
  *   what the donors reject with: nothing half-done counts, begin again
  */
 export async function bootstrapFromPeers(
-  database: Database,
+  parts: PeersParts,
   namespace: NamespaceState,
   shard: number,
   donors: readonly NodeService[],
@@ -45,13 +55,13 @@ export async function bootstrapFromPeers(
   const request = {
     namespace: namespace.name,
     shard,
-    placementVersion: database.shards.version,
-    deletionSequence: database.deletions.appliedSequence,
+    placementVersion: parts.shards.version,
+    deletionSequence: parts.deletions.appliedSequence,
     blockStartsNanos: [...(onlyBlocks ?? [])],
     damagedToo,
   };
   // It counts among those of this node already, and the donors are not asked to have applied it.
-  if (database.deletions.applying?.namespace === namespace.name) {
+  if (parts.deletions.applying?.namespace === namespace.name) {
     throw new TsdbError('UNAVAILABLE', `series are being deleted: ${namespace.name}`);
   }
   // What is deleted from here on, the donors may have streamed before.
@@ -85,8 +95,8 @@ export async function bootstrapFromPeers(
           deletionVersion: versionMax,
           onSafe: () => markLive(namespace, source, truncations),
         } as const;
-        return writeVolume(database, options, source, AbortSignal.any([either, dropped])).finally(
-          () => dropped.removeEventListener('abort', end),
+        return writeVolume(parts, options, source, AbortSignal.any([either, dropped])).finally(() =>
+          dropped.removeEventListener('abort', end),
         );
       });
       report.blocks += 1;

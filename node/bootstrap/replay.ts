@@ -9,8 +9,11 @@ import {
   replayedByReader,
   SlotMap,
 } from '#engine/batch/replay.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
+import type { Log } from '#lib/log.ts';
+import { type Commitlog, commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
 import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog/format.ts';
 import {
   readSegment,
@@ -19,9 +22,22 @@ import {
 } from '../persist/commitlog/reader.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { appliedFromJson } from '../persist/tombstone_file.ts';
-import type { LoadedIndex } from './index_start.ts';
-import type { Database } from '../storage/database.ts';
+import type { Deletions } from '../storage/deletions/deletions.ts';
+import type { NamespaceRemoval } from '../storage/deletions/namespace_removal.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { LoadedIndex } from './index_start.ts';
+
+/** What it takes to replay a log. */
+export interface ReplayParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly dataFolder: string;
+  readonly store: SampleStore;
+  readonly commitlog: Commitlog;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly deletions: Pick<Deletions, 'noteSegment' | 'replay' | 'replayLost'>;
+  readonly removal: Pick<NamespaceRemoval, 'takeOrdinal'>;
+}
 
 export interface ReplayReport {
   segments: number;
@@ -50,7 +66,7 @@ interface SegmentNamespace {
 
 /** Replays the newest snapshot, then the segments that it does not replace, oldest first. */
 export async function replayCommitlog(
-  database: Database,
+  parts: ReplayParts,
   indexes: Map<string, LoadedIndex>,
   signal: AbortSignal,
 ): Promise<ReplayReport> {
@@ -64,20 +80,20 @@ export async function replayCommitlog(
     problems: [],
     truncatedAtNanos: new Map(),
   };
-  const { env, options } = database;
-  const segments = await listSegments(env, commitlogFolder(options.dataFolder));
-  const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
+  const { env, dataFolder } = parts;
+  const segments = await listSegments(env, commitlogFolder(dataFolder));
+  const snapshots = await listSnapshots(env.disk, snapshotFolder(dataFolder));
   /** By segment before the snapshot: namespaces whose rows in it count. */
   const kept = new Map<number, Set<string>>();
   const batches = new BatchReplay();
   for (const { path } of snapshots) {
-    const replay = new SegmentReplay(database, indexes, batches, 0, path, null, report);
+    const replay = new SegmentReplay(parts, indexes, batches, 0, path, null, report);
     await replay.run(signal);
     for (const [segment, names] of replay.kept) {
       kept.set(segment, (kept.get(segment) ?? new Set()).union(names));
     }
     if (replay.hasEnd) break;
-    database.log.error({ path }, 'snapshot is damaged; what can be read of it is used');
+    parts.log.error({ path }, 'snapshot is damaged; what can be read of it is used');
     if (report.problems.every((problem) => problem.path !== path)) {
       report.problems.push({ path, kind: 'corrupt records', start: 0, end: 0 });
     }
@@ -91,26 +107,26 @@ export async function replayCommitlog(
       replaced.push(number);
       continue;
     }
-    await new SegmentReplay(database, indexes, batches, number, path, names, report).run(signal);
+    await new SegmentReplay(parts, indexes, batches, number, path, names, report).run(signal);
     report.segments += 1;
   }
-  for (const namespace of database.namespaces.values()) markLive(database, namespace);
-  if (report.problems.some(({ kind }) => kind !== 'torn tail')) database.deletions.replayLost();
+  for (const namespace of parts.namespaces.values()) markLive(parts, namespace);
+  if (report.problems.some(({ kind }) => kind !== 'torn tail')) parts.deletions.replayLost();
   // There was no time to delete them. They must not count: of two of them, one may be back that the
   // other deleted.
-  await database.commitlog.deleteSegments(replaced);
+  await parts.commitlog.deleteSegments(replaced);
   return report;
 }
 
 /** Series are live in the blocks in which memory has rows of them: noted once, not for each row. */
-function markLive({ store }: Database, { ordinal, index }: NamespaceState): void {
+function markLive({ store }: ReplayParts, { ordinal, index }: NamespaceState): void {
   for (const { blockStartNanos } of store.blocks(ordinal)) {
     index.markLive(store.slotsOfBlock(ordinal, blockStartNanos), blockStartNanos);
   }
 }
 
 class SegmentReplay {
-  readonly #database: Database;
+  readonly #parts: ReplayParts;
   /** Taken away when the namespace is truncated. */
   readonly #indexes: Map<string, LoadedIndex>;
   readonly #batches: BatchReplay;
@@ -133,7 +149,7 @@ class SegmentReplay {
   hasEnd = false;
 
   constructor(
-    database: Database,
+    parts: ReplayParts,
     indexes: Map<string, LoadedIndex>,
     batches: BatchReplay,
     number: number,
@@ -141,7 +157,7 @@ class SegmentReplay {
     only: ReadonlySet<string> | null,
     report: ReplayReport,
   ) {
-    this.#database = database;
+    this.#parts = parts;
     this.#indexes = indexes;
     this.#batches = batches;
     this.#number = number;
@@ -151,7 +167,7 @@ class SegmentReplay {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { disk } = this.#database.env;
+    const { disk } = this.#parts.env;
     this.#batches.reset();
     const header = await readSegmentHeader(disk, this.#path);
     this.#boot = typeof header === 'string' ? -1 : header.boot;
@@ -162,7 +178,7 @@ class SegmentReplay {
         const counts = this.#only?.has(record.name) ?? true;
         this.#namespaces.set(record.ordinal, {
           name: record.name,
-          state: counts ? (this.#database.namespaces.get(record.name) ?? null) : null,
+          state: counts ? (this.#parts.namespaces.get(record.name) ?? null) : null,
           slots: new SlotMap(),
         });
         continue;
@@ -208,7 +224,7 @@ class SegmentReplay {
 
   #reportProblem(problem: SegmentProblem): void {
     const { kind, start, end } = problem;
-    const { log } = this.#database;
+    const { log } = this.#parts;
     const fields = { path: this.#path, start, end };
     this.#report.problems.push(problem);
     if (kind === 'torn tail') log.info(fields, 'commit log segment ends in a torn write');
@@ -224,12 +240,12 @@ class SegmentReplay {
       let slot = saved === null ? -1 : saved.slotOf(entry.slot, entry.generation);
       if (slot === -1) slot = state.resolveHere(entry);
       if (slot < 0) this.#batches.setSeries(slots, entry, null, 0);
-      else this.#batches.setSeries(slots, entry, slot, this.#database.store.generation[slot]!);
+      else this.#batches.setSeries(slots, entry, slot, this.#parts.store.generation[slot]!);
     }
   }
 
   #addChunks(namespace: SegmentNamespace | undefined, all: readonly SeriesChunks[]): void {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     for (const { slot: from, generation, chunks } of all) {
       this.#chunkSeries += 1;
       this.#chunkBytes += chunks.length;
@@ -246,7 +262,7 @@ class SegmentReplay {
         if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
         this.#report.recordsMalformed += 1;
         const fields = { path: this.#path, error: error.message };
-        this.#database.log.error(fields, 'chunks of a snapshot cannot be read');
+        this.#parts.log.error(fields, 'chunks of a snapshot cannot be read');
         continue;
       }
       this.#report.snapshotSeries += 1;
@@ -255,7 +271,7 @@ class SegmentReplay {
 
   #addBatch(namespace: SegmentNamespace | undefined, bytes: Uint8Array): void {
     const report = this.#report;
-    const database = this.#database;
+    const parts = this.#parts;
     const map = namespace?.slots ?? null;
     const batch = this.#batches.decode(map, bytes) ?? this.#readBatch(map, bytes);
     if (batch === null || batch.rowCount === 0) return;
@@ -264,9 +280,9 @@ class SegmentReplay {
       return;
     }
     const newestNanos = batch.last * BigInt(batch.timeUnitNanos);
-    database.commitlog.noteRows(this.#number, namespace.name, Number(newestNanos / 1_000_000n));
+    parts.commitlog.noteRows(this.#number, namespace.name, Number(newestNanos / 1_000_000n));
     const { state } = namespace;
-    const now = database.env.clock.nowNanos();
+    const now = parts.env.clock.nowNanos();
     if (state === null || newestNanos + state.blockSizeNanos <= now - state.retentionNanos) {
       report.rowsPassedOver += batch.rowCount;
       return;
@@ -276,7 +292,7 @@ class SegmentReplay {
     const { rows } = batch;
     if (rows.rowCount === 0) return;
     if (this.#outcomes.length < rows.rowCount) this.#outcomes = new Uint8Array(rows.rowCount);
-    database.store.append(rows, batch.version, this.#outcomes);
+    parts.store.append(rows, batch.version, this.#outcomes);
     report.rows += rows.rowCount;
   }
 
@@ -288,26 +304,26 @@ class SegmentReplay {
       if (!(error instanceof TsdbError)) throw error;
       this.#report.recordsMalformed += 1;
       const fields = { path: this.#path, error: error.message };
-      this.#database.log.error(fields, 'commit log record cannot be read');
+      this.#parts.log.error(fields, 'commit log record cannot be read');
       return null;
     }
   }
 
   /** What stands before the record was swept when it was written. */
   #deleteRows({ name, state }: SegmentNamespace, json: string): void {
-    const database = this.#database;
+    const parts = this.#parts;
     try {
       const applied = appliedFromJson(JSON.parse(json));
-      database.deletions.noteSegment(this.#number, name, applied);
+      parts.deletions.noteSegment(this.#number, name, applied);
       if (state === null) return;
-      markLive(database, state);
-      database.deletions.replay(state, applied);
+      markLive(parts, state);
+      parts.deletions.replay(state, applied);
     } catch (error) {
       const isMalformed = error instanceof TsdbError && error.code === 'BAD_REQUEST';
       if (!isMalformed && !(error instanceof SyntaxError)) throw error;
       this.#report.recordsMalformed += 1;
       const fields = { path: this.#path, error: error.message };
-      database.log.error(fields, 'deletion of the commit log cannot be read');
+      parts.log.error(fields, 'deletion of the commit log cannot be read');
     }
   }
 
@@ -317,11 +333,11 @@ class SegmentReplay {
   #truncate(namespace: SegmentNamespace, atNanos: bigint): void {
     const { truncatedAtNanos } = this.#report;
     // The segment is needed as long as what it deletes may be elsewhere.
-    this.#database.commitlog.noteRows(this.#number, namespace.name, Number(atNanos / 1_000_000n));
+    this.#parts.commitlog.noteRows(this.#number, namespace.name, Number(atNanos / 1_000_000n));
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     this.#batches.clear(namespace.slots);
     this.#indexes.delete(namespace.name);
-    namespace.state?.truncate(atNanos, this.#database.removal.takeOrdinal('truncate'));
+    namespace.state?.truncate(atNanos, this.#parts.removal.takeOrdinal('truncate'));
   }
 }

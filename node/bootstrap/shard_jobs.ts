@@ -6,14 +6,21 @@ import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import type { Database } from '../storage/database.ts';
+import type { Log } from '#lib/log.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
-import { bootstrapFromPeers } from './peers.ts';
+import { bootstrapFromPeers, type PeersParts } from './peers.ts';
+
+/** What shards are made whole of. */
+export interface ShardJobsParts extends PeersParts {
+  readonly log: Log;
+  readonly instanceId: string;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+}
 
 export interface ShardJobsOptions {
-  readonly database: Database;
+  readonly parts: ShardJobsParts;
   /** The service of another instance. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
   /** Called when a shard has become ready in a namespace. */
@@ -89,11 +96,11 @@ export class ShardJobs implements AsyncDisposable {
 
   /** Starts what the placement asks for and ends what it asks for no more. */
   reconcile(): void {
-    const { database } = this.#options;
+    const { parts } = this.#options;
     for (const job of [...this.#jobs.values()].flatMap((jobs) => [...jobs.values()])) {
       const { namespace, shard } = job;
-      const isHere = database.namespaces.get(namespace.name) === namespace;
-      const owned = isHere ? database.shards.get(shard) : undefined;
+      const isHere = parts.namespaces.get(namespace.name) === namespace;
+      const owned = isHere ? parts.shards.get(shard) : undefined;
       if (owned?.sourceId === job.sourceId) continue;
       job.stop.abort(new TsdbError('CANCELLED', 'the shard is not to be bootstrapped any more'));
       this.#forget(job);
@@ -101,17 +108,17 @@ export class ShardJobs implements AsyncDisposable {
       // The shard was taken over, and what was damaged since has to be fetched all the same.
       if (job.damaged.size > 0) this.#add(namespace, shard, owned.sourceId, job.damaged);
     }
-    for (const { id, state, sourceId } of database.shards.all()) {
+    for (const { id, state, sourceId } of parts.shards.all()) {
       const begunAs = this.#sourceOfReady.get(id);
       if (state === 'INITIALIZING' && begunAs !== sourceId) {
         // Taken over from somebody else than before: what that one acknowledged may be missing.
         if (begunAs !== undefined) {
-          for (const namespace of database.namespaces.values()) namespace.readyShards.delete(id);
+          for (const namespace of parts.namespaces.values()) namespace.readyShards.delete(id);
         }
         this.#sourceOfReady.set(id, sourceId);
       }
       if (state !== 'INITIALIZING') this.#sourceOfReady.delete(id);
-      for (const namespace of database.namespaces.values()) {
+      for (const namespace of parts.namespaces.values()) {
         if (namespace.readyShards.has(id)) continue;
         if (state === 'INITIALIZING') this.#add(namespace, id, sourceId, null);
         // A shard that is this node's in full has nothing to fetch for a namespace that is new.
@@ -123,15 +130,15 @@ export class ShardJobs implements AsyncDisposable {
 
   /** Fetches blocks again that were damaged on this disk, when others have them. */
   repair({ namespace, shard, blocks }: CorruptShard): void {
-    const { database } = this.#options;
-    const owned = database.shards.get(shard);
-    const { placement } = database.shards;
+    const { parts } = this.#options;
+    const owned = parts.shards.get(shard);
+    const { placement } = parts.shards;
     if (owned === undefined || placement === null) return;
     const isOnItsWay =
       namespace.readyShards.has(shard) || this.#jobOf(namespace, shard) !== undefined;
     // `reconcile` fetches the whole shard.
     if (owned.state === 'INITIALIZING' && !isOnItsWay) return;
-    const { instanceId } = database.options;
+    const { instanceId } = parts;
     if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
     namespace.readyShards.lose(shard, blocks);
     this.#add(namespace, shard, owned.sourceId, blocks);
@@ -143,11 +150,11 @@ export class ShardJobs implements AsyncDisposable {
    * from.
    */
   readyShards(): ReadonlyMap<number, string> {
-    const { database } = this.#options;
+    const { parts } = this.#options;
     const ready = new Map<number, string>();
-    for (const { id, state, sourceId } of database.shards.all()) {
+    for (const { id, state, sourceId } of parts.shards.all()) {
       if (state !== 'INITIALIZING' || this.#sourceOfReady.get(id) !== sourceId) continue;
-      const isReady = [...database.namespaces.values()].every((namespace) =>
+      const isReady = [...parts.namespaces.values()].every((namespace) =>
         namespace.readyShards.has(id),
       );
       if (isReady) ready.set(id, sourceId);
@@ -216,7 +223,7 @@ export class ShardJobs implements AsyncDisposable {
 
   /** Queues a job again after a time in which others have its place. */
   #again(job: Job, delayMillis: number): void {
-    const { clock } = this.#options.database.env;
+    const { clock } = this.#options.parts.env;
     const signal = this.#signalOf(job);
     const resting = clock
       .sleep(delayMillis, signal)
@@ -236,7 +243,7 @@ export class ShardJobs implements AsyncDisposable {
   }
 
   async #run(job: Job): Promise<void> {
-    const { log, env } = this.#options.database;
+    const { log, env } = this.#options.parts;
     const signal = this.#signalOf(job);
     job.fetching = this.#withoutExpired(job);
     job.wanted = noBlocks;
@@ -277,7 +284,7 @@ export class ShardJobs implements AsyncDisposable {
   /** What is past retention meanwhile is not to be fetched any more. */
   #withoutExpired({ namespace, wanted }: Job): Blocks {
     if (wanted === null) return null;
-    const now = this.#options.database.env.clock.nowNanos();
+    const now = this.#options.parts.env.clock.nowNanos();
     return new Set([...wanted].filter((start) => !namespace.isExpired(start, now)));
   }
 
@@ -285,11 +292,11 @@ export class ShardJobs implements AsyncDisposable {
    * @returns whether others gave all that was acknowledged; not so when nobody else has the shard
    */
   async #attempt(job: Job, signal: AbortSignal): Promise<boolean> {
-    const { database } = this.#options;
-    const { placement } = database.shards;
+    const { parts } = this.#options;
+    const { placement } = parts.shards;
     if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
     const { id, sourceId } = { id: job.shard, sourceId: job.sourceId };
-    const { instanceId } = database.options;
+    const { instanceId } = parts;
     const sourceFailed = job.attempts >= sourceAttemptsMax;
     const plan = donorPlan(placement, instanceId, { id, sourceId }, sourceFailed);
     if (plan.candidates.length === 0) return false;
@@ -307,7 +314,7 @@ export class ShardJobs implements AsyncDisposable {
       job.fetching !== null && plan.areAll ? damagedRefusalsMax : damagedRefusalsOfMoveMax;
     const isLastResort = job.refusals >= refusalsMax && donors.length === plan.candidates.length;
     const report = await bootstrapFromPeers(
-      database,
+      parts,
       job.namespace,
       job.shard,
       donors,
@@ -316,14 +323,14 @@ export class ShardJobs implements AsyncDisposable {
       signal,
     );
     if (report.blocks > 0) {
-      database.log.info(
+      parts.log.info(
         { namespace: job.namespace.name, shard: job.shard, peers: donors.length, ...report },
         'shard taken from peers',
       );
     }
     if (isLastResort) {
       const fields = { namespace: job.namespace.name, shard: job.shard };
-      database.log.error(fields, 'blocks are damaged at too many replicas: rows may be lost');
+      parts.log.error(fields, 'blocks are damaged at too many replicas: rows may be lost');
     }
     return !isLastResort;
   }
@@ -341,7 +348,7 @@ export class ShardJobs implements AsyncDisposable {
       } catch (error) {
         if (signal.aborted) throw error;
         const fields = { peer: candidate.id, error: messageOf(error) };
-        this.#options.database.log.warn(fields, 'peer cannot be reached');
+        this.#options.parts.log.warn(fields, 'peer cannot be reached');
       }
     }
     return donors;

@@ -5,6 +5,8 @@ import type { ShardState } from '#cluster/placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { overriding } from '#test/overriding.ts';
+import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import type { Database } from '../storage/database.ts';
 import {
   closeDatabases,
@@ -15,8 +17,6 @@ import {
   readAll,
   writeRows,
 } from '../storage/database_testing.ts';
-import { overriding } from '#test/overriding.ts';
-import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import { ShardJobs, streamShardsAtOnce } from './shard_jobs.ts';
 
 const opened: ShardJobs[] = [];
@@ -75,7 +75,7 @@ async function openTwo(state: ShardState, clock: Clock = realEnv.clock) {
       yield* donor.streamShard(...request);
     },
   });
-  const jobs = new ShardJobs({ database, nodeServiceOf: () => gated, onReady: () => {} });
+  const jobs = new ShardJobs({ parts: database, nodeServiceOf: () => gated, onReady: () => {} });
   opened.push(jobs);
   database.onDamage = (of, file) =>
     jobs.repair({ namespace: of, shard: file.shard, blocks: new Set(of.files.blocksOf(file)) });
@@ -178,7 +178,7 @@ test('shards that cannot be fetched keep no other one from it', async () => {
       yield* donor.streamShard(request, signal);
     },
   });
-  const jobs = new ShardJobs({ database, nodeServiceOf: () => failing, onReady: () => {} });
+  const jobs = new ShardJobs({ parts: database, nodeServiceOf: () => failing, onReady: () => {} });
   opened.push(jobs);
   jobs.reconcile();
   const { readyShards } = database.namespaces.get('metrics')!;
@@ -212,7 +212,7 @@ test('what nobody can repair is kept aside until its block expires', async () =>
   });
   assert.equal(report.corrupt.length, 0);
   assert.deepEqual([...report.unrepaired[0]!.blocks], [firstBlock]);
-  const jobs = new ShardJobs({ database, nodeServiceOf: () => database, onReady: () => {} });
+  const jobs = new ShardJobs({ parts: database, nodeServiceOf: () => database, onReady: () => {} });
   opened.push(jobs);
   for (const shard of report.unrepaired) jobs.repair(shard);
   const namespace = database.namespaces.get('metrics')!;

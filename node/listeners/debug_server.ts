@@ -7,6 +7,7 @@
  *     GET /metrics                         metrics of this process
  */
 import { type Instance, placementToJson } from '#cluster/placement/placement.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import {
   type HttpRequest,
@@ -15,14 +16,32 @@ import {
   httpLimitsDefault,
   listenHttp,
 } from '#lib/env/http.ts';
-import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import type { Database } from '../storage/database.ts';
+import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
+import type { Commitlog } from '../persist/commitlog/commitlog.ts';
+import type { NodeIdentity } from '../persist/node_identity.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { ShardTable } from '../storage/namespace/shards.ts';
+import type { Sequencer } from '../storage/write/sequencer.ts';
 
 /** Longest CPU or heap profile of the debug server, in seconds. */
 const profileSecondsMax = 300;
+
+/** What a dump tells. */
+export interface DumpedParts {
+  readonly instanceId: string;
+  readonly identity: NodeIdentity;
+  readonly dataFolder: string;
+  readonly isBootstrapped: boolean;
+  readonly shards: ShardTable;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly store: Pick<SampleStore, 'seriesCount' | 'sampleCount' | 'memoryBytes'>;
+  readonly commitlog: Commitlog;
+  readonly sequencer: Sequencer;
+  readonly counts: object;
+}
 
 export interface DebugServerOptions {
   readonly host: string;
@@ -30,7 +49,7 @@ export interface DebugServerOptions {
   readonly env: Env;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly database: Database;
+  readonly node: DumpedParts;
 }
 
 interface Answer {
@@ -81,7 +100,7 @@ async function answer(
     case '/debug/pprof/heap':
       return { contentType: json, body: await heapProfile(clock, millisOf(url), signal) };
     case '/debug/dump':
-      return { contentType: json, body: `${JSON.stringify(dump(options.database), null, 2)}\n` };
+      return { contentType: json, body: `${JSON.stringify(dump(options.node), null, 2)}\n` };
     case '/metrics':
       return { contentType: options.metrics.contentType, body: await options.metrics.text() };
     default:
@@ -99,26 +118,24 @@ function millisOf(url: URL): number {
 }
 
 /** What the node knows of itself. */
-function dump(database: Database): object {
-  const { shards, store, commitlog, sequencer, options } = database;
+function dump(node: DumpedParts): object {
+  const { shards, store, commitlog, sequencer, instanceId, identity, dataFolder } = node;
   const { placement } = shards;
-  const mine: Instance | undefined = placement?.instances.find(
-    ({ id }) => id === options.instanceId,
-  );
+  const mine: Instance | undefined = placement?.instances.find(({ id }) => id === instanceId);
   return {
     host: {
-      instanceId: options.instanceId,
+      instanceId,
       endpoint: mine?.endpoint ?? null,
-      incarnation: options.identity.incarnation,
-      boot: options.identity.boot,
-      dataFolder: options.dataFolder,
-      bootstrapped: database.isBootstrapped,
+      incarnation: identity.incarnation,
+      boot: identity.boot,
+      dataFolder,
+      bootstrapped: node.isBootstrapped,
     },
     placement:
       placement === null
         ? null
         : { version: shards.version, placement: placementToJson(placement) },
-    namespaces: [...database.namespaces.values()].map((namespace) => ({
+    namespaces: [...node.namespaces.values()].map((namespace) => ({
       name: namespace.name,
       series: namespace.index.seriesCount,
       terms: namespace.index.termCount,
@@ -136,6 +153,6 @@ function dump(database: Database): object {
         newestMillis: Object.fromEntries(newestMillis),
       })),
     },
-    writes: { ...sequencer.counts, ...database.counts, waitingBytes: sequencer.waitingBytes },
+    writes: { ...sequencer.counts, ...node.counts, waitingBytes: sequencer.waitingBytes },
   };
 }

@@ -3,6 +3,8 @@
  * sequencer. It implements the node contract; servers, peers and the session of the same process
  * call it alike.
  */
+import { noQueryLimits } from '#cluster/metadata/runtime_limits.ts';
+import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -19,9 +21,7 @@ import type {
   WriteRequest,
   WriteResponse,
 } from '#cluster/node/service.ts';
-import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
-import { noQueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
 import { FlushThreads } from '#engine/store/flush_threads.ts';
 import { openSampleStore, type SampleStore } from '#engine/store/sample_store.ts';
@@ -29,33 +29,33 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type NodeIdentity, referenceEpochOf } from '../persist/node_identity.ts';
 import {
   Commitlog,
   commitlogFolder,
   type CommitlogOptions,
 } from '../persist/commitlog/commitlog.ts';
-import { Admission, type RequestLimits } from './admission/admission.ts';
-import { FileCache, openFilesMax } from './filesets/file_cache.ts';
-import { Deletions } from './deletions/deletions.ts';
-import type { FlushReport } from './flush/flush.ts';
-import { CacheKeeper, type CachePolicy } from './filesets/cache_policy.ts';
-import { Flusher } from './flush/flusher.ts';
-import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
+import { type NodeIdentity, referenceEpochOf } from '../persist/node_identity.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
-import { NamespaceState } from './namespace/namespace.ts';
-import { NamespaceRemoval } from './deletions/namespace_removal.ts';
-import type { BlockFile } from './filesets/namespace_files.ts';
+import { Admission, type RequestLimits } from './admission/admission.ts';
+import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
 import { QueryLimitCounter } from './admission/query_limits.ts';
-import { bundleOf, type ReadParts, WholeShards } from './read/read.ts';
 import { SeriesRate } from './admission/series_rate.ts';
+import { Deletions } from './deletions/deletions.ts';
+import { NamespaceRemoval } from './deletions/namespace_removal.ts';
+import { CacheKeeper, type CachePolicy } from './filesets/cache_policy.ts';
+import { FileCache, openFilesMax } from './filesets/file_cache.ts';
+import type { BlockFile } from './filesets/namespace_files.ts';
+import type { FlushReport } from './flush/flush.ts';
+import { Flusher } from './flush/flusher.ts';
 import { Pace } from './flush/pace.ts';
-import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
-import { statisticsResponse } from './read/statistics.ts';
+import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
+import { bundleOf, type ReadParts, WholeShards } from './read/read.ts';
+import { statisticsResponse } from './read/statistics.ts';
 import { streamPages } from './read/stream.ts';
+import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { PendingWrite, type WriteContext, WriteScratch } from './write/write.ts';
 
 export interface DatabaseOptions {
@@ -91,7 +91,9 @@ export interface TopologyChange extends ShardChange {
 export class Database implements NodeService, AsyncDisposable {
   readonly env: Env;
   readonly log: Log;
-  readonly options: DatabaseOptions;
+  readonly instanceId: string;
+  readonly dataFolder: string;
+  readonly identity: NodeIdentity;
   readonly store: SampleStore;
   readonly flushThreads: FlushThreads | null;
   readonly shards: ShardTable;
@@ -106,8 +108,6 @@ export class Database implements NodeService, AsyncDisposable {
   readonly deletions: Deletions;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
-  /** Values of live limits that were not used; set by who follows them. */
-  ignoredLimits: () => number = () => 0;
   readonly namespaces: Map<string, NamespaceState> = new Map();
   /** Counts of this process, for metrics. */
   readonly counts: { rowsWritten: number; rowsRefused: number; fetches: number } = {
@@ -125,43 +125,106 @@ export class Database implements NodeService, AsyncDisposable {
   /** Lost with a placement, and not dropped yet. */
   readonly #lostShards = new Set<number>();
 
+  /** Wires the parts: each is given by name what it takes, and nothing begins here. */
   private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
+    const { instanceId, dataFolder, identity, memoryBytesMax, pageBytesMax, limits } = options;
+    const { clock, disk, random } = env;
+    const cachePolicy = options.cachePolicy ?? 'lru';
+    const isLoaded = (): boolean => this.#loaded;
     this.env = env;
     this.log = log;
-    this.options = options;
+    this.instanceId = instanceId;
+    this.dataFolder = dataFolder;
+    this.identity = identity;
     this.commitlog = commitlog;
-    const { memoryBytesMax } = options;
-    this.store = openSampleStore({ random: env.random, memoryBytesMax });
+    const { namespaces } = this;
+    const store = openSampleStore({ random, memoryBytesMax });
+    this.store = store;
     const onFailure = (error: unknown): void => {
       const consequence = 'a thread of flushes has ended: the main thread does its work';
       log.warn({ error: messageOf(error) }, consequence);
     };
-    this.flushThreads =
-      options.flushThreads === true ? new FlushThreads(this.store, { onFailure }) : null;
-    this.shards = new ShardTable(options.instanceId);
-    const limits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
-    this.sequencer = new Sequencer(commitlog, limits, env.clock);
-    this.memory = new MemoryBudget(memoryBytesMax, () => this.#memoryUse());
-    this.fileCache = new FileCache(env.disk, {
+    const flushThreads =
+      options.flushThreads === true ? new FlushThreads(store, { onFailure }) : null;
+    this.flushThreads = flushThreads;
+    const shards = new ShardTable(instanceId);
+    this.shards = shards;
+    const queueLimits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
+    const sequencer = new Sequencer(commitlog, queueLimits, clock);
+    this.sequencer = sequencer;
+    const memory = new MemoryBudget(memoryBytesMax, () => this.#memoryUse());
+    this.memory = memory;
+    const fileCache = new FileCache(disk, {
       openFilesMax,
-      directoryBytesMax: this.memory.directoryBytesMax,
-      pageBytesMax:
-        options.cachePolicy === 'none' ? 0 : this.memory.pageBytesMax(options.pageBytesMax),
+      directoryBytesMax: memory.directoryBytesMax,
+      pageBytesMax: cachePolicy === 'none' ? 0 : memory.pageBytesMax(pageBytesMax),
     });
-    this.cacheKeeper = new CacheKeeper(this);
-    this.flusher = new Flusher(this);
-    this.snapshots = new Snapshots(this);
-    this.admission = new Admission(env.clock, this.shards, options.limits);
-    this.removal = new NamespaceRemoval(this);
-    this.deletions = new Deletions(this);
-    this.queries = new QueryLimitCounter(env.clock, options.limits.query ?? noQueryLimits);
-    this.newSeries = new SeriesRate(env.clock, options.limits.newSeriesPerSecondMax);
-    this.#writes = {
-      store: this.store,
-      shards: this.shards,
+    this.fileCache = fileCache;
+    this.admission = new Admission(clock, shards, limits);
+    this.queries = new QueryLimitCounter(clock, limits.query ?? noQueryLimits);
+    this.newSeries = new SeriesRate(clock, limits.newSeriesPerSecondMax);
+    this.removal = new NamespaceRemoval({
+      env,
+      log,
+      dataFolder,
+      store,
+      shards,
       commitlog,
-      clock: env.clock,
-      referenceEpoch: referenceEpochOf(options.identity),
+      sequencer,
+      namespaces,
+      isLoaded,
+    });
+    const deletions = new Deletions({
+      env,
+      log,
+      dataFolder,
+      store,
+      shards,
+      commitlog,
+      sequencer,
+      namespaces,
+      isLoaded,
+    });
+    this.deletions = deletions;
+    this.flusher = new Flusher({
+      env,
+      log,
+      dataFolder,
+      store,
+      shards,
+      namespaces,
+      memory,
+      deletions,
+      flushThreads,
+    });
+    this.snapshots = new Snapshots({
+      env,
+      log,
+      dataFolder,
+      identity,
+      store,
+      shards,
+      commitlog,
+      sequencer,
+      namespaces,
+      deletions,
+      syncDeletions: () => this.removal.syncDeletions(),
+    });
+    this.cacheKeeper = new CacheKeeper({
+      env,
+      log,
+      policy: cachePolicy,
+      pageBytesMax,
+      memory,
+      fileCache,
+      namespaces,
+    });
+    this.#writes = {
+      store,
+      shards,
+      commitlog,
+      clock,
+      referenceEpoch: referenceEpochOf(identity),
       encoder: new BatchEncoder(),
       scratch: new WriteScratch(),
     };
@@ -291,11 +354,6 @@ export class Database implements NodeService, AsyncDisposable {
     });
     this.namespaces.set(definition.name, namespace);
     return namespace;
-  }
-
-  /** Makes sure that deleted filesets stay away without the record of their deletion. */
-  syncDeletions(): Promise<void> {
-    return this.removal.syncDeletions();
   }
 
   writeColumns(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse> {
@@ -458,7 +516,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   async health(_signal: AbortSignal): Promise<NodeHealth> {
-    const { identity, instanceId } = this.options;
+    const { identity, instanceId } = this;
     return {
       ok: true,
       status: 'up',

@@ -1,12 +1,18 @@
 /** The JSON methods on this node alone. */
-import { type NodeHealth, rowOutcome, type TimeRange } from '#cluster/node/service.ts';
+import type { Namespace } from '#cluster/namespaces/namespaces.ts';
+import {
+  type NodeHealth,
+  type NodeService,
+  rowOutcome,
+  type TimeRange,
+} from '#cluster/node/service.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { writeWindow } from '#engine/store/rows.ts';
+import type { Env } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { formatDurationNanos } from '#lib/time.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
-import type { Database } from '../../storage/database.ts';
+import { formatDurationNanos } from '#lib/time.ts';
 import type {
   JsonAggregate,
   JsonBackend,
@@ -20,21 +26,41 @@ import type {
 /** Versions are hybrid logical time in 1/64 milliseconds. */
 const versionsPerMilli = 64;
 
+/** What a flush on demand did. */
+interface Flushed
+  extends Omit<JsonFlushed, 'snapshotSeries' | 'snapshotBytes' | 'segmentsDeleted'> {
+  readonly snapshot: {
+    readonly series: number;
+    readonly bytes: number;
+    readonly segmentsDeleted: number;
+  };
+}
+
+/** What of the node the methods take besides its contract. */
+export interface NodeParts
+  extends Pick<NodeService, 'write' | 'fetch' | 'fetchById' | 'aggregate' | 'truncate' | 'health'> {
+  readonly env: Pick<Env, 'clock'>;
+  readonly isBootstrapped: boolean;
+  readonly shards: { readonly version: number; all(): readonly unknown[] };
+  readonly namespaces: ReadonlyMap<string, Pick<Namespace, 'options'>>;
+  flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<Flushed>;
+}
+
 export class NodeBackend implements JsonBackend {
-  readonly #database: Database;
+  readonly #node: NodeParts;
   readonly #builder = new BatchBuilder();
   #lastVersion = 0;
 
-  constructor(database: Database) {
-    this.#database = database;
+  constructor(node: NodeParts) {
+    this.#node = node;
   }
 
   async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
     const builder = this.#builder;
-    const database = this.#database;
+    const node = this.#node;
     this.#lastVersion = Math.max(
       this.#lastVersion + 1,
-      Math.floor(database.env.clock.nowMillis() * versionsPerMilli),
+      Math.floor(node.env.clock.nowMillis() * versionsPerMilli),
     );
     builder.begin(this.#lastVersion);
     builder.addSeries(row.tags, idSchemeCode.explicit, row.id);
@@ -46,10 +72,10 @@ export class NodeBackend implements JsonBackend {
       1,
       Float64Array.of(row.value),
     );
-    const { outcomes } = await database.write(
+    const { outcomes } = await node.write(
       {
         namespace,
-        placementVersion: database.shards.version,
+        placementVersion: node.shards.version,
         referenceEpoch: '',
         batch: builder.finish(),
       },
@@ -61,8 +87,8 @@ export class NodeBackend implements JsonBackend {
 
   #refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {
     const id = new TextDecoder().decode(row.id);
-    const { options } = this.#database.namespaces.get(namespace) ?? {};
-    const now = this.#database.env.clock.nowNanos();
+    const { options } = this.#node.namespaces.get(namespace) ?? {};
+    const now = this.#node.env.clock.nowNanos();
     const { fromNanos, endNanos } =
       options === undefined
         ? { fromNanos: now, endNanos: now }
@@ -103,11 +129,11 @@ export class NodeBackend implements JsonBackend {
     signal: AbortSignal,
   ): Promise<SeriesBundle> {
     const request = { namespace, placementVersion: 0, ids: [id], ...range };
-    return (await this.#database.fetchById(request, signal)).bundle;
+    return (await this.#node.fetchById(request, signal)).bundle;
   }
 
   async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
-    const answer = await this.#database.fetch(
+    const answer = await this.#node.fetch(
       {
         namespace: query.namespace,
         placementVersion: 0,
@@ -125,17 +151,17 @@ export class NodeBackend implements JsonBackend {
   }
 
   async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
-    const answer = await this.#database.aggregate({ ...query, placementVersion: 0 }, signal);
+    const answer = await this.#node.aggregate({ ...query, placementVersion: 0 }, signal);
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.limit);
     return answer;
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.#database.truncate(namespace, signal);
+    return this.#node.truncate(namespace, signal);
   }
 
   async flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed> {
-    const { snapshot, ...flushed } = await this.#database.flush(namespaces, signal);
+    const { snapshot, ...flushed } = await this.#node.flush(namespaces, signal);
     return {
       ...flushed,
       snapshotSeries: snapshot.series,
@@ -145,17 +171,17 @@ export class NodeBackend implements JsonBackend {
   }
 
   hasNamespace(name: string): boolean {
-    return this.#database.namespaces.has(name);
+    return this.#node.namespaces.has(name);
   }
 
   health(signal: AbortSignal): Promise<NodeHealth> {
-    return this.#database.health(signal);
+    return this.#node.health(signal);
   }
 
   bootstrapState(): { inPlacement: boolean; bootstrapped: boolean } {
     return {
-      inPlacement: this.#database.shards.all().length > 0,
-      bootstrapped: this.#database.isBootstrapped,
+      inPlacement: this.#node.shards.all().length > 0,
+      bootstrapped: this.#node.isBootstrapped,
     };
   }
 }

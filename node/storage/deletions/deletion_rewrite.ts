@@ -5,13 +5,23 @@
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
-import type { Database } from '../database.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { Pace } from '../flush/pace.ts';
+import {
+  forgetInBlocks,
+  type VolumeParts,
+  type VolumeSource,
+  writeVolume,
+} from '../flush/volume.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Tombstone } from '../tombstones/tombstones.ts';
-import { forgetInBlocks, type VolumeSource, writeVolume } from '../flush/volume.ts';
+
+/** What it takes to rewrite filesets. */
+export interface RewriteParts extends VolumeParts {
+  readonly log: Log;
+}
 
 export interface RewriteReport {
   /** Filesets that were replaced or removed. */
@@ -31,7 +41,7 @@ const emptySource: VolumeSource = { next: () => Promise.resolve(null) };
  * @throws the signal's reason
  */
 export async function rewriteFiles(
-  database: Database,
+  parts: RewriteParts,
   namespace: NamespaceState,
   pace: Pace,
   signal: AbortSignal,
@@ -46,13 +56,13 @@ export async function rewriteFiles(
       const isUnswept = tombstones.isUnswept(blockStartNanos, blockSizeNanos);
       // A shard that is not whole is written by who brings its data.
       if (isUnswept || !namespace.readyShards.has(file.shard)) report.failures += 1;
-      else if (await rewriteFile(database, namespace, file, pace, signal)) report.filesets += 1;
+      else if (await rewriteFile(parts, namespace, file, pace, signal)) report.filesets += 1;
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof BrokenInvariant) throw error;
       report.failures += 1;
       const fields = { path: file.dataPath, error: messageOf(error) };
-      database.log.warn(fields, 'deleted rows are not taken out of the fileset yet');
+      parts.log.warn(fields, 'deleted rows are not taken out of the fileset yet');
     }
     await pace.rest(signal);
   }
@@ -76,7 +86,7 @@ interface FoundSlots {
 
 /** @returns whether the fileset went */
 function rewriteFile(
-  database: Database,
+  parts: RewriteParts,
   namespace: NamespaceState,
   file: BlockFile,
   pace: Pace,
@@ -92,24 +102,24 @@ function rewriteFile(
     const found = await slotsOf(namespace, file, pending);
     if (files.get(shard, blockStartNanos) !== file) return false;
     // What only memory had of the block is gone already.
-    await forgetInBlocks(database, { namespace, pace }, file.info, hereOf(index, found.absent));
+    await forgetInBlocks(parts, { namespace, pace }, file.info, hereOf(index, found.absent));
     if (found.deleted === 0 && found.unknown === 0) {
       tombstones.noteClean(file, revision);
       return false;
     }
     if (pending.some((tombstone) => coversAll(tombstone, file))) {
       files.retire(file, file.damaged.size > 0 ? 'set aside' : 'delete');
-      const { store } = database;
+      const { store } = parts;
       const here = function* (): Generator<number, void, void> {
         for (let i = 0; i < found.slots.length; i += 1) {
           if (store.generation[found.slots[i]!] === found.generations[i]) yield found.slots[i]!;
         }
       };
-      await forgetInBlocks(database, { namespace, pace }, file.info, here());
+      await forgetInBlocks(parts, { namespace, pace }, file.info, here());
       return true;
     }
     await writeVolume(
-      database,
+      parts,
       { namespace, shard, blockStartNanos, source: 'flush', onSafe: () => {}, pace },
       emptySource,
       AbortSignal.any([signal, dropped]),
@@ -141,7 +151,7 @@ function rewriteFile(
         });
         for (; next < ordinals.length; next += 1) absent.push(ordinals[next]!);
       }
-      const { generation } = database.store;
+      const { generation } = parts.store;
       const { slots, unknown } = directory;
       const generations = slots.map((slot) => generation[slot]!);
       // Those that are in the fileset may have come to the index since the directory was made.

@@ -7,6 +7,7 @@ import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { decodeChunkRows } from '#engine/codec/decoder_twin.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import {
   type AppliedDeletion,
   appliedToJson,
@@ -14,12 +15,12 @@ import {
   writeTombstones,
 } from '../../persist/tombstone_file.ts';
 import { placementWaitMillisMax } from '../admission/admission.ts';
-import { type Cut, cutChunks } from '../tombstones/chunk_cut.ts';
-import type { Database } from '../database.ts';
-import { rewriteFiles } from './deletion_rewrite.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
 import { Pace } from '../flush/pace.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import { type Cut, cutChunks } from '../tombstones/chunk_cut.ts';
 import { NamespaceTombstones, type Tombstone } from '../tombstones/tombstones.ts';
+import type { Sequencer } from '../write/sequencer.ts';
+import { rewriteFiles, type RewriteParts } from './deletion_rewrite.ts';
 
 /** Series that are swept in one stretch of the main loop. */
 const seriesAtOnce = 128;
@@ -29,8 +30,34 @@ const rewriteDelayMillisMax = 600_000;
 /** Share of the main loop's time for rewriting that nobody waits for. */
 const backgroundShare = 0.2;
 
+/** What it takes to apply deletions. */
+export interface DeletionsParts extends RewriteParts {
+  readonly commitlog: Commitlog;
+  readonly sequencer: Sequencer;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  /** Whether what is on this disk is in memory. */
+  readonly isLoaded: () => boolean;
+}
+
+/** What decides whether files are rewritten now; times of a clock that never runs backwards. */
+export interface RewriteState {
+  /** When the last deletion came, and the first one of those for which files may be rewritten. */
+  readonly lastAtMillis: number;
+  readonly sinceMillis: number;
+  /** Somebody asked for it. */
+  readonly isUrgent: boolean;
+}
+
+export function isRewriteDue(state: RewriteState, nowMillis: number): boolean {
+  return (
+    state.isUrgent ||
+    nowMillis - state.lastAtMillis >= rewriteQuietMillis ||
+    nowMillis - state.sinceMillis >= rewriteDelayMillisMax
+  );
+}
+
 export class Deletions {
-  readonly #database: Database;
+  readonly #parts: DeletionsParts;
   readonly #byNamespace = new Map<string, NamespaceTombstones>();
   /** All deletions up to this sequence are applied. */
   appliedSequence = 0;
@@ -64,8 +91,8 @@ export class Deletions {
     failures: 0,
   };
 
-  constructor(database: Database) {
-    this.#database = database;
+  constructor(parts: DeletionsParts) {
+    this.#parts = parts;
   }
 
   /** Deletions of the namespace with this name, whether it is there or not. */
@@ -85,8 +112,8 @@ export class Deletions {
 
   /** Reads what was applied before; without it all deletions are applied again. */
   async load(): Promise<void> {
-    const { env, options, log } = this.#database;
-    const state = await readTombstones(env.disk, options.dataFolder);
+    const { env, dataFolder, log } = this.#parts;
+    const state = await readTombstones(env.disk, dataFolder);
     if (state === null) return;
     if (typeof state === 'string') {
       log.error({ reason: state }, 'tombstones.bin is damaged: all deletions are applied again');
@@ -99,7 +126,7 @@ export class Deletions {
   #add(deletion: Deletion, atNanos: UnixNanos): Tombstone | null {
     const tombstones = this.of(deletion.namespace);
     if (tombstones.has(deletion.version)) return null;
-    const millis = this.#database.env.clock.monotonicMillis();
+    const millis = this.#parts.env.clock.monotonicMillis();
     this.#lastAtMillis = millis;
     this.#dueSinceMillis ??= millis;
     try {
@@ -107,14 +134,14 @@ export class Deletions {
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
       const { sequence } = deletion;
-      this.#database.log.error({ sequence, error: error.message }, 'deletion cannot be understood');
+      this.#parts.log.error({ sequence, error: error.message }, 'deletion cannot be understood');
       return null;
     }
   }
 
   /** The segment is needed as long as older ones may have rows that its deletion takes away. */
   noteSegment(segment: number, name: string, { deletion, atNanos }: AppliedDeletion): void {
-    const { namespaces, commitlog } = this.#database;
+    const { namespaces, commitlog } = this.#parts;
     const future = namespaces.get(name)?.options.retentionOptions.bufferFutureNanos ?? 0n;
     // Rows may be of later times than the deletion, by the future that is taken.
     const lastNanos = deletion.createdNanos > atNanos ? deletion.createdNanos : atNanos;
@@ -137,7 +164,7 @@ export class Deletions {
    */
   replayLost(): void {
     for (const [name, { all }] of this.#byNamespace) {
-      const namespace = this.#database.namespaces.get(name);
+      const namespace = this.#parts.namespaces.get(name);
       if (namespace === undefined) continue;
       for (const { deletion } of all) {
         if (this.#replayed.has(deletion.version)) continue;
@@ -153,7 +180,7 @@ export class Deletions {
    */
   async apply(deletion: Deletion): Promise<void> {
     if (deletion.sequence <= this.appliedSequence) return;
-    const { log } = this.#database;
+    const { log } = this.#parts;
     const { sequence, namespace: name, version } = deletion;
     const tombstones = this.of(name);
     const { unswept } = tombstones;
@@ -176,7 +203,7 @@ export class Deletions {
   }
 
   async #recordAndSweep(deletion: Deletion): Promise<void> {
-    const { sequencer, namespaces, env } = this.#database;
+    const { sequencer, namespaces, env } = this.#parts;
     await sequencer.exclusive(() => this.#record(deletion));
     const namespace = namespaces.get(deletion.namespace);
     const never = new AbortController().signal;
@@ -192,7 +219,7 @@ export class Deletions {
    * that failed may be there after a power loss.
    */
   async #record(deletion: Deletion): Promise<void> {
-    const { commitlog } = this.#database;
+    const { commitlog } = this.#parts;
     const tombstones = this.of(deletion.namespace);
     const { unswept } = tombstones;
     const before = unswept?.deletion.version === deletion.version ? unswept : null;
@@ -204,14 +231,14 @@ export class Deletions {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
       this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
     }, true);
-    this.isSweeping = this.#database.namespaces.has(deletion.namespace);
+    this.isSweeping = this.#parts.namespaces.has(deletion.namespace);
   }
 
   /**
    * Not before any fileset, whatever the clock did; those that are begun later have a later time.
    */
   #timeOf({ namespace: name }: Deletion): UnixNanos {
-    const { env, namespaces } = this.#database;
+    const { env, namespaces } = this.#parts;
     const namespace = namespaces.get(name);
     const now = env.clock.nowNanos();
     let atNanos = namespace?.filesetTime(now) ?? now;
@@ -223,7 +250,7 @@ export class Deletions {
 
   /** Takes the rows out of memory, some series at a time. */
   *#sweepSteps(namespace: NamespaceState, deletion: Deletion & Cut): Generator<void, void, void> {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     const { truncations, blockSizeNanos } = namespace;
     const starts = store
       .blocks(namespace.ordinal)
@@ -245,7 +272,7 @@ export class Deletions {
   }
 
   #sweepBlock(namespace: NamespaceState, slots: Uint32Array, start: bigint, deletion: Cut): void {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     const end = start + namespace.blockSizeNanos;
     const { chunkData, chunkOffset } = store.read(slots, start, end);
     const emptied: number[] = [];
@@ -258,7 +285,7 @@ export class Deletions {
       if (kept.length > 0) this.#putBack(slot, kept);
       else emptied.push(slot);
     }
-    if (!this.#database.isLoaded) this.#emptiedInReplay.push({ namespace, slots: emptied, start });
+    if (!this.#parts.isLoaded()) this.#emptiedInReplay.push({ namespace, slots: emptied, start });
     else unmarkWithoutFile(namespace, emptied, start);
   }
 
@@ -267,7 +294,7 @@ export class Deletions {
    * series.
    */
   noteLoaded(): void {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     for (const { namespace, slots, start } of this.#emptiedInReplay.splice(0)) {
       const gone = slots.filter(
         (slot) => namespace.index.has(slot) && !store.blockStarts(slot).includes(start),
@@ -277,7 +304,7 @@ export class Deletions {
   }
 
   #putBack(slot: number, chunks: Uint8Array): void {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     try {
       store.insertChunks(slot, chunks);
     } catch (error) {
@@ -316,14 +343,14 @@ export class Deletions {
 
   /** @throws what the disk rejects with */
   async #save(applied: number): Promise<void> {
-    const { env, options } = this.#database;
+    const { env, dataFolder } = this.#parts;
     // Without the one that is not swept: the next start applies it anew, unless the log has its
     // record.
     const tombstones = [...this.#byNamespace.values()].flatMap(({ all, unswept }) =>
       all.filter((tombstone) => tombstone !== unswept),
     );
     try {
-      await writeTombstones(env.disk, options.dataFolder, { applied, tombstones });
+      await writeTombstones(env.disk, dataFolder, { applied, tombstones });
     } catch (error) {
       throw new TsdbError('UNAVAILABLE', 'cannot write tombstones.bin', { cause: error });
     }
@@ -336,7 +363,7 @@ export class Deletions {
    * @param headSequence of the newest one ever
    */
   async keep(standing: ReadonlySet<number>, headSequence: number): Promise<void> {
-    const now = this.#database.env.clock.nowNanos();
+    const now = this.#parts.env.clock.nowNanos();
     let changed = false;
     if (this.applying !== null && !standing.has(this.applying.version)) this.applying = null;
     for (const [name, tombstones] of this.#byNamespace) {
@@ -346,14 +373,13 @@ export class Deletions {
         standing.has(tombstone.deletion.version) ||
         (tombstone.deletion.expiresNanos > now && tombstone !== unswept);
       if (tombstones.keepOnly(isWanted)) changed = true;
-      if (tombstones.all.length === 0 && !this.#database.namespaces.has(name)) {
+      if (tombstones.all.length === 0 && !this.#parts.namespaces.has(name)) {
         this.#byNamespace.delete(name);
       }
     }
     // A store that has begun anew counts from 1 again.
     const isAnew = headSequence < this.appliedSequence;
-    if (isAnew)
-      this.#database.log.warn({ headSequence }, 'the deletions of the cluster begin anew');
+    if (isAnew) this.#parts.log.warn({ headSequence }, 'the deletions of the cluster begin anew');
     if (changed || isAnew) await this.#save(isAnew ? 0 : this.appliedSequence);
   }
 
@@ -368,7 +394,7 @@ export class Deletions {
     this.#waiters.push(waiter);
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
-    const timeout = this.#database.env.clock.sleep(placementWaitMillisMax, either);
+    const timeout = this.#parts.env.clock.sleep(placementWaitMillisMax, either);
     try {
       await Promise.race([promise, timeout.catch(() => {})]);
     } finally {
@@ -384,7 +410,7 @@ export class Deletions {
   /** All deletions up to this sequence have nothing left in files. */
   get cleanedSequence(): number {
     let cleaned = this.appliedSequence;
-    for (const { files, tombstones } of this.#database.namespaces.values()) {
+    for (const { files, tombstones } of this.#parts.namespaces.values()) {
       if (tombstones.all.length === 0) continue;
       for (const file of files.all(null)) {
         for (const { deletion } of tombstones.pendingOf(file)) {
@@ -398,20 +424,16 @@ export class Deletions {
   /** Rewrites files when it is time; what fails is logged and tried again. */
   async rewriteDue(signal: AbortSignal): Promise<void> {
     if (this.#dueSinceMillis === null) return;
-    const { env, log, namespaces } = this.#database;
-    const millis = env.clock.monotonicMillis();
+    const { env, log, namespaces } = this.#parts;
     const isUrgent = this.cleanSequence > this.cleanedSequence;
-    const isDue =
-      isUrgent ||
-      millis - this.#lastAtMillis >= rewriteQuietMillis ||
-      millis - this.#dueSinceMillis >= rewriteDelayMillisMax;
-    if (!isDue) return;
+    const state = { lastAtMillis: this.#lastAtMillis, sinceMillis: this.#dueSinceMillis, isUrgent };
+    if (!isRewriteDue(state, env.clock.monotonicMillis())) return;
     const pace = new Pace(env.clock, () => (isUrgent ? 1 : backgroundShare));
     const lastAtMillis = this.#lastAtMillis;
     let failures = 0;
     for (const namespace of namespaces.values()) {
       if (namespace.tombstones.all.length === 0) continue;
-      const report = await rewriteFiles(this.#database, namespace, pace, signal);
+      const report = await rewriteFiles(this.#parts, namespace, pace, signal);
       this.counts.filesets += report.filesets;
       failures += report.failures;
       if (report.filesets > 0) log.info({ namespace: namespace.name, ...report }, 'files cleaned');

@@ -21,6 +21,7 @@ import {
   writeRows,
 } from '../database_testing.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
+import { isRewriteDue } from './deletions.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -425,4 +426,15 @@ test('a fileset with series that are not in the index is rewritten, and does not
   for (const file of namespace.files.all(null)) await database.fileCache.forget(file);
   assert.deepEqual(await valuesOf(database, 'a'), [7]);
   assert.equal((await valuesOf(database, 'b')).length, 10);
+});
+
+test('filesets are rewritten when no deletion came for a time, at the latest after that, or at once', () => {
+  const second = 1000;
+  const quiet = { lastAtMillis: 0, sinceMillis: 0, isUrgent: false };
+  assert.ok(!isRewriteDue(quiet, 30 * second - 1));
+  assert.ok(isRewriteDue(quiet, 30 * second));
+  const more = { ...quiet, lastAtMillis: 599 * second };
+  assert.ok(!isRewriteDue(more, 600 * second - 1));
+  assert.ok(isRewriteDue(more, 600 * second));
+  assert.ok(isRewriteDue({ ...quiet, isUrgent: true }, 0));
 });

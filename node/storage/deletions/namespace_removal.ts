@@ -4,11 +4,16 @@
  * bit.
  */
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import { namespaceFolder, shardFolder } from '../../persist/fileset/format.ts';
 import { setFolderAside } from '../../persist/folders.ts';
-import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { ShardTable } from '../namespace/shards.ts';
+import type { Sequencer } from '../write/sequencer.ts';
 
 /**
  * Namespaces in the memory of a store, with those that are being released; the kernel has a table
@@ -19,8 +24,23 @@ export const namespaceOrdinalsMax = 1024;
 /** Series that are released in one stretch of the main loop: some milliseconds. */
 const seriesAtOnce = 4096;
 
+/** What it takes to remove namespaces and shards. */
+export interface RemovalParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly dataFolder: string;
+  readonly store: SampleStore;
+  readonly shards: ShardTable;
+  readonly commitlog: Commitlog;
+  readonly sequencer: Sequencer;
+  /** Those that are dropped are taken out of it. */
+  readonly namespaces: Map<string, NamespaceState>;
+  /** Whether what is on this disk is in memory. */
+  readonly isLoaded: () => boolean;
+}
+
 export class NamespaceRemoval implements AsyncDisposable {
-  readonly #database: Database;
+  readonly #parts: RemovalParts;
   #ordinalsEnd = 0;
   readonly #freeOrdinals: number[] = [];
   /** Filesets were deleted, and may come back with a power loss. */
@@ -34,8 +54,8 @@ export class NamespaceRemoval implements AsyncDisposable {
   /** What goes on behind the steps. */
   readonly #running = new Set<Promise<void>>();
 
-  constructor(database: Database) {
-    this.#database = database;
+  constructor(parts: RemovalParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -59,7 +79,7 @@ export class NamespaceRemoval implements AsyncDisposable {
   /** Takes over a number with its series, which nothing else names any more. */
   giveUp(ordinal: number, slots: Uint32Array): void {
     const steps = this.#releaseSteps(ordinal, slots);
-    if (this.#database.isLoaded) {
+    if (this.#parts.isLoaded()) {
       this.#behind(this.#runBehind(steps));
       return;
     }
@@ -68,7 +88,7 @@ export class NamespaceRemoval implements AsyncDisposable {
   }
 
   *#releaseSteps(ordinal: number, slots: Uint32Array): Generator<void, void, void> {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     for (let first = 0; first < slots.length; first += seriesAtOnce) {
       // Also before the first one: the step that gave them up is short.
       yield;
@@ -80,7 +100,7 @@ export class NamespaceRemoval implements AsyncDisposable {
 
   async #runBehind(steps: Generator<void, void, void>): Promise<void> {
     const never = new AbortController().signal;
-    for (const _ of steps) await this.#database.env.clock.sleep(0, never);
+    for (const _ of steps) await this.#parts.env.clock.sleep(0, never);
   }
 
   /** Waits until everything that was given up is released and removed. */
@@ -100,7 +120,7 @@ export class NamespaceRemoval implements AsyncDisposable {
    * @throws {TsdbError} when log or disk fail; to be called again then
    */
   async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
-    const { namespaces, log } = this.#database;
+    const { namespaces, log } = this.#parts;
     for (const [name, namespace] of namespaces) {
       const definition = registry.get(name);
       // The block size of a namespace never changes, so this is another one of the same name.
@@ -124,12 +144,12 @@ export class NamespaceRemoval implements AsyncDisposable {
    * again.
    */
   async removeUnknown(name: string): Promise<void> {
-    const { sequencer, namespaces, options } = this.#database;
+    const { sequencer, namespaces, dataFolder } = this.#parts;
     await sequencer.exclusive(async () => {
       // One that is being dropped takes its files with it, when nobody writes there.
       const isDropping = [...this.#dropping].some((namespace) => namespace.name === name);
       if (namespaces.has(name) || isDropping) return;
-      await this.#removeFolder(namespaceFolder(options.dataFolder, name));
+      await this.#removeFolder(namespaceFolder(dataFolder, name));
     });
   }
 
@@ -138,13 +158,13 @@ export class NamespaceRemoval implements AsyncDisposable {
    * @throws {TsdbError} UNAVAILABLE when the disk fails; to be called again then
    */
   async dropShard(shard: number): Promise<void> {
-    const { namespaces, options } = this.#database;
+    const { namespaces, dataFolder } = this.#parts;
     for (const namespace of namespaces.values()) {
       namespace.readyShards.delete(shard);
       namespace.release(namespace.slotsOfShard(shard));
       const { name } = namespace;
       await namespace.files.drop([shard], () =>
-        this.#removeFolder(shardFolder(options.dataFolder, name, shard)),
+        this.#removeFolder(shardFolder(dataFolder, name, shard)),
       );
     }
   }
@@ -155,7 +175,7 @@ export class NamespaceRemoval implements AsyncDisposable {
    * @throws {TsdbError} RESOURCE_EXHAUSTED: nothing has changed; UNAVAILABLE when log or disk fail
    */
   async deleteAll(namespace: NamespaceState): Promise<number> {
-    const { env, shards, options } = this.#database;
+    const { env, shards, dataFolder } = this.#parts;
     const atNanos = namespace.filesetTime(env.clock.nowNanos());
     // Before the record: what is refused must not be found in the log by the next start.
     const ordinal = this.takeOrdinal('truncate');
@@ -170,18 +190,18 @@ export class NamespaceRemoval implements AsyncDisposable {
     // Its shards without a placement too.
     const all = new Set([...shards.all().map(({ id }) => id), ...namespace.files.shardIds()]);
     await namespace.files.drop([...all], () =>
-      this.#removeFolder(namespaceFolder(options.dataFolder, namespace.name)),
+      this.#removeFolder(namespaceFolder(dataFolder, namespace.name)),
     );
     await this.syncDeletions();
     return count;
   }
 
   async #removeFolder(folder: string): Promise<void> {
-    const { env, options } = this.#database;
+    const { env, dataFolder } = this.#parts;
     let aside: string;
     try {
       if ((await env.disk.list(folder)).length === 0) return;
-      aside = await setFolderAside(env, options.dataFolder, folder);
+      aside = await setFolderAside(env, dataFolder, folder);
     } catch (error) {
       this.#cannotDelete = true;
       throw new TsdbError('UNAVAILABLE', `cannot delete files: ${messageOf(error)}`, {
@@ -200,8 +220,8 @@ export class NamespaceRemoval implements AsyncDisposable {
    */
   async syncDeletions(): Promise<void> {
     if (!this.#hasDeletedFiles) return;
-    const { env, options } = this.#database;
-    const folder = `${options.dataFolder}/data`;
+    const { env, dataFolder } = this.#parts;
+    const folder = `${dataFolder}/data`;
     try {
       if (this.#cannotDelete) throw new Error('files of a truncated namespace are left');
       if ((await env.disk.size(folder)) !== null || (await env.disk.list(folder)).length > 0) {
@@ -217,7 +237,7 @@ export class NamespaceRemoval implements AsyncDisposable {
 
   /** Notes in the log that what it holds of a namespace so far is gone. */
   async #logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
-    const { commitlog } = this.#database;
+    const { commitlog } = this.#parts;
     // Synced in any case: the removal of the folder, which is durable, must not be ahead of the
     // log.
     await commitlog.write((buffer) => {

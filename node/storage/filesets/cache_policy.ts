@@ -3,12 +3,33 @@
  * within a time, what was read last, or all of it as far as the memory goes. Other uses of memory
  * come first.
  */
+import type { Namespace } from '#cluster/namespaces/namespaces.ts';
+import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { MemoryBudget } from '../admission/memory_budget.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
-import type { Database } from '../database.ts';
-import { BlockFile } from './namespace_files.ts';
+import { BlockFile, type NamespaceFiles } from './namespace_files.ts';
 
 export type CachePolicy = 'none' | 'recently_read' | 'lru' | 'all';
+
+/** A namespace whose filesets are kept. */
+export interface CachedNamespace {
+  readonly files: NamespaceFiles;
+  readonly options: Namespace['options'];
+}
+
+/** What it takes to keep a policy. */
+export interface CacheKeeperParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly policy: CachePolicy;
+  /** Most bytes of pages that were asked for. */
+  readonly pageBytesMax: number;
+  readonly memory: MemoryBudget;
+  readonly fileCache: FileCache;
+  readonly namespaces: ReadonlyMap<string, CachedNamespace>;
+}
 
 /** Part of the memory budget that `all` leaves to the rest, as soon as that needs it. */
 const restPartOfAll = 0.35;
@@ -16,12 +37,7 @@ const restPartOfAll = 0.35;
 const pagesPartOfAll = 0.5;
 
 /** @param wanted most bytes of pages that were asked for */
-export function pageBytesMaxOf(
-  policy: CachePolicy,
-  database: Pick<Database, 'memory'>,
-  wanted: number,
-): number {
-  const { memory } = database;
+export function pageBytesMaxOf(policy: CachePolicy, memory: MemoryBudget, wanted: number): number {
   if (policy === 'none') return 0;
   const least = memory.pageBytesMax(wanted);
   if (policy !== 'all') return least;
@@ -32,19 +48,17 @@ export function pageBytesMaxOf(
 
 /** Keeps the policy, a round with each tick. */
 export class CacheKeeper {
-  readonly #database: Database;
+  readonly #parts: CacheKeeperParts;
   /** Filesets that were brought to memory once. */
   readonly #loaded = new WeakSet<CachedFile>();
 
-  constructor(database: Database) {
-    this.#database = database;
+  constructor(parts: CacheKeeperParts) {
+    this.#parts = parts;
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const database = this.#database;
-    const { fileCache, options, env } = database;
-    const policy = options.cachePolicy ?? 'lru';
-    const pageBytesMax = pageBytesMaxOf(policy, database, options.pageBytesMax);
+    const { fileCache, memory, policy, env } = this.#parts;
+    const pageBytesMax = pageBytesMaxOf(policy, memory, this.#parts.pageBytesMax);
     fileCache.limitPages(pageBytesMax);
     const nowMillis = env.clock.monotonicMillis();
     fileCache.noteTime(nowMillis);
@@ -57,7 +71,7 @@ export class CacheKeeper {
   /** How long what was read of a file stays; null: as long as there is room. */
   #keptMillisOf(file: CachedFile): number | null {
     if (!(file instanceof BlockFile)) return null;
-    const namespace = this.#database.namespaces.get(file.info.namespace);
+    const namespace = this.#parts.namespaces.get(file.info.namespace);
     if (namespace === undefined) return null;
     const { blockDataExpiry, blockDataExpiryAfterNotAccessPeriodNanos } =
       namespace.options.retentionOptions;
@@ -70,7 +84,7 @@ export class CacheKeeper {
     pageBytesMax: number,
     signal: AbortSignal,
   ): Promise<void> {
-    const { namespaces, log } = this.#database;
+    const { namespaces, log } = this.#parts;
     const waiting = [...namespaces.values()]
       .flatMap(({ files }) => files.all(null).map((file) => ({ files, file })))
       .filter(({ file }) => !this.#loaded.has(file))

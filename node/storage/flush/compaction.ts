@@ -7,28 +7,18 @@
 import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
 import { compareBytes } from '#lib/tags.ts';
-import type { UnixNanos } from '#lib/time.ts';
 import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
-import type { Database } from '../database.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
-import type { Pace } from './pace.ts';
-import { copyOfName } from '../series/series_name.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import { copyOfName } from '../series/series_name.ts';
+import { dueSpans, type Span, spanNanosOf, type SpanState } from './due_spans.ts';
+import type { Pace } from './pace.ts';
+import type { VolumeParts } from './volume.ts';
 
-/**
- * Of the time that a namespace keeps its data, and at most: what is past retention stays on disk
- * that much longer.
- */
-const spanPartOfRetention = 4n;
-export const spanNanosMax: bigint = 12n * 3_600_000_000_000n;
-/**
- * Filesets with more bytes of data a series gain little by being brought together: their rows
- * outweigh the rest.
- */
-const bytesOfSeriesMax = 512;
 /** Series that are merged in one stretch of the main loop. */
 const seriesAtOnce = 32;
 
@@ -39,70 +29,33 @@ export interface CompactionReport {
   bytes: number;
 }
 
-/** Blocks of one shard that are to be one fileset. */
-interface Span {
-  readonly shard: number;
-  readonly startNanos: bigint;
-  readonly files: readonly BlockFile[];
+/** What it takes to bring blocks together. */
+export interface CompactionParts extends VolumeParts {
+  readonly log: Log;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
-/**
- * Nanoseconds of a long fileset: the block size times a power of two, so that spans of different
- * sizes never overlap by half. The block size itself where blocks are long enough.
- */
-export function spanNanosOf(blockSizeNanos: bigint, retentionNanos: bigint): bigint {
-  const ofRetention = retentionNanos / spanPartOfRetention;
-  const most = ofRetention < spanNanosMax ? ofRetention : spanNanosMax;
-  let span = blockSizeNanos;
-  while (2n * span <= most) span *= 2n;
-  return span;
-}
-
-/** Start of the span that holds a block. */
-export function spanStartOf(blockStartNanos: bigint, spanNanos: bigint): bigint {
-  const rest = blockStartNanos % spanNanos;
-  return blockStartNanos - (rest < 0n ? rest + spanNanos : rest);
-}
-
-/** Spans of a namespace that can be brought together now: all blocks closed, flushed, and small. */
-export function dueSpans(
-  { store }: Pick<Database, 'store'>,
+/** What decides about the long filesets of a namespace; null where there are none. */
+function spanStateOf(
+  { store }: CompactionParts,
   namespace: NamespaceState,
-  nowNanos: UnixNanos,
-): Span[] {
-  const { blockSizeNanos, retentionNanos, files, tombstones, options } = namespace;
-  const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
-  if (spanNanos === blockSizeNanos || !options.flushEnabled || !options.cleanupEnabled) return [];
-  // A block more than the write window: late rows of its last block have had their time.
-  const closedNanos = nowNanos - options.retentionOptions.bufferPastNanos - blockSizeNanos;
-  const spans = new Map<string, { shard: number; startNanos: bigint; files: BlockFile[] }>();
-  for (const file of files.all(null)) {
-    const startNanos = spanStartOf(file.blockStartNanos, spanNanos);
-    if (startNanos + spanNanos > closedNanos) continue;
-    // What expires soon is not worth it.
-    if (startNanos < namespace.expiredBeforeNanos + spanNanos) continue;
-    const key = `${file.shard}/${startNanos}`;
-    const span = spans.get(key);
-    if (span === undefined) spans.set(key, { shard: file.shard, startNanos, files: [file] });
-    else span.files.push(file);
-  }
-  const due = [...spans.values()].filter(({ shard, files: parts }) => {
-    const sum = (of: (file: BlockFile) => number) => parts.reduce((n, file) => n + of(file), 0);
-    return (
-      parts.length > 1 &&
-      namespace.readyShards.has(shard) &&
-      sum(({ dataBytes }) => dataBytes) <= bytesOfSeriesMax * sum((file) => file.seriesCount) &&
-      // Who mends and who deletes goes first.
-      parts.every((file) => file.damaged.size === 0 && tombstones.pendingOf(file).length === 0)
-    );
-  });
-  if (due.length === 0) return due;
-  // Rows that wait for their flush would have it written again at once.
-  const inMemory = new Set<bigint>();
-  for (const { blockStartNanos } of store.blocks(namespace.ordinal)) {
-    inMemory.add(spanStartOf(blockStartNanos, spanNanos));
-  }
-  return due.filter(({ startNanos }) => !inMemory.has(startNanos));
+): SpanState<BlockFile> | null {
+  const { blockSizeNanos, retentionNanos, expiredBeforeNanos, readyShards, options } = namespace;
+  if (!options.flushEnabled || !options.cleanupEnabled) return null;
+  return {
+    blockSizeNanos,
+    retentionNanos,
+    bufferPastNanos: options.retentionOptions.bufferPastNanos,
+    expiredBeforeNanos,
+    files: namespace.files.all(null),
+    readyShards,
+    isClean: (file) => isClean(namespace, file),
+    blocksInMemory: store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
+  };
+}
+
+function isClean({ tombstones }: NamespaceState, file: BlockFile): boolean {
+  return file.damaged.size === 0 && tombstones.pendingOf(file).length === 0;
 }
 
 /**
@@ -111,19 +64,21 @@ export function dueSpans(
  * @throws the signal's reason
  */
 export async function compactDue(
-  database: Database,
+  parts: CompactionParts,
   options: { readonly pace: Pace; readonly mayGoOn: () => boolean },
   signal: AbortSignal,
 ): Promise<CompactionReport> {
   const report: CompactionReport = { written: 0, replaced: 0, bytes: 0 };
-  const { env, log, namespaces } = database;
+  const { env, log, namespaces } = parts;
   for (const namespace of namespaces.values()) {
-    for (const span of dueSpans(database, namespace, env.clock.nowNanos())) {
+    const state = spanStateOf(parts, namespace);
+    if (state === null) continue;
+    for (const span of dueSpans(state, env.clock.nowNanos())) {
       if (!options.mayGoOn()) return report;
       signal.throwIfAborted();
       try {
         const bytes = await namespace.files.write(span.shard, (dropped) =>
-          writeLong(database, namespace, span, options.pace, AbortSignal.any([signal, dropped])),
+          writeLong(parts, namespace, span, options.pace, AbortSignal.any([signal, dropped])),
         );
         if (bytes === 0) continue;
         report.written += 1;
@@ -147,14 +102,14 @@ export async function compactDue(
  * to do any more
  */
 async function writeLong(
-  database: Database,
+  parts: CompactionParts,
   namespace: NamespaceState,
-  span: Span,
+  span: Span<BlockFile>,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<number> {
-  const { env } = database;
-  const { files, tombstones, truncations, blockSizeNanos } = namespace;
+  const { env } = parts;
+  const { files, truncations, blockSizeNanos } = namespace;
   const { shard, startNanos } = span;
   const spanNanos = spanNanosOf(blockSizeNanos, namespace.retentionNanos);
   const blocks = files.blocksOf({ blockStartNanos: startNanos, endNanos: startNanos + spanNanos });
@@ -167,21 +122,18 @@ async function writeLong(
       return file === null || span.files.includes(file);
     }) &&
     span.files.every(
-      (file) =>
-        files.get(shard, file.blockStartNanos) === file &&
-        file.damaged.size === 0 &&
-        tombstones.pendingOf(file).length === 0,
+      (file) => files.get(shard, file.blockStartNanos) === file && isClean(namespace, file),
     );
   if (!isStill()) return 0;
   for (const file of span.files) files.pin(file);
   const walks: VolumeWalk[] = [];
   try {
-    const folder = shardFolder(database.options.dataFolder, namespace.name, shard);
+    const folder = shardFolder(parts.dataFolder, namespace.name, shard);
     const info: FilesetInfo = {
       namespace: namespace.name,
       namespaceRevision: 0,
       shard,
-      shardCount: database.shards.shardCount,
+      shardCount: parts.shards.shardCount,
       blockStartNanos: startNanos,
       blockSizeNanos: spanNanos,
       volume: await files.nextVolume(shard, folder, startNanos),

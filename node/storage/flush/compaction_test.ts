@@ -7,7 +7,7 @@ import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { compactDue, spanNanosOf } from './compaction.ts';
+import type { Database } from '../database.ts';
 import {
   closeDatabases,
   namespaceOf,
@@ -18,11 +18,12 @@ import {
   type TestRow,
   writeRows,
 } from '../database_testing.ts';
-import type { Database } from '../database.ts';
-import { emptyFlushReport, flushBlock } from './flush.ts';
-import { Pace } from './pace.ts';
 import { streamPages } from '../read/stream.ts';
 import { tick } from '../retention/tick.ts';
+import { compactDue } from './compaction.ts';
+import { spanNanosOf } from './due_spans.ts';
+import { emptyFlushReport, flushBlock } from './flush.ts';
+import { Pace } from './pace.ts';
 
 const folders: string[] = [];
 after(async () => {

@@ -2,21 +2,34 @@
  * Writes rows of memory to filesets, block by block and shard by shard, and forgets them then
  * (docs/STORAGE.md). A series that gets rows meanwhile keeps all of its rows for the next flush.
  */
+import type { FlushThreads } from '#engine/store/flush_threads.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { assert } from '#lib/assert.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { seriesIdOf } from '../../persist/series_id.ts';
-import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { Pace } from './pace.ts';
 import type { SeriesName } from '../series/series_name.ts';
-import { type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
+import type { Pace } from './pace.ts';
+import { type VolumeParts, type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
 
 /** Series that are encoded in one stretch of the main loop. */
 const seriesAtOnce = 128;
 /** Shards of a block that are written at a time. */
 const shardsAtOnce = 4;
+
+/** Deletions that are on their way through memory. */
+export interface Sweeps {
+  /** Waits until no deletion is being applied. */
+  swept(): Promise<void>;
+}
+
+/** What it takes to flush. */
+export interface FlushParts extends VolumeParts {
+  /** Read memory in the place of the store; null when there are none. */
+  readonly flushThreads: FlushThreads | null;
+  readonly deletions: Sweeps;
+}
 
 export interface FlushReport {
   /** Blocks of shards whose rows are in filesets now. */
@@ -41,18 +54,18 @@ export function emptyFlushReport(): FlushReport {
  *   not safe
  */
 export async function flushBlock(
-  database: Database,
+  parts: FlushParts,
   namespace: NamespaceState,
   blockStartNanos: UnixNanos,
   options: { readonly pace: Pace; readonly report: FlushReport },
   signal: AbortSignal,
 ): Promise<void> {
-  const waiting = [...slotsByShard(database, namespace, blockStartNanos)];
+  const waiting = [...slotsByShard(parts, namespace, blockStartNanos)];
   // Several at a time, since most of the time of a small one is waiting for the disk.
   const worker = async (): Promise<void> => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       const [shard, slots] = next;
-      await flushShard(database, { namespace, shard, blockStartNanos, slots, ...options }, signal);
+      await flushShard(parts, { namespace, shard, blockStartNanos, slots, ...options }, signal);
     }
   };
   const outcomes = await Promise.allSettled(Array.from({ length: shardsAtOnce }, worker));
@@ -60,7 +73,7 @@ export async function flushBlock(
 }
 
 async function flushShard(
-  database: Database,
+  parts: FlushParts,
   options: {
     readonly namespace: NamespaceState;
     readonly shard: number;
@@ -77,18 +90,18 @@ async function flushShard(
     report.blocksLeft += 1;
     return;
   }
-  await database.deletions.swept();
+  await parts.deletions.swept();
   const written = await namespace.files.write(shard, (dropped) => {
-    const members = membersOf(database.store, namespace, slots);
-    const source = new MemorySource(database, members, blockStartNanos, pace);
+    const members = membersOf(parts.store, namespace, slots);
+    const source = new MemorySource(parts, members, blockStartNanos, pace);
     return writeVolume(
-      database,
+      parts,
       {
         namespace,
         shard,
         blockStartNanos,
         source: 'flush',
-        onSafe: () => database.store.dropFlushed(source.given(), blockStartNanos),
+        onSafe: () => parts.store.dropFlushed(source.given(), blockStartNanos),
         pace,
       },
       source,
@@ -109,7 +122,7 @@ interface SlotsOfShard {
 }
 
 function slotsByShard(
-  { store }: Database,
+  { store }: FlushParts,
   namespace: NamespaceState,
   blockStartNanos: UnixNanos,
 ): Map<number, SlotsOfShard> {
@@ -153,7 +166,7 @@ function membersOf(store: SampleStore, { index }: NamespaceState, shard: SlotsOf
 
 /** Rows of memory, merged and encoded as for a file. */
 class MemorySource implements VolumeSource {
-  readonly #database: Database;
+  readonly #parts: FlushParts;
   readonly #members: readonly Member[];
   readonly #blockStartNanos: UnixNanos;
   readonly #pace: Pace;
@@ -161,12 +174,12 @@ class MemorySource implements VolumeSource {
   #position = 0;
 
   constructor(
-    database: Database,
+    parts: FlushParts,
     members: readonly Member[],
     blockStartNanos: UnixNanos,
     pace: Pace,
   ) {
-    this.#database = database;
+    this.#parts = parts;
     this.#members = members;
     this.#blockStartNanos = blockStartNanos;
     this.#pace = pace;
@@ -174,7 +187,7 @@ class MemorySource implements VolumeSource {
 
   async next(): Promise<readonly VolumeSeries[] | null> {
     if (this.#position > 0) await this.#pace.rest(null);
-    const { store, flushThreads } = this.#database;
+    const { store, flushThreads } = this.#parts;
     while (this.#position < this.#members.length) {
       const { generation } = store;
       // A series may have expired since, and its slot may be another's.

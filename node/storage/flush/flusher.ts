@@ -6,39 +6,38 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { compactDue } from './compaction.ts';
-import type { Database } from '../database.ts';
-import { emptyFlushReport, flushBlock, type FlushReport } from './flush.ts';
+import type { MemoryBudget } from '../admission/memory_budget.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import { compactDue, type CompactionParts } from './compaction.ts';
+import {
+  type BlockInMemory,
+  type DueBlock,
+  dueBlocks,
+  type WaitingRows,
+  waitingRows,
+} from './due_blocks.ts';
+import { emptyFlushReport, flushBlock, type FlushParts, type FlushReport } from './flush.ts';
 import { Pace } from './pace.ts';
 
-/** A closed block is flushed when no row came for this time: a backfill may be writing it. */
-const closedQuietMillis = 10_000;
-/** Late rows are flushed when no more came for this time, or at the latest after that. */
-const coldQuietMillis = 60_000;
-const coldDirtyMillisMax = 600_000;
 /** Share of the main loop's time for flushes that nothing waits for. */
 const backgroundShare = 0.2;
 
-export interface DueBlock {
-  readonly namespace: NamespaceState;
-  readonly blockStartNanos: UnixNanos;
-  readonly bytes: number;
-  readonly why: 'closed' | 'late rows' | 'memory is short' | 'on demand';
+/** What it takes to flush what is due. */
+export interface FlusherParts extends FlushParts, CompactionParts {
+  readonly memory: MemoryBudget;
 }
 
-/** What is known of rows that wait in memory. */
-interface Waiting {
-  rowCount: number;
-  sinceMillis: number;
-  changedAtMillis: number;
+/** A block with rows in memory, and whose it is. */
+interface WaitingBlock extends BlockInMemory {
+  readonly namespace: NamespaceState;
+  readonly blockStartNanos: UnixNanos;
 }
 
 export class Flusher {
-  readonly #database: Database;
+  readonly #parts: FlusherParts;
   readonly #clock: Clock;
   /** By namespace ordinal and block. */
-  #waiting = new Map<string, Waiting>();
+  #waiting = new Map<string, WaitingRows>();
   /** Flushes on demand that wait or run. */
   #asked = 0;
   /** When the last of the flushes that wait is done. */
@@ -54,9 +53,9 @@ export class Flusher {
     compacted: number;
   } = { blocks: 0, filesets: 0, series: 0, bytes: 0, failures: 0, compacted: 0 };
 
-  constructor(database: Database) {
-    this.#database = database;
-    this.#clock = database.env.clock;
+  constructor(parts: FlusherParts) {
+    this.#parts = parts;
+    this.#clock = parts.env.clock;
   }
 
   /**
@@ -66,17 +65,17 @@ export class Flusher {
    *   the disk fails: what is not safe stays in memory
    */
   async flushAll(names: readonly string[] | null, signal: AbortSignal): Promise<FlushReport> {
-    const database = this.#database;
+    const parts = this.#parts;
     const namespaces =
       names?.map((name) => this.#flushed(name)) ??
-      [...database.namespaces.values()].filter(({ options }) => options.flushEnabled);
+      [...parts.namespaces.values()].filter(({ options }) => options.flushEnabled);
     this.#asked += 1;
     try {
       return await this.#alone(async () => {
         const report = emptyFlushReport();
         const pace = new Pace(this.#clock, () => 1);
         for (const namespace of namespaces) {
-          for (const { blockStartNanos } of database.store.blocks(namespace.ordinal)) {
+          for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
             await this.#flush(namespace, blockStartNanos, pace, report, signal);
           }
         }
@@ -88,7 +87,7 @@ export class Flusher {
   }
 
   #flushed(name: string): NamespaceState {
-    const namespace = this.#database.namespaces.get(name);
+    const namespace = this.#parts.namespaces.get(name);
     if (namespace === undefined) {
       const shown = JSON.stringify(name);
       throw new TsdbError('NOT_FOUND', `cannot flush: there is no namespace ${shown} on this node`);
@@ -103,27 +102,25 @@ export class Flusher {
    */
   runDue(signal: AbortSignal): Promise<FlushReport> {
     return this.#alone(async () => {
-      const database = this.#database;
+      const parts = this.#parts;
       const report = emptyFlushReport();
       // Somebody may be waiting behind this.
-      const isUrgent = (): boolean => this.#asked > 0 || database.memory.isShort;
+      const isUrgent = (): boolean => this.#asked > 0 || parts.memory.isShort;
       const pace = new Pace(this.#clock, () => (isUrgent() ? 1 : backgroundShare));
-      for (const { namespace, blockStartNanos, why } of this.due()) {
-        if (why === 'memory is short' && !database.memory.isStillShort) continue;
+      for (const { block, why } of this.due()) {
+        const { namespace, blockStartNanos } = block;
+        if (why === 'memory is short' && !parts.memory.isStillShort) continue;
         try {
           await this.#flush(namespace, blockStartNanos, pace, report, signal);
         } catch (error) {
           if (error instanceof BrokenInvariant || signal.aborted) throw error;
           this.counts.failures += 1;
           const fields = { namespace: namespace.name, block: String(blockStartNanos), why };
-          this.#database.log.warn(
-            { ...fields, error: messageOf(error) },
-            'block is not flushed yet',
-          );
+          this.#parts.log.warn({ ...fields, error: messageOf(error) }, 'block is not flushed yet');
         }
       }
       const mayGoOn = (): boolean => !isUrgent();
-      const compacted = await compactDue(database, { pace, mayGoOn }, signal);
+      const compacted = await compactDue(parts, { pace, mayGoOn }, signal);
       this.counts.compacted += compacted.replaced;
       return report;
     });
@@ -138,7 +135,7 @@ export class Flusher {
   ): Promise<void> {
     const before = { ...report };
     try {
-      await flushBlock(this.#database, namespace, blockStartNanos, { pace, report }, signal);
+      await flushBlock(this.#parts, namespace, blockStartNanos, { pace, report }, signal);
       // Rows that come from now on wait from now on.
       this.#waiting.delete(keyOf(namespace, blockStartNanos));
     } catch (error) {
@@ -155,45 +152,42 @@ export class Flusher {
   }
 
   /** What is to be flushed now, the most urgent first. */
-  due(): DueBlock[] {
-    const database = this.#database;
-    const now = database.env.clock.nowNanos();
-    const millis = this.#clock.monotonicMillis();
-    const short = database.memory.isShort;
-    const seen = new Map<string, Waiting>();
-    const due: DueBlock[] = [];
-    for (const namespace of database.namespaces.values()) {
-      const { options, ordinal } = namespace;
+  due(): DueBlock<WaitingBlock>[] {
+    const { env, memory } = this.#parts;
+    const nowNanos = env.clock.nowNanos();
+    const nowMillis = env.clock.monotonicMillis();
+    const memoryIsShort = memory.isShort;
+    const blocks = this.#blocksInMemory(nowNanos, nowMillis);
+    return dueBlocks(blocks, { nowNanos, nowMillis, memoryIsShort });
+  }
+
+  /** Blocks of namespaces that are flushed, but for those past retention. */
+  #blocksInMemory(nowNanos: UnixNanos, nowMillis: number): WaitingBlock[] {
+    const { namespaces, store } = this.#parts;
+    const seen = new Map<string, WaitingRows>();
+    const blocks: WaitingBlock[] = [];
+    for (const namespace of namespaces.values()) {
+      const { options, ordinal, files, blockSizeNanos } = namespace;
       if (!options.flushEnabled) continue;
-      const withFiles = new Set(
-        namespace.files.all(null).flatMap((file) => namespace.files.blocksOf(file)),
-      );
-      for (const { blockStartNanos, rowCount, bytes } of database.store.blocks(ordinal)) {
-        if (namespace.isExpired(blockStartNanos, now)) continue;
+      const withFiles = new Set(files.all(null).flatMap((file) => files.blocksOf(file)));
+      const closesAfterNanos = blockSizeNanos + options.retentionOptions.bufferPastNanos;
+      for (const { blockStartNanos, rowCount, bytes } of store.blocks(ordinal)) {
+        if (namespace.isExpired(blockStartNanos, nowNanos)) continue;
         const key = keyOf(namespace, blockStartNanos);
-        const before = this.#waiting.get(key);
-        const waiting =
-          before === undefined
-            ? { rowCount, sinceMillis: millis, changedAtMillis: millis }
-            : before.rowCount === rowCount
-              ? before
-              : { ...before, rowCount, changedAtMillis: millis };
+        const waiting = waitingRows(this.#waiting.get(key), rowCount, nowMillis);
         seen.set(key, waiting);
-        const isClosed =
-          blockStartNanos + namespace.blockSizeNanos + options.retentionOptions.bufferPastNanos <=
-          now;
-        const isNew = !withFiles.has(blockStartNanos);
-        const isQuiet =
-          millis - waiting.changedAtMillis >= (isNew ? closedQuietMillis : coldQuietMillis) ||
-          millis - waiting.sinceMillis >= coldDirtyMillisMax;
-        const add = (why: DueBlock['why']) => due.push({ namespace, blockStartNanos, bytes, why });
-        if (isClosed && isQuiet) add(isNew ? 'closed' : 'late rows');
-        else if (short) add('memory is short');
+        blocks.push({
+          namespace,
+          blockStartNanos,
+          closesNanos: blockStartNanos + closesAfterNanos,
+          hasFileset: withFiles.has(blockStartNanos),
+          bytes,
+          waiting,
+        });
       }
     }
     this.#waiting = seen;
-    const rank = { closed: 0, 'late rows': 1, 'memory is short': 2, 'on demand': 3 } as const;
-    return due.sort((a, b) => rank[a.why] - rank[b.why] || b.bytes - a.bytes);
+    return blocks;
   }
 
   /** One flush at a time. */

@@ -3,7 +3,10 @@
  * series one by one. It is derived from what else is on the disk: without it, or when it is
  * damaged, a start takes longer and finds the same.
  */
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
 import { namespaceFolder } from '../../persist/fileset/format.ts';
 import { makeDurableFolder } from '../../persist/folders.ts';
 import {
@@ -12,9 +15,20 @@ import {
   writeIndexFile,
 } from '../../persist/index_file/index_file.ts';
 import { encodeIndexManifest, type SavedFileset } from '../../persist/index_file/manifest.ts';
-import type { Database } from '../database.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
+import type { NodeIdentity } from '../../persist/node_identity.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { ShardTable } from '../namespace/shards.ts';
+
+/** What it takes to save an index. */
+export interface SavedIndexParts {
+  readonly env: Env;
+  readonly log: Log;
+  readonly dataFolder: string;
+  readonly identity: NodeIdentity;
+  readonly store: SampleStore;
+  readonly shards: ShardTable;
+}
 
 /** What a manifest says of a fileset. */
 export function savedFilesetOf(file: BlockFile): SavedFileset {
@@ -41,28 +55,28 @@ export function savedFilesetKey(
  * @throws what the disk rejects with when an older one cannot be removed; the signal's reason
  */
 export async function saveIndex(
-  database: Database,
+  parts: SavedIndexParts,
   namespace: NamespaceState,
   segment: number,
   signal: AbortSignal,
 ): Promise<number> {
-  const { env, options, log, shards } = database;
+  const { env, dataFolder, identity, log, shards } = parts;
   const { truncations } = namespace;
-  const path = indexFilePath(options.dataFolder, namespace.name);
+  const path = indexFilePath(dataFolder, namespace.name);
   try {
-    const folder = namespaceFolder(options.dataFolder, namespace.name);
-    await makeDurableFolder(env.disk, options.dataFolder, folder);
+    const folder = namespaceFolder(dataFolder, namespace.name);
+    await makeDurableFolder(env.disk, dataFolder, folder);
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
       const { changes } = namespace.files;
       // Nothing is waited for from here to the first step of the save: both are of one moment.
       const manifest = encodeIndexManifest({
-        incarnation: options.identity.incarnation,
-        boot: options.identity.boot,
+        incarnation: identity.incarnation,
+        boot: identity.boot,
         segment,
         shardCount: shards.shardCount,
         mayShareIds: namespace.mayShareIds,
         filesets: namespace.files.all(null).map(savedFilesetOf),
-        generations: database.store.generation.slice(0, namespace.slotsEnd),
+        generations: parts.store.generation.slice(0, namespace.slotsEnd),
       });
       const bytes = await writeIndexFile(env.disk, path, namespace.index, manifest, signal);
       if (namespace.truncations !== truncations) break;

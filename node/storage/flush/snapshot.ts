@@ -5,18 +5,19 @@
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { packChunks } from '#engine/store/chunk_pack.ts';
+import type { Commitlog, SegmentInfo } from '../../persist/commitlog/commitlog.ts';
 import type { SeriesChunks } from '../../persist/commitlog/format.ts';
+import { makeDurableFolder } from '../../persist/folders.ts';
 import {
   listSnapshots,
   removeOtherSnapshots,
   snapshotFolder,
   SnapshotWriter,
 } from '../../persist/snapshot_file.ts';
-import { makeDurableFolder } from '../../persist/folders.ts';
-import type { Database } from '../database.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Sequencer } from '../write/sequencer.ts';
 import type { Pace } from './pace.ts';
-import { saveIndex } from './saved_index.ts';
+import { type SavedIndexParts, saveIndex } from './saved_index.ts';
 
 /** Series that are copied in one stretch of the main loop, fewer of them when they are long. */
 const seriesAtOnceMax = 256;
@@ -27,14 +28,54 @@ const logBytesMin = 8 * 1024 * 1024;
 const anyStart = -(2n ** 63n);
 const anyEnd = 2n ** 63n - 1n;
 
+/** Deletions that are on their way through memory. */
+export interface SnapshotSweeps {
+  /** Memory may hold rows of a deletion whose record stands in the log. */
+  readonly isSweeping: boolean;
+  /** Runs a step when no sweep is under way, and again when it says null since one has begun. */
+  whenSwept<T>(step: () => Promise<T | null>): Promise<T>;
+}
+
+/** What it takes to make snapshots. */
+export interface SnapshotParts extends SavedIndexParts {
+  readonly commitlog: Commitlog;
+  readonly sequencer: Sequencer;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly deletions: SnapshotSweeps;
+  /** Makes sure that deleted filesets stay away without the record of their deletion. */
+  readonly syncDeletions: () => Promise<void>;
+}
+
 export interface SnapshotReport {
   readonly series: number;
   readonly bytes: number;
   readonly segmentsDeleted: number;
 }
 
+/**
+ * Whether a snapshot would free more of the log than a minimum, and than it would write: names of
+ * series that are still there would be written again, so they count as no gain.
+ * @param seriesCount in memory
+ * @param lastBytes of the last snapshot, 0 when there is none
+ */
+export function isSnapshotDue(
+  segments: readonly Pick<SegmentInfo, 'bytes' | 'dictionaryBytes' | 'dictionarySeries'>[],
+  seriesCount: number,
+  lastBytes: number,
+): boolean {
+  let logBytes = 0;
+  let namesBytes = 0;
+  for (const { bytes, dictionaryBytes, dictionarySeries } of segments) {
+    logBytes += bytes;
+    if (dictionarySeries === 0) continue;
+    const stillThere = Math.min(1, seriesCount / dictionarySeries);
+    namesBytes = Math.max(namesBytes, stillThere * dictionaryBytes);
+  }
+  return logBytes - namesBytes >= Math.max(logBytesMin, lastBytes, namesBytes);
+}
+
 export class Snapshots {
-  readonly #database: Database;
+  readonly #parts: SnapshotParts;
   #running: Promise<void> = Promise.resolve();
   /** Of the last one; null when it is not known. */
   #lastBytes: number | null = null;
@@ -45,27 +86,15 @@ export class Snapshots {
   /** Counts of this process, for metrics. */
   readonly counts: { snapshots: number; bytes: number } = { snapshots: 0, bytes: 0 };
 
-  constructor(database: Database) {
-    this.#database = database;
+  constructor(parts: SnapshotParts) {
+    this.#parts = parts;
   }
 
-  /**
-   * Whether a snapshot would free more of the log than a minimum, and than it would write: names of
-   * series that are still there would be written again, so they count as no gain.
-   */
+  /** Whether a snapshot is worth its work now. */
   async isDue(): Promise<boolean> {
-    const { env, commitlog, options, store } = this.#database;
-    this.#lastBytes ??=
-      (await listSnapshots(env.disk, snapshotFolder(options.dataFolder)))[0]?.bytes ?? 0;
-    let logBytes = 0;
-    let namesBytes = 0;
-    for (const { bytes, dictionaryBytes, dictionarySeries } of commitlog.segments()) {
-      logBytes += bytes;
-      if (dictionarySeries === 0) continue;
-      const stillThere = Math.min(1, store.seriesCount / dictionarySeries);
-      namesBytes = Math.max(namesBytes, stillThere * dictionaryBytes);
-    }
-    return logBytes - namesBytes >= Math.max(logBytesMin, this.#lastBytes, namesBytes);
+    const { env, commitlog, dataFolder, store } = this.#parts;
+    this.#lastBytes ??= (await listSnapshots(env.disk, snapshotFolder(dataFolder)))[0]?.bytes ?? 0;
+    return isSnapshotDue(commitlog.segments(), store.seriesCount, this.#lastBytes);
   }
 
   /**
@@ -86,23 +115,23 @@ export class Snapshots {
   }
 
   async #takeAlone(pace: Pace, signal: AbortSignal): Promise<SnapshotReport> {
-    const { env, options, sequencer, commitlog } = this.#database;
-    const folder = snapshotFolder(options.dataFolder);
-    await makeDurableFolder(env.disk, options.dataFolder, folder);
-    const segment = await this.#database.deletions.whenSwept(() =>
+    const { env, dataFolder, identity, sequencer, commitlog, deletions } = this.#parts;
+    const folder = snapshotFolder(dataFolder);
+    await makeDurableFolder(env.disk, dataFolder, folder);
+    const segment = await deletions.whenSwept(() =>
       sequencer.exclusive(async () => {
-        if (this.#database.deletions.isSweeping) return null;
+        if (deletions.isSweeping) return null;
         await commitlog.rotate();
         return commitlog.nextSegment;
       }),
     );
-    const { incarnation, boot } = options.identity;
+    const { incarnation, boot } = identity;
     await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
     this.#kept.clear();
     let series = 0;
     let entries = 0;
     let chunkBytes = 0;
-    for (const namespace of this.#database.namespaces.values()) {
+    for (const namespace of this.#parts.namespaces.values()) {
       if (!namespace.options.snapshotEnabled) {
         this.#keepSegments(namespace, segment, writer);
         continue;
@@ -113,7 +142,7 @@ export class Snapshots {
       chunkBytes += copied.chunkBytes;
     }
     await this.#saveIndexes(segment, signal);
-    await this.#database.syncDeletions();
+    await this.#parts.syncDeletions();
     const bytes = await writer.finish(entries, chunkBytes);
     this.#lastBytes = bytes;
     this.counts.snapshots += 1;
@@ -130,9 +159,9 @@ export class Snapshots {
 
   /** Before the snapshot counts: an older index knows nothing of deletions whose records go now. */
   async #saveIndexes(segment: number, signal: AbortSignal): Promise<void> {
-    for (const namespace of this.#database.namespaces.values()) {
+    for (const namespace of this.#parts.namespaces.values()) {
       const { changes } = namespace.files;
-      await saveIndex(this.#database, namespace, segment, signal);
+      await saveIndex(this.#parts, namespace, segment, signal);
       this.#savedFilesets.set(namespace, changes);
     }
   }
@@ -144,7 +173,7 @@ export class Snapshots {
 
   /** Whether filesets came or went since the indexes were saved: a start would walk them. */
   get isIndexOld(): boolean {
-    for (const namespace of this.#database.namespaces.values()) {
+    for (const namespace of this.#parts.namespaces.values()) {
       if (namespace.files.changes !== (this.#savedFilesets.get(namespace) ?? 0)) return true;
     }
     return false;
@@ -156,9 +185,9 @@ export class Snapshots {
     pace: Pace,
     signal: AbortSignal,
   ): Promise<{ series: number; entries: number; chunkBytes: number }> {
-    const { store } = this.#database;
+    const { store } = this.#parts;
     const { index, truncations } = namespace;
-    const slots = slotsWithRows(this.#database, namespace);
+    const slots = slotsWithRows(this.#parts, namespace);
     const generations = slots.map((slot) => store.generation[slot]!);
     let series = 0;
     let entries = 0;
@@ -213,7 +242,7 @@ export class Snapshots {
    * names them.
    */
   #keepSegments(namespace: NamespaceState, before: number, writer: SnapshotWriter): void {
-    const { commitlog, store } = this.#database;
+    const { commitlog, store } = this.#parts;
     if (store.blocks(namespace.ordinal).length === 0) return;
     const kept = commitlog
       .segments()
@@ -258,7 +287,7 @@ function* partsOf(chunks: Uint8Array): Generator<Uint8Array, void, void> {
 }
 
 /** Series with rows in memory, ascending. */
-function slotsWithRows({ store }: Database, namespace: NamespaceState): Uint32Array {
+function slotsWithRows({ store }: SnapshotParts, namespace: NamespaceState): Uint32Array {
   const blocks = store.blocks(namespace.ordinal);
   const parts = blocks.map(({ blockStartNanos }) =>
     store.slotsOfBlock(namespace.ordinal, blockStartNanos),

@@ -17,6 +17,7 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { recordPayloadBytesMax } from '../../persist/commitlog/format.ts';
+import { isSnapshotDue } from './snapshot.ts';
 import type { Database } from '../database.ts';
 import {
   closeDatabases,
@@ -239,4 +240,18 @@ test('a broken invariant is not taken for a failure of the disk', async () => {
   await assert.rejects(database.flusher.flushAll(null, never), broken);
   isBroken = false;
   await closeDatabases();
+});
+
+test('a snapshot is due when it frees more of the log than a minimum, and than it would write', () => {
+  const mebibyte = 1024 * 1024;
+  const log = (bytes: number, dictionaryBytes = 0, dictionarySeries = 0) => [
+    { bytes, dictionaryBytes, dictionarySeries },
+  ];
+  assert.ok(isSnapshotDue(log(8 * mebibyte), 0, 0));
+  assert.ok(!isSnapshotDue(log(8 * mebibyte - 1), 0, 0), 'a short log is read as fast');
+  assert.ok(!isSnapshotDue(log(20 * mebibyte), 0, 21 * mebibyte), 'the last one was longer');
+  assert.ok(isSnapshotDue([...log(10 * mebibyte), ...log(11 * mebibyte)], 0, 21 * mebibyte));
+  const named = log(30 * mebibyte, 20 * mebibyte, 1000);
+  assert.ok(!isSnapshotDue(named, 1000, 0), 'names of series that are here are written again');
+  assert.ok(isSnapshotDue(named, 500, 0), 'half of the series have gone');
 });

@@ -4,21 +4,31 @@
  * files.
  */
 import { mergeChunks } from '#engine/store/chunk_merge.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
 import { makeDurableFolder } from '../../persist/folders.ts';
-import { keepRange } from '../tombstones/chunk_cut.ts';
-import type { Database } from '../database.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
-import type { Pace } from './pace.ts';
-import { copyOfName, type SeriesName } from '../series/series_name.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { ShardTable } from '../namespace/shards.ts';
+import { copyOfName, type SeriesName } from '../series/series_name.ts';
+import { keepRange } from '../tombstones/chunk_cut.ts';
+import type { Pace } from './pace.ts';
 
 /** Series that are copied or forgotten in one stretch of the main loop. */
 const seriesAtOnce = 64;
+
+/** What it takes to write a volume. */
+export interface VolumeParts {
+  readonly env: Env;
+  readonly dataFolder: string;
+  readonly store: SampleStore;
+  readonly shards: ShardTable;
+}
 
 /** A series with its chunks in the block. */
 export interface VolumeSeries {
@@ -69,15 +79,15 @@ export interface VolumeReport {
  *   deleted meanwhile or is being deleted; what the disk rejects with
  */
 export async function writeVolume(
-  database: Database,
+  parts: VolumeParts,
   options: VolumeOptions,
   source: VolumeSource,
   signal: AbortSignal,
 ): Promise<VolumeReport> {
   const { namespace, shard, blockStartNanos } = options;
-  const { env } = database;
+  const { env } = parts;
   const { truncations, files, tombstones } = namespace;
-  const folder = shardFolder(database.options.dataFolder, namespace.name, shard);
+  const folder = shardFolder(parts.dataFolder, namespace.name, shard);
   const current = files.get(shard, blockStartNanos);
   // A long fileset stays one: rows of any of its blocks are merged into it.
   const extent = current?.info ?? { blockStartNanos, blockSizeNanos: namespace.blockSizeNanos };
@@ -92,14 +102,12 @@ export async function writeVolume(
   }
   if (current !== null) files.pin(current);
   try {
-    await files.makeFolder(shard, () =>
-      makeDurableFolder(env.disk, database.options.dataFolder, folder),
-    );
+    await files.makeFolder(shard, () => makeDurableFolder(env.disk, parts.dataFolder, folder));
     const info: FilesetInfo = {
       namespace: namespace.name,
       namespaceRevision: 0,
       shard,
-      shardCount: database.shards.shardCount,
+      shardCount: parts.shards.shardCount,
       blockStartNanos: extent.blockStartNanos,
       blockSizeNanos: extent.blockSizeNanos,
       volume: await files.nextVolume(shard, folder, extent.blockStartNanos),
@@ -133,7 +141,7 @@ export async function writeVolume(
       if (current !== null)
         files.retire(current, current.damaged.size > 0 ? 'set aside' : 'delete');
       options.onSafe();
-      await forgetInBlocks(database, options, extent, slotsOf(namespace, merge.emptied));
+      await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.emptied));
       return { volumes: 0, series: 0, bytes: 0 };
     }
     await files.keepDamage(shard, extent);
@@ -153,7 +161,7 @@ export async function writeVolume(
       const lastBlock = file.endNanos - namespace.blockSizeNanos;
       namespace.index.markLive([...slotsOf(namespace, merge.given)], lastBlock);
     }
-    await forgetInBlocks(database, options, extent, slotsOf(namespace, merge.emptied));
+    await forgetInBlocks(parts, options, extent, slotsOf(namespace, merge.emptied));
     return {
       volumes: 1,
       series: writer.seriesCount,
@@ -176,7 +184,7 @@ export async function writeVolume(
  * @param slots as long as they are of these series
  */
 export async function forgetInBlocks(
-  { store }: Database,
+  { store }: VolumeParts,
   { namespace, pace }: Pick<VolumeOptions, 'namespace' | 'pace'>,
   extent: { readonly blockStartNanos: bigint; readonly blockSizeNanos: bigint },
   slots: Iterable<number>,

@@ -4,9 +4,18 @@
  *
  *     in the index ── taken out, alone ──→ leaving: its references are refused ── lists swept ──→ slot is free
  */
-import type { Database } from '../database.ts';
-import type { NamespaceState } from '../namespace/namespace.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { Env } from '#lib/env/env.ts';
 import { Pace } from '../flush/pace.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { Sequencer } from '../write/sequencer.ts';
+
+/** What it takes to remove series. */
+export interface SeriesRemovalParts {
+  readonly env: Env;
+  readonly store: SampleStore;
+  readonly sequencer: Sequencer;
+}
 
 /** Series that leave in one step of the sequencer. */
 const takenOutAtOnce = 2048;
@@ -21,21 +30,21 @@ const removalShare = 0.5;
  * @returns how many series and filesets went
  */
 export async function expireNamespace(
-  database: Database,
+  parts: SeriesRemovalParts,
   namespace: NamespaceState,
   nowNanos: bigint,
 ): Promise<{ series: number; filesets: number }> {
   const { truncations } = namespace;
   const steps = namespace.expireInSteps(nowNanos);
-  const pace = new Pace(database.env.clock, () => removalShare);
+  const pace = new Pace(parts.env.clock, () => removalShare);
   for (;;) {
-    const step = await database.sequencer.exclusive(() =>
+    const step = await parts.sequencer.exclusive(() =>
       namespace.truncations === truncations ? steps.next() : null,
     );
     if (step === null) return { series: 0, filesets: 0 };
     if (step.done === true) {
       const { empty, filesets } = step.value;
-      return { series: await removeEmptySeries(database, namespace, empty), filesets };
+      return { series: await removeEmptySeries(parts, namespace, empty), filesets };
     }
     await pace.rest(null);
   }
@@ -46,12 +55,12 @@ export async function expireNamespace(
  * @returns how many went
  */
 export async function removeEmptySeries(
-  database: Database,
+  parts: SeriesRemovalParts,
   namespace: NamespaceState,
   slots: Uint32Array,
 ): Promise<number> {
   if (slots.length === 0) return 0;
-  const { sequencer, store, env } = database;
+  const { sequencer, store, env } = parts;
   const { truncations, leaving } = namespace;
   const gone: number[] = [];
   const steps = namespace.index.removeInSteps(slots, takenOutAtOnce, (slot) => {

@@ -1,9 +1,17 @@
 /**
  * What the node does every few seconds: it forgets what is past retention, in memory and on disk.
  */
-import { commitlogFolder, type SegmentInfo } from '../../persist/commitlog/commitlog.ts';
-import type { Database } from '../database.ts';
-import { expireNamespace } from './series_removal.ts';
+import { type Commitlog, commitlogFolder } from '../../persist/commitlog/commitlog.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import { expiredSegments } from './expired_segments.ts';
+import { expireNamespace, type SeriesRemovalParts } from './series_removal.ts';
+
+/** What a tick takes. */
+export interface TickParts extends SeriesRemovalParts {
+  readonly dataFolder: string;
+  readonly commitlog: Commitlog;
+  readonly namespaces: ReadonlyMap<string, NamespaceState>;
+}
 
 export interface TickReport {
   seriesExpired: number;
@@ -11,47 +19,32 @@ export interface TickReport {
   filesetsDeleted: number;
 }
 
-export async function tick(database: Database): Promise<TickReport> {
+export async function tick(parts: TickParts): Promise<TickReport> {
   const report: TickReport = { seriesExpired: 0, segmentsDeleted: 0, filesetsDeleted: 0 };
-  const now = database.env.clock.nowNanos();
-  for (const namespace of database.namespaces.values()) {
-    const { series, filesets } = await expireNamespace(database, namespace, now);
+  const now = parts.env.clock.nowNanos();
+  for (const namespace of parts.namespaces.values()) {
+    const { series, filesets } = await expireNamespace(parts, namespace, now);
     report.seriesExpired += series;
     report.filesetsDeleted += filesets;
     await namespace.files.settled();
-    namespace.index.recordChurn(database.env.clock.monotonicMillis());
+    namespace.index.recordChurn(parts.env.clock.monotonicMillis());
   }
-  report.segmentsDeleted = await deleteExpiredSegments(database, now);
+  report.segmentsDeleted = await deleteExpiredSegments(parts, now);
   return report;
 }
 
-/**
- * A closed segment goes when the block of its newest row is past retention in every namespace, and
- * all segments before it have gone: it may say what of their rows was truncated or deleted.
- */
-async function deleteExpiredSegments(database: Database, now: bigint): Promise<number> {
-  const { commitlog, env, options } = database;
+/** As `expiredSegments` says. @returns how many went */
+async function deleteExpiredSegments(parts: TickParts, nowNanos: bigint): Promise<number> {
+  const { commitlog, sequencer, env, dataFolder, namespaces } = parts;
   const closed = commitlog.segments().slice(0, -1);
-  const needed = closed.findIndex((segment) => !isExpired(database, segment, now));
-  const expired = needed === -1 ? closed : closed.slice(0, needed);
+  const expired = expiredSegments(closed, namespaces, nowNanos);
   if (expired.length === 0) return 0;
-  await database.sequencer.exclusive(async () => {
+  await sequencer.exclusive(async () => {
     for (const { number } of expired) {
       // So that a power loss does not bring one back whose successor is gone.
-      await env.disk.syncFolder(commitlogFolder(options.dataFolder));
+      await env.disk.syncFolder(commitlogFolder(dataFolder));
       await commitlog.deleteSegments([number]);
     }
   });
   return expired.length;
-}
-
-function isExpired(database: Database, { newestMillis }: SegmentInfo, now: bigint): boolean {
-  return [...newestMillis].every(([name, newest]) => {
-    const namespace = database.namespaces.get(name);
-    if (namespace === undefined) return true;
-    const { blockSizeNanos, retentionNanos } = namespace;
-    // The time is rounded in a float, so a block more is waited for.
-    const newestNanos = BigInt(Math.ceil(newest)) * 1_000_000n;
-    return newestNanos + 2n * blockSizeNanos <= now - retentionNanos;
-  });
 }

@@ -1,0 +1,101 @@
+/**
+ * Which filesets of short blocks are brought together to a long one now, and how long that is:
+ * decided of what a namespace has at one moment.
+ */
+import type { UnixNanos } from '#lib/time.ts';
+
+/**
+ * Of the time that a namespace keeps its data, and at most: what is past retention stays on disk
+ * that much longer.
+ */
+const spanPartOfRetention = 4n;
+export const spanNanosMax: bigint = 12n * 3_600_000_000_000n;
+/**
+ * Filesets with more bytes of data a series gain little by being brought together: their rows
+ * outweigh the rest.
+ */
+export const bytesOfSeriesMax = 512;
+
+/** Blocks of one shard that are to be one fileset. */
+export interface Span<F> {
+  readonly shard: number;
+  readonly startNanos: bigint;
+  readonly files: readonly F[];
+}
+
+/** A fileset in use. */
+export interface SpannedFile {
+  readonly shard: number;
+  readonly blockStartNanos: bigint;
+  readonly dataBytes: number;
+  readonly seriesCount: number;
+}
+
+/** What a namespace has. */
+export interface SpanState<F extends SpannedFile> {
+  readonly blockSizeNanos: bigint;
+  readonly retentionNanos: bigint;
+  readonly bufferPastNanos: bigint;
+  /** What is before this is past retention. */
+  readonly expiredBeforeNanos: UnixNanos;
+  /** Filesets in use, by ascending block. */
+  readonly files: readonly F[];
+  /** Shards of which all rows are here. */
+  readonly readyShards: ReadonlySet<number>;
+  /** Whether a fileset has neither damage nor deleted rows: who mends and who deletes goes first. */
+  readonly isClean: (file: F) => boolean;
+  /** Starts of the blocks with rows in memory. */
+  readonly blocksInMemory: readonly bigint[];
+}
+
+/**
+ * Nanoseconds of a long fileset: the block size times a power of two, so that spans of different
+ * sizes never overlap by half. The block size itself where blocks are long enough.
+ */
+export function spanNanosOf(blockSizeNanos: bigint, retentionNanos: bigint): bigint {
+  const ofRetention = retentionNanos / spanPartOfRetention;
+  const most = ofRetention < spanNanosMax ? ofRetention : spanNanosMax;
+  let span = blockSizeNanos;
+  while (2n * span <= most) span *= 2n;
+  return span;
+}
+
+/** Start of the span that holds a block. */
+export function spanStartOf(blockStartNanos: bigint, spanNanos: bigint): bigint {
+  const rest = blockStartNanos % spanNanos;
+  return blockStartNanos - (rest < 0n ? rest + spanNanos : rest);
+}
+
+/** Spans that can be brought together now: all blocks closed, flushed, and small. */
+export function dueSpans<F extends SpannedFile>(
+  state: SpanState<F>,
+  nowNanos: UnixNanos,
+): Span<F>[] {
+  const { blockSizeNanos, retentionNanos, isClean, readyShards } = state;
+  const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
+  if (spanNanos === blockSizeNanos) return [];
+  // A block more than the write window: late rows of its last block have had their time.
+  const closedNanos = nowNanos - state.bufferPastNanos - blockSizeNanos;
+  // Rows that wait for their flush would have it written again at once.
+  const inMemory = new Set(state.blocksInMemory.map((start) => spanStartOf(start, spanNanos)));
+  const spans = new Map<string, { shard: number; startNanos: bigint; files: F[] }>();
+  for (const file of state.files) {
+    const startNanos = spanStartOf(file.blockStartNanos, spanNanos);
+    if (startNanos + spanNanos > closedNanos || inMemory.has(startNanos)) continue;
+    // What expires soon is not worth it.
+    if (startNanos < state.expiredBeforeNanos + spanNanos) continue;
+    const key = `${file.shard}/${startNanos}`;
+    const span = spans.get(key);
+    if (span === undefined) spans.set(key, { shard: file.shard, startNanos, files: [file] });
+    else span.files.push(file);
+  }
+  return [...spans.values()].filter(({ shard, files }) => {
+    const sum = (of: (file: F) => number) => files.reduce((n, file) => n + of(file), 0);
+    return (
+      files.length > 1 &&
+      readyShards.has(shard) &&
+      sum(({ dataBytes }) => dataBytes) <= bytesOfSeriesMax * sum((file) => file.seriesCount) &&
+      files.every(isClean)
+    );
+  });
+}
