@@ -16,7 +16,9 @@ import type { Flusher } from './storage/flush/flusher.ts';
 import type { Snapshots } from './storage/flush/snapshot.ts';
 import type { NamespaceState } from './storage/namespace/namespace.ts';
 import type { ShardTable } from './storage/namespace/shards.ts';
+import type { Reads } from './storage/read/reads.ts';
 import type { Sequencer } from './storage/write/sequencer.ts';
+import type { Writes } from './storage/write/writes.ts';
 
 /** What is counted. */
 export interface CountedParts {
@@ -34,11 +36,8 @@ export interface CountedParts {
   readonly admission: Admission;
   readonly newSeries: SeriesRate;
   readonly queries: QueryLimitCounter;
-  readonly counts: {
-    readonly rowsWritten: number;
-    readonly rowsRefused: number;
-    readonly fetches: number;
-  };
+  readonly writes: Pick<Writes, 'counts'>;
+  readonly reads: Pick<Reads, 'counts'>;
 }
 
 /** Values of live limits that were not used. */
@@ -115,7 +114,7 @@ export function registerNodeMetrics(
 
 /** Counts that the hot path keeps as plain numbers. */
 function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCounts): void {
-  const { commitlog, sequencer, counts } = parts;
+  const { commitlog, sequencer, writes, reads } = parts;
   const total = (name: string, help: string, read: () => number) =>
     metrics.countedElsewhere(`tsdb_node_${name}_total`, help, read);
   total('commitlog_syncs', 'Syncs of the commit log.', () => commitlog.counts.syncs);
@@ -128,8 +127,8 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
   total('write_groups', 'Groups of writes that shared a sync.', () => sequencer.counts.groups);
   total('writes', 'Batches written.', () => sequencer.counts.writes);
   total('writes_refused', 'Batches refused since too much waited.', () => sequencer.counts.refused);
-  total('rows_written', 'Rows written.', () => counts.rowsWritten);
-  total('rows_refused', 'Rows refused.', () => counts.rowsRefused);
+  total('rows_written', 'Rows written.', () => writes.counts.rowsWritten);
+  total('rows_refused', 'Rows refused.', () => writes.counts.rowsRefused);
   const { flusher, snapshots, fileCache, memory } = parts;
   total('flushed_blocks', 'Blocks of shards that were flushed.', () => flusher.counts.blocks);
   total('flushed_filesets', 'Filesets that flushes wrote.', () => flusher.counts.filesets);
@@ -146,7 +145,7 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
   total('page_misses', 'Pages of filesets that were read.', () => fileCache.counts.pageMisses);
   total('file_read_bytes', 'Bytes read from filesets.', () => fileCache.counts.bytesRead);
   total('series_refused', 'New series refused since memory is short.', () => memory.refused);
-  total('fetches', 'Reads of series.', () => counts.fetches);
+  total('fetches', 'Reads of series.', () => reads.counts.fetches);
   registerLimits(metrics, parts, limits);
   const { deletions } = parts;
   metrics.gauge(

@@ -24,7 +24,9 @@ import type { Commitlog } from '../persist/commitlog/commitlog.ts';
 import type { NodeIdentity } from '../persist/node_identity.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ShardTable } from '../storage/namespace/shards.ts';
+import type { Reads } from '../storage/read/reads.ts';
 import type { Sequencer } from '../storage/write/sequencer.ts';
+import type { Writes } from '../storage/write/writes.ts';
 
 /** Longest CPU or heap profile of the debug server, in seconds. */
 const profileSecondsMax = 300;
@@ -40,7 +42,8 @@ export interface DumpedParts {
   readonly store: Pick<SampleStore, 'seriesCount' | 'sampleCount' | 'memoryBytes'>;
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
-  readonly counts: object;
+  readonly writes: Pick<Writes, 'counts'>;
+  readonly reads: Pick<Reads, 'counts'>;
 }
 
 export interface DebugServerOptions {
@@ -153,6 +156,11 @@ function dump(node: DumpedParts): object {
         newestMillis: Object.fromEntries(newestMillis),
       })),
     },
-    writes: { ...sequencer.counts, ...node.counts, waitingBytes: sequencer.waitingBytes },
+    writes: {
+      ...sequencer.counts,
+      ...node.writes.counts,
+      ...node.reads.counts,
+      waitingBytes: sequencer.waitingBytes,
+    },
   };
 }

@@ -52,11 +52,10 @@ import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
-import { bundleOf, type ReadParts, WholeShards } from './read/read.ts';
-import { statisticsResponse } from './read/statistics.ts';
-import { streamPages } from './read/stream.ts';
+import { Reads } from './read/reads.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
-import { PendingWrite, type WriteContext, WriteScratch } from './write/write.ts';
+import { WriteScratch } from './write/write.ts';
+import { Writes } from './write/writes.ts';
 
 export interface DatabaseOptions {
   readonly instanceId: string;
@@ -109,13 +108,8 @@ export class Database implements NodeService, AsyncDisposable {
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
-  /** Counts of this process, for metrics. */
-  readonly counts: { rowsWritten: number; rowsRefused: number; fetches: number } = {
-    rowsWritten: 0,
-    rowsRefused: 0,
-    fetches: 0,
-  };
-  readonly #writes: WriteContext;
+  readonly writes: Writes;
+  readonly reads: Reads;
   readonly newSeries: SeriesRate;
   readonly admission: Admission;
   readonly queries: QueryLimitCounter;
@@ -219,7 +213,8 @@ export class Database implements NodeService, AsyncDisposable {
       fileCache,
       namespaces,
     });
-    this.#writes = {
+    const namespaceOf = (name: string): NamespaceState => this.#served(name);
+    this.writes = new Writes({
       store,
       shards,
       commitlog,
@@ -227,7 +222,22 @@ export class Database implements NodeService, AsyncDisposable {
       referenceEpoch: referenceEpochOf(identity),
       encoder: new BatchEncoder(),
       scratch: new WriteScratch(),
-    };
+      sequencer,
+      admission: this.admission,
+      namespaceOf,
+    });
+    this.reads = new Reads({
+      store,
+      shards,
+      clock,
+      disk,
+      cache: fileCache,
+      queries: this.queries,
+      sequencer,
+      admission: this.admission,
+      deletions,
+      namespaceOf,
+    });
   }
 
   /** Opens the folder; nothing of it is loaded yet (node/bootstrap does that, then `setLoaded`). */
@@ -254,10 +264,6 @@ export class Database implements NodeService, AsyncDisposable {
     return { storeBytes: store.memoryBytes, indexBytes, cacheBytes: fileCache.memoryBytes };
   }
 
-  get #reads(): ReadParts {
-    return { store: this.store, cache: this.fileCache, queries: this.queries };
-  }
-
   /** Takes other limits from now on. */
   setLimits(limits: RequestLimits): void {
     this.admission.limits = limits;
@@ -266,7 +272,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   get referenceEpoch(): string {
-    return this.#writes.referenceEpoch;
+    return this.writes.referenceEpoch;
   }
 
   /** Called when the data of this disk are in memory. */
@@ -356,93 +362,41 @@ export class Database implements NodeService, AsyncDisposable {
     return namespace;
   }
 
+  write(request: WriteRequest | ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    return this.writes.write(request, signal);
+  }
+
   writeColumns(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse> {
-    return this.write(request, signal);
+    return this.writes.write(request, signal);
   }
 
-  async write(
-    request: WriteRequest | ColumnsWriteRequest,
+  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    return this.reads.fetch(request, signal);
+  }
+
+  fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    return this.reads.fetchById(request, signal);
+  }
+
+  aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
+    return this.reads.aggregate(request, signal);
+  }
+
+  statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    return this.reads.statistics(request, signal);
+  }
+
+  streamShard(
+    request: StreamShardRequest,
     signal: AbortSignal,
-  ): Promise<WriteResponse> {
-    const namespace = this.#ready(request.namespace);
-    const write = new PendingWrite(this.#writes, namespace, request);
-    const response = await this.admission.limited('writes', async () => {
-      await this.admission.placementVersion(request.placementVersion, signal);
-      return this.sequencer.submit(write, signal);
-    });
-    this.counts.rowsWritten += write.writtenCount;
-    this.counts.rowsRefused += write.rowCount - write.writtenCount;
-    return response;
-  }
-
-  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const namespace = this.#ready(request.namespace);
-    this.counts.fetches += 1;
-    return this.admission.limited('reads', async () => {
-      await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, request, request.shards);
-      const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
-        limit: request.seriesLimit,
-        shards: request.shards,
-      });
-      const range = request.fetchData ? request : null;
-      if (range === null) this.queries.add('metadata', ordinals.length);
-      else this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
-      const bundle = await bundleOf(this.#reads, namespace, ordinals, range, signal);
-      return { bundle, exhaustive, shards: whole.atEnd() };
-    });
-  }
-
-  async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const namespace = this.#ready(request.namespace);
-    this.counts.fetches += 1;
-    return this.admission.limited('reads', async () => {
-      await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, request, null);
-      const slots = new Set<number>();
-      for (const id of request.ids) {
-        const slot = namespace.index.findById(id);
-        if (slot !== -1) slots.add(slot);
-      }
-      const ordinals = Uint32Array.from(slots).sort();
-      this.queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
-      const bundle = await bundleOf(this.#reads, namespace, ordinals, request, signal);
-      return { bundle, exhaustive: true, shards: whole.atEnd() };
-    });
-  }
-
-  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const namespace = this.#ready(request.namespace);
-    return this.admission.limited('reads', async () => {
-      await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, request, null);
-      const { tagNames, namesOnly, limit } = request;
-      const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
-        tagNames,
-        namesOnly,
-        limit,
-        shards: null,
-      });
-      const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
-      this.queries.add('metadata', read);
-      return { tags, exhaustive, shards: whole.atEnd() };
-    });
-  }
-
-  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
-    const namespace = this.#ready(request.namespace);
-    return this.admission.limited('reads', async () => {
-      await this.admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, this.shards, null, request.shards).atEnd();
-      const millis = this.env.clock.monotonicMillis();
-      return statisticsResponse(namespace, this.store, request, whole, millis);
-    });
+  ): AsyncGenerator<StreamShardPage, void, undefined> {
+    return this.reads.streamShard(request, signal);
   }
 
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
     // Looked up in the step: it may have been dropped since the call, and its files may be another
     // one's.
-    return this.sequencer.exclusive(() => this.removal.deleteAll(this.#ready(name)));
+    return this.sequencer.exclusive(() => this.removal.deleteAll(this.#served(name)));
   }
 
   /**
@@ -476,45 +430,6 @@ export class Database implements NodeService, AsyncDisposable {
     }
   }
 
-  async *streamShard(
-    request: StreamShardRequest,
-    signal: AbortSignal,
-  ): AsyncGenerator<StreamShardPage, void, undefined> {
-    const namespace = this.#ready(request.namespace);
-    await this.admission.placementVersion(request.placementVersion, signal);
-    await this.deletions.whenApplied(request.deletionSequence ?? 0, signal);
-    const shard = this.shards.get(request.shard);
-    if (shard === undefined || shard.state === 'INITIALIZING') {
-      throw new TsdbError(
-        'UNAVAILABLE',
-        `cannot stream: shard is not available on this node: ${request.shard}`,
-      );
-    }
-    const { readyShards } = namespace;
-    const starts = request.blockStartsNanos;
-    const blocks = starts.length === 0 ? null : new Set(starts);
-    const losses = readyShards.losses(request.shard);
-    if (!readyShards.isHere(request.shard)) {
-      throw new TsdbError('UNAVAILABLE', `cannot stream: shard is bootstrapping: ${request.shard}`);
-    }
-    if (!request.damagedToo && !readyShards.hasBlocks(request.shard, blocks)) {
-      const reason = `cannot stream: blocks are damaged here, too: shard ${request.shard}`;
-      throw new TsdbError('CONFLICT', reason);
-    }
-    // Writes of older placements that were taken before are applied when this step is done.
-    await this.sequencer.exclusive(() => {});
-    const parts = { store: this.store, disk: this.env.disk };
-    yield* streamPages(parts, namespace, request.shard, blocks, signal);
-    // What was found damaged on the way, or left this node, is missing in the pages.
-    const isAll = request.damagedToo
-      ? readyShards.isHere(request.shard)
-      : readyShards.losses(request.shard) === losses;
-    if (!isAll) {
-      const reason = `cannot stream: rows of the shard were lost meanwhile: ${request.shard}`;
-      throw new TsdbError('UNAVAILABLE', reason);
-    }
-  }
-
   async health(_signal: AbortSignal): Promise<NodeHealth> {
     const { identity, instanceId } = this;
     return {
@@ -529,7 +444,7 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   /** The namespace, when this node can serve at all. */
-  #ready(name: string): NamespaceState {
+  #served(name: string): NamespaceState {
     if (!this.#loaded || this.shards.placement === null) {
       throw new TsdbError('UNAVAILABLE', 'node is not bootstrapped');
     }

@@ -1,0 +1,155 @@
+/**
+ * Requests that read: admitted, answered from index, memory and filesets, and told for which shards
+ * the answer is whole.
+ */
+import type {
+  AggregateRequest,
+  AggregateResponse,
+  FetchByIdRequest,
+  FetchRequest,
+  FetchResponse,
+  StatisticsRequest,
+  StatisticsResponse,
+  StreamShardPage,
+  StreamShardRequest,
+} from '#cluster/node/service.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Admission } from '../admission/admission.ts';
+import type { NamespaceState } from '../namespace/namespace.ts';
+import type { ShardTable } from '../namespace/shards.ts';
+import type { Sequencer } from '../write/sequencer.ts';
+import { bundleOf, type ReadParts, WholeShards } from './read.ts';
+import { statisticsResponse } from './statistics.ts';
+import { type StreamParts, streamPages } from './stream.ts';
+
+/** What it takes to answer. */
+export interface ReadsParts extends ReadParts, StreamParts {
+  readonly clock: Clock;
+  readonly shards: ShardTable;
+  readonly admission: Admission;
+  readonly sequencer: Sequencer;
+  readonly deletions: {
+    /** Waits until this node has applied a deletion that the caller has applied. */
+    whenApplied(sequence: number, signal: AbortSignal): Promise<void>;
+  };
+  /** The namespace with this name. @throws {TsdbError} NOT_FOUND, UNAVAILABLE */
+  readonly namespaceOf: (name: string) => NamespaceState;
+}
+
+export class Reads {
+  readonly #parts: ReadsParts;
+  /** Counts of this process, for metrics. */
+  readonly counts: { fetches: number } = { fetches: 0 };
+
+  constructor(parts: ReadsParts) {
+    this.#parts = parts;
+  }
+
+  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    const { admission, shards, queries } = this.#parts;
+    const namespace = this.#parts.namespaceOf(request.namespace);
+    this.counts.fetches += 1;
+    return admission.limited('reads', async () => {
+      await admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, request, request.shards);
+      const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
+        limit: request.seriesLimit,
+        shards: request.shards,
+      });
+      const range = request.fetchData ? request : null;
+      if (range === null) queries.add('metadata', ordinals.length);
+      else queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
+      const bundle = await bundleOf(this.#parts, namespace, ordinals, range, signal);
+      return { bundle, exhaustive, shards: whole.atEnd() };
+    });
+  }
+
+  async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    const { admission, shards, queries } = this.#parts;
+    const namespace = this.#parts.namespaceOf(request.namespace);
+    this.counts.fetches += 1;
+    return admission.limited('reads', async () => {
+      await admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, request, null);
+      const slots = new Set<number>();
+      for (const id of request.ids) {
+        const slot = namespace.index.findById(id);
+        if (slot !== -1) slots.add(slot);
+      }
+      const ordinals = Uint32Array.from(slots).sort();
+      queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
+      const bundle = await bundleOf(this.#parts, namespace, ordinals, request, signal);
+      return { bundle, exhaustive: true, shards: whole.atEnd() };
+    });
+  }
+
+  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
+    const { admission, shards, queries } = this.#parts;
+    const namespace = this.#parts.namespaceOf(request.namespace);
+    return admission.limited('reads', async () => {
+      await admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, request, null);
+      const { tagNames, namesOnly, limit } = request;
+      const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
+        tagNames,
+        namesOnly,
+        limit,
+        shards: null,
+      });
+      const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
+      queries.add('metadata', read);
+      return { tags, exhaustive, shards: whole.atEnd() };
+    });
+  }
+
+  async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
+    const { admission, shards, store, clock } = this.#parts;
+    const namespace = this.#parts.namespaceOf(request.namespace);
+    return admission.limited('reads', async () => {
+      await admission.placementVersion(request.placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, null, request.shards).atEnd();
+      const millis = clock.monotonicMillis();
+      return statisticsResponse(namespace, store, request, whole, millis);
+    });
+  }
+
+  async *streamShard(
+    request: StreamShardRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamShardPage, void, undefined> {
+    const { admission, shards, deletions, sequencer } = this.#parts;
+    const namespace = this.#parts.namespaceOf(request.namespace);
+    await admission.placementVersion(request.placementVersion, signal);
+    await deletions.whenApplied(request.deletionSequence ?? 0, signal);
+    const shard = shards.get(request.shard);
+    if (shard === undefined || shard.state === 'INITIALIZING') {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `cannot stream: shard is not available on this node: ${request.shard}`,
+      );
+    }
+    const { readyShards } = namespace;
+    const starts = request.blockStartsNanos;
+    const blocks = starts.length === 0 ? null : new Set(starts);
+    const losses = readyShards.losses(request.shard);
+    if (!readyShards.isHere(request.shard)) {
+      throw new TsdbError('UNAVAILABLE', `cannot stream: shard is bootstrapping: ${request.shard}`);
+    }
+    if (!request.damagedToo && !readyShards.hasBlocks(request.shard, blocks)) {
+      const reason = `cannot stream: blocks are damaged here, too: shard ${request.shard}`;
+      throw new TsdbError('CONFLICT', reason);
+    }
+    // Writes of older placements that were taken before are applied when this step is done.
+    await sequencer.exclusive(() => {});
+    yield* streamPages(this.#parts, namespace, request.shard, blocks, signal);
+    // What was found damaged on the way, or left this node, is missing in the pages.
+    const isAll = request.damagedToo
+      ? readyShards.isHere(request.shard)
+      : readyShards.losses(request.shard) === losses;
+    if (!isAll) {
+      const reason = `cannot stream: rows of the shard were lost meanwhile: ${request.shard}`;
+      throw new TsdbError('UNAVAILABLE', reason);
+    }
+  }
+}
