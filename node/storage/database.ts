@@ -123,7 +123,6 @@ export class Database implements NodeService, AsyncDisposable {
   private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
     const { instanceId, dataFolder, identity, memoryBytesMax, pageBytesMax, limits } = options;
     const { clock, disk, random } = env;
-    const cachePolicy = options.cachePolicy ?? 'lru';
     const isLoaded = (): boolean => this.#loaded;
     this.env = env;
     this.log = log;
@@ -151,67 +150,35 @@ export class Database implements NodeService, AsyncDisposable {
     const fileCache = new FileCache(disk, {
       openFilesMax,
       directoryBytesMax: memory.directoryBytesMax,
-      pageBytesMax: cachePolicy === 'none' ? 0 : memory.pageBytesMax(pageBytesMax),
+      pageBytesMax: options.cachePolicy === 'none' ? 0 : memory.pageBytesMax(pageBytesMax),
     });
     this.fileCache = fileCache;
     this.admission = new Admission(clock, shards, limits);
     this.queries = new QueryLimitCounter(clock, limits.query ?? noQueryLimits);
     this.newSeries = new SeriesRate(clock, limits.newSeriesPerSecondMax);
-    this.removal = new NamespaceRemoval({
-      env,
-      log,
-      dataFolder,
-      store,
-      shards,
-      commitlog,
-      sequencer,
-      namespaces,
-      isLoaded,
-    });
-    const deletions = new Deletions({
-      env,
-      log,
-      dataFolder,
-      store,
-      shards,
-      commitlog,
-      sequencer,
-      namespaces,
-      isLoaded,
-    });
+    /** What nearly all of the background takes. */
+    const shared = { env, log, dataFolder, store, shards, namespaces };
+    this.removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
+    const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded });
     this.deletions = deletions;
-    this.flusher = new Flusher({
-      env,
-      log,
-      dataFolder,
-      store,
-      shards,
-      namespaces,
-      memory,
-      deletions,
-      flushThreads,
-    });
+    this.flusher = new Flusher({ ...shared, memory, deletions, flushThreads });
     this.snapshots = new Snapshots({
-      env,
-      log,
-      dataFolder,
+      ...shared,
       identity,
-      store,
-      shards,
       commitlog,
       sequencer,
-      namespaces,
       deletions,
       syncDeletions: () => this.removal.syncDeletions(),
     });
+    const policy = options.cachePolicy ?? 'lru';
     this.cacheKeeper = new CacheKeeper({
       env,
       log,
-      policy: cachePolicy,
+      namespaces,
+      policy,
       pageBytesMax,
       memory,
       fileCache,
-      namespaces,
     });
     const namespaceOf = (name: string): NamespaceState => this.#served(name);
     this.writes = new Writes({

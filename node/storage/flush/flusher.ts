@@ -1,7 +1,4 @@
-/**
- * Which blocks are flushed when, one at a time: closed ones at once, late rows when no more of them
- * come, whatever frees most when memory is short, and all on demand.
- */
+/** Flushes blocks, one at a time: those that are due (due_blocks.ts), and all of them on demand. */
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
