@@ -2,26 +2,10 @@
 import { quantileOf } from './quickselect.ts';
 import { absentBits } from './row.ts';
 import type { RowBuffer } from './row.ts';
-import type { WindowFunction, WindowRequest } from './windows.ts';
+import type { Evaluate, WindowColumns, WindowFunction, WindowRequest } from './windows.ts';
 import { extrapolatedRate, instantChange } from './rate.ts';
 
-export interface WindowColumns {
-  /** Unix milliseconds, ascending. */
-  readonly times: Float64Array;
-  /** No stale markers. */
-  readonly values: Float64Array;
-  readonly rowCount: number;
-  /** The window of step j is rows [starts[j], ends[j]). */
-  readonly starts: Int32Array;
-  readonly ends: Int32Array;
-}
-
-type Evaluate = (
-  columns: WindowColumns,
-  request: WindowRequest,
-  target: RowBuffer,
-  at: number,
-) => void;
+const scratchRowsMin = 256;
 
 /** Value of the rows [start, end), at least `rowsMin` of them. */
 type OfWindow = (
@@ -77,7 +61,7 @@ function avgOf({ values }: WindowColumns, start: number, end: number): number {
 }
 
 /** Goes on from the sum of `seen` rows with rows [start, end). */
-export function runningMean(
+function runningMean(
   values: Float64Array,
   start: number,
   end: number,
@@ -194,20 +178,35 @@ function regressionOf(
   return { slope, intercept: sumY / count - (slope * sumX) / count };
 }
 
-let scratch: Float64Array = new Float64Array(256);
+/** Room in which an order statistic puts the values of a window; grows as windows need it. */
+class Scratch {
+  #values: Float64Array = new Float64Array(scratchRowsMin);
 
-function copyToScratch(values: Float64Array, start: number, end: number): Float64Array {
-  if (scratch.length < end - start) scratch = new Float64Array((end - start) * 2);
-  for (let i = start; i < end; i++) scratch[i - start] = values[i]!;
-  return scratch;
+  get bytes(): number {
+    return this.#values.byteLength;
+  }
+
+  /** Borrowed until the next call. */
+  of(count: number): Float64Array {
+    if (this.#values.length < count) this.#values = new Float64Array(count * 2);
+    return this.#values;
+  }
+
+  copyOf(values: Float64Array, start: number, end: number): Float64Array {
+    const target = this.of(end - start);
+    for (let i = start; i < end; i++) target[i - start] = values[i]!;
+    return target;
+  }
 }
 
-function madOf({ values }: WindowColumns, start: number, end: number): number {
+/** Median of the distances from the median. */
+function madOf(scratch: Scratch, { values }: WindowColumns, start: number, end: number): number {
   const count = end - start;
   for (let i = start; i < end; i++) if (Number.isNaN(values[i]!)) return NaN;
-  const median = quantileOf(0.5, copyToScratch(values, start, end), count);
-  for (let i = 0; i < count; i++) scratch[i] = Math.abs(values[start + i]! - median);
-  return quantileOf(0.5, scratch, count);
+  const distances = scratch.copyOf(values, start, end);
+  const median = quantileOf(0.5, distances, count);
+  for (let i = 0; i < count; i++) distances[i] = Math.abs(values[start + i]! - median);
+  return quantileOf(0.5, distances, count);
 }
 
 function doubleExponentialOf(
@@ -243,11 +242,13 @@ function timeOfExtreme(
 }
 
 /** How often a row differs from the one before, by exact prefix counts. */
-function countPairs(counts: (previous: number, value: number) => boolean): Evaluate {
-  let prefix = new Uint32Array(256);
+function countPairs(
+  scratch: Scratch,
+  counts: (previous: number, value: number) => boolean,
+): Evaluate {
   return (columns, request, target, at) => {
     const { values, rowCount, starts, ends } = columns;
-    if (prefix.length < rowCount) prefix = new Uint32Array(rowCount * 2);
+    const prefix = scratch.of(rowCount);
     let total = 0;
     prefix[0] = 0;
     for (let i = 1; i < rowCount; i++) {
@@ -267,7 +268,27 @@ function unavailable(): never {
   throw new Error('instant lookups have columns with stale markers of their own');
 }
 
-export const windowFunctionTable: Readonly<Record<WindowFunction, Evaluate>> = {
+/** Window functions of one evaluator, with scratch of its own. */
+export class WindowFunctions {
+  readonly #scratch: Scratch;
+  readonly #table: Readonly<Record<WindowFunction, Evaluate>>;
+
+  constructor() {
+    this.#scratch = new Scratch();
+    this.#table = tableOf(this.#scratch);
+  }
+
+  /** Bytes held between calls. */
+  get memoryBytes(): number {
+    return this.#scratch.bytes;
+  }
+
+  evaluate(columns: WindowColumns, request: WindowRequest, target: RowBuffer, at: number): void {
+    this.#table[request.function](columns, request, target, at);
+  }
+}
+
+const tableOf = (scratch: Scratch): Readonly<Record<WindowFunction, Evaluate>> => ({
   instant: unavailable,
   instantTime: unavailable,
   rate: extrapolatedRate(true, true),
@@ -276,9 +297,10 @@ export const windowFunctionTable: Readonly<Record<WindowFunction, Evaluate>> = {
   irate: instantChange(true),
   idelta: instantChange(false),
   changes: countPairs(
+    scratch,
     (previous, value) => previous !== value && (previous === previous || value === value),
   ),
-  resets: countPairs((previous, value) => value < previous),
+  resets: countPairs(scratch, (previous, value) => value < previous),
   sum: perWindow(1, sumOf),
   avg: perWindow(1, avgOf),
   min: perWindow(1, minOf),
@@ -300,11 +322,11 @@ export const windowFunctionTable: Readonly<Record<WindowFunction, Evaluate>> = {
   quantile: perWindow(1, ({ values }, start, end, request, step) => {
     return quantileOf(
       request.parameters[0]![step]!,
-      copyToScratch(values, start, end),
+      scratch.copyOf(values, start, end),
       end - start,
     );
   }),
-  mad: perWindow(1, madOf),
+  mad: perWindow(1, (columns, start, end) => madOf(scratch, columns, start, end)),
   doubleExponential: perWindow(2, (columns, start, end, request, step) => {
     const [smoothing, trendFactor] = request.parameters;
     return doubleExponentialOf(columns, start, end, smoothing![step]!, trendFactor![step]!);
@@ -313,4 +335,4 @@ export const windowFunctionTable: Readonly<Record<WindowFunction, Evaluate>> = {
   timeOfLast: perWindow(1, ({ times }, _, end) => times[end - 1]! / 1000),
   timeOfMin: perWindow(1, (columns, start, end) => timeOfExtreme(columns, start, end, -1)),
   timeOfMax: perWindow(1, (columns, start, end) => timeOfExtreme(columns, start, end, 1)),
-};
+});

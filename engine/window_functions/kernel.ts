@@ -12,8 +12,8 @@ import type { RowBuffer } from './row.ts';
 import type { SeriesBundle } from '../codec/series_bundle.ts';
 import type { WindowEvaluator, WindowRequest } from './windows.ts';
 import type { WindowsExports } from './exports.ts';
-import { windowFunctionTable } from './functions.ts';
-import { WindowsTwin } from './windows_twin.ts';
+import { WindowFunctions } from './functions.ts';
+import { WindowIndex } from './window_index.ts';
 
 const pageBytes = 65_536;
 const memoryPagesMax = 65_536;
@@ -101,7 +101,10 @@ function sameGrid(a: WindowRequest, b: WindowRequest): boolean {
 export class WindowsKernel implements WindowEvaluator {
   #memory: WebAssembly.Memory;
   #kernel: WindowsExports;
-  readonly #twin: WindowsTwin;
+  /** What the kernel does not have; given back with its memory after a long series. */
+  #functions: WindowFunctions;
+  /** Windows of columns that are not in the kernel's memory. */
+  #columnsIndex: WindowIndex;
   #layout: Layout;
   #views: Views;
   #bytesMax: number;
@@ -118,7 +121,8 @@ export class WindowsKernel implements WindowEvaluator {
 
   constructor() {
     compiled ??= compileWasmFile(new URL('../build/windows.wasm', import.meta.url));
-    this.#twin = new WindowsTwin();
+    this.#functions = new WindowFunctions();
+    this.#columnsIndex = new WindowIndex();
     this.#bytesMax = bytesMin;
     this.#rowsMax = rowsMin;
     this.#stepsMax = stepsMin;
@@ -134,9 +138,9 @@ export class WindowsKernel implements WindowEvaluator {
     new Uint8Array(memory.buffer).set(codecTables(), this.#layout.tables);
   }
 
-  /** Bytes of the kernel's memory. */
+  /** Bytes of the kernel's memory and of the scratch beside it. */
   get memoryBytes(): number {
-    return this.#memory.buffer.byteLength;
+    return this.#memory.buffer.byteLength + this.#functions.memoryBytes;
   }
 
   /** Gives the memory of a very long series back once such series have not come for a while. */
@@ -149,6 +153,7 @@ export class WindowsKernel implements WindowEvaluator {
     this.#bytesMax = bytesMin;
     this.#rowsMax = rowsMin;
     this.#stepsMax = stepsMin;
+    this.#functions = new WindowFunctions();
     const { memory, kernel } = instantiate(compiled!);
     this.#memory = memory;
     this.#kernel = kernel;
@@ -288,7 +293,7 @@ export class WindowsKernel implements WindowEvaluator {
         starts: this.#views.starts,
         ends: this.#views.ends,
       };
-      windowFunctionTable[request.function](columns, request, target, at);
+      this.#functions.evaluate(columns, request, target, at);
     }
     return decoded;
   }
@@ -454,6 +459,8 @@ export class WindowsKernel implements WindowEvaluator {
     target: RowBuffer,
     at: number,
   ): void {
-    this.#twin.evaluateColumns(request, timestampMillis, values, rowCount, target, at);
+    const { starts, ends } = this.#columnsIndex.locate(request, timestampMillis, rowCount);
+    const columns = { times: timestampMillis, values, rowCount, starts, ends };
+    this.#functions.evaluate(columns, request, target, at);
   }
 }

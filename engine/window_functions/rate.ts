@@ -1,17 +1,6 @@
 /** rate, increase, delta and their instant forms. */
 import { absentBits } from './row.ts';
-import type { RowBuffer } from './row.ts';
-import type { WindowRequest } from './windows.ts';
-
-interface Columns {
-  readonly times: Float64Array;
-  readonly values: Float64Array;
-  readonly rowCount: number;
-  readonly starts: Int32Array;
-  readonly ends: Int32Array;
-}
-
-type Evaluate = (columns: Columns, request: WindowRequest, target: RowBuffer, at: number) => void;
+import type { Evaluate } from './windows.ts';
 
 /** An edge of the window farther away than this many mean intervals is not extrapolated to. */
 const extrapolationIntervals = 1.1;

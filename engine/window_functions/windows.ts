@@ -1,44 +1,48 @@
 /**
  * Window functions: from a series' rows to one row of a step grid. `WindowEvaluator` has two forms
- * that a fuzz holds equal: the obvious one (windows_twin.ts) and the kernel (kernel.ts).
+ * that a fuzz holds equal: the fast one (kernel.ts: a kernel for the dear functions and for
+ * decoding, functions.ts for the rest), and one from the definitions, for tests (windows_twin.ts).
  */
 import type { SeriesBundle } from '../codec/series_bundle.ts';
 import type { RowBuffer } from './row.ts';
 
-export type WindowFunction =
+export const windowFunctions = [
   /** The newest row unless it is a stale marker: an instant selector with its lookback. */
-  | 'instant'
+  'instant',
   /** Time of what `instant` gives, in seconds. */
-  | 'instantTime'
-  | 'rate'
-  | 'increase'
-  | 'delta'
-  | 'irate'
-  | 'idelta'
-  | 'changes'
-  | 'resets'
-  | 'sum'
-  | 'avg'
-  | 'min'
-  | 'max'
-  | 'count'
-  | 'last'
-  | 'first'
-  | 'present'
-  | 'stddev'
-  | 'stdvar'
-  | 'deriv'
+  'instantTime',
+  'rate',
+  'increase',
+  'delta',
+  'irate',
+  'idelta',
+  'changes',
+  'resets',
+  'sum',
+  'avg',
+  'min',
+  'max',
+  'count',
+  'last',
+  'first',
+  'present',
+  'stddev',
+  'stdvar',
+  'deriv',
   /** parameters[0]: seconds ahead of the evaluation time. */
-  | 'predictLinear'
+  'predictLinear',
   /** parameters[0]: the quantile. */
-  | 'quantile'
-  | 'mad'
+  'quantile',
+  'mad',
   /** parameters: smoothing factor, trend factor. */
-  | 'doubleExponential'
-  | 'timeOfFirst'
-  | 'timeOfLast'
-  | 'timeOfMin'
-  | 'timeOfMax';
+  'doubleExponential',
+  'timeOfFirst',
+  'timeOfLast',
+  'timeOfMin',
+  'timeOfMax',
+] as const;
+
+export type WindowFunction = (typeof windowFunctions)[number];
 
 export interface WindowRequest {
   readonly function: WindowFunction;
@@ -84,3 +88,23 @@ export interface WindowEvaluator {
     at: number,
   ): void;
 }
+
+/** A series' rows and where the windows lie in them. */
+export interface WindowColumns {
+  /** Unix milliseconds, ascending. */
+  readonly times: Float64Array;
+  /** No stale markers. */
+  readonly values: Float64Array;
+  readonly rowCount: number;
+  /** The window of step j is rows [starts[j], ends[j]). */
+  readonly starts: Int32Array;
+  readonly ends: Int32Array;
+}
+
+/** Writes the row of a grid to target[at .. at + stepCount). */
+export type Evaluate = (
+  columns: WindowColumns,
+  request: WindowRequest,
+  target: RowBuffer,
+  at: number,
+) => void;

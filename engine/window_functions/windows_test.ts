@@ -128,9 +128,37 @@ test('the kernel gives the memory of long series back', () => {
   const short = [encodeRawChunk({ ...rowsOf(Float64Array.of(1, 2)), version: 1 })];
   assert.equal(new Float64Array(evaluate(kernel, request('sum', 1, 1), long).buffer)[0], 0);
   assert.ok(kernel.memoryBytes > 64 * 1024 * 1024);
+  // An order statistic copies its window, beside the memory of the kernel.
+  const held = kernel.memoryBytes;
+  const whole = { ...request('mad', 1, 1e12), referenceStartMillis: originMillis + 1e12 / 2 };
+  assert.equal(new Float64Array(evaluate(kernel, whole, long).buffer)[0], 2);
+  assert.ok(kernel.memoryBytes >= held + 8 * 60_000 * 8);
   for (let i = 0; i < 1100; i++) {
     const bits = evaluate(kernel, request('sum', 2, 60_000), short);
     assert.deepEqual([...new Float64Array(bits.buffer)], [1, 3]);
   }
   assert.equal(kernel.memoryBytes, before);
+});
+
+test('an evaluator keeps nothing of another, nor of the function before', () => {
+  const [one, other] = [new WindowsKernel(), new WindowsKernel()];
+  const before = one.memoryBytes;
+  const chunkOf = (...values: number[]) => [
+    encodeRawChunk({ ...rowsOf(Float64Array.from(values)), version: 1 }),
+  ];
+  const many = chunkOf(...Array.from({ length: 3000 }, (_, i) => i));
+  const wanted = (name: WindowFunction): WindowRequest => ({
+    ...request(name, 1, 1e12),
+    referenceStartMillis: originMillis + 1e12 / 2,
+  });
+  const ask = (windows: WindowsKernel, name: WindowFunction, chunks: readonly Uint8Array[]) =>
+    new Float64Array(evaluate(windows, wanted(name), chunks).buffer)[0];
+  for (let round = 0; round < 3; round++) {
+    assert.equal(ask(one, 'mad', chunkOf(1, 2, 4, 9)), 1.5);
+    assert.equal(ask(other, 'mad', many), 750);
+    assert.equal(ask(one, 'changes', chunkOf(1, 1, 2)), 1);
+    assert.equal(ask(other, 'resets', many), 0);
+    assert.equal(ask(one, 'mad', chunkOf(5, 5, 8)), 0);
+  }
+  assert.equal(one.memoryBytes, before);
 });

@@ -272,7 +272,8 @@ export function sumRow(
       compensation += lostBits(sum, value, next);
       sum = next;
     }
-    // Infinite or NaN: the twin has the rules for means and for what is lost on the way.
+    // Infinite or NaN: engine/window_functions/functions.ts has the rules for means and for what is
+    // lost on the way.
     if (!(abs(sum) < Infinity)) return false;
     const count = <f64>(end - start);
     store<f64>(out + (step << 3), isMean ? sum / count + compensation / count : sum + compensation);

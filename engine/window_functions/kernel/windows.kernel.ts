@@ -1,6 +1,6 @@
 // Window functions over encoded series: chunks → rows → one row of a step grid. All memory is the
-// caller's: it lays out regions and passes their addresses. The facade is windows_kernel.ts, the
-// twin windows_twin.ts.
+// caller's: it lays out regions and passes their addresses. The facade is
+// engine/window_functions/kernel.ts, the twin engine/window_functions/windows_twin.ts.
 
 import { Chunk } from '../../codec/kernel/codec';
 import { Columns, decodeListed, Found, listChunks } from './merge';
