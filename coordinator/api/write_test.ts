@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { encodeRemoteWriteV2 } from '#engine/write_decoder/remote_write_v2.ts';
+import { encodeRemoteWriteV2 } from '#engine/write_decoder/remote_write_testing.ts';
 import { encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Tag } from '#lib/tags.ts';

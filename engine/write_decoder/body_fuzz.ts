@@ -1,7 +1,7 @@
 /**
  * Remote write bodies that are damaged where it matters: the elements of snappy, the tags, lengths
  * and numbers of protobuf. The kernel must answer as its twin does: the same rows of the same
- * series, or the same refusal.
+ * series, or the same refusal. So must the decoder of remote read's requests.
  */
 import assert from 'node:assert/strict';
 import { count, countInputs } from '#test/sim/counts.ts';
@@ -17,8 +17,10 @@ import {
   varintOf,
   withVarintChanged,
 } from '#test/sim/mutate.ts';
-import { type WriteDecoderCore, type RemoteWriteVersion } from './core.ts';
+import { rawBytesMax, type WriteDecoderCore, type RemoteWriteVersion } from './core.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
+import { decodeSnappy, snappyProblemText } from './snappy.ts';
+import { decodeSnappyTwin } from './snappy_twin.ts';
 import { WriteDecoderTwin } from './write_decoder_twin.ts';
 
 /**
@@ -276,6 +278,17 @@ function outcomeOf(core: WriteDecoderCore, body: Uint8Array, version: RemoteWrit
   return text;
 }
 
+/** The decoder of snappy.ts gives the twin's text, or refuses for its reason. */
+function checkSnappy(body: Uint8Array, label: string): void {
+  const expected = decodeSnappyTwin(body, rawBytesMax);
+  if (typeof expected !== 'number') {
+    assert.deepEqual(decodeSnappy(body, rawBytesMax), expected, label);
+    return;
+  }
+  const message = `cannot decode snappy: ${snappyProblemText(expected, rawBytesMax)}`;
+  assert.throws(() => decodeSnappy(body, rawBytesMax), { code: 'BAD_REQUEST', message }, label);
+}
+
 const inputsOfRequest = 40;
 
 /** @param size number of requests, of which each is damaged in 40 ways */
@@ -301,6 +314,7 @@ export function fuzz(seed: number, size: number): void {
       const label = `seed ${seed}, request ${request}, input ${input}`;
       const outcome = outcomeOf(kernel, body, version);
       assert.equal(outcome, outcomeOf(twin, body, version), label);
+      checkSnappy(body, label);
       if (outcome.startsWith('problem'))
         count(`refused: ${isSnappy ? 'snappy' : `remote write ${version}.0`}`);
     }

@@ -11,6 +11,9 @@ export const rawBytesMax: number = 32 * 1024 * 1024;
 /** Most samples of one body. */
 export const writeDecoderRowsMax: number = 1 << 20;
 
+/** Series with more tags are refused. */
+export const tagsCountMax = 1024;
+
 /** Most texts of a version 2 body. */
 export const symbolsMax: number = 1 << 20;
 /** Most bytes that the labels of all series of a version 2 body take, written out. */

@@ -1,11 +1,11 @@
 /**
  * Snappy block format: a varint with the uncompressed length, then literals and back references.
- * Decoding is the plain twin of engine/write_decoder/kernel/snappy.ts; encoding serves answers of
- * remote read.
+ * For remote read: its requests are decoded here, its answers encoded. Bodies of writes are decoded
+ * by engine/write_decoder/kernel/snappy.ts.
  */
 import { badRequest } from '#lib/errors.ts';
 
-/** What `decodeSnappyInto` answers instead of a length. */
+/** What a decoder answers instead of a length. */
 export const snappyProblem = {
   /** The length in front is cut off or not a u32. */
   badLength: -1,
@@ -32,8 +32,8 @@ export function snappyProblemText(problem: number, bytesMax: number): string {
   return 'the block is corrupt';
 }
 
-/** The block, or one of `snappyProblem`. */
-export function decodeBlock(bytes: Uint8Array, bytesMax: number): Uint8Array<ArrayBuffer> | number {
+/** The bytes, or one of `snappyProblem`. */
+function decodeBlock(bytes: Uint8Array, bytesMax: number): Uint8Array<ArrayBuffer> | number {
   let at = 0;
   let length = 0;
   for (let i = 0; ; i++) {

@@ -17,9 +17,9 @@ import {
   writeDecoderProblemText,
   writeDecoderRowsMax,
   oversizeSlot,
+  tagsCountMax,
 } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
-import { tagsCountMax } from './remote_write.ts';
 
 export { bodyBytesMax, writeDecoderRowsMax, rawBytesMax } from './core.ts';
 export type { RemoteWriteVersion } from './core.ts';

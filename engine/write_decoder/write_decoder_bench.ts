@@ -5,8 +5,11 @@
 import { type BenchResult, type BenchSize } from '#test/benchmark.ts';
 import type { RemoteWriteVersion } from './core.ts';
 import { WriteDecoderKernel } from './kernel.ts';
-import { encodeRemoteWrite, type SeriesToWrite } from './remote_write.ts';
-import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
+import {
+  encodeRemoteWrite,
+  encodeRemoteWriteV2,
+  type SeriesToWrite,
+} from './remote_write_testing.ts';
 
 const fields = [
   'user',

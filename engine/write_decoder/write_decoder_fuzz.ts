@@ -11,7 +11,7 @@ import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { type WriteDecoderCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
 import { WriteDecoderTwin } from './write_decoder_twin.ts';
-import { encodeRemoteWrite } from './remote_write.ts';
+import { encodeRemoteWrite } from './remote_write_testing.ts';
 import { encodeSnappy } from './snappy.ts';
 
 function varint(value: bigint, extra = 0): number[] {

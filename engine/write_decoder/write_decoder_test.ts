@@ -11,8 +11,11 @@ import { bench } from './write_decoder_bench.ts';
 import { fuzz } from './write_decoder_fuzz.ts';
 import { WriteDecoderKernel, writeDecoderMemoryBytesMin } from './kernel.ts';
 import { WriteDecoderTwin } from './write_decoder_twin.ts';
-import { encodeRemoteWrite, encodeWriteRequest } from './remote_write.ts';
-import { encodeRemoteWriteV2 } from './remote_write_v2.ts';
+import {
+  encodeRemoteWrite,
+  encodeRemoteWriteV2,
+  encodeWriteRequest,
+} from './remote_write_testing.ts';
 import { encodeSnappy } from './snappy.ts';
 
 function verdictOf(tags: Uint8Array): SeriesVerdict {

@@ -10,10 +10,11 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
   rawBytesMax,
+  tagsCountMax,
 } from './core.ts';
-import { parseWriteRequest, tagsCountMax } from './remote_write.ts';
-import { parseWriteRequestV2 } from './remote_write_v2.ts';
-import { decodeBlock } from './snappy.ts';
+import { parseWriteRequest } from './remote_write_twin.ts';
+import { parseWriteRequestV2 } from './remote_write_v2_twin.ts';
+import { decodeSnappyTwin } from './snappy_twin.ts';
 
 export class WriteDecoderTwin implements WriteDecoderCore {
   readonly #slotOf = new Map<string, number>();
@@ -30,7 +31,7 @@ export class WriteDecoderTwin implements WriteDecoderCore {
 
   remoteWrite(body: Uint8Array, version: RemoteWriteVersion = 1): number {
     this.beginRows();
-    const raw = decodeBlock(body, rawBytesMax);
+    const raw = decodeSnappyTwin(body, rawBytesMax);
     if (typeof raw === 'number') return raw;
     const request = version === 2 ? parseWriteRequestV2(raw) : parseWriteRequest(raw);
     if (request === null) return writeDecoderProblem.malformed;

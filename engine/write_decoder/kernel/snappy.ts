@@ -1,4 +1,4 @@
-// Snappy block decoding; the plain twin is engine/write_decoder/snappy.ts.
+// Snappy block decoding; the plain twin is engine/write_decoder/snappy_twin.ts.
 //
 // Elements are copied 16 bytes at a time, so up to 63 bytes past the end of the target are
 // overwritten, and up to 15 past the end of the source are read: both regions keep slack. While

@@ -1,6 +1,6 @@
 // The write decoder kernel: the body of a Prometheus remote write request, 1.0 or 2.0, becomes rows
 // of slot, timestamp and value in one walk. The plain twin is
-// engine/write_decoder/write_decoder_twin.ts with engine/write_decoder/remote_write.ts.
+// engine/write_decoder/write_decoder_twin.ts with engine/write_decoder/remote_write_twin.ts.
 //
 // A series is first compared, in place, with the series that followed the one before it last time.
 // Only when it is another one, or in another form, its labels are gathered, sorted, written in

@@ -1,8 +1,8 @@
 /**
- * Prometheus remote write 2.0 (io.prometheus.write.v2.Request), the plain twin of the walk in
- * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts,
- * and an encoder for clients and tests. A request has one table of texts; a series names its labels
- * by pairs of numbers in it. Histograms, exemplars, metadata and start times are passed over.
+ * Prometheus remote write 2.0 (io.prometheus.write.v2.Request): the plain twin of the walk in
+ * engine/write_decoder/kernel/write_decoder.kernel.ts and engine/write_decoder/kernel/symbols.ts. A
+ * request has one table of texts; a series names its labels by pairs of numbers in it. Histograms,
+ * exemplars, metadata and start times are passed over.
  */
 import { writeDecoderProblem, labelTextBytesMax, symbolsMax } from './core.ts';
 import {
@@ -10,18 +10,13 @@ import {
   Fields,
   Malformed,
   parseSample,
-  putBytes,
-  putSamples,
-  putVarint,
   wireBytes,
   wireVarint,
   type Label,
   type Range,
-  type SeriesToWrite,
   type WireRequest,
   type WireSeries,
-} from './remote_write.ts';
-import { encodeSnappy } from './snappy.ts';
+} from './remote_write_twin.ts';
 
 const field = { symbols: 4, timeseries: 5 } as const;
 const seriesField = { labelReferences: 1, samples: 2, histograms: 3 } as const;
@@ -96,31 +91,4 @@ function parseSeries(
   const labels: Label[] = [];
   for (let i = 0; i < texts.length; i += 2) labels.push({ name: texts[i]!, value: texts[i + 1]! });
   return { tags: canonicalTags(labels), timestampsMillis, valueBits };
-}
-
-/** Body of a remote write 2.0 request: a Request in a snappy block. */
-export function encodeRemoteWriteV2(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
-  const symbols = new Map<string, number>([['', 0]]);
-  const referenceOf = (text: string): number => {
-    const known = symbols.get(text);
-    if (known !== undefined) return known;
-    symbols.set(text, symbols.size);
-    return symbols.size - 1;
-  };
-  const messages = series.map(({ tags, samples }) => {
-    const references: number[] = [];
-    for (const { name, value } of tags) {
-      for (const text of [name, value]) putVarint(references, BigInt(referenceOf(text)));
-    }
-    const message: number[] = [];
-    putBytes(message, seriesField.labelReferences, references);
-    putSamples(message, samples);
-    return message;
-  });
-  const request: number[] = [];
-  for (const text of symbols.keys()) {
-    putBytes(request, field.symbols, new TextEncoder().encode(text));
-  }
-  for (const message of messages) putBytes(request, field.timeseries, message);
-  return encodeSnappy(new Uint8Array(request));
 }

@@ -1,16 +1,13 @@
 /**
- * Prometheus remote write 1.0 (lib/proto/remote.proto), the plain twin of the walk in
- * engine/write_decoder/kernel/write_decoder.kernel.ts, and an encoder for clients and tests.
+ * Prometheus remote write 1.0 (lib/proto/remote.proto): the plain twin of the walk in
+ * engine/write_decoder/kernel/write_decoder.kernel.ts.
  *
  * The walk is tolerant where protobuf is: fields in any order, the last one of a kind wins, unknown
  * ones are passed over, varints need not be short. It refuses what cannot be read: cut-off fields,
  * field number 0, a known field of another wire type, groups.
  */
-import { type Tag, tagsBytesMax } from '#lib/tags.ts';
-import { encodeSnappy } from './snappy.ts';
-
-/** Series with more tags are refused. */
-export const tagsCountMax = 1024;
+import { tagsBytesMax } from '#lib/tags.ts';
+import { tagsCountMax } from './core.ts';
 
 /** One time series of a request. */
 export interface WireSeries {
@@ -218,59 +215,4 @@ export function canonicalTags(labels: Label[]): Uint8Array | null {
     }
   }
   return tags;
-}
-
-export interface SeriesToWrite {
-  /** In the order of the wire; Prometheus sorts them. */
-  readonly tags: readonly Tag[];
-  readonly samples: readonly {
-    /** Unix milliseconds, whole. */
-    readonly timestampMillis: number;
-    /** A bigint gives the bits, for NaN payloads, which a number does not keep. */
-    readonly value: number | bigint;
-  }[];
-}
-
-/** Body of a remote write 1.0 request: a WriteRequest in a snappy block. */
-export function encodeRemoteWrite(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
-  return encodeSnappy(encodeWriteRequest(series));
-}
-
-/** A WriteRequest, not compressed. */
-export function encodeWriteRequest(series: readonly SeriesToWrite[]): Uint8Array<ArrayBuffer> {
-  const request: number[] = [];
-  for (const { tags, samples } of series) {
-    const message: number[] = [];
-    for (const { name, value } of tags) {
-      const label: number[] = [];
-      putBytes(label, 1, new TextEncoder().encode(name));
-      putBytes(label, 2, new TextEncoder().encode(value));
-      putBytes(message, 1, label);
-    }
-    putSamples(message, samples);
-    putBytes(request, 1, message);
-  }
-  return new Uint8Array(request);
-}
-
-/** Samples of a TimeSeries, which both versions have as field 2. */
-export function putSamples(message: number[], samples: SeriesToWrite['samples']): void {
-  for (const { timestampMillis, value } of samples) {
-    const bits =
-      typeof value === 'bigint' ? new BigUint64Array([value]) : new Float64Array([value]);
-    const sample: number[] = [9, ...new Uint8Array(bits.buffer), 16];
-    putVarint(sample, BigInt.asUintN(64, BigInt(timestampMillis)));
-    putBytes(message, 2, sample);
-  }
-}
-
-export function putVarint(target: number[], value: bigint): void {
-  for (; value > 127n; value >>= 7n) target.push(Number(value & 127n) | 128);
-  target.push(Number(value));
-}
-
-export function putBytes(target: number[], field: number, bytes: ArrayLike<number>): void {
-  target.push(field * 8 + wireBytes);
-  putVarint(target, BigInt(bytes.length));
-  for (let i = 0; i < bytes.length; i++) target.push(bytes[i]!);
 }
