@@ -168,7 +168,8 @@ export class BatchReplay {
 }
 
 /**
- * The plain twin of `BatchReplay.decode`, which takes all that a log may hold.
+ * What `BatchReplay.decode` gives, by the reader of any batch: for all that a log may hold and the
+ * kernel does not take. A fuzz holds both equal.
  * @returns fresh columns, or views of the bytes
  * @throws {TsdbError} BAD_REQUEST naming what is wrong
  */

@@ -1,8 +1,10 @@
 /**
  * Merges the chunks of one series from several sources, as a flush of late rows and a repair do,
- * and cuts one by time.
+ * cuts one by time, and gives the rows of one.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { chunkKind, decodeRawChunk, parseChunkHeader, type ChunkRows } from '../codec/chunk.ts';
+import { decodeRowsChunk } from '../codec/chunk_rows.ts';
 import { loadStoreKernel, wasmPageBytes, wasmPagesMin, type LoadedStoreKernel } from './kernel.ts';
 
 /** Rows of one series and block before they are merged: more are refused. */
@@ -41,6 +43,28 @@ export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
 export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint): Uint8Array {
   const { kernel, end, work, out } = takeIn([chunk]);
   return handOut(out, kernel.keepRows(chunksAt, end, startNanos, endNanos, work, out));
+}
+
+/**
+ * Rows of one chunk of any kind, each with its version; fresh columns.
+ * @throws {TsdbError} BAD_REQUEST when it is malformed
+ */
+export function decodeChunk(chunk: Uint8Array): Required<ChunkRows> {
+  const header = parseChunkHeader(chunk, 0, chunk.length);
+  if (header.kind === chunkKind.rawFloat) return decodeRawChunk(chunk, header);
+  if (header.kind === chunkKind.rows) return decodeRowsChunk(chunk, header);
+  const { rowCount, version } = header;
+  const { kernel, end, work, out } = takeIn([chunk]);
+  const args = [chunksAt, end, int64Min, int64Max, rowCount, 1, work, out] as const;
+  if (kernel.decodeChunks(...args) !== rowCount) throw malformedPart();
+  const { buffer } = workshop!.memory;
+  const [, nanosAt, valuesAt] = new Uint32Array(buffer, out, 3);
+  return {
+    timestampNanos: new BigInt64Array(buffer, nanosAt, rowCount).slice(),
+    values: new Float64Array(buffer, valuesAt, rowCount).slice(),
+    version,
+    rowVersions: new Float64Array(rowCount).fill(version),
+  };
 }
 
 /** Copies chunks into the kernel's memory, checks their headers, and makes room for their rows. */
@@ -85,12 +109,12 @@ function reserve(memory: WebAssembly.Memory, bytes: number): void {
 }
 
 function malformedPart(): TsdbError {
-  return badRequest('cannot merge or cut chunks: a chunk is malformed');
+  return badRequest('cannot merge, cut or read chunks: a chunk is malformed');
 }
 
 function tooLarge(): TsdbError {
   return new TsdbError(
     'RESOURCE_EXHAUSTED',
-    `cannot merge or cut chunks: they have more than ${mergeRowsMax} rows`,
+    `cannot merge, cut or read chunks: they have more than ${mergeRowsMax} rows`,
   );
 }

@@ -1,16 +1,16 @@
 /**
  * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their
- * order, and the same refusal of damaged ones. Cuts of one chunk give the rows that a filter of its
- * rows gives.
+ * order, and the same refusal of damaged ones. One chunk gives the rows that the codec's twin gives,
+ * and cuts of it those that a filter of its rows gives.
  */
 import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';
 import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
-import { keepRows, mergeChunks } from './chunk_merge.ts';
+import { decodeChunk, keepRows, mergeChunks } from './chunk_merge.ts';
 import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
 import { encodeFloatChunk } from '../codec/codec_twin.ts';
-import { mergeChunks as mergeByMap } from '../codec/decoder_twin.ts';
+import { decodeChunkRows, mergeChunks as mergeByMap } from '../codec/decoder_twin.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 /** Longer parts are refused or merged by the kernel alone: the twin would take long. */
@@ -68,6 +68,21 @@ function assertSame(parts: readonly Uint8Array[], label: string): void {
     row += rowCount;
   }
   assert.ok(rowVersions.length <= chunkRowsMax * parts.length);
+}
+
+function assertDecoded(part: Uint8Array, label: string): void {
+  const headers = refusedOr(() => [...chunkHeaders(part)]);
+  if (headers === 'refused' || headers.length !== 1) return;
+  const rows = refusedOr(() => decodeChunk(part));
+  const wanted = refusedOr(() => decodeChunkRows(part, headers[0]!));
+  if (rows === 'refused' || wanted === 'refused') {
+    assert.equal(rows, wanted, `one refuses: rows of ${label}`);
+    return;
+  }
+  assert.equal(rows.version, wanted.version, `version of ${label}`);
+  assertSameBytes(rows.timestampNanos.buffer, wanted.timestampNanos.buffer, `times of ${label}`);
+  assertSameBytes(rows.values.buffer, wanted.values.buffer, `values of ${label}`);
+  assertSameBytes(rows.rowVersions.buffer, wanted.rowVersions.buffer, `versions of ${label}`);
 }
 
 /** A chunk whose rows have no versions of their own is cut as its rows are. */
@@ -139,6 +154,7 @@ function fuzzRounds(seed: number, size: number): void {
     const parts = Array.from({ length: numbers.below(5) }, () => partOf(rows, numbers));
     assertSame(parts, label);
     if (parts.length > 0) assertCut(parts[0]!, numbers, label);
+    if (parts.length > 0) assertDecoded(parts[0]!, label);
     if (parts.length === 0 || isLong) continue;
     const place = numbers.below(parts.length);
     const good = parts[place]!;
@@ -151,6 +167,7 @@ function fuzzRounds(seed: number, size: number): void {
       if (rowCountOf(parts) <= twinRowsMax) {
         assertSame(parts, `damaged ${label}`);
         assertCut(bad, numbers, `damaged ${label}`);
+        assertDecoded(bad, `damaged ${label}`);
       } else refusedOr(() => mergeChunks(parts));
     }
   }

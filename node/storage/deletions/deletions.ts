@@ -4,7 +4,7 @@
  */
 import type { Deletion } from '#cluster/metadata/deletions.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
-import { decodeChunkRows } from '#engine/codec/decoder_twin.ts';
+import { decodeChunk } from '#engine/store/chunk_merge.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
@@ -310,9 +310,11 @@ export class Deletions {
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
       // Rows that were admitted once are taken by the reserve.
-      for (const header of chunkHeaders(chunks)) {
-        const { timestampNanos, values, rowVersions } = decodeChunkRows(chunks, header);
-        for (let row = 0; row < header.rowCount; row += 1) {
+      let start = 0;
+      for (const { rowCount, end } of chunkHeaders(chunks)) {
+        const { timestampNanos, values, rowVersions } = decodeChunk(chunks.subarray(start, end));
+        start = end;
+        for (let row = 0; row < rowCount; row += 1) {
           const rows = {
             rowCount: 1,
             slots: Uint32Array.of(slot),

@@ -5,9 +5,7 @@ import {
   type ChunkRows,
   encodeRawChunk,
 } from '#engine/codec/chunk.ts';
-import { keepRows } from '#engine/store/chunk_merge.ts';
-import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
-import { decodeChunkRows } from '#engine/codec/decoder_twin.ts';
+import { decodeChunk, keepRows, mergeChunks } from '#engine/store/chunk_merge.ts';
 
 /** Rows with a time in [startNanos, endNanos) and a version up to this one are deleted. */
 export interface Cut {
@@ -34,7 +32,7 @@ const versionTickNanos = 15_625n;
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed
  */
 export function cutChunks(chunks: Uint8Array, cuts: readonly Cut[]): Uint8Array {
-  return cutEach(chunks, (bytes, header) => cutChunk(bytes, chunks, header, cuts));
+  return cutEach(chunks, (bytes, header) => cutChunk(bytes, header, cuts));
 }
 
 const nanosMin = -(2n ** 63n);
@@ -58,7 +56,7 @@ export function keepRange(
     if (lastNanos < from || firstNanos >= until) return null;
     if (!hasRowVersions) return keepRows(bytes, from, until);
     const version = Number.MAX_SAFE_INTEGER;
-    return cutChunk(bytes, chunks, header, [
+    return cutChunk(bytes, header, [
       { startNanos: nanosMin, endNanos: from, version },
       { startNanos: until, endNanos: nanosMax, version },
     ]);
@@ -86,12 +84,7 @@ function cutEach(
 }
 
 /** @returns the very bytes when nothing is deleted, null when all is */
-function cutChunk(
-  bytes: Uint8Array,
-  chunks: Uint8Array,
-  header: ChunkHeader,
-  cuts: readonly Cut[],
-): Uint8Array | null {
+function cutChunk(bytes: Uint8Array, header: ChunkHeader, cuts: readonly Cut[]): Uint8Array | null {
   const { firstNanos, lastNanos, version } = header;
   const overlapping = cuts.filter(
     ({ startNanos, endNanos }) => startNanos <= lastNanos && endNanos > firstNanos,
@@ -101,7 +94,7 @@ function cutChunk(
     (cut) => cut.startNanos <= firstNanos && cut.endNanos > lastNanos && version <= cut.version,
   );
   if (isCovered) return null;
-  const rows = decodeChunkRows(chunks, header);
+  const rows = decodeChunk(bytes);
   const places: number[] = [];
   for (let row = 0; row < header.rowCount; row += 1) {
     if (!overlapping.some((cut) => deletes(cut, rows, row, header))) places.push(row);
@@ -130,7 +123,7 @@ function encode(
   const from = new BigUint64Array(buffer, byteOffset, length);
   const bits = BigUint64Array.from(places, (row) => from[row]!);
   const values = new Float64Array(bits.buffer);
-  if (!hasRowVersions) return encodeFloatChunk({ timestampNanos, values, version });
+  if (!hasRowVersions) return mergeChunks([encodeRawChunk({ timestampNanos, values, version })]);
   const rowVersions = Float64Array.from(places, (row) => rows.rowVersions[row]!);
   const highest = rowVersions.reduce((a, b) => Math.max(a, b), 0);
   return encodeRawChunk({ timestampNanos, values, version: highest, rowVersions });
