@@ -1,12 +1,12 @@
 // Compiles the AssemblyScript kernels to engine/build/<name>.wasm, once for each state of their
-// sources. Plain JavaScript, so that setup.mjs can call it under any Node.
+// sources, and writes the types of what they export. Plain JavaScript, so that setup.mjs can call it under any Node.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { engineFolder, kernels, kernelSources, writeExports } from './kernel_exports.mjs';
 
-const engineFolder = dirname(fileURLToPath(import.meta.url));
 const buildFolder = join(engineFolder, 'build');
 const compiler = join(engineFolder, '../node_modules/assemblyscript/bin/asc.js');
 
@@ -32,26 +32,11 @@ const unsharedKernels = new Set(['batch', 'write_decoder']);
 
 const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sharedFlags]);
 
-/** Every source of a kernel: the files of engine/<part>/kernel, sorted. */
-const sourceFiles = () =>
-  readdirSync(engineFolder, { withFileTypes: true })
-    .map((entry) => join(engineFolder, entry.name, 'kernel'))
-    .filter((folder) => existsSync(folder))
-    .flatMap((folder) => readdirSync(folder).map((file) => join(folder, file)))
-    .sort();
-
-const entrySuffix = '.kernel.ts';
-/** Names of the kernels and their entry files: every `engine/<part>/kernel/<name>.kernel.ts`. */
-const kernels = () =>
-  sourceFiles()
-    .filter((file) => file.endsWith(entrySuffix))
-    .map((file) => ({ name: basename(file, entrySuffix), file }));
-
 function sourceHash() {
   const hash = createHash('sha256');
   for (const { name } of kernels()) hash.update(JSON.stringify([name, flagsOf(name)]));
   hash.update(readFileSync(join(engineFolder, '../node_modules/assemblyscript/package.json')));
-  for (const file of sourceFiles()) {
+  for (const file of kernelSources()) {
     hash.update(relative(engineFolder, file));
     hash.update(readFileSync(file));
   }
@@ -59,11 +44,12 @@ function sourceHash() {
 }
 
 /**
- * Compiles what is out of date; prints only when it compiles.
+ * Writes the types and compiles what is out of date; prints only when it compiles.
  * @param node the Node binary that runs the compiler
  */
 export function buildKernels(node = process.execPath) {
   mkdirSync(buildFolder, { recursive: true });
+  writeExports();
   const hash = sourceHash();
   const stampFile = join(buildFolder, 'sources.sha256');
   const entries = kernels();

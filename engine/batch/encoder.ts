@@ -5,6 +5,7 @@
 import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { batchRowsMax, exponentOfTimeUnit, type TimeUnitNanos } from './format.ts';
+import type { BatchExports } from './batch_exports.ts';
 
 /** Columns, each `rowCount` long or longer. */
 export interface BatchRows {
@@ -13,20 +14,6 @@ export interface BatchRows {
   readonly generations: Uint32Array;
   readonly timestamps: BigInt64Array;
   readonly values: Float64Array;
-}
-
-interface KernelAddress {
-  readonly value: number;
-}
-
-interface BatchExports {
-  readonly slots: KernelAddress;
-  readonly generations: KernelAddress;
-  readonly times: KernelAddress;
-  readonly values: KernelAddress;
-  readonly batch: KernelAddress;
-  readonly memoryBytes: KernelAddress;
-  encodeBatch(rowCount: number, version: number, timeExponent: number): number;
 }
 
 /** Columns of 2^20 rows, and the batch that they become; untouched pages cost nothing. */

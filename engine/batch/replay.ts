@@ -4,25 +4,9 @@
  */
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { readBatch } from './read.ts';
+import type { ReplayExports } from './replay_exports.ts';
 import { type TimeUnitNanos, timeUnitOfExponent } from './format.ts';
 import type { StoreRows } from '../store/rows.ts';
-
-interface KernelAddress {
-  readonly value: number;
-}
-
-interface ReplayExports {
-  readonly state: KernelAddress;
-  readonly batch: KernelAddress;
-  readonly batchBytesMax: KernelAddress;
-  readonly rowsMax: KernelAddress;
-  readonly slots: KernelAddress;
-  readonly generations: KernelAddress;
-  readonly times: KernelAddress;
-  readonly values: KernelAddress;
-  readonly maps: KernelAddress;
-  decode(length: number, map: number, mapCount: number): number;
-}
 
 /** A batch whose rows have the slots of this boot. */
 export interface ReplayedBatch {

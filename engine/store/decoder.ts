@@ -11,8 +11,8 @@ import {
   wasmPageBytes,
   wasmPagesMin,
   type LoadedStoreKernel,
-  type StoreKernel,
 } from './kernel.ts';
+import type { StoreExports } from './store_exports.ts';
 
 /** Rows of one series before they are merged: more are refused. */
 const decodeRowsMax = 1 << 24;
@@ -41,7 +41,7 @@ export class Decoder implements Disposable {
   valueWords: Uint32Array;
 
   readonly #memory: WebAssembly.Memory;
-  readonly #kernel: StoreKernel;
+  readonly #kernel: StoreExports;
   #input: Uint8Array;
   #answers: Uint32Array;
   /** Room for so many rows and chunks; it lies at the same place until it must grow. */

@@ -10,8 +10,8 @@ import {
   clampInt64,
   loadStoreKernel,
   type LoadedStoreKernel,
-  type StoreKernel,
 } from './kernel.ts';
+import type { StoreExports } from './store_exports.ts';
 import type { StoredChunks } from './rows.ts';
 
 /** What `Store.openReader` gives; it can be posted to another thread. */
@@ -59,7 +59,7 @@ interface Request {
 export class StoreReader {
   readonly #memory: WebAssembly.Memory;
   readonly #region: number;
-  readonly #kernel: StoreKernel;
+  readonly #kernel: StoreExports;
   #changes: Int32Array;
   #work: LoadedStoreKernel | null;
   /** Times that a change was waited for: for benchmarks and tests. */

@@ -7,7 +7,8 @@ import { assert, BrokenInvariant } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
-import { clampInt64, loadStoreKernel, type StoreKernel } from './kernel.ts';
+import { clampInt64, loadStoreKernel } from './kernel.ts';
+import type { StoreExports } from './store_exports.ts';
 import { readerRegionBytes, type StoreWindow } from './reader.ts';
 import {
   joinSlots,
@@ -62,7 +63,7 @@ const insertFailures: Record<number, string> = {
 
 export class Store {
   readonly #memory: WebAssembly.Memory;
-  readonly #kernel: StoreKernel;
+  readonly #kernel: StoreExports;
   readonly #namespaces: Map<number, StoreNamespace>;
   readonly #budgetBytes: number;
   readonly #reserveBytes: number;

@@ -15,7 +15,7 @@ import {
   type StoreNamespace,
   type StoreRows,
 } from './store.ts';
-import type { StoreKernel } from './kernel.ts';
+import type { StoreExports } from './store_exports.ts';
 
 const second = 1_000_000_000n;
 const hour = 3600n * second;
@@ -512,14 +512,14 @@ test('rows that memory could not merge are refused, and a block that it cannot m
 });
 
 /** The kernels that stores are made with meanwhile. */
-function kernelsOf(make: () => void, changed: Partial<StoreKernel> = {}): StoreKernel[] {
+function kernelsOf(make: () => void, changed: Partial<StoreExports> = {}): StoreExports[] {
   const { Instance } = WebAssembly;
-  const kernels: StoreKernel[] = [];
+  const kernels: StoreExports[] = [];
   WebAssembly.Instance = class {
     readonly exports: Record<string, unknown>;
     constructor(...[module, imports]: ConstructorParameters<typeof Instance>) {
       this.exports = { ...new Instance(module, imports).exports, ...changed };
-      kernels.push(this.exports as unknown as StoreKernel);
+      kernels.push(this.exports as unknown as StoreExports);
     }
   };
   try {

@@ -11,7 +11,7 @@ import { absentBits } from './row.ts';
 import type { RowBuffer } from './row.ts';
 import type { SeriesBundle } from '../codec/series_bundle.ts';
 import type { WindowEvaluator, WindowRequest } from './windows.ts';
-import type { WindowsExports } from './exports.ts';
+import type { WindowsExports } from './windows_exports.ts';
 import { WindowFunctions } from './functions.ts';
 import { WindowIndex } from './window_index.ts';
 

@@ -3,18 +3,7 @@ import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { formatSample } from './number_format.ts';
 import type { RowBuffer } from './row.ts';
-
-interface PrinterExports {
-  printRow(
-    values: number,
-    first: number,
-    steps: number,
-    prefixes: number,
-    out: number,
-    outEnd: number,
-    state: number,
-  ): void;
-}
+import type { WindowsExports } from './windows_exports.ts';
 
 const pageBytes = 65_536;
 const prefixBytes = 32;
@@ -33,7 +22,7 @@ const memoryPages: number = Math.ceil((outAt + outBytes + 64) / pageBytes);
 let compiled: WebAssembly.Module | null = null;
 
 export class RowPrinter {
-  readonly #kernel: PrinterExports;
+  readonly #kernel: WindowsExports;
   readonly #bytes: Uint8Array;
   readonly #text: Buffer;
   readonly #valueBits: BigUint64Array;
@@ -58,7 +47,7 @@ export class RowPrinter {
         },
       },
     });
-    this.#kernel = instance.exports as unknown as PrinterExports;
+    this.#kernel = instance.exports as unknown as WindowsExports;
     this.#bytes = new Uint8Array(memory.buffer);
     this.#text = Buffer.from(memory.buffer);
     this.#valueBits = new BigUint64Array(memory.buffer, valuesAt, sliceSteps);

@@ -15,40 +15,7 @@ import {
   writeDecoderRowsMax,
   oversizeSlot,
 } from './core.ts';
-
-/** An exported constant. */
-interface KernelAddress {
-  readonly value: number;
-}
-
-interface WriteDecoderExports {
-  readonly hashKeys: KernelAddress;
-  readonly canonical: KernelAddress;
-  readonly body: KernelAddress;
-  readonly raw: KernelAddress;
-  readonly rowSlots: KernelAddress;
-  readonly rowGenerations: KernelAddress;
-  readonly rowTimestamps: KernelAddress;
-  readonly rowValues: KernelAddress;
-  readonly newSlots: KernelAddress;
-  init(slotsMax: number, tableSizeMax: number, segmentCount: number): number;
-  idHash(): number;
-  generation(): number;
-  refused(): number;
-  idScheme(): number;
-  tags(slot: number): number;
-  tagsOfAll(count: number): number;
-  liveCount(): number;
-  newCount(): number;
-  judgePlainQuoted(): number;
-  histogramCount(): number;
-  hasOversizeRows(): number;
-  touchedBytes(): number;
-  beginRows(): void;
-  slotOfCanonical(length: number): number;
-  forgetNew(): void;
-  remoteWrite(length: number, version: number): number;
-}
+import type { WriteDecoderExports } from './write_decoder_exports.ts';
 
 const pageBytes = 65_536;
 const hashKeyBytes = 1024;
@@ -280,6 +247,7 @@ function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
   return whole;
 }
 
-function addressOf({ value }: KernelAddress): number {
+/** Of an exported constant. */
+function addressOf({ value }: { readonly value: number }): number {
   return value >>> 0;
 }

@@ -5,6 +5,7 @@
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array<ArrayBuffer>);
+    static exports(module: Module): { readonly name: string; readonly kind: string }[];
   }
   /** A trap of a kernel. */
   class RuntimeError extends Error {}

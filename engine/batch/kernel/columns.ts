@@ -1,4 +1,4 @@
-// The two compact column encodings of the batch layout; the twin is engine/batch/columns.ts.
+// The two compact column encodings of the batch layout; engine/batch/columns.ts has them in TypeScript.
 // Encoders write to `target` and answer the bytes written, or 0 when raw would not be longer.
 
 /** Differences and whole numbers must be smaller; a token then stays below 2^53. */

@@ -1,0 +1,218 @@
+// Written by engine/build_kernels.mjs from engine/store/kernel/store.kernel.ts
+
+/**
+ * What the kernel exports. Addresses, lengths and counts are numbers below 2^32, of which those of
+ * 2^31 and more come back negative.
+ */
+export interface StoreExports {
+  /** Room that it needs behind the chunks' own length. */
+  readonly packRoomBytes: { readonly value: number };
+  /** Work space of `packChunks`. */
+  readonly packWorkBytes: { readonly value: number };
+  /** Bytes that the slot at which a read stopped needs. */
+  answer(): number;
+  /** Applies the rows whose outcome is 0. */
+  append(
+    slots: number,
+    generations: number,
+    times: number,
+    values: number,
+    outcomes: number,
+    rowCount: number,
+    unitNanos: bigint,
+    version: bigint,
+  ): void;
+  /** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
+  blockStarts(slot: number, out: number, countMax: number): number;
+  /**
+   * Writes what each block of a namespace holds, by ascending start: start i64, then as float64 how
+   * many series, rows and bytes. Gives how many blocks there are, or more than `countMax` when they
+   * do not fit.
+   */
+  blocks(namespaceOrdinal: number, out: number, countMax: number): number;
+  /**
+   * Sets the outcomes (u8) of rows that have none; gives how many have one other than 0. The
+   * columns: u32 slots, u32 generations, i64 times in units, and the outcomes.
+   */
+  check(
+    slots: number,
+    generations: number,
+    times: number,
+    outcomes: number,
+    rowCount: number,
+    unitNanos: bigint,
+    namespaceOrdinal: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    budgetBytes: number,
+    reserveBytes: number,
+  ): number;
+  /**
+   * Copies images of the series from number `from` on, one behind the other. Called by an instance
+   * of another thread: touches nothing but its own region, in which all the addresses are.
+   * @param lengths bytes of each image (u32), and behind the last one why it stopped: 1 room, 2
+   * busy
+   * @returns the number of the series at which it stopped
+   */
+  copyImages(
+    slots: number,
+    generations: number,
+    from: number,
+    count: number,
+    start: bigint,
+    end: bigint,
+    out: number,
+    room: number,
+    lengths: number,
+  ): number;
+  /** A slot, or 2^32 - 1 when memory is over the budget. */
+  createSeries(namespaceOrdinal: number, budgetBytes: number): number;
+  decodeBytes(rows: number, chunks: number): number;
+  /**
+   * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the
+   * rows, or -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
+   * milliseconds, nanoseconds and values, and how many rows of the columns lie before them.
+   */
+  decodeChunks(
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    rows: number,
+    chunks: number,
+    work: number,
+    answers: number,
+  ): number;
+  dropBlock(slots: number, count: number, blockStart: bigint): void;
+  /**
+   * Drops the block of each series that is live and still as it was flushed; gives how many did.
+   */
+  dropFlushed(slots: number, count: number, blockStart: bigint): number;
+  /**
+   * Drops what ends at or before the cutoff, for the slots [from, end); writes slots of series that
+   * hold nothing. Gives how many, and the answer is the slot to go on from. One walk of a namespace
+   * goes on at a time, and begins with slot 0; writes may come between its calls.
+   */
+  expire(
+    namespaceOrdinal: number,
+    cutoff: bigint,
+    from: number,
+    end: number,
+    out: number,
+    countMax: number,
+  ): number;
+  generationOf(slot: number): number;
+  /** Begins a memory that is all zero; `tablesAddress` then takes the codec's tables. */
+  init(pageMax: number): void;
+  /** 0, or why the chunks are refused (`insert…` in reads.ts). */
+  insertChunks(slot: number, at: number, length: number): number;
+  isLive(slot: number): number;
+  /**
+   * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one
+   * version for all of them, as chunks of that version at `out`, in work space of `decodeBytes`.
+   * Gives their end, or 0 when the payload is malformed.
+   */
+  keepRows(
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    work: number,
+    out: number,
+  ): number;
+  /** Marks a block of each series as unchanged since, as `readBlock` does for a flush. */
+  markFlush(slots: number, count: number, blockStart: bigint): void;
+  memoryBytes(): number;
+  /**
+   * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work
+   * space of `decodeBytes`. Gives their end, or 0 when a payload is malformed.
+   */
+  mergeChunks(
+    at: number,
+    end: number,
+    rows: number,
+    chunks: number,
+    work: number,
+    out: number,
+  ): number;
+  /** Room for the long chunks of so many rows. */
+  mergedBytesMax(rows: number): number;
+  /**
+   * Writes the chunks of some series, one behind the other, to `out` and their lengths (u32) over
+   * those given; gives their end, or 0 when a chunk is malformed.
+   */
+  packChunks(chunks: number, lengths: number, count: number, work: number, out: number): number;
+  /**
+   * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and
+   * their lengths (u32). Gives the slot that did not fit any more, or the count.
+   */
+  read(
+    slots: number,
+    from: number,
+    count: number,
+    start: bigint,
+    end: bigint,
+    out: number,
+    room: number,
+    lengths: number,
+  ): number;
+  /**
+   * The same for one block of each series, merged and encoded anew; with `isFlush` the blocks are
+   * marked as unchanged since.
+   */
+  readBlock(
+    slots: number,
+    from: number,
+    count: number,
+    blockStart: bigint,
+    out: number,
+    room: number,
+    lengths: number,
+    isFlush: number,
+  ): number;
+  /**
+   * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one behind
+   * the other.
+   */
+  readImages(
+    images: number,
+    from: number,
+    count: number,
+    start: bigint,
+    end: bigint,
+    isMerged: number,
+    out: number,
+    room: number,
+    lengths: number,
+  ): number;
+  /** Gives a region back when its reader has ended. */
+  releaseRegion(at: number): void;
+  releaseSeries(slot: number): void;
+  sampleCount(): number;
+  /**
+   * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives
+   * how many overlap the range, or -1 when one is malformed; the answer is how many rows they have.
+   */
+  scanChunks(at: number, end: number, nanosFrom: bigint, nanosEnd: bigint): number;
+  seriesCount(): number;
+  seriesEnd(): number;
+  setNamespace(ordinal: number, blockSizeNanos: bigint): void;
+  /**
+   * Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on;
+   * as expire.
+   */
+  slotsOfBlock(
+    namespaceOrdinal: number,
+    blockStart: bigint,
+    from: number,
+    out: number,
+    countMax: number,
+  ): number;
+  /**
+   * A region for columns and answers; 0 without memory. It keeps its place until more is asked for.
+   */
+  stage(bytes: number): number;
+  tablesAddress(): number;
+  /** A region that a reader of another thread has for itself; 0 without memory. */
+  takeRegion(bytes: number): number;
+}

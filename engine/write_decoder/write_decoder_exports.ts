@@ -1,0 +1,55 @@
+// Written by engine/build_kernels.mjs from engine/write_decoder/kernel/write_decoder.kernel.ts
+
+/**
+ * What the kernel exports. Addresses, lengths and counts are numbers below 2^32, of which those of
+ * 2^31 and more come back negative.
+ */
+export interface WriteDecoderExports {
+  readonly body: { readonly value: number };
+  readonly canonical: { readonly value: number };
+  /** Where the host writes 1 KiB of random bytes before `init`. */
+  readonly hashKeys: { readonly value: number };
+  readonly newSlots: { readonly value: number };
+  readonly raw: { readonly value: number };
+  readonly rowGenerations: { readonly value: number };
+  readonly rowSlots: { readonly value: number };
+  readonly rowTimestamps: { readonly value: number };
+  readonly rowValues: { readonly value: number };
+  /** Starts a body: nothing that it uses from now on is evicted before the next one. */
+  beginRows(): void;
+  forgetNew(): void;
+  generation(): number;
+  hasOversizeRows(): number;
+  histogramCount(): number;
+  idHash(): number;
+  idScheme(): number;
+  /** Lays the identity regions out; answers the end of the memory that is used, slack included. */
+  init(slotsMax: number, tableSizeMax: number, segmentCount: number): number;
+  /**
+   * Gives the new series about which there is no doubt their quoted ID's hash, and moves the others
+   * to the front of the list of new slots. Answers the number of those.
+   */
+  judgePlainQuoted(): number;
+  liveCount(): number;
+  newCount(): number;
+  refused(): number;
+  /**
+   * Reads the n bytes at `body`, of version 1 or 2 of remote write; answers the number of rows, or
+   * a negative problem that leaves nothing behind.
+   */
+  remoteWrite(n: number, version: number): number;
+  /** Slot of the n bytes of canonical tags at `canonical`, or a negative problem. */
+  slotOfCanonical(n: number): number;
+  /**
+   * Writes the canonical tags of a slot to `canonical`; answers their length, 0 for a slot without
+   * a series.
+   */
+  tags(slot: number): number;
+  /**
+   * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and
+   * over each slot the end of its tags there. Answers how many there was room for.
+   */
+  tagsOfAll(count: number): number;
+  /** Bytes of the memory that were written so far. */
+  touchedBytes(): number;
+}
