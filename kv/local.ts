@@ -4,10 +4,10 @@
  */
 import type { Env } from '#lib/env/env.ts';
 import { type ErrorCode, TsdbError } from '#lib/errors.ts';
-import { isInRange } from './keyspace.ts';
-import { kvLimits } from './limits.ts';
+import { isInRange } from './core/keyspace.ts';
+import { kvLimits } from './core/limits.ts';
 import { bytesOfText, messageOfKind, textOf } from './messages.ts';
-import type { Mvcc } from './mvcc.ts';
+import type { Mvcc } from './core/mvcc.ts';
 import {
   type Change,
   type Compare,
@@ -16,7 +16,7 @@ import {
   type KeyRange,
   type LiveChange,
   type OperationRequest,
-} from './requests.ts';
+} from './core/requests.ts';
 import { drawId } from './storage/storage.ts';
 import type { Store } from './store.ts';
 

@@ -15,8 +15,8 @@ import type {
   SortOrder,
   SortTarget,
   TxnRequest,
-} from './requests.ts';
-import { KvError } from './requests.ts';
+} from './core/requests.ts';
+import { KvError } from './core/requests.ts';
 
 export const schema: ProtoSchema = loadProto(new URL('etcd.proto', import.meta.url));
 

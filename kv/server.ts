@@ -11,7 +11,7 @@ import type { ProtoMessage } from '#lib/env/proto.ts';
 import { murmur3 } from '#lib/hash.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { kvLimits } from './limits.ts';
+import { kvLimits } from './core/limits.ts';
 import { LocalClient } from './local.ts';
 import {
   answerMessageOf,
@@ -23,8 +23,8 @@ import {
   schema,
   txnRequestOf,
 } from './messages.ts';
-import type { MvccOptions } from './mvcc.ts';
-import { KvError, type RangeRequest } from './requests.ts';
+import type { MvccOptions } from './core/mvcc.ts';
+import { KvError, type RangeRequest } from './core/requests.ts';
 import { drawId, openStorage } from './storage/storage.ts';
 import { Store } from './store.ts';
 import { WatchStream, WatchTotals } from './watch.ts';

@@ -9,7 +9,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { schema } from './messages.ts';
-import type { MvccOptions } from './mvcc.ts';
+import type { MvccOptions } from './core/mvcc.ts';
 import { openEmbeddedKv } from './server.ts';
 
 const never = new AbortController().signal;

@@ -7,10 +7,10 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { HistogramMetric } from '#lib/metrics.ts';
-import { bytesOf } from './keyspace.ts';
-import { kvLimits } from './limits.ts';
-import { Mvcc, type MvccOptions } from './mvcc.ts';
-import { KvError, type Write } from './requests.ts';
+import { bytesOf } from './core/keyspace.ts';
+import { kvLimits } from './core/limits.ts';
+import { Mvcc, type MvccOptions } from './core/mvcc.ts';
+import { KvError, type Write } from './core/requests.ts';
 import type { Storage } from './storage/storage.ts';
 import type { StoredIdentity } from './storage/messages.ts';
 

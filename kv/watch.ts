@@ -6,10 +6,10 @@
  */
 import type { Clock } from '#lib/env/env.ts';
 import type { ProtoMessage } from '#lib/env/proto.ts';
-import { isInRange } from './keyspace.ts';
-import { kvLimits } from './limits.ts';
+import { isInRange } from './core/keyspace.ts';
+import { kvLimits } from './core/limits.ts';
 import { messageOfKind, pairOf, previousOf, textOf } from './messages.ts';
-import { type Change, KvError, type KeyRange } from './requests.ts';
+import { type Change, KvError, type KeyRange } from './core/requests.ts';
 import type { Store } from './store.ts';
 
 interface Watcher {

@@ -1,5 +1,5 @@
 /** What the store and its storage thread say to each other. */
-import type { Change, StoredState } from '../requests.ts';
+import type { Change, StoredState } from '../core/requests.ts';
 
 /**
  * A write as the thread gets it: compaction names its rows only, so that no value is copied over.
@@ -9,7 +9,7 @@ export type StorageWrite =
   | {
       readonly kind: 'compact';
       readonly revision: number;
-      /** Revision and sub of each row, one behind the other. */
+      /** Revision and sub of each row, one after the other. */
       readonly dropped: readonly number[];
     }
   | { readonly kind: 'lease'; readonly id: bigint; readonly ttlSeconds: number }

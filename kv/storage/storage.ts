@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import type { Change, StoredState, Write } from '../requests.ts';
+import type { Change, StoredState, Write } from '../core/requests.ts';
 import type {
   LoadedAnswer,
   OpenedAnswer,

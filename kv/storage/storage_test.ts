@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
-import { Mvcc } from '../mvcc.ts';
-import { KvError, type PutRequest, type Write } from '../requests.ts';
+import { Mvcc } from '../core/mvcc.ts';
+import { KvError, type PutRequest, type Write } from '../core/requests.ts';
 import { openStorage, type Storage } from './storage.ts';
 import { Store } from '../store.ts';
 

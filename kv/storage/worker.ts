@@ -6,8 +6,8 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { parentPort } from 'node:worker_threads';
 import { assert } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
-import { kvLimits } from '../limits.ts';
-import type { Change } from '../requests.ts';
+import { kvLimits } from '../core/limits.ts';
+import type { Change } from '../core/requests.ts';
 import type {
   LoadedAnswer,
   OpenedAnswer,

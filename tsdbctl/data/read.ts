@@ -13,7 +13,7 @@ import { type FilesetKey, filesetPath, namespaceFolder } from '#node/persist/fil
 import { FilesetReader } from '#node/persist/fileset/reader.ts';
 import { seriesIdOf } from '#node/persist/series_id.ts';
 import { type DataFile, readDataFolder } from './folder.ts';
-import { counted, type Print, timeText } from '../spent.ts';
+import { counted, type Print, timeText } from './spent.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 

@@ -23,9 +23,9 @@ import {
   indexFileHeaderProblem,
 } from '#node/persist/index_file/format.ts';
 import { readTombstones } from '#node/persist/tombstone_file.ts';
-import { batchColumns } from '../batch_columns.ts';
+import { batchColumns } from './batch_columns.ts';
 import { type DataFile, type DataFolder, type NamespaceFiles, readDataFolder } from './folder.ts';
-import { counted, type Print, Spent, timeText } from '../spent.ts';
+import { counted, type Print, Spent, timeText } from './spent.ts';
 
 /** Bytes that are read of a saved index at a time. */
 const readBytes = 4 * 1024 * 1024;
