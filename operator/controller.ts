@@ -1,30 +1,26 @@
 /**
- * One pass over one cluster: observe, plan, execute, publish the status. Whatever happened between
- * two passes, the next one starts from what is there.
+ * One pass over one cluster: observe, build what is desired, plan, publish the status, execute.
+ * Whatever happened between two passes, the next one starts from what is there.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import {
-  type ClusterStatus,
-  finalizer,
-  type KubeObject,
-  label,
-  resource,
-  type TsdbCluster,
-  type TsdbNamespace,
-} from './resource/api.ts';
+import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
+import { finalizer, label } from './resource/keys.ts';
+import { type KubeObject, resource } from './resource/kube_objects.ts';
+import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import { AppliedMemory } from './kube/applied_memory.ts';
-import { type Coordinator, CoordinatorClient } from './observe/coordinator_client.ts';
+import { type Coordinator, CoordinatorClient } from './coordinator/coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './desired/names.ts';
-import { nameOfNamespace, namespaceClaims } from './desired/namespaces.ts';
+import { blueprintOf, desiredOf } from './desired/desired.ts';
+import { nameOfNamespace } from './desired/namespaces.ts';
 import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './execute.ts';
 import type { KubeClient } from './kube/kube_api.ts';
-import { type Observed, observe } from './observe/observe.ts';
+import { observe } from './observe/observe.ts';
 import { type Plan, plan } from './plan/plan.ts';
-import { clusterStatus, namespaceStatus, transitionsOf } from './status.ts';
+import { clusterStatus, namespaceStatus, type Pass, transitionsOf } from './status.ts';
 
 /**
  * How soon to look again while something is under way that Kubernetes does not tell: shards,
@@ -116,10 +112,13 @@ export class Controller {
       appliedAs: (live: KubeObject) => this.#applied.hashOf(live),
       lastError: this.#lastErrors.get(key) ?? null,
     };
-    const sources = { api, coordinator: executor.coordinator, images, memory };
+    const blueprint = blueprintOf(cluster, images);
+    const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
+    const sources = { api, coordinator: executor.coordinator, wanted, memory };
     const observed = await observe(cluster, claims, sources, signal);
-    const next = plan(observed, images);
-    await this.#publish(key, observed, next, signal);
+    const pass = { observed, desired: desiredOf(blueprint, observed) };
+    const next = plan(observed, pass.desired);
+    await this.#publish(key, pass, next, signal);
 
     const steps = [
       ...next.actions.map((action) => ({
@@ -128,7 +127,7 @@ export class Controller {
       })),
       ...claims.map((claim) => ({
         what: `TSDBNamespace ${claim.metadata.name}`,
-        run: () => this.#reconcileClaim(claim, observed, executor, signal),
+        run: () => this.#reconcileClaim(claim, pass, executor, signal),
       })),
     ];
     const errors: unknown[] = [];
@@ -175,10 +174,10 @@ export class Controller {
     );
   }
 
-  async #publish(key: string, observed: Observed, next: Plan, signal: AbortSignal): Promise<void> {
-    const { cluster } = observed;
+  async #publish(key: string, pass: Pass, next: Plan, signal: AbortSignal): Promise<void> {
+    const { cluster } = pass.observed;
     const { env } = this.#options;
-    const status = clusterStatus(observed, next, isoSeconds(env));
+    const status = clusterStatus(pass, next, isoSeconds(env));
     if (isSame(status, cluster.status ?? {})) return;
     // Errors name now this endpoint and now that one: that is not worth a write each time.
     const nowMillis = env.clock.monotonicMillis();
@@ -201,10 +200,10 @@ export class Controller {
 
   async #publishNamespace(
     claim: TsdbNamespace,
-    observed: Observed | null,
+    pass: Pass | null,
     signal: AbortSignal,
   ): Promise<void> {
-    const status = namespaceStatus(claim, observed, isoSeconds(this.#options.env));
+    const status = namespaceStatus(claim, pass, isoSeconds(this.#options.env));
     if (isSame(status, claim.status ?? {})) return;
     const { name, namespace } = claim.metadata;
     await this.#options.api.mergePatch(
@@ -223,7 +222,7 @@ export class Controller {
    */
   async #reconcileClaim(
     claim: TsdbNamespace,
-    observed: Observed,
+    pass: Pass,
     executor: Executor,
     signal: AbortSignal,
   ): Promise<void> {
@@ -233,17 +232,15 @@ export class Controller {
       if (wanted && !finalizers.includes(finalizer)) {
         await this.#setFinalizers(claim, [...finalizers, finalizer], signal);
       } else if (!wanted) await this.#dropFinalizer(claim, signal);
-      await this.#publishNamespace(claim, observed, signal);
+      await this.#publishNamespace(claim, pass, signal);
       return;
     }
     if (!finalizers.includes(finalizer)) return;
     const name = nameOfNamespace(claim);
-    const stillWanted = namespaceClaims(observed.cluster, observed.claims).desired.some(
-      (desired) => desired.name === name,
-    );
+    const stillWanted = pass.desired.namespaces.desired.some((desired) => desired.name === name);
     if (claim.spec.reclaimPolicy === 'Delete' && !stillWanted) {
       try {
-        await execute({ kind: 'namespace-delete', name }, observed.cluster, executor, signal);
+        await execute({ kind: 'namespace-delete', name }, pass.observed.cluster, executor, signal);
       } catch (error) {
         const since = millisSinceDeletion(claim, this.#options.env);
         if (signal.aborted || since < namespaceFinalizeMillisMax) throw error;

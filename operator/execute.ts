@@ -1,10 +1,11 @@
 /** Carries out planned actions: one switch, each case one call. */
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import { type KubeObject, resource, type TsdbCluster } from './resource/api.ts';
+import { type KubeObject, resource } from './resource/kube_objects.ts';
+import type { TsdbCluster } from './resource/tsdb_cluster.ts';
 import type { AppliedMemory } from './kube/applied_memory.ts';
-import type { Coordinator } from './observe/coordinator_client.ts';
-import { contentHash } from './desired/common.ts';
+import type { Coordinator } from './coordinator/coordinator_client.ts';
+import { contentHash } from './resource/content_hash.ts';
 import { contains } from './desired/merge.ts';
 import { type KubeClient, resourceOf } from './kube/kube_api.ts';
 import type { Action } from './plan/plan.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '#lib/log.ts';
 import { AppliedMemory } from './kube/applied_memory.ts';
-import type { Coordinator } from './observe/coordinator_client.ts';
+import type { Coordinator } from './coordinator/coordinator_client.ts';
 import { execute } from './execute.ts';
 import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
 import { FakeKube } from './kube/fake_kube_testing.ts';

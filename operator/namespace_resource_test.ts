@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainRequest } from '#cluster/admin/admin.ts';
-import { resource } from './resource/api.ts';
+import { resource } from './resource/kube_objects.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
 import { specOf, World } from './world_testing.ts';
 

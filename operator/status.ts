@@ -1,20 +1,12 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
-import {
-  type ClusterStatus,
-  type Condition,
-  label,
-  podReady,
-  type TsdbCluster,
-  type TsdbNamespace,
-} from './resource/api.ts';
+import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
+import { type Condition, podReady } from './resource/kube_objects.ts';
+import { label } from './resource/keys.ts';
+import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
+import type { Desired } from './desired/desired.ts';
 import { etcdReplicasOf } from './desired/etcd.ts';
 import { Names } from './desired/names.ts';
-import {
-  nameOfNamespace,
-  type NamespaceClaims,
-  namespaceClaims,
-  namespaceProblem,
-} from './desired/namespaces.ts';
+import { nameOfNamespace, namespaceProblem } from './desired/namespaces.ts';
 import type { Observed } from './observe/observe.ts';
 import { isSettled, type Plan, unreadyNodes } from './plan/plan.ts';
 import { nodePods } from './plan/roll.ts';
@@ -30,10 +22,17 @@ const unknown = (reason: string, message: string): Verdict => ({
 });
 
 /** @param now RFC 3339, for conditions that change */
-export function clusterStatus(observed: Observed, plan: Plan, now: string): ClusterStatus {
+/** One pass: what was seen and what is asked for. */
+export interface Pass {
+  readonly observed: Observed;
+  readonly desired: Desired;
+}
+
+export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatus {
+  const { observed, desired } = pass;
   const { cluster } = observed;
   const names = new Names(cluster);
-  const verdicts = verdictsOf(observed, plan);
+  const verdicts = verdictsOf(pass, plan);
   const placement = observed.coordinator.reachable ? observed.coordinator.placement : null;
   const shards = Object.values(placement?.instances ?? {}).flatMap((instance) => instance.shards);
   const available = shards.filter(({ state }) => state === 'AVAILABLE').length;
@@ -80,7 +79,7 @@ export function clusterStatus(observed: Observed, plan: Plan, now: string): Clus
             readyReplicas: etcdSet.status?.readyReplicas ?? 0,
           },
         }),
-    namespaces: namespaceClaims(cluster, observed.claims).desired.map(({ name }) => ({
+    namespaces: desired.namespaces.desired.map(({ name }) => ({
       name,
       ready: registry.get(name)?.ready === true,
     })),
@@ -97,7 +96,8 @@ export function clusterStatus(observed: Observed, plan: Plan, now: string): Clus
  * Conditions by type; a type that is left out is not published (Reconciling and Stalled only when
  * true).
  */
-function verdictsOf(observed: Observed, plan: Plan): Map<string, Verdict> {
+function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
+  const { observed } = pass;
   const verdicts = new Map<string, Verdict>();
   verdicts.set('EtcdReady', etcdVerdict(observed));
   const { coordinator } = observed;
@@ -115,7 +115,7 @@ function verdictsOf(observed: Observed, plan: Plan): Map<string, Verdict> {
         : no('ShardsMoving', 'shards are INITIALIZING or LEAVING')
       : initialized,
   );
-  verdicts.set('NamespacesReady', namespacesVerdict(observed));
+  verdicts.set('NamespacesReady', namespacesVerdict(pass));
   if (observed.cluster.spec.paused === true) verdicts.set('Paused', yes('Paused', 'spec.paused'));
   const broken = [...verdicts].find(([type, { status }]) => type !== 'Paused' && status !== 'True');
   const tried = observed.lastError === null ? '' : `; last attempt failed: ${observed.lastError}`;
@@ -157,10 +157,10 @@ function etcdVerdict(observed: Observed): Verdict {
   return ready > members / 2 ? yes('QuorumReady', message) : no('NoQuorum', message);
 }
 
-function namespacesVerdict(observed: Observed): Verdict {
-  const { cluster, claims, coordinator } = observed;
+function namespacesVerdict({ observed, desired: { namespaces } }: Pass): Verdict {
+  const { coordinator } = observed;
   if (!coordinator.reachable) return unknown('CoordinatorUnreachable', coordinator.problem);
-  const { desired } = namespaceClaims(cluster, claims);
+  const { desired } = namespaces;
   const waiting = desired.filter(({ name }) => coordinator.namespaces.get(name)?.ready !== true);
   if (waiting.length === 0) {
     const names = desired.map(({ name }) => name).join(', ');
@@ -209,13 +209,13 @@ export function conditionsOf(
 /** Only a change of resources helps. */
 const stalledReasons: readonly string[] = ['NameConflict', 'InvalidSpec'];
 
-/** Status of one TSDBNamespace; `observed` is null when its cluster does not exist. */
+/** Status of one TSDBNamespace; `pass` is null when its cluster does not exist. */
 export function namespaceStatus(
   claim: TsdbNamespace,
-  observed: Observed | null,
+  pass: Pass | null,
   now: string,
 ): NonNullable<TsdbNamespace['status']> {
-  const verdict = namespaceVerdict(claim, observed);
+  const verdict = namespaceVerdict(claim, pass);
   const generation = claim.metadata.generation ?? 0;
   const verdicts = new Map<string, Verdict>([['Ready', verdict]]);
   if (verdict.status !== 'True') {
@@ -230,12 +230,12 @@ export function namespaceStatus(
   };
 }
 
-function namespaceVerdict(claim: TsdbNamespace, observed: Observed | null): Verdict {
-  if (observed === null) {
+function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
+  if (pass === null) {
     return no('ClusterNotFound', `TSDBCluster ${claim.spec.clusterRef.name} does not exist`);
   }
-  const claims: NamespaceClaims = namespaceClaims(observed.cluster, observed.claims);
-  for (const [loser, winner] of claims.conflicts) {
+  const { observed, desired } = pass;
+  for (const [loser, winner] of desired.namespaces.conflicts) {
     if (loser.metadata.uid === claim.metadata.uid) {
       return no('NameConflict', `namespace ${nameOfNamespace(claim)} is claimed by ${winner}`);
     }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Condition } from './resource/api.ts';
+import type { Condition } from './resource/kube_objects.ts';
 import { conditionsOf, transitionsOf } from './status.ts';
 import { specOf, World } from './world_testing.ts';
 

@@ -6,10 +6,11 @@ import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
-import { type ClusterSpec, type KubeObject, resource, type StatefulSet } from './resource/api.ts';
+import type { ClusterSpec } from './resource/tsdb_cluster.ts';
+import { type KubeObject, resource, type StatefulSet } from './resource/kube_objects.ts';
 import { Controller } from './controller.ts';
-import type { Coordinator, PlacementView } from './observe/coordinator_client.ts';
-import { contentHash } from './desired/common.ts';
+import type { Coordinator, PlacementView } from './coordinator/coordinator_client.ts';
+import { contentHash } from './resource/content_hash.ts';
 import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
 import { FakeKube } from './kube/fake_kube_testing.ts';
 

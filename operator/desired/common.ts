@@ -1,13 +1,8 @@
 /** What the builders of child objects share. */
-import { createHash } from 'node:crypto';
-import {
-  annotation,
-  apiVersion,
-  type KubeObject,
-  label,
-  type ResourceRequirements,
-  type TsdbCluster,
-} from '../resource/api.ts';
+import { contentHash } from '../resource/content_hash.ts';
+import { annotation, apiVersion, label } from '../resource/keys.ts';
+import type { KubeObject, ResourceRequirements } from '../resource/kube_objects.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 /** Images that are taken where the resource names none. */
 export interface ImageDefaults {
@@ -59,11 +54,6 @@ export function childMetadata(
       },
     ],
   };
-}
-
-/** First ten hexadecimal digits of the content's SHA-256. */
-export function contentHash(content: unknown): string {
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 10);
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Coordinators: a Deployment behind a Service, and a disruption budget when there are several. */
-import type { KubeObject, TsdbCluster } from '../resource/api.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
   configMap,

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from '#test/property_testing.ts';
 import { parseConfig } from '#lib/config/config.ts';
-import type { ClusterSpec, KubeObject, TsdbCluster } from '../resource/api.ts';
-import { wantedObjects } from './all.ts';
+import type { ClusterSpec, TsdbCluster } from '../resource/tsdb_cluster.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
+import { blueprintOf, desiredOf } from './desired.ts';
 import { contains, overlay } from './merge.ts';
 import { Names } from './names.ts';
 import { quantityOf } from './quantity.ts';
@@ -29,7 +30,8 @@ function clusterOf(over: Partial<ClusterSpec> = {}, name = 'metrics'): TsdbClust
 
 function objectsOf(cluster: TsdbCluster): KubeObject[] {
   const coordinator = { reachable: false, problem: '' } as const;
-  return wantedObjects({ cluster, statefulSets: new Map(), pods: [], coordinator }, images);
+  const nothing = { cluster, claims: [], statefulSets: new Map(), pods: [], coordinator };
+  return [...desiredOf(blueprintOf(cluster, images), nothing).objects];
 }
 
 const find = (objects: readonly KubeObject[], kind: string, name: string | RegExp): Json =>

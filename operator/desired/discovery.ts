@@ -1,5 +1,5 @@
 /** How nodes and coordinators find etcd: configuration lines, and the mount of its TLS secret. */
-import type { TsdbCluster } from '../resource/api.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { etcdEndpoints } from './etcd.ts';
 import { Names, placementZone } from './names.ts';
 

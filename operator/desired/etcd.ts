@@ -1,5 +1,6 @@
 /** The cluster's own etcd: a headless Service, a StatefulSet and a disruption budget. */
-import type { KubeObject, TsdbCluster } from '../resource/api.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
   containerSecurity,

@@ -1,6 +1,6 @@
 /** Names and addresses of everything that belongs to one cluster. */
-import type { TsdbCluster } from '../resource/api.ts';
-import type { InstanceRequest } from '../observe/coordinator_client.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 
 export const port = {
   grpc: 9000,

@@ -1,7 +1,8 @@
 /** Namespaces that the resources ask for, and their options in the coordinator's interface. */
 import { TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
-import type { NamespaceSpec, TsdbCluster, TsdbNamespace } from '../resource/api.ts';
+import type { NamespaceSpec, TsdbNamespace } from '../resource/tsdb_namespace.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 export interface DesiredNamespace {
   readonly name: string;

@@ -2,7 +2,8 @@
  * Storage nodes: a headless Service, one StatefulSet for each isolation group, and a disruption
  * budget.
  */
-import type { IsolationGroupSpec, KubeObject, TsdbCluster } from '../resource/api.ts';
+import type { IsolationGroupSpec, TsdbCluster } from '../resource/tsdb_cluster.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
 import {
   childMetadata,
   configMap,
@@ -68,18 +69,13 @@ function nodeConfig(cluster: TsdbCluster): KubeObject {
 }
 
 /**
- * StatefulSet of one group. Pods change only when the operator deletes them (OnDelete): it waits
- * for shards between two of them, which Kubernetes cannot.
- * @param whenScaled what becomes of the volumes of pods that are too many. Delete is for pods that
- *   have left the placement, so that a later one of their name starts empty; whoever else makes the
- *   set smaller loses no data.
+ * StatefulSet of one group, still without a size (`sized`). Pods change only when the operator
+ * deletes them (OnDelete): it waits for shards between two of them, which Kubernetes cannot.
  */
 export function nodeStatefulSet(
   cluster: TsdbCluster,
   group: IsolationGroupSpec,
-  replicas: number,
   images: ImageDefaults,
-  whenScaled: 'Retain' | 'Delete' = 'Retain',
 ): KubeObject {
   const names = new Names(cluster);
   const { nodes } = cluster.spec;
@@ -148,16 +144,23 @@ export function nodeStatefulSet(
     ],
   };
   const metadata = childMetadata(cluster, names.group(group.name), 'node', group.name);
+  return marked({ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata, spec }, { metadata, spec });
+}
+
+/**
+ * The set with so many pods.
+ * @param whenScaled what becomes of the volumes of pods that are too many. Delete is for pods that
+ *   have left the placement, so that a later one of their name starts empty; whoever else makes the
+ *   set smaller loses no data.
+ */
+export function sized(
+  set: KubeObject,
+  replicas: number,
+  whenScaled: 'Retain' | 'Delete',
+): KubeObject {
   const persistentVolumeClaimRetentionPolicy = { whenDeleted: 'Retain', whenScaled };
-  return marked(
-    {
-      apiVersion: 'apps/v1',
-      kind: 'StatefulSet',
-      metadata,
-      spec: { ...spec, replicas, persistentVolumeClaimRetentionPolicy },
-    },
-    { metadata, spec },
-  );
+  const spec = set['spec'] as object;
+  return { ...set, spec: { ...spec, replicas, persistentVolumeClaimRetentionPolicy } };
 }
 
 function nodeAffinity(group: IsolationGroupSpec): object {

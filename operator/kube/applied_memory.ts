@@ -3,7 +3,7 @@
  * do. Kept in the process only: after a start the object is applied once more, which changes
  * nothing.
  */
-import type { KubeObject } from '../resource/api.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
 
 const entriesMax = 10_000;
 

@@ -1,8 +1,8 @@
 /** Events of our resources: one that repeats is counted, not written again. */
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import { type KubeObject, resource } from '../resource/api.ts';
-import { contentHash } from '../desired/common.ts';
+import { type KubeObject, resource } from '../resource/kube_objects.ts';
+import { contentHash } from '../resource/content_hash.ts';
 import { type KubeClient, KubeError } from './kube_api.ts';
 
 /** Repeated events that are still counted; an older one starts anew. */

@@ -3,7 +3,7 @@
  * resourceVersion, generations, finalizers and owner references; `World` plays the controllers.
  */
 import { KubeError, type KubeClient, type KubeList, type KubeWatchEvent } from './kube_api.ts';
-import type { KubeObject, Metadata, Resource } from '../resource/api.ts';
+import type { KubeObject, Metadata, Resource } from '../resource/kube_objects.ts';
 
 type Json = any;
 

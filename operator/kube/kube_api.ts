@@ -6,7 +6,8 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { StreamClient } from '#lib/env/stream_request.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { fieldManager, type KubeObject, type Resource } from '../resource/api.ts';
+import { fieldManager } from '../resource/keys.ts';
+import type { KubeObject, Resource } from '../resource/kube_objects.ts';
 
 /**
  * An answer of the API server that is an error; `reason` is Conflict, NotFound, Invalid and so on.

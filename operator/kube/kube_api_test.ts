@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type KubeObject, resource } from '../resource/api.ts';
+import { type KubeObject, resource } from '../resource/kube_objects.ts';
 import { KubeApi, KubeError, type KubeWatchEvent } from './kube_api.ts';
 
 interface Seen {

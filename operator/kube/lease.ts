@@ -6,7 +6,7 @@
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type KubeObject, resource } from '../resource/api.ts';
+import { type KubeObject, resource } from '../resource/kube_objects.ts';
 import { type KubeClient, KubeError } from './kube_api.ts';
 
 const leaseSeconds = 15;

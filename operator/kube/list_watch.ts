@@ -6,7 +6,7 @@
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import type { KubeObject, Resource } from '../resource/api.ts';
+import type { KubeObject, Resource } from '../resource/kube_objects.ts';
 import type { KubeClient } from './kube_api.ts';
 
 const backoffMillisMin = 500;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '#lib/log.ts';
-import { type KubeObject, resource } from '../resource/api.ts';
+import { type KubeObject, resource } from '../resource/kube_objects.ts';
 import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
 import { KubeError, type KubeList, type KubeWatchEvent } from './kube_api.ts';
 import { listAndWatch } from './list_watch.ts';

@@ -1,14 +1,10 @@
 /** Which changes in Kubernetes are a reason to look at which cluster. */
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import {
-  type KubeObject,
-  label,
-  type Resource,
-  resource,
-  type TsdbNamespace,
-} from '../resource/api.ts';
-import { contentHash } from '../desired/common.ts';
+import { type KubeObject, type Resource, resource } from '../resource/kube_objects.ts';
+import { label } from '../resource/keys.ts';
+import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
+import { contentHash } from '../resource/content_hash.ts';
 import type { KubeClient } from './kube_api.ts';
 import { listAndWatch } from './list_watch.ts';
 

@@ -3,16 +3,18 @@ import { messageOf } from '#lib/errors.ts';
 import {
   type Deployment,
   type KubeObject,
-  label,
   type Pod,
   resource,
   type StatefulSet,
-  type TsdbCluster,
-  type TsdbNamespace,
-} from '../resource/api.ts';
-import type { Coordinator, NamespaceView, PlacementView } from './coordinator_client.ts';
-import { wantedObjects } from '../desired/all.ts';
-import type { ImageDefaults } from '../desired/common.ts';
+} from '../resource/kube_objects.ts';
+import { label } from '../resource/keys.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
+import type {
+  Coordinator,
+  NamespaceView,
+  PlacementView,
+} from '../coordinator/coordinator_client.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
 /** What the coordinator said, or why it could not be asked. */
@@ -59,12 +61,13 @@ export async function observe(
   sources: {
     readonly api: KubeClient;
     readonly coordinator: Coordinator;
-    readonly images: ImageDefaults;
+    /** Objects that the operator is going to have: whoever has their names is looked at. */
+    readonly wanted: readonly KubeObject[];
     readonly memory: Memory;
   },
   signal: AbortSignal,
 ): Promise<Observed> {
-  const { api, coordinator, images, memory } = sources;
+  const { api, coordinator, memory } = sources;
   const namespace = cluster.metadata.namespace!;
   const selector = `${label.cluster}=${cluster.metadata.name}`;
   const listed = async (kind: keyof typeof resource) =>
@@ -88,14 +91,8 @@ export async function observe(
         .filter((object) => object.kind === kind)
         .map((object) => [object.metadata.name, object as T]),
     );
-  const state = {
-    cluster,
-    statefulSets: ofKind<StatefulSet>('StatefulSet'),
-    pods: pods as readonly KubeObject[] as readonly Pod[],
-    coordinator: view,
-  };
   // One that a name is taken by, without our label, must be seen before it is written over.
-  for (const wanted of wantedObjects(state, images)) {
+  for (const wanted of sources.wanted) {
     if (live.has(childKey(wanted))) continue;
     const { name } = wanted.metadata;
     const object = await api.get(resourceOf(wanted), namespace, name, signal);
@@ -106,12 +103,14 @@ export async function observe(
     return hash === null ? [] : [[key, hash] as const];
   });
   return {
-    ...state,
+    cluster,
     claims,
     children: live,
     statefulSets: ofKind<StatefulSet>('StatefulSet'),
     deployments: ofKind<Deployment>('Deployment'),
+    pods: pods as readonly KubeObject[] as readonly Pod[],
     volumeClaims,
+    coordinator: view,
     appliedAs: new Map(appliedAs),
     lastError: memory.lastError,
   };

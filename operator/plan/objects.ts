@@ -1,15 +1,15 @@
 /** Which child objects are to be written, grown or deleted. */
-import type { KubeObject } from '../resource/api.ts';
-import { wantedObjects } from '../desired/all.ts';
-import { contentHash, type ImageDefaults } from '../desired/common.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
+import type { Desired } from '../desired/desired.ts';
+import { contentHash } from '../resource/content_hash.ts';
 import { contains } from '../desired/merge.ts';
 import { quantityOf } from '../desired/quantity.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import type { Action, Reason } from './types.ts';
 
 /** A child's name taken by an object that is not ours is left alone. */
-export function foreignObject(observed: Observed, images: ImageDefaults): Reason | null {
-  for (const object of wantedObjects(observed, images)) {
+export function foreignObject(observed: Observed, desired: Desired): Reason | null {
+  for (const object of desired.objects) {
     const live = observed.children.get(childKey(object));
     const controller = live?.metadata.ownerReferences?.find((owner) => owner.controller === true);
     if (controller !== undefined && !isOurs(observed, live!)) {
@@ -29,9 +29,9 @@ function isOurs(observed: Observed, object: KubeObject): boolean {
   );
 }
 
-export function objectActions(observed: Observed, images: ImageDefaults): Action[] {
+export function objectActions(observed: Observed, desired: Desired): Action[] {
   const actions: Action[] = [];
-  for (const wanted of wantedObjects(observed, images)) {
+  for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
     if (live === undefined) actions.push({ kind: 'apply', object: wanted });
     else if (live.metadata.deletionTimestamp !== undefined) continue;
@@ -39,7 +39,7 @@ export function objectActions(observed: Observed, images: ImageDefaults): Action
       actions.push(...statefulSetActions(observed, live, wanted));
     } else if (!isAsWanted(observed, live, wanted)) actions.push({ kind: 'apply', object: wanted });
   }
-  return [...actions, ...staleObjects(observed, images)];
+  return [...actions, ...staleObjects(observed, desired)];
 }
 
 /**
@@ -99,8 +99,8 @@ function claimsOf(observed: Observed, set: string): KubeObject[] {
 }
 
 /** A volume that the resource now asks smaller than it is; null when none. */
-export function shrunkVolume(observed: Observed, images: ImageDefaults): Reason | null {
-  for (const wanted of wantedObjects(observed, images)) {
+export function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
+  for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
     if (wanted.kind !== 'StatefulSet' || live === undefined) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
@@ -111,9 +111,8 @@ export function shrunkVolume(observed: Observed, images: ImageDefaults): Reason 
 }
 
 /** Services, ConfigMaps and budgets of ours that no pod and no wanted object names any more. */
-function staleObjects(observed: Observed, images: ImageDefaults): Action[] {
-  const wanted = wantedObjects(observed, images);
-  const wantedKeys = new Set(wanted.map(childKey));
+function staleObjects(observed: Observed, desired: Desired): Action[] {
+  const wantedKeys = new Set(desired.objects.map(childKey));
   const users = JSON.stringify([
     observed.pods.map((pod) => pod['spec']),
     [...observed.statefulSets.values(), ...observed.deployments.values()].map(({ spec }) => spec),

@@ -1,21 +1,16 @@
 /**
- * Decides what to do next: a pure function of what was observed. Objects that are only written may
+ * Decides what to do next: a pure function of what was observed and what is desired. Objects that are only written may
  * all go in one pass; of everything that touches running nodes at most one action is planned, and
  * only when the placement is settled. The rest waits, with a reason for the status.
  */
 import { TsdbError } from '#lib/errors.ts';
-import { isStale, type Pod, podReady } from '../resource/api.ts';
-import type { InstanceRequest, PlacementView } from '../observe/coordinator_client.ts';
-import type { ImageDefaults } from '../desired/common.ts';
+import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
+import type { InstanceRequest, PlacementView } from '../coordinator/coordinator_client.ts';
+import type { Desired } from '../desired/desired.ts';
 import { etcdReplicasOf } from '../desired/etcd.ts';
 import { Names } from '../desired/names.ts';
-import {
-  namespaceClaims,
-  namespaceOptions,
-  namespaceProblem,
-  retentionNanosOf,
-} from '../desired/namespaces.ts';
-import { nodeStatefulSet } from '../desired/nodes.ts';
+import { namespaceOptions, namespaceProblem, retentionNanosOf } from '../desired/namespaces.ts';
+import { sized } from '../desired/nodes.ts';
 import type { Observed } from '../observe/observe.ts';
 import { foreignObject, objectActions, shrunkVolume } from './objects.ts';
 import { deadRollPlan, liveRollPlan, nodePods } from './roll.ts';
@@ -31,10 +26,10 @@ import {
 
 export type { Action, Plan } from './types.ts';
 
-export function plan(observed: Observed, images: ImageDefaults): Plan {
+export function plan(observed: Observed, desired: Desired): Plan {
   if (observed.cluster.spec.paused === true) return waitingFor('Paused', 'spec.paused is true');
   try {
-    const next = livePlan(observed, images);
+    const next = livePlan(observed, desired);
     return next.stalled === null ? { ...next, stalled: invalidNamespace(observed) } : next;
   } catch (error) {
     // The schema refuses what it can; a duration that is too large for example only shows here.
@@ -53,30 +48,30 @@ function invalidNamespace({ cluster }: Observed): Reason | null {
   return null;
 }
 
-function livePlan(observed: Observed, images: ImageDefaults): Plan {
-  const foreign = foreignObject(observed, images);
+function livePlan(observed: Observed, desired: Desired): Plan {
+  const foreign = foreignObject(observed, desired);
   if (foreign !== null) return { ...nothing, stalled: foreign };
-  const objects = objectActions(observed, images);
+  const objects = objectActions(observed, desired);
   if (objects.length > 0) {
     const message = `${objects.length} objects are brought to their wanted state`;
     return doing(objects, 'Applying', message);
   }
   const dead = deadRollPlan(observed);
   if (dead !== null && dead.actions.length > 0) return dead;
-  const others = placedPlan(observed, images);
+  const others = placedPlan(observed, desired);
   if (dead === null) return others;
   // Replacing it waits for an approval, and nothing else waits for that.
   return others.actions.length > 0 ? { ...others, gated: dead.gated } : dead;
 }
 
 /** What goes on when all objects are as they should be and no pod is to be replaced. */
-function placedPlan(observed: Observed, images: ImageDefaults): Plan {
+function placedPlan(observed: Observed, desired: Desired): Plan {
   const { coordinator } = observed;
   if (!coordinator.reachable) return waitingFor('CoordinatorUnreachable', coordinator.problem);
-  if (coordinator.placement === null) return initPlan(observed, images);
-  const next = placementPlan(observed, coordinator.placement, images);
+  if (coordinator.placement === null) return initPlan(observed, desired);
+  const next = placementPlan(observed, coordinator.placement, desired);
   if (next.stalled !== null) return next;
-  const namespaces = namespaceActions(observed, isSettled(coordinator.placement));
+  const namespaces = namespaceActions(observed, desired, isSettled(coordinator.placement));
   if (namespaces.length === 0) return next;
   return {
     ...next,
@@ -105,7 +100,7 @@ const isRunning = (pod: Pod | undefined): boolean =>
 
 const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
 
-function initPlan(observed: Observed, images: ImageDefaults): Plan {
+function initPlan(observed: Observed, desired: Desired): Plan {
   const { cluster, statefulSets } = observed;
   const { spec } = cluster;
   const names = new Names(cluster);
@@ -116,7 +111,7 @@ function initPlan(observed: Observed, images: ImageDefaults): Plan {
     ({ name }) => (statefulSets.get(names.group(name))?.spec.replicas ?? wanted) < wanted,
   );
   if (small.length > 0) {
-    const objects = small.map((group) => nodeStatefulSet(cluster, group, wanted, images));
+    const objects = small.map(({ name }) => sized(desired.nodeSets.get(name)!, wanted, 'Retain'));
     return doing(
       objects.map((object) => ({ kind: 'apply', object })),
       'ScalingUp',
@@ -144,7 +139,7 @@ export function isSettled(placement: PlacementView): boolean {
   );
 }
 
-function placementPlan(observed: Observed, placement: PlacementView, images: ImageDefaults): Plan {
+function placementPlan(observed: Observed, placement: PlacementView, desired: Desired): Plan {
   const { cluster } = observed;
   const names = new Names(cluster);
   const ours = (id: string) =>
@@ -154,15 +149,15 @@ function placementPlan(observed: Observed, placement: PlacementView, images: Ima
     const message = `the placement has instances of others: ${foreign.join(', ')}`;
     return stalledBy('ForeignPlacement', message);
   }
-  const restore = restorePlan(observed, placement, images);
+  const restore = restorePlan(observed, placement, desired);
   if (restore !== null) return restore;
   if (!isSettled(placement)) {
     return waitingFor('ShardsInitializing', 'shards are bootstrapping or move');
   }
-  const shrunk = shrunkVolume(observed, images);
+  const shrunk = shrunkVolume(observed, desired);
   return (
     removePlan(observed, placement) ??
-    growOrShrinkPlan(observed, placement, images) ??
+    growOrShrinkPlan(observed, placement, desired) ??
     readinessPlan(observed) ??
     (shrunk === null ? nothing : { ...nothing, stalled: shrunk })
   );
@@ -172,11 +167,7 @@ function placementPlan(observed: Observed, placement: PlacementView, images: Ima
  * Sets that somebody made smaller than their shards need: nothing else can go on without those
  * nodes.
  */
-function restorePlan(
-  observed: Observed,
-  placement: PlacementView,
-  images: ImageDefaults,
-): Plan | null {
+function restorePlan(observed: Observed, placement: PlacementView, desired: Desired): Plan | null {
   const { cluster, statefulSets } = observed;
   const names = new Names(cluster);
   const objects = cluster.spec.isolationGroups.flatMap((group) => {
@@ -184,7 +175,7 @@ function restorePlan(
     const ordinals = Object.keys(placement.instances).map((id) => names.ordinalIn(group.name, id));
     const needed = Math.max(...ordinals.map((ordinal) => (ordinal ?? -1) + 1));
     if (live === undefined || live >= needed) return [];
-    return [nodeStatefulSet(cluster, group, needed, images)];
+    return [sized(desired.nodeSets.get(group.name)!, needed, 'Retain')];
   });
   if (objects.length === 0) return null;
   const list = objects.map(({ metadata }) => metadata.name).join(', ');
@@ -195,11 +186,11 @@ function restorePlan(
   );
 }
 
-function namespaceActions(observed: Observed, settled: boolean): Action[] {
-  const { cluster, claims, coordinator } = observed;
+function namespaceActions(observed: Observed, desired: Desired, settled: boolean): Action[] {
+  const { coordinator } = observed;
   if (!coordinator.reachable) return [];
   const actions: Action[] = [];
-  for (const { name, spec } of namespaceClaims(cluster, claims).desired) {
+  for (const { name, spec } of desired.namespaces.desired) {
     // Its own status says so; the cluster and the other namespaces go on.
     if (namespaceProblem(spec) !== null) continue;
     const live = coordinator.namespaces.get(name);
@@ -252,7 +243,7 @@ function removePlan(observed: Observed, placement: PlacementView): Plan | null {
 function growOrShrinkPlan(
   observed: Observed,
   placement: PlacementView,
-  images: ImageDefaults,
+  desired: Desired,
 ): Plan | null {
   const { cluster, statefulSets } = observed;
   const names = new Names(cluster);
@@ -264,7 +255,7 @@ function growOrShrinkPlan(
       // Nothing of the pods that go is left in the placement.
       const volumes = live > wanted ? 'Delete' : 'Retain';
       return doing(
-        [{ kind: 'apply', object: nodeStatefulSet(cluster, group, wanted, images, volumes) }],
+        [{ kind: 'apply', object: sized(desired.nodeSets.get(group.name)!, wanted, volumes) }],
         live < wanted ? 'ScalingUp' : 'ScalingDown',
         `isolation group ${group.name} goes from ${live} to ${wanted} nodes`,
       );

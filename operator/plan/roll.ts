@@ -1,13 +1,7 @@
 /** Replaces pods of an older revision, one by one: StatefulSets of nodes are OnDelete. */
-import {
-  annotation,
-  isStale,
-  label,
-  type Pod,
-  podReady,
-  type StatefulSet,
-} from '../resource/api.ts';
-import { contentHash } from '../desired/common.ts';
+import { annotation, label } from '../resource/keys.ts';
+import { isStale, type Pod, podReady, type StatefulSet } from '../resource/kube_objects.ts';
+import { contentHash } from '../resource/content_hash.ts';
 import { Names } from '../desired/names.ts';
 import type { Observed } from '../observe/observe.ts';
 import { doing, nothing, type Plan } from './types.ts';

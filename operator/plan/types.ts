@@ -1,6 +1,6 @@
 /** What a plan is made of. */
-import type { KubeObject, Pod } from '../resource/api.ts';
-import type { InstanceRequest } from '../observe/coordinator_client.ts';
+import type { KubeObject, Pod } from '../resource/kube_objects.ts';
+import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 
 export type Action =
   | { readonly kind: 'apply'; readonly object: KubeObject }

@@ -1,27 +1,5 @@
-/**
- * The resources of the group tsdb.io/v1alpha1 as the operator reads them; crds/ has their schemas.
- */
-
-export const apiGroup = 'tsdb.io';
-export const apiVersion = 'tsdb.io/v1alpha1';
-
-/** Who applies our objects' fields (server-side apply). */
-export const fieldManager = 'tsdb-operator';
-
-export const label = {
-  cluster: 'tsdb.io/cluster',
-  component: 'tsdb.io/component',
-  group: 'tsdb.io/isolation-group',
-} as const;
-
-export const annotation = {
-  /** On a TSDBCluster under updatePolicy Gated: the hash of the plan that may be carried out. */
-  approve: 'tsdb.io/approve',
-  /** On a child object: the hash of what it was made from. */
-  content: 'tsdb.io/content-hash',
-} as const;
-
-export const finalizer = 'tsdb.io/cleanup';
+/** Objects of the Kubernetes API, as far as the operator reads them. */
+import { apiVersion } from './keys.ts';
 
 export interface OwnerReference {
   readonly apiVersion: string;
@@ -66,96 +44,6 @@ export interface Condition {
 export interface ResourceRequirements {
   readonly requests?: Readonly<Record<string, string | number>>;
   readonly limits?: Readonly<Record<string, string | number>>;
-}
-
-export interface StorageSpec {
-  readonly className?: string;
-  readonly size?: string;
-}
-
-export interface IsolationGroupSpec {
-  readonly name: string;
-  readonly nodeAffinity?: Readonly<Record<string, string>>;
-  readonly storageClassName?: string;
-}
-
-export interface NamespaceSpec {
-  readonly retentionTime?: string;
-  readonly blockSize?: string;
-  readonly bufferPast?: string;
-  readonly bufferFuture?: string;
-  readonly coldWritesEnabled?: boolean;
-}
-
-export interface ClusterSpec {
-  readonly replicationFactor: number;
-  readonly numberOfShards: number;
-  readonly nodes: {
-    readonly replicasPerGroup: number;
-    readonly image?: string;
-    readonly storage?: StorageSpec;
-    readonly resources?: ResourceRequirements;
-  };
-  readonly isolationGroups: readonly IsolationGroupSpec[];
-  readonly etcd?: {
-    readonly replicas?: number;
-    readonly image?: string;
-    readonly storage?: StorageSpec;
-    readonly resources?: ResourceRequirements;
-    readonly external?: { readonly endpoints: readonly string[]; readonly tlsSecret?: string };
-  };
-  readonly coordinator?: {
-    readonly replicas?: number;
-    readonly image?: string;
-    readonly resources?: ResourceRequirements;
-  };
-  readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
-  readonly updatePolicy?: 'Automatic' | 'Gated';
-  readonly deletionPolicy?: {
-    readonly data?: 'Retain' | 'Delete';
-    readonly metadata?: 'Retain' | 'Delete';
-  };
-  readonly paused?: boolean;
-  readonly podTemplate?: Readonly<Record<string, unknown>>;
-}
-
-export interface ClusterStatus {
-  readonly observedGeneration?: number;
-  readonly phase?: string;
-  readonly replicasPerGroup?: number;
-  readonly groupCount?: number;
-  readonly selector?: string;
-  readonly shards?: string;
-  readonly placementVersion?: number;
-  readonly plan?: { readonly hash: string; readonly actions: readonly string[] };
-  readonly groups?: readonly {
-    readonly name: string;
-    readonly replicas: number;
-    readonly readyReplicas: number;
-    readonly updatedReplicas: number;
-  }[];
-  readonly nodes?: readonly { readonly id: string; readonly ready: boolean }[];
-  readonly etcd?: { readonly replicas: number; readonly readyReplicas: number };
-  readonly namespaces?: readonly { readonly name: string; readonly ready: boolean }[];
-  readonly conditions?: readonly Condition[];
-}
-
-export interface TsdbCluster extends KubeObject {
-  readonly spec: ClusterSpec;
-  readonly status?: ClusterStatus;
-}
-
-export interface TsdbNamespace extends KubeObject {
-  readonly spec: NamespaceSpec & {
-    readonly clusterRef: { readonly name: string };
-    readonly name?: string;
-    readonly reclaimPolicy?: 'Retain' | 'Delete';
-  };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly namespace?: string;
-    readonly conditions?: readonly Condition[];
-  };
 }
 
 export interface StatefulSet extends KubeObject {

@@ -1,0 +1,96 @@
+/**
+ * Everything that a cluster's resources ask for, as values that are built once a pass: the blueprint
+ * from the resource alone, since whoever observes looks for objects that have its names; then what
+ * is desired, from the blueprint and what was observed.
+ */
+import type { Observed } from '../observe/observe.ts';
+import { isStale, type KubeObject } from '../resource/kube_objects.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { type ImageDefaults, marked } from './common.ts';
+import { coordinatorObjects } from './coordinator.ts';
+import { etcdObjects } from './etcd.ts';
+import { Names } from './names.ts';
+import { type NamespaceClaims, namespaceClaims } from './namespaces.ts';
+import { nodeObjects, nodeStatefulSet, sized } from './nodes.ts';
+
+/** What the resource alone decides. */
+export interface Blueprint {
+  /** All children but the sets of nodes. */
+  readonly objects: readonly KubeObject[];
+  /** Sets of nodes by isolation group, without a size. */
+  readonly nodeSets: ReadonlyMap<string, KubeObject>;
+}
+
+export interface Desired {
+  /** Every child object as it should be. Sets of nodes keep their live size: scaling is planned. */
+  readonly objects: readonly KubeObject[];
+  /** Sets of nodes by isolation group, without a size. */
+  readonly nodeSets: ReadonlyMap<string, KubeObject>;
+  readonly namespaces: NamespaceClaims;
+}
+
+export function blueprintOf(cluster: TsdbCluster, images: ImageDefaults): Blueprint {
+  const objects = [
+    ...etcdObjects(cluster, images),
+    ...nodeObjects(cluster),
+    ...coordinatorObjects(cluster, images),
+  ];
+  return {
+    objects: objects.map((object) => marked(object)),
+    nodeSets: new Map(
+      cluster.spec.isolationGroups.map((group) => [
+        group.name,
+        nodeStatefulSet(cluster, group, images),
+      ]),
+    ),
+  };
+}
+
+export function desiredOf(
+  { objects, nodeSets }: Blueprint,
+  observed: Pick<Observed, 'claims' | keyof GroupState>,
+): Desired {
+  const sets = [...nodeSets].map(([group, set]) =>
+    sized(set, replicasOf(observed, group), isShrinking(observed, group) ? 'Delete' : 'Retain'),
+  );
+  return {
+    objects: [...objects, ...sets],
+    nodeSets,
+    namespaces: namespaceClaims(observed.cluster, observed.claims),
+  };
+}
+
+/** What the number of nodes in a group is derived from. */
+type GroupState = Pick<Observed, 'cluster' | 'statefulSets' | 'pods' | 'coordinator'>;
+
+/** Pods whose shards have moved are on their way out, with their volumes. */
+function isShrinking({ cluster, statefulSets }: GroupState, group: string): boolean {
+  const live = statefulSets.get(new Names(cluster).group(group));
+  if (live?.spec.persistentVolumeClaimRetentionPolicy?.whenScaled !== 'Delete') return false;
+  return isStale(live) || (live.status?.replicas ?? 0) > (live.spec.replicas ?? 1);
+}
+
+/**
+ * A set that is not there (a new cluster, or one between deletion and creation for larger volumes)
+ * is made large enough for every node that has run: a pod too few would lose its volume with its
+ * shards.
+ */
+function replicasOf(observed: GroupState, group: string): number {
+  const { cluster, coordinator } = observed;
+  const names = new Names(cluster);
+  const live = observed.statefulSets.get(names.group(group))?.spec.replicas;
+  if (live !== undefined) return live;
+  const placed =
+    coordinator.reachable && coordinator.placement !== null
+      ? Object.keys(coordinator.placement.instances)
+      : [];
+  const ordinals = [...placed, ...observed.pods.map(({ metadata }) => metadata.name)]
+    .map((id) => names.ordinalIn(group, id))
+    .filter((ordinal) => ordinal !== null);
+  const published = cluster.status?.groups?.find(({ name }) => name === group)?.replicas ?? 0;
+  return Math.max(
+    cluster.spec.nodes.replicasPerGroup,
+    published,
+    ...ordinals.map((ordinal) => ordinal + 1),
+  );
+}

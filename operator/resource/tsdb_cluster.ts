@@ -1,0 +1,76 @@
+/**
+ * A TSDBCluster as the operator reads it. A field of the resource is here, in the schema of
+ * crds/tsdbclusters.yaml (Kubernetes drops what that does not name; a test compares the two), and in
+ * the builder of desired/ that puts it into an object: nodes.ts, coordinator.ts or etcd.ts.
+ */
+import type { Condition, KubeObject, ResourceRequirements } from './kube_objects.ts';
+import type { NamespaceSpec } from './tsdb_namespace.ts';
+
+export interface ClusterSpec {
+  readonly replicationFactor: number;
+  readonly numberOfShards: number;
+  readonly nodes: {
+    readonly replicasPerGroup: number;
+    readonly image?: string;
+    readonly storage?: StorageSpec;
+    readonly resources?: ResourceRequirements;
+  };
+  readonly isolationGroups: readonly IsolationGroupSpec[];
+  readonly etcd?: {
+    readonly replicas?: number;
+    readonly image?: string;
+    readonly storage?: StorageSpec;
+    readonly resources?: ResourceRequirements;
+    readonly external?: { readonly endpoints: readonly string[]; readonly tlsSecret?: string };
+  };
+  readonly coordinator?: {
+    readonly replicas?: number;
+    readonly image?: string;
+    readonly resources?: ResourceRequirements;
+  };
+  readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
+  readonly updatePolicy?: 'Automatic' | 'Gated';
+  readonly deletionPolicy?: {
+    readonly data?: 'Retain' | 'Delete';
+    readonly metadata?: 'Retain' | 'Delete';
+  };
+  readonly paused?: boolean;
+  readonly podTemplate?: Readonly<Record<string, unknown>>;
+}
+
+export interface StorageSpec {
+  readonly className?: string;
+  readonly size?: string;
+}
+
+export interface IsolationGroupSpec {
+  readonly name: string;
+  readonly nodeAffinity?: Readonly<Record<string, string>>;
+  readonly storageClassName?: string;
+}
+
+export interface ClusterStatus {
+  readonly observedGeneration?: number;
+  readonly phase?: string;
+  readonly replicasPerGroup?: number;
+  readonly groupCount?: number;
+  readonly selector?: string;
+  readonly shards?: string;
+  readonly placementVersion?: number;
+  readonly plan?: { readonly hash: string; readonly actions: readonly string[] };
+  readonly groups?: readonly {
+    readonly name: string;
+    readonly replicas: number;
+    readonly readyReplicas: number;
+    readonly updatedReplicas: number;
+  }[];
+  readonly nodes?: readonly { readonly id: string; readonly ready: boolean }[];
+  readonly etcd?: { readonly replicas: number; readonly readyReplicas: number };
+  readonly namespaces?: readonly { readonly name: string; readonly ready: boolean }[];
+  readonly conditions?: readonly Condition[];
+}
+
+export interface TsdbCluster extends KubeObject {
+  readonly spec: ClusterSpec;
+  readonly status?: ClusterStatus;
+}
