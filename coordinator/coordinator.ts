@@ -22,7 +22,9 @@ import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
 import { Ingest, type IngestNamespace, verdictBy } from './ingest/ingest.ts';
-import { coordinatorMetrics } from './metrics.ts';
+import { apiMetrics } from './api/metrics.ts';
+import { ingestMetrics } from './ingest/metrics.ts';
+import { selectMetrics } from './select/metrics.ts';
 import { parseSelector, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './api/server.ts';
@@ -72,10 +74,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     verdictOf: verdictBy(config.idScheme),
     plainQuoted: config.idScheme === 'quoted',
   });
-  const metrics = coordinatorMetrics(options.metrics, {
-    writeDecoderSeries: () => decoder.seriesCount,
-    writeDecoderMemoryBytes: () => decoder.memoryBytes,
-  });
   const { client } = config;
   const session = new Session({
     topology,
@@ -89,8 +87,14 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
   const readable = new ReadyNamespaces(topology);
-  const ingest = new Ingest(decoder, session, () => readable.list, metrics, env.clock);
-  const storage = new Fanout(session, () => readable.list, metrics);
+  const ingest = new Ingest(
+    decoder,
+    session,
+    () => readable.list,
+    ingestMetrics(options.metrics, decoder),
+    env.clock,
+  );
+  const storage = new Fanout(session, () => readable.list, selectMetrics(options.metrics));
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
     lookbackMillis: config.lookbackMillis,
@@ -143,7 +147,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     writeBytesInFlightMax: config.writeBytesInFlightMax,
     routes,
     log,
-    metrics,
+    metrics: apiMetrics(options.metrics),
     monotonicMillis: () => env.clock.monotonicMillis(),
   });
   try {

@@ -6,7 +6,7 @@ import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { InstanceInfo } from '#cluster/placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { adminBodyBytesMax } from '../limits.ts';
+import { adminBodyBytesMax } from './limits.ts';
 import type { ApiHandler, Route } from './server.ts';
 import { type ApiRequest, isTrue, jsonAnswer } from './http_api.ts';
 

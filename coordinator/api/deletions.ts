@@ -10,7 +10,7 @@ import type { Topology } from '#cluster/topology/topology.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { clampNanos } from '#lib/time.ts';
-import { selectorsMax } from '../limits.ts';
+import { selectorsMax } from './limits.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import type { Route } from './server.ts';
 import type { Matcher } from '../select/storage.ts';

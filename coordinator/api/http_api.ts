@@ -4,7 +4,7 @@
  */
 import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
-import { retryAfterSeconds } from '../limits.ts';
+import { retryAfterSeconds } from './limits.ts';
 
 export interface ApiRequest {
   readonly method: string;

@@ -2,7 +2,7 @@
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
-import { selectorsMax } from '../limits.ts';
+import { selectorsMax } from './limits.ts';
 import type { Route } from './server.ts';
 import type {
   LabelResult,

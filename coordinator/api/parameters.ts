@@ -11,7 +11,7 @@ import {
   parseTimestampNanos,
   type UnixNanos,
 } from '#lib/time.ts';
-import { adminBodyBytesMax, queryCharactersMax, timeoutMillisMax } from '../limits.ts';
+import { adminBodyBytesMax, queryCharactersMax, timeoutMillisMax } from './limits.ts';
 import type { SelectLimits } from '../select/storage.ts';
 import { type ApiRequest, bothNames, eitherHeader, isTrue } from './http_api.ts';
 

@@ -1,7 +1,8 @@
 /** Instant and range queries of the expression language. */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { stepsMax } from '../limits.ts';
+import { stepsMax } from './limits.ts';
+import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult } from '../promql/engine.ts';
 import type { Route } from './server.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from './http_api.ts';
@@ -126,6 +127,6 @@ function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {
         seriesCount: result.stats.selectedSeries,
       }),
     },
-    body: result.writeJson(),
+    body: writeResultJson(result),
   };
 }

@@ -5,7 +5,7 @@ import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { readBodyBytesMax } from '../limits.ts';
+import { readBodyBytesMax } from './limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
 import { Pacer } from '../promql/rows/pacer.ts';

@@ -20,8 +20,8 @@ import {
 } from '#lib/env/http.ts';
 import type { Log } from '#lib/log.ts';
 import { type ApiAnswer, type ApiRequest, errorAnswer, jsonAnswer } from './http_api.ts';
-import { otherBytesInFlightMax } from '../limits.ts';
-import type { CoordinatorMetrics } from '../metrics.ts';
+import { otherBytesInFlightMax } from './limits.ts';
+import type { ApiMetrics } from './metrics.ts';
 
 export type ApiHandler = (request: ApiRequest) => Promise<ApiAnswer> | ApiAnswer;
 
@@ -43,7 +43,7 @@ export interface ApiServerOptions {
   readonly writeBytesInFlightMax: number;
   readonly routes: readonly Route[];
   readonly log: Log;
-  readonly metrics: CoordinatorMetrics;
+  readonly metrics: ApiMetrics;
   readonly monotonicMillis: () => number;
 }
 

@@ -2,7 +2,7 @@
 import type { ClusterStatistics } from '#cluster/session/statistics.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { statisticsRowsDefault, statisticsRowsMax } from '../limits.ts';
+import { statisticsRowsDefault, statisticsRowsMax } from './limits.ts';
 import type { Route } from './server.ts';
 import { type ApiRequest, jsonAnswer } from './http_api.ts';
 import { millisOfNanos } from './parameters.ts';

@@ -4,7 +4,7 @@ import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
 import { RowsRefused, type Ingest, type IngestRow } from '../ingest/ingest.ts';
-import { adminBodyBytesMax, jsonRowsMax } from '../limits.ts';
+import { adminBodyBytesMax, jsonRowsMax } from './limits.ts';
 import type { Route } from './server.ts';
 import { jsonBody } from './admin.ts';
 import { emptyAnswer, errorAnswer, jsonAnswer, type ApiAnswer } from './http_api.ts';

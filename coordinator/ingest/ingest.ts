@@ -27,8 +27,7 @@ import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { formatDurationNanos, nanosPerSecond } from '#lib/time.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
-import { namedRowsMax } from '../limits.ts';
-import type { CoordinatorMetrics } from '../metrics.ts';
+import type { IngestMetrics } from './metrics.ts';
 
 /** The part of the session that ingestion needs. */
 export type WriteSession = Pick<Session, 'write'>;
@@ -53,7 +52,7 @@ export class Ingest {
   readonly #decoder: WriteDecoder;
   readonly #session: WriteSession;
   readonly #namespaces: () => readonly IngestNamespace[];
-  readonly #metrics: CoordinatorMetrics;
+  readonly #metrics: IngestMetrics;
   readonly #clock: Pick<Clock, 'nowNanos'>;
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
@@ -61,7 +60,7 @@ export class Ingest {
     decoder: WriteDecoder,
     session: WriteSession,
     namespaces: () => readonly IngestNamespace[],
-    metrics: CoordinatorMetrics,
+    metrics: IngestMetrics,
     clock: Pick<Clock, 'nowNanos'>,
   ) {
     this.#decoder = decoder;
@@ -287,6 +286,9 @@ export class RowsRefused extends TsdbError {
     this.writtenSamples = writtenSamples;
   }
 }
+
+/** Bad rows that an answer to a write names; the rest is counted. */
+const namedRowsMax = 20;
 
 /**
  * Bad rows of one request: some by name, all by number. A row that two namespaces refuse counts

@@ -23,6 +23,7 @@ import { Matrix, hasValue, materialize } from './rows/rows.ts';
 
 export { parseSelector } from './parse/parser.ts';
 export { PromqlError } from './parse/errors.ts';
+export { writeResultJson } from './evaluate/json.ts';
 export { QueryResult } from './evaluate/result.ts';
 
 export interface QueryOptions {

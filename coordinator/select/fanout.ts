@@ -6,7 +6,7 @@ import type { AggregateResult, Session } from '#cluster/session/session.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
-import type { CoordinatorMetrics } from '../metrics.ts';
+import type { SelectMetrics } from './metrics.ts';
 import type {
   LabelResult,
   Matcher,
@@ -47,13 +47,13 @@ export function readableNamespace(namespaces: readonly ReadableNamespace[]): Rea
 export class Fanout implements QueryStorage {
   readonly #session: ReadSession;
   readonly #namespaces: () => readonly ReadableNamespace[];
-  readonly #metrics: CoordinatorMetrics;
+  readonly #metrics: SelectMetrics;
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
   constructor(
     session: ReadSession,
     namespaces: () => readonly ReadableNamespace[],
-    metrics: CoordinatorMetrics,
+    metrics: SelectMetrics,
   ) {
     this.#session = session;
     this.#namespaces = namespaces;

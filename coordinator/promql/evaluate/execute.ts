@@ -6,28 +6,24 @@ import type { ArithmeticOperator, ComparisonOperator } from '../parse/ast.ts';
 import { evaluateSetOperator, evaluateVectorOperator } from './binary.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
-import { evaluateCall } from '../functions/calls.ts';
+import { evaluateCall } from './calls.ts';
+import type { Evaluator } from './evaluator.ts';
+import { withoutNames } from './names.ts';
+import { textOf } from '../plan/plan.ts';
 import { arithmetic, arithmeticRows, compare, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
 import { mapPresent, timesInSeconds } from '../rows/row_values.ts';
-import { MappedRows, RelabelledRows, RepeatedRows, mergeSameLabels } from '../rows/rows.ts';
+import { MappedRows, RepeatedRows } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 import { SelectorRows } from './selector_rows.ts';
 import { evaluateWindow } from './window_rows.ts';
 
-/** Evaluates plan nodes; functions get it to evaluate their arguments. */
-export class Executor {
+/** Evaluates plan nodes. */
+export class Executor implements Evaluator {
   readonly context: Context;
 
   constructor(context: Context) {
     this.context = context;
-  }
-
-  /** A string node's text. */
-  text(plan: Plan): string {
-    const inner = plan.kind === 'repeat' ? plan.input : plan;
-    if (inner.kind !== 'string') throw executionError('a string literal is expected here');
-    return inner.value;
   }
 
   /** One value for each step. */
@@ -96,9 +92,10 @@ export class Executor {
         return new RepeatedRows(await this.vector(plan.input), plan.grid.stepCount);
       case 'negate': {
         const rows = await this.vector(plan.input);
-        return this.withoutNames(
+        return withoutNames(
           new MappedRows(rows, rows.labels, (row) => mapPresent(row, (value) => -value)),
           plan.input,
+          this.context.pacer,
         );
       }
       case 'aggregate': {
@@ -108,7 +105,7 @@ export class Executor {
           plan,
           await this.vector(plan.input),
           parameter === null || isText ? null : await this.scalar(parameter),
-          parameter === null || !isText ? null : this.text(parameter),
+          parameter === null || !isText ? null : textOf(parameter),
           this.context,
         );
       }
@@ -131,7 +128,7 @@ export class Executor {
       [],
       this.context,
     );
-    return plan.output === 'time' ? this.withoutNames(rows, plan) : rows;
+    return plan.output === 'time' ? withoutNames(rows, plan, this.context.pacer) : rows;
   }
 
   async #binary(plan: BinaryPlan): Promise<Rows> {
@@ -159,30 +156,8 @@ export class Executor {
         compareRows(operator as ComparisonOperator, a, b, kept, row, rows.stepCount);
       } else arithmeticRows(operator as ArithmeticOperator, a, b, row, rows.stepCount);
     });
-    return isComparison && !returnBool ? result : this.withoutNames(result, vectorPlan);
+    return isComparison && !returnBool
+      ? result
+      : withoutNames(result, vectorPlan, this.context.pacer);
   }
-
-  /**
-   * The same rows without metric names. Series that become the same are merged.
-   * @param origin what made the rows: when it selects by one name, no two series can become the
-   * same
-   */
-  async withoutNames(rows: Rows, origin: Plan): Promise<Rows> {
-    const labels = rows.labels.map((label) => label.withoutName());
-    const relabelled = new RelabelledRows(rows, labels);
-    if (hasOneName(origin) && !rows.labels.some((label) => label.hasTypeOrUnit)) return relabelled;
-    return mergeSameLabels(relabelled, this.context.pacer);
-  }
-}
-
-/**
- * Whether all series of the plan's result have the same metric name, or are without one already.
- */
-function hasOneName(plan: Plan): boolean {
-  if (plan.kind !== 'select' && plan.kind !== 'window') return false;
-  const { source } = plan;
-  return (
-    source.kind === 'selector' &&
-    source.matchers.some(({ name, kind }) => name === '__name__' && kind === '=')
-  );
 }

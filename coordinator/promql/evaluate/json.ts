@@ -67,6 +67,7 @@ function labelsJson(labels: Labels): string {
   return `${text}}`;
 }
 
+/** The whole body `{"status":"success","data":{...}}` in pieces of some 64 KiB. */
 export async function* writeResultJson(result: QueryResult): AsyncGenerator<Uint8Array> {
   const pieces = new Pieces();
   pieces.add(`{"status":"success","data":{"resultType":"${result.resultType}","result":`);

@@ -1,7 +1,6 @@
-/** The answer of a query: its value, and what it looks like as JSON of the Prometheus API. */
+/** The answer of a query. */
 import { isAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
-import { writeResultJson } from './json.ts';
 import type { Labels } from '../rows/labels.ts';
 import type { Grid } from '../plan/plan.ts';
 import type { Matrix } from '../rows/rows.ts';
@@ -61,11 +60,6 @@ export class QueryResult {
 
   get resultType(): 'scalar' | 'string' | 'vector' | 'matrix' {
     return this.value.kind === 'rawMatrix' ? 'matrix' : this.value.kind;
-  }
-
-  /** The whole body `{"status":"success","data":{...}}` in pieces of some 64 KiB. */
-  writeJson(): AsyncIterable<Uint8Array> {
-    return writeResultJson(this);
   }
 
   /** All series with their points; a scalar is one series without labels. */

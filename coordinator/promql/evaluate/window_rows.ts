@@ -3,38 +3,36 @@ import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
 import type { WindowRequest } from '#engine/window_functions/windows.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
-import type { Executor } from './execute.ts';
+import { functions } from '../functions/table.ts';
+import type { Evaluator } from './evaluator.ts';
+import { withoutNames } from './names.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import type { Grid, WindowPlan } from '../plan/plan.ts';
 import { Rows } from '../rows/rows.ts';
 import { SelectorRows, windowRequest, windowWork } from './selector_rows.ts';
 
-/** These give their series back, so the metric name stays. */
-const keepsName: ReadonlySet<string> = new Set(['last_over_time', 'first_over_time']);
-const wantsCounter: ReadonlySet<string> = new Set(['rate', 'increase', 'irate']);
-
-export async function evaluateWindow(plan: WindowPlan, executor: Executor): Promise<Rows> {
-  const { context } = executor;
+export async function evaluateWindow(plan: WindowPlan, evaluator: Evaluator): Promise<Rows> {
+  const { context } = evaluator;
   const parameters: Float64Array[] = [];
-  for (const parameter of plan.parameters) parameters.push(await executor.scalar(parameter));
+  for (const parameter of plan.parameters) parameters.push(await evaluator.scalar(parameter));
   checkParameters(plan, parameters, context);
-  const rows = await rowsOf(plan, parameters, executor);
-  if (wantsCounter.has(plan.name)) noteGauges(rows, plan, context);
-  if (keepsName.has(plan.name)) return rows;
-  return executor.withoutNames(rows, plan);
+  const rows = await rowsOf(plan, parameters, evaluator);
+  const { wantsCounter, keepsName } = functions.get(plan.name)!;
+  if (wantsCounter) noteGauges(rows, plan, context);
+  return keepsName ? rows : withoutNames(rows, plan, context.pacer);
 }
 
 async function rowsOf(
   plan: WindowPlan,
   parameters: readonly Float64Array[],
-  executor: Executor,
+  evaluator: Evaluator,
 ): Promise<Rows> {
   const { source, grid } = plan;
-  const { context } = executor;
+  const { context } = evaluator;
   if (source.kind === 'selector') {
     return SelectorRows.of(plan.function, source, grid, parameters, context);
   }
-  const inner = await executor.vector(source.inner);
+  const inner = await evaluator.vector(source.inner);
   const request = windowRequest(plan.function, source, grid, parameters);
   return new SubqueryRows(inner, source.inner.grid, request, context);
 }

@@ -1,8 +1,7 @@
 /** The typed syntax tree of a query, as the parser checks it and the planner takes it. */
 import type { Matcher } from '../../select/storage.ts';
+import type { ValueType } from '../functions/table.ts';
 import type { Span } from './position.ts';
-
-export type ValueType = 'scalar' | 'string' | 'vector' | 'matrix';
 
 /** As Prometheus names the types in its messages. */
 export const documentedType: Readonly<Record<ValueType, string>> = {

@@ -15,7 +15,7 @@ import type {
   VectorSelector,
 } from './ast.ts';
 import { parseError } from './errors.ts';
-import { signatures, unavailableFunctions } from './signatures.ts';
+import { functions, unavailableFunctions } from '../functions/table.ts';
 import { durationMillisMax, numberOf, unquote } from './literals.ts';
 import { compileMatcherRegexp } from './matcher.ts';
 import type { Span } from './position.ts';
@@ -335,8 +335,8 @@ export class Builder {
   #call(node: SyntaxNode): Expr {
     const [nameNode, body] = childrenOf(node);
     const name = this.#text(nameNode!);
-    const signature = signatures.get(name);
-    if (signature === undefined) {
+    const row = functions.get(name);
+    if (row === undefined) {
       this.#fail(
         node.from,
         unavailableFunctions.has(name)
@@ -344,14 +344,14 @@ export class Builder {
           : `unknown function with name ${quote(name)}`,
       );
     }
-    if (signature.experimental && !this.#options.experimentalFunctions) {
+    if (row.experimental && !this.#options.experimentalFunctions) {
       this.#fail(node.from, `function ${quote(name)} is not enabled`);
     }
     return {
       kind: 'call',
       name,
       args: childrenOf(body!).map((argument) => this.expression(argument)),
-      type: signature.result,
+      type: row.result,
       span: { start: node.from, end: node.to },
     };
   }

@@ -1,8 +1,9 @@
 /** Type rules of the language, with the messages of Prometheus. */
 import { comparisonOperators, documentedType, setOperators, typeOf } from './ast.ts';
-import type { Aggregate, Binary, Call, Expr, ValueType } from './ast.ts';
+import type { Aggregate, Binary, Call, Expr } from './ast.ts';
 import { parseError } from './errors.ts';
-import { signatures } from './signatures.ts';
+import { functions } from '../functions/table.ts';
+import type { ValueType } from '../functions/table.ts';
 
 /**
  * Checks the whole tree, inner nodes first.
@@ -125,8 +126,7 @@ class Checker {
   }
 
   #call(expr: Call): void {
-    const signature = signatures.get(expr.name)!;
-    const { args, optional } = signature;
+    const { args, optional } = functions.get(expr.name)!;
     const count = expr.args.length;
     const name = JSON.stringify(expr.name);
     const countMin = args.length - Math.abs(optional);

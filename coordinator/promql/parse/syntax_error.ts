@@ -3,7 +3,7 @@
  */
 import { parseError } from './errors.ts';
 import type { PromqlError } from './errors.ts';
-import { signatures, unavailableFunctions } from './signatures.ts';
+import { functions, unavailableFunctions } from '../functions/table.ts';
 
 const keywords = new Set([
   'and',
@@ -160,7 +160,7 @@ function unknownFunction(
   for (const [index, token] of tokens.entries()) {
     if (tokens[index + 1]?.text !== '(' || tokens[index + 1]!.start > offset) continue;
     if (!/^[a-zA-Z_:]/.test(token.text) || keywords.has(token.text.toLowerCase())) continue;
-    if (signatures.has(token.text) || aggregators.has(token.text.toLowerCase())) continue;
+    if (functions.has(token.text) || aggregators.has(token.text.toLowerCase())) continue;
     if (unavailableFunctions.has(token.text)) continue;
     if (tokens[index - 1]?.text === '@') continue;
     return parseError(

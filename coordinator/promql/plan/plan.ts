@@ -21,6 +21,7 @@ import type {
   VectorSelector,
 } from '../parse/ast.ts';
 import { executionError } from '../parse/errors.ts';
+import { functions } from '../functions/table.ts';
 import { arithmetic, compare } from './operators.ts';
 import { lineAndColumn } from '../parse/position.ts';
 import type { Span } from '../parse/position.ts';
@@ -167,52 +168,12 @@ export const subqueryStepsMax = 10_000_000;
 /** Step of subqueries that name none. */
 export const subqueryStepMillisDefault = 60_000;
 
-const windowFunctionOf: Readonly<Record<string, WindowFunction>> = {
-  absent_over_time: 'present',
-  avg_over_time: 'avg',
-  changes: 'changes',
-  count_over_time: 'count',
-  delta: 'delta',
-  deriv: 'deriv',
-  double_exponential_smoothing: 'doubleExponential',
-  first_over_time: 'first',
-  idelta: 'idelta',
-  increase: 'increase',
-  irate: 'irate',
-  last_over_time: 'last',
-  mad_over_time: 'mad',
-  max_over_time: 'max',
-  min_over_time: 'min',
-  predict_linear: 'predictLinear',
-  present_over_time: 'present',
-  quantile_over_time: 'quantile',
-  rate: 'rate',
-  resets: 'resets',
-  stddev_over_time: 'stddev',
-  stdvar_over_time: 'stdvar',
-  sum_over_time: 'sum',
-  ts_of_first_over_time: 'timeOfFirst',
-  ts_of_last_over_time: 'timeOfLast',
-  ts_of_max_over_time: 'timeOfMax',
-  ts_of_min_over_time: 'timeOfMin',
-};
-
-/**
- * Their values depend on the time of evaluation even when all their arguments are pinned by `@`.
- */
-const timeDependentFunctions: ReadonlySet<string> = new Set([
-  'day_of_month',
-  'day_of_week',
-  'day_of_year',
-  'days_in_month',
-  'hour',
-  'minute',
-  'month',
-  'predict_linear',
-  'time',
-  'timestamp',
-  'year',
-]);
+/** A string node's text. */
+export function textOf(plan: Plan): string {
+  const inner = plan.kind === 'repeat' ? plan.input : plan;
+  if (inner.kind !== 'string') throw executionError('a string literal is expected here');
+  return inner.value;
+}
 
 export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   const planner = new Planner(options);
@@ -298,8 +259,8 @@ class Planner {
 
   #call(expr: Call, grid: Grid): Plan {
     const { span } = expr;
-    const windowFunction = windowFunctionOf[expr.name];
-    if (windowFunction !== undefined) {
+    const windowFunction = functions.get(expr.name)!.window;
+    if (windowFunction !== null) {
       let source: Source | SubquerySource | null = null;
       const parameters: Plan[] = [];
       for (const argument of expr.args) {
@@ -494,7 +455,7 @@ function isStepInvariant(expr: Expr): boolean {
       );
     case 'call':
       return (
-        !timeDependentFunctions.has(expr.name) &&
+        !functions.get(expr.name)!.dependsOnTime &&
         expr.args.every((argument) => isStepInvariant(argument))
       );
   }

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PromqlEngine, PromqlError } from '#coordinator/promql/engine.ts';
+import { PromqlEngine, PromqlError, writeResultJson } from '#coordinator/promql/engine.ts';
 import type { QueryResult } from '#coordinator/promql/engine.ts';
 import type { QueryStorage } from '#coordinator/select/storage.ts';
 import { WindowsTwin } from '#engine/window_functions/windows_twin.ts';
@@ -22,7 +22,7 @@ const signal = new AbortController().signal;
 
 async function jsonOf(result: QueryResult): Promise<unknown> {
   const pieces: Uint8Array[] = [];
-  for await (const piece of result.writeJson()) pieces.push(piece);
+  for await (const piece of writeResultJson(result)) pieces.push(piece);
   return JSON.parse(Buffer.concat(pieces).toString());
 }
 

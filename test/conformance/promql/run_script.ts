@@ -1,6 +1,6 @@
 /** Runs a promqltest script on the engine and lists what differs. */
 import type { PlainSeries, QueryResult } from '#coordinator/promql/evaluate/result.ts';
-import type { PromqlEngine } from '#coordinator/promql/engine.ts';
+import { type PromqlEngine, writeResultJson } from '#coordinator/promql/engine.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { encodeTags } from '#lib/tags.ts';
 import type { MemoryStorage } from './memory_storage.ts';
@@ -60,7 +60,7 @@ async function evaluate(command: Eval, engine: PromqlEngine): Promise<string | n
         ? await engine.instantQuery(expr, startMillis, queryOptions, signal)
         : await engine.rangeQuery(expr, startMillis, endMillis, stepMillis, queryOptions, signal);
     const pieces: Uint8Array[] = [];
-    for await (const piece of result.writeJson()) pieces.push(piece);
+    for await (const piece of writeResultJson(result)) pieces.push(piece);
     JSON.parse(Buffer.concat(pieces).toString());
   } catch (error) {
     if (!(error instanceof TsdbError)) throw error;

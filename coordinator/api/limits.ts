@@ -1,4 +1,4 @@
-/** Limits of the coordinator that no configuration sets. */
+/** Limits of the API that no configuration sets. */
 
 /** Bodies of admin requests and of query forms. */
 export const adminBodyBytesMax: number = 16 << 20;
@@ -20,9 +20,6 @@ export const stepsMax = 11_000;
 
 /** Longest deadline that a request may ask for, as in the reference system. */
 export const timeoutMillisMax: number = 10 * 60_000;
-
-/** Bad rows that an answer to a write names; the rest is counted. */
-export const namedRowsMax = 20;
 
 /** Selectors in one request for labels or series. */
 export const selectorsMax = 100;

@@ -1,0 +1,44 @@
+/** What ingestion counts of its rows and of the identities that it remembers. */
+import type { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
+import type { CounterMetric, Metrics } from '#lib/metrics.ts';
+
+export interface IngestMetrics {
+  /** Label: format. Rows that every ready namespace acknowledged. */
+  readonly writtenSamples: CounterMetric;
+  /** Label: reason ('bad', 'passing'). */
+  readonly refusedSamples: CounterMetric;
+  /** Native histograms that came with writes; they are not stored. */
+  readonly droppedHistograms: CounterMetric;
+}
+
+/** @param decoder is asked when metrics are scraped */
+export function ingestMetrics(metrics: Metrics, decoder: WriteDecoder): IngestMetrics {
+  metrics.gauge(
+    'tsdb_coordinator_front_series',
+    'Series that the coordinator has named and checked and still remembers.',
+    [],
+    () => decoder.seriesCount,
+  );
+  metrics.gauge(
+    'tsdb_coordinator_front_memory_bytes',
+    'Memory of the identities of series that pass through writes.',
+    [],
+    () => decoder.memoryBytes,
+  );
+  return {
+    writtenSamples: metrics.counter(
+      'tsdb_coordinator_written_samples_total',
+      'Samples that every ready namespace acknowledged.',
+      ['format'],
+    ),
+    refusedSamples: metrics.counter(
+      'tsdb_coordinator_refused_samples_total',
+      'Samples that were refused: bad ones for good, passing ones may be sent again.',
+      ['format', 'reason'],
+    ),
+    droppedHistograms: metrics.counter(
+      'tsdb_coordinator_dropped_histograms_total',
+      'Native histograms of remote writes, which are not stored.',
+    ),
+  };
+}

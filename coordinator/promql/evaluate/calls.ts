@@ -1,0 +1,231 @@
+/** Functions over instant vectors and scalars that are more than a map of values. */
+import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
+import type { Matcher } from '../../select/storage.ts';
+import { unwrapParens } from '../parse/ast.ts';
+import type { Expr } from '../parse/ast.ts';
+import { executionError } from '../parse/errors.ts';
+import { functions } from '../functions/table.ts';
+import type { Evaluator } from './evaluator.ts';
+import { withoutNames } from './names.ts';
+import { Labels } from '../rows/labels.ts';
+import { textOf } from '../plan/plan.ts';
+import type { CallPlan, Plan } from '../plan/plan.ts';
+import { mapPresent, rowsOfScalar, timesInSeconds } from '../rows/row_values.ts';
+import { MappedRows, Matrix, RelabelledRows, materialize, mergeSameLabels } from '../rows/rows.ts';
+import type { Rows } from '../rows/rows.ts';
+import { histogramFraction, histogramQuantile } from './histogram.ts';
+import { labelJoiner, labelReplacer } from './label_functions.ts';
+
+type Call = (plan: CallPlan, evaluator: Evaluator) => Promise<Rows>;
+
+/** By name, as in functions/table.ts. */
+const calls: Readonly<Record<string, Call>> = {
+  absent,
+  absent_over_time: absent,
+  clamp: (plan, evaluator) => clamp(plan, evaluator, plan.args[1]!, plan.args[2]!),
+  clamp_max: (plan, evaluator) => clamp(plan, evaluator, null, plan.args[1]!),
+  clamp_min: (plan, evaluator) => clamp(plan, evaluator, plan.args[1]!, null),
+  histogram_avg: ofNativeHistograms,
+  histogram_count: ofNativeHistograms,
+  histogram_fraction: async (plan, evaluator) => {
+    const [least, greatest, rows] = plan.args as [Plan, Plan, Plan];
+    return histogramFraction(
+      plan,
+      await evaluator.scalar(least),
+      await evaluator.scalar(greatest),
+      await evaluator.vector(rows),
+      evaluator.context,
+    );
+  },
+  histogram_quantile: async (plan, evaluator) => {
+    const [quantile, rows] = plan.args as [Plan, Plan];
+    return histogramQuantile(
+      plan,
+      await evaluator.scalar(quantile),
+      await evaluator.vector(rows),
+      evaluator.context,
+    );
+  },
+  histogram_stddev: ofNativeHistograms,
+  histogram_stdvar: ofNativeHistograms,
+  histogram_sum: ofNativeHistograms,
+  label_join: (plan, evaluator) => relabel(plan, evaluator, labelJoiner),
+  label_replace: (plan, evaluator) => relabel(plan, evaluator, labelReplacer),
+  round: async (plan, evaluator) => {
+    const [, multiple] = plan.args;
+    const nearest = multiple === undefined ? null : await evaluator.scalar(multiple);
+    return mapValues(plan, evaluator, (value, step) => roundTo(value, nearest?.[step] ?? 1));
+  },
+  sort: (plan, evaluator) => sort(plan, evaluator, byValue(1)),
+  sort_by_label: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, 1)),
+  sort_by_label_desc: (plan, evaluator) => sort(plan, evaluator, byLabels(plan, -1)),
+  sort_desc: (plan, evaluator) => sort(plan, evaluator, byValue(-1)),
+  timestamp: (plan, evaluator) => {
+    const times = timesInSeconds(plan.grid);
+    return mapValues(plan, evaluator, (_, step) => times[step]!);
+  },
+  vector: async (plan, evaluator) => rowsOfScalar(await evaluator.scalar(plan.args[0]!)),
+};
+
+export async function evaluateCall(plan: CallPlan, evaluator: Evaluator): Promise<Rows> {
+  const { ofValue } = functions.get(plan.name)!;
+  if (ofValue !== null) {
+    if (plan.args.length > 0) return mapValues(plan, evaluator, ofValue);
+    return rowsOfScalar(timesInSeconds(plan.grid).map((seconds) => ofValue(seconds)));
+  }
+  const call = calls[plan.name];
+  if (call !== undefined) return call(plan, evaluator);
+  throw executionError(`function ${JSON.stringify(plan.name)} is not available`);
+}
+
+/** They take native histograms only; a vector of floats has none. */
+async function ofNativeHistograms(plan: CallPlan, evaluator: Evaluator): Promise<Rows> {
+  await evaluator.vector(plan.args[0]!);
+  return Matrix.make([], plan.grid.stepCount);
+}
+
+/** To the nearest multiple; halves go up. */
+function roundTo(value: number, nearest: number): number {
+  const inverse = 1 / nearest;
+  return Math.floor(value * inverse + 0.5) / inverse;
+}
+
+async function mapValues(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  map: (value: number, step: number) => number,
+): Promise<Rows> {
+  const input = plan.args[0]!;
+  const rows = await evaluator.vector(input);
+  const mapped = new MappedRows(rows, rows.labels, (row) => mapPresent(row, map));
+  return withoutNames(mapped, input, evaluator.context.pacer);
+}
+
+async function clamp(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  leastOf: Plan | null,
+  greatestOf: Plan | null,
+): Promise<Rows> {
+  const least = leastOf === null ? null : await evaluator.scalar(leastOf);
+  const greatest = greatestOf === null ? null : await evaluator.scalar(greatestOf);
+  const input = plan.args[0]!;
+  const rows = await evaluator.vector(input);
+  const mapped = new MappedRows(rows, rows.labels, (row) => {
+    mapPresent(row, (value, step) => {
+      let clamped = value;
+      if (greatest !== null) clamped = Math.min(greatest[step]!, clamped);
+      if (least !== null) clamped = Math.max(least[step]!, clamped);
+      return clamped;
+    });
+    if (least === null || greatest === null) return;
+    for (let step = 0; step < rows.stepCount; step++) {
+      if (greatest[step]! < least[step]!) setAbsent(row.words, step);
+    }
+  });
+  return withoutNames(mapped, input, evaluator.context.pacer);
+}
+
+/** 1 at the steps where no series has a value; labels are what the selector pins down. */
+async function absent(plan: CallPlan, evaluator: Evaluator): Promise<Rows> {
+  const { pacer } = evaluator.context;
+  const rows = await evaluator.vector(plan.args[0]!);
+  const { stepCount } = plan.grid;
+  const result = Matrix.make([absentLabels(plan.call.args[0]!)], stepCount);
+  result.buffer.values.fill(1);
+  for (let index = 0; index < rows.count; index++) {
+    const at = rows.load(index);
+    for (let step = 0; step < stepCount; step++) {
+      if (!isAbsent(rows.buffer.words, at + step)) setAbsent(result.buffer.words, step);
+    }
+    if (pacer.spend(stepCount)) await pacer.pause();
+  }
+  return result;
+}
+
+function absentLabels(argument: Expr): Labels {
+  const expr = unwrapParens(argument);
+  let matchers: readonly Matcher[];
+  if (expr.kind === 'vectorSelector') matchers = expr.matchers;
+  else if (expr.kind === 'matrixSelector') matchers = expr.selector.matchers;
+  else return Labels.empty;
+  const values = new Map<string, string | null>();
+  for (const { name, kind, value } of matchers) {
+    if (name === '__name__') continue;
+    // A label that is named twice, or not by equality alone, has no known value.
+    values.set(name, kind === '=' && !values.has(name) ? value : null);
+  }
+  return Labels.of(
+    [...values].flatMap(([name, value]) => (value === null ? [] : [{ name, value }])),
+  );
+}
+
+async function relabel(
+  plan: CallPlan,
+  evaluator: Evaluator,
+  changeBy: (texts: readonly string[]) => (labels: Labels) => Labels,
+): Promise<Rows> {
+  const rows = await evaluator.vector(plan.args[0]!);
+  const texts = plan.args.slice(1).map((argument) => textOf(argument));
+  const labels = rows.labels.map(changeBy(texts));
+  return mergeSameLabels(new RelabelledRows(rows, labels), evaluator.context.pacer);
+}
+
+/** Compares two of one-step rows by index. */
+type Order = (rows: Matrix) => (a: number, b: number) => number;
+
+/** NaN last; equal ones stay as they are. */
+function byValue(sign: 1 | -1): Order {
+  return ({ buffer: { values } }) =>
+    (a, b) => {
+      const left = values[a]!;
+      const right = values[b]!;
+      if (left !== left || right !== right) return left === left ? -1 : right === right ? 1 : 0;
+      return sign * (left - right) || a - b;
+    };
+}
+
+function byLabels(plan: CallPlan, sign: 1 | -1): Order {
+  const names = plan.args.slice(1).map((argument) => textOf(argument));
+  return ({ labels }) =>
+    (a, b) =>
+      sign * compareNaturally(labels[a]!, labels[b]!, names);
+}
+
+/** Of an instant query; the rows of others come in the order of their labels anyway. */
+async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise<Rows> {
+  const { context } = evaluator;
+  const rows = await materialize(await evaluator.vector(plan.args[0]!), context.pacer);
+  if (context.isRangeQuery || rows.stepCount !== 1) return rows;
+  const indexes = rows.labels.map((_, index) => index).sort(order(rows));
+  const sorted = Matrix.make(
+    indexes.map((index) => rows.labels[index]!),
+    1,
+  );
+  for (const [target, index] of indexes.entries()) {
+    sorted.buffer.bits[target] = rows.buffer.bits[index]!;
+  }
+  return sorted;
+}
+
+/** By the named labels, runs of digits as numbers; then by all labels. */
+function compareNaturally(a: Labels, b: Labels, names: readonly string[]): number {
+  for (const name of names) {
+    const order = compareTexts(a.get(name), b.get(name));
+    if (order !== 0) return order;
+  }
+  return a.compare(b);
+}
+
+function compareTexts(a: string, b: string): number {
+  const left = a.match(/\d+|\D+/g) ?? [];
+  const right = b.match(/\d+|\D+/g) ?? [];
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    const x = left[i]!;
+    const y = right[i]!;
+    if (x === y) continue;
+    if (/^\d/.test(x) && /^\d/.test(y) && Number(x) !== Number(y)) return Number(x) - Number(y);
+    return x < y ? -1 : 1;
+  }
+  return left.length - right.length;
+}
