@@ -121,6 +121,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       clock: env.clock,
     },
     labels: { storage, parseSelector, settings, clock: env.clock },
+    read: { storage, settings, samplesMax: config.querySamplesMax, clock: env.clock },
     status: {
       clock: env.clock,
       statistics: (limit, signal) => {
@@ -134,10 +135,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       parseSelector,
       clock: env.clock,
     },
+    compat: { clock: env.clock, version: options.version },
     ops: {
       clock: env.clock,
       startedMillis: env.clock.monotonicMillis(),
-      version: options.version,
       readiness: (signal) => readinessOf(options, session, readable, signal),
     },
   });

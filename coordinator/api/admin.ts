@@ -6,9 +6,14 @@ import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { InstanceInfo } from '#cluster/placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { adminBodyBytesMax } from './limits.ts';
-import type { ApiHandler, Route } from './server.ts';
-import { type ApiRequest, isTrue, jsonAnswer } from './http_api.ts';
+import {
+  type ApiRequest,
+  isTrue,
+  jsonAnswer,
+  type JsonHandler,
+  type PlainHandler,
+} from './http_api.ts';
+import { wholeNumber } from './parameters.ts';
 
 export interface AdminApiSetup {
   readonly kv: Kv;
@@ -21,107 +26,108 @@ export interface AdminApiSetup {
   readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
 }
 
-type AdminCall = (
-  admin: ClusterAdmin,
-  request: ApiRequest,
-  options: AdminOptions,
-) => Promise<unknown>;
-
-/** All admin routes, each at all the paths that it is known under. */
-export function adminRoutes(setup: AdminApiSetup): Route[] {
-  const handler = (call: AdminCall): ApiHandler => {
-    return async (request) => {
-      const admin = new ClusterAdmin({
-        kv: setup.kv,
-        cluster: clusterOf(request, setup.cluster),
-        clock: setup.clock,
-        ...(setup.localInstance === null ? {} : { localInstance: setup.localInstance }),
-      });
-      return jsonAnswer(await call(admin, request, optionsOf(request)));
-    };
-  };
-  const routes: Route[] = [];
-  const add = (methods: Route['methods'], paths: readonly string[], call: AdminCall): void => {
-    for (const path of paths) routes.push({ methods, path, handler: handler(call) });
-  };
-  const placement = (rest = ''): string[] => [
-    `/api/v1/services/tsdb/placement${rest}`,
-    `/api/v1/placement${rest}`,
-  ];
-  const namespace = (rest = ''): string[] => [
-    `/api/v1/services/tsdb/namespace${rest}`,
-    `/api/v1/namespace${rest}`,
-  ];
-
-  add(
-    ['POST'],
-    ['/api/v1/database/create', '/api/v1/database/namespace/create'],
-    async (admin, request, options) =>
-      admin.databaseCreate(await jsonBody(request), options, request.signal),
-  );
-
-  routes.push({
-    methods: ['POST'],
-    path: '/api/v1/kvstore',
-    handler: async (request) => {
-      const target = { kv: setup.kv, cluster: clusterOf(request, setup.cluster) };
-      const body = await jsonBody(request);
-      return jsonAnswer(await setKvstore(target, body, optionsOf(request), request.signal));
-    },
-  });
-
-  add(['GET'], placement(), (admin, request) =>
-    admin.placementGet(versionOf(request), request.signal),
-  );
-  add(['POST'], placement(), async (admin, request, options) =>
-    admin.placementAdd(await jsonBody(request), options, request.signal),
-  );
-  add(['DELETE'], placement(), (admin, request, options) =>
-    admin.placementDelete(options, request.signal),
-  );
-  add(['POST'], placement('/init'), async (admin, request, options) =>
-    admin.placementInit(await jsonBody(request), options, request.signal),
-  );
-  add(['POST'], placement('/remove'), async (admin, request, options) =>
-    admin.placementRemove(await jsonBody(request), options, request.signal),
-  );
-  add(['POST'], placement('/replace'), async (admin, request, options) =>
-    admin.placementReplace(await jsonBody(request), options, request.signal),
-  );
-  add(['POST'], placement('/set'), async (admin, request, options) =>
-    admin.placementSet(await jsonBody(request), options, request.signal),
-  );
-  add(['DELETE'], placement('/{id}'), (admin, request, options) =>
-    admin.placementRemoveInstance(request.pathParameters['id']!, options, request.signal),
-  );
-
-  add(['GET'], namespace(), (admin, request) =>
-    admin.namespaceGet(isTrue(request.urlParameters.get('debug') ?? ''), request.signal),
-  );
-  add(['POST'], namespace(), async (admin, request, options) =>
-    admin.namespaceAdd(await jsonBody(request), options, request.signal),
-  );
-  add(['PUT'], namespace(), async (admin, request, options) =>
-    admin.namespaceUpdate(await jsonBody(request), options, request.signal),
-  );
-  add(['POST'], namespace('/ready'), async (admin, request, options) => {
-    const body = await jsonBody(request);
-    const own =
-      admin.cluster.environment === setup.cluster.environment &&
-      admin.cluster.zone === setup.cluster.zone;
-    const prove = own
-      ? setup.prove
-      : () =>
-          Promise.reject(
-            badRequest('cannot prove a namespace of another environment or zone: use force'),
-          );
-    return admin.namespaceReady(body, options, prove, request.signal);
-  });
-  add(['DELETE'], namespace('/{id}'), (admin, request, options) =>
-    admin.namespaceDelete(request.pathParameters['id']!, options, request.signal),
-  );
-  return routes;
+/** A request, with the cluster that its headers name. */
+interface AdminCall {
+  readonly setup: AdminApiSetup;
+  readonly admin: ClusterAdmin;
+  /** `dryRun` and `force`. */
+  readonly options: AdminOptions;
+  /** The path's last part, where the route names it. */
+  readonly id: string;
+  readonly urlParameters: URLSearchParams;
+  readonly signal: AbortSignal;
 }
+
+type AdminPlain = PlainHandler<AdminApiSetup>;
+type AdminJson = JsonHandler<AdminApiSetup>;
+
+function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
+  const { kv, clock, cluster, localInstance } = setup;
+  const { pathParameters, urlParameters, signal } = request;
+  const admin = new ClusterAdmin({
+    kv,
+    cluster: clusterOf(request, cluster),
+    clock,
+    ...(localInstance === null ? {} : { localInstance }),
+  });
+  const options = optionsOf(request);
+  return { setup, admin, options, id: pathParameters['id'] ?? '', urlParameters, signal };
+}
+
+/** Answers with what the call of the cluster room gives. */
+function plainCall(run: (call: AdminCall) => Promise<unknown>): AdminPlain {
+  return async (setup, request) => jsonAnswer(await run(adminCallOf(setup, request)));
+}
+
+function jsonCall(run: (call: AdminCall, body: unknown) => Promise<unknown>): AdminJson {
+  return async (setup, request, body) => jsonAnswer(await run(adminCallOf(setup, request), body));
+}
+
+export const databaseCreate: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.databaseCreate(body, options, signal),
+);
+
+export const kvstore: AdminJson = jsonCall(({ setup: { kv }, admin, options, signal }, body) =>
+  setKvstore({ kv, cluster: admin.cluster }, body, options, signal),
+);
+
+export const placementGet: AdminPlain = plainCall(({ admin, urlParameters, signal }) =>
+  admin.placementGet(versionOf(urlParameters), signal),
+);
+
+export const placementAdd: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.placementAdd(body, options, signal),
+);
+
+export const placementDelete: AdminPlain = plainCall(({ admin, options, signal }) =>
+  admin.placementDelete(options, signal),
+);
+
+export const placementInit: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.placementInit(body, options, signal),
+);
+
+export const placementRemove: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.placementRemove(body, options, signal),
+);
+
+export const placementReplace: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.placementReplace(body, options, signal),
+);
+
+export const placementSet: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.placementSet(body, options, signal),
+);
+
+export const placementRemoveInstance: AdminPlain = plainCall(({ admin, id, options, signal }) =>
+  admin.placementRemoveInstance(id, options, signal),
+);
+
+export const namespaceGet: AdminPlain = plainCall(({ admin, urlParameters, signal }) =>
+  admin.namespaceGet(isTrue(urlParameters.get('debug') ?? ''), signal),
+);
+
+export const namespaceAdd: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.namespaceAdd(body, options, signal),
+);
+
+export const namespaceUpdate: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.namespaceUpdate(body, options, signal),
+);
+
+export const namespaceReady: AdminJson = jsonCall(({ setup, admin, options, signal }, body) => {
+  const { environment, zone } = setup.cluster;
+  const own = admin.cluster.environment === environment && admin.cluster.zone === zone;
+  const refuse = () =>
+    Promise.reject(
+      badRequest('cannot prove a namespace of another environment or zone: use force'),
+    );
+  return admin.namespaceReady(body, options, own ? setup.prove : refuse, signal);
+});
+
+export const namespaceDelete: AdminPlain = plainCall(({ admin, id, options, signal }) =>
+  admin.namespaceDelete(id, options, signal),
+);
 
 function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
   return {
@@ -137,24 +143,7 @@ function optionsOf(request: ApiRequest): AdminOptions {
   };
 }
 
-function versionOf(request: ApiRequest): number | null {
-  const text = request.urlParameters.get('version') ?? '';
-  if (text === '') return null;
-  if (!/^\d{1,15}$/.test(text)) throw badRequest(`version: not a whole number: ${text}`);
-  return Number(text);
-}
-
-/** @throws {TsdbError} BAD_REQUEST when the body is not JSON */
-export async function jsonBody(
-  request: ApiRequest,
-  bytesMax: number = adminBodyBytesMax,
-): Promise<unknown> {
-  const body = await request.body(bytesMax);
-  if (body.length === 0) throw badRequest('the request body is empty: JSON is expected');
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as unknown;
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw badRequest(`the request body is not JSON: ${reason}`, { cause: error });
-  }
+function versionOf(parameters: URLSearchParams): number | null {
+  const text = parameters.get('version') ?? '';
+  return text === '' ? null : wholeNumber(text, 'version');
 }

@@ -7,9 +7,8 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
-import type { Route } from './server.ts';
-import { type ApiAnswer, jsonAnswer } from './http_api.ts';
-import { boundParameter, parametersOf, requiredText } from './parameters.ts';
+import { type ApiAnswer, type FormHandler, jsonAnswer, type PlainHandler } from './http_api.ts';
+import { boundParameter, checkOrder, requiredText } from './parameters.ts';
 
 export interface CompatApiSetup {
   readonly clock: Clock;
@@ -20,63 +19,8 @@ export interface CompatApiSetup {
 /** Clients choose the dialect of the query language by this; ours is that of Prometheus 3. */
 const dialectVersion = '3.0.0';
 
-/** Each at its own path and below `/prometheus`. */
-export function compatRoutes(setup: CompatApiSetup): Route[] {
-  return ['', '/prometheus'].flatMap((prefix) => routesBelow(prefix, setup));
-}
-
-function routesBelow(prefix: string, { clock, version }: CompatApiSetup): Route[] {
-  const get = (path: string, handler: Route['handler']): Route => ({
-    methods: ['GET'],
-    path: `${prefix}/api/v1/${path}`,
-    handler,
-  });
-  const getOrPost = (path: string, handler: Route['handler']): Route => ({
-    ...get(path, handler),
-    methods: ['GET', 'POST'],
-  });
-  return [
-    get('status/buildinfo', () => success(buildInfo(version))),
-    get('status/flags', () => success({})),
-    // Kinds and help texts of metrics are not stored, so there is none to tell.
-    get('metadata', ({ urlParameters }) => {
-      checkWholeNumber(urlParameters, 'limit');
-      checkWholeNumber(urlParameters, 'limit_per_metric');
-      return success({});
-    }),
-    get('targets', ({ urlParameters }) => {
-      checkWord(urlParameters, 'state', ['active', 'dropped', 'any']);
-      return success({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} });
-    }),
-    get('targets/metadata', () => success([])),
-    get('rules', ({ urlParameters }) => {
-      checkWord(urlParameters, 'type', ['alert', 'record']);
-      return success({ groups: [] });
-    }),
-    get('alerts', () => success({ alerts: [] })),
-    get('alertmanagers', () => success({ activeAlertmanagers: [], droppedAlertmanagers: [] })),
-    getOrPost('query_exemplars', async (request) => {
-      const parameters = await parametersOf(request);
-      const now = clock.nowNanos();
-      const start = boundParameter(parameters, 'start', now, 0n);
-      const end = boundParameter(parameters, 'end', now, now);
-      if (end < start) throw badRequest('end: end timestamp must not be before start time');
-      parseQuery(requiredText(parameters, 'query'), { experimentalFunctions: true });
-      // Exemplars of writes are not stored.
-      return success([]);
-    }),
-    getOrPost('format_query', async (request) =>
-      success(formatQuery(requiredText(await parametersOf(request), 'query'))),
-    ),
-  ];
-}
-
-function success(data: unknown): ApiAnswer {
-  return jsonAnswer({ status: 'success', data });
-}
-
-function buildInfo(version: string): object {
-  return {
+export const buildInfo: PlainHandler<CompatApiSetup> = ({ version }) =>
+  success({
     version: dialectVersion,
     application: 'tsdb',
     applicationVersion: version,
@@ -85,7 +29,50 @@ function buildInfo(version: string): object {
     buildUser: '',
     buildDate: '',
     goVersion: '',
-  };
+  });
+
+export const flags: PlainHandler<CompatApiSetup> = () => success({});
+
+/** Kinds and help texts of metrics are not stored, so there is none to tell. */
+export const metadata: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  checkWholeNumber(urlParameters, 'limit');
+  checkWholeNumber(urlParameters, 'limit_per_metric');
+  return success({});
+};
+
+export const targets: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  checkWord(urlParameters, 'state', ['active', 'dropped', 'any']);
+  return success({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} });
+};
+
+export const targetsMetadata: PlainHandler<CompatApiSetup> = () => success([]);
+
+export const rules: PlainHandler<CompatApiSetup> = (_, { urlParameters }) => {
+  checkWord(urlParameters, 'type', ['alert', 'record']);
+  return success({ groups: [] });
+};
+
+export const alerts: PlainHandler<CompatApiSetup> = () => success({ alerts: [] });
+
+export const alertmanagers: PlainHandler<CompatApiSetup> = () =>
+  success({ activeAlertmanagers: [], droppedAlertmanagers: [] });
+
+/** Exemplars of writes are not stored. */
+export const queryExemplars: FormHandler<CompatApiSetup> = ({ clock }, _, parameters) => {
+  const now = clock.nowNanos();
+  checkOrder(
+    boundParameter(parameters, 'start', now, 0n),
+    boundParameter(parameters, 'end', now, now),
+  );
+  parseQuery(requiredText(parameters, 'query'), { experimentalFunctions: true });
+  return success([]);
+};
+
+export const queryText: FormHandler<CompatApiSetup> = (_, __, parameters) =>
+  success(formatQuery(requiredText(parameters, 'query')));
+
+function success(data: unknown): ApiAnswer {
+  return jsonAnswer({ status: 'success', data });
 }
 
 function checkWholeNumber(parameters: URLSearchParams, name: string): void {

@@ -8,14 +8,12 @@ import { deletionCleanMillisMax, deletionConfirmMillisMax } from '#cluster/limit
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { clampNanos } from '#lib/time.ts';
-import { selectorsMax } from './limits.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
-import type { Route } from './server.ts';
 import type { Matcher } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from './http_api.ts';
-import { boundParameter, headerText, parametersOf } from './parameters.ts';
+import { boundParameter, checkOrder, headerText, selectorsOf } from './parameters.ts';
 
 export interface DeletionApiSetup {
   readonly log: DeletionLog;
@@ -24,36 +22,28 @@ export interface DeletionApiSetup {
   readonly clock: Clock;
 }
 
-export function deletionRoutes(setup: DeletionApiSetup): Route[] {
-  return ['', '/prometheus'].flatMap((prefix): Route[] => [
-    {
-      methods: ['POST', 'PUT'],
-      path: `${prefix}/api/v1/admin/tsdb/delete_series`,
-      handler: (request) => deleteSeries(setup, request),
-    },
-    {
-      methods: ['POST', 'PUT'],
-      path: `${prefix}/api/v1/admin/tsdb/clean_tombstones`,
-      handler: (request) => cleanTombstones(setup, request),
-    },
-  ]);
+interface DeletionCall {
+  /** Empty: all that are ready. */
+  readonly namespaces: readonly string[];
+  readonly deletion: Omit<DeletionRequest, 'namespace'>;
 }
 
-async function deleteSeries(setup: DeletionApiSetup, request: ApiRequest): Promise<ApiAnswer> {
+export async function deleteSeries(
+  setup: DeletionApiSetup,
+  { signal }: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
   const { log, topology, clock } = setup;
-  const parameters = await parametersOf(request);
-  const wanted = deletionOf(setup, parameters);
-  const { signal } = request;
+  const call = deletionCallOf(setup, parameters);
   const { namespaces, placement } = await topology.refresh(signal);
-  const named = parameters.getAll('namespace');
   const names =
-    named.length > 0
-      ? [...new Set(named)]
+    call.namespaces.length > 0
+      ? call.namespaces
       : [...namespaces.values()].filter(isReady).map(({ name }) => name);
   if (names.length === 0) {
     throw new TsdbError('UNAVAILABLE', 'cannot delete series: no namespace is ready');
   }
-  const requests = names.map((namespace): DeletionRequest => ({ namespace, ...wanted }));
+  const requests = names.map((namespace): DeletionRequest => ({ namespace, ...call.deletion }));
   const deletions = await log.append(requests, namespaces, clock, signal);
   const { sequence } = deletions.at(-1)!;
   const instances = placement?.instances.map(({ id }) => id) ?? [];
@@ -70,30 +60,29 @@ async function deleteSeries(setup: DeletionApiSetup, request: ApiRequest): Promi
   );
 }
 
-/** Series and range that the parameters name. @throws {TsdbError} BAD_REQUEST */
-function deletionOf(
+/** @throws {TsdbError} BAD_REQUEST */
+function deletionCallOf(
   { parseSelector, clock }: DeletionApiSetup,
   parameters: URLSearchParams,
-): Omit<DeletionRequest, 'namespace'> {
-  const selectors = parameters.getAll('match[]');
-  if (selectors.length === 0) throw badRequest('missing required parameter: match[]');
-  if (selectors.length > selectorsMax) {
-    throw badRequest(`match[]: more than ${selectorsMax} selectors: ${selectors.length}`);
-  }
+): DeletionCall {
+  const selectors = selectorsOf(parameters, 1);
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, allTime.startNanos);
   const lastNanos = boundParameter(parameters, 'end', now, allTime.endNanos - 1n);
-  if (lastNanos < startNanos) {
-    throw badRequest('end: end timestamp must not be before start time');
-  }
+  checkOrder(startNanos, lastNanos);
   const query = queryOfMatcherLists(selectors.map((text) => parseSelector(text)));
   // The end of such a request is inclusive.
-  return { query, startNanos, endNanos: clampNanos(lastNanos + 1n), selectors };
+  const endNanos = clampNanos(lastNanos + 1n);
+  return {
+    namespaces: [...new Set(parameters.getAll('namespace'))],
+    deletion: { query, startNanos, endNanos, selectors },
+  };
 }
 
-async function cleanTombstones(setup: DeletionApiSetup, request: ApiRequest): Promise<ApiAnswer> {
-  const { log, topology, clock } = setup;
-  const { signal } = request;
+export async function cleanTombstones(
+  { log, topology, clock }: DeletionApiSetup,
+  { signal }: ApiRequest,
+): Promise<ApiAnswer> {
   const sequence = await log.clean(signal);
   const { placement } = await topology.refresh(signal);
   const instances = placement?.instances.map(({ id }) => id) ?? [];

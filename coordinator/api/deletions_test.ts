@@ -8,7 +8,7 @@ import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import type { TopologyView } from '#cluster/topology/topology.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { parseSelector } from '../promql/engine.ts';
-import { deletionRoutes } from './deletions.ts';
+import { deleteSeries } from './deletions.ts';
 
 const { signal } = new AbortController();
 const { clock } = realEnv;
@@ -21,21 +21,17 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
   const namespaces = (await new NamespaceStore(kv, cluster).get(signal)).value;
   const log = new DeletionLog(kv, cluster);
   const view = { namespaces, placement: null } as unknown as TopologyView;
-  const [route] = deletionRoutes({
-    log,
-    topology: { refresh: async () => view },
-    parseSelector,
-    clock,
-  });
+  const setup = { log, topology: { refresh: async () => view }, parseSelector, clock };
   const deleted = async (range: Record<string, string>): Promise<bigint[]> => {
-    const answer = await route!.handler({
+    const parameters = new URLSearchParams({ 'match[]': 'up', namespace: 'default', ...range });
+    const request = {
       method: 'POST',
       pathParameters: {},
-      urlParameters: new URLSearchParams({ 'match[]': 'up', namespace: 'default', ...range }),
+      urlParameters: parameters,
       header: () => '',
-      body: async () => new Uint8Array(0),
       signal,
-    });
+    };
+    const answer = await deleteSeries(setup, request, parameters);
     assert.equal(answer.status, 204);
     const { deletions, damaged } = await log.list(signal);
     assert.deepEqual(damaged, []);

@@ -1,10 +1,11 @@
 /**
  * What an endpoint sees of HTTP, and what it gives back: handlers are functions from one to the
- * other, so that they know neither express nor node:http.
+ * other, so that they know neither express nor node:http. A handler has what it works on as its
+ * first argument and gets the body in the form in which the table of routes says that it comes.
  */
 import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
-import { retryAfterSeconds } from './limits.ts';
+import { adminBodyBytesMax, retryAfterSeconds } from './limits.ts';
 
 export interface ApiRequest {
   readonly method: string;
@@ -14,10 +15,14 @@ export interface ApiRequest {
   readonly urlParameters: URLSearchParams;
   /** Value of a header, or ''; the name in lower case. */
   header(name: string): string;
-  /** The whole body. Bytes are the request's own. @throws {TsdbError} BAD_REQUEST when too large */
-  body(bytesMax: number): Promise<Uint8Array>;
   /** Aborts when the client leaves or the server stops. */
   readonly signal: AbortSignal;
+}
+
+/** A request as the server hands it to a route: its body can still be read. */
+export interface ApiCall extends ApiRequest {
+  /** The whole body. Bytes are the request's own. @throws {TsdbError} BAD_REQUEST when too large */
+  body(bytesMax: number): Promise<Uint8Array>;
 }
 
 export interface ApiAnswer {
@@ -25,6 +30,73 @@ export interface ApiAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** An iterable is sent as it is made; the status is decided with its first part. */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+type Answer = Promise<ApiAnswer> | ApiAnswer;
+
+export type ApiHandler = (call: ApiCall) => Answer;
+export type PlainHandler<Setup> = (setup: Setup, request: ApiRequest) => Answer;
+export type FormHandler<Setup> = (
+  setup: Setup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+) => Answer;
+export type JsonHandler<Setup> = (setup: Setup, request: ApiRequest, body: unknown) => Answer;
+export type BytesHandler<Setup> = (
+  setup: Setup,
+  request: ApiRequest,
+  body: () => Promise<Uint8Array>,
+) => Answer;
+
+/** Without a body. */
+export function plain<Setup>(handler: PlainHandler<Setup>, setup: Setup): ApiHandler {
+  return (call) => handler(setup, call);
+}
+
+/** Parameters of the URL and, with POST or PUT, of a form. */
+export function form<Setup>(handler: FormHandler<Setup>, setup: Setup): ApiHandler {
+  return async (call) => handler(setup, call, await parametersOf(call));
+}
+
+export function json<Setup>(
+  handler: JsonHandler<Setup>,
+  setup: Setup,
+  bytesMax: number = adminBodyBytesMax,
+): ApiHandler {
+  return async (call) => handler(setup, call, parseJson(await call.body(bytesMax)));
+}
+
+/** The handler reads the body, when it has seen the headers. */
+export function bytes<Setup>(
+  handler: BytesHandler<Setup>,
+  setup: Setup,
+  bytesMax: number,
+): ApiHandler {
+  return (call) => handler(setup, call, () => call.body(bytesMax));
+}
+
+/** URL and form parameters together; those of the form come first, as in Go's net/http. */
+export async function parametersOf(call: ApiCall): Promise<URLSearchParams> {
+  if (call.method !== 'POST' && call.method !== 'PUT') return call.urlParameters;
+  const type = call.header('content-type').split(';')[0]!.trim().toLowerCase();
+  if (type !== 'application/x-www-form-urlencoded') return call.urlParameters;
+  const body = await call.body(adminBodyBytesMax);
+  const all = new URLSearchParams(
+    Buffer.from(body.buffer, body.byteOffset, body.length).toString(),
+  );
+  for (const [name, value] of call.urlParameters) all.append(name, value);
+  return all;
+}
+
+/** @throws {TsdbError} BAD_REQUEST when the body is not JSON */
+function parseJson(body: Uint8Array): unknown {
+  if (body.length === 0) throw badRequest('the request body is empty: JSON is expected');
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as unknown;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw badRequest(`the request body is not JSON: ${reason}`, { cause: error });
+  }
 }
 
 export const jsonContentType = 'application/json';

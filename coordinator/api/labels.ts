@@ -2,12 +2,11 @@
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
-import { selectorsMax } from './limits.ts';
-import type { Route } from './server.ts';
 import type {
   LabelResult,
   Matcher,
   QueryStorage,
+  SelectLimits,
   SelectRange,
   SelectResult,
 } from '../select/storage.ts';
@@ -15,11 +14,13 @@ import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from './
 import {
   answerHeaders,
   boundParameter,
+  checkOrder,
   checkRange,
-  limitsOf,
-  parametersOf,
   type QuerySettings,
-  timeoutMillisOf,
+  rangeMillisMaxOf,
+  readOptionsOf,
+  selectorsOf,
+  wholeNumber,
 } from './parameters.ts';
 
 export interface LabelsApiSetup {
@@ -33,108 +34,75 @@ export interface LabelsApiSetup {
 interface LabelsCall {
   readonly matcherLists: readonly (readonly Matcher[])[];
   readonly range: SelectRange;
-  readonly limits: ReturnType<typeof limitsOf>;
+  readonly limits: SelectLimits;
+  /** Longest answer; 0 = no limit. */
   readonly resultMax: number;
   readonly timeoutMillis: number;
   readonly signal: AbortSignal;
 }
 
-export function labelsRoutes(setup: LabelsApiSetup): Route[] {
-  const { storage } = setup;
-  const labels = async (
-    request: ApiRequest,
-    ask: (call: LabelsCall) => Promise<LabelResult>,
-  ): Promise<ApiAnswer> => {
-    const call = await callOf(setup, request, false);
-    return labelsAnswer(await ask(call), call);
-  };
-  const routes: Route[] = [];
-  for (const prefix of ['', '/prometheus']) {
-    routes.push(
-      {
-        methods: ['GET', 'POST'],
-        path: `${prefix}/api/v1/labels`,
-        handler: (request) =>
-          labels(request, ({ matcherLists, range, limits, signal }) =>
-            storage.labelNames(matcherLists, range, limits, signal),
-          ),
-      },
-      {
-        methods: ['GET'],
-        path: `${prefix}/api/v1/label/{name}/values`,
-        handler: (request) =>
-          labels(request, ({ matcherLists, range, limits, signal }) =>
-            storage.labelValues(labelName(request), matcherLists, range, limits, signal),
-          ),
-      },
-      {
-        methods: ['GET', 'POST'],
-        path: `${prefix}/api/v1/series`,
-        handler: async (request) => {
-          const call = await callOf(setup, request, true);
-          const { matcherLists, range, limits, signal } = call;
-          return seriesAnswer(await storage.series(matcherLists, range, limits, signal), call);
-        },
-      },
-    );
-  }
-  return routes;
-}
-
-/** Names that are no identifiers come escaped ("U__" and the like) and are taken as they are. */
-function labelName(request: ApiRequest): string {
-  const name = request.pathParameters['name'] ?? '';
-  if (name === '') throw badRequest('name: the label is empty');
-  return name;
-}
-
-async function callOf(
+export async function labelNames(
   setup: LabelsApiSetup,
   request: ApiRequest,
-  selectorRequired: boolean,
-): Promise<LabelsCall> {
-  const { settings, clock, parseSelector } = setup;
-  const parameters = await parametersOf(request);
-  const selectors = parameters.getAll('match[]');
-  if (selectorRequired && selectors.length === 0) {
-    throw badRequest('missing required parameter: match[]');
-  }
-  if (selectors.length > selectorsMax) {
-    throw badRequest(`match[]: more than ${selectorsMax} selectors: ${selectors.length}`);
-  }
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = labelsCallOf(setup, request, parameters, 0);
+  const { matcherLists, range, limits, signal } = call;
+  return labelsAnswer(await setup.storage.labelNames(matcherLists, range, limits, signal), call);
+}
+
+export async function labelValues(
+  setup: LabelsApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = labelsCallOf(setup, request, parameters, 0);
+  const { matcherLists, range, limits, signal } = call;
+  // Names that are no identifiers come escaped ("U__" and the like) and are taken as they are.
+  const name = request.pathParameters['name'] ?? '';
+  if (name === '') throw badRequest('name: the label is empty');
+  const found = await setup.storage.labelValues(name, matcherLists, range, limits, signal);
+  return labelsAnswer(found, call);
+}
+
+export async function series(
+  setup: LabelsApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = labelsCallOf(setup, request, parameters, 1);
+  const { matcherLists, range, limits, signal } = call;
+  return seriesAnswer(await setup.storage.series(matcherLists, range, limits, signal), call);
+}
+
+/** @param selectorsLeast how many `match[]` there must be */
+function labelsCallOf(
+  { settings, clock, parseSelector }: LabelsApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+  selectorsLeast: 0 | 1,
+): LabelsCall {
+  const selectors = selectorsOf(parameters, selectorsLeast);
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, 0n);
   const endNanos = boundParameter(parameters, 'end', now, now);
+  checkOrder(startNanos, endNanos);
   // Without a start everything is asked for, which is no range that a limit is about.
   if ((parameters.get('start') ?? '') !== '') {
-    checkRange(request, parameters, startNanos, endNanos, settings);
-  } else if (endNanos < startNanos) {
-    throw badRequest('end: end timestamp must not be before start time');
+    checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, settings));
   }
-  const timeoutMillis = timeoutMillisOf(request, parameters, settings);
+  // Here `limit` is on the entries of the answer and cuts it, as in Prometheus.
+  const options = readOptionsOf(request, parameters, settings, ['seriesLimit']);
+  const { timeoutMillis, limits } = options;
   return {
     matcherLists: selectors.map((text) => parseSelector(text)),
     // The end of such a request is inclusive.
     range: { startNanos, endNanos: endNanos + 1n },
-    ...splitLimit(request, parameters, settings),
+    limits,
+    resultMax: wholeNumber(parameters.get('limit') || '0', 'limit'),
     timeoutMillis,
     signal: clock.deadline(timeoutMillis, request.signal),
   };
-}
-
-/** Here `limit` is on the entries of the answer and cuts it, as in Prometheus; 0 = none. */
-function splitLimit(
-  request: ApiRequest,
-  parameters: URLSearchParams,
-  settings: QuerySettings,
-): { limits: ReturnType<typeof limitsOf>; resultMax: number } {
-  const text = parameters.get('limit') ?? '';
-  if (text !== '' && !/^\d{1,15}$/.test(text)) {
-    throw badRequest(`limit: not a whole number: ${text}`);
-  }
-  const others = new URLSearchParams(parameters);
-  others.delete('limit');
-  return { limits: limitsOf(request, others, settings), resultMax: Number(text) };
 }
 
 function cut<Item>(items: readonly Item[], resultMax: number): readonly Item[] {

@@ -1,8 +1,7 @@
 /** Health, readiness and the list of routes. */
 import type { Clock } from '#lib/env/env.ts';
 import { formatDurationNanos } from '#lib/time.ts';
-import type { Route } from './server.ts';
-import { jsonAnswer } from './http_api.ts';
+import { jsonAnswer, type PlainHandler } from './http_api.ts';
 
 /** A namespace as readiness reports it. */
 export interface NamespaceReadiness {
@@ -17,60 +16,47 @@ export interface OpsApiSetup {
   readonly startedMillis: number;
   /** Every READY namespace, whether a quorum of its nodes can be reached. */
   readonly readiness: (signal: AbortSignal) => Promise<readonly NamespaceReadiness[]>;
-  /** Paths of all routes, sorted. */
-  readonly paths: () => readonly string[];
 }
 
-export function opsRoutes(setup: OpsApiSetup): Route[] {
-  const { clock, startedMillis } = setup;
-  const health: Route['handler'] = () => {
-    const uptimeMillis = Math.round(clock.monotonicMillis() - startedMillis);
-    return jsonAnswer({
-      uptime: formatDurationNanos(BigInt(uptimeMillis) * 1_000_000n),
-      now: isoOfMillis(clock.nowMillis()),
-    });
-  };
-  return [
-    { methods: ['GET'], path: '/health', handler: health },
-    { methods: ['GET'], path: '/-/healthy', handler: health },
-    {
-      methods: ['GET'],
-      path: '/ready',
-      handler: async (request) => {
-        const all = await setup.readiness(request.signal);
-        // Both kinds unless the request names one of them.
-        const reads = request.urlParameters.get('reads') !== 'false';
-        const writes = request.urlParameters.get('writes') !== 'false';
-        const described = (namespace: NamespaceReadiness): object => ({
-          id: namespace.name,
-          attributes: {
-            metricsType: 'unaggregated',
-            retention: formatDurationNanos(namespace.retentionNanos),
-            resolution: '0s',
-          },
-        });
-        const listed = (ready: (one: NamespaceReadiness) => boolean): object[] =>
-          all.filter(ready).map(described);
-        const ok = all.every((one) => (one.readyToRead || !reads) && (one.readyToWrite || !writes));
-        return jsonAnswer(
-          {
-            readyReads: listed((one) => one.readyToRead),
-            notReadyReads: listed((one) => !one.readyToRead),
-            readyWrites: listed((one) => one.readyToWrite),
-            notReadyWrites: listed((one) => !one.readyToWrite),
-          },
-          {},
-          ok ? 200 : 503,
-        );
-      },
+export const health: PlainHandler<OpsApiSetup> = ({ clock, startedMillis }) => {
+  const uptimeMillis = Math.round(clock.monotonicMillis() - startedMillis);
+  return jsonAnswer({
+    uptime: formatDurationNanos(BigInt(uptimeMillis) * 1_000_000n),
+    now: isoOfMillis(clock.nowMillis()),
+  });
+};
+
+export const ready: PlainHandler<OpsApiSetup> = async (setup, { urlParameters, signal }) => {
+  const all = await setup.readiness(signal);
+  // Both kinds unless the request names one of them.
+  const reads = urlParameters.get('reads') !== 'false';
+  const writes = urlParameters.get('writes') !== 'false';
+  const described = (namespace: NamespaceReadiness): object => ({
+    id: namespace.name,
+    attributes: {
+      metricsType: 'unaggregated',
+      retention: formatDurationNanos(namespace.retentionNanos),
+      resolution: '0s',
     },
+  });
+  const listed = (ready: (one: NamespaceReadiness) => boolean): object[] =>
+    all.filter(ready).map(described);
+  const ok = all.every((one) => (one.readyToRead || !reads) && (one.readyToWrite || !writes));
+  return jsonAnswer(
     {
-      methods: ['GET'],
-      path: '/routes',
-      handler: () => jsonAnswer({ routes: setup.paths() }),
+      readyReads: listed((one) => one.readyToRead),
+      notReadyReads: listed((one) => !one.readyToRead),
+      readyWrites: listed((one) => one.readyToWrite),
+      notReadyWrites: listed((one) => !one.readyToWrite),
     },
-  ];
-}
+    {},
+    ok ? 200 : 503,
+  );
+};
+
+/** @param paths of all routes, sorted */
+export const routeList: PlainHandler<() => readonly string[]> = (paths) =>
+  jsonAnswer({ routes: paths() });
 
 function isoOfMillis(millis: number): string {
   // The clock was read by the caller; this only prints it.

@@ -1,8 +1,8 @@
 /**
- * Parameters of query requests: from the URL and, with POST, from a form body, checked and with
- * units.
+ * Parameters of requests, checked and with units. Each family of endpoints puts them into a struct
+ * of its own, once, with these.
  */
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest } from '#lib/errors.ts';
 import {
   formatDurationNanos,
   nanosPerMilli,
@@ -11,7 +11,7 @@ import {
   parseTimestampNanos,
   type UnixNanos,
 } from '#lib/time.ts';
-import { adminBodyBytesMax, queryCharactersMax, timeoutMillisMax } from './limits.ts';
+import { queryCharactersMax, selectorsMax, timeoutMillisMax } from './limits.ts';
 import type { SelectLimits } from '../select/storage.ts';
 import { type ApiRequest, bothNames, eitherHeader, isTrue } from './http_api.ts';
 
@@ -24,19 +24,6 @@ export interface QuerySettings {
   /** 0 = no limit. */
   readonly rangeMillisMax: number;
   readonly requireExhaustive: boolean;
-}
-
-/** URL and form parameters together; those of the form come first, as in Go's net/http. */
-export async function parametersOf(request: ApiRequest): Promise<URLSearchParams> {
-  if (request.method !== 'POST' && request.method !== 'PUT') return request.urlParameters;
-  const type = request.header('content-type').split(';')[0]!.trim().toLowerCase();
-  if (type !== 'application/x-www-form-urlencoded') return request.urlParameters;
-  const body = await request.body(adminBodyBytesMax);
-  const all = new URLSearchParams(
-    Buffer.from(body.buffer, body.byteOffset, body.length).toString(),
-  );
-  for (const [name, value] of request.urlParameters) all.append(name, value);
-  return all;
 }
 
 /** @throws {TsdbError} BAD_REQUEST when it is missing or too long */
@@ -104,22 +91,6 @@ export function millisOfNanos(nanos: UnixNanos): number {
   return Number(nanos < 0n && millis * nanosPerMilli !== nanos ? millis - 1n : millis);
 }
 
-/** Milliseconds until the request is given up: parameter, header or default. */
-export function timeoutMillisOf(
-  request: ApiRequest,
-  parameters: URLSearchParams,
-  settings: QuerySettings,
-): number {
-  const text = parameters.get('timeout') || eitherHeader(request, 'Timeout');
-  if (text === '') return settings.timeoutMillis;
-  const millis = Math.trunc(durationMillis(text, 'timeout'));
-  if (millis < 1) throw badRequest(`timeout: must be at least 1ms: ${text}`);
-  if (millis > timeoutMillisMax) {
-    throw badRequest(`timeout: more than ${timeoutMillisMax / 1000}s: ${text}`);
-  }
-  return millis;
-}
-
 /** How far an instant selector looks back: a duration, or "step" for the step of the query. */
 export function lookbackMillisOf(
   parameters: URLSearchParams,
@@ -137,58 +108,103 @@ export function lookbackMillisOf(
   return millis;
 }
 
-/**
- * Limits of one request: parameters over headers over the configuration. A request may tighten the
- * configured limit on series, never pass it.
- */
-export function limitsOf(
-  request: ApiRequest,
-  parameters: URLSearchParams,
-  settings: QuerySettings,
-): SelectLimits {
-  const given = firstOf(parameters, ['seriesLimit', 'limit']);
-  const text = given || eitherHeader(request, 'Limit-Max-Series');
-  let seriesMax = settings.seriesMax;
-  if (text !== '') {
-    const asked = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-    if (Number.isNaN(asked)) throw badRequest(`limit: not a whole number: ${text}`);
-    if (asked > 0) seriesMax = seriesMax === 0 ? asked : Math.min(asked, seriesMax);
-  }
-  const exhaustive =
-    parameters.get('requireExhaustive') || eitherHeader(request, 'Limit-Require-Exhaustive');
-  return {
-    seriesMax,
-    requireExhaustive: exhaustive === '' ? settings.requireExhaustive : isTrue(exhaustive),
-  };
+/** What every request that reads data may say about how it is answered. */
+export interface ReadOptions {
+  /** Until the request is given up. */
+  readonly timeoutMillis: number;
+  readonly limits: SelectLimits;
 }
 
 /**
- * @throws {TsdbError} BAD_REQUEST when the range is longer than the configuration or the request
- * allows
+ * Parameters over headers over the configuration. A request may tighten the configured limits,
+ * never pass them.
+ * @param limitNames parameters that limit the series, the first one given counts
  */
-export function checkRange(
+export function readOptionsOf(
   request: ApiRequest,
   parameters: URLSearchParams,
-  startNanos: UnixNanos,
-  endNanos: UnixNanos,
   settings: QuerySettings,
-): void {
+  limitNames: readonly string[] = ['seriesLimit', 'limit'],
+): ReadOptions {
+  const series = firstOf(parameters, limitNames) || eitherHeader(request, 'Limit-Max-Series');
+  const exhaustive =
+    parameters.get('requireExhaustive') || eitherHeader(request, 'Limit-Require-Exhaustive');
+  return {
+    timeoutMillis: timeoutMillisOf(
+      parameters.get('timeout') || eitherHeader(request, 'Timeout'),
+      settings,
+    ),
+    limits: {
+      seriesMax: tighter(series === '' ? 0 : wholeNumber(series, 'limit'), settings.seriesMax),
+      requireExhaustive: exhaustive === '' ? settings.requireExhaustive : isTrue(exhaustive),
+    },
+  };
+}
+
+/** Longest range that the request may ask for; 0 = no limit. */
+export function rangeMillisMaxOf(
+  request: ApiRequest,
+  parameters: URLSearchParams,
+  settings: QuerySettings,
+): number {
+  const text = parameters.get('rangeLimit') || eitherHeader(request, 'Limit-Max-Range');
+  return tighter(text === '' ? 0 : durationMillis(text, 'rangeLimit'), settings.rangeMillisMax);
+}
+
+/** The smaller one of those that are limits: 0 and less is none. */
+function tighter(asked: number, configured: number): number {
+  if (asked <= 0) return configured;
+  return configured === 0 ? asked : Math.min(asked, configured);
+}
+
+/** @throws {TsdbError} BAD_REQUEST */
+export function wholeNumber(text: string, name: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: not a whole number: ${text}`);
+  return Number(text);
+}
+
+function timeoutMillisOf(text: string, settings: QuerySettings): number {
+  if (text === '') return settings.timeoutMillis;
+  const millis = Math.trunc(durationMillis(text, 'timeout'));
+  if (millis < 1) throw badRequest(`timeout: must be at least 1ms: ${text}`);
+  if (millis > timeoutMillisMax) {
+    throw badRequest(`timeout: more than ${timeoutMillisMax / 1000}s: ${text}`);
+  }
+  return millis;
+}
+
+/** @throws {TsdbError} BAD_REQUEST when the end is before the start */
+export function checkOrder(startNanos: UnixNanos, endNanos: UnixNanos): void {
   if (endNanos < startNanos) {
     throw badRequest('end: end timestamp must not be before start time');
   }
-  const text = parameters.get('rangeLimit') || eitherHeader(request, 'Limit-Max-Range');
-  const asked = text === '' ? 0 : durationMillis(text, 'rangeLimit');
-  const bounds = [asked, settings.rangeMillisMax].filter((millis) => millis > 0);
-  if (bounds.length === 0) return;
-  const rangeMillisMax = Math.min(...bounds);
+}
+
+/** @throws {TsdbError} BAD_REQUEST when the range is longer than allowed; 0 = no limit */
+export function checkRange(
+  startNanos: UnixNanos,
+  endNanos: UnixNanos,
+  rangeMillisMax: number,
+): void {
   const rangeMillis = Number(endNanos - startNanos) / 1e6;
-  if (rangeMillis > rangeMillisMax) {
-    const shown = (millis: number) => formatDurationNanos(BigInt(Math.round(millis * 1e6)));
-    throw new TsdbError(
-      'BAD_REQUEST',
-      `query exceeded limit: range of ${shown(rangeMillis)} is longer than ${shown(rangeMillisMax)}`,
-    );
+  if (rangeMillisMax === 0 || rangeMillis <= rangeMillisMax) return;
+  const shown = (millis: number) => formatDurationNanos(BigInt(Math.round(millis * 1e6)));
+  throw badRequest(
+    `query exceeded limit: range of ${shown(rangeMillis)} is longer than ${shown(rangeMillisMax)}`,
+  );
+}
+
+/**
+ * Texts of the parameters `match[]`.
+ * @throws {TsdbError} BAD_REQUEST when there are too few or too many
+ */
+export function selectorsOf(parameters: URLSearchParams, least: 0 | 1): string[] {
+  const selectors = parameters.getAll('match[]');
+  if (selectors.length < least) throw badRequest('missing required parameter: match[]');
+  if (selectors.length > selectorsMax) {
+    throw badRequest(`match[]: more than ${selectorsMax} selectors: ${selectors.length}`);
   }
+  return selectors;
 }
 
 function firstOf(parameters: URLSearchParams, names: readonly string[]): string {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ApiRequest } from './http_api.ts';
+import { type ApiCall, parametersOf } from './http_api.ts';
 import {
   durationMillis,
   headerText,
-  limitsOf,
   millisOfNanos,
-  parametersOf,
   type QuerySettings,
+  readOptionsOf,
   timestampParameter,
 } from './parameters.ts';
 
@@ -23,7 +22,7 @@ function request(
   url: string,
   headers: Record<string, string> = {},
   form: string | null = null,
-): ApiRequest {
+): ApiCall {
   const type = form === null ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
   const all: Record<string, string> = { ...type, ...headers };
   return {
@@ -67,10 +66,10 @@ test('millisOfNanos() rounds down on both sides of zero', () => {
   assert.equal(millisOfNanos(-1_000_000n), -1);
 });
 
-test('limitsOf() lets a request tighten limits by parameter or header, never loosen them', () => {
+test('readOptionsOf() lets a request tighten limits by parameter or header, never loosen them', () => {
   const of = (url: string, headers: Record<string, string> = {}) => {
     const asked = request(url, headers);
-    return limitsOf(asked, asked.urlParameters, settings);
+    return readOptionsOf(asked, asked.urlParameters, settings).limits;
   };
   assert.deepEqual(of(''), { seriesMax: 100, requireExhaustive: true });
   assert.equal(of('limit=7').seriesMax, 7);

@@ -4,19 +4,18 @@ import { badRequest } from '#lib/errors.ts';
 import { stepsMax } from './limits.ts';
 import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult } from '../promql/engine.ts';
-import type { Route } from './server.ts';
 import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from './http_api.ts';
 import {
   answerHeaders,
+  checkOrder,
   checkRange,
-  limitsOf,
   lookbackMillisOf,
   millisOfNanos,
-  parametersOf,
   type QuerySettings,
+  rangeMillisMaxOf,
+  readOptionsOf,
   requiredText,
   stepParameter,
-  timeoutMillisOf,
   timestampParameter,
 } from './parameters.ts';
 
@@ -30,75 +29,78 @@ export interface QueryApiSetup {
 /** The engine of the answer; asking for one that is not there gets the default, as in M3. */
 const engineName = 'prometheus';
 
-export function queryRoutes(setup: QueryApiSetup): Route[] {
-  const routes: Route[] = [];
-  for (const prefix of ['', '/prometheus']) {
-    routes.push(
-      {
-        methods: ['GET', 'POST'],
-        path: `${prefix}/api/v1/query_range`,
-        handler: (request) => rangeQuery(setup, request),
-      },
-      {
-        methods: ['GET', 'POST'],
-        path: `${prefix}/api/v1/query`,
-        handler: (request) => instantQuery(setup, request),
-      },
-    );
-  }
-  return routes;
+type ApiQueryOptions = QueryOptions & { readonly timeoutMillis: number };
+
+interface RangeCall {
+  readonly query: string;
+  readonly startMillis: number;
+  readonly endMillis: number;
+  readonly stepMillis: number;
+  readonly options: ApiQueryOptions;
 }
 
-async function rangeQuery(setup: QueryApiSetup, request: ApiRequest): Promise<ApiAnswer> {
-  const { engine, settings, clock } = setup;
-  const parameters = await parametersOf(request);
+interface InstantCall {
+  readonly query: string;
+  readonly timeMillis: number;
+  readonly options: ApiQueryOptions;
+}
+
+export async function rangeQuery(
+  setup: QueryApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const call = rangeCallOf(setup, request, parameters);
+  const { query, startMillis, endMillis, stepMillis, options } = call;
+  const { signal } = request;
+  return queryAnswer(
+    await setup.engine.rangeQuery(query, startMillis, endMillis, stepMillis, options, signal),
+    options,
+  );
+}
+
+export async function instantQuery(
+  setup: QueryApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): Promise<ApiAnswer> {
+  const { query, timeMillis, options } = instantCallOf(setup, request, parameters);
+  const result = await setup.engine.instantQuery(query, timeMillis, options, request.signal);
+  return queryAnswer(result, options);
+}
+
+function rangeCallOf(
+  setup: QueryApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): RangeCall {
   const query = requiredText(parameters, 'query');
-  const now = clock.nowNanos();
+  const now = setup.clock.nowNanos();
   const startNanos = timestampParameter(parameters, 'start', now, null);
   const endNanos = timestampParameter(parameters, 'end', now, null);
   const stepMillis = stepParameter(parameters);
-  checkRange(request, parameters, startNanos, endNanos, settings);
+  checkOrder(startNanos, endNanos);
+  checkRange(startNanos, endNanos, rangeMillisMaxOf(request, parameters, setup.settings));
   const startMillis = millisOfNanos(startNanos);
   const endMillis = millisOfNanos(endNanos);
   checkSteps(startMillis, endMillis, stepMillis);
   const options = optionsOf(setup, request, parameters, stepMillis);
-  const result = await engine.rangeQuery(
-    query,
-    startMillis,
-    endMillis,
-    stepMillis,
-    options,
-    request.signal,
-  );
-  return queryAnswer(result, options);
+  return { query, startMillis, endMillis, stepMillis, options };
 }
 
-function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
-  const steps = Math.floor((endMillis - startMillis) / stepMillis) + 1;
-  if (steps > stepsMax) {
-    throw badRequest(
-      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps} points`,
-    );
-  }
-}
-
-async function instantQuery(setup: QueryApiSetup, request: ApiRequest): Promise<ApiAnswer> {
-  const { engine, clock } = setup;
-  const parameters = await parametersOf(request);
+function instantCallOf(
+  setup: QueryApiSetup,
+  request: ApiRequest,
+  parameters: URLSearchParams,
+): InstantCall {
   const query = requiredText(parameters, 'query');
-  const now = clock.nowNanos();
-  const timeNanos = timestampParameter(parameters, 'time', now, now);
-  const options = optionsOf(setup, request, parameters, null);
-  const result = await engine.instantQuery(
+  const now = setup.clock.nowNanos();
+  return {
     query,
-    millisOfNanos(timeNanos),
-    options,
-    request.signal,
-  );
-  return queryAnswer(result, options);
+    timeMillis: millisOfNanos(timestampParameter(parameters, 'time', now, now)),
+    options: optionsOf(setup, request, parameters, null),
+  };
 }
-
-type ApiQueryOptions = QueryOptions & { readonly timeoutMillis: number };
 
 function optionsOf(
   { settings, samplesMax }: QueryApiSetup,
@@ -108,10 +110,18 @@ function optionsOf(
 ): ApiQueryOptions {
   return {
     lookbackMillis: lookbackMillisOf(parameters, stepMillis, settings),
-    timeoutMillis: timeoutMillisOf(request, parameters, settings),
     samplesMax,
-    limits: limitsOf(request, parameters, settings),
+    ...readOptionsOf(request, parameters, settings),
   };
+}
+
+function checkSteps(startMillis: number, endMillis: number, stepMillis: number): void {
+  const steps = Math.floor((endMillis - startMillis) / stepMillis) + 1;
+  if (steps > stepsMax) {
+    throw badRequest(
+      `step: exceeded maximum resolution of ${stepsMax} points per timeseries, try a longer step: ${steps} points`,
+    );
+  }
 }
 
 function queryAnswer(result: QueryResult, options: ApiQueryOptions): ApiAnswer {

@@ -9,10 +9,9 @@ import { readBodyBytesMax } from './limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
-import type { Route } from './server.ts';
 import type { QueryStorage, SelectLimits, SelectResult } from '../select/storage.ts';
 import type { ApiAnswer, ApiRequest } from './http_api.ts';
-import { answerHeaders, limitsOf, type QuerySettings, timeoutMillisOf } from './parameters.ts';
+import { answerHeaders, type QuerySettings, readOptionsOf } from './parameters.ts';
 
 export interface RemoteReadSetup {
   readonly storage: QueryStorage;
@@ -22,32 +21,51 @@ export interface RemoteReadSetup {
   readonly clock: Clock;
 }
 
-export function remoteReadRoutes(setup: RemoteReadSetup): Route[] {
-  return [
-    {
-      methods: ['POST'],
-      path: '/api/v1/compat/remote/read',
-      handler: (request) => remoteRead(setup, request),
-    },
-  ];
+interface ReadCall {
+  readonly queries: readonly ReadQuery[];
+  /** The answer in frames of XOR chunks, else whole with samples. */
+  readonly streamed: boolean;
+  readonly limits: SelectLimits;
+  readonly timeoutMillis: number;
+  readonly signal: AbortSignal;
 }
 
-async function remoteRead(setup: RemoteReadSetup, request: ApiRequest): Promise<ApiAnswer> {
-  const { storage, settings, samplesMax, clock } = setup;
+async function readCallOf(
+  { settings, clock }: RemoteReadSetup,
+  request: ApiRequest,
+  body: () => Promise<Uint8Array>,
+): Promise<ReadCall> {
   const encoding = request.header('content-encoding').toLowerCase();
   if (encoding !== '' && encoding !== 'snappy') {
     throw badRequest(`Content-Encoding: only snappy is served: ${encoding}`);
   }
-  const body = await request.body(readBodyBytesMax);
-  const message = decodeReadRequest(decodeSnappy(body, readBodyBytesMax));
-  const limits = limitsOf(request, request.urlParameters, settings);
-  const timeoutMillis = timeoutMillisOf(request, request.urlParameters, settings);
-  const signal = clock.deadline(timeoutMillis, request.signal);
-  const streamed = message.acceptedResponseTypes.find(
+  const message = decodeReadRequest(decodeSnappy(await body(), readBodyBytesMax));
+  const { queries, acceptedResponseTypes } = message;
+  const { limits, timeoutMillis } = readOptionsOf(request, request.urlParameters, settings);
+  const chosen = acceptedResponseTypes.find(
     (type) => type === 'samples' || type === 'streamedXorChunks',
   );
-  if (streamed === 'streamedXorChunks') {
-    const { queries } = message;
+  return {
+    queries,
+    streamed: chosen === 'streamedXorChunks',
+    limits,
+    timeoutMillis,
+    signal: clock.deadline(timeoutMillis, request.signal),
+  };
+}
+
+export async function remoteRead(
+  setup: RemoteReadSetup,
+  request: ApiRequest,
+  body: () => Promise<Uint8Array>,
+): Promise<ApiAnswer> {
+  const { storage, samplesMax } = setup;
+  const { queries, streamed, limits, timeoutMillis, signal } = await readCallOf(
+    setup,
+    request,
+    body,
+  );
+  if (streamed) {
     const first =
       queries.length === 0 ? nothing : await selected(storage, queries[0]!, limits, signal);
     const { exhaustive, warnings } = first;
@@ -63,7 +81,7 @@ async function remoteRead(setup: RemoteReadSetup, request: ApiRequest): Promise<
   const answers: { bundle: SeriesBundle; range: ReadRange }[] = [];
   const warnings = new Set<string>();
   let exhaustive = true;
-  for (const query of message.queries) {
+  for (const query of queries) {
     const found = await selected(storage, query, limits, signal);
     answers.push({ bundle: found.bundle, range: rangeOf(query) });
     exhaustive &&= found.exhaustive;
@@ -120,7 +138,7 @@ async function* streamedAnswer(
       // The headers are gone, and an answer in part must not look whole.
       throw new TsdbError(
         found.exhaustive ? 'UNAVAILABLE' : 'BAD_REQUEST',
-        `queries[${index}]: partial behind a whole one, send it by itself: ${found.warnings.join('; ')}`,
+        `queries[${index}]: partial after a whole one, send it by itself: ${found.warnings.join('; ')}`,
       );
     }
     for (const frame of encodeChunkedFrames(found.bundle, rangeOf(query), index)) {

@@ -1,16 +1,56 @@
-/** The whole HTTP API as one table. */
-import { adminRoutes, type AdminApiSetup } from './admin.ts';
-import { compatRoutes, type CompatApiSetup } from './compat.ts';
-import { type DeletionApiSetup, deletionRoutes } from './deletions.ts';
-import { refuseUnsupportedHeaders } from './http_api.ts';
-import { labelsRoutes, type LabelsApiSetup } from './labels.ts';
-import { opsRoutes, type OpsApiSetup } from './ops.ts';
-import { queryRoutes, type QueryApiSetup } from './query.ts';
-import { remoteReadRoutes } from './remote_read.ts';
-import { type StatusApiSetup, statusRoutes } from './status.ts';
-import { writeRoutes } from './write.ts';
+/**
+ * The whole HTTP API as one table. A row has methods, the paths that serve the same, what kind of
+ * endpoint it is, and its handler with the form of the body: `plain` (none), `form` (parameters of
+ * the URL and of a form), `json` or `bytes`, the last two with the longest body.
+ *
+ *     write   found before express; its bodies count against the limit on writes in flight
+ *     data    like writes: headers that ask for other data than we have are refused
+ *     other   everything else
+ *
+ * docs/HTTP_API.md lists the same methods and paths; a test compares the two.
+ */
 import type { Ingest } from '../ingest/ingest.ts';
-import type { Route } from './server.ts';
+import {
+  type AdminApiSetup,
+  databaseCreate,
+  kvstore,
+  namespaceAdd,
+  namespaceDelete,
+  namespaceGet,
+  namespaceReady,
+  namespaceUpdate,
+  placementAdd,
+  placementDelete,
+  placementGet,
+  placementInit,
+  placementRemove,
+  placementRemoveInstance,
+  placementReplace,
+  placementSet,
+} from './admin.ts';
+import {
+  alertmanagers,
+  alerts,
+  buildInfo,
+  type CompatApiSetup,
+  flags,
+  metadata,
+  queryExemplars,
+  queryText,
+  rules,
+  targets,
+  targetsMetadata,
+} from './compat.ts';
+import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
+import { type ApiHandler, bytes, form, json, plain, refuseUnsupportedHeaders } from './http_api.ts';
+import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
+import { adminBodyBytesMax, readBodyBytesMax } from './limits.ts';
+import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
+import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
+import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
+import type { Method, Route } from './server.ts';
+import { type StatusApiSetup, tsdbStatus } from './status.ts';
+import { jsonWrite, remoteWrite } from './write.ts';
 
 export interface ApiSetup {
   readonly admin: AdminApiSetup;
@@ -18,37 +58,100 @@ export interface ApiSetup {
   readonly writeBodyBytesMax: number;
   readonly query: QueryApiSetup;
   readonly labels: LabelsApiSetup;
+  readonly read: RemoteReadSetup;
   readonly status: StatusApiSetup;
   readonly deletions: DeletionApiSetup;
-  readonly ops: Omit<OpsApiSetup, 'paths'> & Pick<CompatApiSetup, 'version'>;
+  readonly compat: CompatApiSetup;
+  readonly ops: OpsApiSetup;
 }
+
+type Row = readonly [
+  methods: Method | 'GET POST' | 'POST PUT',
+  paths: readonly string[],
+  kind: 'write' | 'data' | 'other',
+  handler: ApiHandler,
+];
+
+/** Of Prometheus: at its own path, and below the prefix that some clients put before it. */
+const both = (rest: string): string[] => [`/api/v1/${rest}`, `/prometheus/api/v1/${rest}`];
+const placement = (rest = ''): string[] => [
+  `/api/v1/services/tsdb/placement${rest}`,
+  `/api/v1/placement${rest}`,
+];
+const namespace = (rest = ''): string[] => [
+  `/api/v1/services/tsdb/namespace${rest}`,
+  `/api/v1/namespace${rest}`,
+];
+
+const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namespace/create'];
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const dataRoutes: Route[] = [
-    ...writeRoutes(setup.ingest, { bodyBytesMax: setup.writeBodyBytesMax }),
-    ...queryRoutes(setup.query),
-    ...labelsRoutes(setup.labels),
-    ...remoteReadRoutes({ ...setup.labels, samplesMax: setup.query.samplesMax }),
-    ...statusRoutes(setup.status),
-    ...deletionRoutes(setup.deletions),
+  const { admin, compat, deletions, ingest, labels, ops, query, read, status } = setup;
+  const writeBytesMax = setup.writeBodyBytesMax;
+  const jsonBytesMax = Math.min(writeBytesMax, adminBodyBytesMax);
+  const table: readonly Row[] = [
+    ['POST', ['/api/v1/compat/remote/write'], 'write', bytes(remoteWrite, ingest, writeBytesMax)],
+    ['POST', ['/api/v1/json/write'], 'write', json(jsonWrite, ingest, jsonBytesMax)],
+
+    ['GET POST', both('query_range'), 'data', form(rangeQuery, query)],
+    ['GET POST', both('query'), 'data', form(instantQuery, query)],
+    ['GET POST', both('labels'), 'data', form(labelNames, labels)],
+    ['GET', both('label/{name}/values'), 'data', form(labelValues, labels)],
+    ['GET POST', both('series'), 'data', form(series, labels)],
+    ['POST', ['/api/v1/compat/remote/read'], 'data', bytes(remoteRead, read, readBodyBytesMax)],
+    ['GET', both('status/tsdb'), 'data', plain(tsdbStatus, status)],
+    ['POST PUT', both('admin/tsdb/delete_series'), 'data', form(deleteSeries, deletions)],
+    ['POST PUT', both('admin/tsdb/clean_tombstones'), 'data', plain(cleanTombstones, deletions)],
+
+    ['GET', both('status/buildinfo'), 'other', plain(buildInfo, compat)],
+    ['GET', both('status/flags'), 'other', plain(flags, compat)],
+    ['GET', both('metadata'), 'other', plain(metadata, compat)],
+    ['GET', both('targets'), 'other', plain(targets, compat)],
+    ['GET', both('targets/metadata'), 'other', plain(targetsMetadata, compat)],
+    ['GET', both('rules'), 'other', plain(rules, compat)],
+    ['GET', both('alerts'), 'other', plain(alerts, compat)],
+    ['GET', both('alertmanagers'), 'other', plain(alertmanagers, compat)],
+    ['GET POST', both('query_exemplars'), 'other', form(queryExemplars, compat)],
+    ['GET POST', both('format_query'), 'other', form(queryText, compat)],
+
+    ['POST', databaseCreatePaths, 'other', json(databaseCreate, admin)],
+    ['POST', ['/api/v1/kvstore'], 'other', json(kvstore, admin)],
+    ['GET', placement(), 'other', plain(placementGet, admin)],
+    ['POST', placement(), 'other', json(placementAdd, admin)],
+    ['DELETE', placement(), 'other', plain(placementDelete, admin)],
+    ['POST', placement('/init'), 'other', json(placementInit, admin)],
+    ['POST', placement('/remove'), 'other', json(placementRemove, admin)],
+    ['POST', placement('/replace'), 'other', json(placementReplace, admin)],
+    ['POST', placement('/set'), 'other', json(placementSet, admin)],
+    ['DELETE', placement('/{id}'), 'other', plain(placementRemoveInstance, admin)],
+    ['GET', namespace(), 'other', plain(namespaceGet, admin)],
+    ['POST', namespace(), 'other', json(namespaceAdd, admin)],
+    ['PUT', namespace(), 'other', json(namespaceUpdate, admin)],
+    ['POST', namespace('/ready'), 'other', json(namespaceReady, admin)],
+    ['DELETE', namespace('/{id}'), 'other', plain(namespaceDelete, admin)],
+
+    ['GET', ['/health', '/-/healthy'], 'other', plain(health, ops)],
+    ['GET', ['/ready'], 'other', plain(ready, ops)],
+    ['GET', ['/routes'], 'other', plain(routeList, () => pathsOf(routes))],
   ];
-  const routes: Route[] = [
-    ...dataRoutes.map(withCheckedHeaders),
-    ...compatRoutes(setup.ops),
-    ...adminRoutes(setup.admin),
-    ...opsRoutes({ ...setup.ops, paths: () => pathsOf(routes) }),
-  ];
+  const routes = table.flatMap(routesOfRow);
   return routes;
 }
 
-function withCheckedHeaders(route: Route): Route {
-  return {
-    ...route,
-    handler: (request) => {
-      refuseUnsupportedHeaders(request);
-      return route.handler(request);
-    },
+function routesOfRow([methods, paths, kind, handler]: Row): Route[] {
+  return paths.map((path) => ({
+    methods: methods.split(' ') as Method[],
+    path,
+    handler: kind === 'other' ? handler : withCheckedHeaders(handler),
+    isWrite: kind === 'write',
+  }));
+}
+
+function withCheckedHeaders(handler: ApiHandler): ApiHandler {
+  return (call) => {
+    refuseUnsupportedHeaders(call);
+    return handler(call);
   };
 }
 

@@ -19,27 +19,33 @@ import {
   sendStream,
 } from '#lib/env/http.ts';
 import type { Log } from '#lib/log.ts';
-import { type ApiAnswer, type ApiRequest, errorAnswer, jsonAnswer } from './http_api.ts';
+import {
+  type ApiAnswer,
+  type ApiCall,
+  type ApiHandler,
+  errorAnswer,
+  jsonAnswer,
+} from './http_api.ts';
 import { otherBytesInFlightMax } from './limits.ts';
 import type { ApiMetrics } from './metrics.ts';
 
-export type ApiHandler = (request: ApiRequest) => Promise<ApiAnswer> | ApiAnswer;
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 export interface Route {
-  readonly methods: readonly ('GET' | 'POST' | 'PUT' | 'DELETE')[];
+  readonly methods: readonly Method[];
   /** `{name}` stands for one part of the path. */
   readonly path: string;
   readonly handler: ApiHandler;
   /**
    * Found before express; must have no parts with names. Its bodies are counted as bytes of writes.
    */
-  readonly hot?: true;
+  readonly isWrite: boolean;
 }
 
 export interface ApiServerOptions {
   readonly address: ListenAddress;
   readonly connectionsMax: number;
-  /** Of all bodies of hot routes together. */
+  /** Of all bodies of writes together. */
   readonly writeBytesInFlightMax: number;
   readonly routes: readonly Route[];
   readonly log: Log;
@@ -70,7 +76,7 @@ class ApiServer {
   readonly #writesInFlight: BytesInFlight;
   /** Apart from writes, so that a flood of those locks out no operator. */
   readonly #othersInFlight = new BytesInFlight(otherBytesInFlightMax);
-  readonly #hot = new Map<string, Route>();
+  readonly #writes = new Map<string, Route>();
   readonly #application: express.Express;
   readonly #served = new WeakMap<HttpRequest, Served>();
 
@@ -78,7 +84,7 @@ class ApiServer {
     this.#options = options;
     this.#writesInFlight = new BytesInFlight(options.writeBytesInFlightMax);
     for (const route of options.routes) {
-      if (route.hot) this.#hot.set(route.path, route);
+      if (route.isWrite) this.#writes.set(route.path, route);
     }
     this.#application = this.#build();
   }
@@ -125,14 +131,14 @@ class ApiServer {
   async serve(request: HttpRequest, response: HttpResponse, signal: AbortSignal): Promise<void> {
     const url = request.url ?? '/';
     const query = url.indexOf('?');
-    const route = this.#hot.get(query < 0 ? url : url.slice(0, query));
+    const route = this.#writes.get(query < 0 ? url : url.slice(0, query));
     if (route !== undefined) {
       const allowed = (route.methods as readonly string[]).includes(request.method ?? '');
       await this.#answer(
         request,
         response,
         allowed
-          ? (apiRequest) => route.handler(apiRequest)
+          ? (call) => route.handler(call)
           : () => wrongMethod(request.method ?? '', route.path, route.methods),
         { signal, path: route.path, inFlight: this.#writesInFlight },
       );
@@ -145,7 +151,7 @@ class ApiServer {
   }
 
   async #run(route: Route, request: express.Request, response: express.Response): Promise<void> {
-    await this.#answer(request, response, (apiRequest) => route.handler(apiRequest), {
+    await this.#answer(request, response, (call) => route.handler(call), {
       path: route.path,
       pathParameters: request.params as Record<string, string>,
     });
@@ -171,13 +177,9 @@ class ApiServer {
     const path = call.path ?? 'other';
     let status = 500;
     try {
-      const apiRequest = new ServedRequest(
-        request,
-        signal,
-        call.pathParameters ?? noParameters,
-        held,
-      );
-      status = await this.#send(response, await handler(apiRequest), signal);
+      const { pathParameters = noParameters } = call;
+      const served = new ServedRequest(request, signal, pathParameters, held);
+      status = await this.#send(response, await handler(served), signal);
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
       const failure = signal.aborted ? signal.reason : error;
@@ -229,7 +231,7 @@ const noParameters: Readonly<Record<string, string>> = {};
  * A request as handlers see it. A class, since literals with accessors are made anew, member by
  * member, every time.
  */
-class ServedRequest implements ApiRequest {
+class ServedRequest implements ApiCall {
   readonly method: string;
   readonly pathParameters: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;

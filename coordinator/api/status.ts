@@ -3,8 +3,7 @@ import type { ClusterStatistics } from '#cluster/session/statistics.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { statisticsRowsDefault, statisticsRowsMax } from './limits.ts';
-import type { Route } from './server.ts';
-import { type ApiRequest, jsonAnswer } from './http_api.ts';
+import { type ApiAnswer, type ApiRequest, jsonAnswer } from './http_api.ts';
 import { millisOfNanos } from './parameters.ts';
 
 export interface StatusApiSetup {
@@ -13,16 +12,12 @@ export interface StatusApiSetup {
   readonly statistics: (limit: number, signal: AbortSignal) => Promise<ClusterStatistics>;
 }
 
-/** At its own path and below `/prometheus`. */
-export function statusRoutes(setup: StatusApiSetup): Route[] {
-  return ['', '/prometheus'].map((prefix) => ({
-    methods: ['GET'],
-    path: `${prefix}/api/v1/status/tsdb`,
-    handler: async ({ urlParameters, signal }: ApiRequest) => {
-      const found = await setup.statistics(limitOf(urlParameters), signal);
-      return jsonAnswer({ status: 'success', data: dataOf(found, setup.clock.nowMillis()) });
-    },
-  }));
+export async function tsdbStatus(
+  { statistics, clock }: StatusApiSetup,
+  { urlParameters, signal }: ApiRequest,
+): Promise<ApiAnswer> {
+  const found = await statistics(limitOf(urlParameters), signal);
+  return jsonAnswer({ status: 'success', data: dataOf(found, clock.nowMillis()) });
 }
 
 function limitOf(parameters: URLSearchParams): number {

@@ -4,48 +4,43 @@ import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
 import { RowsRefused, type Ingest, type IngestRow } from '../ingest/ingest.ts';
-import { adminBodyBytesMax, jsonRowsMax } from './limits.ts';
-import type { Route } from './server.ts';
-import { jsonBody } from './admin.ts';
-import { emptyAnswer, errorAnswer, jsonAnswer, type ApiAnswer } from './http_api.ts';
+import { jsonRowsMax } from './limits.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  emptyAnswer,
+  errorAnswer,
+  jsonAnswer,
+} from './http_api.ts';
 
-export function writeRoutes(ingest: Ingest, settings: { readonly bodyBytesMax: number }): Route[] {
-  return [
-    {
-      methods: ['POST'],
-      path: '/api/v1/compat/remote/write',
-      hot: true,
-      handler: async (request) => {
-        const version = versionOf(request.header('content-type'));
-        const encoding = request.header('content-encoding');
-        if (version === null) {
-          return unsupported(
-            `Content-Type: no message of remote write: ${request.header('content-type')}`,
-          );
-        }
-        if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
-          return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
-        }
-        const body = await request.body(settings.bodyBytesMax);
-        if (version === 1) {
-          await ingest.remoteWrite(body, 1, request.signal);
-          return emptyAnswer;
-        }
-        return remoteWriteV2(ingest, body, request.signal);
-      },
-    },
-    {
-      methods: ['POST'],
-      path: '/api/v1/json/write',
-      hot: true,
-      handler: async (request) => {
-        const body = await jsonBody(request, Math.min(settings.bodyBytesMax, adminBodyBytesMax));
-        const { rows, problems } = rowsOfJson(body);
-        await ingest.rows(rows, problems, request.signal);
-        return emptyAnswer;
-      },
-    },
-  ];
+export async function remoteWrite(
+  ingest: Ingest,
+  request: ApiRequest,
+  body: () => Promise<Uint8Array>,
+): Promise<ApiAnswer> {
+  const version = versionOf(request.header('content-type'));
+  const encoding = request.header('content-encoding');
+  if (version === null) {
+    return unsupported(
+      `Content-Type: no message of remote write: ${request.header('content-type')}`,
+    );
+  }
+  if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
+    return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
+  }
+  if (version === 2) return remoteWriteV2(ingest, await body(), request.signal);
+  await ingest.remoteWrite(await body(), 1, request.signal);
+  return emptyAnswer;
+}
+
+export async function jsonWrite(
+  ingest: Ingest,
+  { signal }: ApiRequest,
+  body: unknown,
+): Promise<ApiAnswer> {
+  const { rows, problems } = rowsOfJson(body);
+  await ingest.rows(rows, problems, signal);
+  return emptyAnswer;
 }
 
 /**
