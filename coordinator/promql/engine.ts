@@ -44,9 +44,6 @@ export interface EngineOptions {
   readonly windows?: WindowEvaluator;
 }
 
-export const lookbackMillisDefault = 300_000;
-export const samplesMaxDefault = 50_000_000;
-
 export class PromqlEngine {
   readonly #storage: QueryStorage;
   readonly #clock: Clock;

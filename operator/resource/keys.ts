@@ -1,7 +1,5 @@
 /** Names under which the operator is known to Kubernetes: its API group, labels, annotations. */
 
-export const apiGroup = 'tsdb.io';
-
 export const apiVersion = 'tsdb.io/v1alpha1';
 
 /** Who applies our objects' fields (server-side apply). */

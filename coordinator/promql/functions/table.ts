@@ -4,7 +4,8 @@
  *
  *     values      all of it is the row: the function that maps one number to another
  *     times       likewise, from Unix seconds
- *     overRange   the engine evaluates it: #engine/window_functions/windows.ts has the names
+ *     overRange   the engine evaluates it: its name in #engine/window_functions/windows.ts, its code in
+ *                 functions.ts beside that, its definition for the fuzz in windows_twin.ts
  *     call        evaluate/calls.ts has its code under the same name
  *
  * Its tests are test/conformance/promql.
