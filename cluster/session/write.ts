@@ -27,7 +27,12 @@ import { References } from './references.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
 import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '../wait.ts';
-import { WriteCount, type TargetRows, type Unwritten, type WriteTarget } from './write_count.ts';
+import {
+  Acknowledgements,
+  type TargetRows,
+  type Unwritten,
+  type WriteTarget,
+} from './acknowledgements.ts';
 import { isRetryable, writeOutcome, type WriteResult } from './write_result.ts';
 
 const writeTimeoutMillisDefault = 10_000;
@@ -338,7 +343,7 @@ class Attempt {
   readonly #view: TopologyView;
   readonly #ownership: Ownership;
   readonly #until: AbortSignal;
-  readonly #count: WriteCount;
+  readonly #count: Acknowledgements;
   #isDecided = false;
   #unwritten: Unwritten | null = null;
   readonly #staleRows = new Set<number>();
@@ -363,7 +368,7 @@ class Attempt {
       this.#reject = reject;
     });
     const { copy, series, consistency } = work;
-    this.#count = new WriteCount(
+    this.#count = new Acknowledgements(
       ownership,
       writeReplicasRequired(consistency, ownership.replicaFactor),
       { rowCount: copy.rowCount, picked, slots: copy.slots, idHash: series.idHash },

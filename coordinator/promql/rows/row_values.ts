@@ -1,4 +1,4 @@
-/** Small helpers over the values of rows. */
+/** Functions over the values of rows. */
 import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { Labels } from './labels.ts';

@@ -9,8 +9,8 @@ import {
   versionReference,
   zigzag,
 } from './codec';
-import { writeIntegers, writeVarint } from './write_integers';
-import { writeValues } from './write_values';
+import { writeIntegers, writeVarint } from './integers';
+import { writeValues } from './values';
 
 /**
  * Bytes that a chunk of so many rows may take, compressed or raw with versions, and written over.

@@ -45,7 +45,7 @@ interface RowMasks {
   readonly outcome: Uint8Array;
 }
 
-export class WriteCount {
+export class Acknowledgements {
   readonly targets: readonly WriteTarget[];
   readonly #ownership: Ownership;
   readonly #required: number;

@@ -5,7 +5,7 @@ import { writeReplicasRequired } from './consistency.ts';
 import { rowOutcome } from '../node/service.ts';
 import { Ownership } from '../topology/ownership.ts';
 import type { Placement, Shard } from '../placement/placement.ts';
-import { WriteCount } from './write_count.ts';
+import { Acknowledgements } from './acknowledgements.ts';
 import { writeOutcome } from './write_result.ts';
 
 function placementOf(
@@ -98,7 +98,7 @@ test('whatever instances answer by row, each row is counted as the design says',
             }),
           ) as Record<string, Answer>,
         }));
-        const count = new WriteCount(ownership, required, {
+        const count = new Acknowledgements(ownership, required, {
           rowCount: rows.length,
           picked: null,
           slots: Uint32Array.from(rows, (_, i) => i),

@@ -1,7 +1,7 @@
 // Writes the values of a chunk: as scaled decimals where they are such, else by their bits.
 import { modeBits, modeRaw, powerOfTen, zigzag } from './codec';
 import { exceptionsOffset } from './scratch';
-import { writeIntegers, writeVarint } from './write_integers';
+import { writeIntegers, writeVarint } from './integers';
 
 const exponentMax: u32 = 15;
 const exactIntegerMax: f64 = 9007199254740992;
