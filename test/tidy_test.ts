@@ -176,7 +176,7 @@ test('a folder has at most fifteen product files, and a prefix of three files is
     if (inside.length > filesOfFolderMax) wrong.push(`${folder} has ${inside.length} files`);
     const names = inside.map(({ path }) => path.slice(folder.length + 1).replace(/\..*$/, ''));
     const byPrefix = Map.groupBy(names, (name) => name.split('_')[0]!);
-    for (const [prefix, group] of byPrefix) {
+    for (const group of byPrefix.values()) {
       if (group.length >= 3) wrong.push(`${folder}: ${group.join(', ')}`);
     }
   }
