@@ -5,7 +5,12 @@
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
-import { isReady, isUnaggregated, type Namespace } from '#cluster/namespaces/namespaces.ts';
+import {
+  isReady,
+  isUnaggregated,
+  type Namespace,
+  writeRulesOf,
+} from '#cluster/namespaces/namespaces.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
@@ -185,10 +190,7 @@ class ReadyNamespaces {
       isReady(namespace) && isUnaggregated(namespace);
     this.#all = [...namespaces.values()].filter(takes).map(({ name, options }) => ({
       name,
-      retentionNanos: options.retentionOptions.retentionPeriodNanos,
-      bufferPastNanos: options.retentionOptions.bufferPastNanos,
-      bufferFutureNanos: options.retentionOptions.bufferFutureNanos,
-      coldWrites: options.coldWritesEnabled,
+      ...writeRulesOf(options),
     }));
     return this.#all;
   }

@@ -3,6 +3,7 @@
  * key of the key-value store), and the rules for adding and changing them. Requests are read in
  * request.ts.
  */
+import type { WriteRules } from '#lib/block_time.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import { namespacesMax } from '../limits.ts';
@@ -249,6 +250,20 @@ function aggregationConflict(registry: NamespaceRegistry, namespace: Namespace):
 function withNamespace(registry: NamespaceRegistry, namespace: Namespace): NamespaceRegistry {
   const all = [...registry.values()].filter(({ name }) => name !== namespace.name);
   return registryOf([...all, namespace]);
+}
+
+/** Which times the namespace takes. */
+export function writeRulesOf({
+  retentionOptions,
+  coldWritesEnabled,
+}: Pick<NamespaceOptions, 'retentionOptions' | 'coldWritesEnabled'>): WriteRules {
+  const { bufferPastNanos, bufferFutureNanos, retentionPeriodNanos } = retentionOptions;
+  return {
+    bufferPastNanos,
+    bufferFutureNanos,
+    retentionNanos: retentionPeriodNanos,
+    coldWrites: coldWritesEnabled,
+  };
 }
 
 export function registryOf(namespaces: readonly Namespace[]): NamespaceRegistry {

@@ -20,12 +20,12 @@ import type {
   RemoteWriteVersion,
   SeriesVerdict,
 } from '#engine/write_decoder/write_decoder.ts';
-import { writeWindow } from '#engine/store/rows.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { missOfWindow, type WriteRules, writeWindow } from '#lib/block_time.ts';
 import { murmur3 } from '#lib/hash.ts';
 import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { formatDurationNanos, nanosPerSecond } from '#lib/time.ts';
+import { formatDurationNanos, nanosPerMilli, nanosPerSecond } from '#lib/time.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import type { IngestMetrics } from './metrics.ts';
 
@@ -33,12 +33,8 @@ import type { IngestMetrics } from './metrics.ts';
 export type WriteSession = Pick<Session, 'write'>;
 
 /** A namespace that takes writes, with what says which times it takes. */
-export interface IngestNamespace {
+export interface IngestNamespace extends WriteRules {
   readonly name: string;
-  readonly retentionNanos: bigint;
-  readonly bufferPastNanos: bigint;
-  readonly bufferFutureNanos: bigint;
-  readonly coldWrites: boolean;
 }
 
 export interface IngestRow {
@@ -175,8 +171,6 @@ function describeRow(
   return `${series} at ${secondsText(nanos)}: ${describeOutcome(outcome)}${limit}`;
 }
 
-const nanosPerMilli = 1_000_000n;
-
 /** By how much a row missed which limit of its namespace, in the words of the storage nodes. */
 function describeLimit(
   nanos: bigint,
@@ -186,12 +180,11 @@ function describeLimit(
 ): string {
   const isPast = outcome === writeOutcome.tooFarPast;
   if (!isPast && outcome !== writeOutcome.tooFarFuture) return '';
-  const { fromNanos, endNanos } = writeWindow(namespace, nowNanos);
-  const limit = isPast ? fromNanos : endNanos;
-  const off = isPast ? limit - nanos : nanos - limit;
+  const side = isPast ? 'tooFarPast' : 'tooFarFuture';
+  const { limitNanos, offByNanos } = missOfWindow(writeWindow(namespace, nowNanos), nanos, side);
   // The node looked at its clock a moment before.
-  const offMillis = off > nanosPerMilli ? off / nanosPerMilli : 1n;
-  const limitText = secondsText((limit / nanosPerMilli) * nanosPerMilli);
+  const offMillis = offByNanos > nanosPerMilli ? offByNanos / nanosPerMilli : 1n;
+  const limitText = secondsText((limitNanos / nanosPerMilli) * nanosPerMilli);
   return `: off_by=${formatDurationNanos(offMillis * nanosPerMilli)}, ${isPast ? 'past' : 'future'}_limit=${limitText}`;
 }
 

@@ -1,14 +1,10 @@
 /**
  * What goes into a store: columns of rows, and the rules of the namespace that they are written to.
  */
+import type { WriteRules } from '#lib/block_time.ts';
 
-export interface StoreNamespace {
+export interface StoreNamespace extends WriteRules {
   readonly blockSizeNanos: bigint;
-  readonly bufferPastNanos: bigint;
-  readonly bufferFutureNanos: bigint;
-  readonly retentionNanos: bigint;
-  /** Takes rows older than the buffer too, as far back as the retention goes. */
-  readonly coldWrites: boolean;
 }
 
 /** Columns, each `rowCount` long or longer. */
@@ -68,32 +64,4 @@ export function joinSlots(parts: readonly Uint32Array[]): Uint32Array {
   return slots;
 }
 
-/** Start of the block that holds the time: rounded down, before 1970 too. */
-export function blockStartOf(nanos: bigint, blockSizeNanos: bigint): bigint {
-  const rest = nanos % blockSizeNanos;
-  return nanos - (rest < 0n ? rest + blockSizeNanos : rest);
-}
-
 export const namespaceCountMax = 1024;
-
-/** Times that a store takes lie between minus this and this: the years 1823 to 2116. */
-export const storeNanosMax: bigint = 2n ** 62n;
-
-/** Times that a namespace takes at a moment: [fromNanos, endNanos). */
-export function writeWindow(
-  namespace: Pick<
-    StoreNamespace,
-    'bufferPastNanos' | 'bufferFutureNanos' | 'retentionNanos' | 'coldWrites'
-  >,
-  nowNanos: bigint,
-): { fromNanos: bigint; endNanos: bigint } {
-  const { bufferPastNanos, bufferFutureNanos, retentionNanos, coldWrites } = namespace;
-  const pastNanos =
-    coldWrites && retentionNanos > bufferPastNanos ? retentionNanos : bufferPastNanos;
-  const fromNanos = nowNanos - pastNanos;
-  const endNanos = nowNanos + bufferFutureNanos;
-  return {
-    fromNanos: fromNanos > -storeNanosMax ? fromNanos : 1n - storeNanosMax,
-    endNanos: endNanos < storeNanosMax ? endNanos : storeNanosMax,
-  };
-}

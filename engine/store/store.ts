@@ -4,6 +4,7 @@
  * slots. The kernel does the work; store_twin.ts says in plain code what it must do.
  */
 import { assert, BrokenInvariant } from '#lib/assert.ts';
+import { writeWindow } from '#lib/block_time.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
@@ -17,7 +18,6 @@ import {
   type StoredChunks,
   type StoreNamespace,
   type StoreRows,
-  writeWindow,
 } from './rows.ts';
 
 export { mergeChunks } from './chunk_merge.ts';
@@ -150,7 +150,7 @@ export class Store {
    * @returns how many rows have an outcome other than 0
    */
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
-    const { fromNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
+    const { startNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
     let refused = 0;
     for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
       const stage = this.#stageRows(rows, row, outcomes, false);
@@ -162,7 +162,7 @@ export class Store {
         stage.rowCount,
         BigInt(rows.timeUnitNanos),
         namespaceOrdinal,
-        fromNanos,
+        startNanos,
         endNanos,
         this.#budgetBytes,
         this.#reserveBytes,

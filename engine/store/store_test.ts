@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
+import { blockStartOf, rowNanosMax } from '#lib/block_time.ts';
 import type { Random } from '#lib/env/env.ts';
-import { chunkHeaders } from '../codec/chunk.ts';
+import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
 import { fuzz } from './store_fuzz.ts';
@@ -229,6 +230,26 @@ test('readBlock() gives one block merged, and it can be inserted elsewhere', () 
   assert.deepEqual(decoded(block, 1), inBlock);
   store.insertChunks(empty, block.chunkData.slice(block.chunkOffset[1]));
   assert.deepEqual(read(store, empty), inBlock);
+});
+
+test('insertChunks() takes the times that rows may have, and no others', () => {
+  const store = newStore();
+  const insert = (nanos: bigint) =>
+    store.insertChunks(
+      store.createSeries(0),
+      encodeRawChunk({
+        timestampNanos: BigInt64Array.of(nanos),
+        values: Float64Array.of(1),
+        version: 1,
+      }),
+    );
+  for (const nanos of [1n - rowNanosMax, -1n, rowNanosMax - 1n]) insert(nanos);
+  assert.deepEqual(
+    store.blocks(0).map(({ blockStartNanos }) => blockStartNanos),
+    [1n - rowNanosMax, -1n, rowNanosMax - 1n].map((at) => blockStartOf(at, warm.blockSizeNanos)),
+  );
+  for (const nanos of [-rowNanosMax, rowNanosMax])
+    assert.throws(() => insert(nanos), /no store takes/);
 });
 
 test('insertChunks() refuses malformed chunks and those that span blocks, and adds nothing', () => {

@@ -3,15 +3,19 @@
  * behind store.ts is held equal to it by store_fuzz.ts.
  */
 import { assert } from '#lib/assert.ts';
+import {
+  blockStartOf,
+  isBlockExpired,
+  rowNanosMax,
+  sideOfWindow,
+  writeWindow,
+} from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
 import { decodeChunkRows, replaces } from '../codec/decoder_twin.ts';
 import { malformed } from '../codec/chunk.ts';
 import {
-  blockStartOf,
-  storeNanosMax,
   storeOutcome,
-  writeWindow,
   type StoredBlock,
   type StoredChunks,
   type StoreNamespace,
@@ -146,7 +150,7 @@ export class StoreTwin {
     const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
     const inserted: [bigint, Row][] = [];
     for (const header of chunkHeaders(chunks)) {
-      if (header.firstNanos <= -storeNanosMax || header.lastNanos >= storeNanosMax) {
+      if (header.firstNanos <= -rowNanosMax || header.lastNanos >= rowNanosMax) {
         throw malformed('has a time that no store takes', header.payloadStart);
       }
       if (
@@ -240,7 +244,9 @@ export class StoreTwin {
       if (slot > 0 && slot % slotsAStep === 0) yield;
       const series = this.#series[slot];
       if (series?.namespaceOrdinal !== namespaceOrdinal) continue;
-      this.#drop(series, (start) => start + blockSizeNanos <= nowNanos - retentionNanos);
+      this.#drop(series, (start) =>
+        isBlockExpired(start, blockSizeNanos, retentionNanos, nowNanos),
+      );
       if (series.rows.size === 0 && !series.admitted) empty.push(slot);
       series.admitted = false;
     }
@@ -316,8 +322,6 @@ function rawChunkOf(times: readonly bigint[], series: Series): Uint8Array {
 }
 
 function timeOutcome(namespace: StoreNamespace, nanos: bigint, nowNanos: bigint): number {
-  const { fromNanos, endNanos } = writeWindow(namespace, nowNanos);
-  if (nanos < fromNanos) return storeOutcome.tooFarPast;
-  if (nanos >= endNanos) return storeOutcome.tooFarFuture;
-  return storeOutcome.written;
+  const side = sideOfWindow(writeWindow(namespace, nowNanos), nanos);
+  return side === 'inside' ? storeOutcome.written : storeOutcome[side];
 }

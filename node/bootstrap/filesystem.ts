@@ -2,6 +2,7 @@
  * Puts the filesets of a shard in use: their series enter the index, their data stay on disk. What
  * cannot be trusted is set aside by name and reported; its neighbours are served.
  */
+import { blockStartOf } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -22,7 +23,7 @@ import {
 import { FilesetReader } from '../persist/fileset/reader.ts';
 import { Directory } from '../storage/filesets/directory.ts';
 import { BlockFile } from '../storage/filesets/namespace_files.ts';
-import { spanNanosMax, spanNanosOf, spanStartOf } from '../storage/flush/due_spans.ts';
+import { spanNanosMax, spanNanosOf } from '../storage/flush/due_spans.ts';
 import type { Flusher } from '../storage/flush/flusher.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { LoadedIndex } from './index_start.ts';
@@ -196,7 +197,7 @@ function endOf(namespace: NamespaceState, fileset: FilesetKey, info: FilesetInfo
   const isSpan = saidNanos % blockSizeNanos === 0n && saidNanos > 0n;
   if (isSpan && saidNanos <= spanNanosMax) return blockStartNanos + saidNanos;
   const spanNanos = spanNanosOf(blockSizeNanos, retentionNanos);
-  const mayBeLong = spanStartOf(blockStartNanos, spanNanos) === blockStartNanos;
+  const mayBeLong = blockStartOf(blockStartNanos, spanNanos) === blockStartNanos;
   return blockStartNanos + (mayBeLong ? spanNanos : blockSizeNanos);
 }
 

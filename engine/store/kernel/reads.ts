@@ -29,7 +29,7 @@ export const answerNoMemory: u64 = 1 << 32;
 const rawRowBytes: usize = 20;
 const chunkHeaderBytesMax: usize = 48;
 const versionSpan: i64 = 0x100000000;
-/** Times that a store takes: the years 1823 to 2116. */
+/** Times that a store takes: `rowNanosMax` of lib/block_time.ts. */
 export const storeNanosMax: i64 = 1 << 62;
 
 /** At most so many bytes are the chunks of a parked node. */
@@ -247,6 +247,7 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
     if (chunk.firstNanos <= -storeNanosMax || chunk.lastNanos >= storeNanosMax) {
       return insertTimeOutOfRange;
     }
+    // `blockStartOf` of lib/block_time.ts.
     const rest = chunk.firstNanos % size;
     const blockStart = chunk.firstNanos - (rest < 0 ? rest + size : rest);
     if (chunk.lastNanos - blockStart >= size) return insertSpansBlocks;

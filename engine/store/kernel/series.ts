@@ -223,6 +223,7 @@ export function nodeOf(series: Series, nanos: i64): Node | null {
   if (at == 0) return null;
   memory.fill(at, 0, nodeBytes);
   const node = changetype<Node>(at);
+  // `blockStartOf` of lib/block_time.ts.
   const rest = nanos % size;
   node.blockStart = nanos - (rest < 0 ? rest + size : rest);
   node.lastNanos = i64.MIN_VALUE;

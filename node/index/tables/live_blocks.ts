@@ -2,6 +2,7 @@
  * Which series are live in which index block: one bitset a block over the ordinals. A new block
  * costs one bit a series and nothing is indexed again.
  */
+import { blockOverlaps } from '#lib/block_time.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { hasBit, wordsFor } from './postings.ts';
 
@@ -91,10 +92,9 @@ export class LiveBlocks {
   overlapping(startNanos: UnixNanos, endNanos: UnixNanos): Uint32Array[] {
     const found: Uint32Array[] = [];
     if (endNanos <= startNanos) return found;
+    const range = { startNanos, endNanos };
     for (const block of this.#blocks) {
-      if (block.startNanos < endNanos && block.startNanos + this.#blockSizeNanos > startNanos) {
-        found.push(block.words);
-      }
+      if (blockOverlaps(block.startNanos, this.#blockSizeNanos, range)) found.push(block.words);
     }
     return found;
   }

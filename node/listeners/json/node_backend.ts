@@ -1,5 +1,5 @@
 /** The JSON methods on this node alone. */
-import type { Namespace } from '#cluster/namespaces/namespaces.ts';
+import { type Namespace, writeRulesOf } from '#cluster/namespaces/namespaces.ts';
 import {
   type NodeHealth,
   type NodeService,
@@ -8,7 +8,7 @@ import {
 } from '#cluster/node/service.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { writeWindow } from '#engine/store/rows.ts';
+import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
@@ -89,28 +89,22 @@ export class NodeBackend implements JsonBackend {
     const id = new TextDecoder().decode(row.id);
     const { options } = this.#node.namespaces.get(namespace) ?? {};
     const now = this.#node.env.clock.nowNanos();
-    const { fromNanos, endNanos } =
+    const window =
       options === undefined
-        ? { fromNanos: now, endNanos: now }
-        : writeWindow(
-            {
-              ...options.retentionOptions,
-              retentionNanos: options.retentionOptions.retentionPeriodNanos,
-              coldWrites: options.coldWritesEnabled,
-            },
-            now,
-          );
+        ? { startNanos: now, endNanos: now }
+        : writeWindow(writeRulesOf(options), now);
+    const missed = (side: 'tooFarPast' | 'tooFarFuture', name: string): TsdbError => {
+      const { limitNanos, offByNanos } = missOfWindow(window, row.nanos, side);
+      return badRequest(
+        `datapoint too far in ${name}: id=${id}, off_by=${formatDurationNanos(offByNanos)}, ` +
+          `timestamp=${row.nanos}, ${name}_limit=${limitNanos}`,
+      );
+    };
     switch (outcome) {
       case rowOutcome.tooFarPast:
-        return badRequest(
-          `datapoint too far in past: id=${id}, off_by=${formatDurationNanos(fromNanos - row.nanos)}, ` +
-            `timestamp=${row.nanos}, past_limit=${fromNanos}`,
-        );
+        return missed('tooFarPast', 'past');
       case rowOutcome.tooFarFuture:
-        return badRequest(
-          `datapoint too far in future: id=${id}, off_by=${formatDurationNanos(row.nanos - endNanos)}, ` +
-            `timestamp=${row.nanos}, future_limit=${endNanos}`,
-        );
+        return missed('tooFarFuture', 'future');
       case rowOutcome.shardNotOwned:
         return badRequest(`cannot write: the shard of the series is not of this node: id=${id}`);
       case rowOutcome.resourceExhausted:

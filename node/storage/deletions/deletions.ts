@@ -5,6 +5,7 @@
 import type { Deletion } from '#cluster/metadata/deletions.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { decodeChunk } from '#engine/store/chunk_merge.ts';
+import { blockOverlaps } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
@@ -255,7 +256,7 @@ export class Deletions {
     const starts = store
       .blocks(namespace.ordinal)
       .map(({ blockStartNanos }) => blockStartNanos)
-      .filter((start) => start < deletion.endNanos && start + blockSizeNanos > deletion.startNanos);
+      .filter((start) => blockOverlaps(start, blockSizeNanos, deletion));
     if (starts.length === 0) return;
     const limits = { limit: 0, shards: null };
     const { ordinals } = namespace.index.query(deletion.query, deletion, limits);

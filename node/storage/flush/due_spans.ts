@@ -2,6 +2,7 @@
  * Which filesets of short blocks are brought together to a long one now, and how long that is:
  * decided of what a namespace has at one moment.
  */
+import { blockStartOf } from '#lib/block_time.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
 /**
@@ -60,12 +61,6 @@ export function spanNanosOf(blockSizeNanos: bigint, retentionNanos: bigint): big
   return span;
 }
 
-/** Start of the span that holds a block. */
-export function spanStartOf(blockStartNanos: bigint, spanNanos: bigint): bigint {
-  const rest = blockStartNanos % spanNanos;
-  return blockStartNanos - (rest < 0n ? rest + spanNanos : rest);
-}
-
 /** Spans that can be brought together now: all blocks closed, flushed, and small. */
 export function dueSpans<F extends SpannedFile>(
   state: SpanState<F>,
@@ -77,10 +72,10 @@ export function dueSpans<F extends SpannedFile>(
   // A block more than the write window: late rows of its last block have had their time.
   const closedNanos = nowNanos - state.bufferPastNanos - blockSizeNanos;
   // Rows that wait for their flush would have it written again at once.
-  const inMemory = new Set(state.blocksInMemory.map((start) => spanStartOf(start, spanNanos)));
+  const inMemory = new Set(state.blocksInMemory.map((start) => blockStartOf(start, spanNanos)));
   const spans = new Map<string, { shard: number; startNanos: bigint; files: F[] }>();
   for (const file of state.files) {
-    const startNanos = spanStartOf(file.blockStartNanos, spanNanos);
+    const startNanos = blockStartOf(file.blockStartNanos, spanNanos);
     if (startNanos + spanNanos > closedNanos || inMemory.has(startNanos)) continue;
     // What expires soon is not worth it.
     if (startNanos < state.expiredBeforeNanos + spanNanos) continue;

@@ -3,8 +3,15 @@
  * segment of the commit log. The series themselves are slots of the store.
  */
 import { rowOutcome } from '#cluster/node/service.ts';
-import type { Namespace } from '#cluster/namespaces/namespaces.ts';
+import { type Namespace, writeRulesOf } from '#cluster/namespaces/namespaces.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
+import {
+  blockOverlaps,
+  blockStartOf,
+  isBlockExpired,
+  type WriteWindow,
+  writeWindow,
+} from '#lib/block_time.ts';
 import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
@@ -144,39 +151,26 @@ export class NamespaceState {
   }
 
   #setRules(): void {
-    const { retentionOptions, coldWritesEnabled } = this.definition.options;
     this.#store.setNamespace(this.ordinal, {
-      blockSizeNanos: retentionOptions.blockSizeNanos,
-      bufferPastNanos: retentionOptions.bufferPastNanos,
-      bufferFutureNanos: retentionOptions.bufferFutureNanos,
-      retentionNanos: retentionOptions.retentionPeriodNanos,
-      coldWrites: coldWritesEnabled,
+      blockSizeNanos: this.blockSizeNanos,
+      ...writeRulesOf(this.definition.options),
     });
   }
 
   /** Times [start, end) of rows that are taken now: the rule that the store holds too. */
-  writeWindow(nowNanos: UnixNanos): { startNanos: UnixNanos; endNanos: UnixNanos } {
-    const { retentionOptions, coldWritesEnabled } = this.definition.options;
-    const { bufferPastNanos, bufferFutureNanos, retentionPeriodNanos } = retentionOptions;
-    const takesRetention = coldWritesEnabled && retentionPeriodNanos > bufferPastNanos;
-    return {
-      startNanos: nowNanos - (takesRetention ? retentionPeriodNanos : bufferPastNanos),
-      endNanos: nowNanos + bufferFutureNanos,
-    };
+  writeWindow(nowNanos: UnixNanos): WriteWindow {
+    return writeWindow(writeRulesOf(this.definition.options), nowNanos);
   }
 
   /** Start of the block that holds the time. */
   blockStartOf(nanos: UnixNanos): UnixNanos {
-    const size = this.blockSizeNanos;
-    const rest = nanos % size;
-    return nanos - (rest < 0n ? rest + size : rest);
+    return blockStartOf(nanos, this.blockSizeNanos);
   }
 
   /** How many blocks with series the range overlaps; at least 1. */
-  blockCount({ startNanos, endNanos }: { startNanos: UnixNanos; endNanos: UnixNanos }): number {
-    const size = this.blockSizeNanos;
-    const overlapping = this.index.blockStarts.filter(
-      (start) => start < endNanos && start + size > startNanos,
+  blockCount(range: { startNanos: UnixNanos; endNanos: UnixNanos }): number {
+    const overlapping = this.index.blockStarts.filter((start) =>
+      blockOverlaps(start, this.blockSizeNanos, range),
     );
     return Math.max(1, overlapping.length);
   }
@@ -376,7 +370,7 @@ export class NamespaceState {
 
   /** Whether the block is past retention. */
   isExpired(blockStartNanos: UnixNanos, nowNanos: UnixNanos): boolean {
-    return blockStartNanos + this.blockSizeNanos <= nowNanos - this.retentionNanos;
+    return isBlockExpired(blockStartNanos, this.blockSizeNanos, this.retentionNanos, nowNanos);
   }
 
   /**

@@ -5,6 +5,7 @@
 import { rowOutcome } from '#cluster/node/service.ts';
 import type { Deletion } from '#cluster/metadata/deletions.ts';
 import type { BatchView } from '#engine/batch/batch.ts';
+import { blockOverlaps } from '#lib/block_time.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { cutChunks } from './chunk_cut.ts';
 import { tagMatcher } from './tag_matcher.ts';
@@ -90,7 +91,7 @@ export class NamespaceTombstones {
     const pending = this.#list.filter(
       ({ deletion, atNanos }) =>
         createdNanos <= atNanos &&
-        overlaps(deletion, file.blockStartNanos, file.info.blockSizeNanos),
+        blockOverlaps(file.blockStartNanos, file.info.blockSizeNanos, deletion),
     );
     return pending.length === 0 ? none : pending;
   }
@@ -103,7 +104,7 @@ export class NamespaceTombstones {
   /** Whether a deletion of a block is being applied. */
   isUnswept(blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
     return (
-      this.unswept !== null && overlaps(this.unswept.deletion, blockStartNanos, blockSizeNanos)
+      this.unswept !== null && blockOverlaps(blockStartNanos, blockSizeNanos, this.unswept.deletion)
     );
   }
 
@@ -114,7 +115,7 @@ export class NamespaceTombstones {
   versionOf(blockStartNanos: bigint, blockSizeNanos: bigint): number {
     return this.#list.reduce(
       (max, { deletion }) =>
-        deletion.version > max && overlaps(deletion, blockStartNanos, blockSizeNanos)
+        deletion.version > max && blockOverlaps(blockStartNanos, blockSizeNanos, deletion)
           ? deletion.version
           : max,
       -1,
@@ -167,10 +168,4 @@ export function cutSeries(
   if (tombstones.length === 0) return chunks;
   const cuts = tombstones.filter(({ matches }) => matches(tags)).map(({ deletion }) => deletion);
   return cuts.length === 0 ? chunks : cutChunks(chunks, cuts);
-}
-
-function overlaps(deletion: Deletion, blockStartNanos: bigint, blockSizeNanos: bigint): boolean {
-  return (
-    deletion.startNanos < blockStartNanos + blockSizeNanos && deletion.endNanos > blockStartNanos
-  );
 }

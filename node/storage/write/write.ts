@@ -10,6 +10,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { StoreRows } from '#engine/store/store.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
+import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
@@ -284,9 +285,9 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
         continue;
       }
       const nanos = timestamps[row]! * unit;
-      if (nanos < window.startNanos) outcomes[row] = rowOutcome.tooFarPast;
-      else if (nanos >= window.endNanos) outcomes[row] = rowOutcome.tooFarFuture;
-      else isTaken[slots[row]!] = 1;
+      const side = sideOfWindow(window, nanos);
+      if (side === 'inside') isTaken[slots[row]!] = 1;
+      else outcomes[row] = rowOutcome[side];
     }
     return isTaken;
   }
