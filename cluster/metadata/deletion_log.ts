@@ -4,6 +4,7 @@
  */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { nextVersion } from '#lib/hybrid_clock.ts';
 import { type IndexQuery, queryToJson } from '#lib/index_query.ts';
 import {
   type Deletion,
@@ -20,8 +21,6 @@ import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { compareAndSet, decodeStored, encodeJson, type Stored } from '../kv/stored_json.ts';
 
-/** Versions are in 1/64 milliseconds. */
-const versionsPerMilli = 64;
 /** Entries that one transaction retires; etcd takes 128 operations. */
 const retiredAtOnceMax = 64;
 
@@ -170,7 +169,7 @@ export class DeletionLog {
         throw new TsdbError('NOT_FOUND', `namespace is not found: ${request.namespace}`);
       }
       sequence += 1;
-      version = Math.max(Math.floor(clock.nowMillis() * versionsPerMilli), version + 1);
+      version = nextVersion(clock.nowMillis(), version);
       const expiresNanos = expiryOf(namespace, now);
       const deletion = { ...request, sequence, version, createdNanos: now, expiresNanos };
       // What its reader refuses would stand for ever and delete nothing.

@@ -24,7 +24,7 @@ export interface DeletionRequest {
 export interface Deletion extends DeletionRequest {
   /** From 1; orders all deletions of a cluster. */
   readonly sequence: number;
-  /** Of the hybrid clock, in 1/64 milliseconds. */
+  /** Of the hybrid clock (lib/hybrid_clock.ts). */
   readonly version: number;
   readonly createdNanos: UnixNanos;
   /** No row that it would delete is anywhere from this time on. */

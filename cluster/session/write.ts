@@ -3,6 +3,7 @@
  */
 import { assert, BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { HybridClock } from '#lib/hybrid_clock.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
 import {
   outstandingBytesPerInstanceMax,
@@ -40,9 +41,6 @@ const writeBackoff: Backoff = { firstMillis: 500, factor: 3 };
 /** A node may see a new placement a little before or after us. */
 const staleBackoff: Backoff = { firstMillis: 100, factor: 2 };
 
-/** Versions are hybrid logical time in 1/64 milliseconds. */
-const versionsPerMilli = 64;
-
 /** When no instance failed. */
 const tooFewReplicas = 'too few replicas are AVAILABLE, or took the rows';
 
@@ -63,12 +61,13 @@ export class SessionWriter {
   readonly #references = new WeakMap<SeriesTable, Map<string, References>>();
   readonly #inFlight = new Map<string, InFlight>();
   readonly #signals: WorkSignals;
-  #lastVersion = 0;
+  readonly #versions: HybridClock;
   #lastRequest = 0;
   #rowsOutstanding = 0;
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#versions = new HybridClock(options.env.clock);
     this.#signals = new WorkSignals(
       options.env,
       options.writeTimeoutMillis ?? writeTimeoutMillisDefault,
@@ -98,7 +97,7 @@ export class SessionWriter {
     }
     signal.throwIfAborted();
     const copy = copyRows(rows, series, this.#pool);
-    const version = this.#nextVersion();
+    const version = this.#versions.next();
     const until = this.#signals.begin(signal);
     const work = new Work({ namespace, copy, series, consistency, version }, () => {
       until.end();
@@ -278,12 +277,6 @@ export class SessionWriter {
       const [instanceId, namespace] = key.split('\n') as [string, string];
       if (!ids.has(instanceId) || !namespaces.has(namespace)) ofTable.delete(key);
     }
-  }
-
-  #nextVersion(): number {
-    const now = Math.floor(this.#options.env.clock.nowMillis() * versionsPerMilli);
-    this.#lastVersion = Math.max(now, this.#lastVersion + 1);
-    return this.#lastVersion;
   }
 }
 

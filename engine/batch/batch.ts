@@ -38,7 +38,7 @@ export class BatchBuilder {
   readonly #tagsEnds = new Column();
   readonly #tagsBytes = new Column();
 
-  /** Forgets everything and starts a batch of this version (hybrid logical clock, whole number). */
+  /** Forgets everything and starts a batch of this version (lib/hybrid_clock.ts). */
   begin(version: number): void {
     assert(
       Number.isInteger(version) && version >= 0 && version <= batchVersionMax,

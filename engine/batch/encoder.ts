@@ -48,7 +48,7 @@ export class BatchEncoder {
   }
 
   /**
-   * @param version hybrid logical clock, a whole number below 2^53
+   * @param version a whole number below 2^53 (lib/hybrid_clock.ts)
    * @param rows at least one
    * @returns the batch (docs/formats/batch.md), borrowed until the next one
    */

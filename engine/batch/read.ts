@@ -27,7 +27,7 @@ import {
  * copies.
  */
 export interface BatchView {
-  /** Version of all its samples: hybrid logical clock, a whole number below 2^53. */
+  /** Version of all its samples: a whole number below 2^53 (lib/hybrid_clock.ts). */
   readonly version: number;
   readonly rowCount: number;
   /** The node's slot of the series; where the generation is 0, an ordinal of this dictionary. */

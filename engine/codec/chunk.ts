@@ -5,6 +5,7 @@
  */
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
+import { versionAtNanos, versionMax } from '#lib/hybrid_clock.ts';
 
 /** What the payload is. 0 is never a kind, so zeroed memory never parses as a chunk. */
 export const chunkKind = {
@@ -20,10 +21,6 @@ export type ChunkKind = (typeof chunkKind)[keyof typeof chunkKind];
 
 /** Rows that one chunk can hold; a longer run is several chunks. */
 export const chunkRowsMax = 65_536;
-
-/** Ticks of a hybrid logical clock are 1/64 millisecond. */
-const versionTickNanos = 15_625n;
-export const versionMax: number = Number.MAX_SAFE_INTEGER;
 
 const unitNanosOfCode = [1n, 1_000n, 1_000_000n, 1_000_000_000n] as const;
 const int64Min = -(2n ** 63n);
@@ -175,11 +172,6 @@ export function timeUnitCodeOf(timestampNanos: Iterable<bigint>): number {
   return code;
 }
 
-function versionReference(lastNanos: bigint): bigint {
-  const ticks = lastNanos / versionTickNanos;
-  return lastNanos % versionTickNanos < 0n ? ticks - 1n : ticks;
-}
-
 /** Puts header and payload together. */
 export function frameChunk(
   header: {
@@ -199,7 +191,7 @@ export function frameChunk(
   body.varint(BigInt(header.rowCount - 1));
   body.zigzag(header.firstNanos / unit);
   body.varint((header.lastNanos - header.firstNanos) / unit);
-  body.zigzag(BigInt(header.version) - versionReference(header.lastNanos));
+  body.zigzag(BigInt(header.version) - versionAtNanos(header.lastNanos));
   body.bytes(payload);
   const chunk = new ByteSink();
   chunk.varint(BigInt(body.length));
@@ -240,7 +232,7 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
   if ((rowCount === 1) !== (firstNanos === lastNanos)) {
     throw malformed('has first and last times that disagree with its rows', offset);
   }
-  const version = source.zigzag() + versionReference(lastNanos);
+  const version = source.zigzag() + versionAtNanos(lastNanos);
   if (version < 0n || version > BigInt(versionMax)) throw malformed('has a bad version', offset);
   if (kind === chunkKind.rawFloat) {
     const rowBytes = hasRowVersions ? 20 : 16;

@@ -3,6 +3,8 @@
  * them. Written for reading; engine/codec/kernel/rows.ts is the fast one.
  */
 import { assert } from '#lib/assert.ts';
+import { versionsPerMilli as versionsOfOneMilli } from '#lib/hybrid_clock.ts';
+import { nanosPerMilli } from '#lib/time.ts';
 import {
   ByteSink,
   checkTimes,
@@ -14,8 +16,7 @@ import {
   type ChunkRows,
 } from './chunk.ts';
 
-const nanosPerMilli = 1_000_000n;
-const versionsPerMilli = 64n;
+const versionsPerMilli = BigInt(versionsOfOneMilli);
 const widthsOfTime = [0, 2, 4, 8] as const;
 const widthsOfValue = [1, 2, 4, 8] as const;
 const widthsOfVersion = [0, 2, 2, 3, 4] as const;

@@ -1,4 +1,5 @@
 /** Rows as monitoring makes them, by seed: for tests, fuzz and benchmarks of codec and store. */
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { ChunkRows } from './chunk.ts';
 
 /** A small generator of numbers that is the same everywhere; not for anything secret. */
@@ -161,7 +162,7 @@ function sampleOf(shape: number, seed: number, rowCount: number): CodecSample {
     for (let row = numbers.below(50); row < rowCount; row += 100) bits[row] = staleMarkerBits;
   }
   // Written within the eight seconds after the last row.
-  const version = Number(timestampNanos[rowCount - 1]! / 15_625n) + numbers.below(500_000);
+  const version = Number(versionAtNanos(timestampNanos[rowCount - 1]!)) + numbers.below(500_000);
   return { name, rows: { timestampNanos, values: column, version } };
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import {
   closeDatabases,
   namespaceOf,
@@ -111,7 +112,7 @@ test('while deletions stand a start walks no fileset that the saved index names,
     query: { kind: 'regexp', field: 'host', regexp: 'h[1-6]0' },
     startNanos: now - 7n * 3_600_000_000_000n,
     endNanos: now,
-    version: Number(now / 15_625n),
+    version: Number(versionAtNanos(now)),
     createdNanos: now,
     expiresNanos: now + 3_600_000_000_000n,
     selectors: [],

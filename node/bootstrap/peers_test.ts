@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import {
   closeDatabases,
   namespaceOf,
@@ -43,7 +44,7 @@ test('a shard is not taken from peers while a deletion is applied that they need
     namespace: 'metrics',
     query: { kind: 'term', field: 'host', term: 'a' },
     ...allTime,
-    version: Number(deletedAt / 15_625n),
+    version: Number(versionAtNanos(deletedAt)),
     createdNanos: deletedAt,
     expiresNanos: deletedAt + 3_600_000_000_000n,
     selectors: [],

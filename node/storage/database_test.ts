@@ -7,6 +7,7 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { versionAtMillis } from '#lib/hybrid_clock.ts';
 import { namespaceOrdinalsMax } from './deletions/namespace_removal.ts';
 import {
   batchOf,
@@ -523,7 +524,7 @@ test('two series with one ID are one series, whatever their tags and schemes', a
   const { BatchBuilder } = await import('#engine/batch/batch.ts');
   const { encodeTags } = await import('#lib/tags.ts');
   const builder = new BatchBuilder();
-  builder.begin(realEnv.clock.nowMillis() * 64);
+  builder.begin(versionAtMillis(realEnv.clock.nowMillis()));
   const none = new Uint8Array(0);
   const id = new TextEncoder().encode('{__name__="cpu",host="a"}');
   const tags = encodeTags([

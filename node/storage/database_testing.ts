@@ -10,6 +10,7 @@ import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { HybridClock } from '#lib/hybrid_clock.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
 import { type Log, silentLog } from '#lib/log.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
@@ -160,13 +161,12 @@ export interface TestRow {
   readonly value: number;
 }
 
-let lastVersion = 0;
+const versions = new HybridClock(realEnv.clock);
 
 /** A batch of rows in nanoseconds; its version is higher than that of the batch before. */
 export function batchOf(rows: readonly TestRow[], values?: Float64Array): Uint8Array {
   const builder = new BatchBuilder();
-  lastVersion = Math.max(lastVersion + 1, realEnv.clock.nowMillis() * 64);
-  builder.begin(lastVersion);
+  builder.begin(versions.next());
   const slots = new Uint32Array(rows.length);
   const generations = new Uint32Array(rows.length);
   rows.forEach(({ series }, row) => {

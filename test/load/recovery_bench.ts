@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { NodeClient } from '#cluster/node/client.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
+import { versionAtMillis } from '#lib/hybrid_clock.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags } from '#lib/tags.ts';
 import {
@@ -197,7 +198,7 @@ async function writeRows(server: NodeServer, shape: RecoveryShape): Promise<numb
       if (answer.outcomes.length > 0) throw new Error('a row was refused');
       return answer;
     };
-    const versionOf = (row: number) => (endMillis + row) * 64;
+    const versionOf = (row: number) => versionAtMillis(endMillis + row);
     builder.begin(versionOf(0));
     for (let i = 0; i < seriesCount; i += 1) {
       slots[i] = builder.addSeries(encodeTags(tagsOf(i)), idSchemeCode.quoted, new Uint8Array(0));

@@ -37,8 +37,10 @@ export const chunkRowsMax: u32 = 65536;
 /** Decoding writes up to this many bytes behind the last row of a column. */
 export const columnSlackBytes: usize = 64;
 
+/** As in lib/hybrid_clock.ts. */
 export const versionMax: i64 = 9007199254740991;
-const versionTickNanos: i64 = 15625;
+/** `versionNanos` of lib/hybrid_clock.ts. */
+const versionNanos: i64 = 15625;
 
 // Places in the tables of codec_books.ts.
 export const bookLengthsOffset: usize = 16 * 32768;
@@ -82,7 +84,7 @@ export function floorDiv(value: i64, divisor: i64): i64 {
 /** Version that the one in a header is relative to. */
 @inline
 export function versionReference(lastNanos: i64): i64 {
-  return floorDiv(lastNanos, versionTickNanos);
+  return floorDiv(lastNanos, versionNanos);
 }
 
 /** Span by steps to the nearest, halves away from zero. */

@@ -10,6 +10,7 @@
 // has value 0, no step, and a time and a version that whoever keeps the rows knows.
 
 export const nanosPerMilli: i64 = 1000000;
+/** As in lib/hybrid_clock.ts. */
 export const versionsPerMilli: i64 = 64;
 /** The longest row. */
 export const rowBytesMax: usize = 21;

@@ -11,6 +11,7 @@ import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { HybridClock } from '#lib/hybrid_clock.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import type {
@@ -22,9 +23,6 @@ import type {
   JsonSeries,
   JsonTags,
 } from './backend.ts';
-
-/** Versions are hybrid logical time in 1/64 milliseconds. */
-const versionsPerMilli = 64;
 
 /** What a flush on demand did. */
 interface Flushed
@@ -49,20 +47,17 @@ export interface NodeParts
 export class NodeBackend implements JsonBackend {
   readonly #node: NodeParts;
   readonly #builder = new BatchBuilder();
-  #lastVersion = 0;
+  readonly #versions: HybridClock;
 
   constructor(node: NodeParts) {
     this.#node = node;
+    this.#versions = new HybridClock(node.env.clock);
   }
 
   async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
     const builder = this.#builder;
     const node = this.#node;
-    this.#lastVersion = Math.max(
-      this.#lastVersion + 1,
-      Math.floor(node.env.clock.nowMillis() * versionsPerMilli),
-    );
-    builder.begin(this.#lastVersion);
+    builder.begin(this.#versions.next());
     builder.addSeries(row.tags, idSchemeCode.explicit, row.id);
     builder.setRows(
       1,

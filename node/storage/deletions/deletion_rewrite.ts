@@ -5,6 +5,7 @@
 import { allTime } from '#cluster/metadata/deletions.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf } from '#lib/errors.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
@@ -32,7 +33,6 @@ export interface RewriteReport {
 
 /** Clocks of coordinators and nodes are nearer to each other than this. */
 const clockSkewNanos = 60_000_000_000n;
-const versionTickNanos = 15_625n;
 /** Nothing comes besides what the block has. */
 const emptySource: VolumeSource = { next: () => Promise.resolve(null) };
 
@@ -183,6 +183,6 @@ function coversAll({ deletion }: Tombstone, { info }: BlockFile): boolean {
     deletion.query.kind === 'all' &&
     deletion.startNanos <= blockStartNanos &&
     deletion.endNanos >= blockStartNanos + blockSizeNanos &&
-    (createdNanos + clockSkewNanos) / versionTickNanos <= BigInt(deletion.version)
+    versionAtNanos(createdNanos + clockSkewNanos) <= BigInt(deletion.version)
   );
 }

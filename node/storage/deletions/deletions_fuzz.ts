@@ -11,6 +11,7 @@ import { BatchBuilder } from '#engine/batch/batch.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags } from '#lib/tags.ts';
@@ -168,8 +169,8 @@ class DeletionRun {
   /** Higher than all before it, and about the time. */
   #nextVersion(): number {
     this.#millis += 1;
-    const now = Number((this.#startNanos + BigInt(Math.floor(this.#millis * 1e6))) / 15_625n);
-    this.#version = Math.max(now, this.#version + 1);
+    const now = versionAtNanos(this.#startNanos + BigInt(Math.floor(this.#millis * 1e6)));
+    this.#version = Math.max(Number(now), this.#version + 1);
     return this.#version;
   }
 

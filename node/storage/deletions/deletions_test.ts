@@ -9,6 +9,7 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { nextVersion, versionAtMillis } from '#lib/hybrid_clock.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { Database } from '../database.ts';
 import {
@@ -48,7 +49,7 @@ let lastVersion = 0;
 
 function deletionOf(query: IndexQuery, more: Partial<Deletion> = {}): Deletion {
   sequence += 1;
-  lastVersion = Math.max(lastVersion + 1, realEnv.clock.nowMillis() * 64 + 63);
+  lastVersion = nextVersion(realEnv.clock.nowMillis() + 1, lastVersion);
   return {
     sequence,
     namespace: 'metrics',
@@ -209,7 +210,7 @@ test('everything of a namespace is removed without being read when it is deleted
   await writeRows(database, [...rowsOf('a', 100), ...rowsOf('b', 100)]);
   await database.flush(null, never);
   await writeRows(database, rowsOf('c', 100));
-  const farLater = realEnv.clock.nowMillis() * 64 + 64 * 120_000;
+  const farLater = versionAtMillis(realEnv.clock.nowMillis() + 120_000);
   await database.deletions.apply(deletionOf({ kind: 'all' }, { version: farLater }));
   database.deletions.cleanSequence = sequence;
   await database.deletions.rewriteDue(never);

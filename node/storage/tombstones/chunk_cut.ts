@@ -6,6 +6,7 @@ import {
   encodeRawChunk,
 } from '#engine/codec/chunk.ts';
 import { decodeChunk, keepRows, mergeChunks } from '#engine/store/chunk_merge.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 
 /** Rows with a time in [startNanos, endNanos) and a version up to this one are deleted. */
 export interface Cut {
@@ -18,9 +19,6 @@ export interface Cut {
    */
   readonly keepsNewerChunks?: boolean;
 }
-
-/** Versions are in 1/64 milliseconds. */
-const versionTickNanos = 15_625n;
 
 /**
  * The chunks without the rows that are deleted: the very bytes when there is none.
@@ -109,7 +107,7 @@ function deletes(cut: Cut, rows: Required<ChunkRows>, row: number, header: Chunk
   if (nanos < cut.startNanos || nanos >= cut.endNanos) return false;
   if (rows.rowVersions[row]! <= cut.version) return true;
   if (header.hasRowVersions || cut.keepsNewerChunks === true) return false;
-  return nanos / versionTickNanos <= BigInt(cut.version);
+  return versionAtNanos(nanos) <= BigInt(cut.version);
 }
 
 function encode(

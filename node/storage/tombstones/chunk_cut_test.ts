@@ -3,12 +3,13 @@ import { test } from 'node:test';
 import { chunkHeaders, encodeRawChunk } from '#engine/codec/chunk.ts';
 import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
 import { decodeChunkRows } from '#engine/codec/decoder_twin.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { cutChunks } from './chunk_cut.ts';
 
 const second = 1_000_000_000n;
 const start = 1_800_000_000n * second;
 /** Version of a write at a time. */
-const versionAt = (nanos: bigint): number => Number(nanos / 15_625n);
+const versionAt = (nanos: bigint): number => Number(versionAtNanos(nanos));
 /** Prometheus's stale marker: a signalling NaN, which no conversion to a number survives. */
 const staleBits = 0x7ff0000000000002n;
 

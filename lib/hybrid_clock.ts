@@ -1,0 +1,49 @@
+/**
+ * Versions of samples and deletions: of two samples of one time the one with the higher version
+ * wins, and a deletion takes what has its version or a lower one.
+ *
+ * A version is hybrid logical time: Unix time in 1/64 milliseconds, at least one more than the last
+ * one that its maker gave. It is a whole number below 2^53 until the year 6429, so a `number` holds
+ * it, and 64 versions fit into a millisecond before a maker runs ahead of its clock.
+ *
+ * The kernels have the unit too (engine/codec/kernel/codec.ts and rows.ts); the fuzz of the codec
+ * holds them equal to a twin that uses this file.
+ */
+
+export const versionMax: number = Number.MAX_SAFE_INTEGER;
+
+export const versionsPerMilli = 64;
+
+/** Nanoseconds from one version to the next. */
+export const versionNanos = 15_625n;
+
+/** The first version of a time. @param unixMillis may have a fraction */
+export function versionAtMillis(unixMillis: number): number {
+  return Math.floor(unixMillis * versionsPerMilli);
+}
+
+/** The version of a time; below 0 before 1970, where no maker of versions is. */
+export function versionAtNanos(unixNanos: bigint): bigint {
+  const versions = unixNanos / versionNanos;
+  return unixNanos % versionNanos < 0n ? versions - 1n : versions;
+}
+
+/** The version that follows `last` at this time. @param last 0 when there is none */
+export function nextVersion(unixMillis: number, last: number): number {
+  return Math.max(versionAtMillis(unixMillis), last + 1);
+}
+
+/** Gives versions, each higher than those before. */
+export class HybridClock {
+  readonly #clock: { nowMillis(): number };
+  #last = 0;
+
+  constructor(clock: { nowMillis(): number }) {
+    this.#clock = clock;
+  }
+
+  next(): number {
+    this.#last = nextVersion(this.#clock.nowMillis(), this.#last);
+    return this.#last;
+  }
+}

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  HybridClock,
+  nextVersion,
+  versionAtMillis,
+  versionAtNanos,
+  versionNanos,
+  versionsPerMilli,
+} from './hybrid_clock.ts';
+
+test('a version is a time in 1/64 milliseconds, from milliseconds as from nanoseconds', () => {
+  assert.equal(BigInt(versionsPerMilli) * versionNanos, 1_000_000n);
+  for (const millis of [0, 0.5, 1_700_000_000_000, 1_700_000_000_000.25]) {
+    const nanos = BigInt(Math.floor(millis)) * 1_000_000n + BigInt((millis % 1) * 1e6);
+    assert.equal(BigInt(versionAtMillis(millis)), versionAtNanos(nanos));
+  }
+  assert.deepEqual([-1n, -15_625n, -15_626n, 15_624n].map(versionAtNanos), [-1n, -1n, -2n, 0n]);
+});
+
+test('HybridClock.next() follows the clock, and goes on when that stands or goes back', () => {
+  let millis = 1000;
+  const clock = new HybridClock({ nowMillis: () => millis });
+  assert.deepEqual([clock.next(), clock.next(), clock.next()], [64_000, 64_001, 64_002]);
+  millis = 999;
+  assert.equal(clock.next(), 64_003);
+  millis = 1001.5;
+  assert.equal(clock.next(), 64_096);
+  assert.equal(nextVersion(1, 0), 64);
+  assert.equal(nextVersion(1, 64), 65);
+});
