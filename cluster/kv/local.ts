@@ -1,4 +1,5 @@
 /** The key-value interface over a store in this process. */
+import { untilAborted } from '#lib/env/wait.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type {
@@ -13,7 +14,6 @@ import type {
 } from './kv.ts';
 import { RevisionCompacted } from './kv.ts';
 import { keepLease } from './lease.ts';
-import { untilAborted } from '../wait.ts';
 
 /** The embedded store (kv/local.ts). Calls fail with TsdbErrors. */
 export interface LocalStore {

@@ -3,6 +3,7 @@
  * has as many answers as its consistency level wants, and again those that failed.
  */
 import { BrokenInvariant } from '#lib/assert.ts';
+import { backOff, type Backoff, untilAborted } from '#lib/env/wait.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import { type ReadConsistency, readReplicasRequired } from './consistency.ts';
@@ -11,7 +12,6 @@ import type { NodeService } from '../node/service.ts';
 import type { Ownership } from '../topology/ownership.ts';
 import type { SessionOptions } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
-import { backOff, type Backoff, untilAborted } from '../wait.ts';
 
 const fetchBackoff: Backoff = { firstMillis: 500, factor: 2 };
 

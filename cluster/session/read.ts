@@ -1,6 +1,7 @@
 /**
  * The reading half of the session: fetch, fetch by ID, aggregate and truncate over the replicas.
  */
+import { untilAborted, WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hash.ts';
 import { mergeBundles } from './bundle_merge.ts';
@@ -17,7 +18,6 @@ import type {
   SessionOptions,
 } from './types.ts';
 import { type ClusterStatistics, clusterStatistics, type StatisticsPlan } from './statistics.ts';
-import { untilAborted, WorkSignal } from '../wait.ts';
 
 const fetchTimeoutMillisDefault = 15_000;
 const truncateTimeoutMillisDefault = 60_000;

@@ -4,10 +4,10 @@
  */
 import { BrokenInvariant } from '#lib/assert.ts';
 import { distinctCount, mergedSketch } from '#lib/distinct_sketch.ts';
+import { untilAborted } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { NodeService, StatisticsCount, StatisticsResponse } from '../node/service.ts';
 import type { Ownership } from '../topology/ownership.ts';
-import { untilAborted } from '../wait.ts';
 
 /**
  * A node's list is longer than the one that is asked for: what is in the middle of many may be

@@ -2,6 +2,7 @@
  * The writing half of the session: attempts, resends and retries of one write inside its deadline.
  */
 import { assert, BrokenInvariant } from '#lib/assert.ts';
+import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { HybridClock } from '#lib/hybrid_clock.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
@@ -27,7 +28,6 @@ import {
 import { References } from './references.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
-import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '../wait.ts';
 import {
   Acknowledgements,
   type TargetRows,

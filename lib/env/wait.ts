@@ -1,6 +1,6 @@
 /** Waiting that ends with its signal. */
-import { TsdbError } from '#lib/errors.ts';
-import type { Env } from '#lib/env/env.ts';
+import { TsdbError } from '../errors.ts';
+import type { Env } from './env.ts';
 
 /** Settles as the promise does, or rejects with the signal's reason, whichever is first. */
 export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -42,7 +42,7 @@ export function backOff(
 
 /**
  * A signal for one piece of work: it aborts with its caller's, and after a time with
- * DEADLINE_EXCEEDED. `release` lets the caller's go, so that work may finish behind it; `end` ends
+ * DEADLINE_EXCEEDED. `release` lets the caller's go, so that work may finish after it; `end` ends
  * both and frees the timer.
  */
 export class WorkSignal {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { realEnv } from '#lib/env/real.ts';
+import { realEnv } from './real.ts';
 import { WorkSignals } from './wait.ts';
 
 function timed() {
