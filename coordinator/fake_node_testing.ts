@@ -19,9 +19,9 @@ import { readBatch } from '#engine/batch/batch.ts';
 import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags, tagValue, type Tags } from '#lib/tags.ts';
 
 export interface FakeSeries {

@@ -166,3 +166,9 @@ export function tagValue(tags: Tags, name: string): string | undefined {
   for (const tag of tags) if (tag.name === name) return tag.value;
   return undefined;
 }
+
+/** End of the (name, value) pair that begins at `at` in a checked layout. */
+export function pairEnd(tags: Uint8Array, at: number): number {
+  const value = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
+  return value + 2 + (tags[value]! | (tags[value + 1]! << 8));
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeTags, encodeTags, type Tag } from './tags.ts';
+import { decodeTags, encodeTags, type Tag, tagsProblem } from './tags.ts';
 
 test('decodeTags() gives back what encodeTags() took, byte order marks and other characters too', () => {
   const tags = [
@@ -49,4 +49,23 @@ test('encodeTags() sorts by the bytes of names and writes what a plain encoder w
   assert.throws(() => encodeTags([{ name: 'a', value: '日'.repeat(21_846) }]), {
     code: 'BAD_REQUEST',
   });
+});
+
+test('encodeTags() sorts, and a layout that is cut off is refused', () => {
+  const tags = [
+    { name: '__name__', value: 'up' },
+    { name: 'job', value: 'a' },
+  ];
+  assert.deepEqual(decodeTags(encodeTags([tags[1]!, tags[0]!])), tags);
+  assert.throws(() => decodeTags(encodeTags(tags).subarray(0, 7)), /cut off/);
+});
+
+test('tagsProblem() names the tag that is refused', () => {
+  const tags = [{ name: '__name__', value: 'up' }];
+  assert.equal(tagsProblem(tags), null);
+  assert.match(tagsProblem([]) ?? '', /at least one/);
+  assert.match(tagsProblem([{ name: '9a', value: 'x' }]) ?? '', /"9a"/);
+  assert.match(tagsProblem([{ name: '__address__', value: 'x' }]) ?? '', /reserved.*__address__/);
+  assert.match(tagsProblem([{ name: 'a', value: '' }]) ?? '', /empty: a/);
+  assert.match(tagsProblem([tags[0]!, tags[0]!]) ?? '', /twice/);
 });

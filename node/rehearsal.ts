@@ -6,7 +6,7 @@
  */
 import { assert } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from './index/namespace_index.ts';
 import { SegmentBuffer } from './persist/commitlog/format.ts';

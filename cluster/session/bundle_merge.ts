@@ -5,7 +5,7 @@
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 
 export interface MergeLimits {
   /** 0 = no limit; series beyond it are cut off. */

@@ -23,8 +23,9 @@ import type {
 import { TsdbError } from '#lib/errors.ts';
 import { missOfWindow, type WriteRules, writeWindow } from '#lib/block_time.ts';
 import { murmur3 } from '#lib/hash.ts';
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import type { Clock } from '#lib/env/env.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import { formatDurationNanos, nanosPerMilli, nanosPerSecond } from '#lib/time.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import type { IngestMetrics } from './metrics.ts';

@@ -41,7 +41,7 @@ export interface BatchView {
   readonly seriesCount: number;
   /** Canonical tags of dictionary entry i as they were sent: their form is not checked here. */
   seriesTags(i: number): Uint8Array;
-  /** `idSchemeCode` of lib/series_id.ts as sent; not checked here. */
+  /** `idSchemeCode` of lib/series_id/scheme.ts as sent; not checked here. */
   seriesIdScheme(i: number): number;
   /** Explicit ID, or empty. */
   seriesId(i: number): Uint8Array;

@@ -43,7 +43,7 @@ export interface WriteDecoderRows {
 
 /** What the coordinator's rules say about a new series. */
 export interface SeriesVerdict {
-  /** `idSchemeCode` of lib/series_id.ts. */
+  /** `idSchemeCode` of lib/series_id/scheme.ts. */
   readonly idScheme: number;
   /** For scheme 0, else empty. */
   readonly explicitId: Uint8Array;

@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import type { Random } from '#lib/env/env.ts';
 import { murmur3 } from '#lib/hash.ts';
-import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { type WriteDecoderCore, type RemoteWriteVersion, oversizeSlot } from './core.ts';

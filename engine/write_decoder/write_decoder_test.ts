@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { murmur3 } from '#lib/hash.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { pickOf, randomOf } from '#test/sim/mutate.ts';
-import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { BatchBuilder, readBatch } from '../batch/batch.ts';
 import { WriteDecoder, type WriteDecoderOptions, type SeriesVerdict } from './write_decoder.ts';

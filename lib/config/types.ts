@@ -1,8 +1,8 @@
 /**
  * The configuration as the program uses it: every default filled in, one meaning for each field.
  */
+import type { IdScheme } from '../series_id/scheme.ts';
 import type { ListenAddress } from './sections.ts';
-import type { IdScheme } from '../series_id.ts';
 
 /** What both kinds of process read from files. */
 export interface Config {

@@ -5,6 +5,7 @@
 import type { NodeService, StreamShardRequest } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { checkedId, copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { Deletions } from '../storage/deletions/deletions.ts';
 import {
@@ -14,7 +15,6 @@ import {
   writeVolume,
 } from '../storage/flush/volume.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
-import { checkedId, copyOfName, type SeriesName } from '../storage/series/series_name.ts';
 
 /** What it takes to take a shard from peers. */
 export interface PeersParts extends VolumeParts {

@@ -3,8 +3,9 @@
  * question.
  */
 import assert from 'node:assert/strict';
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags, sortTags, type Tags } from '#lib/tags.ts';
 import { type IndexRange, NamespaceIndex } from './namespace_index.ts';
 import { type IndexSection, type IndexSectionSource, sectionKind } from './saved/section.ts';

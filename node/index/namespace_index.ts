@@ -7,15 +7,17 @@ import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
-import { tagsBytesMax } from '#lib/tags.ts';
+import { derivedIdOf } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
+import { hasOddName, isOddName, tagsOfId } from '#lib/series_id/to_tags.ts';
+import { pairEnd, tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { aggregateTags, type TagAggregate } from './query/aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
 import { Evaluator } from './query/evaluate.ts';
 import { equalBytes, IdentityTable } from './tables/identity_table.ts';
-import { checkLayout, pairEnd, pairEndWithin, tagBytesMin } from './tables/layout.ts';
+import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
 import { countOf, type OrdinalSet } from './query/ordinal_set.ts';
@@ -24,7 +26,6 @@ import { RegexpTerms } from './query/regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
 import type { IndexSection, IndexSectionSource } from './saved/section.ts';
-import { hasOddName, idBytesOf, isOddName, tagsOfId } from './tables/series_id.ts';
 import { idSchemesEnd, SeriesTable } from './tables/series_table.ts';
 import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './query/statistics.ts';
 import type { IndexTables } from './tables/tables.ts';
@@ -294,7 +295,7 @@ export class NamespaceIndex {
     assert(shard < shardsMax, 'shard numbers are below 65536');
     // What has no ID is refused before anything is changed.
     const tellsTags = idScheme === idSchemeCode.quoted || idScheme === idSchemeCode.prepend_meta;
-    if (explicitId.length === 0 && !tellsTags) idBytesOf(tags, idScheme);
+    if (explicitId.length === 0 && !tellsTags) derivedIdOf(tags, idScheme);
     if (idScheme === idSchemeCode.quoted && explicitId.length === 0) this.#checkOddNames(tags);
     if (this.#unknownCount > 0) this.#internTerms(tags);
     const termCount = this.#termCount;
@@ -320,7 +321,7 @@ export class NamespaceIndex {
    */
   #checkOddNames(tags: Uint8Array): void {
     const isOdd = this.#dictionary.hasOddNames ? hasOddName(tags) : this.#hasUnknownOddName(tags);
-    if (isOdd) idBytesOf(tags, idSchemeCode.quoted);
+    if (isOdd) derivedIdOf(tags, idSchemeCode.quoted);
   }
 
   #hasUnknownOddName(tags: Uint8Array): boolean {

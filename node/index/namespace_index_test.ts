@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { idSchemeCode } from '#lib/series_id.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { bench } from './index_bench.ts';
 import { NamespaceIndex } from './namespace_index.ts';

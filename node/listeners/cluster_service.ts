@@ -23,7 +23,7 @@ import { writeOutcome } from '#cluster/session/write_result.ts';
 import { type BatchView, readBatch } from '#engine/batch/batch.ts';
 import { badRequest } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
-import { checkedId } from '../storage/series/series_name.ts';
+import { checkedId } from '#lib/series_id/series_name.ts';
 
 export class ClusterService implements NodeService {
   readonly #session: Session;

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Disk, DiskFile, DiskOpenMode } from '#lib/env/env.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
 import { countInputs } from '#test/sim/counts.ts';
 import { encodeSegmentHeader, SegmentBuffer } from './commitlog/format.ts';
@@ -11,7 +12,6 @@ import { readSegment, type SegmentProblem } from './commitlog/reader.ts';
 import { FilesetCorrupt, type FilesetInfo, filesetPath } from './fileset/format.ts';
 import { FilesetReader } from './fileset/reader.ts';
 import { FilesetWriter } from './fileset/writer.ts';
-import { seriesIdOf } from './series_id.ts';
 
 /** A generator of whole numbers that a seed decides. */
 class Dice {

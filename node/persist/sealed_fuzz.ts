@@ -11,6 +11,7 @@ import { Decoder } from '#engine/store/decoder.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import { crc32c } from '#lib/crc32c.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
 import { count, countInputs } from '#test/sim/counts.ts';
 import {
@@ -43,7 +44,6 @@ import {
 } from './fileset/format.ts';
 import { FilesetReader } from './fileset/reader.ts';
 import { FilesetWriter } from './fileset/writer.ts';
-import { seriesIdOf } from './series_id.ts';
 
 const none = new Uint8Array(0);
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;

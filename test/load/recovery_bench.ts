@@ -7,9 +7,9 @@ import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NodeClient } from '#cluster/node/client.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { versionAtMillis } from '#lib/hybrid_clock.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags } from '#lib/tags.ts';
 import {
   call,

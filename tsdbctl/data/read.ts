@@ -7,11 +7,11 @@ import { Decoder } from '#engine/store/decoder.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import type { DictionaryEntry } from '#node/persist/commitlog/format.ts';
 import { readSegment } from '#node/persist/commitlog/reader.ts';
 import { type FilesetKey, filesetPath, namespaceFolder } from '#node/persist/fileset/format.ts';
 import { FilesetReader } from '#node/persist/fileset/reader.ts';
-import { seriesIdOf } from '#node/persist/series_id.ts';
 import { type DataFile, readDataFolder } from './folder.ts';
 import { counted, type Print, timeText } from './spent.ts';
 

@@ -4,7 +4,7 @@
 
 import { copyBytes } from './bytes';
 
-/** `idSchemeCode.quoted` of lib/series_id.ts. */
+/** `idSchemeCode.quoted` of lib/series_id/scheme.ts. */
 export const ID_SCHEME_QUOTED: u8 = 1;
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { distinctCount, mergedSketch } from '#lib/distinct_sketch.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from '../namespace_index.ts';
 import { SeededRandom } from '#test/seeded_random.ts';

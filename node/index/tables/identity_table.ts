@@ -3,10 +3,10 @@
  * ID does not tell their tags (explicit IDs, the legacy scheme, odd names).
  */
 import type { Random } from '#lib/env/env.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { derivedIdOf, legacyIdBytes } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { OrdinalTable } from './ordinal_table.ts';
 import { enumerateBits } from './postings.ts';
-import { idBytesOf, legacyIdBytes } from './series_id.ts';
 import type { SeriesTable } from './series_table.ts';
 import { finish, hashBytes, mix, type TermDictionary } from './term_dictionary.ts';
 import { viewOf } from './text_arena.ts';
@@ -114,7 +114,7 @@ export class IdentityTable {
     return equalBytes(series.explicitId(ordinal), explicitId);
   }
 
-  /** The counterpart of `isFoundByParsing` for a series of the table. */
+  /** The counterpart of `tellsItsTags` for a series of the table. */
   #isListedById(ordinal: number): boolean {
     const series = this.#series;
     if (series.explicitId(ordinal).length > 0) return true;
@@ -146,7 +146,7 @@ export class IdentityTable {
     if (explicitId.length > 0) return explicitId;
     const idScheme = this.#series.idScheme(ordinal);
     const tags = this.tagsOf(ordinal);
-    return idScheme === idSchemeCode.legacy ? legacyIdBytes(tags) : idBytesOf(tags, idScheme);
+    return idScheme === idSchemeCode.legacy ? legacyIdBytes(tags) : derivedIdOf(tags, idScheme);
   }
 
   /** Canonical layout of the series' tags; a copy. */

@@ -23,14 +23,8 @@ export function checkLayout(tags: Uint8Array): void {
   }
 }
 
-/** End of the (name, value) pair that begins at `at` in a checked layout. */
-export function pairEnd(tags: Uint8Array, at: number): number {
-  const value = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
-  return value + 2 + (tags[value]! | (tags[value + 1]! << 8));
-}
-
 /**
- * The same in a layout that is not checked.
+ * End of the (name, value) pair that begins at `at` in a layout that is not checked.
  * @throws {TsdbError} BAD_REQUEST when the pair is cut off
  */
 export function pairEndWithin(tags: Uint8Array, at: number): number {

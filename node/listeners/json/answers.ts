@@ -3,7 +3,8 @@
  */
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
+import { idOfTags } from '#lib/series_id/from_tags.ts';
+import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
 import type { TimeRange } from '#cluster/node/service.ts';
 import { timeIn, type TimeType } from './requests.ts';

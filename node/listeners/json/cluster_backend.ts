@@ -6,7 +6,7 @@ import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/wri
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type {
   JsonAggregate,
   JsonBackend,

@@ -12,7 +12,7 @@ import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { HybridClock } from '#lib/hybrid_clock.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import type {
   JsonAggregate,

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';
 import {
   FilesetCorrupt,
@@ -20,7 +21,6 @@ import {
 } from './format.ts';
 import { FilesetReader } from './reader.ts';
 import { type FilesetSeries, FilesetWriter } from './writer.ts';
-import { seriesIdOf } from '../series_id.ts';
 
 const folders: string[] = [];
 after(() => {

@@ -1,6 +1,7 @@
 /** The index file of a fileset, walked entry by entry or searched by ID. */
 import { messageOf } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { compareBytes, tagsBytesMax } from '#lib/tags.ts';
 import {
   bitsFor,
@@ -19,7 +20,6 @@ import {
   indexGroupEntries,
   indexMagic,
 } from './format.ts';
-import { seriesIdOf } from '../series_id.ts';
 
 /** Values of a tag name; the first column is that of explicit IDs. */
 interface IndexColumn {

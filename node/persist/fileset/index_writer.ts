@@ -3,7 +3,7 @@
  * when it is known how many values each tag name has.
  */
 import { assert } from '#lib/assert.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import {
   bitsFor,
   maskColumnsMax,

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { crc32c } from '#lib/crc32c.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { countInputs } from '#test/sim/counts.ts';
 import { NamespaceIndex } from '../../index/namespace_index.ts';

@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import type { WriteResponse } from '#cluster/node/service.ts';
 import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { count } from '#test/sim/counts.ts';
 import type { Env } from '#lib/env/env.ts';

@@ -3,8 +3,8 @@
  * index file; a slot keeps its series as long as the fileset is in use, since a series with a live
  * block stays.
  */
+import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { IndexView } from '../../persist/fileset/index.ts';
-import type { SeriesName } from '../series/series_name.ts';
 
 export class Directory {
   /** Ascending. */

@@ -8,6 +8,7 @@ import { assert } from '#lib/assert.ts';
 import type { Disk } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import {
   encodeInfo,
@@ -24,7 +25,6 @@ import {
 import { readFilesetIndex } from '../../persist/fileset/reader.ts';
 import { Directory } from './directory.ts';
 import type { CachedFile, FileCache } from './file_cache.ts';
-import type { SeriesName } from '../series/series_name.ts';
 import type { NamespaceTombstones } from '../tombstones/tombstones.ts';
 
 /** Blocks of a shard, with those that are gone, before its folder is looked at again. */

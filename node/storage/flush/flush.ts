@@ -5,11 +5,11 @@
 import type { FlushThreads } from '#engine/store/flush_threads.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { assert } from '#lib/assert.ts';
+import { seriesIdOf } from '#lib/series_id/from_tags.ts';
+import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { seriesIdOf } from '../../persist/series_id.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { SeriesName } from '../series/series_name.ts';
 import type { Pace } from './pace.ts';
 import { type VolumeParts, type VolumeSeries, type VolumeSource, writeVolume } from './volume.ts';
 

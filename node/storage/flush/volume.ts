@@ -7,6 +7,7 @@ import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
@@ -15,7 +16,6 @@ import { BlockFile } from '../filesets/namespace_files.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
-import { copyOfName, type SeriesName } from '../series/series_name.ts';
 import { keepRange } from '../tombstones/chunk_cut.ts';
 import type { Pace } from './pace.ts';
 

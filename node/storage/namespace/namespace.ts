@@ -16,16 +16,16 @@ import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hash.ts';
 import type { Log } from '#lib/log.ts';
+import { checkedId, knownIdHash, type SeriesName } from '#lib/series_id/series_name.ts';
+import { tellsItsTags } from '#lib/series_id/to_tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { NamespaceIndex } from '../../index/namespace_index.ts';
-import { isFoundByParsing } from '../../index/tables/series_id.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
 import type { MemoryBudget } from '../admission/memory_budget.ts';
 import { type BlockFile, NamespaceFiles } from '../filesets/namespace_files.ts';
 import { ReadyShards } from './ready_shards.ts';
 import { RecordedSeries } from '../series/recorded_series.ts';
-import { checkedId, knownIdHash, type SeriesName } from '../series/series_name.ts';
 import { LeavingSlots } from '../series/leaving_slots.ts';
 import type { SeriesRate } from '../admission/series_rate.ts';
 import type { ShardTable } from './shards.ts';
@@ -442,11 +442,6 @@ export class NamespaceState {
     }
     return Uint32Array.from(slots);
   }
-}
-
-/** Whether only this series can have its ID, among those of which the same is true. */
-function tellsItsTags({ tags, idScheme, explicitId }: SeriesName): boolean {
-  return isFoundByParsing(tags, idScheme, explicitId);
 }
 
 /** What is in both of two ascending columns. */

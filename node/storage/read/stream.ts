@@ -6,12 +6,12 @@
 import type { StreamShardPage } from '#cluster/node/service.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Disk } from '#lib/env/env.ts';
+import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { keepRange } from '../tombstones/chunk_cut.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
-import { copyOfName, type SeriesName } from '../series/series_name.ts';
 import { VolumeWalk } from '../filesets/volume_walk.ts';
 
 /** Bytes of one page of a shard that is streamed to a peer. */

@@ -12,10 +12,10 @@ import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { SeriesName } from '../series/series_name.ts';
 import type { SequencedWrite } from './sequencer.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 

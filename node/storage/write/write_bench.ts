@@ -5,9 +5,9 @@
 import { tmpdir } from 'node:os';
 import type { WriteResponse } from '#cluster/node/service.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags } from '#lib/tags.ts';
 import type { Database } from '../database.ts';
 import { closeDatabases, never, openDatabase } from '../database_testing.ts';

@@ -2,10 +2,10 @@
  * Names of series as they come from dictionaries, filesets and peers: checked once, and turned into
  * IDs.
  */
-import { idSchemeCode } from '#lib/series_id.ts';
-import { TsdbError } from '#lib/errors.ts';
-import { decodeTags, type Tags, tagsBytesMax } from '#lib/tags.ts';
-import { plainQuotedId, seriesIdOf } from '../../persist/series_id.ts';
+import { TsdbError } from '../errors.ts';
+import { decodeTags, type Tags, tagsBytesMax } from '../tags.ts';
+import { plainQuotedId, seriesIdOf } from './from_tags.ts';
+import { idSchemeCode } from './scheme.ts';
 
 /** Longest ID of a series, in bytes. */
 const seriesIdBytesMax = 65_535;

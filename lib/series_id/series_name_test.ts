@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { idOfTags, idSchemeCode } from '#lib/series_id.ts';
 import { encodeTags, sortTags, type Tag } from '#lib/tags.ts';
-import { plainQuotedId } from '../../persist/series_id.ts';
+import { idOfTags, plainQuotedId } from './from_tags.ts';
+import { idSchemeCode } from './scheme.ts';
 import { checkedId } from './series_name.ts';
 
 const none = new Uint8Array(0);

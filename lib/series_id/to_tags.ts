@@ -3,58 +3,18 @@
  * index finds such a series by its tags and keeps no table of their IDs. Others ('legacy',
  * explicit) need one.
  */
-import { badRequest } from '#lib/errors.ts';
-import { type IdScheme, idOfTags, idSchemeCode } from '#lib/series_id.ts';
-import { decodeTags, encodeTags, type Tag, tagBytesMax, tagsBytesMax } from '#lib/tags.ts';
-import { pairEnd } from './layout.ts';
-
-const schemeOfCode: ReadonlyMap<number, IdScheme> = new Map([
-  [idSchemeCode.quoted, 'quoted'],
-  [idSchemeCode.prepend_meta, 'prepend_meta'],
-  [idSchemeCode.legacy, 'legacy'],
-]);
-
-/**
- * ID that the scheme derives from the tags.
- * @param tags canonical layout
- * @throws {TsdbError} BAD_REQUEST when the tags are not UTF-8 or the scheme derives none
- */
-export function idBytesOf(tags: Uint8Array, idScheme: number): Uint8Array {
-  const scheme = schemeOfCode.get(idScheme);
-  if (scheme === undefined) {
-    throw badRequest(`cannot derive ID: ID scheme is not one that derives IDs: ${idScheme}`);
-  }
-  return Buffer.from(idOfTags(decodeTags(tags), scheme));
-}
-
-/**
- * The same for the legacy scheme, straight from bytes to bytes. @param tags canonical layout,
- * checked
- */
-export function legacyIdBytes(tags: Uint8Array): Uint8Array {
-  // Each name and each value loses the two bytes of its length and gains '=' or ','.
-  const id = new Uint8Array(tags.length);
-  let used = 0;
-  let isName = true;
-  for (let at = 0; at < tags.length; ) {
-    const end = at + 2 + (tags[at]! | (tags[at + 1]! << 8));
-    for (let i = at + 2; i < end; i++) id[used++] = tags[i]!;
-    id[used++] = isName ? 0x3d : 0x2c;
-    isName = !isName;
-    at = end;
-  }
-  return id.subarray(0, used);
-}
+import { encodeTags, pairEnd, type Tag, tagBytesMax, tagsBytesMax } from '../tags.ts';
+import { idSchemeCode } from './scheme.ts';
+import type { SeriesName } from './series_name.ts';
 
 /** No derived ID is longer: an escape makes four bytes of one. */
 const derivedIdBytesMax = 4 * tagsBytesMax;
 
-/** True when `tagsOfId` gives the tags of this series back from its ID. */
-export function isFoundByParsing(
-  tags: Uint8Array,
-  idScheme: number,
-  explicitId: Uint8Array,
-): boolean {
+/**
+ * True when `tagsOfId` gives the tags of this series back from its ID: of such series no two have
+ * one ID.
+ */
+export function tellsItsTags({ tags, idScheme, explicitId }: SeriesName): boolean {
   if (explicitId.length > 0) return false;
   if (idScheme === idSchemeCode.prepend_meta) return true;
   return idScheme === idSchemeCode.quoted && !hasOddName(tags);
@@ -115,14 +75,11 @@ function unquote(text: string): string {
   });
 }
 
+/** Those of `idOfTags`: no ID has others, and the caller would not find it. */
 const escapes: ReadonlyMap<string, string> = new Map([
-  ['a', '\x07'],
-  ['b', '\b'],
-  ['f', '\f'],
   ['n', '\n'],
   ['r', '\r'],
   ['t', '\t'],
-  ['v', '\v'],
 ]);
 
 function readPrependMeta(id: Buffer): Uint8Array | null {

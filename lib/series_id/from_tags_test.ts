@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { derivedIdOf, idOfTags, legacyIdBytes, seriesIdOf } from './from_tags.ts';
+import { idSchemeCode } from './scheme.ts';
+import { encodeTags } from '../tags.ts';
+
+const tags = [
+  { name: '__name__', value: 'up' },
+  { name: 'job', value: 'a"b\\c\n' },
+];
+
+test('idOfTags() renders the three schemes', () => {
+  assert.equal(idOfTags(tags, 'quoted'), '{__name__="up",job="a\\"b\\\\c\\n"}');
+  assert.equal(idOfTags(tags, 'prepend_meta'), '8,2,3,6!__name__upjoba"b\\c\n');
+  assert.equal(idOfTags(tags, 'legacy'), '__name__=up,job=a"b\\c\n,');
+});
+
+test('the quoted scheme escapes quotes, backslashes and control characters, and nothing else', () => {
+  const quoted = (value: string) => idOfTags([{ name: 'n', value }], 'quoted');
+  assert.equal(quoted('say "hi"\\'), '{n="say \\"hi\\"\\\\"}');
+  assert.equal(quoted('\n\r\t'), '{n="\\n\\r\\t"}');
+  // Where Go's strconv.Quote has \a, \b, \v and \f, and \u0085 and \u200b.
+  assert.equal(quoted('\x07\b\v\f\0\x7f'), '{n="\\x07\\x08\\x0b\\x0c\\x00\\x7f"}');
+  assert.equal(quoted('Zürich \x85\u200b😀'), '{n="Zürich \x85\u200b😀"}');
+});
+
+test('IDs from canonical bytes are those from tags', () => {
+  const none = new Uint8Array(0);
+  const bytes = encodeTags(tags);
+  for (const scheme of ['quoted', 'prepend_meta', 'legacy'] as const) {
+    const id = Buffer.from(idOfTags(tags, scheme));
+    assert.deepEqual(Buffer.from(derivedIdOf(bytes, idSchemeCode[scheme])), id);
+    assert.deepEqual(Buffer.from(seriesIdOf(idSchemeCode[scheme], bytes, none)!), id);
+  }
+  assert.deepEqual(Buffer.from(legacyIdBytes(bytes)), Buffer.from(idOfTags(tags, 'legacy')));
+  assert.equal(seriesIdOf(idSchemeCode.explicit, none, bytes), bytes);
+  assert.equal(seriesIdOf(9, bytes, none), null);
+  assert.throws(() => derivedIdOf(bytes, 0), /not one that derives IDs: 0/);
+});
