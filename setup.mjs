@@ -51,7 +51,10 @@ function installDependencies() {
   }
 }
 
-/** Becomes the command: signals are passed on, its exit code is ours. */
+/**
+ * Becomes the command: signals are passed on, its exit code is ours. Ctrl-C of a terminal reaches
+ * the command already, which takes both as one request (lib/process/stop.ts).
+ */
 function become(args) {
   const child = spawn(node, args, { cwd: root, env, stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {

@@ -10,6 +10,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
 import { startCoordinator } from './coordinator.ts';
 
@@ -19,8 +20,7 @@ const env = realEnv;
 /** Of the single node's embedded store, when the configuration names no cluster. */
 const singleNodeEndpoint = '127.0.0.1:2379';
 
-const stop = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+const stop = stopSignal();
 
 async function main(): Promise<void> {
   const paths = configPathsOf(process.argv.slice(2));
@@ -70,11 +70,7 @@ async function main(): Promise<void> {
     },
     'started',
   );
-  if (!stop.signal.aborted) {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    stop.signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-  }
+  await aborted(stop);
   log.info({}, 'stopping');
 }
 

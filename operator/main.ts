@@ -5,6 +5,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { messageOf } from '#lib/errors.ts';
 import { type LogLevel, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { stopSignal } from '#lib/process/stop.ts';
 import { Controller } from './controller.ts';
 import { KubeApi } from './kube/kube_api.ts';
 import { leadWhileElected } from './kube/lease.ts';
@@ -26,8 +27,7 @@ const watched = variable('WATCH_NAMESPACE', '')
   .filter((name) => name !== '');
 const log = openLog(variable('LOG_LEVEL', 'info') as LogLevel, { service: 'tsdb-operator' });
 
-const stop = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+const stop = stopSignal();
 
 async function main(): Promise<void> {
   const env = realEnv;
@@ -98,12 +98,12 @@ async function main(): Promise<void> {
       await Promise.all([queue.run(signal), watching]);
       leading = false;
     },
-    stop.signal,
+    stop,
   );
   api.close();
   log.info({}, 'stopped');
   // A lost lease ends the process: a new one starts without anything remembered.
-  if (!stop.signal.aborted) process.exitCode = 1;
+  if (!stop.aborted) process.exitCode = 1;
 }
 
 try {

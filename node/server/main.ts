@@ -19,6 +19,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
 import { startNode } from '../start.ts';
 
@@ -27,8 +28,7 @@ const env = realEnv;
 /** How long after the start compiled code is saved for the next one. */
 const compiledCodeMillis = 3_000;
 
-const stop = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+const stop = stopSignal();
 
 async function configured() {
   const named = configPathsOf(process.argv.slice(2));
@@ -61,7 +61,7 @@ function hostIdOf(db: DbConfig): Promise<string> {
       monotonicMillis: () => env.clock.monotonicMillis(),
       sleep: (millis, signal) => env.clock.sleep(millis, signal),
     },
-    stop.signal,
+    stop,
   );
 }
 
@@ -178,12 +178,8 @@ async function main(): Promise<void> {
   }
   log.info({ instance: instanceId, data: db.dataDirectory, version }, 'started');
   // When the first requests were served; at a clean stop it is saved anyway.
-  env.clock.sleep(compiledCodeMillis, stop.signal).then(saveCompiledCode, () => {});
-  if (!stop.signal.aborted) {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    stop.signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-  }
+  env.clock.sleep(compiledCodeMillis, stop).then(saveCompiledCode, () => {});
+  await aborted(stop);
   log.info({}, 'stopping');
 }
 
