@@ -4,9 +4,12 @@
 //   node setup.mjs                set up only
 //   node setup.mjs start [args]   the single node, or `-f my.yml`
 //   node setup.mjs test           format, lint, types, and every test
+//   node setup.mjs test FILE      the tests of files, folders or patterns, at once
+//   node setup.mjs check          format, lint and types alone
 //   node setup.mjs bench|e2e|sim|tsdbctl [args]
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -63,13 +66,69 @@ function become(args) {
   child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));
 }
 
-function test(args) {
+/** Format, lint and types of everything, side by side; what they find comes one after the other. */
+async function check() {
+  const checks = [
+    ['format (npm run format mends it)', 'biome', ['format', '.']],
+    ['lint', 'oxlint', ['--type-aware']],
+    ['types', 'tsc', ['-p', '.']],
+  ];
+  const results = await Promise.all(
+    checks.map(async ([what, command, commandArgs]) => {
+      const startedMillis = performance.now();
+      const child = spawn(command, commandArgs, {
+        cwd: root,
+        env,
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      const parts = [];
+      for (const stream of [child.stdout, child.stderr])
+        stream.on('data', (part) => parts.push(part));
+      const code = await new Promise((resolve) => {
+        child.on('close', resolve);
+        child.on('error', (error) => {
+          parts.push(Buffer.from(`${error.message}\n`));
+          resolve(1);
+        });
+      });
+      const seconds = ((performance.now() - startedMillis) / 1000).toFixed(1);
+      return { what, code, seconds, output: Buffer.concat(parts) };
+    }),
+  );
+  for (const { what, code, seconds, output } of results) {
+    if (code !== 0) process.stdout.write(output);
+    console.log(`${code === 0 ? 'good' : 'FAILED'}: ${what}, ${seconds} s`);
+  }
+  if (results.some(({ code }) => code !== 0)) process.exit(1);
+}
+
+/** What the arguments of `npm test -- …` mean: files, folders and patterns; options are Node's. */
+function testFiles(args) {
+  return args.flatMap((arg) => {
+    if (arg.startsWith('-')) return [];
+    const path = join(root, arg);
+    if (!existsSync(path)) return /[*?{[]/.test(arg) ? [arg] : missing(arg);
+    return [statSync(path).isDirectory() ? join(arg, '**/*_test.ts') : arg];
+  });
+}
+
+function missing(path) {
+  console.error(`no such file or folder of tests: ${path}`);
+  process.exit(2);
+}
+
+async function test(args) {
+  const named = testFiles(args);
+  // Who names tests works on them and wants their answer now; the checks are for the whole run.
+  if (named.length === 0) await check();
   const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test}';
-  run('biome', ['format', '.'], 'format (npm run format mends it)');
-  run('oxlint', ['--type-aware'], 'lint');
-  run('tsc', ['-p', '.'], 'types');
-  const patterns = args.length > 0 ? args : [`${rooms}/**/*_test.ts`];
-  become(['--test', '--test-concurrency=2', '--test-timeout=1800000', ...patterns]);
+  become([
+    '--test',
+    `--test-concurrency=${availableParallelism()}`,
+    '--test-timeout=1800000',
+    ...args.filter((arg) => arg.startsWith('-')),
+    ...(named.length > 0 ? named : [`${rooms}/**/*_test.ts`]),
+  ]);
 }
 
 installDependencies();
@@ -105,8 +164,11 @@ switch (command) {
     env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'tsdb');
     become([...serverFlags, 'node/main.mjs', ...args]);
     break;
+  case 'check':
+    await check();
+    break;
   case 'test':
-    test(args);
+    await test(args);
     break;
   case 'bench':
     become(['--expose-gc', 'test/bench.ts', ...args]);
