@@ -161,6 +161,8 @@ switch (command) {
     break;
   case 'start':
     await bundleForStarts();
+    // Beside the sources, where a newcomer finds them, unless a file names a folder.
+    env.TSDB_DATA_DIR_DEFAULT ??= join(root, 'data');
     env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'tsdb');
     become([...serverFlags, 'node/main.mjs', ...args]);
     break;

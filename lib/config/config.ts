@@ -60,6 +60,9 @@ export class ConfigError extends Error {
 
 /** Environment variables that override the files. */
 export const dataDirectoryVariable = 'TSDB_DATA_DIR';
+/** What stands in for the default of the data folder, so that a file goes over it. */
+export const dataDirectoryDefaultVariable = 'TSDB_DATA_DIR_DEFAULT';
+export const dataDirectoryDefault = '/var/lib/tsdb';
 export const listenHostVariable = 'TSDB_LISTEN_HOST';
 
 export type ConfigRole = 'node' | 'coordinator';
@@ -271,8 +274,7 @@ function resolveDb(
     hostId: resolveHostId(section.hostID, discovery),
     discovery,
     client: resolveClient(section.client),
-    dataDirectory:
-      environment[dataDirectoryVariable] || section.filesystem.filePathPrefix || '/var/lib/tsdb',
+    ...resolveDataDirectory(section.filesystem.filePathPrefix, environment),
     commitlog: {
       sync: section.commitlog.sync,
       flushEveryMillis: section.commitlog.flushEvery,
@@ -303,6 +305,21 @@ function resolveDb(
     kvListenAddress: section.kv.listenAddress,
     memoryBytesMax: section.memoryMax ?? null,
   };
+}
+
+function resolveDataDirectory(
+  inFile: string | undefined,
+  environment: Readonly<Record<string, string | undefined>>,
+): Pick<DbConfig, 'dataDirectory' | 'dataDirectoryFrom'> {
+  const places = [
+    [environment[dataDirectoryVariable], dataDirectoryVariable],
+    [inFile, 'db.filesystem.filePathPrefix'],
+    [environment[dataDirectoryDefaultVariable], dataDirectoryDefaultVariable],
+  ] as const;
+  for (const [dataDirectory, dataDirectoryFrom] of places) {
+    if (dataDirectory) return { dataDirectory, dataDirectoryFrom };
+  }
+  return { dataDirectory: dataDirectoryDefault, dataDirectoryFrom: 'default' };
 }
 
 function lookbackLimitOf({ value, lookback }: LookbackLimitSection): LookbackLimitConfig {

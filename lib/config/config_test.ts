@@ -409,3 +409,17 @@ db:
   assert.ok(notes.some((note) => note.includes('db.pooling has no effect here')));
   assert.ok(notes.some((note) => note.includes('db.config.service.cacheDir has no effect here')));
 });
+
+test('the data folder is that of TSDB_DATA_DIR, else of the file, else of TSDB_DATA_DIR_DEFAULT', () => {
+  const folderOf = (file: string, environment: Record<string, string>) => {
+    const { db } = parseConfig([{ path: 'x.yml', text: file }], 'node', environment);
+    return [db!.dataDirectory, db!.dataDirectoryFrom];
+  };
+  const named = 'db: {filesystem: {filePathPrefix: /file}}';
+  const variables = { TSDB_DATA_DIR: '/variable', TSDB_DATA_DIR_DEFAULT: '/instead' };
+  const instead = { TSDB_DATA_DIR_DEFAULT: '/instead' };
+  assert.deepEqual(folderOf(named, variables), ['/variable', 'TSDB_DATA_DIR']);
+  assert.deepEqual(folderOf(named, instead), ['/file', 'db.filesystem.filePathPrefix']);
+  assert.deepEqual(folderOf('db: {}', instead), ['/instead', 'TSDB_DATA_DIR_DEFAULT']);
+  assert.deepEqual(folderOf('db: {}', {}), ['/var/lib/tsdb', 'default']);
+});

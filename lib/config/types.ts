@@ -50,6 +50,8 @@ export interface DbConfig {
   readonly discovery: DiscoveryConfig;
   readonly client: ClientConfig;
   readonly dataDirectory: string;
+  /** The variable or the setting that names it, or 'default'. */
+  readonly dataDirectoryFrom: string;
   readonly commitlog: {
     /**
      * 'always': a write is on disk before it is acknowledged. 'interval': up to flushEvery may be

@@ -17,14 +17,14 @@ export function referenceEpochOf(identity: NodeIdentity): string {
   return `${identity.incarnation}.${identity.boot}`;
 }
 
-const fileName = 'node_identity.json';
+export const identityFile = 'node_identity.json';
 
 /**
  * Reads the identity of the data folder, making one when there is none, and counts this start.
  * @throws {TsdbError} INTERNAL when the file is there but unreadable: it is never replaced by guess
  */
 export async function openIdentity(env: Env, dataFolder: string): Promise<NodeIdentity> {
-  const path = `${dataFolder}/${fileName}`;
+  const path = `${dataFolder}/${identityFile}`;
   const parent = dataFolder.slice(0, dataFolder.lastIndexOf('/'));
   if (parent === '') await env.disk.makeFolder(dataFolder);
   else await makeDurableFolder(env.disk, parent, dataFolder);

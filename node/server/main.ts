@@ -3,14 +3,22 @@
  * single-node discovery also the key-value store.
  */
 import { hostname, totalmem } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { startCoordinator } from '#coordinator/coordinator.ts';
 import { openEmbeddedKv } from '#kv/server.ts';
-import { ConfigError, configPathsOf, type DbConfig, loadConfig } from '#lib/config/config.ts';
+import {
+  type Config,
+  ConfigError,
+  configPathsOf,
+  dataDirectoryDefault,
+  dataDirectoryDefaultVariable,
+  type DbConfig,
+  loadConfig,
+} from '#lib/config/config.ts';
 import { storeBytesMax } from '#lib/config/db_schema.ts';
 import { saveCompiledCode } from '#lib/process/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
@@ -21,6 +29,7 @@ import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
+import { identityFile } from '../persist/node_identity.ts';
 import { startNode } from '../start.ts';
 
 process.title = 'tsdb-node';
@@ -35,9 +44,7 @@ async function configured() {
   const paths = named.length > 0 ? named : [join(import.meta.dirname, '../single_node.yml')];
   // Without a configuration file the data are beside the sources, where a newcomer finds them.
   const environment =
-    named.length > 0
-      ? process.env
-      : { ...process.env, TSDB_DATA_DIR: process.env['TSDB_DATA_DIR'] || './data' };
+    named.length > 0 ? process.env : { ...process.env, [dataDirectoryDefaultVariable]: './data' };
   return loadConfig(paths, 'node', environment, (path) => env.disk.readFile(path));
 }
 
@@ -63,6 +70,28 @@ function hostIdOf(db: DbConfig): Promise<string> {
     },
     stop,
   );
+}
+
+/** Says which folder is used and why, and what a newcomer may miss. */
+async function explainConfig({ db, coordinator }: Config, log: Log): Promise<void> {
+  const { dataDirectory, dataDirectoryFrom } = db!;
+  log.info({ folder: resolve(dataDirectory), from: dataDirectoryFrom }, 'data folder');
+  const other = join(dataDirectoryDefault, identityFile);
+  if (
+    dataDirectoryFrom === dataDirectoryDefaultVariable &&
+    (await env.disk.size(other).catch(() => null)) !== null
+  ) {
+    log.warn(
+      { folder: dataDirectoryDefault },
+      'the data of this folder are not used: db.filesystem.filePathPrefix names it if they should be',
+    );
+  }
+  if (coordinator === null) {
+    log.info(
+      {},
+      'the configuration has no section coordinator:, so there is no HTTP API on 7201; the line "coordinator: {}" adds it',
+    );
+  }
 }
 
 /** One process a data folder: two would tear each other's files. */
@@ -103,6 +132,7 @@ async function main(): Promise<void> {
   process.on('uncaughtException', fatal);
   process.on('unhandledRejection', fatal);
   for (const note of config.notes) log.info({}, note);
+  await explainConfig(config, log);
 
   await using stack = new AsyncDisposableStack();
   stack.use(await claimDataFolder(db.dataDirectory));
