@@ -94,18 +94,38 @@ async function explainConfig({ db, coordinator }: Config, log: Log): Promise<voi
   }
 }
 
+/**
+ * How the process before this one ended: a clean stop takes its pid file with it, and only the very
+ * first start finds no identity in the folder.
+ */
+type LastStop = 'clean' | 'unclean' | 'none';
+
 /** One process a data folder: two would tear each other's files. */
-async function claimDataFolder(folder: string): Promise<AsyncDisposable> {
+async function claimDataFolder(folder: string): Promise<AsyncDisposable & { last: LastStop }> {
   await env.disk.makeFolder(folder);
   const file = join(folder, 'tsdb.pid');
+  const isNew = (await env.disk.size(join(folder, identityFile))) === null;
+  let last: LastStop = isNew ? 'none' : 'clean';
   if ((await env.disk.size(file)) !== null) {
     const other = Number(Buffer.from(await env.disk.readFile(file)).toString());
     if (other !== process.pid && (await isStorageNode(other))) {
       throw new ConfigError([`${folder} is in use by the process ${other} (${file})`]);
     }
+    if (!isNew) last = 'unclean';
   }
   await env.disk.writeFileAtomic(file, Buffer.from(`${process.pid}\n`));
-  return { [Symbol.asyncDispose]: () => env.disk.remove(file) };
+  return { last, [Symbol.asyncDispose]: () => env.disk.remove(file) };
+}
+
+function explainLastStop(lastStop: LastStop, log: Log): void {
+  if (lastStop === 'none') log.info({ lastStop }, 'the data folder is new');
+  else if (lastStop === 'clean') log.info({ lastStop }, 'the last stop was clean');
+  else {
+    log.warn(
+      { lastStop },
+      'the last stop was not clean: its pid file is left, so its commit log is replayed',
+    );
+  }
 }
 
 /** The number may have been given to another program since; in a container it is often the same. */
@@ -135,7 +155,7 @@ async function main(): Promise<void> {
   await explainConfig(config, log);
 
   await using stack = new AsyncDisposableStack();
-  stack.use(await claimDataFolder(db.dataDirectory));
+  explainLastStop(stack.use(await claimDataFolder(db.dataDirectory)).last, log);
   const instanceId = await hostIdOf(db);
   const metrics = new Metrics();
   metrics.collectProcess();

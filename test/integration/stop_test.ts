@@ -65,4 +65,25 @@ test('one process that is told to end exits with 0, and leaves nothing to read a
   assert.equal(await server.program.stop('SIGINT'), 0, server.program.log());
   assert.match(server.program.log(), /"snapshotSeries":1,/);
   assert.match(server.program.log(), /"segments":0,"rows":0,/);
+  assert.match(server.program.log(), /"lastStop":"clean"/);
+});
+
+test('a start says that the last stop was not clean, and what it reads again', async () => {
+  await server.start();
+  const body = { tags: { __name__: 'up' }, timestamp: String(Date.now() / 1000), value: 2 };
+  const url = `${server.url}/api/v1/json/write`;
+  await eventually(
+    'the write is taken',
+    async () => (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).ok,
+  );
+  await server.program.stop('SIGKILL');
+  const before = server.program.log().length;
+  await server.start();
+  await eventually('the data is loaded', async () =>
+    server.program.log().slice(before).includes('disk loaded'),
+  );
+  const log = server.program.log().slice(before);
+  assert.match(log, /"level":"warn".*"lastStop":"unclean"/);
+  assert.match(log, /"millis":\d+,"segments":1,"rows":1,"snapshotSeries":1,/);
+  await server.program.stop('SIGKILL');
 });
