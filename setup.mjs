@@ -1,17 +1,33 @@
 // The one entry of every npm script. Plain JavaScript for any Node from 20 on: it brings the
 // dependencies (Node 26 among them), compiles the kernels, and runs the command with Node 26.
-//
-//   node setup.mjs                set up only
-//   node setup.mjs start [args]   the single node, or `-f my.yml`
-//   node setup.mjs test           format, lint, types, and every test
-//   node setup.mjs test FILE      the tests of files, folders or patterns, at once
-//   node setup.mjs check          format, lint and types alone
-//   node setup.mjs bench|e2e|sim|tsdbctl [args]
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+
+const usage = `node setup.mjs [COMMAND] [ARGUMENTS]; npm start, npm test and npm run COMMAND are the same
+  (none)               sets up: dependencies, Node 26, kernels
+  start [-f FILE]...   the single node, or what the files say; start --help tells more
+  test [FILE]...       format, lint, types and every test; or at once the tests of files, folders
+                       and patterns. Options are Node's: test --test-name-pattern=TEXT FILE
+  check                format, lint and types alone
+  bench, e2e, sim, tsdbctl   each tells more with --help`;
+const [command, ...args] = process.argv.slice(2);
+const commands = ['start', 'test', 'check', 'bench', 'e2e', 'sim', 'tsdbctl'];
+const asksForHelp = (arg) => arg === '--help' || arg === '-h';
+if (asksForHelp(command) || (['test', 'check'].includes(command) && args.some(asksForHelp))) {
+  console.log(usage);
+  process.exit(0);
+}
+if (command !== undefined && !commands.includes(command)) {
+  console.error(`unknown command: ${command}\n\n${usage}`);
+  process.exit(2);
+}
+if (command === 'check' && args.length > 0) {
+  console.error(`unknown argument: ${args[0]}\n\n${usage}`);
+  process.exit(2);
+}
 
 const root = dirname(fileURLToPath(import.meta.url));
 const bin = join(root, 'node_modules', '.bin');
@@ -154,7 +170,6 @@ async function bundleForStarts() {
  */
 const serverFlags = ['--max-semi-space-size=4', '--heap-growing-percent=100'];
 
-const [command, ...args] = process.argv.slice(2);
 switch (command) {
   case undefined:
     await bundleForStarts();
@@ -184,7 +199,4 @@ switch (command) {
   case 'sim':
     become(['test/sim/sim.ts', ...args]);
     break;
-  default:
-    console.error(`unknown command: ${command}`);
-    process.exit(2);
 }

@@ -6,6 +6,7 @@ import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { ConfigError, configPathsOf, loadConfig } from '#lib/config/config.ts';
+import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { openLog } from '#lib/log.ts';
@@ -21,6 +22,15 @@ const env = realEnv;
 const singleNodeEndpoint = '127.0.0.1:2379';
 
 const stop = stopSignal();
+
+const usage = `tsdb-coordinator [-f FILE]...   the HTTP API for a cluster, which stores nothing
+
+  -f, --file FILE   configuration in YAML (docs/CONFIGURATION.md); of several files the later ones
+                    go over the earlier ones. Without it: the defaults, for a node of this machine
+  -h, --help        this text
+  --version         the version
+
+Environment: TSDB_LISTEN_HOST (host part of the listen addresses)`;
 
 async function main(): Promise<void> {
   const paths = configPathsOf(process.argv.slice(2));
@@ -74,6 +84,11 @@ async function main(): Promise<void> {
   log.info({}, 'stopping');
 }
 
+const answer = standardAnswer(process.argv.slice(2), 'tsdb-coordinator', usage, version);
+if (answer !== null) {
+  console.log(answer);
+  process.exit(0);
+}
 try {
   await main();
   process.exit(0);

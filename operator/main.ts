@@ -1,11 +1,13 @@
 /** The operator: waits for its lease, then keeps every TSDBCluster as its resource says. */
 import { hostname } from 'node:os';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
+import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf } from '#lib/errors.ts';
 import { type LogLevel, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { stopSignal } from '#lib/process/stop.ts';
+import { version } from '#lib/version.ts';
 import { Controller } from './controller.ts';
 import { KubeApi } from './kube/kube_api.ts';
 import { leadWhileElected } from './kube/lease.ts';
@@ -106,6 +108,28 @@ async function main(): Promise<void> {
   if (!stop.aborted) process.exitCode = 1;
 }
 
+const usage = `tsdb-operator   the Kubernetes operator; takes no arguments
+
+  -h, --help   this text
+  --version    the version
+
+Environment:
+  TSDB_NODE_IMAGE, TSDB_COORDINATOR_IMAGE, TSDB_ETCD_IMAGE   images of what it runs
+  WATCH_NAMESPACE       namespaces to look after, comma-separated; all when not given
+  POD_NAMESPACE         where its lease is; default when not given
+  TSDB_OPERATOR_LEASE   name of the lease; tsdb-operator when not given
+  TSDB_OPERATOR_PORT    of /metrics, /healthz and /readyz; 8080 when not given
+  LOG_LEVEL             debug, info, warn or error; info when not given`;
+const args = process.argv.slice(2);
+const answer = standardAnswer(args, 'tsdb-operator', usage, version);
+if (answer !== null) {
+  console.log(answer);
+  process.exit(0);
+}
+if (args.length > 0) {
+  console.error(`unknown argument: ${args[0]}; it takes none but --help and --version`);
+  process.exit(2);
+}
 try {
   await main();
 } catch (error) {

@@ -8,7 +8,16 @@ import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 
 const runCount = 5;
 const root = join(import.meta.dirname, '..');
-const filter = process.argv[2] ?? '';
+const usage = `npm run bench -- [TEXT]: benchmarks whose file's name contains TEXT, all when not given`;
+const [filter = '', ...others] = process.argv.slice(2);
+if (filter === '--help' || filter === '-h') {
+  console.log(usage);
+  process.exit(0);
+}
+if (filter.startsWith('-') || others.length > 0) {
+  console.error(`unknown: ${filter.startsWith('-') ? filter : others.join(' ')}\n${usage}`);
+  process.exit(2);
+}
 const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test/load}';
 
 for (const file of globSync(`${rooms}/**/*_bench.ts`, { cwd: root }).sort()) {

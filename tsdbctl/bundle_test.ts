@@ -41,5 +41,5 @@ test('the bundle of tsdbctl runs where nothing of ours is', () => {
     status: 2,
     text: `there is no such folder: ${join(folder, 'nothing')}\n`,
   });
-  assert.match(run(tsdbctl).text, /^tsdbctl data flush/);
+  assert.match(run(tsdbctl).text, /^no command is given\n\ntsdbctl data flush/);
 });

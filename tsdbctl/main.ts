@@ -1,20 +1,29 @@
-/**
- * The command line.
- *
- *     tsdbctl data flush [--node URL] [--namespace NAME]   writes a node's memory to filesets; its log is gone then
- *     tsdbctl data verify FOLDER                           compares every checksum of a data folder, and tells what each byte is for
- *     tsdbctl data read FOLDER [--namespace NAME] [--match TEXT] [--rows] [--limit N]      its series, with their rows if wanted
- */
+/** The command line; `usages` is what it can do. */
 import { parseArgs } from 'node:util';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { version } from '#lib/version.ts';
 import { flushNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
 import { verifyFolder } from './data/verify.ts';
 
-const usage = `tsdbctl data flush [--node http://127.0.0.1:9002] [--namespace NAME]
-tsdbctl data verify FOLDER
-tsdbctl data read FOLDER [--namespace NAME] [--match TEXT] [--rows] [--limit N]`;
+const usages: Readonly<Record<string, string>> = {
+  'data flush': `tsdbctl data flush [--node URL] [--namespace NAME]
+  writes the memory of the node at URL to filesets; its log is gone then
+  --node URL         http://127.0.0.1:9002 when not given
+  --namespace NAME   this one alone`,
+  'data verify': `tsdbctl data verify FOLDER
+  compares every checksum of a data folder, and tells what each byte is for; stop the node first`,
+  'data read': `tsdbctl data read FOLDER [--namespace NAME] [--match TEXT] [--rows] [--limit N]
+  prints where the series of a data folder are
+  --namespace NAME   this one alone
+  --match TEXT       series whose ID contains TEXT
+  --rows             with their rows
+  --limit N          N lines of series at most; 1000 when not given`,
+};
+const usage = `${Object.values(usages).join('\n\n')}
+
+-h, --help prints this, of one command when one is named; --version the version`;
 
 async function post(url: string): Promise<{ status: number; text: string }> {
   const response = await fetch(url, { method: 'POST' });
@@ -37,31 +46,41 @@ async function main(): Promise<number> {
       match: { type: 'string', default: '' },
       rows: { type: 'boolean', default: false },
       limit: { type: 'string', default: '1000' },
+      help: { type: 'boolean', short: 'h', default: false },
+      version: { type: 'boolean', default: false },
     },
   });
   const [subject, verb, folder] = positionals;
   const print = (line: string): void => console.log(line);
   const namespace = values.namespace ?? null;
-  if (subject !== 'data') throw new TsdbError('BAD_REQUEST', usage);
+  const commandUsage = usages[`${subject} ${verb}`];
+  if (values.help || values.version) {
+    print(values.help ? (commandUsage ?? usage) : `tsdbctl ${version}`);
+    return 0;
+  }
+  if (commandUsage === undefined) {
+    const named = positionals.slice(0, 2).join(' ');
+    const what = named === '' ? 'no command is given' : `unknown command: ${named}`;
+    throw new TsdbError('BAD_REQUEST', `${what}\n\n${usage}`);
+  }
   if (verb === 'flush') {
     print(await flushNode(post, values.node, namespace));
     return 0;
   }
-  if (folder === undefined) throw new TsdbError('BAD_REQUEST', usage);
+  if (folder === undefined) {
+    throw new TsdbError('BAD_REQUEST', `FOLDER is not given\n\n${commandUsage}`);
+  }
   if ((await realEnv.disk.size(folder)) === null) {
     throw new TsdbError('NOT_FOUND', `there is no such folder: ${folder}`);
   }
   if (verb === 'verify') return (await verifyFolder(realEnv, folder, print)) === 0 ? 0 : 1;
-  if (verb === 'read') {
-    const limit = Number(values.limit);
-    if (!Number.isSafeInteger(limit) || limit < 1) {
-      throw new TsdbError('BAD_REQUEST', `--limit is not a whole number from 1: ${values.limit}`);
-    }
-    const options = { namespace, match: values.match, rows: values.rows, limit };
-    await readFolder(realEnv, folder, options, print);
-    return 0;
+  const limit = Number(values.limit);
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw new TsdbError('BAD_REQUEST', `--limit is not a whole number from 1: ${values.limit}`);
   }
-  throw new TsdbError('BAD_REQUEST', usage);
+  const options = { namespace, match: values.match, rows: values.rows, limit };
+  await readFolder(realEnv, folder, options, print);
+  return 0;
 }
 
 try {

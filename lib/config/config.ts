@@ -428,7 +428,11 @@ export function configPathsOf(args: readonly string[]): string[] {
       index += 1;
       paths.push(args[index]!);
     } else {
-      throw new ConfigError([`command line: expected -f <file>: ${argument}`]);
+      const what =
+        argument === '-f' || argument === '--file'
+          ? `${argument} needs a file after it`
+          : `unknown argument: ${argument}`;
+      throw new ConfigError([`command line: ${what}; usage: -f FILE, --help, --version`]);
     }
   }
   return paths;

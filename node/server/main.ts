@@ -23,6 +23,7 @@ import { storeBytesMax } from '#lib/config/db_schema.ts';
 import { saveCompiledCode } from '#lib/process/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { standardAnswer } from '#lib/command_line.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
@@ -38,6 +39,15 @@ const env = realEnv;
 const compiledCodeMillis = 3_000;
 
 const stop = stopSignal();
+
+const usage = `tsdb-node [-f FILE]...   the storage node; with a section coordinator: also the HTTP API
+
+  -f, --file FILE   configuration in YAML (docs/CONFIGURATION.md); of several files the later ones
+                    go over the earlier ones. Without it: a single node with all defaults
+  -h, --help        this text
+  --version         the version
+
+Environment: TSDB_DATA_DIR (data folder), TSDB_LISTEN_HOST (host part of the listen addresses)`;
 
 async function configured() {
   const named = configPathsOf(process.argv.slice(2));
@@ -269,6 +279,11 @@ function greet(api: { readonly port: number }, db: DbConfig): void {
 `);
 }
 
+const answer = standardAnswer(process.argv.slice(2), 'tsdb-node', usage, version);
+if (answer !== null) {
+  console.log(answer);
+  process.exit(0);
+}
 try {
   await main();
   process.exit(0);

@@ -1,25 +1,24 @@
-/**
- * `npm run e2e`: the scenarios on a Kubernetes of this machine.
- *   -- --list                 names of the scenarios
- *   -- --only NAME            one of them (repeatable)
- *   -- --version 1.36.3       another Kubernetes; 1.34.4 when not given
- *   -- --keep                 use a cluster that is up, and leave it up
- */
+/** `npm run e2e`: the scenarios on a Kubernetes of this machine. */
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { toolOptions } from '../command_line.ts';
 import { bringUp, collectLogs, say, seconds, versionDefault } from './kube.ts';
 import { runScenario, scenarios } from './scenarios.ts';
 
-const { values } = parseArgs({
-  options: {
+const values = toolOptions(
+  `npm run e2e -- [options]: the scenarios on a Kubernetes of this machine
+  --list             names of the scenarios
+  --only NAME        one of them (repeatable); all when not given
+  --version X.Y.Z    of Kubernetes; ${versionDefault} when not given
+  --keep             use a cluster that is up, and leave it up`,
+  {
     list: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true, default: [] },
     version: { type: 'string', default: versionDefault },
     keep: { type: 'boolean', default: false },
   },
-});
+);
 
 async function main(): Promise<number> {
   if (values.list) {

@@ -1,18 +1,22 @@
 /**
- * `npm run sim`: seeded campaigns of production code on simulated parts, and of readers under hostile input.
- * Each is a `*_fuzz.ts` beside the code that it shakes; a run is one seed, and the same seed gives the same run.
- *   -- --list                        names of the campaigns
- *   -- --only node/storage/crash     those whose name contains it (repeatable); all when not given
- *   -- --runs 2000 --seed 1          seeds 1 to 2000; 100 when not given
- *   -- --size 20                     steps or inputs of one run
- *   -- --inputs 1000000              seeds until the campaign's readers had so many inputs
- *   -- --minutes 10                  stop then, whatever is left; a campaign by itself, without --runs, takes seeds until then
+ * `npm run sim`: seeded campaigns of production code on simulated parts, and of readers under
+ * hostile input. Each is a `*_fuzz.ts` beside the code that it shakes; a run is one seed, and the
+ * same seed gives the same run.
  */
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { toolOptions } from '../command_line.ts';
 import { inputsSoFar, takeCounts } from './counts.ts';
+
+const usage = `npm run sim -- [options]: seeded campaigns; the same seed gives the same run
+  --list             names of the campaigns
+  --only TEXT        those whose name contains it (repeatable); all when not given
+  --seed N           first seed; 1 when not given
+  --runs N           so many seeds; 100 when not given
+  --size N           steps or inputs of one run; 20 when not given
+  --inputs N         seeds until the campaign's readers had so many inputs
+  --minutes N        stop then, whatever is left; a campaign by itself, without --runs, takes seeds until then`;
 
 const root = join(import.meta.dirname, '..', '..');
 const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';
@@ -92,16 +96,14 @@ function printCounts(name: string): void {
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      list: { type: 'boolean', default: false },
-      only: { type: 'string', multiple: true, default: [] },
-      seed: { type: 'string', default: '1' },
-      runs: { type: 'string' },
-      size: { type: 'string', default: '20' },
-      inputs: { type: 'string', default: '0' },
-      minutes: { type: 'string' },
-    },
+  const values = toolOptions(usage, {
+    list: { type: 'boolean', default: false },
+    only: { type: 'string', multiple: true, default: [] },
+    seed: { type: 'string', default: '1' },
+    runs: { type: 'string' },
+    size: { type: 'string', default: '20' },
+    inputs: { type: 'string', default: '0' },
+    minutes: { type: 'string' },
   });
   if (values.list) {
     for (const { name } of campaigns) console.log(name);
