@@ -40,8 +40,8 @@ async function main(): Promise<void> {
     process.env,
     (path) => env.disk.readFile(path),
   );
-  const { discovery, logLevel } = config!;
-  const log = openLog(logLevel, { service: 'tsdb-coordinator' });
+  const { discovery, logLevel, logEncoding } = config!;
+  const log = openLog(logLevel, logEncoding, { service: 'tsdb-coordinator' });
   const fatal = (error: unknown): void => {
     log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
     process.exit(1);

@@ -1,7 +1,12 @@
 /** Structured logs: the one place that knows pino. */
+import { isatty } from 'node:tty';
 import { pino } from 'pino';
+import { logText } from './log_text.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** JSON lines, or lines for people; null: the latter when the standard output is a terminal. */
+export type LogEncoding = 'json' | 'console' | null;
 
 export interface Log {
   debug(fields: object, message: string): void;
@@ -12,8 +17,12 @@ export interface Log {
   child(fields: object): Log;
 }
 
-/** JSON lines on standard output. */
-export function openLog(level: LogLevel, fields: object = {}): Log {
+const standardOutput = 1;
+
+/** Lines on standard output. */
+export function openLog(level: LogLevel, encoding: LogEncoding, fields: object = {}): Log {
+  const output = pino.destination({ dest: standardOutput, sync: true });
+  const isText = encoding === null ? isatty(standardOutput) : encoding === 'console';
   return pino(
     {
       level,
@@ -21,7 +30,7 @@ export function openLog(level: LogLevel, fields: object = {}): Log {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    pino.destination({ dest: 1, sync: true }),
+    isText ? { write: (line: string) => output.write(logText(line)) } : output,
   ) as unknown as Log;
 }
 

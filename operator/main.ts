@@ -27,7 +27,7 @@ const podNamespace = variable('POD_NAMESPACE', 'default');
 const watched = variable('WATCH_NAMESPACE', '')
   .split(',')
   .filter((name) => name !== '');
-const log = openLog(variable('LOG_LEVEL', 'info') as LogLevel, { service: 'tsdb-operator' });
+const log = openLog(variable('LOG_LEVEL', 'info') as LogLevel, null, { service: 'tsdb-operator' });
 
 const stop = stopSignal();
 

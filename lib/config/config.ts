@@ -115,10 +115,9 @@ function noteOtherModes({ db, coordinator }: Config, reader: SectionReader): voi
     reader.noteGiven(['db', 'kv'], 'only discovery type tsdb_single_node embeds a key-value store');
   }
   if (coordinator === null) return;
-  reader.noteGiven(
-    ['coordinator', 'logging', 'level'],
-    'the process logs at the level of db.logging',
-  );
+  for (const key of ['level', 'encoding']) {
+    reader.noteGiven(['coordinator', 'logging', key], 'the process logs as db.logging says');
+  }
   reader.noteGiven(
     ['db', 'metrics', 'prometheus', 'listenAddress'],
     'metrics are served at coordinator.metrics',
@@ -299,6 +298,7 @@ function resolveDb(
     },
     tickMinimumMillis: section.tick.minimumInterval,
     logLevel: section.logging.level,
+    logEncoding: section.logging.encoding ?? null,
     metricsListenAddress: metricsAddress === undefined ? null : listen(metricsAddress),
     metricsPath: section.metrics.prometheus.handlerPath,
     // The embedded store has no access control, so only its own setting opens it to others.
@@ -381,6 +381,7 @@ function resolveCoordinator(
     ),
     metricsPath: section.metrics.prometheus.handlerPath,
     logLevel: section.logging.level,
+    logEncoding: section.logging.encoding ?? null,
     idScheme: section.tagOptions.idScheme,
     discovery: resolveDiscovery(
       [

@@ -235,7 +235,7 @@ db:
   metrics: {prometheus: {listenAddress: "127.0.0.1:2"}}
 `;
   assert.deepEqual([...parse(text).notes].sort(), [
-    'file1.yml:1: coordinator.logging.level has no effect here: the process logs at the level of db.logging',
+    'file1.yml:1: coordinator.logging.level has no effect here: the process logs as db.logging says',
     'file1.yml:4: db.kv has no effect here: only discovery type tsdb_single_node embeds a key-value store',
     'file1.yml:5: db.metrics.prometheus.listenAddress has no effect here: metrics are served at coordinator.metrics',
   ]);

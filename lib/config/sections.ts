@@ -57,6 +57,7 @@ export interface MetricsSection {
 
 export interface LoggingSection {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly encoding?: 'json' | 'console' | undefined;
 }
 
 export interface CoordinatorSection {

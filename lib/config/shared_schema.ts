@@ -28,7 +28,8 @@ import {
 export const logging: z.ZodType<LoggingSection> = documented(
   z.strictObject({
     level: oneOf(['debug', 'info', 'warn', 'error']).default('info'),
-    ...tunings('encoding', 'file', 'fields'),
+    encoding: oneOf(['json', 'console']).optional(),
+    ...tunings('file', 'fields'),
   }),
   { kind: 'shared', name: 'logging' },
 ).prefault({});

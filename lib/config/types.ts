@@ -18,6 +18,7 @@ export interface CoordinatorConfig {
   readonly metricsListenAddress: ListenAddress;
   readonly metricsPath: string;
   readonly logLevel: LogLevelConfig;
+  readonly logEncoding: LogEncodingConfig;
   readonly idScheme: IdScheme;
   readonly discovery: DiscoveryConfig;
   readonly client: ClientConfig;
@@ -37,6 +38,8 @@ export interface CoordinatorConfig {
 }
 
 export type LogLevelConfig = 'debug' | 'info' | 'warn' | 'error';
+/** Null: lines for people when the standard output is a terminal, else JSON. */
+export type LogEncodingConfig = 'json' | 'console' | null;
 
 export interface DbConfig {
   /** gRPC of this node (9000) and of the cluster through it (9001). */
@@ -81,6 +84,7 @@ export interface DbConfig {
   };
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
+  readonly logEncoding: LogEncodingConfig;
   /**
    * Where metrics are served when no coordinator runs in this process; null for the debug listener.
    */

@@ -154,7 +154,7 @@ async function main(): Promise<void> {
   const config = await configured();
   const { db } = config;
   if (db === null) throw new ConfigError(['the section db: is missing']);
-  const log = openLog(db.logLevel, { service: 'tsdb-node' });
+  const log = openLog(db.logLevel, db.logEncoding, { service: 'tsdb-node' });
   const fatal = (error: unknown) => {
     log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
     process.exit(1);

@@ -56,3 +56,20 @@ test('a start from a file with only db: names the data folder, why, and the miss
   assert.equal(missing.length, 1);
   assert.match(missing[0]!.msg, /no HTTP API on 7201; the line "coordinator: \{\}" adds it/);
 });
+
+test('logging.encoding: console gives lines for people', async () => {
+  const file = join(folder, 'text.yml');
+  // A file is no data folder, so the start ends soon.
+  writeFileSync(
+    file,
+    `db: {logging: {encoding: console}, filesystem: {filePathPrefix: "${file}"}}\n`,
+  );
+  const text = new Program('text', folder, process.execPath, ['node/main.mjs', '-f', file], {
+    TSDB_DATA_DIR: '',
+  });
+  text.start();
+  await eventually('the start has failed', async () => !text.running);
+  const line = `INFO  data folder folder=${file} from=db.filesystem.filePathPrefix`;
+  await eventually('the line is there', async () => text.log().includes(line));
+  assert.match(text.log(), /^\d{4}-\d\d-\d\dT\S+Z INFO {2}data folder /m);
+});
