@@ -2,7 +2,7 @@
 // dist/node/server.mjs, which is read and linked in a third of the time. It is a copy for faster
 // starts only: node/main.mjs takes it as long as every source is as it was when it was made, and
 // runs the sources else.
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -71,7 +71,7 @@ const placesSeenFrom = (folder) => ({
 export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = ownRoot) {
   const bundleFile = join(folder, 'server.mjs');
   const stampFile = join(folder, 'sources.json');
-  if (isCurrent(stampFile, root)) return;
+  if (existsSync(`${bundleFile}.map`) && isCurrent(stampFile, root)) return;
   console.log('bundling the storage node');
   const { build } = await import('esbuild');
   mkdirSync(folder, { recursive: true });
@@ -90,6 +90,10 @@ export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = own
     minifySyntax: true,
     lineLimit: 160,
     metafile: true,
+    // A file of its own that is read for the stack trace of a process that ends
+    // (lib/process/source_places.ts).
+    sourcemap: 'external',
+    sourcesContent: false,
     plugins: [placesSeenFrom(folder), lazyBuiltins, parsedJson],
     logLevel: 'warning',
   });
@@ -98,6 +102,7 @@ export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = own
     const { mtimeMs, size } = statSync(join(root, path));
     return [path, mtimeMs, size];
   });
+  renameSync(`${bundleFile}.tmp.map`, `${bundleFile}.map`);
   renameSync(`${bundleFile}.tmp`, bundleFile);
   writeFileSync(stampFile, JSON.stringify(sources));
 }

@@ -4,6 +4,7 @@
  */
 import { hostname, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
+import { inspect } from 'node:util';
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
@@ -28,6 +29,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { withSourcePlaces } from '#lib/process/source_places.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
 import { identityFile } from '../persist/node_identity.ts';
@@ -156,7 +158,8 @@ async function main(): Promise<void> {
   if (db === null) throw new ConfigError(['the section db: is missing']);
   const log = openLog(db.logLevel, db.logEncoding, { service: 'tsdb-node' });
   const fatal = (error: unknown) => {
-    log.error({ error: messageOf(error), stack: (error as Error).stack }, 'fatal');
+    const stack = withSourcePlaces(String((error as Error).stack));
+    log.error({ error: messageOf(error), stack }, 'fatal');
     process.exit(1);
   };
   process.on('uncaughtException', fatal);
@@ -293,6 +296,6 @@ try {
   } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {
     // Of the world, not of the program: where it happened in the code helps nobody.
     console.error(`cannot start: ${messageOf(error)}`);
-  } else console.error(error);
+  } else console.error(withSourcePlaces(inspect(error)));
   process.exit(1);
 }
