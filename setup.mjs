@@ -1,26 +1,28 @@
 // The one entry of every npm script. Plain JavaScript for any Node from 20 on: it brings the
 // dependencies (Node 26 among them), compiles the kernels, and runs the command with Node 26.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const usage = `node setup.mjs [COMMAND] [ARGUMENTS]; npm start, npm test and npm run COMMAND are the same
-  (none)               sets up: dependencies, Node 26, kernels
+  (none) [--production]   sets up: dependencies, Node 26, kernels; with --production it leaves out, or
+                       removes, what only developers need
   start [-f FILE]...   the single node, or what the files say; start --help tells more
   test [FILE]...       format, lint, types and every test; or at once the tests of files, folders
                        and patterns. Options are Node's: test --test-name-pattern=TEXT FILE
   check                format, lint and types alone
   bench, e2e, sim, tsdbctl   each tells more with --help`;
-const [command, ...args] = process.argv.slice(2);
+const isProduction = process.argv[2] === '--production';
+const [command, ...args] = process.argv.slice(isProduction ? 3 : 2);
 const commands = ['start', 'test', 'check', 'bench', 'e2e', 'sim', 'tsdbctl'];
 const asksForHelp = (arg) => arg === '--help' || arg === '-h';
 if (asksForHelp(command) || (['test', 'check'].includes(command) && args.some(asksForHelp))) {
   console.log(usage);
   process.exit(0);
 }
-if (command !== undefined && !commands.includes(command)) {
+if (command !== undefined && (isProduction || !commands.includes(command))) {
   console.error(`unknown command: ${command}\n\n${usage}`);
   process.exit(2);
 }
@@ -50,15 +52,25 @@ function run(command, args, what) {
 const versionOf = (command) =>
   spawnSync(command, ['--version'], { encoding: 'utf8' }).stdout?.trim() ?? '';
 
+const packages = join(root, 'node_modules');
+const isInstalled = (name) => existsSync(join(packages, name));
+/** The single node and the command line run without what only developers need. */
+const isForDevelopers = !isProduction && command !== 'start' && command !== 'tsdbctl';
+
 function installDependencies() {
-  const installed = join(root, 'node_modules', '.package-lock.json');
+  const installed = join(packages, '.package-lock.json');
   const lock = join(root, 'package-lock.json');
+  const hasDevelopers = isInstalled('typescript');
+  const isRight = isProduction ? !hasDevelopers : hasDevelopers || !isForDevelopers;
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
-  if (!current) {
+  if (!current || !isRight) {
     // Not `npm ci`: it refuses a lock file without the optional packages of platforms that a
     // registry has not.
-    console.log('installing dependencies');
-    run('npm', ['install', '--no-save', '--loglevel=error'], 'npm install');
+    const omitted = isProduction || (!isForDevelopers && !hasDevelopers) ? ['--omit=dev'] : [];
+    console.log(
+      `installing dependencies${omitted.length > 0 ? ', those of developers left out' : ''}`,
+    );
+    run('npm', ['install', '--no-save', '--loglevel=error', ...omitted], 'npm install');
   }
   const wanted = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies.node;
   if (versionOf(node) === `v${wanted}`) return;
@@ -147,19 +159,43 @@ async function test(args) {
   ]);
 }
 
-installDependencies();
-const { buildKernels } = await import('./engine/build_kernels.mjs');
-buildKernels(node);
-
 /**
- * Starts take a third less CPU from a bundle; it is not needed, and an installation without esbuild
- * makes none.
+ * Compiles the kernels and, for starts, joins the modules of the node: a bundle takes a third less
+ * CPU to start. The tools for both are a hundred megabytes that nothing needs afterwards: where
+ * they are not installed they come to a folder of their own, which is removed.
  */
-async function bundleForStarts() {
-  if (!existsSync(join(root, 'node_modules', 'esbuild'))) return;
-  const { bundleNode } = await import('./node/bundle.mjs');
-  await bundleNode();
+async function build() {
+  const { buildKernels, kernelsAreCurrent } = await import('./engine/build_kernels.mjs');
+  const { bundleIsCurrent, bundleNode } = await import('./node/bundle.mjs');
+  const isForStarts = command === undefined || command === 'start';
+  const hasKernels = kernelsAreCurrent();
+  const needed = [
+    ...(hasKernels ? [] : ['assemblyscript']),
+    // New kernels may have new types, which are modules of the bundle.
+    ...(!isForStarts || (hasKernels && bundleIsCurrent()) ? [] : ['esbuild']),
+  ];
+  const isThere = needed.every(isInstalled);
+  const toolsRoot = isThere ? root : join(root, 'dist/build_tools');
+  if (!isThere) installTools(toolsRoot, needed);
+  const tools = join(toolsRoot, 'node_modules');
+  buildKernels(node, tools);
+  if (isForStarts) await bundleNode(undefined, undefined, tools);
+  if (!isThere) rmSync(toolsRoot, { recursive: true });
 }
+
+function installTools(folder, names) {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  const versioned = names.map((name) => `${name}@${lock.packages[`node_modules/${name}`].version}`);
+  console.log(`installing ${versioned.join(' and ')} for the time of compiling`);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), '{}');
+  const options = ['--prefix', folder, '--no-save', '--no-fund', '--no-audit', '--loglevel=error'];
+  run('npm', ['install', ...options, ...versioned], 'npm install of the compilers');
+}
+
+installDependencies();
+await build();
 
 /**
  * As in the Dockerfiles and test/integration/process.ts. Most of what a request leaves is garbage
@@ -171,11 +207,7 @@ async function bundleForStarts() {
 const serverFlags = ['--max-semi-space-size=4', '--heap-growing-percent=100'];
 
 switch (command) {
-  case undefined:
-    await bundleForStarts();
-    break;
   case 'start':
-    await bundleForStarts();
     // Beside the sources, where a newcomer finds them, unless a file names a folder.
     env.TSDB_DATA_DIR_DEFAULT ??= join(root, 'data');
     env.NODE_COMPILE_CACHE ??= join(root, 'node_modules', '.cache', 'tsdb');

@@ -8,7 +8,12 @@ import { pathToFileURL } from 'node:url';
 import { engineFolder, kernels, kernelSources, writeExports } from './kernel_exports.mjs';
 
 const buildFolder = join(engineFolder, 'build');
-const compiler = join(engineFolder, '../node_modules/assemblyscript/bin/asc.js');
+const stampFile = join(buildFolder, 'sources.sha256');
+const lockFile = join(engineFolder, '../package-lock.json');
+
+/** The version of the compiler that the lock names: it need not be installed to be known. */
+const compilerVersion = () =>
+  JSON.parse(readFileSync(lockFile, 'utf8')).packages['node_modules/assemblyscript'].version;
 
 // A kernel's memory comes from outside. 65536 pages are the 4 GiB that 32-bit WebAssembly can
 // address.
@@ -35,7 +40,7 @@ const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sha
 function sourceHash() {
   const hash = createHash('sha256');
   for (const { name } of kernels()) hash.update(JSON.stringify([name, flagsOf(name)]));
-  hash.update(readFileSync(join(engineFolder, '../node_modules/assemblyscript/package.json')));
+  hash.update(compilerVersion());
   for (const file of kernelSources()) {
     hash.update(relative(engineFolder, file));
     hash.update(readFileSync(file));
@@ -43,22 +48,29 @@ function sourceHash() {
   return hash.digest('hex');
 }
 
+/** Whether what is compiled is of the sources as they are. */
+export function kernelsAreCurrent() {
+  return (
+    existsSync(stampFile) &&
+    readFileSync(stampFile, 'utf8') === sourceHash() &&
+    kernels().every(({ name }) => existsSync(join(buildFolder, `${name}.wasm`)))
+  );
+}
+
 /**
  * Writes the types and compiles what is out of date; prints only when it compiles.
  * @param node the Node binary that runs the compiler
+ * @param packages the folder in which the compiler is installed
  */
-export function buildKernels(node = process.execPath) {
-  mkdirSync(buildFolder, { recursive: true });
+export function buildKernels(
+  node = process.execPath,
+  packages = join(engineFolder, '../node_modules'),
+) {
   writeExports();
-  const hash = sourceHash();
-  const stampFile = join(buildFolder, 'sources.sha256');
-  const entries = kernels();
-  const current =
-    existsSync(stampFile) &&
-    readFileSync(stampFile, 'utf8') === hash &&
-    entries.every(({ name }) => existsSync(join(buildFolder, `${name}.wasm`)));
-  if (current) return;
-  for (const { name, file } of entries) {
+  if (kernelsAreCurrent()) return;
+  mkdirSync(buildFolder, { recursive: true });
+  const compiler = join(packages, 'assemblyscript/bin/asc.js');
+  for (const { name, file } of kernels()) {
     console.log(`compiling kernel ${name}`);
     execFileSync(
       node,
@@ -66,7 +78,7 @@ export function buildKernels(node = process.execPath) {
       { stdio: ['ignore', 'inherit', 'inherit'] },
     );
   }
-  writeFileSync(stampFile, hash);
+  writeFileSync(stampFile, sourceHash());
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -7,6 +7,7 @@ import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ownRoot = join(dirname(fileURLToPath(import.meta.url)), '..');
+const ownFolder = join(ownRoot, 'dist/node');
 
 const banner = `import { createRequire as __createRequire } from 'node:module';
 import { fileURLToPath as __fileURLToPath } from 'node:url';
@@ -67,13 +68,19 @@ const placesSeenFrom = (folder) => ({
  * Makes the bundle in the folder when it is missing or its sources are not as they were; prints
  * only then.
  * @param root of the sources, with their packages
+ * @param tools the folder in which esbuild is installed
  */
-export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = ownRoot) {
+export async function bundleNode(
+  folder = ownFolder,
+  root = ownRoot,
+  tools = join(ownRoot, 'node_modules'),
+) {
+  if (bundleIsCurrent(folder, root)) return;
   const bundleFile = join(folder, 'server.mjs');
   const stampFile = join(folder, 'sources.json');
-  if (existsSync(`${bundleFile}.map`) && isCurrent(stampFile, root)) return;
   console.log('bundling the storage node');
-  const { build } = await import('esbuild');
+  const esbuild = await import(pathToFileURL(join(tools, 'esbuild/lib/main.js')).href);
+  const { build } = esbuild.default;
   mkdirSync(folder, { recursive: true });
   const { metafile } = await build({
     absWorkingDir: root,
@@ -107,9 +114,12 @@ export async function bundleNode(folder = join(ownRoot, 'dist/node'), root = own
   writeFileSync(stampFile, JSON.stringify(sources));
 }
 
-function isCurrent(stampFile, root) {
+/** Whether the bundle is there and all that it was made of is as it was then. */
+export function bundleIsCurrent(folder = ownFolder, root = ownRoot) {
   try {
-    return JSON.parse(readFileSync(stampFile, 'utf8')).every(([path, mtimeMs, size]) => {
+    if (!existsSync(join(folder, 'server.mjs.map'))) return false;
+    const sources = JSON.parse(readFileSync(join(folder, 'sources.json'), 'utf8'));
+    return sources.every(([path, mtimeMs, size]) => {
       const now = statSync(join(root, path));
       return now.mtimeMs === mtimeMs && now.size === size;
     });
