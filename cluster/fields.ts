@@ -1,10 +1,15 @@
 /**
- * Reads JSON request bodies as the admin API takes them: keys in snake_case or lowerCamel, integers
- * as numbers or decimal strings, durations as `…Nanos` integers or `…Duration` text, unknown keys
- * refused. Each error names the path of the field, the reason and the value.
+ * Reads JSON as the admin API takes it and the key-value store keeps it: keys in snake_case or
+ * lowerCamel, integers as numbers or decimal strings, durations as `…Nanos` integers or `…Duration`
+ * text. Each error names the path of the field, the reason and the value.
+ *
+ * What to do with keys that nothing reads is the one difference: those of a request are refused,
+ * since they are mistakes of its author; those of a stored value are noted, since a later version
+ * may have put them there, and who writes the value again keeps them (`unread_keys.ts`).
  */
 import { badRequest } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
+import type { UnreadKeys } from './unread_keys.ts';
 
 const uint32Max = 2 ** 32 - 1;
 const int64Max = 2n ** 63n - 1n;
@@ -13,10 +18,21 @@ export class Fields {
   readonly path: string;
   /** By lowerCamel key; what was read is taken out, so that the rest is unknown. */
   readonly #rest: Map<string, unknown>;
+  /** Where the object lies in a stored value. */
+  readonly #steps: readonly (string | number)[];
+  /** Takes what nothing has read of a stored value; null for a request. */
+  readonly #unread: UnreadKeys[] | null;
 
-  private constructor(path: string, rest: Map<string, unknown>) {
+  private constructor(
+    path: string,
+    rest: Map<string, unknown>,
+    steps: readonly (string | number)[],
+    unread: UnreadKeys[] | null,
+  ) {
     this.path = path;
     this.#rest = rest;
+    this.#steps = steps;
+    this.#unread = unread;
   }
 
   /**
@@ -24,6 +40,24 @@ export class Fields {
    * @throws {TsdbError} BAD_REQUEST when it is not an object, or has a key in two spellings
    */
   static of(value: unknown, path: string): Fields {
+    return Fields.#read(value, path, [], null);
+  }
+
+  /**
+   * The fields of a stored value.
+   * @param unread gets the keys that nothing has read, of objects inside too
+   * @throws {TsdbError} BAD_REQUEST as `of` does
+   */
+  static ofStored(value: unknown, path: string, unread: UnreadKeys[]): Fields {
+    return Fields.#read(value, path, [], unread);
+  }
+
+  static #read(
+    value: unknown,
+    path: string,
+    steps: readonly (string | number)[],
+    unread: UnreadKeys[] | null,
+  ): Fields {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       throw badRequest(`${path === '' ? 'request body' : path}: not a JSON object: ${show(value)}`);
     }
@@ -33,7 +67,7 @@ export class Fields {
       if (rest.has(camel)) throw badRequest(`${join(path, key)}: field is given twice`);
       rest.set(camel, item);
     }
-    return new Fields(path, rest);
+    return new Fields(path, rest, steps, unread);
   }
 
   has(key: string): boolean {
@@ -45,15 +79,35 @@ export class Fields {
     return this.#rest.keys().next().value;
   }
 
-  /** @throws {TsdbError} BAD_REQUEST naming the keys that nothing has read */
+  /** @throws {TsdbError} BAD_REQUEST naming the keys of a request that nothing has read */
   end(): void {
     if (this.#rest.size === 0) return;
+    if (this.#unread !== null) {
+      this.#unread.push({ steps: this.#steps, keys: Object.fromEntries(this.#rest) });
+      return;
+    }
     const names = [...this.#rest.keys()].map((key) => join(this.path, key));
     throw badRequest(`unknown field: ${names.join(', ')}`);
   }
 
   ignore(key: string): void {
     this.#rest.delete(key);
+  }
+
+  /**
+   * A field that has one value only as far as this version knows. Another value of a request is
+   * passed over when it has the right type; that of a stored value is kept like an unknown key.
+   */
+  constant(key: string, value: number | boolean | null): void {
+    const given = this.#rest.get(key);
+    if (this.#unread !== null && given !== null && given !== value) return;
+    if (typeof value === 'boolean') this.boolean(key, value);
+    else if (typeof value === 'number') this.uint(key, value);
+    else this.ignore(key);
+  }
+
+  get isStored(): boolean {
+    return this.#unread !== null;
   }
 
   /** Any JSON, undefined when absent. */
@@ -140,12 +194,12 @@ export class Fields {
   /** A nested object, or null when absent or null. */
   object(key: string): Fields | null {
     const value = this.#take(key);
-    return value === undefined ? null : Fields.of(value, join(this.path, key));
+    return value === undefined ? null : this.#inner(value, join(this.path, key), key);
   }
 
   list<T>(key: string, read: (fields: Fields, index: number) => T): T[] {
     return this.#array(key).map((item, index) =>
-      read(Fields.of(item, `${join(this.path, key)}[${index}]`), index),
+      read(this.#inner(item, `${join(this.path, key)}[${index}]`, key, index), index),
     );
   }
 
@@ -164,12 +218,16 @@ export class Fields {
       throw this.bad(key, 'not a JSON object', value);
     }
     return Object.entries(value).map(([name, item]) =>
-      read(Fields.of(item, join(join(this.path, key), name)), name),
+      read(this.#inner(item, join(join(this.path, key), name), key, name), name),
     );
   }
 
   bad(key: string, reason: string, value: unknown): Error {
     return badRequest(`${join(this.path, key)}: ${reason}: ${show(value)}`);
+  }
+
+  #inner(value: unknown, path: string, ...steps: (string | number)[]): Fields {
+    return Fields.#read(value, path, [...this.#steps, ...steps], this.#unread);
   }
 
   #array(key: string): unknown[] {

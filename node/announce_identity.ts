@@ -34,11 +34,12 @@ export async function announceIdentity(
 ): Promise<FolderHistory> {
   const key = `${clusterPrefix(cluster)}tsdb.node.identity/${instanceId}`;
   const known = await kv.get(key, signal);
-  const history = known === null ? 'continued' : historyOf(decodeIdentity(known.value), identity);
+  const seen = known === null ? null : decodeIdentity(known.value);
+  const history = seen === null ? 'continued' : historyOf(seen, identity);
   if (history !== 'continued') await giveUp(history);
   const { succeeded } = await kv.transact(
     [{ key, target: 'modRevision', equals: known?.modRevision ?? 0 }],
-    [{ kind: 'put', key, value: encodeIdentity(identity) }],
+    [{ kind: 'put', key, value: encodeIdentity(identity, seen?.others ?? {}) }],
     signal,
   );
   if (!succeeded) {

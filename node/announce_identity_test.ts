@@ -82,3 +82,24 @@ test('a start that dies while it gives its shards up finds the same difference a
   await assert.rejects(died, /died/);
   assert.equal(await announced(kv, fresh), 'new folder');
 });
+
+test('what a later version keeps with an identity is passed over and stays', async () => {
+  const folder = temporaryFolder();
+  const first = await openIdentity(realEnv, folder);
+  const path = `${folder}/node_identity.json`;
+  writeFileSync(path, JSON.stringify({ ...first, future: 'file' }));
+  const second = await openIdentity(realEnv, folder);
+  assert.deepEqual(second, { incarnation: first.incarnation, boot: 2 });
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).future, 'file');
+
+  const kv = new MemoryKvStore({ clock: realEnv.clock });
+  const key = '_kv/default_env/embedded/tsdb.node.identity/a';
+  const value = new TextEncoder().encode(JSON.stringify({ ...first, future: 'key' }));
+  await kv.client().transact([], [{ kind: 'put', key, value }], never);
+  assert.equal(await announced(kv, second), 'continued');
+  const stored = await kv.client().get(key, never);
+  assert.deepEqual(JSON.parse(new TextDecoder().decode(stored!.value)), {
+    ...second,
+    future: 'key',
+  });
+});

@@ -144,7 +144,7 @@ export class DeletionFollower implements AsyncDisposable {
   #note(value: Uint8Array): void {
     const { deletions } = this.#options.parts;
     try {
-      const { cleanSequence } = headFromJson(JSON.parse(new TextDecoder().decode(value)));
+      const { cleanSequence } = headFromJson(JSON.parse(new TextDecoder().decode(value)), []);
       deletions.cleanSequence = Math.max(deletions.cleanSequence, cleanSequence);
     } catch {
       // The next listing names it.

@@ -45,7 +45,7 @@ export async function setKvstore(
     );
   }
   if (!hasValue) throw badRequest('missing required field: value');
-  withRuntimeLimit(noRuntimeLimits, key, value);
+  withRuntimeLimit(noRuntimeLimits, key, value, 'request');
   const { kv, cluster } = target;
   const path = runtimeLimitPath(cluster, key);
   return compareAndSet<KvstoreAnswer>(

@@ -1,5 +1,6 @@
 /** JSON values under one key of the key-value store, changed by compare-and-set. */
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { UnreadKeys } from '../unread_keys.ts';
 import type { Compare, KeyValue, Kv, Operation } from './kv.ts';
 import { compareAndSetAttemptsMax } from '../limits.ts';
 
@@ -9,6 +10,8 @@ export interface Stored<T> {
   /** Number of successful writes since the key was made. */
   readonly version: number;
   readonly modRevision: number;
+  /** What a later version has put into it; whoever writes the next value keeps it. */
+  readonly unread: readonly UnreadKeys[];
 }
 
 const textEncoder = new TextEncoder();
@@ -18,16 +21,28 @@ export function encodeJson(value: unknown): Uint8Array {
   return textEncoder.encode(JSON.stringify(value));
 }
 
-/** @throws {TsdbError} INTERNAL naming the key when its value is not JSON of the right form */
-export function decodeStored<T>(item: KeyValue, parse: (json: unknown) => T): Stored<T> {
+/**
+ * @param parse notes the keys that it does not know
+ * @throws {TsdbError} INTERNAL naming the key when its value is not JSON of the right form
+ */
+export function decodeStored<T>(
+  item: KeyValue,
+  parse: (json: unknown, unread: UnreadKeys[]) => T,
+): Stored<T> {
   try {
-    const value = parse(JSON.parse(textDecoder.decode(item.value)));
-    return { value, version: item.version, modRevision: item.modRevision };
+    const unread: UnreadKeys[] = [];
+    const value = parse(JSON.parse(textDecoder.decode(item.value)), unread);
+    return { value, version: item.version, modRevision: item.modRevision, unread };
   } catch (error) {
     throw new TsdbError('INTERNAL', `value of key ${item.key} is damaged: ${messageOf(error)}`, {
       cause: error,
     });
   }
+}
+
+/** What there is before the first write. */
+export function nothingStored<T>(value: T): Stored<T> {
+  return { value, version: 0, modRevision: 0, unread: [] };
 }
 
 /** The condition that nobody has changed the key since it was read. */

@@ -19,7 +19,14 @@ import { type ClusterName, deletionsAppliedPrefix, deletionsPrefix } from '../kv
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
-import { compareAndSet, decodeStored, encodeJson, type Stored } from '../kv/stored_json.ts';
+import {
+  compareAndSet,
+  decodeStored,
+  encodeJson,
+  nothingStored,
+  type Stored,
+} from '../kv/stored_json.ts';
+import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 
 /** Entries that one transaction retires; etcd takes 128 operations. */
 const retiredAtOnceMax = 64;
@@ -56,11 +63,7 @@ export interface DeletionListing {
   readonly revision: number;
 }
 
-const noHead: Stored<DeletionHead> = {
-  value: { sequence: 0, version: 0, cleanSequence: 0 },
-  version: 0,
-  modRevision: 0,
-};
+const noHead: Stored<DeletionHead> = nothingStored({ sequence: 0, version: 0, cleanSequence: 0 });
 
 /** Operations of a transaction, with the conditions under which they stand. */
 export interface DeletionWrite {
@@ -86,6 +89,11 @@ export class DeletionLog {
 
   #entryKey(sequence: number): string {
     return `${this.prefix}entry/${String(sequence).padStart(16, '0')}`;
+  }
+
+  #puttingHead(before: Stored<DeletionHead>, next: DeletionHead): Operation {
+    const value = encodeJson(withUnreadKeys(next, before.value, before.unread));
+    return { kind: 'put', key: this.#headKey, value };
   }
 
   /** @throws {TsdbError} INTERNAL when the head is damaged */
@@ -189,11 +197,7 @@ export class DeletionLog {
             value: encodeJson(deletionToJson(deletion)),
           }),
         ),
-        {
-          kind: 'put',
-          key: this.#headKey,
-          value: encodeJson({ ...head.value, sequence, version }),
-        },
+        this.#puttingHead(head, { ...head.value, sequence, version }),
       ],
       deletions: made,
     };
@@ -233,13 +237,7 @@ export class DeletionLog {
         const operations: Operation[] =
           cleanSequence >= sequence
             ? []
-            : [
-                {
-                  kind: 'put',
-                  key: this.#headKey,
-                  value: encodeJson({ ...head.value, cleanSequence: sequence }),
-                },
-              ];
+            : [this.#puttingHead(head, { ...head.value, cleanSequence: sequence })];
         return {
           compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
           operations,
@@ -300,13 +298,16 @@ function checkQuery(query: IndexQuery): void {
   );
 }
 
-export function headFromJson(json: unknown): DeletionHead {
-  const fields = Fields.of(json, 'head');
-  return {
+/** @param unread gets the keys that this version does not know */
+export function headFromJson(json: unknown, unread: UnreadKeys[]): DeletionHead {
+  const fields = Fields.ofStored(json, 'head', unread);
+  const head = {
     sequence: Number(fields.int64('sequence', 0n)),
     version: Number(fields.int64('version', 0n)),
     cleanSequence: Number(fields.int64('cleanSequence', 0n)),
   };
+  fields.end();
+  return head;
 }
 
 /** What cannot be read confirms nothing. */

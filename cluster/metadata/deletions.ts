@@ -74,7 +74,7 @@ export function deletionToJson(deletion: Deletion): Record<string, unknown> {
   };
 }
 
-/** Reads the fields of a deletion; others stay. @throws {TsdbError} BAD_REQUEST */
+/** Reads the fields of a deletion; others may be there. @throws {TsdbError} BAD_REQUEST */
 export function deletionOfFields(fields: Fields): Deletion {
   return {
     sequence: Number(fields.int64('sequence', 0n)),
@@ -89,10 +89,11 @@ export function deletionOfFields(fields: Fields): Deletion {
   };
 }
 
-/** @throws {TsdbError} BAD_REQUEST */
+/**
+ * A deletion as it is stored. Its fields may have unknown ones beside them; its query may not,
+ * since what a part of it leaves out is deleted by those who pass over that part.
+ * @throws {TsdbError} BAD_REQUEST
+ */
 export function deletionFromJson(json: unknown): Deletion {
-  const fields = Fields.of(json, 'deletion');
-  const deletion = deletionOfFields(fields);
-  fields.end();
-  return deletion;
+  return deletionOfFields(Fields.ofStored(json, 'deletion', []));
 }

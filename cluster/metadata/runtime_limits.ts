@@ -83,22 +83,27 @@ export function runtimeLimitPath(cluster: ClusterName, key: RuntimeLimitKey): st
 /**
  * The limits with the value of one key in them.
  * @param json null when the key is missing
+ * @param source of a request unknown keys are refused, of a stored value they are passed over
  * @throws {TsdbError} BAD_REQUEST naming the field, the reason and the value
  */
 export function withRuntimeLimit(
   limits: RuntimeLimits,
   key: RuntimeLimitKey,
   json: unknown,
+  source: 'request' | 'stored',
 ): RuntimeLimits {
   const field = fieldOfKey[key];
   if (json === null) return { ...limits, [field]: null };
-  return { ...limits, [field]: field === 'query' ? queryLimitsOf(json) : countOf(json) };
+  const fieldsOf = (object: unknown): Fields =>
+    source === 'request' ? Fields.of(object, 'value') : Fields.ofStored(object, 'value', []);
+  const value = field === 'query' ? queryLimitsOf(fieldsOf(json)) : countOf(json, fieldsOf);
+  return { ...limits, [field]: value };
 }
 
 /** A number, or as the reference system has it `{"value": n}`. */
-function countOf(json: unknown): number {
+function countOf(json: unknown, fieldsOf: (object: unknown) => Fields): number {
   if (typeof json === 'object' && json !== null && !Array.isArray(json)) {
-    const fields = Fields.of(json, 'value');
+    const fields = fieldsOf(json);
     const value = fields.any('value');
     fields.end();
     return countIn(value, 'value.value');
@@ -112,8 +117,7 @@ function countIn(value: unknown, path: string): number {
   throw badRequest(`${path}: not a whole number from 0 to ${limitMax}: ${JSON.stringify(value)}`);
 }
 
-function queryLimitsOf(json: unknown): QueryLimits {
-  const fields = Fields.of(json, 'value');
+function queryLimitsOf(fields: Fields): QueryLimits {
   const limits = Object.fromEntries(
     queryLimitNames.map((name) => {
       const inner = fields.object(fieldOfQueryLimit[name]);

@@ -72,7 +72,8 @@ export class RuntimeLimitsFollower implements AsyncDisposable {
     const text = value === null ? null : new TextDecoder().decode(value);
     let next: RuntimeLimits;
     try {
-      next = withRuntimeLimit(this.#limits, key, text === null ? null : JSON.parse(text));
+      const json: unknown = text === null ? null : JSON.parse(text);
+      next = withRuntimeLimit(this.#limits, key, json, 'stored');
     } catch (error) {
       this.ignored += 1;
       const fields = { key, value: text!.slice(0, 200), reason: messageOf(error) };

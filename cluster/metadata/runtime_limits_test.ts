@@ -31,19 +31,29 @@ async function until(holds: () => boolean): Promise<void> {
 
 test('values are numbers, text of them, or objects with a value; others are refused by name', () => {
   for (const json of [5, '5', { value: 5 }, { value: '5' }]) {
-    assert.equal(withRuntimeLimit(noRuntimeLimits, writes, json).outstandingWritesMax, 5);
+    assert.equal(
+      withRuntimeLimit(noRuntimeLimits, writes, json, 'request').outstandingWritesMax,
+      5,
+    );
   }
   for (const json of [-1, 1.5, 'x', {}, { value: 5, other: 1 }, [5], true, 2 ** 60]) {
-    assert.throws(() => withRuntimeLimit(noRuntimeLimits, writes, json), { code: 'BAD_REQUEST' });
+    assert.throws(() => withRuntimeLimit(noRuntimeLimits, writes, json, 'request'), {
+      code: 'BAD_REQUEST',
+    });
   }
 });
 
 test('query limits have the names of the reference system, and a time of 15 s unless it is said', () => {
-  const { query } = withRuntimeLimit(noRuntimeLimits, 'tsdb.query.limits', {
-    maxRecentlyQueriedSeriesBlocks: { limit: '100', lookbackSeconds: 5, forceWaited: false },
-    maxRecentlyQueriedSeriesDiskBytesRead: { limit: 7 },
-    maxRecentlyQueriedMetadataRead: { forceExceeded: true },
-  });
+  const { query } = withRuntimeLimit(
+    noRuntimeLimits,
+    'tsdb.query.limits',
+    {
+      maxRecentlyQueriedSeriesBlocks: { limit: '100', lookbackSeconds: 5, forceWaited: false },
+      maxRecentlyQueriedSeriesDiskBytesRead: { limit: 7 },
+      maxRecentlyQueriedMetadataRead: { forceExceeded: true },
+    },
+    'request',
+  );
   assert.deepEqual(query, {
     seriesBlocks: { limit: 100, lookbackMillis: 5_000, forceExceeded: false },
     diskBytesRead: { limit: 7, lookbackMillis: 15_000, forceExceeded: false },
@@ -51,7 +61,13 @@ test('query limits have the names of the reference system, and a time of 15 s un
     metadata: { limit: 0, lookbackMillis: 15_000, forceExceeded: true },
   });
   assert.throws(
-    () => withRuntimeLimit(noRuntimeLimits, 'tsdb.query.limits', { maxRecently: { limit: 1 } }),
+    () =>
+      withRuntimeLimit(
+        noRuntimeLimits,
+        'tsdb.query.limits',
+        { maxRecently: { limit: 1 } },
+        'request',
+      ),
     /unknown field: value\.maxRecently/,
   );
 });

@@ -1,6 +1,7 @@
 /** Namespaces as the exact JSON of the HTTP API, which is also kept in the key-value store. */
 import { formatDurationNanos } from '#lib/time.ts';
 import { Fields } from '../fields.ts';
+import type { UnreadKeys } from '../unread_keys.ts';
 import { namespaceOptionsOf, stagingStatusOf } from './request.ts';
 import {
   type Namespace,
@@ -88,9 +89,13 @@ export function withDurations(json: unknown): unknown {
   );
 }
 
-/** @throws {TsdbError} BAD_REQUEST naming the field */
-export function registryFromJson(json: unknown): NamespaceRegistry {
-  const fields = Fields.of(json, 'registry');
+/**
+ * The registry as it is stored.
+ * @param unread gets the keys that this version does not know
+ * @throws {TsdbError} BAD_REQUEST naming the field
+ */
+export function registryFromJson(json: unknown, unread: UnreadKeys[]): NamespaceRegistry {
+  const fields = Fields.ofStored(json, 'registry', unread);
   const namespaces = fields.record('namespaces', (item, name): Namespace => {
     const stagingStatus = stagingStatusOf(item);
     return { name, options: { ...namespaceOptionsOf(item), stagingStatus } };

@@ -32,7 +32,7 @@ export function namespaceOfAddRequest(body: unknown): Namespace {
   return { name, options: namespaceOptionsOf(options) };
 }
 
-/** Reads all options but the staging state and ends the object. */
+/** Reads all options but the staging state, of a request or a stored value, and ends the object. */
 export function namespaceOptionsOf(fields: Fields): NamespaceOptions {
   const retention = fields.object('retentionOptions');
   if (retention === null) {
@@ -44,10 +44,10 @@ export function namespaceOptionsOf(fields: Fields): NamespaceOptions {
     blockSizeNanos: index?.nanos('blockSize') ?? 0n,
   };
   index?.end();
-  if (fields.has('schemaOptions')) {
+  if (fields.has('schemaOptions') && !fields.isStored) {
     throw badRequest('options.schemaOptions: a schema cannot be given with the namespace');
   }
-  fields.ignore('schemaOptions');
+  fields.constant('schemaOptions', null);
   const options: NamespaceOptions = {
     bootstrapEnabled: fields.boolean('bootstrapEnabled', false),
     flushEnabled: fields.boolean('flushEnabled', false),

@@ -7,9 +7,11 @@ import {
   compareAndSet,
   decodeStored,
   encodeJson,
+  nothingStored,
   type Stored,
   unchanged,
 } from '../kv/stored_json.ts';
+import { withUnreadKeys } from '../unread_keys.ts';
 
 export class NamespaceStore {
   readonly kv: Kv;
@@ -23,7 +25,7 @@ export class NamespaceStore {
   /** An empty registry of version 0 when none was ever added. */
   async get(signal: AbortSignal): Promise<Stored<NamespaceRegistry>> {
     const item = await this.kv.get(this.key, signal);
-    if (item === null) return { value: emptyRegistry, version: 0, modRevision: 0 };
+    if (item === null) return nothingStored(emptyRegistry);
     return decodeStored(item, registryFromJson);
   }
 
@@ -53,9 +55,11 @@ export class NamespaceStore {
     current: Stored<NamespaceRegistry>,
     next: NamespaceRegistry,
   ): { compares: Compare[]; operations: Operation[] } {
+    const before = registryToJson(current.value);
+    const json = withUnreadKeys(registryToJson(next), before, current.unread);
     return {
       compares: [unchanged(this.key, current)],
-      operations: [{ kind: 'put', key: this.key, value: encodeJson(registryToJson(next)) }],
+      operations: [{ kind: 'put', key: this.key, value: encodeJson(json) }],
     };
   }
 }

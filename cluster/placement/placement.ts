@@ -227,10 +227,10 @@ function instanceToJson(instance: Instance): InstanceJson {
  * @throws {TsdbError} BAD_REQUEST naming the field
  */
 export function placementFromJson(json: unknown, path = 'placement'): Placement {
-  return readPlacement(json, path, (fields) => {
+  return readPlacement(Fields.of(json, path), (fields) => {
     const info = instanceInfoOf(fields);
     const shards = fields.list('shards', shardOf).sort((a, b) => a.id - b.id);
-    fields.uint('subclusterId', 0);
+    fields.constant('subclusterId', 0);
     fields.end();
     return { ...info, shards };
   });
@@ -238,16 +238,14 @@ export function placementFromJson(json: unknown, path = 'placement'): Placement 
 
 /** A placement from its JSON, whatever form its instances have there. */
 export function readPlacement(
-  json: unknown,
-  path: string,
+  fields: Fields,
   readInstance: (fields: Fields) => Instance,
 ): Placement {
-  const fields = Fields.of(json, path);
   const instances = fields.record('instances', (instanceFields, key) => {
     const instance = readInstance(instanceFields);
     if (instance.id !== key) {
       throw badRequest(
-        `${path}.instances.${key}: id differs from its key: ${JSON.stringify(instance.id)}`,
+        `${fields.path}.instances.${key}: id differs from its key: ${JSON.stringify(instance.id)}`,
       );
     }
     return instance;
@@ -261,8 +259,8 @@ export function readPlacement(
     isMirrored: fields.boolean('isMirrored', false),
     maxShardSetId: fields.uint('maxShardSetId', 0),
   };
-  fields.boolean('isSubclustered', false);
-  fields.uint('instancesPerSubcluster', 0);
+  fields.constant('isSubclustered', false);
+  fields.constant('instancesPerSubcluster', 0);
   fields.end();
   return placement;
 }

@@ -15,6 +15,7 @@ import {
   compareAndSet,
   decodeStored,
   encodeJson,
+  nothingStored,
   type Stored,
   unchanged,
 } from '../kv/stored_json.ts';
@@ -37,15 +38,15 @@ export class PlacementStore {
 
   async get(signal: AbortSignal): Promise<StoredPlacement> {
     const item = await this.kv.get(this.key, signal);
-    if (item === null) return { value: null, version: 0, modRevision: 0 };
+    if (item === null) return nothingStored(null);
     return decodeStored(item, placementFromStored);
   }
 
   /** @throws {TsdbError} NOT_FOUND when there is no placement */
   async require(signal: AbortSignal): Promise<Stored<Placement>> {
-    const { value, version, modRevision } = await this.get(signal);
+    const { value, ...stored } = await this.get(signal);
     if (value === null) throw new TsdbError('NOT_FOUND', 'placement does not exist');
-    return { value, version, modRevision };
+    return { ...stored, value };
   }
 
   /**
@@ -92,8 +93,7 @@ export class PlacementStore {
 
   /** @throws {TsdbError} CONFLICT when there is one already */
   async create(placement: Placement, signal: AbortSignal): Promise<void> {
-    const none: StoredPlacement = { value: null, version: 0, modRevision: 0 };
-    const { compares, operations } = this.writing(none, placement);
+    const { compares, operations } = this.writing(nothingStored(null), placement);
     const { succeeded } = await this.kv.transact(compares, operations, signal);
     if (!succeeded) throw alreadyExists();
   }
@@ -119,7 +119,7 @@ export class PlacementStore {
     current: StoredPlacement,
     next: Placement,
   ): { compares: Compare[]; operations: Operation[] } {
-    const value = encodeJson(placementToStored(next));
+    const value = encodeJson(placementToStored(next, current));
     const version = current.version + 1;
     const historyKey = (of: number) => placementHistoryKey(this.cluster, this.service, of);
     const operations: Operation[] = [

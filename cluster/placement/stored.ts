@@ -6,7 +6,9 @@
  *     "shards": [{"state": "AVAILABLE", "sourceId": "", "cutoverNanos": "0", "cutoffNanos": "0", "ids": "0-5,9"}, …]
  */
 import { Fields } from '../fields.ts';
+import type { Stored } from '../kv/stored_json.ts';
 import { shardsMax } from '../limits.ts';
+import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 import {
   type Instance,
   instanceInfoOf,
@@ -16,35 +18,70 @@ import {
   type Shard,
 } from './placement.ts';
 
-export function placementToStored(placement: Placement): object {
+/**
+ * @param before the one that stands, whose unread keys stay with their instances and shards; null
+ *   when there is none
+ */
+export function placementToStored(
+  placement: Placement,
+  before: Pick<Stored<Placement | null>, 'unread'> | null,
+): object {
+  const isOfShard = ({ steps }: UnreadKeys): boolean => steps[2] === 'shards';
+  const unread = before?.unread ?? [];
+  const unreadOfShards = Map.groupBy(unread.filter(isOfShard), ({ steps }) => steps[1]);
   const json = placementToJson({
     ...placement,
     instances: placement.instances.map((instance) => ({ ...instance, shards: [] })),
   });
   const instances = Object.fromEntries(
-    placement.instances.map((instance) => [
-      instance.id,
-      { ...json.instances[instance.id], shards: groupsOf(instance.shards) },
+    placement.instances.map(({ id, shards }) => [
+      id,
+      { ...json.instances[id], shards: groupsOf(shards, unreadOfShards.get(id) ?? []) },
     ]),
   );
-  return { ...json, instances };
+  const others = unread.filter((each) => !isOfShard(each));
+  return withUnreadKeys({ ...json, instances }, null, others);
 }
 
-/** @throws {TsdbError} BAD_REQUEST naming the field */
-export function placementFromStored(json: unknown): Placement {
-  return readPlacement(json, 'placement', (fields): Instance => {
+/**
+ * @param unread gets the keys that this version does not know; those of a group of shards for each
+ *   shard, under `instances`, the instance's ID, `shards`, the shard's ID
+ * @throws {TsdbError} BAD_REQUEST naming the field
+ */
+export function placementFromStored(json: unknown, unread: UnreadKeys[]): Placement {
+  const found: UnreadKeys[] = [];
+  const shardsOfGroups = new Map<string, readonly Shard[]>();
+  const root = Fields.ofStored(json, 'placement', found);
+  const placement = readPlacement(root, (fields): Instance => {
     const info = instanceInfoOf(fields);
-    const shards = fields.list('shards', shardsOfGroup).flat();
-    fields.uint('subclusterId', 0);
+    const shards = fields.list('shards', (group, index) => {
+      const ofGroup = shardsOfGroup(group);
+      shardsOfGroups.set(`${info.id}/${index}`, ofGroup);
+      return ofGroup;
+    });
+    fields.constant('subclusterId', 0);
     fields.end();
-    return { ...info, shards: shards.sort((a, b) => a.id - b.id) };
+    return { ...info, shards: shards.flat().sort((a, b) => a.id - b.id) };
   });
+  for (const { steps, keys } of found) {
+    const [, instanceId, member, index] = steps;
+    if (member !== 'shards') unread.push({ steps, keys });
+    else {
+      for (const { id } of shardsOfGroups.get(`${instanceId}/${index}`)!) {
+        unread.push({ steps: ['instances', instanceId!, 'shards', id], keys });
+      }
+    }
+  }
+  return placement;
 }
 
-function groupsOf(shards: readonly Shard[]): object[] {
+/** Shards with the same fields, unread ones too, are one group. */
+function groupsOf(shards: readonly Shard[], unread: readonly UnreadKeys[]): object[] {
+  const unreadOf = new Map(unread.map(({ steps, keys }) => [steps[3], keys]));
   const groups = new Map<string, { kind: object; ids: number[] }>();
   for (const { id, state, sourceId, cutoverNanos, cutoffNanos } of shards) {
     const kind = {
+      ...unreadOf.get(id),
       state,
       sourceId,
       cutoverNanos: String(cutoverNanos),

@@ -13,6 +13,11 @@ export interface NodeIdentity {
   readonly boot: number;
 }
 
+/** Of the file and of the key: with what a later version keeps there, which stays. */
+export interface StoredIdentity extends NodeIdentity {
+  readonly others: Readonly<Record<string, unknown>>;
+}
+
 export function referenceEpochOf(identity: NodeIdentity): string {
   return `${identity.incarnation}.${identity.boot}`;
 }
@@ -28,9 +33,9 @@ export async function openIdentity(env: Env, dataFolder: string): Promise<NodeId
   const parent = dataFolder.slice(0, dataFolder.lastIndexOf('/'));
   if (parent === '') await env.disk.makeFolder(dataFolder);
   else await makeDurableFolder(env.disk, parent, dataFolder);
-  let before: NodeIdentity;
+  let before: StoredIdentity;
   if ((await env.disk.size(path)) === null) {
-    before = { incarnation: env.random.bytes(16).toHex(), boot: 0 };
+    before = { incarnation: env.random.bytes(16).toHex(), boot: 0, others: {} };
   } else {
     try {
       before = decodeIdentity(await env.disk.readFile(path));
@@ -39,23 +44,26 @@ export async function openIdentity(env: Env, dataFolder: string): Promise<NodeId
     }
   }
   const identity = { incarnation: before.incarnation, boot: before.boot + 1 };
-  await env.disk.writeFileAtomic(path, encodeIdentity(identity));
+  await env.disk.writeFileAtomic(path, encodeIdentity(identity, before.others));
   return identity;
 }
 
-export function encodeIdentity(identity: NodeIdentity): Uint8Array {
-  return new TextEncoder().encode(`${JSON.stringify(identity)}\n`);
+export function encodeIdentity(
+  identity: NodeIdentity,
+  others: StoredIdentity['others'],
+): Uint8Array {
+  return new TextEncoder().encode(`${JSON.stringify({ ...identity, ...others })}\n`);
 }
 
 /** @throws {Error} that names the field */
-export function decodeIdentity(bytes: Uint8Array): NodeIdentity {
+export function decodeIdentity(bytes: Uint8Array): StoredIdentity {
   const plain = JSON.parse(new TextDecoder().decode(bytes)) as Partial<NodeIdentity>;
-  const { incarnation, boot } = plain;
+  const { incarnation, boot, ...others } = plain;
   if (typeof incarnation !== 'string' || !/^[0-9a-f]{32}$/.test(incarnation)) {
     throw new Error(`incarnation is not 32 hexadecimal digits: ${String(incarnation)}`);
   }
   if (typeof boot !== 'number' || !Number.isSafeInteger(boot) || boot < 0) {
     throw new Error(`boot is not a whole number: ${String(boot)}`);
   }
-  return { incarnation, boot };
+  return { incarnation, boot, others };
 }

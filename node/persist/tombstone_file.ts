@@ -32,13 +32,12 @@ export function appliedToJson({ deletion, atNanos }: AppliedDeletion): Record<st
 
 /** @throws {TsdbError} BAD_REQUEST */
 export function appliedFromJson(json: unknown): AppliedDeletion {
-  return appliedOf(Fields.of(json, 'deletion'));
+  return appliedOf(Fields.ofStored(json, 'deletion', []));
 }
 
 function appliedOf(fields: Fields): AppliedDeletion {
   const deletion = deletionOfFields(fields);
   const atNanos = fields.int64('atNanos', 0n);
-  fields.end();
   return { deletion, atNanos };
 }
 
@@ -74,7 +73,7 @@ export async function readTombstones(
   if (version !== formatVersion) return `the format version is unknown: ${version}`;
   const body = bytes.subarray(headerBytes);
   if (view.getUint32(12, true) !== crc32c(body)) return 'the checksum is wrong';
-  const fields = Fields.of(JSON.parse(new TextDecoder().decode(body)), 'tombstones');
+  const fields = Fields.ofStored(JSON.parse(new TextDecoder().decode(body)), 'tombstones', []);
   return {
     applied: Number(fields.int64('applied', 0n)),
     tombstones: fields.list('tombstones', appliedOf),
