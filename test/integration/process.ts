@@ -34,6 +34,7 @@ export class Program {
   readonly #command: string;
   readonly #args: readonly string[];
   readonly #environment: Record<string, string>;
+  readonly #checkout: string;
   readonly logFile: string;
   #child: ChildProcess | null = null;
 
@@ -43,12 +44,14 @@ export class Program {
     command: string,
     args: readonly string[],
     environment: Record<string, string> = {},
+    checkout: string = root,
   ) {
     mkdirSync(folder, { recursive: true });
     this.name = name;
     this.#command = command;
     this.#args = args;
     this.#environment = environment;
+    this.#checkout = checkout;
     this.logFile = join(folder, `${name}.log`);
   }
 
@@ -59,7 +62,7 @@ export class Program {
   start(): void {
     const log = createWriteStream(this.logFile, { flags: 'a' });
     const child = spawn(this.#command, this.#args, {
-      cwd: root,
+      cwd: this.#checkout,
       env: { ...process.env, ...this.#environment },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -112,6 +115,8 @@ export interface ServerOptions {
   readonly hostId?: string;
   /** False: a storage node without a coordinator. */
   readonly coordinator?: boolean;
+  /** Folder of the sources to run; default: these. */
+  readonly checkout?: string;
 }
 
 /** A storage node process (with coordinator unless said) on free ports. */
@@ -159,13 +164,14 @@ export class NodeServer {
     ];
     const file = join(options.folder, 'tsdb.yml');
     writeFileSync(file, `${lines.join('\n')}\n`);
-    const program = new Program(options.hostId ?? 'node', options.folder, process.execPath, [
-      '--max-semi-space-size=4',
-      '--heap-growing-percent=100',
-      'node/main.mjs',
-      '-f',
-      file,
-    ]);
+    const program = new Program(
+      options.hostId ?? 'node',
+      options.folder,
+      process.execPath,
+      ['--max-semi-space-size=4', '--heap-growing-percent=100', 'node/main.mjs', '-f', file],
+      {},
+      options.checkout,
+    );
     const ports = { coordinator, metrics, grpc, httpNode, httpCluster, kv };
     return new NodeServer(program, ports, options.folder);
   }
