@@ -17,7 +17,7 @@ import { NamespaceStore } from '../namespaces/store.ts';
 import {
   addNamespace,
   advanceStaging,
-  aggregationOf,
+  checkReadyable,
   deleteNamespace,
   isReady,
   type NamespaceRegistry,
@@ -372,11 +372,7 @@ export class ClusterAdmin {
     const namespace = value.get(name);
     if (namespace === undefined)
       throw badRequest(`namespace is not found: ${JSON.stringify(name)}`);
-    if (aggregationOf(namespace) !== null) {
-      throw badRequest(
-        `cannot make namespace ${name} ready: it is aggregated, and nothing downsamples into it yet`,
-      );
-    }
+    checkReadyable(namespace);
     if (isReady(namespace)) return { ready: true };
     if (!force) await prove(name, signal);
     await this.#changeRegistry(

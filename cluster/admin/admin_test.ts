@@ -431,6 +431,27 @@ test('namespace add refuses what breaks a rule, naming field and value', async (
   }
 });
 
+test('a ready namespace is not aggregated by an update, nor one that is made ready meanwhile', async () => {
+  const { admin } = newAdmin();
+  const attributes = { resolutionDuration: '1m' };
+  const aggregationOptions = { aggregations: [{ aggregated: true, attributes }] };
+  const aggregate = (name: string) =>
+    admin.namespaceUpdate({ name, options: { aggregationOptions } }, plainRequest, signal);
+  for (const name of ['a', 'b']) {
+    await admin.namespaceAdd({ name, options: fullOptions }, plainRequest, signal);
+  }
+  await admin.namespaceReady({ name: 'a' }, plainRequest, async () => {}, signal);
+  await assert.rejects(
+    aggregate('a'),
+    refused('BAD_REQUEST', /aggregationOptions: cannot aggregate namespace a: it is ready/),
+  );
+  const meanwhile = async () => void (await aggregate('b'));
+  await assert.rejects(
+    admin.namespaceReady({ name: 'b' }, plainRequest, meanwhile, signal),
+    refused('BAD_REQUEST', /b ready: it is aggregated/),
+  );
+});
+
 test('two aggregated namespaces of one resolution and retention are refused', async () => {
   const { admin } = newAdmin();
   const attributes = { resolutionDuration: '1m', downsampleOptions: { all: false } };

@@ -152,6 +152,11 @@ export function updateNamespace(
   };
   const problem = namespaceProblem(updated) ?? aggregationConflict(registry, updated);
   if (problem !== null) throw badRequest(`bad namespace metadata: ${problem}`);
+  if (update.aggregations !== null && isReady(updated) && aggregationOf(updated) !== null) {
+    throw badRequest(
+      `options.aggregationOptions: cannot aggregate namespace ${name}: it is ready, and nothing downsamples into it yet`,
+    );
+  }
   return withNamespace(registry, updated);
 }
 
@@ -164,7 +169,7 @@ export function deleteNamespace(registry: NamespaceRegistry, name: string): Name
 /**
  * Takes a namespace further on its way; a state that it has passed already changes nothing.
  * @returns the registry itself when nothing changes
- * @throws {TsdbError} NOT_FOUND
+ * @throws {TsdbError} NOT_FOUND, BAD_REQUEST when an aggregated one would be READY
  */
 export function advanceStaging(
   registry: NamespaceRegistry,
@@ -174,10 +179,19 @@ export function advanceStaging(
   const namespace = namespaceOf(registry, name);
   const { stagingStatus } = namespace.options;
   if (stagingOrder.indexOf(status) <= stagingOrder.indexOf(stagingStatus)) return registry;
+  if (status === 'READY') checkReadyable(namespace);
   return withNamespace(registry, {
     name,
     options: { ...namespace.options, stagingStatus: status },
   });
+}
+
+/** @throws {TsdbError} BAD_REQUEST for an aggregated one */
+export function checkReadyable(namespace: Namespace): void {
+  if (aggregationOf(namespace) === null) return;
+  throw badRequest(
+    `cannot make namespace ${namespace.name} ready: it is aggregated, and nothing downsamples into it yet`,
+  );
 }
 
 /** @throws {TsdbError} NOT_FOUND */
