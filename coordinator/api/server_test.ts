@@ -24,7 +24,7 @@ test('unknown paths get 404 and wrong methods 405, in the error shape', async ()
   assert.equal((await test.get('/api/v1/label/%ff/values')).status, 400);
 });
 
-test('bodies over the limit get 400, and 429 while too many bytes are in flight', async () => {
+test('bodies over the limit get 400, and 503 while too many bytes are in flight', async () => {
   await using test = await TestCoordinator.openReady(
     '{limits: {maxWriteBodyBytes: 1000, maxWriteBytesInFlight: 1000}}',
   );
@@ -37,7 +37,7 @@ test('bodies over the limit get 400, and 429 while too many bytes are in flight'
   slow.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 401\r\n\r\n${'x'.repeat(400)}`);
   // It holds the room of what has come of its body once that is seen.
   let busy = await test.post(path, new Uint8Array(700));
-  while (busy.status !== 429) busy = await test.post(path, new Uint8Array(700));
+  while (busy.status !== 503) busy = await test.post(path, new Uint8Array(700));
   assert.equal(busy.headers['retry-after'], '5');
   slow.destroy();
   const small = await test.post(path, new Uint8Array(500));

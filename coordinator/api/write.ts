@@ -28,9 +28,13 @@ export async function remoteWrite(
   if (encoding !== '' && encoding.toLowerCase() !== 'snappy') {
     return unsupported(`Content-Encoding: only snappy is served: ${encoding}`);
   }
-  if (version === 2) return remoteWriteV2(ingest, await body(), request.signal);
-  await ingest.remoteWrite(await body(), 1, request.signal);
-  return emptyAnswer;
+  try {
+    if (version === 2) return await remoteWriteV2(ingest, await body(), request.signal);
+    await ingest.remoteWrite(await body(), 1, request.signal);
+    return emptyAnswer;
+  } catch (error) {
+    throw asUnavailable(error);
+  }
 }
 
 export async function jsonWrite(
@@ -41,6 +45,15 @@ export async function jsonWrite(
   const { rows, problems } = rowsOfJson(body);
   await ingest.rows(rows, problems, signal);
   return emptyAnswer;
+}
+
+/**
+ * Prometheus sends a body again after 5xx, but drops it after 429 unless `retry_on_http_429` is set:
+ * what passes is 503 here.
+ */
+function asUnavailable(error: unknown): unknown {
+  if (!(error instanceof TsdbError) || error.code !== 'RESOURCE_EXHAUSTED') return error;
+  return new TsdbError('UNAVAILABLE', error.message, { cause: error });
 }
 
 /**

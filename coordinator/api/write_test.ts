@@ -211,9 +211,23 @@ test('a passing failure of any row asks the client to try again, bad rows or not
     { tags: tagsOf({ 'b-d': 'x' }), samples: [{ millis, bits: 0n }] },
   ]);
   test.node.outcomeOf = () => rowOutcome.resourceExhausted;
-  const full = await test.post(remotePath, body);
+  const full = await test.post(path, { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 });
   assert.equal(full.status, 429, full.text);
   assert.equal(full.headers['retry-after'], '5');
+  const v2 = {
+    'Content-Type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request',
+  };
+  const bodyV2 = encodeRemoteWriteV2([{ tags, samples: [{ timestampMillis: millis, value: 0n }] }]);
+  for (const [bytes, headers] of [
+    [body, {}],
+    [bodyV2, v2],
+  ] as const) {
+    // Prometheus would drop a batch that gets 429.
+    const answer = await test.post(remotePath, bytes, headers);
+    assert.equal(answer.status, 503, answer.text);
+    assert.match(answer.json.error, /a limit of the storage nodes is reached/);
+    assert.equal(answer.headers['retry-after'], '5');
+  }
   test.node.failure = new TsdbError('UNAVAILABLE', 'disk is full');
   const down = await test.post(remotePath, body);
   assert.equal(down.status, 503, down.text);

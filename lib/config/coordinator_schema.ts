@@ -91,7 +91,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
   limits: z
     .strictObject({
       perQuery,
-      // Ours: what one coordinator takes at a time before it answers 429.
+      // Ours: what one coordinator takes at a time before it refuses more.
       maxWriteBodyBytes: bytes(1, writeBodyBytesMax).default(writeBodyBytesMax),
       maxWriteBytesInFlight: bytes(1).default(256 * 2 ** 20),
       maxConnections: countPositive(1_000_000).default(20_000),
