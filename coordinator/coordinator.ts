@@ -98,6 +98,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     () => readable.list,
     ingestMetrics(options.metrics, decoder),
     env.clock,
+    log,
   );
   const storage = new Fanout(session, () => readable.list, selectMetrics(options.metrics));
   const settings: QuerySettings = {

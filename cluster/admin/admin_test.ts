@@ -238,6 +238,31 @@ test('database create of type cluster reads strings as integers, and zone local 
   );
 });
 
+test('database create takes cold writes and bufferPast for the unaggregated namespace', async () => {
+  const { admin } = newAdmin();
+  const created = async (namespaceName: string, more: object) => {
+    const body = { type: 'local', namespaceName, retentionTime: '48h', ...more };
+    const { namespace } = await admin.databaseCreate(body, plainRequest, signal);
+    const options = namespace.registry.namespaces as Record<string, any>;
+    const { coldWritesEnabled, retentionOptions } = options[namespaceName];
+    return [coldWritesEnabled, retentionOptions.bufferPastNanos];
+  };
+  assert.deepEqual(await created('a', {}), [false, '600000000000']);
+  assert.deepEqual(await created('b', { coldWritesEnabled: true }), [true, '600000000000']);
+  const hour = 3_600_000_000_000;
+  assert.deepEqual(await created('c', { bufferPastDuration: '1h' }), [false, String(hour)]);
+  assert.deepEqual(await created('d', { bufferPastNanos: String(hour) }), [false, String(hour)]);
+  const both = { buffer_past_duration: '1h', cold_writes_enabled: true };
+  assert.deepEqual(await created('e', both), [true, String(hour)]);
+  for (const [more, text] of [
+    [{ bufferPastDuration: '2h' }, /buffer past must be less than block size 2h0m0s: 2h0m0s/],
+    [{ bufferPastDuration: 'x' }, /bufferPastDuration: .*"x"/],
+    [{ coldWritesEnabled: 'yes' }, /coldWritesEnabled: not a boolean: "yes"/],
+  ] as const) {
+    await assert.rejects(created('f', more), refused('BAD_REQUEST', text));
+  }
+});
+
 test('database create refuses bad requests by field', async () => {
   const { admin } = newAdmin();
   const cases: [object, RegExp][] = [

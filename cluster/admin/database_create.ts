@@ -10,6 +10,7 @@ import {
   addNamespace,
   type Aggregation,
   type Namespace,
+  type NamespaceOptions,
   type NamespaceRegistry,
 } from '../namespaces/namespaces.ts';
 import { type RegistryJson, registryToJson } from '../namespaces/json.ts';
@@ -128,7 +129,15 @@ function readRequest(body: unknown, zone: string): DatabaseRequest {
   }
   const retentionNanos = fields.duration('retentionTime') ?? retentionNanosDefault;
   const blockSizeNanos = blockSizeOf(fields) ?? blockSizeForRetention(retentionNanos);
-  const namespaces = [namespaceWithDefaults(name, retentionNanos, blockSizeNanos, unaggregated)];
+  const named = namespaceWithDefaults(name, retentionNanos, blockSizeNanos, unaggregated);
+  const { retentionOptions } = named.options;
+  const bufferPastNanos = fields.nanos('bufferPast') ?? retentionOptions.bufferPastNanos;
+  const options: NamespaceOptions = {
+    ...named.options,
+    retentionOptions: { ...retentionOptions, bufferPastNanos },
+    coldWritesEnabled: fields.boolean('coldWritesEnabled', false),
+  };
+  const namespaces = [{ name, options }];
   const aggregated = aggregatedOf(fields);
   if (aggregated !== null) namespaces.push(aggregated);
   const request: DatabaseRequest = {

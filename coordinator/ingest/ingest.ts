@@ -26,8 +26,10 @@ import { murmur3 } from '#lib/hash.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
+import type { Log } from '#lib/log.ts';
 import { formatDurationNanos, nanosPerMilli, nanosPerSecond } from '#lib/time.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
+import { ColdRefusals } from './cold_refusals.ts';
 import type { IngestMetrics } from './metrics.ts';
 
 /** The part of the session that ingestion needs. */
@@ -51,6 +53,7 @@ export class Ingest {
   readonly #namespaces: () => readonly IngestNamespace[];
   readonly #metrics: IngestMetrics;
   readonly #clock: Pick<Clock, 'nowNanos'>;
+  readonly #coldRefusals: ColdRefusals;
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
   constructor(
@@ -58,13 +61,15 @@ export class Ingest {
     session: WriteSession,
     namespaces: () => readonly IngestNamespace[],
     metrics: IngestMetrics,
-    clock: Pick<Clock, 'nowNanos'>,
+    clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>,
+    log: Log,
   ) {
     this.#decoder = decoder;
     this.#session = session;
     this.#namespaces = namespaces;
     this.#metrics = metrics;
     this.#clock = clock;
+    this.#coldRefusals = new ColdRefusals(metrics, log, clock);
   }
 
   /**
@@ -130,7 +135,9 @@ export class Ingest {
     const writes = namespaces.map(({ name }) => session.write(name, rows, decoder, signal));
     const results = await Promise.allSettled(writes);
     const nowNanos = this.#clock.nowNanos();
-    const passing = gather(results, { namespaces, decoder, nowNanos }, report, signal);
+    const coldRefusals = this.#coldRefusals;
+    const refusals = { namespaces, decoder, nowNanos, coldRefusals };
+    const passing = gather(results, refusals, report, signal);
     if (passing !== null) {
       metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
       throw passing;
@@ -148,6 +155,7 @@ interface Refusals {
   readonly namespaces: readonly IngestNamespace[];
   readonly decoder: WriteDecoder;
   readonly nowNanos: bigint;
+  readonly coldRefusals: ColdRefusals;
 }
 
 /**
@@ -234,12 +242,17 @@ function gatherRows(
 ): TsdbError | null {
   let unavailable = 0;
   let exhausted = 0;
+  let cold = 0;
   for (const [row, outcome] of outcomes!.entries()) {
     if (outcome === writeOutcome.written) continue;
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
     else if (isRetryable(outcome)) unavailable += 1;
-    else report.add(row, () => describeRow(rows!, row, outcome, namespace, refusals));
+    else {
+      report.add(row, () => describeRow(rows!, row, outcome, namespace, refusals));
+      if (isCold(rows!, row, outcome, namespace, refusals.nowNanos)) cold += 1;
+    }
   }
+  if (cold > 0) refusals.coldRefusals.note(namespace, cold);
   if (unavailable + exhausted === 0) return null;
   const [code, outcome] =
     unavailable > 0
@@ -251,6 +264,19 @@ function gatherRows(
     `${unavailable + exhausted} of ${outcomes!.length} samples were not written to namespace ` +
       `${namespace.name}: ${describeOutcome(outcome)}${reasons}`,
   );
+}
+
+/** Whether the namespace would have taken the row with cold writes. */
+function isCold(
+  rows: OutcomeRows,
+  row: number,
+  outcome: number,
+  namespace: IngestNamespace,
+  nowNanos: bigint,
+): boolean {
+  if (outcome !== writeOutcome.tooFarPast || namespace.coldWrites) return false;
+  const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
+  return nanos >= writeWindow({ ...namespace, coldWrites: true }, nowNanos).fromNanos;
 }
 
 /** Errors of nodes that one answer repeats. */

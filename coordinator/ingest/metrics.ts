@@ -7,6 +7,8 @@ export interface IngestMetrics {
   readonly writtenSamples: CounterMetric;
   /** Label: reason ('bad', 'passing'). */
   readonly refusedSamples: CounterMetric;
+  /** Label: namespace. Of the bad ones, those that cold writes would take. */
+  readonly coldRefusedSamples: CounterMetric;
   /** Native histograms that came with writes; they are not stored. */
   readonly droppedHistograms: CounterMetric;
 }
@@ -35,6 +37,11 @@ export function ingestMetrics(metrics: Metrics, decoder: WriteDecoder): IngestMe
       'tsdb_coordinator_refused_samples_total',
       'Samples that were refused: bad ones for good, passing ones may be sent again.',
       ['format', 'reason'],
+    ),
+    coldRefusedSamples: metrics.counter(
+      'tsdb_coordinator_cold_refused_samples_total',
+      'Samples that were refused as older than bufferPast and that cold writes would take.',
+      ['namespace'],
     ),
     droppedHistograms: metrics.counter(
       'tsdb_coordinator_dropped_histograms_total',
