@@ -15,8 +15,18 @@ export interface RegistryJson {
   readonly namespaces: Record<string, unknown>;
 }
 
-/** Every field is there; int64 are strings; what is not set is null. */
+/** Sorted by name. Every field is there; int64 are strings; what is not set is null. */
 export function registryToJson(registry: NamespaceRegistry): RegistryJson {
+  const sorted = [...registry.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return registryToStored(registryOf(sorted));
+}
+
+/**
+ * In the order of the registry, which needs no key of its own so: releases that know none keep the
+ * namespaces sorted by name, and thereby their own order. (A name that is a whole number comes
+ * before others in any object.)
+ */
+export function registryToStored(registry: NamespaceRegistry): RegistryJson {
   return {
     namespaces: Object.fromEntries(
       [...registry.values()].map(({ name, options }) => [name, optionsToJson(options)]),

@@ -76,7 +76,10 @@ export interface Namespace {
   readonly options: NamespaceOptions;
 }
 
-/** All namespaces by name, in order of name. */
+/**
+ * All namespaces by name. READY ones are in the order in which they were made ready, which is that
+ * of the stored value: queries read the first of equals.
+ */
 export type NamespaceRegistry = ReadonlyMap<string, Namespace>;
 
 export const emptyRegistry: NamespaceRegistry = new Map();
@@ -180,10 +183,9 @@ export function advanceStaging(
   const { stagingStatus } = namespace.options;
   if (stagingOrder.indexOf(status) <= stagingOrder.indexOf(stagingStatus)) return registry;
   if (status === 'READY') checkReadyable(namespace);
-  return withNamespace(registry, {
-    name,
-    options: { ...namespace.options, stagingStatus: status },
-  });
+  const advanced = { name, options: { ...namespace.options, stagingStatus: status } };
+  if (status !== 'READY') return withNamespace(registry, advanced);
+  return registryOf([...deleteNamespace(registry, name).values(), advanced]);
 }
 
 /** @throws {TsdbError} BAD_REQUEST for an aggregated one */
@@ -261,9 +263,9 @@ function aggregationConflict(registry: NamespaceRegistry, namespace: Namespace):
   return null;
 }
 
+/** In the place of the one of its name, or after all others. */
 function withNamespace(registry: NamespaceRegistry, namespace: Namespace): NamespaceRegistry {
-  const all = [...registry.values()].filter(({ name }) => name !== namespace.name);
-  return registryOf([...all, namespace]);
+  return new Map(registry).set(namespace.name, namespace);
 }
 
 /** Which times the namespace takes. */
@@ -280,7 +282,7 @@ export function writeRulesOf({
   };
 }
 
+/** In the order given. */
 export function registryOf(namespaces: readonly Namespace[]): NamespaceRegistry {
-  const sorted = [...namespaces].sort((a, b) => (a.name < b.name ? -1 : 1));
-  return new Map(sorted.map((namespace) => [namespace.name, namespace]));
+  return new Map(namespaces.map((namespace) => [namespace.name, namespace]));
 }

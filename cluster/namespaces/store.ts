@@ -2,7 +2,7 @@
 import { type ClusterName, namespacesKey } from '../kv/keys.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import { emptyRegistry, type NamespaceRegistry } from './namespaces.ts';
-import { registryFromJson, registryToJson } from './json.ts';
+import { registryFromJson, registryToStored } from './json.ts';
 import {
   compareAndSet,
   decodeStored,
@@ -55,8 +55,8 @@ export class NamespaceStore {
     current: Stored<NamespaceRegistry>,
     next: NamespaceRegistry,
   ): { compares: Compare[]; operations: Operation[] } {
-    const before = registryToJson(current.value);
-    const json = withUnreadKeys(registryToJson(next), before, current.unread);
+    const before = registryToStored(current.value);
+    const json = withUnreadKeys(registryToStored(next), before, current.unread);
     return {
       compares: [unchanged(this.key, current)],
       operations: [{ kind: 'put', key: this.key, value: encodeJson(json) }],

@@ -25,12 +25,27 @@ export interface ReadableNamespace {
 /** The part of the session that queries need. */
 export type ReadSession = Pick<Session, 'fetch' | 'aggregate'>;
 
+/** Says in an answer that others could have been read as well, or null. */
+function tieWarning(
+  read: ReadableNamespace,
+  namespaces: readonly ReadableNamespace[],
+): string | null {
+  const others = namespaces.filter(
+    (each) => each !== read && each.retentionNanos === read.retentionNanos,
+  );
+  if (others.length === 0) return null;
+  const names = others.map(({ name }) => name).join(' and ');
+  return `namespace ${read.name} was read: it was made ready before ${names} of the same retention`;
+}
+
 /** Says in an answer that it is not the whole one. */
 const partialWarning = 'the answer is partial: the limit on series was reached';
 
 /**
  * The namespace that answers. Only unaggregated ones are readable, and of those the one with the
- * longest retention covers every range that any of them covers.
+ * longest retention covers every range that any of them covers. Of several the first one answers:
+ * who makes another one ready takes nothing away from queries.
+ * @param namespaces in the order in which they were made ready
  * @throws {TsdbError} UNAVAILABLE when there is none
  */
 export function readableNamespace(namespaces: readonly ReadableNamespace[]): ReadableNamespace {
@@ -117,9 +132,10 @@ export class Fanout implements QueryStorage {
     fetchData: boolean,
     signal: AbortSignal,
   ): Promise<SelectResult> {
+    const { name, warning } = this.#namespace();
     const found = await this.#session.fetch(
       {
-        namespace: this.#namespace().name,
+        namespace: name,
         query,
         ...within64Bits(range),
         fetchData,
@@ -129,7 +145,7 @@ export class Fanout implements QueryStorage {
       signal,
     );
     this.#metrics.fetchedSeries.increase(found.bundle.seriesCount);
-    return flagged(found);
+    return flagged(found, warning);
   }
 
   async #aggregate(
@@ -140,9 +156,10 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<AggregateResult> {
+    const { name, warning } = this.#namespace();
     const found = await this.#session.aggregate(
       {
-        namespace: this.#namespace().name,
+        namespace: name,
         query: queryOfMatcherLists(matcherLists),
         ...within64Bits(range),
         tagNames,
@@ -152,11 +169,13 @@ export class Fanout implements QueryStorage {
       },
       signal,
     );
-    return flagged(found);
+    return flagged(found, warning);
   }
 
-  #namespace(): ReadableNamespace {
-    return readableNamespace(this.#namespaces());
+  #namespace(): { readonly name: string; readonly warning: string | null } {
+    const namespaces = this.#namespaces();
+    const read = readableNamespace(namespaces);
+    return { name: read.name, warning: tieWarning(read, namespaces) };
   }
 
   async #counted<Result>(kind: string, fetch: () => Promise<Result>): Promise<Result> {
@@ -170,12 +189,15 @@ export class Fanout implements QueryStorage {
   }
 }
 
-/** Every partial answer carries a warning. */
+/** Every partial answer carries a warning, and every one of a namespace that had equals. */
 function flagged<
   Result extends { readonly exhaustive: boolean; readonly warnings: readonly string[] },
->(result: Result): Result {
-  if (result.exhaustive) return result;
-  return { ...result, warnings: [...result.warnings, partialWarning] };
+>(result: Result, warning: string | null): Result {
+  const more = [
+    ...(warning === null ? [] : [warning]),
+    ...(result.exhaustive ? [] : [partialWarning]),
+  ];
+  return more.length === 0 ? result : { ...result, warnings: [...result.warnings, ...more] };
 }
 
 const int64Max = 2n ** 63n - 1n;
