@@ -1,6 +1,6 @@
 /**
- * The one seam between the query engines and storage: `select`. PromQL, Graphite, the pipe language
- * and remote read ask it; the session, with its quorums and namespaces, stands behind it.
+ * The one seam between queries and storage: `select`. PromQL, remote read and the endpoints of labels
+ * and series ask it; the session with its quorums answers, from the namespace that fanout.ts chooses.
  */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -27,7 +27,7 @@ export interface SelectLimits {
 }
 
 export interface SelectResult {
-  /** Each series once, its chunks of all replicas and namespaces joined; order is unspecified. */
+  /** Each series once, its chunks of all replicas joined; order is unspecified. */
   readonly bundle: SeriesBundle;
   readonly exhaustive: boolean;
   readonly warnings: readonly string[];
