@@ -33,6 +33,7 @@ import { selectMetrics } from './select/metrics.ts';
 import { parseSelector, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './api/server.ts';
+import { takesWrites } from './readiness.ts';
 
 export interface CoordinatorOptions {
   readonly config: CoordinatorConfig;
@@ -147,6 +148,11 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       startedMillis: env.clock.monotonicMillis(),
       readiness: (signal) => readinessOf(options, session, readable, signal),
     },
+    page: {
+      version: options.version,
+      metricsPort: config.metricsListenAddress.port,
+      metricsPath: config.metricsPath,
+    },
   });
   const api = await openApiServer({
     address: config.listenAddress,
@@ -222,7 +228,7 @@ async function proveNamespace(
 }
 
 async function readinessOf(
-  { env, topology }: CoordinatorOptions,
+  { env, topology, nodeOf }: CoordinatorOptions,
   session: Session,
   readable: ReadyNamespaces,
   signal: AbortSignal,
@@ -231,18 +237,25 @@ async function readinessOf(
     throw new TsdbError('UNAVAILABLE', 'the key-value store has not been read yet');
   }
   const deadline = env.clock.deadline(readinessMillisMax, signal);
-  return Promise.all(
-    readable.list.map(async ({ name, retentionNanos }) => {
-      let ready = true;
-      try {
-        await proveNamespace(session, name, deadline);
-      } catch (error) {
-        if (!(error instanceof TsdbError)) throw error;
-        ready = false;
-      }
-      return { name, retentionNanos, readyToRead: ready, readyToWrite: ready };
-    }),
-  );
+  if (readable.list.length === 0) return [];
+  const { list } = readable;
+  const isRead = async ({ name }: IngestNamespace): Promise<boolean> => {
+    try {
+      await proveNamespace(session, name, deadline);
+      return true;
+    } catch (error) {
+      if (error instanceof TsdbError) return false;
+      throw error;
+    }
+  };
+  const [areWritesTaken, ...areRead] = await Promise.all([
+    takesWrites(topology, nodeOf, deadline),
+    ...list.map(isRead),
+  ]);
+  return list.map(({ name, retentionNanos }, index) => {
+    const readyToRead = areRead[index]!;
+    return { name, retentionNanos, readyToRead, readyToWrite: readyToRead && areWritesTaken };
+  });
 }
 
 function openMetrics({ config, metrics, log }: CoordinatorOptions): Promise<HttpServer> {

@@ -41,6 +41,8 @@ export class FakeNode implements NodeService {
   /** Resolves before a fetch is answered. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
   writeCount = 0;
+  /** What the node says of itself; its writes do not look at it. */
+  writesRefused = '';
   readonly #shardCount: number;
 
   constructor(shardCount: number) {
@@ -123,6 +125,7 @@ export class FakeNode implements NodeService {
       ok: true,
       status: 'up',
       bootstrapped: true,
+      writesRefused: this.writesRefused,
       instanceId: 'fake',
       incarnation: 'fake',
       bootCount: 1,

@@ -30,6 +30,7 @@ const health = {
   bootstrapped: true,
   instanceId: 'h1',
   incarnation: 'abc',
+  writesRefused: 'no space',
   bootCount: 3,
   placementVersion: 7,
 };

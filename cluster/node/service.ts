@@ -187,6 +187,8 @@ export interface NodeHealth {
   readonly ok: boolean;
   readonly status: string;
   readonly bootstrapped: boolean;
+  /** Why writes are refused, as with a full disk; '' when they are taken. */
+  readonly writesRefused: string;
   readonly instanceId: string;
   readonly incarnation: string;
   readonly bootCount: number;

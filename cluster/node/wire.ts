@@ -262,6 +262,7 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     ok: message['ok'],
     status: message['status'],
     bootstrapped: message['bootstrapped'],
+    writesRefused: message['writesRefused'],
     instanceId: message['instanceId'],
     incarnation: message['incarnation'],
     bootCount: Number(message['bootCount']),

@@ -237,6 +237,7 @@ export class FakeNode implements NodeService {
       ok: true,
       status: 'up',
       bootstrapped: true,
+      writesRefused: '',
       instanceId: this.id,
       incarnation: 'a',
       bootCount: 1,

@@ -42,6 +42,7 @@ import {
   targetsMetadata,
 } from './compat.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
+import { frontPage, type FrontPageFacts } from './front_page.ts';
 import { type ApiHandler, bytes, form, json, plain, refuseUnsupportedHeaders } from './http_api.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
 import { adminBodyBytesMax, readBodyBytesMax } from './limits.ts';
@@ -63,6 +64,7 @@ export interface ApiSetup {
   readonly deletions: DeletionApiSetup;
   readonly compat: CompatApiSetup;
   readonly ops: OpsApiSetup;
+  readonly page: FrontPageFacts;
 }
 
 type Row = readonly [
@@ -87,7 +89,7 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 
 /** Every endpoint of the coordinator. */
 export function routesOf(setup: ApiSetup): readonly Route[] {
-  const { admin, compat, deletions, ingest, labels, ops, query, read, status } = setup;
+  const { admin, compat, deletions, ingest, labels, ops, page, query, read, status } = setup;
   const writeBytesMax = setup.writeBodyBytesMax;
   const jsonBytesMax = Math.min(writeBytesMax, adminBodyBytesMax);
   const table: readonly Row[] = [
@@ -131,8 +133,9 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', namespace('/ready'), 'other', json(namespaceReady, admin)],
     ['DELETE', namespace('/{id}'), 'other', plain(namespaceDelete, admin)],
 
+    ['GET', ['/'], 'other', plain(frontPage, page)],
     ['GET', ['/health', '/-/healthy'], 'other', plain(health, ops)],
-    ['GET', ['/ready'], 'other', plain(ready, ops)],
+    ['GET', ['/ready', '/-/ready'], 'other', plain(ready, ops)],
     ['GET', ['/routes'], 'other', plain(routeList, () => pathsOf(routes))],
   ];
   const routes = table.flatMap(routesOfRow);

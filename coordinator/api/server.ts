@@ -115,7 +115,7 @@ class ApiServer {
     }
     application.use((request, response) =>
       this.#answer(request, response, () => {
-        throw new TsdbError('NOT_FOUND', `path is not served: ${request.path}`);
+        throw new TsdbError('NOT_FOUND', `path is not served: ${request.path}; GET / says what is`);
       }),
     );
     // Express itself fails on paths that cannot be decoded.

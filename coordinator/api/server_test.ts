@@ -13,7 +13,7 @@ test('unknown paths get 404 and wrong methods 405, in the error shape', async ()
   assert.deepEqual(missing.json, {
     status: 'error',
     errorType: 'not_found',
-    error: 'path is not served: /api/v1/nothing',
+    error: 'path is not served: /api/v1/nothing; GET / says what is',
   });
   for (const path of ['/api/v1/compat/remote/write', '/api/v1/json/write']) {
     const wrong = await test.get(path);
@@ -92,6 +92,36 @@ test('readiness is 503 while the nodes of a ready namespace do not answer', asyn
   const ready = await test.get('/ready');
   assert.equal(ready.status, 503);
   assert.equal(ready.json.notReadyReads[0].id, 'default');
+});
+
+test('/ is a page with links that work, and unknown paths point to it', async () => {
+  await using test = await TestCoordinator.openReady();
+  const page = await test.get('/');
+  assert.equal(page.status, 200);
+  assert.equal(page.headers['content-type'], 'text/html; charset=utf-8');
+  assert.match(page.text, /<h1>tsdb 0\.0\.0<\/h1>/);
+  assert.match(page.text, /Metrics of this process are on port \d+, <code>\/metrics<\/code>/);
+  const paths = [...page.text.matchAll(/href="([^"]+)"/g)].map(([, path]) => path!);
+  assert.ok(paths.includes('/ready'));
+  const { routes } = (await test.get('/routes')).json;
+  for (const path of paths) assert.ok(routes.includes(path), path);
+  const unknown = await test.get('/nowhere');
+  assert.equal(unknown.status, 404);
+  assert.match(unknown.json.error, /^path is not served: \/nowhere; GET \/ says what is$/);
+});
+
+test('readiness is 503 for writes alone while the nodes refuse them', async () => {
+  await using test = await TestCoordinator.openReady();
+  test.node.writesRefused = 'cannot write to the commit log: no space';
+  const ready = await test.get('/ready');
+  assert.equal(ready.status, 503);
+  assert.equal(ready.json.readyReads[0].id, 'default');
+  assert.deepEqual(ready.json.readyWrites, []);
+  assert.equal(ready.json.notReadyWrites[0].id, 'default');
+  assert.equal((await test.get('/-/ready')).status, 503);
+  assert.equal((await test.get('/ready?writes=false')).status, 200);
+  test.node.writesRefused = '';
+  assert.equal((await test.get('/ready')).status, 200);
 });
 
 test('the metrics listener serves the coordinator’s own metrics', async () => {

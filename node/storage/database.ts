@@ -403,6 +403,7 @@ export class Database implements NodeService, AsyncDisposable {
       ok: true,
       status: 'up',
       bootstrapped: this.isBootstrapped,
+      writesRefused: await this.commitlog.refusal(),
       instanceId,
       incarnation: identity.incarnation,
       bootCount: identity.boot,

@@ -58,6 +58,10 @@ export interface SegmentInfo {
  */
 const openAgainMillis = 100;
 
+/** After refused writes a file of this size tells whether the disk takes some again. */
+const probeBytes = 1 << 20;
+const probeMillisMin = 1000;
+
 interface OpenSegment {
   readonly info: SegmentInfo;
   readonly file: DiskFile;
@@ -95,6 +99,9 @@ export class Commitlog implements AsyncDisposable {
   #unsynced: WriteRecords[] = [];
   #unsyncedBytes = 0;
   #syncedAtMillis: number;
+  /** Why the newest write was refused; '' when it was not. */
+  #refusal = '';
+  #probedAtMillis = 0;
   /** Told of each `write` that succeeded how long it took, until the main loop heard of it. */
   onWritten: (seconds: number) => void = () => {};
   /** Counts of this process, for metrics. */
@@ -178,9 +185,42 @@ export class Commitlog implements AsyncDisposable {
   ): Promise<number> {
     assert(!syncNow || this.#unsynced.length === 0, 'what is synced at once is behind a sync');
     const startedMillis = this.#env.clock.monotonicMillis();
-    const segment = await this.#writeOrMove(records, syncNow);
+    let segment: number;
+    try {
+      segment = await this.#writeOrMove(records, syncNow);
+    } catch (error) {
+      this.#refusal = messageOf(error);
+      this.#probedAtMillis = this.#env.clock.monotonicMillis();
+      throw error;
+    }
+    this.#refusal = '';
     this.onWritten((this.#env.clock.monotonicMillis() - startedMillis) / 1000);
     return segment;
+  }
+
+  /**
+   * Why writes are refused now; '' when they are not. After a refused one the disk is tried with a
+   * file of its own, at most once a second: whoever sends nothing because writes are refused would
+   * never hear that they are taken again.
+   */
+  async refusal(): Promise<string> {
+    if (this.#refusal === '') return '';
+    const nowMillis = this.#env.clock.monotonicMillis();
+    if (nowMillis - this.#probedAtMillis < probeMillisMin) return this.#refusal;
+    this.#probedAtMillis = nowMillis;
+    const before = this.#refusal;
+    const path = `${this.#options.folder}/probe.tmp`;
+    try {
+      await this.#env.disk.remove(path);
+      await using file = await this.#env.disk.open(path, 'create');
+      await file.write(0, [new Uint8Array(probeBytes)]);
+      await file.sync();
+      if (this.#refusal === before) this.#refusal = '';
+    } catch (error) {
+      this.#refusal = messageOf(refused(error));
+    }
+    await this.#env.disk.remove(path).catch(() => {});
+    return this.#refusal;
   }
 
   /** Into the open segment, or into a new one when that is full or fails. */

@@ -38,6 +38,9 @@ test('on a full disk writes, flushes and snapshots are refused, nothing is lost,
   await assert.rejects(database.flush(null, never), refused);
   await assert.rejects(writeRows(database, rowsOf(3)), refused);
   assert.deepEqual(await readAll(database), before);
+  const { bootstrapped, writesRefused } = await database.health(never);
+  assert.ok(bootstrapped);
+  assert.match(writesRefused, /cannot write to the commit log|cannot be written to now/);
 
   disk.troubles.writeFailures = 0;
   await realEnv.clock.sleep(150, never);
@@ -49,6 +52,27 @@ test('on a full disk writes, flushes and snapshots are refused, nothing is lost,
   disk.crash();
   const { database: again } = await openDatabase('data', { env: { ...realEnv, disk }, registry });
   assert.deepEqual(await readAll(again), more);
+});
+
+test('a node that refused writes says when it takes them again, though nobody writes', async () => {
+  const disk = new SimulatedDisk({ below: () => 0 });
+  let monotonicMillis = 0;
+  const clock = { ...realEnv.clock, monotonicMillis: () => monotonicMillis };
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk, clock }, registry });
+  const refusal = async (): Promise<string> => (await database.health(never)).writesRefused;
+  assert.equal(await refusal(), '');
+  disk.troubles.writeFailures = 1000;
+  await assert.rejects(writeRows(database, rowsOf(1)), { code: 'UNAVAILABLE' });
+  assert.notEqual(await refusal(), '');
+  monotonicMillis += 10_000;
+  assert.notEqual(await refusal(), '');
+  disk.troubles.writeFailures = 0;
+  assert.notEqual(await refusal(), '', 'the disk is tried once a second');
+  monotonicMillis += 1_000;
+  assert.equal(await refusal(), '');
+  assert.ok(!(await disk.list('data/commitlogs')).includes('probe.tmp'));
+  await writeRows(database, rowsOf(2));
+  assert.equal(await refusal(), '');
 });
 
 test('a namespace that cannot be dropped for a full disk is refused, and gone before it is made again', async () => {

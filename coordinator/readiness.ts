@@ -1,0 +1,35 @@
+/** Whether the nodes take writes, as far as they say. */
+import type { NodeService } from '#cluster/node/service.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
+import { TsdbError } from '#lib/errors.ts';
+
+/**
+ * Whether of every shard a majority of the replicas lies on nodes that can be reached and refuse no
+ * writes, as one with a full disk does. A pair of owners that counts as one replica needs both.
+ */
+export async function takesWrites(
+  topology: Pick<Topology, 'view'>,
+  nodeOf: (instance: Instance) => NodeService,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { ownership } = topology.view;
+  if (ownership === null) return false;
+  const taking = await Promise.all(
+    ownership.instances.map(async (instance) => {
+      try {
+        return (await nodeOf(instance).health(signal)).writesRefused === '';
+      } catch (error) {
+        if (error instanceof TsdbError) return false;
+        throw error;
+      }
+    }),
+  );
+  const majority = Math.floor(ownership.replicaFactor / 2) + 1;
+  return ownership.classes.every(({ members, replicas }) => {
+    const counts = replicas.filter(({ mask }) =>
+      members.every((instance, bit) => (mask & (1 << bit)) === 0 || taking[instance]),
+    );
+    return counts.length >= majority;
+  });
+}
