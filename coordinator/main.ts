@@ -5,7 +5,8 @@
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { Topology } from '#cluster/topology/topology.ts';
-import { ConfigError, configPathsOf, loadConfig } from '#lib/config/config.ts';
+import { type Config, ConfigError, configPathsOf, loadConfig } from '#lib/config/config.ts';
+import { withListenSetting } from '#lib/config/listen_settings.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -34,12 +35,17 @@ Environment: TSDB_LISTEN_HOST (host part of the listen addresses)`;
 
 async function main(): Promise<void> {
   const paths = configPathsOf(process.argv.slice(2));
-  const { coordinator: config, notes } = await loadConfig(
-    paths,
-    'coordinator',
-    process.env,
-    (path) => env.disk.readFile(path),
+  const config = await loadConfig(paths, 'coordinator', process.env, (path) =>
+    env.disk.readFile(path),
   );
+  try {
+    await run(config);
+  } catch (error) {
+    throw withListenSetting(error, config);
+  }
+}
+
+async function run({ coordinator: config, notes }: Config): Promise<void> {
   const { discovery, logLevel, logEncoding } = config!;
   const log = openLog(logLevel, logEncoding, { service: 'tsdb-coordinator' });
   const fatal = (error: unknown): void => {

@@ -44,7 +44,7 @@ test('an address that is taken ends the coordinator with one line', async () => 
     assert.equal(code, 1);
     assert.equal(
       error,
-      `cannot start: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`,
+      `cannot start: cannot listen on 127.0.0.1:${port}: another program has this port (set by listenAddress of coordinator:)\n`,
     );
   } finally {
     taken.close();

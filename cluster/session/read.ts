@@ -65,7 +65,11 @@ export class SessionReader {
     const exhaustive =
       answers.every((answer) => answer.exhaustive) && seriesMatched === bundle.seriesCount;
     if (!exhaustive && options.requireExhaustive) {
-      throw limitExceeded(`series_limit=${seriesLimit}, series_matched=${seriesMatched}`);
+      // Nodes stop counting at the limit.
+      const matched = Math.max(seriesMatched, seriesLimit + 1);
+      throw limitExceeded(
+        `series_limit=${seriesLimit}, series_matched=at least ${matched}; the limit is that of the request, or limits.perQuery.maxFetchedSeries of the coordinator`,
+      );
     }
     return { bundle, exhaustive, warnings };
   }

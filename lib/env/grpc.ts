@@ -8,6 +8,7 @@ import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
 import { BrokenInvariant } from '../assert.ts';
 import { type ErrorCode, messageOf, TsdbError } from '../errors.ts';
+import { ListenError } from './listen_error.ts';
 
 // What fails is told to the caller; grpc-js would also print it.
 grpc.setLogVerbosity(grpc.logVerbosity.NONE);
@@ -146,10 +147,7 @@ export async function serveGrpc(options: GrpcServerOptions): Promise<GrpcServer>
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync(address, serverCredentials(options.tls), (error, bound) => {
       if (error === null) resolve(bound);
-      else {
-        const reason = `cannot listen on ${address}: ${error.message}`;
-        reject(new TsdbError('UNAVAILABLE', reason, { cause: error }));
-      }
+      else reject(new ListenError(host, options.port, error));
     });
   });
   return {

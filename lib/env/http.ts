@@ -7,6 +7,7 @@ import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
+import { ListenError } from './listen_error.ts';
 
 export type HttpRequest = http.IncomingMessage;
 export type HttpResponse = http.ServerResponse;
@@ -67,7 +68,7 @@ const graceMillisDefault = 5_000;
 
 /**
  * Opens a server.
- * @throws {Error} of the system when the address cannot be used
+ * @throws {ListenError} when the address cannot be used
  */
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
   const { limits, handler, onError } = options;
@@ -134,9 +135,10 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     else socket.destroy();
   });
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
+    const refuse = (error: Error) => reject(new ListenError(options.host, options.port, error));
+    server.once('error', refuse);
     server.listen({ host: options.host, port: options.port }, () => {
-      server.off('error', reject);
+      server.off('error', refuse);
       resolve();
     });
   });

@@ -20,6 +20,7 @@ import {
   type DbConfig,
   loadConfig,
 } from '#lib/config/config.ts';
+import { withListenSetting } from '#lib/config/listen_settings.ts';
 import { storeBytesMax } from '#lib/config/db_schema.ts';
 import { saveCompiledCode } from '#lib/process/compile_cache.mjs';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
@@ -114,7 +115,15 @@ type LastStop = 'clean' | 'unclean' | 'none';
 
 /** One process a data folder: two would tear each other's files. */
 async function claimDataFolder(folder: string): Promise<AsyncDisposable & { last: LastStop }> {
-  await env.disk.makeFolder(folder);
+  try {
+    await env.disk.makeFolder(folder);
+  } catch (error) {
+    const { code } = error as { readonly code?: unknown };
+    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+    const reason = isFile ? 'it is a file, or lies in one' : messageOf(error);
+    const setting = 'db.filesystem.filePathPrefix, or TSDB_DATA_DIR';
+    throw new ConfigError([`cannot use ${folder} as the data folder: ${reason} (${setting})`]);
+  }
   const file = join(folder, 'tsdb.pid');
   const isNew = (await env.disk.size(join(folder, identityFile))) === null;
   let last: LastStop = isNew ? 'none' : 'clean';
@@ -154,6 +163,14 @@ async function isStorageNode(pid: number): Promise<boolean> {
 
 async function main(): Promise<void> {
   const config = await configured();
+  try {
+    await run(config);
+  } catch (error) {
+    throw withListenSetting(error, config);
+  }
+}
+
+async function run(config: Config): Promise<void> {
   const { db } = config;
   if (db === null) throw new ConfigError(['the section db: is missing']);
   const log = openLog(db.logLevel, db.logEncoding, { service: 'tsdb-node' });
@@ -274,7 +291,7 @@ function greet(api: { readonly port: number }, db: DbConfig): void {
   node JSON, gRPC      ${ports.join(', ')}; ${grpcPorts.join(', ')}
   key-value (etcd v3)  ${db.kvListenAddress.port}
 
-  make a database      curl -X POST ${url}/api/v1/database/create -d '{"type":"local","namespaceName":"default","retentionTime":"12h"}'
+  make a database      curl -X POST ${url}/api/v1/database/create -d '{"type":"local","namespaceName":"default","retentionTime":"12h","coldWritesEnabled":true}'
   open it for traffic  curl -X POST ${url}/api/v1/services/tsdb/namespace/ready -d '{"name":"default"}'
   write a sample       curl -X POST ${url}/api/v1/json/write -d '{"tags":{"__name__":"up","job":"me"},"timestamp":'$(date +%s)',"value":1}'
   query it             curl '${url}/api/v1/query?query=up'

@@ -223,6 +223,21 @@ test('a saved index is verified section by section, and other files are listed',
   }
 });
 
+test('a flush names the URL and the option when no node answers, and a URL that is none', async () => {
+  const down = async () => {
+    throw new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED') });
+  };
+  await assert.rejects(flushNode(down, 'http://a:9002', null), {
+    message:
+      'cannot flush: no node answers at http://a:9002 (--node names another one): connect ECONNREFUSED',
+  });
+  for (const node of ['localhost:9002', 'a']) {
+    await assert.rejects(flushNode(down, node, null), {
+      message: `--node is not a URL such as http://127.0.0.1:9002: ${node}`,
+    });
+  }
+});
+
 test('a flush names the node that refuses it, with its words', async () => {
   const asked: string[] = [];
   const post = (status: number, text: string) => async (url: string) => {
