@@ -51,6 +51,12 @@ test('a codec carries 64-bit integers, bytes, lists and unset fields exactly', (
   assert.deepEqual([small['signedOne'], small['choice']], [2n ** 53n - 1n, 'number']);
 });
 
+test('decode() passes over fields that a later version has added', () => {
+  const codec = schema.codec('p.B');
+  const later = [...codec.encode({ name: 'x' }), 15 << 3, 7, (14 << 3) | 2, 1, 65];
+  assert.deepEqual(codec.decode(Uint8Array.from(later)), { name: 'x' });
+});
+
 test('decode() refuses bytes that are no message as BAD_REQUEST', () => {
   const isBad = (error: unknown) => error instanceof TsdbError && error.code === 'BAD_REQUEST';
   for (const bad of [[26, 200], [0xff], [26, 0xff, 0xff, 0xff, 0xff, 0x0f]]) {
