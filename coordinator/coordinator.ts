@@ -27,12 +27,12 @@ import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
 import { Ingest, type IngestNamespace, verdictBy } from './ingest/ingest.ts';
-import { apiMetrics } from './api/metrics.ts';
+import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { selectMetrics } from './select/metrics.ts';
 import { parseSelector, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
-import { openApiServer } from './api/server.ts';
+import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
 
 export interface CoordinatorOptions {

@@ -74,7 +74,7 @@ const facadeOf: Record<string, readonly string[]> = {
   protobufjs: ['lib/proto/', 'lib/env/proto.ts'],
   '@grpc/grpc-js': ['lib/env/grpc.ts'],
   etcd3: ['cluster/kv/etcd.ts'],
-  express: ['coordinator/api/server.ts'],
+  express: ['coordinator/http/server.ts'],
   re2js: ['lib/regexp/regexp.ts'],
   '@prometheus-io/lezer-promql': ['coordinator/promql/parse/parser.ts'],
   '@kubernetes/client-node': ['operator/'],

@@ -12,7 +12,7 @@ import {
   jsonAnswer,
   type JsonHandler,
   type PlainHandler,
-} from './http_api.ts';
+} from '../http/http_api.ts';
 import { wholeNumber } from './parameters.ts';
 
 export interface AdminApiSetup {

@@ -7,7 +7,12 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
-import { type ApiAnswer, type FormHandler, jsonAnswer, type PlainHandler } from './http_api.ts';
+import {
+  type ApiAnswer,
+  type FormHandler,
+  jsonAnswer,
+  type PlainHandler,
+} from '../http/http_api.ts';
 import { boundParameter, checkOrder, requiredText } from './parameters.ts';
 
 export interface CompatApiSetup {

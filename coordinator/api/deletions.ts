@@ -12,7 +12,7 @@ import { TsdbError } from '#lib/errors.ts';
 import { clampNanos } from '#lib/time.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
 import type { Matcher } from '../select/storage.ts';
-import { type ApiAnswer, type ApiRequest, bothNames } from './http_api.ts';
+import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
 import { boundParameter, checkOrder, headerText, selectorsOf } from './parameters.ts';
 
 export interface DeletionApiSetup {

@@ -10,7 +10,7 @@ import type {
   SelectRange,
   SelectResult,
 } from '../select/storage.ts';
-import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from './http_api.ts';
+import { type ApiAnswer, type ApiRequest, jsonAnswer, jsonContentType } from '../http/http_api.ts';
 import {
   answerHeaders,
   boundParameter,

@@ -1,7 +1,7 @@
 /** Health, readiness and the list of routes. */
 import type { Clock } from '#lib/env/env.ts';
 import { formatDurationNanos } from '#lib/time.ts';
-import { jsonAnswer, type PlainHandler } from './http_api.ts';
+import { jsonAnswer, type PlainHandler } from '../http/http_api.ts';
 
 /** A namespace as readiness reports it. */
 export interface NamespaceReadiness {

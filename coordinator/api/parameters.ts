@@ -11,9 +11,9 @@ import {
   parseTimestampNanos,
   type UnixNanos,
 } from '#lib/time.ts';
-import { queryCharactersMax, selectorsMax, timeoutMillisMax } from './limits.ts';
+import { queryCharactersMax, selectorsMax, timeoutMillisMax } from '../http/limits.ts';
 import type { SelectLimits } from '../select/storage.ts';
-import { type ApiRequest, bothNames, eitherHeader, isTrue } from './http_api.ts';
+import { type ApiRequest, bothNames, eitherHeader, isTrue } from '../http/http_api.ts';
 
 /** Defaults and bounds from the configuration. */
 export interface QuerySettings {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ApiCall, parametersOf } from './http_api.ts';
+import { type ApiCall, parametersOf } from '../http/http_api.ts';
 import {
   durationMillis,
   headerText,

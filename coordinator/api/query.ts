@@ -1,10 +1,10 @@
 /** Instant and range queries of the expression language. */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { stepsMax } from './limits.ts';
+import { stepsMax } from '../http/limits.ts';
 import { writeResultJson } from '../promql/engine.ts';
 import type { PromqlEngine, QueryOptions, QueryResult } from '../promql/engine.ts';
-import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from './http_api.ts';
+import { type ApiAnswer, type ApiRequest, bothNames, jsonContentType } from '../http/http_api.ts';
 import {
   answerHeaders,
   checkOrder,

@@ -5,12 +5,12 @@ import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { readBodyBytesMax } from './limits.ts';
+import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import type { QueryStorage, SelectLimits, SelectResult } from '../select/storage.ts';
-import type { ApiAnswer, ApiRequest } from './http_api.ts';
+import type { ApiAnswer, ApiRequest } from '../http/http_api.ts';
 import { answerHeaders, type QuerySettings, readOptionsOf } from './parameters.ts';
 
 export interface RemoteReadSetup {

@@ -43,13 +43,20 @@ import {
 } from './compat.ts';
 import { cleanTombstones, deleteSeries, type DeletionApiSetup } from './deletions.ts';
 import { frontPage, type FrontPageFacts } from './front_page.ts';
-import { type ApiHandler, bytes, form, json, plain, refuseUnsupportedHeaders } from './http_api.ts';
+import {
+  type ApiHandler,
+  bytes,
+  form,
+  json,
+  plain,
+  refuseUnsupportedHeaders,
+} from '../http/http_api.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
-import { adminBodyBytesMax, readBodyBytesMax } from './limits.ts';
+import { adminBodyBytesMax, readBodyBytesMax } from '../http/limits.ts';
 import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
 import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
-import type { Method, Route } from './server.ts';
+import type { Method, Route } from '../http/server.ts';
 import { type StatusApiSetup, tsdbStatus } from './status.ts';
 import { jsonWrite, remoteWrite } from './write.ts';
 

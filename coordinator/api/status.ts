@@ -2,8 +2,8 @@
 import type { ClusterStatistics } from '#cluster/session/statistics.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
-import { statisticsRowsDefault, statisticsRowsMax } from './limits.ts';
-import { type ApiAnswer, type ApiRequest, jsonAnswer } from './http_api.ts';
+import { statisticsRowsDefault, statisticsRowsMax } from '../http/limits.ts';
+import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../http/http_api.ts';
 import { millisOfNanos } from './parameters.ts';
 
 export interface StatusApiSetup {

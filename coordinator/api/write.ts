@@ -4,14 +4,14 @@ import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
 import { RowsRefused, type Ingest, type IngestRow } from '../ingest/ingest.ts';
-import { jsonRowsMax } from './limits.ts';
+import { jsonRowsMax } from '../http/limits.ts';
 import {
   type ApiAnswer,
   type ApiRequest,
   emptyAnswer,
   errorAnswer,
   jsonAnswer,
-} from './http_api.ts';
+} from '../http/http_api.ts';
 
 export async function remoteWrite(
   ingest: Ingest,

@@ -276,7 +276,7 @@ function isCold(
 ): boolean {
   if (outcome !== writeOutcome.tooFarPast || namespace.coldWrites) return false;
   const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
-  return nanos >= writeWindow({ ...namespace, coldWrites: true }, nowNanos).fromNanos;
+  return nanos >= writeWindow({ ...namespace, coldWrites: true }, nowNanos).startNanos;
 }
 
 /** Errors of nodes that one answer repeats. */
