@@ -1,5 +1,6 @@
 // Compiles the AssemblyScript kernels to engine/build/<name>.wasm, once for each state of their
-// sources, and writes the types of what they export. Plain JavaScript, so that setup.mjs can call it under any Node.
+// sources, and writes the types of what they export. Plain JavaScript, so that setup.mjs can call
+// it under any Node.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

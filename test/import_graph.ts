@@ -1,6 +1,6 @@
 /**
- * The picture of imports: which file imports which, as boxes and arrows, and where arrows go in circles. A type-only
- * import is an arrow like any other: who changes the type meets both files.
+ * The picture of imports: which file imports which, as boxes and arrows, and where arrows go in
+ * circles. A type-only import is an arrow like any other: who changes the type meets both files.
  *
  *     node test/import_graph.ts [FOLDER]             a table by folder, of this tree or of another checkout
  *     node test/import_graph.ts --files PREFIX       the imports of the files whose path begins so
@@ -84,8 +84,8 @@ export function folderGraph(files: ImportGraph): ImportGraph {
 }
 
 /**
- * Groups of boxes that reach each other, sorted, the largest first: what Tarjan's algorithm calls the strongly
- * connected components of more than one box.
+ * Groups of boxes that reach each other, sorted, the largest first: what Tarjan's algorithm calls
+ * the strongly connected components of more than one box.
  */
 export function circlesOf(graph: ImportGraph): string[][] {
   const order = new Map<string, number>();

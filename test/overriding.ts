@@ -1,6 +1,7 @@
 /**
- * The object with some members replaced, for tests that make one method fail or wait. Everything else is the object's own,
- * private members too, which an object made from it as a prototype has not.
+ * The object with some members replaced, for tests that make one method fail or wait. Everything
+ * else is the object's own, private members too, which an object made from it as a prototype has
+ * not.
  */
 export function overriding<T extends object>(target: T, members: Partial<T>): T {
   return new Proxy(target, {

@@ -45,7 +45,10 @@ const banned: readonly { pattern: RegExp; instead: string }[] = [
 /** At most so many files of a folder are read through by who looks for a place. */
 const filesOfFolderMax = 15;
 
-/** Synonyms and abbreviations; docs/GLOSSARY.md has the words. Wire names are exempt where they are spoken. */
+/**
+ * Synonyms and abbreviations; docs/GLOSSARY.md has the words. Wire names are exempt where they are
+ * spoken.
+ */
 const bannedWords: readonly { pattern: RegExp; instead: string; except?: readonly string[] }[] = [
   {
     pattern: /\btime-?series\b|\b[tT]imeSeries\b/,

@@ -48,8 +48,8 @@ export async function jsonWrite(
 }
 
 /**
- * Prometheus sends a body again after 5xx, but drops it after 429 unless `retry_on_http_429` is set:
- * what passes is 503 here.
+ * Prometheus sends a body again after 5xx, but drops it after 429 unless `retry_on_http_429` is
+ * set: what passes is 503 here.
  */
 function asUnavailable(error: unknown): unknown {
   if (!(error instanceof TsdbError) || error.code !== 'RESOURCE_EXHAUSTED') return error;

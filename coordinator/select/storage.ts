@@ -1,6 +1,7 @@
 /**
- * The one seam between queries and storage: `select`. PromQL, remote read and the endpoints of labels
- * and series ask it; the session with its quorums answers, from the namespace that fanout.ts chooses.
+ * The one seam between queries and storage: `select`. PromQL, remote read and the endpoints of
+ * labels and series ask it; the session with its quorums answers, from the namespace that fanout.ts
+ * chooses.
  */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { UnixNanos } from '#lib/time.ts';

@@ -1,7 +1,7 @@
 /**
  * Holds merges of chunks equal to a map of timestamps: the same rows, whatever the parts and their
- * order, and the same refusal of damaged ones. One chunk gives the rows that the codec's twin gives,
- * and cuts of it those that a filter of its rows gives.
+ * order, and the same refusal of damaged ones. One chunk gives the rows that the codec's twin
+ * gives, and cuts of it those that a filter of its rows gives.
  */
 import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';

@@ -3,8 +3,8 @@
  * tests: it shares nothing with the kernel and functions.ts but the request's form.
  *
  * A window holds the points in (reference - range, reference]. Stale markers are no points, but for
- * `instant`, which has no value where the newest point is one. Where a definition is a sum, this one
- * adds what Prometheus adds; the fast form may add in another order.
+ * `instant`, which has no value where the newest point is one. Where a definition is a sum, this
+ * one adds what Prometheus adds; the fast form may add in another order.
  */
 import { mergeChunks } from '../codec/decoder_twin.ts';
 import type { SeriesBundle } from '../codec/series_bundle.ts';
@@ -127,7 +127,9 @@ const valuesOf = ({ points }: Window): number[] => points.map(({ value }) => val
 const pairsOf = ({ points }: Window): [Point, Point][] =>
   points.slice(1).map((point, i) => [points[i]!, point]);
 
-/** Sum of the terms with what rounding took from it (Neumaier); an infinite sum has lost nothing. */
+/**
+ * Sum of the terms with what rounding took from it (Neumaier); an infinite sum has lost nothing.
+ */
 function sumOf(terms: readonly number[]): number {
   let sum = 0;
   let lost = 0;

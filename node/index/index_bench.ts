@@ -109,10 +109,10 @@ async function benchFleet(seriesCount: number, repetitions: number, add: Add): P
     for (let start = 0; start < seriesCount; start += batchSeries) {
       const before = performance.now();
       const end = Math.min(seriesCount, start + batchSeries);
-      for (let ordinal = start; ordinal < end; ordinal++) {
-        const tags = tagsOf(order[ordinal]!);
+      for (let slot = start; slot < end; slot++) {
+        const tags = tagsOf(order[slot]!);
         if (index.find(tags, idSchemeCode.quoted, noId) < 0) {
-          index.insert(ordinal, tags, idSchemeCode.quoted, noId, ordinal % 64);
+          index.insert(slot, tags, idSchemeCode.quoted, noId, slot % 64);
         }
       }
       slowest = Math.max(slowest, performance.now() - before);
@@ -123,8 +123,8 @@ async function benchFleet(seriesCount: number, repetitions: number, add: Add): P
   const memory = index.memoryBytes - index.textBytes;
   add(`${label}: memory without text`, 'bytes/series', memory / seriesCount);
   add(`${label}: text`, 'bytes/series', index.textBytes / seriesCount);
-  const ordinals = Uint32Array.from({ length: seriesCount }, (_, i) => i);
-  const marking = cpuMicros(() => index.markLive(ordinals, 0n));
+  const slots = Uint32Array.from({ length: seriesCount }, (_, i) => i);
+  const marking = cpuMicros(() => index.markLive(slots, 0n));
   add(`${label}: mark live in a block`, 'ns/series', (marking / seriesCount) * 1000);
   const finding = cpuMicros(() => {
     for (let i = 0; i < seriesCount; i++) index.find(tagsOf(i), idSchemeCode.quoted, noId);
@@ -200,11 +200,11 @@ function benchQuestions(index: NamespaceIndex, label: string, repetitions: numbe
     });
     add(`${label}: ${question}`, 'CPU ms', warm / 1000 / repetitions);
   }
-  const { ordinals } = index.query(name, wholeRange, { limit: 10_000, shards: null });
+  const { slots } = index.query(name, wholeRange, { limit: 10_000, shards: null });
   const bundle = cpuMicros(() => {
-    for (let i = 0; i < repetitions; i++) index.tagsOf(ordinals);
+    for (let i = 0; i < repetitions; i++) index.tagsOf(slots);
   });
-  add(`${label}: tags of ${ordinals.length} series`, 'CPU ms', bundle / 1000 / repetitions);
+  add(`${label}: tags of ${slots.length} series`, 'CPU ms', bundle / 1000 / repetitions);
   const options = { tagNames: [], namesOnly: false, limit: 0, shards: null };
   const values = cpuMicros(() => index.aggregate({ kind: 'all' }, wholeRange, options));
   add(`${label}: all names and values`, 'CPU ms', values / 1000);

@@ -46,7 +46,7 @@ class Twin {
   index: NamespaceIndex;
   readonly series: Map<number, TwinSeries> = new Map();
   readonly free: number[] = [];
-  ordinalsEnd = 0;
+  slotsEnd = 0;
 
   constructor(seed: number) {
     this.random = new SeededRandom(seed);
@@ -83,16 +83,16 @@ class Twin {
     assert.equal(found, wanted);
     if (found >= 0) return;
     const reused = this.random.below(2) === 0 ? this.free.pop() : undefined;
-    const ordinal = reused ?? this.ordinalsEnd++;
+    const slot = reused ?? this.slotsEnd++;
     const shard = this.random.below(8);
-    this.index.insert(ordinal, tags, identity.idScheme, explicitId, shard);
-    this.series.set(ordinal, { ...identity, shard, blocks: new Set() });
-    assert.equal(this.index.find(tags, identity.idScheme, explicitId), ordinal);
+    this.index.insert(slot, tags, identity.idScheme, explicitId, shard);
+    this.series.set(slot, { ...identity, shard, blocks: new Set() });
+    assert.equal(this.index.find(tags, identity.idScheme, explicitId), slot);
   }
 
   findIdentity(identity: Omit<TwinSeries, 'shard' | 'blocks'>): number {
     const key = keyOf(identity);
-    for (const [ordinal, series] of this.series) if (keyOf(series) === key) return ordinal;
+    for (const [slot, series] of this.series) if (keyOf(series) === key) return slot;
     return -1;
   }
 
@@ -100,7 +100,7 @@ class Twin {
     const start = BigInt(this.random.below(5)) * blockSizeNanos;
     const some = [...this.series.keys()].filter(() => this.random.below(3) > 0);
     this.index.markLive(some, start);
-    for (const ordinal of some) this.series.get(ordinal)!.blocks.add(start);
+    for (const slot of some) this.series.get(slot)!.blocks.add(start);
   }
 
   expire(): void {
@@ -116,20 +116,20 @@ class Twin {
     const removed = [...this.series.keys()].filter(() => this.random.below(share) === 0);
     if (this.random.below(2) === 0) {
       this.index.remove(Uint32Array.from(removed));
-      for (const ordinal of removed) this.series.delete(ordinal);
+      for (const slot of removed) this.series.delete(slot);
     } else {
       this.removeInSteps(removed);
     }
     this.free.push(...removed);
     const dead = [...this.series].filter(([, { blocks }]) => blocks.size === 0);
     assert.deepEqual(
-      [...this.index.ordinalsWithoutBlock()],
-      dead.map(([ordinal]) => ordinal).sort((a, b) => a - b),
+      [...this.index.slotsWithoutBlock()],
+      dead.map(([slot]) => slot).sort((a, b) => a - b),
     );
   }
 
   /**
-   * Removes with questions and new series in between; the ordinals are not given again meanwhile.
+   * Removes with questions and new series in between; the slots are not given again meanwhile.
    */
   removeInSteps(removed: readonly number[]): void {
     const stepCost = 1 + this.random.below(20);
@@ -141,7 +141,7 @@ class Twin {
       if (this.random.below(4) === 0) this.insertOne();
       if (this.random.below(8) === 0) this.checkQuery();
     }
-    for (const ordinal of removed) this.series.delete(ordinal);
+    for (const slot of removed) this.series.delete(slot);
   }
 
   /** Goes on with the index as it is after a save and a load, in the middle of which it changes. */
@@ -160,29 +160,29 @@ class Twin {
       if (this.random.below(20) === 0) this.insertOne();
       if (this.random.below(40) === 0) this.removeSome();
     }
-    // A series that is not the same any more was removed, and its ordinal perhaps given again.
-    const kept = [...saved].filter(([ordinal, series]) => this.series.get(ordinal) === series);
+    // A series that is not the same any more was removed, and its slot perhaps given again.
+    const kept = [...saved].filter(([slot, series]) => this.series.get(slot) === series);
     kept.sort(([a], [b]) => a - b);
-    const ordinals = this.random.below(2) === 0 ? this.otherOrdinals(kept.length) : null;
+    const slots = this.random.below(2) === 0 ? this.otherSlots(kept.length) : null;
     const options = { random: this.random, blockSizeNanos };
     this.index = await NamespaceIndex.load(sourceOf(sections), options, (found) => {
       assert.equal(found.seriesCount, kept.length);
-      for (const [ordinal] of kept) {
-        assert.ok((found.present[ordinal >>> 5]! & (1 << (ordinal & 31))) !== 0);
+      for (const [slot] of kept) {
+        assert.ok((found.present[slot >>> 5]! & (1 << (slot & 31))) !== 0);
       }
-      return ordinals;
+      return slots;
     });
     this.series.clear();
-    kept.forEach(([ordinal, series], i) => this.series.set(ordinals?.[i] ?? ordinal, series));
-    this.ordinalsEnd = Math.max(this.ordinalsEnd, (ordinals?.at(-1) ?? -1) + 1);
+    kept.forEach(([slot, series], i) => this.series.set(slots?.[i] ?? slot, series));
+    this.slotsEnd = Math.max(this.slotsEnd, (slots?.at(-1) ?? -1) + 1);
     this.free.length = 0;
-    for (let i = 0; i < this.ordinalsEnd; i++) if (!this.series.has(i)) this.free.push(i);
+    for (let i = 0; i < this.slotsEnd; i++) if (!this.series.has(i)) this.free.push(i);
   }
 
-  otherOrdinals(count: number): Uint32Array {
+  otherSlots(count: number): Uint32Array {
     const gap = this.random.pick([1, 1, 5]);
-    let ordinal = this.random.below(3);
-    return Uint32Array.from({ length: count }, () => (ordinal += 1 + this.random.below(gap)));
+    let slot = this.random.below(3);
+    return Uint32Array.from({ length: count }, () => (slot += 1 + this.random.below(gap)));
   }
 
   checkStatistics(): void {
@@ -249,12 +249,12 @@ class Twin {
         : null;
     const expected = [...this.series]
       .filter(([, series]) => isVisible(series, range, shards) && matches(series, query))
-      .map(([ordinal]) => ordinal)
+      .map(([slot]) => slot)
       .sort((a, b) => a - b);
     const limit = this.random.below(3) === 0 ? 1 + this.random.below(20) : 0;
     const answer = this.index.query(query, range, { limit, shards });
     const cut = limit > 0 ? expected.slice(0, limit) : expected;
-    assert.deepEqual([...answer.ordinals], cut, JSON.stringify(query));
+    assert.deepEqual([...answer.slots], cut, JSON.stringify(query));
     assert.equal(answer.exhaustive, cut.length === expected.length);
     this.checkAggregate(query, range, shards, expected);
   }
@@ -263,13 +263,13 @@ class Twin {
     query: IndexQuery,
     range: IndexRange,
     shards: Uint32Array | null,
-    ordinals: readonly number[],
+    slots: readonly number[],
   ): void {
     const tagNames = this.random.below(2) === 0 ? [] : [this.random.pick(names), 'absent'];
     const namesOnly = this.random.below(2) === 0;
     const values = new Map<string, Set<string>>();
-    for (const ordinal of ordinals) {
-      for (const { name, value } of this.series.get(ordinal)!.tags) {
+    for (const slot of slots) {
+      for (const { name, value } of this.series.get(slot)!.tags) {
         if (tagNames.length > 0 && !tagNames.includes(name)) continue;
         const known = values.get(name);
         if (known === undefined) values.set(name, new Set([value]));
@@ -292,20 +292,20 @@ class Twin {
   }
 
   checkSeries(): void {
-    const ordinals = Uint32Array.from(this.series.keys());
-    const bundle = this.index.tagsOf(ordinals);
-    for (let i = 0; i < ordinals.length; i++) {
-      const ordinal = ordinals[i]!;
-      const series = this.series.get(ordinal)!;
+    const slots = Uint32Array.from(this.series.keys());
+    const bundle = this.index.tagsOf(slots);
+    for (let i = 0; i < slots.length; i++) {
+      const slot = slots[i]!;
+      const series = this.series.get(slot)!;
       const tags = encodeTags(series.tags);
-      assert.deepEqual(Buffer.from(this.index.tags(ordinal)), Buffer.from(tags));
+      assert.deepEqual(Buffer.from(this.index.tags(slot)), Buffer.from(tags));
       const slice = bundle.tagsData.subarray(bundle.tagsOffset[i], bundle.tagsOffset[i + 1]);
       assert.deepEqual(Buffer.from(slice), Buffer.from(tags));
       const id = bundle.idData.subarray(bundle.idOffset[i], bundle.idOffset[i + 1]);
       assert.equal(Buffer.from(id).toString(), series.explicitId);
-      assert.equal(this.index.shard(ordinal), series.shard);
+      assert.equal(this.index.shard(slot), series.shard);
       assert.equal(bundle.idScheme[i], series.idScheme);
-      assert.equal(Buffer.from(this.index.id(ordinal)).toString(), idOf(series));
+      assert.equal(Buffer.from(this.index.id(slot)).toString(), idOf(series));
       const byId = this.index.findById(Buffer.from(idOf(series)));
       assert.equal(idOf(this.series.get(byId)!), idOf(series));
     }

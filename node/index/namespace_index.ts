@@ -1,6 +1,6 @@
 /**
  * The inverted index of one namespace on one node: from queries to series, from identity to series,
- * and from series to tags. Series are ordinals given by the caller; a removed one may be given
+ * and from series to tags. Series are slots given by the caller; a removed one may be given
  * again.
  */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
@@ -20,7 +20,7 @@ import { equalBytes, IdentityTable } from './tables/identity_table.ts';
 import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
-import { countOf, type OrdinalSet } from './query/ordinal_set.ts';
+import { countOf, type SlotSet } from './query/slot_set.ts';
 import { enumerateBits, hasBit, PostingsStore } from './tables/postings.ts';
 import { RegexpTerms } from './query/regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
@@ -153,7 +153,7 @@ export class NamespaceIndex {
 
   /**
    * The index that was saved as these sections.
-   * @param place gives the series other ordinals than they had, see `PlaceSeries`
+   * @param place gives the series other slots than they had, see `PlaceSeries`
    * @throws {IndexDamaged} when the sections are not whole, or those of an index with another block
    * size
    */
@@ -184,7 +184,7 @@ export class NamespaceIndex {
   }
 
   /**
-   * Ordinal of the series with exactly this identity, or -1.
+   * Slot of the series with exactly this identity, or -1.
    * @param tags canonical layout
    * @param idScheme `idSchemeCode`
    * @param explicitId empty when the ID derives from the tags
@@ -241,34 +241,34 @@ export class NamespaceIndex {
   }
 
   /**
-   * Ordinal of a series with this ID, or -1. When several series have one ID (an explicit ID used
+   * Slot of a series with this ID, or -1. When several series have one ID (an explicit ID used
    * with several tags, or a collision of the legacy scheme) it is any of them.
    */
   findById(id: Uint8Array): number {
     const listed = this.#identities.findById(id);
     if (listed >= 0) return listed;
     for (const { tags, idScheme } of tagsOfId(id)) {
-      const ordinal = tags.length > tagsBytesMax ? -1 : this.find(tags, idScheme, noBytes);
-      if (ordinal >= 0 && equalBytes(this.id(ordinal), id)) return ordinal;
+      const slot = tags.length > tagsBytesMax ? -1 : this.find(tags, idScheme, noBytes);
+      if (slot >= 0 && equalBytes(this.id(slot), id)) return slot;
     }
     return -1;
   }
 
   /**
-   * Adds a series that `find` does not find, under an ordinal that is not in use.
+   * Adds a series that `find` does not find, under a slot that is not in use.
    * Parameters as for `find`; all bytes are copied.
    * @throws {TsdbError} BAD_REQUEST when the layout or the ID is cut off or too long or there is no
    *   ID, RESOURCE_EXHAUSTED when the text memory is used up; nothing is inserted then
    */
   insert(
-    ordinal: number,
+    slot: number,
     tags: Uint8Array,
     idScheme: number,
     explicitId: Uint8Array,
     shard: number,
   ): void {
     this.#lookUp(tags);
-    this.insertFound(ordinal, tags, idScheme, explicitId, shard);
+    this.insertFound(slot, tags, idScheme, explicitId, shard);
   }
 
   /**
@@ -276,7 +276,7 @@ export class NamespaceIndex {
    * last one, what is known of its terms is not looked up again.
    */
   insertFound(
-    ordinal: number,
+    slot: number,
     tags: Uint8Array,
     idScheme: number,
     explicitId: Uint8Array,
@@ -290,8 +290,8 @@ export class NamespaceIndex {
     if (idScheme >= idSchemesEnd) {
       throw badRequest(`cannot index series: ID scheme is unknown: ${idScheme}`);
     }
-    assert(!this.#series.has(ordinal), 'an inserted ordinal is not in use');
-    if (this.#removals.size > 0) this.#checkIsFree(ordinal);
+    assert(!this.#series.has(slot), 'an inserted slot is not in use');
+    if (this.#removals.size > 0) this.#checkIsFree(slot);
     assert(shard < shardsMax, 'shard numbers are below 65536');
     // What has no ID is refused before anything is changed.
     const tellsTags = idScheme === idSchemeCode.quoted || idScheme === idSchemeCode.prepend_meta;
@@ -301,17 +301,17 @@ export class NamespaceIndex {
     const termCount = this.#termCount;
     for (let i = 0; i < termCount; i++) {
       const term = this.#terms[i]!;
-      this.#termPostings.add(term, ordinal);
-      this.#fieldPostings.add(this.#dictionary.fieldOfTerm(term), ordinal);
+      this.#termPostings.add(term, slot);
+      this.#fieldPostings.add(this.#dictionary.fieldOfTerm(term), slot);
     }
-    this.#series.insert(ordinal, this.#terms, termCount, idScheme, explicitId, shard);
-    this.#identities.add(ordinal);
+    this.#series.insert(slot, this.#terms, termCount, idScheme, explicitId, shard);
+    this.#identities.add(slot);
     this.#churn.created++;
   }
 
-  #checkIsFree(ordinal: number): void {
+  #checkIsFree(slot: number): void {
     for (const removal of this.#removals) {
-      assert(!removal.holds(ordinal), 'an ordinal is given again when its removal is done');
+      assert(!removal.holds(slot), 'a slot is given again when its removal is done');
     }
   }
 
@@ -361,13 +361,13 @@ export class NamespaceIndex {
   }
 
   /** Removes series, each given once; terms and names without series vanish. */
-  remove(ordinals: Uint32Array): void {
-    for (const _ of this.removeInSteps(ordinals)) continue;
+  remove(slots: Uint32Array): void {
+    for (const _ of this.removeInSteps(slots)) continue;
   }
 
   /**
    * The same in steps of about a millisecond, between which the index may be used and changed. A
-   * series is gone for `find`, `has` and queries when its step came; its ordinal may be given again
+   * series is gone for `find`, `has` and queries when its step came; its slot may be given again
    * when all steps are done, and so may a slot that it stands for. Steps that are given up are done
    * at once.
    * @param stepCost work of a step, in series that leave the tables
@@ -376,15 +376,15 @@ export class NamespaceIndex {
    * @returns after each step whether series are leaving still
    */
   *removeInSteps(
-    ordinals: Uint32Array,
+    slots: Uint32Array,
     stepCost: number = removalStepCost,
-    mayGo: ((ordinal: number) => boolean) | null = null,
+    mayGo: ((slot: number) => boolean) | null = null,
   ): Generator<boolean, void, void> {
-    if (ordinals.length === 0) return;
+    if (slots.length === 0) return;
     this.#lookedUp = null;
-    const removal = new Removal(this.#tables, ordinals, stepCost);
-    const steps = removal.steps((ordinal) => {
-      this.#saving?.forget(ordinal);
+    const removal = new Removal(this.#tables, slots, stepCost);
+    const steps = removal.steps((slot) => {
+      this.#saving?.forget(slot);
       this.#churn.removed++;
     }, mayGo);
     this.#removals.add(removal);
@@ -397,28 +397,28 @@ export class NamespaceIndex {
   }
 
   /** Makes series visible for ranges that overlap the index block. */
-  markLive(ordinals: ArrayLike<number>, blockStartNanos: UnixNanos): void {
-    this.#live.mark(ordinals, ordinals.length, blockStartNanos);
+  markLive(slots: ArrayLike<number>, blockStartNanos: UnixNanos): void {
+    this.#live.mark(slots, slots.length, blockStartNanos);
   }
 
-  markLiveOne(ordinal: number, blockStartNanos: UnixNanos): void {
-    this.#live.markOne(ordinal, blockStartNanos);
+  markLiveOne(slot: number, blockStartNanos: UnixNanos): void {
+    this.#live.markOne(slot, blockStartNanos);
   }
 
   /**
    * Takes series out of an index block that has nothing of them any more. They stay until `remove`.
    */
-  unmarkLive(ordinals: ArrayLike<number>, blockStartNanos: UnixNanos): void {
-    this.#live.unmark(ordinals, blockStartNanos);
+  unmarkLive(slots: ArrayLike<number>, blockStartNanos: UnixNanos): void {
+    this.#live.unmark(slots, blockStartNanos);
   }
 
-  isLive(ordinal: number, blockStartNanos: UnixNanos): boolean {
-    return this.#live.isLive(ordinal, blockStartNanos);
+  isLive(slot: number, blockStartNanos: UnixNanos): boolean {
+    return this.#live.isLive(slot, blockStartNanos);
   }
 
   /** Whether the series is live in any block. */
-  isLiveSomewhere(ordinal: number): boolean {
-    return this.#live.isLiveSomewhere(ordinal);
+  isLiveSomewhere(slot: number): boolean {
+    return this.#live.isLiveSomewhere(slot);
   }
 
   /** Forgets the index blocks that end at or before this time. Their series stay until `remove`. */
@@ -427,7 +427,7 @@ export class NamespaceIndex {
   }
 
   /** Series that are live in no block: those that a tick may remove. */
-  ordinalsWithoutBlock(): Uint32Array {
+  slotsWithoutBlock(): Uint32Array {
     const words = new Uint32Array(this.#series.present.length);
     this.#live.orAllInto(words);
     const { present } = this.#series;
@@ -443,18 +443,17 @@ export class NamespaceIndex {
     query: IndexQuery,
     range: IndexRange,
     options: QueryOptions,
-  ): { ordinals: Uint32Array; exhaustive: boolean } {
+  ): { slots: Uint32Array; exhaustive: boolean } {
     const set = this.#visible(query, range, options.shards);
     const { limit } = options;
     const count = countOf(set);
     const kept = limit > 0 && count > limit ? limit : count;
-    const ordinals =
-      set.words === null ? set.values.slice(0, kept) : enumerateBits(set.words, kept);
-    return { ordinals, exhaustive: kept === count };
+    const slots = set.words === null ? set.values.slice(0, kept) : enumerateBits(set.words, kept);
+    return { slots, exhaustive: kept === count };
   }
 
   /** Borrowed until the next query or change. */
-  #visible(query: IndexQuery, range: IndexRange, shards: Uint32Array | null): OrdinalSet {
+  #visible(query: IndexQuery, range: IndexRange, shards: Uint32Array | null): SlotSet {
     const matching = this.#evaluator.evaluate(query);
     const live = this.#live.overlapping(range.startNanos, range.endNanos);
     const isOfShard = shards === null ? null : shardMask(shards);
@@ -482,10 +481,10 @@ export class NamespaceIndex {
     const kept = new Uint32Array(values.length);
     let count = 0;
     for (let i = 0; i < values.length; i++) {
-      const ordinal = values[i]!;
-      if (live !== null && !isInSome(live, ordinal)) continue;
-      if (isOfShard !== null && isOfShard[this.#series.shard(ordinal)] !== 1) continue;
-      kept[count++] = ordinal;
+      const slot = values[i]!;
+      if (live !== null && !isInSome(live, slot)) continue;
+      if (isOfShard !== null && isOfShard[this.#series.shard(slot)] !== 1) continue;
+      kept[count++] = slot;
     }
     return kept.subarray(0, count);
   }
@@ -504,65 +503,65 @@ export class NamespaceIndex {
     return aggregateTags(set, this.#tables, options);
   }
 
-  has(ordinal: number): boolean {
-    return this.#series.has(ordinal);
+  has(slot: number): boolean {
+    return this.#series.has(slot);
   }
 
   /** Canonical layout of the series' tags; a copy. */
-  tags(ordinal: number): Uint8Array {
-    return this.#identities.tagsOf(ordinal);
+  tags(slot: number): Uint8Array {
+    return this.#identities.tagsOf(slot);
   }
 
   /** Bytes of the series' canonical layout. */
-  tagsLength(ordinal: number): number {
-    return this.#identities.tagsLength(ordinal);
+  tagsLength(slot: number): number {
+    return this.#identities.tagsLength(slot);
   }
 
   /** Writes the series' canonical layout to the position. */
-  copyTags(ordinal: number, target: DataView, at: number): void {
-    this.#identities.copyTags(ordinal, target, at);
+  copyTags(slot: number, target: DataView, at: number): void {
+    this.#identities.copyTags(slot, target, at);
   }
 
-  idScheme(ordinal: number): number {
-    return this.#series.idScheme(ordinal);
+  idScheme(slot: number): number {
+    return this.#series.idScheme(slot);
   }
 
   /** Empty when the ID derives from the tags. Borrowed; not to be changed. */
-  explicitId(ordinal: number): Uint8Array {
-    return this.#series.explicitId(ordinal);
+  explicitId(slot: number): Uint8Array {
+    return this.#series.explicitId(slot);
   }
 
-  shard(ordinal: number): number {
-    return this.#series.shard(ordinal);
+  shard(slot: number): number {
+    return this.#series.shard(slot);
   }
 
   /**
    * The series' ID: the explicit one, or as its scheme derives it.
    * @throws {TsdbError} BAD_REQUEST when a derived one has tags that are not UTF-8
    */
-  id(ordinal: number): Uint8Array {
-    return this.#identities.idOf(ordinal);
+  id(slot: number): Uint8Array {
+    return this.#identities.idOf(slot);
   }
 
   /** Tags and IDs of many series in the form of a SeriesBundle. */
-  tagsOf(ordinals: Uint32Array): SeriesTags {
-    const seriesCount = ordinals.length;
+  tagsOf(slots: Uint32Array): SeriesTags {
+    const seriesCount = slots.length;
     const tagsOffset = new Uint32Array(seriesCount + 1);
     const idOffset = new Uint32Array(seriesCount + 1);
     const idScheme = new Uint8Array(seriesCount);
     for (let i = 0; i < seriesCount; i++) {
-      const ordinal = ordinals[i]!;
-      tagsOffset[i + 1] = tagsOffset[i]! + this.#identities.tagsLength(ordinal);
-      idOffset[i + 1] = idOffset[i]! + this.#series.explicitId(ordinal).length;
-      idScheme[i] = this.#series.idScheme(ordinal);
+      const slot = slots[i]!;
+      tagsOffset[i + 1] = tagsOffset[i]! + this.#identities.tagsLength(slot);
+      idOffset[i + 1] = idOffset[i]! + this.#series.explicitId(slot).length;
+      idScheme[i] = this.#series.idScheme(slot);
     }
     const tagsData = new Uint8Array(tagsOffset[seriesCount]!);
     const tagsView = viewOf(tagsData);
     const idData = new Uint8Array(idOffset[seriesCount]!);
     for (let i = 0; i < seriesCount; i++) {
-      this.#identities.copyTags(ordinals[i]!, tagsView, tagsOffset[i]!);
+      this.#identities.copyTags(slots[i]!, tagsView, tagsOffset[i]!);
       if (idOffset[i + 1]! > idOffset[i]!) {
-        idData.set(this.#series.explicitId(ordinals[i]!), idOffset[i]);
+        idData.set(this.#series.explicitId(slots[i]!), idOffset[i]);
       }
     }
     return { seriesCount, tagsData, tagsOffset, idScheme, idData, idOffset };
@@ -587,12 +586,12 @@ export class NamespaceIndex {
     return this.#series.count;
   }
 
-  /** All ordinals are below this. */
-  get ordinalsEnd(): number {
-    return this.#series.ordinalsEnd;
+  /** All slots are below this. */
+  get slotsEnd(): number {
+    return this.#series.slotsEnd;
   }
 
-  /** Bits of the ordinals that are in use. Borrowed until the next change. */
+  /** Bits of the slots that are in use. Borrowed until the next change. */
   get present(): Uint32Array {
     return this.#series.present;
   }
@@ -624,8 +623,8 @@ export class NamespaceIndex {
 
 const noBytes = new Uint8Array(0);
 
-function isInSome(bitsets: readonly Uint32Array[], ordinal: number): boolean {
-  for (let i = 0; i < bitsets.length; i++) if (hasBit(bitsets[i]!, ordinal)) return true;
+function isInSome(bitsets: readonly Uint32Array[], slot: number): boolean {
+  for (let i = 0; i < bitsets.length; i++) if (hasBit(bitsets[i]!, slot)) return true;
   return false;
 }
 

@@ -20,7 +20,7 @@ function tagsOf(tags: Record<string, string>): Uint8Array {
   return encodeTags(Object.entries(tags).map(([name, value]) => ({ name, value })));
 }
 
-/** Index of three series, ordinals 0 to 2, live in the block at 0. */
+/** Index of three series, slots 0 to 2, live in the block at 0. */
 function smallIndex(): NamespaceIndex {
   const index = newIndex();
   index.insert(0, tagsOf({ __name__: 'up', job: 'node', zone: 'a' }), quoted, noId, 1);
@@ -31,7 +31,7 @@ function smallIndex(): NamespaceIndex {
 }
 
 function found(index: NamespaceIndex, query: IndexQuery): number[] {
-  return [...index.query(query, range, noOptions).ordinals];
+  return [...index.query(query, range, noOptions).slots];
 }
 
 const term = (field: string, value: string): IndexQuery => ({ kind: 'term', field, term: value });
@@ -84,9 +84,9 @@ test('query() gives only series of the wanted shards, and says when its limit cu
   const index = smallIndex();
   const all: IndexQuery = { kind: 'all' };
   const ofShards = index.query(all, range, { limit: 0, shards: Uint32Array.of(1, 3) });
-  assert.deepEqual([...ofShards.ordinals], [0, 2]);
+  assert.deepEqual([...ofShards.slots], [0, 2]);
   const limited = index.query(all, range, { limit: 2, shards: null });
-  assert.deepEqual([...limited.ordinals], [0, 1]);
+  assert.deepEqual([...limited.slots], [0, 1]);
   assert.equal(limited.exhaustive, false);
   assert.equal(index.query(all, range, { limit: 3, shards: null }).exhaustive, true);
 });
@@ -95,7 +95,7 @@ test('a series is visible only in ranges that overlap a block in which it is liv
   const index = smallIndex();
   index.markLive([1], 100n);
   const at = (startNanos: bigint, endNanos: bigint) => [
-    ...index.query({ kind: 'all' }, { startNanos, endNanos }, noOptions).ordinals,
+    ...index.query({ kind: 'all' }, { startNanos, endNanos }, noOptions).slots,
   ];
   assert.deepEqual(at(100n, 200n), [1]);
   assert.deepEqual(at(99n, 100n), [0, 1, 2]);
@@ -104,11 +104,11 @@ test('a series is visible only in ranges that overlap a block in which it is liv
   assert.deepEqual(at(50n, 50n), []);
   index.expireBlocks(100n);
   assert.deepEqual(at(0n, 200n), [1]);
-  assert.deepEqual([...index.ordinalsWithoutBlock()], [0, 2]);
+  assert.deepEqual([...index.slotsWithoutBlock()], [0, 2]);
   assert.deepEqual(index.blockStarts, [100n]);
 });
 
-test('a series that was removed is gone and its ordinal can be used again', () => {
+test('a series that was removed is gone and its slot can be used again', () => {
   const index = smallIndex();
   const tags = tagsOf({ __name__: 'down', job: 'node', zone: 'b' });
   index.remove(Uint32Array.of(2));
@@ -132,7 +132,7 @@ test('a series that was removed is gone and its ordinal can be used again', () =
   assert.equal(index.seriesCount, 3);
 });
 
-test('removeInSteps() takes series out step by step, and keeps their ordinals until it is done', () => {
+test('removeInSteps() takes series out step by step, and keeps their slots until it is done', () => {
   const index = smallIndex();
   const steps = index.removeInSteps(Uint32Array.of(0, 2), 1);
   steps.next();
@@ -163,9 +163,9 @@ test('a removal that is given up is done at once', () => {
 test('a regexp forgets terms that are gone, also when others came and most were removed', () => {
   const index = newIndex();
   const query: IndexQuery = { kind: 'regexp', field: 'id', regexp: 'a.*' };
-  const insert = (ordinal: number, id: string) => {
-    index.insert(ordinal, tagsOf({ id }), quoted, noId, 0);
-    index.markLiveOne(ordinal, 0n);
+  const insert = (slot: number, id: string) => {
+    index.insert(slot, tagsOf({ id }), quoted, noId, 0);
+    index.markLiveOne(slot, 0n);
   };
   for (let i = 0; i < 300; i++) insert(i, `${'ab'[i % 2]}${i}`);
   assert.equal(found(index, query).length, 150);
@@ -212,8 +212,8 @@ test('findById() finds series of every scheme', () => {
   index.insert(1, tags, idSchemeCode.prepend_meta, noId, 0);
   index.insert(2, tags, idSchemeCode.legacy, noId, 0);
   index.insert(3, tags, idSchemeCode.explicit, Buffer.from('{a="b"}'), 0);
-  for (let ordinal = 0; ordinal < 4; ordinal++) {
-    assert.equal(index.findById(index.id(ordinal)), ordinal);
+  for (let slot = 0; slot < 4; slot++) {
+    assert.equal(index.findById(index.id(slot)), slot);
   }
   for (const id of ['', '{', '{}', '{a="b"', '!', '1!', '99999,1!ab', '{a="b"}x']) {
     assert.equal(index.findById(Buffer.from(id)), -1, id);

@@ -1,7 +1,7 @@
 /**
  * Removal of many series in steps of some milliseconds. First the series leave the tables, so that
- * nobody finds them any more; then their ordinals are swept from the postings, list by list. Until
- * the last step an ordinal may stand in a list, so it must not be given to another series before.
+ * nobody finds them any more; then their slots are swept from the postings, list by list. Until
+ * the last step a slot may stand in a list, so it must not be given to another series before.
  */
 import { assert } from '#lib/assert.ts';
 import { wordsFor } from './tables/postings.ts';
@@ -16,26 +16,26 @@ const listCost = 0.3;
 
 export class Removal {
   readonly #tables: IndexTables;
-  #ordinals: Uint32Array;
+  #slots: Uint32Array;
   readonly #bits: Uint32Array;
   readonly #terms: DistinctNumbers;
   readonly #fields: DistinctNumbers;
   readonly #stepCost: number;
 
-  /** @param ordinals each once; not to be changed before the removal ends */
-  constructor(tables: IndexTables, ordinals: Uint32Array, stepCost: number) {
+  /** @param slots each once; not to be changed before the removal ends */
+  constructor(tables: IndexTables, slots: Uint32Array, stepCost: number) {
     this.#tables = tables;
     this.#stepCost = stepCost;
-    this.#ordinals = ordinals;
-    this.#bits = new Uint32Array(wordsFor(tables.series.ordinalsEnd));
+    this.#slots = slots;
+    this.#bits = new Uint32Array(wordsFor(tables.series.slotsEnd));
     this.#terms = new DistinctNumbers();
     this.#fields = new DistinctNumbers();
   }
 
-  /** True when the ordinal belongs to this removal: it is not free yet. */
-  holds(ordinal: number): boolean {
-    const word = ordinal >>> 5;
-    return word < this.#bits.length && (this.#bits[word]! & (1 << (ordinal & 31))) !== 0;
+  /** True when the slot belongs to this removal: it is not free yet. */
+  holds(slot: number): boolean {
+    const word = slot >>> 5;
+    return word < this.#bits.length && (this.#bits[word]! & (1 << (slot & 31))) !== 0;
   }
 
   /**
@@ -44,31 +44,31 @@ export class Removal {
    * @returns after each step whether series are leaving still; then it is the turn of the lists
    */
   *steps(
-    onGone: (ordinal: number) => void,
-    mayGo: ((ordinal: number) => boolean) | null,
+    onGone: (slot: number) => void,
+    mayGo: ((slot: number) => boolean) | null,
   ): Generator<boolean, void, void> {
     const { live, dictionary, fieldPostings, termPostings } = this.#tables;
-    const ordinals = new Uint32Array(this.#ordinals.length);
+    const slots = new Uint32Array(this.#slots.length);
     let gone = 0;
-    for (let start = 0; start < this.#ordinals.length; start += this.#stepCost) {
-      const some = this.#ordinals.subarray(start, start + this.#stepCost);
+    for (let start = 0; start < this.#slots.length; start += this.#stepCost) {
+      const some = this.#slots.subarray(start, start + this.#stepCost);
       const before = gone;
       for (let i = 0; i < some.length; i++) {
-        const ordinal = some[i]!;
-        if (mayGo !== null && !mayGo(ordinal)) continue;
-        onGone(ordinal);
-        this.#takeOut(ordinal);
-        ordinals[gone++] = ordinal;
+        const slot = some[i]!;
+        if (mayGo !== null && !mayGo(slot)) continue;
+        onGone(slot);
+        this.#takeOut(slot);
+        slots[gone++] = slot;
       }
-      live.remove(ordinals.subarray(before, gone));
-      yield start + this.#stepCost < this.#ordinals.length;
+      live.remove(slots.subarray(before, gone));
+      yield start + this.#stepCost < this.#slots.length;
     }
-    this.#ordinals = ordinals.subarray(0, gone);
+    this.#slots = slots.subarray(0, gone);
     let cost = 0;
     for (let i = 0; i < this.#fields.count; i++) {
       const field = this.#fields.at(i);
       cost += listCost + fieldPostings.count(field) / valuesPerCost;
-      fieldPostings.removeAll(field, this.#bits, this.#ordinals);
+      fieldPostings.removeAll(field, this.#bits, this.#slots);
       if (cost < this.#stepCost) continue;
       cost = 0;
       yield false;
@@ -76,7 +76,7 @@ export class Removal {
     for (let i = 0; i < this.#terms.count; i++) {
       const term = this.#terms.at(i);
       const count = termPostings.count(term);
-      termPostings.removeAll(term, this.#bits, this.#ordinals);
+      termPostings.removeAll(term, this.#bits, this.#slots);
       if (termPostings.count(term) === 0) dictionary.remove(term);
       cost += listCost + count / valuesPerCost;
       if (cost < this.#stepCost) continue;
@@ -86,20 +86,20 @@ export class Removal {
     for (const _ of dictionary.compaction()) yield false;
   }
 
-  #takeOut(ordinal: number): void {
+  #takeOut(slot: number): void {
     const { series, identities, dictionary } = this.#tables;
-    assert(series.has(ordinal), 'a removed series is in the index');
-    this.#bits[ordinal >>> 5]! |= 1 << (ordinal & 31);
-    const termCount = series.termCount(ordinal);
+    assert(series.has(slot), 'a removed series is in the index');
+    this.#bits[slot >>> 5]! |= 1 << (slot & 31);
+    const termCount = series.termCount(slot);
     if (termCount > 0) {
-      const page = series.termsPage(ordinal);
-      const start = series.termsStart(ordinal);
+      const page = series.termsPage(slot);
+      const start = series.termsStart(slot);
       for (let at = start; at < start + termCount; at++) {
         if (this.#terms.add(page[at]!)) this.#fields.add(dictionary.fieldOfTerm(page[at]!));
       }
     }
-    identities.remove(ordinal);
-    series.remove(ordinal);
+    identities.remove(slot);
+    series.remove(slot);
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * Everything that a cluster's resources ask for, as values that are built once a pass: the blueprint
- * from the resource alone, since whoever observes looks for objects that have its names; then what
- * is desired, from the blueprint and what was observed.
+ * Everything that a cluster's resources ask for, as values that are built once a pass: the
+ * blueprint from the resource alone, since whoever observes looks for objects that have its names;
+ * then what is desired, from the blueprint and what was observed.
  */
 import type { Observed } from '../observe/observe.ts';
 import { isStale, type KubeObject } from '../resource/kube_objects.ts';

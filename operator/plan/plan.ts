@@ -1,7 +1,8 @@
 /**
- * Decides what to do next: a pure function of what was observed and what is desired. Objects that are only written may
- * all go in one pass; of everything that touches running nodes at most one action is planned, and
- * only when the placement is settled. The rest waits, with a reason for the status.
+ * Decides what to do next: a pure function of what was observed and what is desired. Objects that
+ * are only written may all go in one pass; of everything that touches running nodes at most one
+ * action is planned, and only when the placement is settled. The rest waits, with a reason for the
+ * status.
  */
 import { TsdbError } from '#lib/errors.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';

@@ -1,7 +1,7 @@
 /**
  * A TSDBCluster as the operator reads it. A field of the resource is here, in the schema of
- * crds/tsdbclusters.yaml (Kubernetes drops what that does not name; a test compares the two), and in
- * the builder of desired/ that puts it into an object: nodes.ts, coordinator.ts or etcd.ts.
+ * crds/tsdbclusters.yaml (Kubernetes drops what that does not name; a test compares the two), and
+ * in the builder of desired/ that puts it into an object: nodes.ts, coordinator.ts or etcd.ts.
  */
 import type { Condition, KubeObject, ResourceRequirements } from './kube_objects.ts';
 import type { NamespaceSpec } from './tsdb_namespace.ts';

@@ -5,8 +5,8 @@
  *     node test/integration/make_release_fixture.ts COMMIT FOLDER
  *
  * FOLDER gets `data`, the data folder of a single node; `keys.json`, the stored values by key;
- * `samples.json`, the samples by series. The node has filesets of two blocks, one in its second volume,
- * tombstones, a snapshot with its saved index, and a commit log that goes on after it.
+ * `samples.json`, the samples by series. The node has filesets of two blocks, one in its second
+ * volume, tombstones, a snapshot with its saved index, and a commit log that goes on after it.
  */
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Every function of the query language: a row says what a function takes and gives, and what carries
- * it out. Adding one begins here, and the kind of its row says what else there is to write:
+ * Every function of the query language: a row says what a function takes and gives, and what
+ * carries it out. Adding one begins here, and the kind of its row says what else there is to write:
  *
  *     values      all of it is the row: the function that maps one number to another
  *     times       likewise, from Unix seconds

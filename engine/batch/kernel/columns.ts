@@ -1,5 +1,6 @@
-// The two compact column encodings of the batch layout; engine/batch/columns.ts has them in TypeScript.
-// Encoders write to `target` and answer the bytes written, or 0 when raw would not be longer.
+// The two compact column encodings of the batch layout; engine/batch/columns.ts has them in
+// TypeScript. Encoders write to `target` and answer the bytes written, or 0 when raw would not be
+// longer.
 
 /** Differences and whole numbers must be smaller; a token then stays below 2^53. */
 const MAGNITUDE_MAX: i64 = 1 << 50;

@@ -1,6 +1,6 @@
 // The replay kernel: batches of the commit log (docs/formats/batch.md) become columns of rows with
-// the slots of this boot. Whatever it does not take (-1) is read by engine/batch/read.ts, with which
-// a fuzz compares it.
+// the slots of this boot. Whatever it does not take (-1) is read by engine/batch/read.ts, with
+// which a fuzz compares it.
 //
 //     state | batch | slots u32 | generations u32 | times i64 | values f64 | slot maps
 

@@ -1,5 +1,5 @@
 /** Tag names and values of a set of series. */
-import { countOf, orInto, type OrdinalSet } from './ordinal_set.ts';
+import { countOf, orInto, type SlotSet } from './slot_set.ts';
 import { enumerateBits, hasBit, type PostingsStore, wordsFor } from '../tables/postings.ts';
 import type { SeriesTable } from '../tables/series_table.ts';
 import { noTerm, type TermDictionary } from '../tables/term_dictionary.ts';
@@ -28,7 +28,7 @@ const tagsPerSeries = 10;
 
 /** Names and values that occur in the set; the limit counts both, in the order of the answer. */
 export function aggregateTags(
-  set: OrdinalSet,
+  set: SlotSet,
   tables: Tables,
   wanted: Wanted,
 ): { tags: TagAggregate[]; exhaustive: boolean } {
@@ -88,7 +88,7 @@ interface Occurrence {
  * series of the set.
  */
 function occurrenceTest(
-  set: OrdinalSet,
+  set: SlotSet,
   tables: Tables,
   namesOnly: boolean,
   fields: readonly (readonly [string, number])[],
@@ -100,26 +100,26 @@ function occurrenceTest(
   if (!namesOnly) for (const [, index] of fields) lists += dictionary.field(index).termCount;
   const stepsPerList = series.count / count;
   if (lists * stepsPerList < count * tagsPerSeries) {
-    const words = set.words ?? bitsOf(set, series.ordinalsEnd);
+    const words = set.words ?? bitsOf(set, series.slotsEnd);
     return {
       field: (fieldIndex) => fieldPostings.intersects(fieldIndex, words),
       term: (term) => termPostings.intersects(term, words),
     };
   }
-  const ordinals = set.words === null ? set.values : enumerateBits(set.words, count);
+  const slots = set.words === null ? set.values : enumerateBits(set.words, count);
   const only = fields.length === 1 ? fields[0]![1] : -1;
-  return markedTerms(ordinals, dictionary, series, only);
+  return markedTerms(slots, dictionary, series, only);
 }
 
-function bitsOf(set: OrdinalSet, ordinalsEnd: number): Uint32Array {
-  const words = new Uint32Array(wordsFor(ordinalsEnd));
+function bitsOf(set: SlotSet, slotsEnd: number): Uint32Array {
+  const words = new Uint32Array(wordsFor(slotsEnd));
   orInto(set, words);
   return words;
 }
 
 /** @param onlyField the one field that is wanted, or -1 */
 function markedTerms(
-  ordinals: Uint32Array,
+  slots: Uint32Array,
   dictionary: TermDictionary,
   series: SeriesTable,
   onlyField: number,
@@ -127,11 +127,11 @@ function markedTerms(
   const terms = new Uint32Array(wordsFor(dictionary.termsEnd));
   const fields = new Set<number>();
   let place = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < ordinals.length; i++) {
-    const termCount = series.termCount(ordinals[i]!);
+  for (let i = 0; i < slots.length; i++) {
+    const termCount = series.termCount(slots[i]!);
     if (termCount === 0) continue;
-    const page = series.termsPage(ordinals[i]!);
-    const start = series.termsStart(ordinals[i]!);
+    const page = series.termsPage(slots[i]!);
+    const start = series.termsStart(slots[i]!);
     if (onlyField >= 0 && place < termCount) {
       // Neighbours have the same names, so the term mostly stands where the last one stood.
       const term = page[start + place]!;

@@ -13,10 +13,10 @@ import {
   emptySet,
   intersect,
   orInto,
-  type OrdinalSet,
+  type SlotSet,
   ScratchBits,
   subtract,
-} from './ordinal_set.ts';
+} from './slot_set.ts';
 import { enumerateBits, type PostingsStore, wordsFor } from '../tables/postings.ts';
 import type { RegexpTerms } from './regexp_terms.ts';
 import type { SeriesTable } from '../tables/series_table.ts';
@@ -24,9 +24,9 @@ import type { TermDictionary } from '../tables/term_dictionary.ts';
 
 type RegexpQuery = Extract<IndexQuery, { kind: 'regexp' }>;
 
-/** What testing a candidate costs, in ordinals of a union. */
+/** What testing a candidate costs, in slots of a union. */
 const candidateCost = 16;
-/** Unions of fewer ordinals than this are sorted instead of put into bits. */
+/** Unions of fewer slots than this are sorted instead of put into bits. */
 const sortedUnionMax = 256;
 
 export class Evaluator {
@@ -56,14 +56,14 @@ export class Evaluator {
    * Series that match; borrowed until the next call or change of the index.
    * @throws {TsdbError} BAD_REQUEST for a bad regexp, also when its result would not matter
    */
-  evaluate(query: IndexQuery): OrdinalSet {
+  evaluate(query: IndexQuery): SlotSet {
     checkQuerySize(query);
     this.#compileAll(query);
-    this.#scratch.begin(wordsFor(this.#series.ordinalsEnd));
+    this.#scratch.begin(wordsFor(this.#series.slotsEnd));
     return this.#evaluate(query);
   }
 
-  /** All zero, long enough for every ordinal, until the next `evaluate`. */
+  /** All zero, long enough for every slot, until the next `evaluate`. */
   takeScratch(): Uint32Array {
     return this.#scratch.take();
   }
@@ -80,7 +80,7 @@ export class Evaluator {
     }
   }
 
-  #evaluate(query: IndexQuery): OrdinalSet {
+  #evaluate(query: IndexQuery): SlotSet {
     switch (query.kind) {
       case 'all':
         return { values: null, words: this.#series.present };
@@ -108,13 +108,13 @@ export class Evaluator {
     }
   }
 
-  #listSet(store: PostingsStore, list: number): OrdinalSet {
+  #listSet(store: PostingsStore, list: number): SlotSet {
     if (list < 0) return emptySet;
     const words = store.bitsOf(list);
     return words !== null ? { values: null, words } : { values: store.arrayOf(list)!, words: null };
   }
 
-  #evaluateRegexp(query: RegexpQuery): OrdinalSet {
+  #evaluateRegexp(query: RegexpQuery): SlotSet {
     const fieldIndex = this.#dictionary.fieldIndex(query.field);
     if (fieldIndex < 0) return emptySet;
     const regexp = this.#regexps.compile(query.regexp);
@@ -133,7 +133,7 @@ export class Evaluator {
     return regexp.matches === 'notEmpty' && this.#dictionary.findTerm(field, '') < 0;
   }
 
-  #unionOfTerms(terms: Uint32Array): OrdinalSet {
+  #unionOfTerms(terms: Uint32Array): SlotSet {
     if (terms.length === 0) return emptySet;
     if (terms.length === 1) return this.#listSet(this.#termPostings, terms[0]!);
     const total = this.#postingsOfTerms(terms);
@@ -159,7 +159,7 @@ export class Evaluator {
     return total;
   }
 
-  #evaluateDisjunction(queries: readonly IndexQuery[]): OrdinalSet {
+  #evaluateDisjunction(queries: readonly IndexQuery[]): SlotSet {
     if (queries.length === 0) return emptySet;
     if (queries.length === 1) return this.#evaluate(queries[0]!);
     const words = this.#scratch.take();
@@ -171,14 +171,14 @@ export class Evaluator {
     return { values: null, words };
   }
 
-  #evaluateConjunction(queries: readonly IndexQuery[]): OrdinalSet {
+  #evaluateConjunction(queries: readonly IndexQuery[]): SlotSet {
     if (queries.length === 0) return emptySet;
     const parts = queries.map((query) => ({ query, estimate: this.#estimate(query) }));
     // Parts that only take away come after those that give, and regexps after what is known at
     // once.
     parts.sort((a, b) => rank(a.query) - rank(b.query) || a.estimate - b.estimate);
     const mark = this.#scratch.mark;
-    let set: OrdinalSet | null = null;
+    let set: SlotSet | null = null;
     for (const { query } of parts) {
       if (set !== null && isEmpty(set)) return emptySet;
       set = this.#narrow(set, query);
@@ -188,7 +188,7 @@ export class Evaluator {
   }
 
   /** The series of `set` (null: of all) that match the query. */
-  #narrow(set: OrdinalSet | null, query: IndexQuery): OrdinalSet {
+  #narrow(set: SlotSet | null, query: IndexQuery): SlotSet {
     const isNegated = query.kind === 'negation';
     const inner = isNegated ? query.query : query;
     if (set !== null && inner.kind === 'regexp') {
@@ -201,7 +201,7 @@ export class Evaluator {
   }
 
   /** Filters candidates by their own terms; null when the union of postings is cheaper. */
-  #filterByRegexp(set: OrdinalSet, query: RegexpQuery, wanted: boolean): OrdinalSet | null {
+  #filterByRegexp(set: SlotSet, query: RegexpQuery, wanted: boolean): SlotSet | null {
     const fieldIndex = this.#dictionary.fieldIndex(query.field);
     if (fieldIndex < 0) return null;
     const regexp = this.#regexps.compile(query.regexp);
@@ -210,7 +210,7 @@ export class Evaluator {
     const cost = isKnown
       ? this.#postingsOfTerms(this.#regexps.matching(fieldIndex, regexp))
       : this.#dictionary.field(fieldIndex).termCount;
-    if (set.words !== null && wordsFor(this.#series.ordinalsEnd) > cost) return null;
+    if (set.words !== null && wordsFor(this.#series.slotsEnd) > cost) return null;
     const count = countOf(set);
     if (count * candidateCost > cost) return null;
     const candidates = set.words === null ? set.values : enumerateBits(set.words, count);
@@ -245,11 +245,11 @@ export class Evaluator {
     return kept.subarray(0, count);
   }
 
-  #termOfField(ordinal: number, fieldIndex: number): number {
-    const termCount = this.#series.termCount(ordinal);
+  #termOfField(slot: number, fieldIndex: number): number {
+    const termCount = this.#series.termCount(slot);
     if (termCount === 0) return -1;
-    const page = this.#series.termsPage(ordinal);
-    const start = this.#series.termsStart(ordinal);
+    const page = this.#series.termsPage(slot);
+    const start = this.#series.termsStart(slot);
     for (let i = start; i < start + termCount; i++) {
       if (this.#dictionary.fieldOfTerm(page[i]!) === fieldIndex) return page[i]!;
     }
@@ -289,6 +289,6 @@ function rank(query: IndexQuery): number {
   return query.kind === 'regexp' ? 1 : 0;
 }
 
-function isEmpty(set: OrdinalSet): boolean {
+function isEmpty(set: SlotSet): boolean {
   return set.words === null && set.values.length === 0;
 }

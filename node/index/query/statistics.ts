@@ -128,15 +128,15 @@ export function statisticsOf(tables: IndexTables, options: StatisticsOptions): I
   return { ...statistics, sketches: sketchesOf(tables, hasSeries, wanted) };
 }
 
-/** Bits of the ordinals whose shard is one of these. */
+/** Bits of the slots whose shard is one of these. */
 function membersOf({ series }: IndexTables, shards: Uint32Array): Uint32Array {
-  const { present, ordinalsEnd } = series;
+  const { present, slotsEnd } = series;
   const isWanted = new Uint8Array((shards.at(-1) ?? 0) + 1);
   for (const shard of shards) isWanted[shard] = 1;
-  const members = new Uint32Array(wordsFor(ordinalsEnd));
-  for (let ordinal = 0; ordinal < ordinalsEnd; ordinal++) {
-    if (!hasBit(present, ordinal) || isWanted[series.shard(ordinal)] !== 1) continue;
-    members[ordinal >>> 5]! |= 1 << (ordinal & 31);
+  const members = new Uint32Array(wordsFor(slotsEnd));
+  for (let slot = 0; slot < slotsEnd; slot++) {
+    if (!hasBit(present, slot) || isWanted[series.shard(slot)] !== 1) continue;
+    members[slot >>> 5]! |= 1 << (slot & 31);
   }
   return members;
 }
@@ -147,7 +147,7 @@ function bitsIn(words: Uint32Array): number {
   return count;
 }
 
-/** Ordinals of a list that are members. */
+/** Slots of a list that are members. */
 function countIn(postings: PostingsStore, list: number, members: Uint32Array): number {
   let count = 0;
   const bits = postings.bitsOf(list);
@@ -156,8 +156,8 @@ function countIn(postings: PostingsStore, list: number, members: Uint32Array): n
     for (let i = 0; i < length; i++) count += bitCount(bits[i]! & members[i]!);
     return count;
   }
-  const ordinals = postings.arrayOf(list)!;
-  for (let i = 0; i < ordinals.length; i++) if (hasBit(members, ordinals[i]!)) count += 1;
+  const slots = postings.arrayOf(list)!;
+  for (let i = 0; i < slots.length; i++) if (hasBit(members, slots[i]!)) count += 1;
   return count;
 }
 

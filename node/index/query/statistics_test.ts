@@ -13,9 +13,9 @@ function newIndex(): NamespaceIndex {
   return new NamespaceIndex({ random: new SeededRandom(7), blockSizeNanos: 100n });
 }
 
-function insert(index: NamespaceIndex, ordinal: number, tags: Record<string, string>): void {
+function insert(index: NamespaceIndex, slot: number, tags: Record<string, string>): void {
   const layout = encodeTags(Object.entries(tags).map(([name, value]) => ({ name, value })));
-  index.insert(ordinal, layout, idSchemeCode.quoted, noId, 0);
+  index.insert(slot, layout, idSchemeCode.quoted, noId, 0);
 }
 
 test('statistics() counts series by metric, name and pair, and values by name', () => {

@@ -81,8 +81,8 @@ export class IndexLoad {
     }
     await this.#readSummary();
     this.#place(place(this.#saved));
-    termPostings.expectOrdinals(this.#newOrdinalsEnd);
-    fieldPostings.expectOrdinals(this.#newOrdinalsEnd);
+    termPostings.expectSlots(this.#newOrdinalsEnd);
+    fieldPostings.expectSlots(this.#newOrdinalsEnd);
     await this.#readFields();
     await this.#keepTerms();
     await this.#readSeries();

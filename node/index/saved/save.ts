@@ -42,7 +42,7 @@ export class IndexSave {
     this.#tables = tables;
     this.#limits = limits;
     this.#blockSizeNanos = blockSizeNanos;
-    this.#ordinalsEnd = tables.series.ordinalsEnd;
+    this.#ordinalsEnd = tables.series.slotsEnd;
     this.#kept = tables.series.present.slice(0, wordsFor(this.#ordinalsEnd));
     this.#termsEnd = tables.dictionary.termsEnd;
     this.#fieldsEnd = tables.dictionary.fieldsEnd;

@@ -30,56 +30,56 @@ export class IdentityTable {
   /** Enters all series of the series table, in an empty table. */
   addAll(): void {
     const { count, present } = this.#series;
-    const ordinals = enumerateBits(present, count);
+    const slots = enumerateBits(present, count);
     const hashes = new Uint32Array(count);
     for (let i = 0; i < count; i++) {
-      const ordinal = ordinals[i]!;
-      hashes[i] = this.#hashOf(ordinal);
-      if (this.#isListedById(ordinal)) this.#ids.add(this.#idHashOf(ordinal), ordinal);
+      const slot = slots[i]!;
+      hashes[i] = this.#hashOf(slot);
+      if (this.#isListedById(slot)) this.#ids.add(this.#idHashOf(slot), slot);
     }
     this.#identities.reserve(count);
-    this.#identities.addMany(hashes, ordinals);
+    this.#identities.addMany(hashes, slots);
   }
 
-  /** Ordinal of the series with terms[0 .. termCount), scheme and explicit ID, or -1. */
+  /** Slot of the series with terms[0 .. termCount), scheme and explicit ID, or -1. */
   find(terms: Uint32Array, termCount: number, idScheme: number, explicitId: Uint8Array): number {
     const table = this.#identities;
     const hash = this.#hash(terms, 0, termCount, idScheme, explicitId);
-    for (let ordinal = table.first(hash); ordinal >= 0; ordinal = table.next()) {
-      if (this.#isIdentity(ordinal, terms, termCount, idScheme, explicitId)) return ordinal;
+    for (let slot = table.first(hash); slot >= 0; slot = table.next()) {
+      if (this.#isIdentity(slot, terms, termCount, idScheme, explicitId)) return slot;
     }
     return -1;
   }
 
-  /** Ordinal of a series that is found by its ID only, or -1. */
+  /** Slot of a series that is found by its ID only, or -1. */
   findById(id: Uint8Array): number {
     const table = this.#ids;
     const hash = hashBytes(id, 0, id.length, this.#seed);
-    for (let ordinal = table.first(hash); ordinal >= 0; ordinal = table.next()) {
-      if (equalBytes(this.idOf(ordinal), id)) return ordinal;
+    for (let slot = table.first(hash); slot >= 0; slot = table.next()) {
+      if (equalBytes(this.idOf(slot), id)) return slot;
     }
     return -1;
   }
 
   /** Enters a series of the series table; its terms are in the dictionary. */
-  add(ordinal: number): void {
-    this.#identities.add(this.#hashOf(ordinal), ordinal);
-    if (this.#isListedById(ordinal)) this.#ids.add(this.#idHashOf(ordinal), ordinal);
+  add(slot: number): void {
+    this.#identities.add(this.#hashOf(slot), slot);
+    if (this.#isListedById(slot)) this.#ids.add(this.#idHashOf(slot), slot);
   }
 
   /** Takes a series out that is still in the series table. */
-  remove(ordinal: number): void {
-    this.#identities.remove(this.#hashOf(ordinal), ordinal);
-    if (this.#isListedById(ordinal)) this.#ids.remove(this.#idHashOf(ordinal), ordinal);
+  remove(slot: number): void {
+    this.#identities.remove(this.#hashOf(slot), slot);
+    if (this.#isListedById(slot)) this.#ids.remove(this.#idHashOf(slot), slot);
   }
 
-  #hashOf(ordinal: number): number {
+  #hashOf(slot: number): number {
     const series = this.#series;
-    const termCount = series.termCount(ordinal);
-    const page = termCount === 0 ? noTerms : series.termsPage(ordinal);
-    const start = termCount === 0 ? 0 : series.termsStart(ordinal);
-    const idScheme = series.idScheme(ordinal);
-    return this.#hash(page, start, termCount, idScheme, series.explicitId(ordinal));
+    const termCount = series.termCount(slot);
+    const page = termCount === 0 ? noTerms : series.termsPage(slot);
+    const start = termCount === 0 ? 0 : series.termsStart(slot);
+    const idScheme = series.idScheme(slot);
+    return this.#hash(page, start, termCount, idScheme, series.explicitId(slot));
   }
 
   #hash(
@@ -96,44 +96,44 @@ export class IdentityTable {
   }
 
   #isIdentity(
-    ordinal: number,
+    slot: number,
     terms: Uint32Array,
     termCount: number,
     idScheme: number,
     explicitId: Uint8Array,
   ): boolean {
     const series = this.#series;
-    if (series.termCount(ordinal) !== termCount || series.idScheme(ordinal) !== idScheme) {
+    if (series.termCount(slot) !== termCount || series.idScheme(slot) !== idScheme) {
       return false;
     }
     if (termCount > 0) {
-      const page = series.termsPage(ordinal);
-      const start = series.termsStart(ordinal);
+      const page = series.termsPage(slot);
+      const start = series.termsStart(slot);
       for (let i = 0; i < termCount; i++) if (page[start + i] !== terms[i]) return false;
     }
-    return equalBytes(series.explicitId(ordinal), explicitId);
+    return equalBytes(series.explicitId(slot), explicitId);
   }
 
   /** The counterpart of `tellsItsTags` for a series of the table. */
-  #isListedById(ordinal: number): boolean {
+  #isListedById(slot: number): boolean {
     const series = this.#series;
-    if (series.explicitId(ordinal).length > 0) return true;
-    const idScheme = series.idScheme(ordinal);
+    if (series.explicitId(slot).length > 0) return true;
+    const idScheme = series.idScheme(slot);
     if (idScheme === idSchemeCode.prepend_meta) return false;
     if (idScheme !== idSchemeCode.quoted) return true;
     if (!this.#dictionary.hasOddNames) return false;
-    const termCount = series.termCount(ordinal);
+    const termCount = series.termCount(slot);
     if (termCount === 0) return false;
-    const page = series.termsPage(ordinal);
-    const start = series.termsStart(ordinal);
+    const page = series.termsPage(slot);
+    const start = series.termsStart(slot);
     for (let i = start; i < start + termCount; i++) {
       if (this.#dictionary.field(this.#dictionary.fieldOfTerm(page[i]!)).isOdd) return true;
     }
     return false;
   }
 
-  #idHashOf(ordinal: number): number {
-    const id = this.idOf(ordinal);
+  #idHashOf(slot: number): number {
+    const id = this.idOf(slot);
     return hashBytes(id, 0, id.length, this.#seed);
   }
 
@@ -141,37 +141,37 @@ export class IdentityTable {
    * The series' ID: the explicit one, or as its scheme derives it.
    * @throws {TsdbError} BAD_REQUEST when a derived one has tags that are not UTF-8
    */
-  idOf(ordinal: number): Uint8Array {
-    const explicitId = this.#series.explicitId(ordinal);
+  idOf(slot: number): Uint8Array {
+    const explicitId = this.#series.explicitId(slot);
     if (explicitId.length > 0) return explicitId;
-    const idScheme = this.#series.idScheme(ordinal);
-    const tags = this.tagsOf(ordinal);
+    const idScheme = this.#series.idScheme(slot);
+    const tags = this.tagsOf(slot);
     return idScheme === idSchemeCode.legacy ? legacyIdBytes(tags) : derivedIdOf(tags, idScheme);
   }
 
   /** Canonical layout of the series' tags; a copy. */
-  tagsOf(ordinal: number): Uint8Array {
-    const tags = new Uint8Array(this.tagsLength(ordinal));
-    this.copyTags(ordinal, viewOf(tags), 0);
+  tagsOf(slot: number): Uint8Array {
+    const tags = new Uint8Array(this.tagsLength(slot));
+    this.copyTags(slot, viewOf(tags), 0);
     return tags;
   }
 
   /** Bytes of the canonical layout. */
-  tagsLength(ordinal: number): number {
-    const termCount = this.#series.termCount(ordinal);
+  tagsLength(slot: number): number {
+    const termCount = this.#series.termCount(slot);
     if (termCount === 0) return 0;
-    const page = this.#series.termsPage(ordinal);
-    const start = this.#series.termsStart(ordinal);
+    const page = this.#series.termsPage(slot);
+    const start = this.#series.termsStart(slot);
     let length = 0;
     for (let i = 0; i < termCount; i++) length += this.#dictionary.textLength(page[start + i]!);
     return length;
   }
 
-  copyTags(ordinal: number, target: DataView, targetStart: number): void {
-    const termCount = this.#series.termCount(ordinal);
+  copyTags(slot: number, target: DataView, targetStart: number): void {
+    const termCount = this.#series.termCount(slot);
     if (termCount === 0) return;
-    const page = this.#series.termsPage(ordinal);
-    const start = this.#series.termsStart(ordinal);
+    const page = this.#series.termsPage(slot);
+    const start = this.#series.termsStart(slot);
     let at = targetStart;
     for (let i = 0; i < termCount; i++) {
       at = this.#dictionary.copyText(page[start + i]!, target, at);

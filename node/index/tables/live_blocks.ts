@@ -1,5 +1,5 @@
 /**
- * Which series are live in which index block: one bitset a block over the ordinals. A new block
+ * Which series are live in which index block: one bitset a block over the slots. A new block
  * costs one bit a series and nothing is indexed again.
  */
 import { blockOverlaps } from '#lib/block_time.ts';
@@ -23,32 +23,32 @@ export class LiveBlocks {
     this.#lastUsed = null;
   }
 
-  mark(ordinals: ArrayLike<number>, count: number, blockStartNanos: UnixNanos): void {
+  mark(slots: ArrayLike<number>, count: number, blockStartNanos: UnixNanos): void {
     const block = this.#blockAt(blockStartNanos);
     let words = block.words;
     for (let i = 0; i < count; i++) {
-      const ordinal = ordinals[i]!;
-      if (ordinal >>> 5 >= words.length) words = grow(block, ordinal);
-      const before = words[ordinal >>> 5]!;
-      const bit = 1 << (ordinal & 31);
+      const slot = slots[i]!;
+      if (slot >>> 5 >= words.length) words = grow(block, slot);
+      const before = words[slot >>> 5]!;
+      const bit = 1 << (slot & 31);
       // Nearly always it is set: to look costs less than to write.
-      if ((before & bit) === 0) words[ordinal >>> 5] = before | bit;
+      if ((before & bit) === 0) words[slot >>> 5] = before | bit;
     }
   }
 
-  markOne(ordinal: number, blockStartNanos: UnixNanos): void {
+  markOne(slot: number, blockStartNanos: UnixNanos): void {
     const block = this.#blockAt(blockStartNanos);
-    const words = ordinal >>> 5 >= block.words.length ? grow(block, ordinal) : block.words;
-    words[ordinal >>> 5]! |= 1 << (ordinal & 31);
+    const words = slot >>> 5 >= block.words.length ? grow(block, slot) : block.words;
+    words[slot >>> 5]! |= 1 << (slot & 31);
   }
 
   /** Series that have nothing left in a block. */
-  unmark(ordinals: ArrayLike<number>, blockStartNanos: UnixNanos): void {
+  unmark(slots: ArrayLike<number>, blockStartNanos: UnixNanos): void {
     const words = this.bitsOf(blockStartNanos);
     if (words === null) return;
-    for (let i = 0; i < ordinals.length; i++) {
-      const ordinal = ordinals[i]!;
-      if (ordinal >>> 5 < words.length) words[ordinal >>> 5]! &= ~(1 << (ordinal & 31));
+    for (let i = 0; i < slots.length; i++) {
+      const slot = slots[i]!;
+      if (slot >>> 5 < words.length) words[slot >>> 5]! &= ~(1 << (slot & 31));
     }
   }
 
@@ -78,13 +78,13 @@ export class LiveBlocks {
     return block;
   }
 
-  isLive(ordinal: number, blockStartNanos: UnixNanos): boolean {
+  isLive(slot: number, blockStartNanos: UnixNanos): boolean {
     const words = this.bitsOf(blockStartNanos);
-    return words !== null && hasBit(words, ordinal);
+    return words !== null && hasBit(words, slot);
   }
 
-  isLiveSomewhere(ordinal: number): boolean {
-    for (const { words } of this.#blocks) if (hasBit(words, ordinal)) return true;
+  isLiveSomewhere(slot: number): boolean {
+    for (const { words } of this.#blocks) if (hasBit(words, slot)) return true;
     return false;
   }
 
@@ -99,11 +99,11 @@ export class LiveBlocks {
     return found;
   }
 
-  remove(ordinals: Uint32Array): void {
+  remove(slots: Uint32Array): void {
     for (const { words } of this.#blocks) {
-      for (let i = 0; i < ordinals.length; i++) {
-        const word = ordinals[i]! >>> 5;
-        if (word < words.length) words[word]! &= ~(1 << (ordinals[i]! & 31));
+      for (let i = 0; i < slots.length; i++) {
+        const word = slots[i]! >>> 5;
+        if (word < words.length) words[word]! &= ~(1 << (slots[i]! & 31));
       }
     }
   }
@@ -117,7 +117,7 @@ export class LiveBlocks {
     this.#lastUsed = null;
   }
 
-  /** Sets the bits of all ordinals that are live in some block. */
+  /** Sets the bits of all slots that are live in some block. */
   orAllInto(words: Uint32Array): void {
     for (const block of this.#blocks) {
       const length = Math.min(block.words.length, words.length);
@@ -134,8 +134,8 @@ export class LiveBlocks {
   }
 }
 
-function grow(block: LiveBlock, ordinal: number): Uint32Array {
-  const words = new Uint32Array(Math.ceil(wordsFor(ordinal + 1) * 1.25));
+function grow(block: LiveBlock, slot: number): Uint32Array {
+  const words = new Uint32Array(Math.ceil(wordsFor(slot + 1) * 1.25));
   words.set(block.words);
   block.words = words;
   return words;

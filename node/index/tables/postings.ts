@@ -1,10 +1,10 @@
 /**
- * Postings: for each list (a term, or a tag name) the ordinals of its series, sorted. A list takes
+ * Postings: for each list (a term, or a tag name) the slots of its series, sorted. A list takes
  * the form that is smallest for it:
  *
- *     single   the ordinal itself
+ *     single   the slot itself
  *     array    sorted u32 in a block of the shared arena (capacities 2 … 1024), larger ones on their own
- *     bits     one bit an ordinal, once that is no larger than an array: 1/32 of all ordinals
+ *     bits     one bit a slot, once that is no larger than an array: 1/32 of all slots
  *
  * So a label with a handful of values costs an eighth of a byte a series and value, not four bytes.
  */
@@ -21,7 +21,7 @@ const capacities: readonly number[] = [
   2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 ];
 const capacityMax = 1024;
-/** Shorter lists stay arrays, whatever the number of ordinals. */
+/** Shorter lists stay arrays, whatever the number of slots. */
 const bitsCountMin = 128;
 
 const rowWords = 4;
@@ -35,8 +35,8 @@ const pageMask = pageWords - 1;
 
 export class PostingsStore {
   /**
-   * By list three words side by side, in pages: how many ordinals, the form, and by form the
-   * ordinal, the offset in the arena, or the index in #large.
+   * By list three words side by side, in pages: how many slots, the form, and by form the
+   * slot, the offset in the arena, or the index in #large.
    */
   readonly #rows: Uint32Array[];
   /** Rows are below this. */
@@ -47,7 +47,7 @@ export class PostingsStore {
   readonly #freeBlocks: Uint32Array;
   readonly #large: (Uint32Array | null)[];
   readonly #freeLarge: number[];
-  #ordinalsEnd: number;
+  #slotsEnd: number;
   #largeBytes: number;
 
   constructor() {
@@ -58,45 +58,45 @@ export class PostingsStore {
     this.#freeBlocks = new Uint32Array(capacities.length);
     this.#large = [];
     this.#freeLarge = [];
-    this.#ordinalsEnd = 0;
+    this.#slotsEnd = 0;
     this.#largeBytes = 0;
   }
 
-  /** Number of ordinals in the list; 0 for a list that was never used. */
+  /** Number of slots in the list; 0 for a list that was never used. */
   count(list: number): number {
     return list < this.#listsEnd ? this.#countOf(list) : 0;
   }
 
-  /** Adds an ordinal that the list does not hold. Ascending order is the cheap one. */
-  add(list: number, ordinal: number): void {
+  /** Adds a slot that the list does not hold. Ascending order is the cheap one. */
+  add(list: number, slot: number): void {
     if (list >= this.#listsEnd) this.#growLists(list);
-    if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
+    if (slot >= this.#slotsEnd) this.#slotsEnd = slot + 1;
     const rows = this.#rows[list >>> rowPageBits]!;
     const row = (list & rowMask) << 2;
     const form = rows[row + 1]!;
     if (form === formBits) {
       const words = this.#large[rows[row + 2]!]!;
-      const word = ordinal >>> 5;
+      const word = slot >>> 5;
       if (word < words.length) {
         const before = words[word]!;
-        const bit = 1 << (ordinal & 31);
-        assert((before & bit) === 0, 'an ordinal is added to a list once');
+        const bit = 1 << (slot & 31);
+        assert((before & bit) === 0, 'a slot is added to a list once');
         words[word] = before | bit;
         rows[row]!++;
-      } else this.#growBits(list, ordinal);
+      } else this.#growBits(list, slot);
     } else if (form === formEmpty) {
       rows[row] = 1;
       rows[row + 1] = formSingle;
-      rows[row + 2] = ordinal;
+      rows[row + 2] = slot;
     } else {
-      this.#addToArray(list, ordinal);
+      this.#addToArray(list, slot);
     }
   }
 
-  #addToArray(list: number, ordinal: number): void {
+  #addToArray(list: number, slot: number): void {
     const count = this.#countOf(list);
     if (count === this.#capacity(list) && this.#grow(list)) {
-      this.add(list, ordinal);
+      this.add(list, slot);
       return;
     }
     const rows = this.#rows[list >>> rowPageBits]!;
@@ -111,25 +111,25 @@ export class PostingsStore {
       start = handle & pageMask;
     }
     const end = start + count;
-    if (words[end - 1]! < ordinal) {
-      words[end] = ordinal;
+    if (words[end - 1]! < slot) {
+      words[end] = slot;
     } else {
-      const at = lowerBound(words, start, end, ordinal);
-      assert(words[at] !== ordinal, 'an ordinal is added to a list once');
+      const at = lowerBound(words, start, end, slot);
+      assert(words[at] !== slot, 'a slot is added to a list once');
       words.copyWithin(at + 1, at, end);
-      words[at] = ordinal;
+      words[at] = slot;
     }
     rows[row] = count + 1;
   }
 
   /**
-   * Makes bits reach to the ordinal and adds it, or makes the list an array when that is smaller
+   * Makes bits reach to the slot and adds it, or makes the list an array when that is smaller
    * now.
    */
-  #growBits(list: number, ordinal: number): void {
+  #growBits(list: number, slot: number): void {
     const words = this.#large[this.#handleOf(list)]!;
     const count = this.#countOf(list);
-    const size = Math.max(wordsFor(ordinal + 1), this.#wordsWithSlack(list));
+    const size = Math.max(wordsFor(slot + 1), this.#wordsWithSlack(list));
     if (count < size >>> 1) {
       this.#setArray(list, enumerateBits(words, count), count + 1);
     } else {
@@ -137,7 +137,7 @@ export class PostingsStore {
       larger.set(words);
       this.#replaceLarge(this.#handleOf(list), larger);
     }
-    this.add(list, ordinal);
+    this.add(list, slot);
   }
 
   #capacity(list: number): number {
@@ -159,7 +159,7 @@ export class PostingsStore {
       this.#setArray(list, this.toArray(list), count + 1);
       return false;
     }
-    // From block to block, without an array in between: lists of a few ordinals are by far the
+    // From block to block, without an array in between: lists of a few slots are by far the
     // most.
     const handle = this.#handleOf(list);
     const size = form === formSingle ? 0 : form - formArray + 1;
@@ -280,23 +280,23 @@ export class PostingsStore {
   }
 
   /**
-   * Removes from the list all ordinals whose bit is set, and shrinks it to the form that fits.
-   * @param bits as long as all ordinals of the list
-   * @param ordinals the same ordinals: when they are few, a list of bits is not walked whole
+   * Removes from the list all slots whose bit is set, and shrinks it to the form that fits.
+   * @param bits as long as all slots of the list
+   * @param slots the same slots: when they are few, a list of bits is not walked whole
    */
-  removeAll(list: number, bits: Uint32Array, ordinals: Uint32Array): void {
+  removeAll(list: number, bits: Uint32Array, slots: Uint32Array): void {
     const form = this.#formOf(list);
     const handle = this.#handleOf(list);
     if (form === formEmpty) return;
     if (form === formBits) {
       const words = this.#large[handle]!;
-      const isFew = ordinals.length < words.length;
-      const removed = isFew ? clearOrdinals(words, ordinals) : clearWords(words, bits);
+      const isFew = slots.length < words.length;
+      const removed = isFew ? clearSlots(words, slots) : clearWords(words, bits);
       const count = this.#countOf(list) - removed;
       this.#setCount(list, count);
       if (count < words.length >>> 1) this.#settle(list, enumerateBits(words, count));
     } else if (form === formSingle) {
-      if (hasBit(bits, handle)) this.#settle(list, noOrdinals);
+      if (hasBit(bits, handle)) this.#settle(list, noSlots);
     } else {
       const isLarge = form === formLarge;
       const words = isLarge ? this.#large[handle]! : this.#pages[handle >>> pageBits]!;
@@ -314,18 +314,18 @@ export class PostingsStore {
     if (list >= this.#listsEnd) this.#growLists(list);
     if (values.length === 0) return;
     const end = values[values.length - 1]! + 1;
-    if (end > this.#ordinalsEnd) this.#ordinalsEnd = end;
+    if (end > this.#slotsEnd) this.#slotsEnd = end;
     this.#settle(list, values);
     if (this.#formOf(list) === formLarge && this.#isBetterAsBits(values.length)) this.#toBits(list);
   }
 
-  /** Says before lists are loaded how far ordinals will reach, by which their forms are chosen. */
-  expectOrdinals(ordinalsEnd: number): void {
-    if (ordinalsEnd > this.#ordinalsEnd) this.#ordinalsEnd = ordinalsEnd;
+  /** Says before lists are loaded how far slots will reach, by which their forms are chosen. */
+  expectSlots(slotsEnd: number): void {
+    if (slotsEnd > this.#slotsEnd) this.#slotsEnd = slotsEnd;
   }
 
   /**
-   * Gives an empty list the ordinals of these bits, which are copied. @param count how many are set
+   * Gives an empty list the slots of these bits, which are copied. @param count how many are set
    */
   loadBits(list: number, bits: Uint32Array, count: number): void {
     if (list >= this.#listsEnd) this.#growLists(list);
@@ -341,15 +341,15 @@ export class PostingsStore {
 
   /** Words of a new list of bits: some more than are needed now. */
   get #bitsWords(): number {
-    return wordsFor(Math.ceil(this.#ordinalsEnd * 1.25));
+    return wordsFor(Math.ceil(this.#slotsEnd * 1.25));
   }
 
   /**
-   * The same, more or less by list: a hundred lists that grow at the same ordinal would be one long
+   * The same, more or less by list: a hundred lists that grow at the same slot would be one long
    * stretch.
    */
   #wordsWithSlack(list: number): number {
-    return wordsFor(Math.ceil(this.#ordinalsEnd * (1.125 + (list & 15) / 64)));
+    return wordsFor(Math.ceil(this.#slotsEnd * (1.125 + (list & 15) / 64)));
   }
 
   #isBetterAsBits(count: number): boolean {
@@ -393,7 +393,7 @@ export class PostingsStore {
     return this.#large[this.#handleOf(list)]!;
   }
 
-  /** Sorted ordinals, borrowed until the next change; null when the list is bits. */
+  /** Sorted slots, borrowed until the next change; null when the list is bits. */
   arrayOf(list: number): Uint32Array | null {
     if (list >= this.#listsEnd) return new Uint32Array(0);
     const form = this.#formOf(list);
@@ -407,14 +407,14 @@ export class PostingsStore {
     return this.#pages[handle >>> pageBits]!.subarray(start, start + count);
   }
 
-  /** A copy of the sorted ordinals. */
+  /** A copy of the sorted slots. */
   toArray(list: number): Uint32Array {
     const bits = this.bitsOf(list);
     if (bits !== null) return enumerateBits(bits, this.#countOf(list));
     return this.arrayOf(list)!.slice();
   }
 
-  /** Sets the bit of each ordinal; `words` reaches over all of them. */
+  /** Sets the bit of each slot; `words` reaches over all of them. */
   orInto(list: number, words: Uint32Array): void {
     if (list >= this.#listsEnd) return;
     const form = this.#formOf(list);
@@ -434,7 +434,7 @@ export class PostingsStore {
     }
   }
 
-  /** True when an ordinal of the list has its bit set; ends at the first one. */
+  /** True when a slot of the list has its bit set; ends at the first one. */
   intersects(list: number, words: Uint32Array): boolean {
     const bits = this.bitsOf(list);
     if (bits !== null) {
@@ -457,14 +457,14 @@ export class PostingsStore {
   }
 }
 
-const noOrdinals = new Uint32Array(0);
+const noSlots = new Uint32Array(0);
 
-/** Clears the bits of these ordinals. @returns how many were set */
-function clearOrdinals(words: Uint32Array, ordinals: Uint32Array): number {
+/** Clears the bits of these slots. @returns how many were set */
+function clearSlots(words: Uint32Array, slots: Uint32Array): number {
   let cleared = 0;
-  for (let i = 0; i < ordinals.length; i++) {
-    const word = ordinals[i]! >>> 5;
-    const bit = 1 << (ordinals[i]! & 31);
+  for (let i = 0; i < slots.length; i++) {
+    const word = slots[i]! >>> 5;
+    const bit = 1 << (slots[i]! & 31);
     if (word < words.length && (words[word]! & bit) !== 0) {
       words[word]! &= ~bit;
       cleared++;
@@ -512,9 +512,9 @@ export function wordsFor(bitCount: number): number {
 }
 
 /** False also beyond the end. */
-export function hasBit(words: Uint32Array, ordinal: number): boolean {
-  const word = ordinal >>> 5;
-  return word < words.length && (words[word]! & (1 << (ordinal & 31))) !== 0;
+export function hasBit(words: Uint32Array, slot: number): boolean {
+  const word = slot >>> 5;
+  return word < words.length && (words[word]! & (1 << (slot & 31))) !== 0;
 }
 
 /** Index of the first value in words[start, end) that is at least `value`; `end` when none is. */
@@ -529,7 +529,7 @@ export function lowerBound(words: Uint32Array, start: number, end: number, value
   return low;
 }
 
-/** Ordinals whose bits are set, ascending. @param count how many there are, or more */
+/** Slots whose bits are set, ascending. @param count how many there are, or more */
 export function enumerateBits(words: Uint32Array, count: number): Uint32Array {
   const values = new Uint32Array(count);
   let found = 0;

@@ -4,26 +4,26 @@ import type { SeriesTable } from './series_table.ts';
 import type { TermDictionary } from './term_dictionary.ts';
 
 /**
- * A list with an ordinal in each so many is collected as bits, and in no other form takes more
+ * A list with a slot in each so many is collected as bits, and in no other form takes more
  * while it is.
  */
-const ordinalsOfBit = 32;
+const slotsOfBit = 32;
 
 /**
  * Fills the lists of all terms, which are empty.
  * @param counts by term how many series have it
- * @param ordinalsEnd all ordinals are below
+ * @param slotsEnd all slots are below
  * @returns false when a series has a term twice
  */
 export function loadTermPostings(
   series: SeriesTable,
   counts: Uint32Array,
   postings: PostingsStore,
-  ordinalsEnd: number,
+  slotsEnd: number,
 ): boolean {
-  const words = wordsFor(ordinalsEnd);
-  const bitsFrom = Math.max(2, Math.ceil(ordinalsEnd / ordinalsOfBit));
-  // All arrays of ordinals one behind the other, then all bitsets.
+  const words = wordsFor(slotsEnd);
+  const bitsFrom = Math.max(2, Math.ceil(slotsEnd / slotsOfBit));
+  // All arrays of slots one behind the other, then all bitsets.
   const starts = new Uint32Array(counts.length);
   let end = 0;
   for (let term = 0; term < counts.length; term++) {
@@ -71,34 +71,34 @@ function scatter(
   const { present } = series;
   for (let word = 0; word < present.length; word++) {
     for (let left = present[word]!; left !== 0; left &= left - 1) {
-      const ordinal = 32 * word + 31 - Math.clz32(left & -left);
-      const termCount = series.termCount(ordinal);
+      const slot = 32 * word + 31 - Math.clz32(left & -left);
+      const termCount = series.termCount(slot);
       if (termCount === 0) continue;
-      const start = series.termsStart(ordinal);
-      const page = series.termsPage(ordinal);
-      scatterOne(page, start, start + termCount, ordinal, values, starts, bitsStart);
+      const start = series.termsStart(slot);
+      const page = series.termsPage(slot);
+      scatterOne(page, start, start + termCount, slot, values, starts, bitsStart);
     }
   }
 }
 
-/** Puts an ordinal into the lists of terms[start, end). */
+/** Puts a slot into the lists of terms[start, end). */
 function scatterOne(
   terms: Uint32Array,
   start: number,
   end: number,
-  ordinal: number,
+  slot: number,
   values: Uint32Array,
   starts: Uint32Array,
   bitsStart: number,
 ): void {
-  const word = ordinal >>> 5;
-  const bit = 1 << (ordinal & 31);
+  const word = slot >>> 5;
+  const bit = 1 << (slot & 31);
   for (let i = start; i < end; i++) {
     const term = terms[i]!;
     const at = starts[term]!;
     if (at >= bitsStart) values[at + word]! |= bit;
     else {
-      values[at] = ordinal;
+      values[at] = slot;
       starts[term] = at + 1;
     }
   }
@@ -112,9 +112,9 @@ export function loadFieldPostings(
   dictionary: TermDictionary,
   termPostings: PostingsStore,
   fieldPostings: PostingsStore,
-  ordinalsEnd: number,
+  slotsEnd: number,
 ): boolean {
-  const bits = new Uint32Array(wordsFor(ordinalsEnd));
+  const bits = new Uint32Array(wordsFor(slotsEnd));
   for (let index = 0; index < dictionary.fieldsEnd; index++) {
     if (!dictionary.hasField(index)) continue;
     const { terms, positionsEnd } = dictionary.field(index);

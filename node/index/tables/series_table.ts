@@ -1,5 +1,5 @@
 /**
- * The forward side of the index: for each ordinal its terms in the order of the canonical layout,
+ * The forward side of the index: for each slot its terms in the order of the canonical layout,
  * ID scheme and shard. Rows and terms lie in pages, so that growing never copies what is there, and
  * a row is two words side by side, so that finding a series touches one cache line of it:
  *
@@ -16,8 +16,8 @@ const pageWords = 1 << pageBits;
 const pageMask = pageWords - 1;
 
 const rowPageBits = 12;
-const rowPageOrdinals = 1 << rowPageBits;
-const rowMask = rowPageOrdinals - 1;
+const rowPageSlots = 1 << rowPageBits;
+const rowMask = rowPageSlots - 1;
 
 const termCountBits = 14;
 const termCountMask = (1 << termCountBits) - 1;
@@ -36,14 +36,14 @@ export class SeriesTable {
   #pageUsed: number;
   /** By number of terms: offsets of runs to use again. */
   readonly #freeRuns: Map<number, number[]>;
-  /** Pages of rows; of no rows where no ordinal was used yet. */
+  /** Pages of rows; of no rows where no slot was used yet. */
   readonly #rows: Uint32Array[];
   #rowPagesUsed: number;
   #present: Uint32Array;
   #pagesWords: number;
   readonly #explicitIds: Map<number, Uint8Array>;
   #explicitIdBytes: number;
-  #ordinalsEnd: number;
+  #slotsEnd: number;
   #count: number;
 
   constructor() {
@@ -56,13 +56,13 @@ export class SeriesTable {
     this.#pagesWords = 0;
     this.#explicitIds = new Map();
     this.#explicitIdBytes = 0;
-    this.#ordinalsEnd = 0;
+    this.#slotsEnd = 0;
     this.#count = 0;
   }
 
   /** @param terms terms[0 .. termCount) is copied */
   insert(
-    ordinal: number,
+    slot: number,
     terms: Uint32Array,
     termCount: number,
     idScheme: number,
@@ -74,12 +74,12 @@ export class SeriesTable {
       const page = this.#pages[run >>> pageBits]!;
       for (let i = 0; i < termCount; i++) page[(run & pageMask) + i] = terms[i]!;
     }
-    this.place(ordinal, run, termCount, idScheme, explicitId, shard);
+    this.place(slot, run, termCount, idScheme, explicitId, shard);
   }
 
-  /** Enters a series whose terms lie at `run`: for loading. Its ordinal is not in use. */
+  /** Enters a series whose terms lie at `run`: for loading. Its slot is not in use. */
   place(
-    ordinal: number,
+    slot: number,
     run: number,
     termCount: number,
     idScheme: number,
@@ -87,16 +87,16 @@ export class SeriesTable {
     shard: number,
   ): void {
     assert(termCount <= termCountMask && idScheme < idSchemesEnd, 'a series fits into its row');
-    if (ordinal >>> 5 >= this.#present.length) this.#growPresent(ordinal);
-    if (ordinal >= this.#ordinalsEnd) this.#ordinalsEnd = ordinal + 1;
-    const rows = this.#rowsFor(ordinal);
-    const at = 2 * (ordinal & rowMask);
+    if (slot >>> 5 >= this.#present.length) this.#growPresent(slot);
+    if (slot >= this.#slotsEnd) this.#slotsEnd = slot + 1;
+    const rows = this.#rowsFor(slot);
+    const at = 2 * (slot & rowMask);
     rows[at] = run;
     rows[at + 1] = termCount | (idScheme << termCountBits) | (shard << 16);
-    this.#present[ordinal >>> 5]! |= 1 << (ordinal & 31);
+    this.#present[slot >>> 5]! |= 1 << (slot & 31);
     this.#count++;
     if (explicitId.length > 0) {
-      this.#explicitIds.set(ordinal, explicitId.slice());
+      this.#explicitIds.set(slot, explicitId.slice());
       this.#explicitIdBytes += explicitId.length;
     }
   }
@@ -127,34 +127,34 @@ export class SeriesTable {
     return (this.#pages.length - 1) * pageWords;
   }
 
-  #rowsFor(ordinal: number): Uint32Array {
-    const index = ordinal >>> rowPageBits;
+  #rowsFor(slot: number): Uint32Array {
+    const index = slot >>> rowPageBits;
     while (this.#rows.length <= index) this.#rows.push(noRows);
     let rows = this.#rows[index]!;
     if (rows.length === 0) {
-      rows = new Uint32Array(2 * rowPageOrdinals);
+      rows = new Uint32Array(2 * rowPageSlots);
       this.#rows[index] = rows;
       this.#rowPagesUsed++;
     }
     return rows;
   }
 
-  #growPresent(ordinal: number): void {
-    const size = Math.max((ordinal >>> 5) + 1, Math.ceil(this.#present.length * 1.5));
+  #growPresent(slot: number): void {
+    const size = Math.max((slot >>> 5) + 1, Math.ceil(this.#present.length * 1.5));
     const present = new Uint32Array(size);
     present.set(this.#present);
     this.#present = present;
   }
 
-  remove(ordinal: number): void {
-    assert(this.has(ordinal), 'a removed series is in the index');
-    this.releaseRun(this.#runOf(ordinal), this.termCount(ordinal));
-    this.#present[ordinal >>> 5]! &= ~(1 << (ordinal & 31));
+  remove(slot: number): void {
+    assert(this.has(slot), 'a removed series is in the index');
+    this.releaseRun(this.#runOf(slot), this.termCount(slot));
+    this.#present[slot >>> 5]! &= ~(1 << (slot & 31));
     this.#count--;
-    const explicitId = this.#explicitIds.get(ordinal);
+    const explicitId = this.#explicitIds.get(slot);
     if (explicitId !== undefined) {
       this.#explicitIdBytes -= explicitId.length;
-      this.#explicitIds.delete(ordinal);
+      this.#explicitIds.delete(slot);
     }
   }
 
@@ -166,57 +166,55 @@ export class SeriesTable {
     else runs.push(run);
   }
 
-  has(ordinal: number): boolean {
-    return (
-      ordinal < this.#ordinalsEnd && (this.#present[ordinal >>> 5]! & (1 << (ordinal & 31))) !== 0
-    );
+  has(slot: number): boolean {
+    return slot < this.#slotsEnd && (this.#present[slot >>> 5]! & (1 << (slot & 31))) !== 0;
   }
 
-  #runOf(ordinal: number): number {
-    return this.#rows[ordinal >>> rowPageBits]![2 * (ordinal & rowMask)]!;
+  #runOf(slot: number): number {
+    return this.#rows[slot >>> rowPageBits]![2 * (slot & rowMask)]!;
   }
 
-  #detailsOf(ordinal: number): number {
-    return this.#rows[ordinal >>> rowPageBits]![2 * (ordinal & rowMask) + 1]!;
+  #detailsOf(slot: number): number {
+    return this.#rows[slot >>> rowPageBits]![2 * (slot & rowMask) + 1]!;
   }
 
   /**
-   * Page that holds the terms of the series, from `termsStart(ordinal)` on; only for series with
+   * Page that holds the terms of the series, from `termsStart(slot)` on; only for series with
    * terms.
    */
-  termsPage(ordinal: number): Uint32Array {
-    return this.#pages[this.#runOf(ordinal) >>> pageBits]!;
+  termsPage(slot: number): Uint32Array {
+    return this.#pages[this.#runOf(slot) >>> pageBits]!;
   }
 
-  termsStart(ordinal: number): number {
-    return this.#runOf(ordinal) & pageMask;
+  termsStart(slot: number): number {
+    return this.#runOf(slot) & pageMask;
   }
 
-  termCount(ordinal: number): number {
-    return this.#detailsOf(ordinal) & termCountMask;
+  termCount(slot: number): number {
+    return this.#detailsOf(slot) & termCountMask;
   }
 
-  idScheme(ordinal: number): number {
-    return (this.#detailsOf(ordinal) >>> termCountBits) & (idSchemesEnd - 1);
+  idScheme(slot: number): number {
+    return (this.#detailsOf(slot) >>> termCountBits) & (idSchemesEnd - 1);
   }
 
-  shard(ordinal: number): number {
-    return this.#detailsOf(ordinal) >>> 16;
+  shard(slot: number): number {
+    return this.#detailsOf(slot) >>> 16;
   }
 
   /** Empty when the ID derives from the tags. Borrowed. */
-  explicitId(ordinal: number): Uint8Array {
-    return this.#explicitIds.get(ordinal) ?? noBytes;
+  explicitId(slot: number): Uint8Array {
+    return this.#explicitIds.get(slot) ?? noBytes;
   }
 
-  /** Bits of the ordinals that are in use. Borrowed until the next insertion. */
+  /** Bits of the slots that are in use. Borrowed until the next insertion. */
   get present(): Uint32Array {
     return this.#present;
   }
 
-  /** All ordinals are below this. */
-  get ordinalsEnd(): number {
-    return this.#ordinalsEnd;
+  /** All slots are below this. */
+  get slotsEnd(): number {
+    return this.#slotsEnd;
   }
 
   get count(): number {
@@ -224,7 +222,7 @@ export class SeriesTable {
   }
 
   get memoryBytes(): number {
-    const columns = this.#rowPagesUsed * rowPageOrdinals * 8 + this.#present.byteLength;
+    const columns = this.#rowPagesUsed * rowPageSlots * 8 + this.#present.byteLength;
     const ids = this.#explicitIdBytes + this.#explicitIds.size * 128;
     return columns + ids + this.#pagesWords * 4;
   }

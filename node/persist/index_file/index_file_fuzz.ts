@@ -130,12 +130,12 @@ async function read(bytes: Uint8Array, random: SeededRandom): Promise<NamespaceI
 /** Walks through everything that an index answers, and empties it. */
 function exercise(index: NamespaceIndex): void {
   const range = { startNanos: -1_000_000n, endNanos: 1_000_000n };
-  const { ordinals } = index.query({ kind: 'all' }, range, { limit: 0, shards: null });
+  const { slots } = index.query({ kind: 'all' }, range, { limit: 0, shards: null });
   index.query({ kind: 'regexp', field: 'i', regexp: '.*1' }, range, { limit: 0, shards: null });
-  index.tagsOf(ordinals);
+  index.tagsOf(slots);
   index.statistics({ limit: 5, metricName: '__name__' });
   const all = [];
-  for (let ordinal = 0; ordinal < index.ordinalsEnd; ordinal++) {
+  for (let ordinal = 0; ordinal < index.slotsEnd; ordinal++) {
     if (!index.has(ordinal)) continue;
     all.push(ordinal);
     try {

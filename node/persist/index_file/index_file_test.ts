@@ -57,9 +57,9 @@ function assertIsExample(index: NamespaceIndex): void {
   assert.equal(index.findById(Buffer.from('{__name__="up",host="a"}')), 0);
   assert.deepEqual([index.shard(0), index.shard(2), index.shard(3)], [5, 7, 8]);
   const up = { kind: 'term', field: '__name__', term: 'up' } as const;
-  assert.deepEqual([...index.query(up, everything, noLimit).ordinals], [0, 2]);
+  assert.deepEqual([...index.query(up, everything, noLimit).slots], [0, 2]);
   const first = { startNanos: 0n, endNanos: 1_699_999_200_000_000_001n };
-  assert.deepEqual([...index.query({ kind: 'all' }, first, noLimit).ordinals], [0, 2]);
+  assert.deepEqual([...index.query({ kind: 'all' }, first, noLimit).slots], [0, 2]);
   assert.deepEqual(index.blockStarts, [1_699_999_200_000_000_000n, 1_700_006_400_000_000_000n]);
 }
 
@@ -92,7 +92,7 @@ test('series can be given other ordinals when they are loaded', async () => {
   });
   assert.equal(index.find(tagsOf({ __name__: 'up', host: 'b' }), quoted, noId), 11);
   assert.equal(index.findById(Buffer.from('plain')), 70);
-  assert.deepEqual([...index.query({ kind: 'all' }, everything, noLimit).ordinals], [10, 11, 70]);
+  assert.deepEqual([...index.query({ kind: 'all' }, everything, noLimit).slots], [10, 11, 70]);
   assert.equal(index.shard(70), 8);
 });
 

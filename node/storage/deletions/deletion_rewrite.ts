@@ -142,14 +142,14 @@ function rewriteFile(
       for (const { deletion } of pending) {
         // A series of which all is deleted in this block may not be live in it any more, and be so
         // in others.
-        const { ordinals } = index.query(deletion.query, allTime, { limit: 0, shards: null });
+        const { slots } = index.query(deletion.query, allTime, { limit: 0, shards: null });
         let next = 0;
-        directory.match(ordinals, (position) => {
+        directory.match(slots, (position) => {
           deleted += 1;
-          for (; next < position; next += 1) absent.push(ordinals[next]!);
+          for (; next < position; next += 1) absent.push(slots[next]!);
           next = position + 1;
         });
-        for (; next < ordinals.length; next += 1) absent.push(ordinals[next]!);
+        for (; next < slots.length; next += 1) absent.push(slots[next]!);
       }
       const { generation } = parts.store;
       const { slots, unknown } = directory;

@@ -259,15 +259,15 @@ export class Deletions {
       .filter((start) => blockOverlaps(start, blockSizeNanos, deletion));
     if (starts.length === 0) return;
     const limits = { limit: 0, shards: null };
-    const { ordinals } = namespace.index.query(deletion.query, deletion, limits);
-    const generations = ordinals.map((slot) => store.generation[slot]!);
-    for (let first = 0; first < ordinals.length; first += seriesAtOnce) {
+    const { slots } = namespace.index.query(deletion.query, deletion, limits);
+    const generations = slots.map((slot) => store.generation[slot]!);
+    for (let first = 0; first < slots.length; first += seriesAtOnce) {
       if (namespace.truncations !== truncations) return;
       const { generation } = store;
-      const slots = ordinals
+      const unchanged = slots
         .subarray(first, first + seriesAtOnce)
         .filter((slot, i) => generation[slot] === generations[first + i]);
-      for (const start of starts) this.#sweepBlock(namespace, slots, start, deletion);
+      for (const start of starts) this.#sweepBlock(namespace, unchanged, start, deletion);
       yield;
     }
   }

@@ -415,8 +415,8 @@ test('a fileset with series that are not in the index is rewritten, and does not
   await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
   await database.flush(null, never);
   const namespace = database.namespaces.get('metrics')!;
-  const { ordinals } = namespace.index.query(ofHost('a'), allTime, { limit: 0, shards: null });
-  namespace.release(ordinals);
+  const { slots } = namespace.index.query(ofHost('a'), allTime, { limit: 0, shards: null });
+  namespace.release(slots);
   for (const file of namespace.files.all(null)) await database.fileCache.forget(file);
   await later();
   await database.deletions.apply(deletionOf(ofHost('a')));

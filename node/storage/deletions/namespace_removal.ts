@@ -41,7 +41,7 @@ export interface RemovalParts {
 
 export class NamespaceRemoval implements AsyncDisposable {
   readonly #parts: RemovalParts;
-  #ordinalsEnd = 0;
+  #slotsEnd = 0;
   readonly #freeOrdinals: number[] = [];
   /** Filesets were deleted, and may come back with a power loss. */
   #hasDeletedFiles = false;
@@ -64,7 +64,7 @@ export class NamespaceRemoval implements AsyncDisposable {
    * @throws {TsdbError} RESOURCE_EXHAUSTED when all are in use
    */
   takeOrdinal(use: 'add' | 'truncate'): number {
-    const freeCount = this.#freeOrdinals.length + namespaceOrdinalsMax - this.#ordinalsEnd;
+    const freeCount = this.#freeOrdinals.length + namespaceOrdinalsMax - this.#slotsEnd;
     if (freeCount <= (use === 'add' ? 1 : 0)) {
       const inMemory = namespaceOrdinalsMax - freeCount;
       const message = `cannot ${use} a namespace: ${inMemory} are in memory`;
@@ -72,8 +72,8 @@ export class NamespaceRemoval implements AsyncDisposable {
     }
     const free = this.#freeOrdinals.pop();
     if (free !== undefined) return free;
-    this.#ordinalsEnd += 1;
-    return this.#ordinalsEnd - 1;
+    this.#slotsEnd += 1;
+    return this.#slotsEnd - 1;
   }
 
   /** Takes over a number with its series, which nothing else names any more. */

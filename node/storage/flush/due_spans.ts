@@ -43,7 +43,9 @@ export interface SpanState<F extends SpannedFile> {
   readonly files: readonly F[];
   /** Shards of which all rows are here. */
   readonly readyShards: ReadonlySet<number>;
-  /** Whether a fileset has neither damage nor deleted rows: who mends and who deletes goes first. */
+  /**
+   * Whether a fileset has neither damage nor deleted rows: who mends and who deletes goes first.
+   */
   readonly isClean: (file: F) => boolean;
   /** Starts of the blocks with rows in memory. */
   readonly blocksInMemory: readonly bigint[];

@@ -419,7 +419,7 @@ export class NamespaceState {
     }
     const empty = yield* this.#store.expireInSteps(this.ordinal, nowNanos, expiredAtOnce);
     this.index.expireBlocks(nowNanos - this.retentionNanos);
-    const gone = intersection(empty, this.index.ordinalsWithoutBlock());
+    const gone = intersection(empty, this.index.slotsWithoutBlock());
     return { empty: gone, filesets: expired.length };
   }
 

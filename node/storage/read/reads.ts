@@ -53,14 +53,14 @@ export class Reads {
     return admission.limited('reads', async () => {
       await admission.placementVersion(request.placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, request.shards);
-      const { ordinals, exhaustive } = namespace.index.query(request.query, request, {
+      const { slots, exhaustive } = namespace.index.query(request.query, request, {
         limit: request.seriesLimit,
         shards: request.shards,
       });
       const range = request.fetchData ? request : null;
-      if (range === null) queries.add('metadata', ordinals.length);
-      else queries.add('seriesBlocks', ordinals.length * namespace.blockCount(range));
-      const bundle = await bundleOf(this.#parts, namespace, ordinals, range, signal);
+      if (range === null) queries.add('metadata', slots.length);
+      else queries.add('seriesBlocks', slots.length * namespace.blockCount(range));
+      const bundle = await bundleOf(this.#parts, namespace, slots, range, signal);
       return { bundle, exhaustive, shards: whole.atEnd() };
     });
   }
@@ -72,14 +72,14 @@ export class Reads {
     return admission.limited('reads', async () => {
       await admission.placementVersion(request.placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null);
-      const slots = new Set<number>();
+      const found = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
-        if (slot !== -1) slots.add(slot);
+        if (slot !== -1) found.add(slot);
       }
-      const ordinals = Uint32Array.from(slots).sort();
-      queries.add('seriesBlocks', ordinals.length * namespace.blockCount(request));
-      const bundle = await bundleOf(this.#parts, namespace, ordinals, request, signal);
+      const slots = Uint32Array.from(found).sort();
+      queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
+      const bundle = await bundleOf(this.#parts, namespace, slots, request, signal);
       return { bundle, exhaustive: true, shards: whole.atEnd() };
     });
   }

@@ -1,4 +1,6 @@
-/** Which segments of the commit log retention takes away: decided of what they say of themselves. */
+/**
+ * Which segments of the commit log retention takes away: decided of what they say of themselves.
+ */
 import type { UnixNanos } from '#lib/time.ts';
 import type { SegmentInfo } from '../../persist/commitlog/commitlog.ts';
 

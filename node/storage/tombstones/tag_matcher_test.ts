@@ -47,10 +47,10 @@ test('a series matches by itself exactly when the index finds it', () => {
   ];
   const range = { startNanos: 0n, endNanos: 100n };
   for (const query of queries) {
-    const { ordinals } = index.query(query, range, { limit: 0, shards: null });
+    const { slots } = index.query(query, range, { limit: 0, shards: null });
     const matches = tagMatcher(query);
     const alone = series.flatMap((tags, i) => (matches(tags) ? [i] : []));
-    assert.deepEqual(alone, [...ordinals], JSON.stringify(query));
+    assert.deepEqual(alone, [...slots], JSON.stringify(query));
   }
 });
 

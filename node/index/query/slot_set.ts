@@ -1,15 +1,15 @@
 /**
- * Sets of series ordinals as a query makes them, either sorted values or bits, and their algebra.
+ * Sets of series slots as a query makes them, either sorted values or bits, and their algebra.
  * Inputs are never changed and may be borrowed from the postings; results are new or lie in scratch
  * memory that is taken back when the query ends.
  */
 import { bitCount, hasBit, lowerBound } from '../tables/postings.ts';
 
-export type OrdinalSet =
+export type SlotSet =
   | { readonly values: Uint32Array; readonly words: null }
   | { readonly values: null; readonly words: Uint32Array };
 
-export const emptySet: OrdinalSet = { values: new Uint32Array(0), words: null };
+export const emptySet: SlotSet = { values: new Uint32Array(0), words: null };
 
 /** Most bitsets kept for the next query. */
 const scratchKeptMax = 8;
@@ -49,7 +49,7 @@ export class ScratchBits {
   }
 
   /** Takes back what was taken since the mark, but for the words of `kept`. */
-  release(mark: number, kept: OrdinalSet): void {
+  release(mark: number, kept: SlotSet): void {
     for (const words of this.#taken.splice(mark)) {
       if (words === kept.words) this.#taken.push(words);
       else this.#free.push(words);
@@ -61,8 +61,8 @@ export class ScratchBits {
   }
 }
 
-/** Number of ordinals in the set. */
-export function countOf(set: OrdinalSet): number {
+/** Number of slots in the set. */
+export function countOf(set: SlotSet): number {
   if (set.words === null) return set.values.length;
   return popCount(set.words);
 }
@@ -73,7 +73,7 @@ export function popCount(words: Uint32Array): number {
   return count;
 }
 
-export function intersect(a: OrdinalSet, b: OrdinalSet, scratch: ScratchBits): OrdinalSet {
+export function intersect(a: SlotSet, b: SlotSet, scratch: ScratchBits): SlotSet {
   if (a.words === null) {
     if (b.words !== null) return { values: filterByBits(a.values, b.words, true), words: null };
     const [small, large] = a.values.length <= b.values.length ? [a, b] : [b, a];
@@ -86,7 +86,7 @@ export function intersect(a: OrdinalSet, b: OrdinalSet, scratch: ScratchBits): O
   return { values: null, words };
 }
 
-export function subtract(a: OrdinalSet, b: OrdinalSet, scratch: ScratchBits): OrdinalSet {
+export function subtract(a: SlotSet, b: SlotSet, scratch: ScratchBits): SlotSet {
   if (a.words === null) {
     const values =
       b.words === null
@@ -107,8 +107,8 @@ export function subtract(a: OrdinalSet, b: OrdinalSet, scratch: ScratchBits): Or
   return { values: null, words };
 }
 
-/** Sets the bits of a set in `words`, which reach over all of its ordinals. */
-export function orInto(set: OrdinalSet, words: Uint32Array): void {
+/** Sets the bits of a set in `words`, which reach over all of its slots. */
+export function orInto(set: SlotSet, words: Uint32Array): void {
   if (set.words === null) {
     const { values } = set;
     for (let i = 0; i < values.length; i++) words[values[i]! >>> 5]! |= 1 << (values[i]! & 31);
