@@ -64,4 +64,12 @@ export function joinSlots(parts: readonly Uint32Array[]): Uint32Array {
   return slots;
 }
 
+/** What steps come to, taken at once. */
+export function resultOf<Result>(steps: Generator<void, Result>): Result {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
 export const namespaceCountMax = 1024;

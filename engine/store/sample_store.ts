@@ -2,28 +2,126 @@
  * What keeps a node's samples: one `Store`, or a `StoreSet` of several when one memory is not
  * enough.
  */
-import type { Random } from '#lib/env/env.ts';
-import { Store } from './store.ts';
-import { StoreSet } from './set.ts';
+import type { ByteCollector } from './byte_collector.ts';
+import type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './rows.ts';
 
-/** Everything but readers of other threads, which look into one memory. */
-export type SampleStore = Omit<
-  Pick<Store, keyof Store>,
-  'markFlush' | 'openReader' | 'closeReader'
->;
+export interface SampleStore {
+  /**
+   * Sets the rules of a namespace, or changes them for the writes and expiries that follow.
+   * @throws {TsdbError} BAD_REQUEST when the block size of a namespace changes
+   */
+  setNamespace(ordinal: number, options: StoreNamespace): void;
 
-/** One WebAssembly memory ends at 4 GiB. */
-export const oneStoreBytesMax: number = 3 * 2 ** 30;
+  /** Forgets the rules of a namespace of which no series is left: its ordinal may be another's. */
+  forgetNamespace(ordinal: number): void;
 
-/**
- * @param options.memoryBytesMax everything that samples may take, 8 MiB to 512 GiB; above
- *   `oneStoreBytesMax` it is shared by stores of one size
- */
-export function openSampleStore(options: { random: Random; memoryBytesMax: number }): SampleStore {
-  const { random, memoryBytesMax } = options;
-  const storeCountMax = Math.ceil(memoryBytesMax / oneStoreBytesMax);
-  if (storeCountMax <= 1) return new Store(options);
-  const storeBytes = Math.floor(memoryBytesMax / storeCountMax);
-  const open = (): Store => new Store({ random, memoryBytesMax: storeBytes });
-  return new StoreSet({ storeBytes, storeCountMax, open });
+  /**
+   * Gives a slot to a new series; its reference is the slot with its `generation`.
+   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget
+   */
+  createSeries(namespaceOrdinal: number): number;
+
+  /** Forgets a series with all its samples; its references are refused from now on. */
+  releaseSeries(slot: number): void;
+
+  /** Generation by slot, from 1. A view: fetch it again after each call. */
+  readonly generation: Uint32Array;
+
+  /**
+   * The write rules, before the commit log. Sets the outcome of each row that has none yet (0): the
+   * reference is valid and of this namespace, the time lies in [now - bufferPast, now +
+   * bufferFuture) or, with cold writes, not before now - retention, and there is memory.
+   * @returns how many rows have an outcome other than 0
+   */
+  check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number;
+
+  /**
+   * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series
+   * was released since its check is left out.
+   * @param version of the batch: decides between rows with one timestamp
+   */
+  append(rows: StoreRows, version: number, outcomes: Uint8Array): void;
+
+  /**
+   * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as
+   * raw chunks with their versions. Chunks may overlap: `Decoder` merges them.
+   */
+  read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks;
+
+  /**
+   * `read`, to a target that may hold bytes already. @returns offsets in the target, one more than
+   * slots
+   */
+  readInto(
+    target: ByteCollector,
+    slots: Uint32Array,
+    startNanos: bigint,
+    endNanos: bigint,
+  ): Uint32Array;
+
+  /**
+   * Adds sealed chunks of filesets, snapshots or peers to a series, all or none.
+   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED
+   *   when memory is over the budget
+   */
+  insertChunks(slot: number, chunks: Uint8Array): void;
+
+  /**
+   * The rows of one block, merged and encoded anew as for a file; an empty range when there are
+   * none.
+   */
+  readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks;
+
+  /**
+   * `readBlock`, and marks the block of each series as unchanged since: whatever is written to it
+   * takes the mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
+   */
+  flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks;
+
+  /**
+   * Forgets the rows of a block of those series that are unchanged since `flushBlock`; the others
+   * keep all of theirs. A slot that was released since is passed over.
+   * @returns how many series were dropped
+   */
+  dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number;
+
+  /** What the blocks with rows in memory hold, by ascending start. Walks over all series. */
+  blocks(namespaceOrdinal: number): StoredBlock[];
+
+  /** Slots of the series that have rows in the block, ascending. */
+  slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array;
+
+  /** Starts of the blocks in which the series has rows, ascending. */
+  blockStarts(slot: number): bigint[];
+
+  /** Forgets the rows of a block. */
+  dropBlock(slots: Uint32Array, blockStartNanos: bigint): void;
+
+  /**
+   * Drops the blocks that end at or before now - retention.
+   * @returns slots of the namespace that hold nothing in memory (there may be rows in files) and
+   *   for which no row was admitted since the expiry before this one (such a row may be on its way
+   *   through the commit log), ascending
+   */
+  expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array;
+
+  /**
+   * As `expire`, so many slots of the store a step. Anything may be called in between, but for
+   * another expiry of the namespace; a series that was looked at and got rows since may be among
+   * the slots, and so may one that is no more. It may be given up before its end, and must be when
+   * the namespace is forgotten.
+   */
+  expireInSteps(
+    namespaceOrdinal: number,
+    nowNanos: bigint,
+    slotsAStep: number,
+  ): Generator<void, Uint32Array>;
+
+  readonly seriesCount: number;
+
+  /** Memory in use, from about 2 MiB. */
+  readonly memoryBytes: number;
+
+  /** Rows held; rows with one timestamp count each until they are merged. */
+  readonly sampleCount: number;
 }

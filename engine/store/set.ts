@@ -8,6 +8,7 @@ import { assert } from '#lib/assert.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { joinSlots } from './rows.ts';
+import type { SampleStore } from './sample_store.ts';
 import type { Store, StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './store.ts';
 import { RowPart } from './set_rows.ts';
 
@@ -30,7 +31,7 @@ export interface StoreSetOptions {
   readonly open: () => Store;
 }
 
-export class StoreSet {
+export class StoreSet implements SampleStore {
   readonly #options: StoreSetOptions;
   readonly #stores: Store[];
   readonly #namespaces: Map<number, StoreNamespace>;
@@ -70,12 +71,6 @@ export class StoreSet {
     return this.#stores.push(store) - 1;
   }
 
-  /** The only store, or null. */
-  get #only(): Store | null {
-    return this.#stores.length === 1 ? this.#stores[0]! : null;
-  }
-
-  /** @throws as `Store` */
   setNamespace(ordinal: number, options: StoreNamespace): void {
     for (const store of this.#stores) store.setNamespace(ordinal, options);
     this.#namespaces.set(ordinal, options);
@@ -86,10 +81,7 @@ export class StoreSet {
     this.#namespaces.delete(ordinal);
   }
 
-  /**
-   * As `Store.createSeries`: 1024 series in a row go to the store that has most room.
-   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory of all stores is over the budget
-   */
+  /** 1024 series in a row go to the store that has most room. */
   createSeries(namespaceOrdinal: number): number {
     if (this.#created++ % pageSlots === 0) this.#current = this.#roomiest();
     try {
@@ -175,91 +167,48 @@ export class StoreSet {
     this.#generation[slot] = store.generation[inner]!;
   }
 
-  /** Generation by slot, from 1. A view: fetch it again after each call. */
   get generation(): Uint32Array {
     return this.#generation;
   }
 
-  /** As `Store.check`. */
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
-    const only = this.#only;
-    if (only !== null) return only.check(rows, namespaceOrdinal, nowNanos, outcomes);
     let refused = 0;
-    for (let row = 0; row < rows.rowCount; row += partRowsMax) {
-      const part = this.#partFrom(rows, row);
-      for (const [index, store] of this.#stores.entries()) {
-        const some = part.take(index, (slot) => this.#inner(slot), outcomes, false);
-        if (some === null) continue;
-        refused += store.check(some.rows, namespaceOrdinal, nowNanos, some.outcomes);
-        part.putOutcomes(index, some.outcomes, outcomes);
-      }
-    }
+    this.#byRows(rows, outcomes, 'check', (store, some, theirs) => {
+      refused += store.check(some, namespaceOrdinal, nowNanos, theirs);
+    });
     return refused;
   }
 
-  /** As `Store.append`. */
   append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
-    const only = this.#only;
-    if (only !== null) return only.append(rows, version, outcomes);
-    for (let row = 0; row < rows.rowCount; row += partRowsMax) {
-      const part = this.#partFrom(rows, row);
-      for (const [index, store] of this.#stores.entries()) {
-        const some = part.take(index, (slot) => this.#inner(slot), outcomes, true);
-        if (some !== null) store.append(some.rows, version, some.outcomes);
-      }
-    }
-  }
-
-  /**
-   * Rows [row, …) by store; those of slots that were never given go to the first, which refuses
-   * them.
-   */
-  #partFrom(rows: StoreRows, row: number): RowPart {
-    const rowEnd = Math.min(rows.rowCount, row + partRowsMax);
-    this.#part.sort(rows, row, rowEnd, this.#stores.length, (slot) => {
-      const page = slot >>> pageBits;
-      return page < this.#pageCount ? this.#storeOfPage[page]! : 0;
+    this.#byRows(rows, outcomes, 'append', (store, some, theirs) => {
+      store.append(some, version, theirs);
     });
-    return this.#part;
   }
 
-  /** As `Store.read`. */
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
-    const target = new ByteCollector();
-    const chunkOffset = this.readInto(target, slots, startNanos, endNanos);
-    return { chunkData: target.view(), chunkOffset };
+    return this.#gather(slots, (store, inner) => store.read(inner, startNanos, endNanos));
   }
 
-  /** As `Store.readInto`. */
   readInto(
     target: ByteCollector,
     slots: Uint32Array,
     startNanos: bigint,
     endNanos: bigint,
   ): Uint32Array {
-    const only = this.#only;
-    if (only !== null) return only.readInto(target, slots, startNanos, endNanos);
-    return this.#gather(target, slots, (store, inner) => store.read(inner, startNanos, endNanos));
+    const shares = this.#shares(slots);
+    const [first] = shares;
+    if (shares.length === 1)
+      return first!.store.readInto(target, first!.slots, startNanos, endNanos);
+    const answers = shares.map((share) => share.store.read(share.slots, startNanos, endNanos));
+    return joinAnswers(target, slots.length, shares, answers);
   }
 
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
-    const only = this.#only;
-    if (only !== null) return only.readBlock(slots, blockStartNanos);
-    const target = new ByteCollector();
-    const chunkOffset = this.#gather(target, slots, (store, inner) =>
-      store.readBlock(inner, blockStartNanos),
-    );
-    return { chunkData: target.view(), chunkOffset };
+    return this.#gather(slots, (store, inner) => store.readBlock(inner, blockStartNanos));
   }
 
   flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
-    const only = this.#only;
-    if (only !== null) return only.flushBlock(slots, blockStartNanos);
-    const target = new ByteCollector();
-    const chunkOffset = this.#gather(target, slots, (store, inner) =>
-      store.flushBlock(inner, blockStartNanos),
-    );
-    return { chunkData: target.view(), chunkOffset };
+    return this.#gather(slots, (store, inner) => store.flushBlock(inner, blockStartNanos));
   }
 
   /**
@@ -270,30 +219,21 @@ export class StoreSet {
     flush: (store: Store, slots: Uint32Array) => Promise<StoredChunks>,
     slots: Uint32Array,
   ): Promise<StoredChunks> {
-    const only = this.#only;
-    if (only !== null) return flush(only, slots);
-    const asked: Promise<StoreAnswer>[] = [];
-    this.#byStore(slots, (store, inner, places) => {
-      asked.push(flush(store, inner).then((chunks) => ({ chunks, places })));
-    });
-    const target = new ByteCollector();
-    const chunkOffset = joinAnswers(target, slots.length, await Promise.all(asked));
-    return { chunkData: target.view(), chunkOffset };
+    const shares = this.#shares(slots);
+    const answers = await Promise.all(shares.map((share) => flush(share.store, share.slots)));
+    return joined(slots.length, shares, answers);
   }
 
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
-    const only = this.#only;
-    if (only !== null) return only.dropFlushed(slots, blockStartNanos);
-    let dropped = 0;
-    this.#byStore(slots, (store, inner) => (dropped += store.dropFlushed(inner, blockStartNanos)));
-    return dropped;
+    return sumOf(this.#shares(slots), (share) =>
+      share.store.dropFlushed(share.slots, blockStartNanos),
+    );
   }
 
   dropBlock(slots: Uint32Array, blockStartNanos: bigint): void {
-    this.#byStore(slots, (store, inner) => store.dropBlock(inner, blockStartNanos));
+    for (const share of this.#shares(slots)) share.store.dropBlock(share.slots, blockStartNanos);
   }
 
-  /** @throws as `Store` */
   insertChunks(slot: number, chunks: Uint8Array): void {
     this.#stores[this.#storeOf(slot)]!.insertChunks(this.#inner(slot), chunks);
   }
@@ -319,11 +259,13 @@ export class StoreSet {
   }
 
   slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
-    return this.#outerSlots((store) => store.slotsOfBlock(namespaceOrdinal, blockStartNanos));
+    return this.#outerSlots(
+      this.#stores.map((store) => store.slotsOfBlock(namespaceOrdinal, blockStartNanos)),
+    );
   }
 
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
-    return this.#outerSlots((store) => store.expire(namespaceOrdinal, nowNanos));
+    return this.#outerSlots(this.#stores.map((store) => store.expire(namespaceOrdinal, nowNanos)));
   }
 
   *expireInSteps(
@@ -332,46 +274,68 @@ export class StoreSet {
     slotsAStep: number,
   ): Generator<void, Uint32Array> {
     const found: Uint32Array[] = [];
-    for (const [index, store] of this.#stores.entries()) {
-      if (index > 0) yield;
-      const inner = yield* store.expireInSteps(namespaceOrdinal, nowNanos, slotsAStep);
-      found.push(inner.map((slot) => this.#outer(index, slot)));
+    for (const store of this.#stores) {
+      if (found.length > 0) yield;
+      found.push(yield* store.expireInSteps(namespaceOrdinal, nowNanos, slotsAStep));
     }
-    return joinSlots(found).sort();
+    return this.#outerSlots(found);
   }
 
   get seriesCount(): number {
-    return this.#stores.reduce((sum, store) => sum + store.seriesCount, 0);
+    return sumOf(this.#stores, (store) => store.seriesCount);
   }
 
   get memoryBytes(): number {
-    return this.#stores.reduce((sum, store) => sum + store.memoryBytes, 0);
+    return sumOf(this.#stores, (store) => store.memoryBytes);
   }
 
   get sampleCount(): number {
-    return this.#stores.reduce((sum, store) => sum + store.sampleCount, 0);
+    return sumOf(this.#stores, (store) => store.sampleCount);
   }
 
-  /** Slots of all stores, ascending. */
-  #outerSlots(find: (store: Store) => Uint32Array): Uint32Array {
-    const only = this.#only;
-    if (only !== null) return find(only);
-    const found = this.#stores.map(find);
-    const slots = new Uint32Array(found.reduce((sum, { length }) => sum + length, 0));
-    let at = 0;
-    for (const [index, inner] of found.entries()) {
-      for (const slot of inner) slots[at++] = this.#outer(index, slot);
-    }
-    return slots.sort();
+  /** @param found slots of each store, ascending @returns their slots here, ascending */
+  #outerSlots(found: readonly Uint32Array[]): Uint32Array {
+    if (found.length === 1) return found[0]!;
+    return joinSlots(
+      found.map((inner, index) => inner.map((slot) => this.#outer(index, slot))),
+    ).sort();
   }
 
-  /** Calls with the slots of each store, and where each of them stands in `slots`. */
-  #byStore(
-    slots: Uint32Array,
-    call: (store: Store, inner: Uint32Array, places: Uint32Array) => void,
+  /**
+   * Calls each store with its rows and their outcomes, which a check may set. Rows of slots that were
+   * never given go to the first, which refuses them.
+   */
+  #byRows(
+    rows: StoreRows,
+    outcomes: Uint8Array,
+    purpose: 'check' | 'append',
+    call: (store: Store, rows: StoreRows, outcomes: Uint8Array) => void,
   ): void {
+    if (this.#stores.length === 1) return call(this.#stores[0]!, rows, outcomes);
+    const part = this.#part;
+    const storeOf = (slot: number): number => {
+      const page = slot >>> pageBits;
+      return page < this.#pageCount ? this.#storeOfPage[page]! : 0;
+    };
+    for (let row = 0; row < rows.rowCount; row += partRowsMax) {
+      const rowEnd = Math.min(rows.rowCount, row + partRowsMax);
+      part.sort(rows, row, rowEnd, this.#stores.length, storeOf);
+      for (const [index, store] of this.#stores.entries()) {
+        const some = part.take(index, (slot) => this.#inner(slot), outcomes, purpose === 'append');
+        if (some === null) continue;
+        call(store, some.rows, some.outcomes);
+        if (purpose === 'check') part.putOutcomes(index, some.outcomes, outcomes);
+      }
+    }
+  }
+
+  /** The stores that have some of the slots; all slots as they are while there is one store. */
+  #shares(slots: Uint32Array): Share[] {
+    const only = this.#stores.length === 1 ? this.#stores[0]! : null;
+    if (only !== null) return [{ store: only, slots, places: slots }];
     const counts = new Uint32Array(this.#stores.length);
     for (const slot of slots) counts[this.#storeOf(slot)]!++;
+    const shares: Share[] = [];
     for (const [index, store] of this.#stores.entries()) {
       if (counts[index] === 0) continue;
       const inner = new Uint32Array(counts[index]!);
@@ -383,40 +347,57 @@ export class StoreSet {
         inner[length] = this.#inner(slot);
         places[length++] = place;
       }
-      call(store, inner, places);
+      shares.push({ store, slots: inner, places });
     }
+    return shares;
   }
 
   /** Chunks of the slots in their order, from each store's answer. */
   #gather(
-    target: ByteCollector,
     slots: Uint32Array,
-    read: (store: Store, inner: Uint32Array) => StoredChunks,
-  ): Uint32Array {
-    const answers: StoreAnswer[] = [];
-    this.#byStore(slots, (store, inner, places) => {
-      answers.push({ chunks: read(store, inner), places });
-    });
-    return joinAnswers(target, slots.length, answers);
+    read: (store: Store, slots: Uint32Array) => StoredChunks,
+  ): StoredChunks {
+    const shares = this.#shares(slots);
+    const answers = shares.map((share) => read(share.store, share.slots));
+    return joined(slots.length, shares, answers);
   }
 }
 
-/** Chunks of one store, and where each series of them stands among those that were asked for. */
-interface StoreAnswer {
-  readonly chunks: StoredChunks;
+/** What one store has of the slots that are asked for. */
+interface Share {
+  readonly store: Store;
+  /** As this store numbers them. */
+  readonly slots: Uint32Array;
+  /** Where each stands among those that are asked for; not looked at in the only share. */
   readonly places: Uint32Array;
+}
+
+function sumOf<Item>(items: readonly Item[], of: (item: Item) => number): number {
+  return items.reduce((sum, item) => sum + of(item), 0);
+}
+
+function joined(
+  count: number,
+  shares: readonly Share[],
+  answers: readonly StoredChunks[],
+): StoredChunks {
+  if (answers.length === 1) return answers[0]!;
+  const target = new ByteCollector();
+  const chunkOffset = joinAnswers(target, count, shares, answers);
+  return { chunkData: target.view(), chunkOffset };
 }
 
 /** @returns offsets in the target, one more than places */
 function joinAnswers(
   target: ByteCollector,
   count: number,
-  answers: readonly StoreAnswer[],
+  shares: readonly Share[],
+  answers: readonly StoredChunks[],
 ): Uint32Array {
   const chunkOffset = new Uint32Array(count + 1);
   const sourceOf = new Uint8Array(count);
-  answers.forEach(({ chunks, places }, source) => {
-    places.forEach((place, i) => {
+  answers.forEach((chunks, source) => {
+    shares[source]!.places.forEach((place, i) => {
       chunkOffset[place + 1] = chunks.chunkOffset[i + 1]! - chunks.chunkOffset[i]!;
       sourceOf[place] = source;
     });
@@ -429,7 +410,7 @@ function joinAnswers(
   const next = new Uint32Array(answers.length);
   for (let place = 0; place < count; place++) {
     const source = sourceOf[place]!;
-    const { chunkData, chunkOffset: offsets } = answers[source]!.chunks;
+    const { chunkData, chunkOffset: offsets } = answers[source]!;
     const i = next[source]!++;
     if (offsets[i] === offsets[i + 1]) continue;
     target.append(chunkData.subarray(offsets[i], offsets[i + 1]));

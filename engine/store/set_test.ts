@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
-import { openSampleStore, type SampleStore } from './sample_store.ts';
+import { openSampleStore } from './open.ts';
+import type { SampleStore } from './sample_store.ts';
 import { Store, storeOutcome, type StoreNamespace } from './store.ts';
 import { StoreSet } from './set.ts';
 

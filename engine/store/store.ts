@@ -9,11 +9,13 @@ import type { Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel } from './kernel.ts';
+import type { SampleStore } from './sample_store.ts';
 import type { StoreExports } from './store_exports.ts';
 import { readerRegionBytes, type StoreWindow } from './reader.ts';
 import {
   joinSlots,
   namespaceCountMax,
+  resultOf,
   type StoredBlock,
   type StoredChunks,
   type StoreNamespace,
@@ -61,7 +63,7 @@ const insertFailures: Record<number, string> = {
   3: 'it has a time that no store takes',
 };
 
-export class Store {
+export class Store implements SampleStore {
   readonly #memory: WebAssembly.Memory;
   readonly #kernel: StoreExports;
   readonly #namespaces: Map<number, StoreNamespace>;
@@ -90,10 +92,6 @@ export class Store {
     this.#readers = new Set();
   }
 
-  /**
-   * Sets the rules of a namespace, or changes them for the writes and expiries that follow.
-   * @throws {TsdbError} BAD_REQUEST when the block size of a namespace changes
-   */
   setNamespace(ordinal: number, options: StoreNamespace): void {
     assert(ordinal >= 0 && ordinal < namespaceCountMax, 'namespace ordinals are below 1024');
     assert(options.blockSizeNanos > 0n, 'a block has a size');
@@ -107,15 +105,10 @@ export class Store {
     this.#kernel.setNamespace(ordinal, options.blockSizeNanos);
   }
 
-  /** Forgets the rules of a namespace of which no series is left: its ordinal may be another's. */
   forgetNamespace(ordinal: number): void {
     this.#namespaces.delete(ordinal);
   }
 
-  /**
-   * Gives a slot to a new series; its reference is the slot with its `generation`.
-   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget
-   */
   createSeries(namespaceOrdinal: number): number {
     this.#namespace(namespaceOrdinal);
     const slot = this.#kernel.createSeries(namespaceOrdinal, this.#budgetBytes) >>> 0;
@@ -131,24 +124,16 @@ export class Store {
     return slot;
   }
 
-  /** Forgets a series with all its samples; its references are refused from now on. */
   releaseSeries(slot: number): void {
     this.#assertLive(slot);
     this.#kernel.releaseSeries(slot);
     this.#generation[slot] = this.#kernel.generationOf(slot);
   }
 
-  /** Generation by slot, from 1. A view: fetch it again after each call. */
   get generation(): Uint32Array {
     return this.#generation;
   }
 
-  /**
-   * The write rules, before the commit log. Sets the outcome of each row that has none yet (0): the
-   * reference is valid and of this namespace, the time lies in [now - bufferPast, now +
-   * bufferFuture) or, with cold writes, not before now - retention, and there is memory.
-   * @returns how many rows have an outcome other than 0
-   */
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number {
     const { startNanos, endNanos } = writeWindow(this.#namespace(namespaceOrdinal), nowNanos);
     let refused = 0;
@@ -172,11 +157,6 @@ export class Store {
     return refused;
   }
 
-  /**
-   * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series
-   * was released since its check is left out.
-   * @param version of the batch: decides between rows with one timestamp
-   */
   append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
     assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
     for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
@@ -196,20 +176,12 @@ export class Store {
     }
   }
 
-  /**
-   * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as
-   * raw chunks with their versions. Chunks may overlap: `Decoder` merges them.
-   */
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
     const target = new ByteCollector();
     const chunkOffset = this.readInto(target, slots, startNanos, endNanos);
     return { chunkData: target.view(), chunkOffset };
   }
 
-  /**
-   * `read`, to a target that may hold bytes already. @returns offsets in the target, one more than
-   * slots
-   */
   readInto(
     target: ByteCollector,
     slots: Uint32Array,
@@ -222,11 +194,6 @@ export class Store {
     );
   }
 
-  /**
-   * Adds sealed chunks of filesets, snapshots or peers to a series, all or none.
-   * @throws {TsdbError} BAD_REQUEST when one is malformed or spans two blocks, RESOURCE_EXHAUSTED
-   *   when memory is over the budget
-   */
   insertChunks(slot: number, chunks: Uint8Array): void {
     this.#assertLive(slot);
     const full = this.#kernel.memoryBytes() + 2 * chunks.length > this.#budgetBytes;
@@ -241,18 +208,10 @@ export class Store {
     if (failure !== undefined) throw badRequest(`cannot add chunk: ${failure}: slot ${slot}`);
   }
 
-  /**
-   * The rows of one block, merged and encoded anew as for a file; an empty range when there are
-   * none.
-   */
   readBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     return this.#readBlock(slots, blockStartNanos, 0);
   }
 
-  /**
-   * `readBlock`, and marks the block of each series as unchanged since: whatever is written to it
-   * takes the mark away. When the rows are safe in a file, `dropFlushed` forgets what has its mark.
-   */
   flushBlock(slots: Uint32Array, blockStartNanos: bigint): StoredChunks {
     return this.#readBlock(slots, blockStartNanos, 1);
   }
@@ -292,18 +251,12 @@ export class Store {
     this.#kernel.releaseRegion(regionAddress);
   }
 
-  /**
-   * Forgets the rows of a block of those series that are unchanged since `flushBlock`; the others
-   * keep all of theirs. A slot that was released since is passed over.
-   * @returns how many series were dropped
-   */
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
     const at = this.#stageBytes(slots.length * 4);
     new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
     return this.#kernel.dropFlushed(at, slots.length, clampInt64(blockStartNanos));
   }
 
-  /** What the blocks with rows in memory hold, by ascending start. Walks over all series. */
   blocks(namespaceOrdinal: number): StoredBlock[] {
     this.#namespace(namespaceOrdinal);
     for (let countMax = 1024; ; countMax *= 4) {
@@ -321,7 +274,6 @@ export class Store {
     }
   }
 
-  /** Slots of the series that have rows in the block, ascending. */
   slotsOfBlock(namespaceOrdinal: number, blockStartNanos: bigint): Uint32Array {
     this.#namespace(namespaceOrdinal);
     const start = clampInt64(blockStartNanos);
@@ -330,7 +282,6 @@ export class Store {
     );
   }
 
-  /** Starts of the blocks in which the series has rows, ascending. */
   blockStarts(slot: number): bigint[] {
     this.#assertLive(slot);
     for (let countMax = 64; ; ) {
@@ -341,7 +292,6 @@ export class Store {
     }
   }
 
-  /** Forgets the rows of a block. */
   dropBlock(slots: Uint32Array, blockStartNanos: bigint): void {
     for (const slot of slots) this.#assertLive(slot);
     const at = this.#stageBytes(slots.length * 4);
@@ -349,26 +299,10 @@ export class Store {
     this.#kernel.dropBlock(at, slots.length, clampInt64(blockStartNanos));
   }
 
-  /**
-   * Drops the blocks that end at or before now - retention.
-   * @returns slots of the namespace that hold nothing in memory (there may be rows in files) and
-   *   for which no row was admitted since the expiry before this one (such a row may be on its way
-   *   through the commit log), ascending
-   */
   expire(namespaceOrdinal: number, nowNanos: bigint): Uint32Array {
-    const steps = this.expireInSteps(namespaceOrdinal, nowNanos, slotsAtOnce);
-    for (;;) {
-      const step = steps.next();
-      if (step.done === true) return step.value;
-    }
+    return resultOf(this.expireInSteps(namespaceOrdinal, nowNanos, slotsAtOnce));
   }
 
-  /**
-   * As `expire`, so many slots of the store a step. Anything may be called in between, but for
-   * another expiry of the namespace; a series that was looked at and got rows since may be among
-   * the slots, and so may one that is no more. It may be given up before its end, and must be when
-   * the namespace is forgotten.
-   */
   *expireInSteps(
     namespaceOrdinal: number,
     nowNanos: bigint,
@@ -391,12 +325,10 @@ export class Store {
     return this.#kernel.seriesCount();
   }
 
-  /** Memory in use, from about 2 MiB. */
   get memoryBytes(): number {
     return this.#kernel.memoryBytes();
   }
 
-  /** Rows held; rows with one timestamp count each until they are merged. */
   get sampleCount(): number {
     return this.#kernel.sampleCount();
   }

@@ -24,7 +24,8 @@ import type {
 import type { Placement } from '#cluster/placement/placement.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
 import { FlushThreads } from '#engine/store/flush_threads.ts';
-import { openSampleStore, type SampleStore } from '#engine/store/sample_store.ts';
+import { openSampleStore } from '#engine/store/open.ts';
+import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
