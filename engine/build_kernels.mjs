@@ -38,11 +38,14 @@ const unsharedKernels = new Set(['batch', 'write_decoder']);
 
 const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sharedFlags]);
 
+/** What kernels are compiled from: their own sources, and numbers that they share with TypeScript. */
+const sourceFiles = () => [...kernelSources(), join(engineFolder, 'codec/layout.ts')];
+
 function sourceHash() {
   const hash = createHash('sha256');
   for (const { name } of kernels()) hash.update(JSON.stringify([name, flagsOf(name)]));
   hash.update(compilerVersion());
-  for (const file of kernelSources()) {
+  for (const file of sourceFiles()) {
     hash.update(relative(engineFolder, file));
     hash.update(readFileSync(file));
   }

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 export const engineFolder = dirname(fileURLToPath(import.meta.url));
 
-/** Every source of a kernel: the files of engine/<part>/kernel, sorted. */
+/** The files of engine/<part>/kernel, sorted. */
 export const kernelSources = () =>
   readdirSync(engineFolder, { withFileTypes: true })
     .map((entry) => join(engineFolder, entry.name, 'kernel'))
@@ -53,36 +53,36 @@ const listForm = /^export \{([^}]*)\} from '([^']+)';/gm;
 const anyExport = /^export (?!\{)(?:@inline )?(\w+) (\w+)/gm;
 
 /** Parameters of a function, without the defaults that the host never leaves out. */
-function parametersOf(text, name) {
+function parametersOf(text) {
   return text
     .split(',')
     .map((parameter) => parameter.trim())
     .filter((parameter) => parameter !== '')
     .map((parameter) => {
-      const [, key, type] = /^(\w+): (\w+)(?: = .*)?$/s.exec(parameter) ?? [];
-      return { name: key, type: hostType(type, name) };
+      const [, name, type] = /^(\w+): (\w+)(?: = .*)?$/s.exec(parameter) ?? [];
+      return { name, type };
     });
 }
 
-/** Exports of one source, by name; those of other sources that it passes on among them. */
+/** Exports of one source, by name, with AssemblyScript's types. */
 function exportsOfSource(file) {
   const text = readFileSync(file, 'utf8');
   const found = [];
   for (const [, doc, name, parameters, type] of text.matchAll(functionForm)) {
-    const kind = 'function';
-    found.push({
-      kind,
-      name,
-      doc,
-      parameters: parametersOf(parameters, name),
-      type: hostType(type, name),
-    });
+    found.push({ kind: 'function', name, doc, parameters: parametersOf(parameters), type });
   }
   for (const [, doc, name, type] of text.matchAll(constantForm)) {
-    found.push({ kind: 'constant', name, doc, parameters: [], type: hostType(type, name) });
+    found.push({ kind: 'constant', name, doc, parameters: [], type });
   }
   return { text, found };
 }
+
+/** The export with the host's types. */
+const typed = (one) => ({
+  ...one,
+  parameters: one.parameters.map(({ name, type }) => ({ name, type: hostType(type, one.name) })),
+  type: hostType(one.type, one.name),
+});
 
 /**
  * The exports of a kernel's entry: constants first, then functions, each sort by name.
@@ -105,7 +105,7 @@ export function exportsOf(file) {
       found.push(passedOn);
     }
   }
-  return found.sort((a, b) => compare(a.kind, b.kind) || compare(a.name, b.name));
+  return found.map(typed).sort((a, b) => compare(a.kind, b.kind) || compare(a.name, b.name));
 }
 
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);

@@ -3,13 +3,11 @@
  * format: a chunk names its book by number and carries no table, so they never change.
  */
 import { assert } from '#lib/assert.ts';
+import { bookCount, bookSymbolCount, codeBitsMax, tableEntryBytes } from './layout.ts';
 
-export const bookCount = 16;
-/** Symbols 0 to 14 are zigzagged residuals, 15 announces one that is written out. */
-export const bookSymbolCount = 16;
-export const escapeSymbol = 15;
-/** No code is longer, so a decoder finds the symbols of any 11 bits in a table. */
-export const codeBitsMax = 11;
+export { bookCount, codeBitsMax } from './layout.ts';
+
+export const escapeSymbol: number = bookSymbolCount - 1;
 
 /**
  * Code lengths in bits of the symbols 0 to 15, one hexadecimal digit each; one string a book. They
@@ -77,8 +75,7 @@ function reversed(code: number, length: number): number {
 
 export const books: readonly Book[] = codeLengths.map(bookOf);
 
-/** One table: an entry for each of the 2^11 bit patterns. */
-const tableEntryBytes = 16;
+/** One table. */
 const tableBytes = tableEntryBytes << codeBitsMax;
 /** Where the lengths (a byte each) and codes (16 bits each) of all books lie behind the tables. */
 export const bookLengthsOffset: number = bookCount * tableBytes;

@@ -6,21 +6,26 @@
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
 import { versionAtNanos, versionMax } from '#lib/hybrid_clock.ts';
-
-/** What the payload is. 0 is never a kind, so zeroed memory never parses as a chunk. */
-export const chunkKind = {
-  /** Columns as they are: int64 nanoseconds, float64 bits, and the rows' versions when flagged. */
-  rawFloat: 1,
-  /** docs/formats/codec.md */
-  float: 2,
-  /** One row after the other, each with its version, as they were appended (chunk_rows.ts). */
-  rows: 3,
-} as const;
-
-export type ChunkKind = (typeof chunkKind)[keyof typeof chunkKind];
+import { chunkRowsMax, kindFloat, kindRawFloat, kindRows } from './layout.ts';
 
 /** Rows that one chunk can hold; a longer run is several chunks. */
-export const chunkRowsMax = 65_536;
+export { chunkRowsMax } from './layout.ts';
+
+/** What the payload is. 0 is never a kind, so zeroed memory never parses as a chunk. */
+export const chunkKind: {
+  readonly rawFloat: typeof kindRawFloat;
+  readonly float: typeof kindFloat;
+  readonly rows: typeof kindRows;
+} = {
+  /** Columns as they are: int64 nanoseconds, float64 bits, and the rows' versions when flagged. */
+  rawFloat: kindRawFloat,
+  /** docs/formats/codec.md */
+  float: kindFloat,
+  /** One row after the other, each with its version, as they were appended (chunk_rows.ts). */
+  rows: kindRows,
+};
+
+export type ChunkKind = (typeof chunkKind)[keyof typeof chunkKind];
 
 const unitNanosOfCode = [1n, 1_000n, 1_000_000n, 1_000_000_000n] as const;
 const int64Min = -(2n ** 63n);

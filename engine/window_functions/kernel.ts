@@ -17,14 +17,10 @@ import { WindowIndex } from './window_index.ts';
 
 const pageBytes = 65_536;
 const memoryPagesMax = 65_536;
-/** Wide loads and stores may touch this much behind a region. */
-const slackBytes = 64;
-const chunkStructBytes = 128;
 /**
  * A chunk takes at least this much of its series' bytes, so a series has at most so many to list.
  */
 const chunkBytesMin = 6;
-const listedBytes = 16;
 
 /**
  * Addresses of the regions; everything but the tables is scratch of one call, or a cache that can
@@ -165,6 +161,9 @@ export class WindowsKernel implements WindowEvaluator {
   }
 
   #layOut(): Layout {
+    const { chunkStructBytes, columnSlackBytes, listedBytes } = this.#kernel;
+    // Wide loads and stores may touch this much behind a region.
+    const slackBytes = columnSlackBytes.value;
     let next = slackBytes;
     const region = (bytes: number): number => {
       const at = next;
@@ -173,13 +172,13 @@ export class WindowsKernel implements WindowEvaluator {
     };
     const columnBytes = (this.#rowsMax + 8) * 8;
     const stepBytes = this.#stepsMax * 8;
-    const chunk = region(chunkStructBytes);
+    const chunk = region(chunkStructBytes.value);
     const tables = region(codecTablesBytes);
     const columns = region(16);
     const spareColumns = region(16);
     const found = region(16);
     const bytes = region(this.#bytesMax);
-    const entries = region((Math.ceil(this.#bytesMax / chunkBytesMin) + 2) * listedBytes);
+    const entries = region((Math.ceil(this.#bytesMax / chunkBytesMin) + 2) * listedBytes.value);
     const [times, values, versions, otherTimes, otherValues, otherVersions] = [
       region(columnBytes),
       region(columnBytes),

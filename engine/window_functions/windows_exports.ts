@@ -5,6 +5,12 @@
  * 2^31 and more come back negative.
  */
 export interface WindowsExports {
+  /** Of a `Chunk` and what reading its rows finds. */
+  readonly chunkStructBytes: { readonly value: number };
+  /** Decoding writes up to this many bytes behind the last row of a column. */
+  readonly columnSlackBytes: { readonly value: number };
+  /** Of an entry. */
+  readonly listedBytes: { readonly value: number };
   countRow(starts: number, ends: number, steps: number, out: number): void;
   /** rate and increase. `prefix` has room for n f64. */
   counterRow(

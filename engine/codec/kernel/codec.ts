@@ -2,6 +2,16 @@
 // same at leisure; codec_fuzz.ts holds both equal. Bytes come from outside: every length is
 // checked, and loads may touch up to 64 bytes behind the end of the chunk, so each region of chunks
 // has that much slack.
+import {
+  bookCount,
+  bookSymbolCount,
+  chunkRowsMax as layoutRowsMax,
+  codeBitsMax,
+  kindFloat as layoutFloat,
+  kindRawFloat as layoutRawFloat,
+  kindRows as layoutRows,
+  tableEntryBytes,
+} from '../layout';
 import { firstDelta, readRows, RowsFound, rowsFoundBytes, rowBytesMin } from './rows';
 
 /**
@@ -26,14 +36,15 @@ export class Chunk {
   failed: u32;
 }
 const chunkFieldsBytes: usize = 72;
+/** Of a `Chunk` and what reading its rows finds. */
 export const chunkStructBytes: usize = chunkFieldsBytes + rowsFoundBytes;
 
-export const kindRaw: u32 = 1;
-export const kindFloat: u32 = 2;
-export const kindRows: u32 = 3;
+export const kindRaw: u32 = layoutRawFloat;
+export const kindFloat: u32 = layoutFloat;
+export const kindRows: u32 = layoutRows;
 /** In front of the rows: the version that the first one is relative to. */
 const rowsHeaderBytes: usize = 8;
-export const chunkRowsMax: u32 = 65536;
+export const chunkRowsMax: u32 = layoutRowsMax;
 /** Decoding writes up to this many bytes behind the last row of a column. */
 export const columnSlackBytes: usize = 64;
 
@@ -42,9 +53,9 @@ export const versionMax: i64 = 9007199254740991;
 /** `versionNanos` of lib/hybrid_clock.ts. */
 const versionNanos: i64 = 15625;
 
-// Places in the tables of codec_books.ts.
-export const bookLengthsOffset: usize = 16 * 32768;
-export const bookCodesOffset: usize = bookLengthsOffset + 256;
+// Places in the tables of engine/codec/books.ts.
+export const bookLengthsOffset: usize = (bookCount * tableEntryBytes) << codeBitsMax;
+export const bookCodesOffset: usize = bookLengthsOffset + bookCount * bookSymbolCount;
 
 export const modeDecimal: u32 = 0;
 export const modeBits: u32 = 1;

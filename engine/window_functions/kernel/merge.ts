@@ -22,6 +22,8 @@ class Listed {
   end: u32;
 }
 const listedShift: usize = 4;
+/** Of an entry. */
+export const listedBytes: usize = 1 << listedShift;
 
 @inline
 function listed(list: usize, index: usize): Listed {
@@ -47,7 +49,7 @@ function sameBytes(a: usize, b: usize, length: usize): bool {
 
 /**
  * Lists the chunks that touch [startNanos, endNanos), equal ones once, by first time. `list` has
- * room for 16 bytes a chunk. False when one is malformed.
+ * room for `listedBytes` a chunk. False when one is malformed.
  */
 export function listChunks(
   chunk: Chunk,

@@ -15,6 +15,8 @@ export {
   sumRow,
 } from './functions';
 export { printRow } from './json';
+export { listedBytes } from './merge';
+export { chunkStructBytes, columnSlackBytes } from '../../codec/kernel/codec';
 
 const staleBits: u64 = 0x7ff0000000000002;
 
