@@ -8,6 +8,7 @@ import assert from 'node:assert/strict';
 import type { WriteResponse } from '#cluster/node/service.ts';
 import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { count } from '#test/sim/counts.ts';
@@ -307,7 +308,7 @@ class CrashRun {
   async #send(database: Database, rows: readonly Row[]): Promise<WriteResponse> {
     const builder = new BatchBuilder();
     this.#version += 1;
-    builder.begin(Number(this.#startNanos / 15_625n) + this.#version);
+    builder.begin(Number(versionAtNanos(this.#startNanos)) + this.#version);
     const ordinals = rows.map(({ series }) => {
       const tags = Object.entries(series).map(([name, value]) => ({ name, value }));
       return builder.addSeries(encodeTags(tags), idSchemeCode.quoted, new Uint8Array(0));
@@ -342,7 +343,7 @@ class CrashRun {
         namespace: 'metrics',
         query: { kind: 'term', field: 's', term: series },
         ...(isWhole ? allTime : range),
-        version: Number(this.#startNanos / 15_625n) + this.#version,
+        version: Number(versionAtNanos(this.#startNanos)) + this.#version,
         createdNanos: this.#startNanos,
         expiresNanos: this.#startNanos + 1000n * hourNanos,
         selectors: [`{s="${series}"}`],
@@ -378,7 +379,7 @@ class CrashRun {
         if (value < firstValueAfter) values.delete(value);
         // An old time that was written again before the deletion was applied may go with it
         // (docs/STORAGE.md).
-        else if (nanos / 15_625n <= BigInt(deletion.version)) values.set(value, 'unknown');
+        else if (versionAtNanos(nanos) <= BigInt(deletion.version)) values.set(value, 'unknown');
       }
       if (values.size === 0) this.#samples.delete(key);
     }
