@@ -30,12 +30,12 @@ function setup(...args: string[]): { status: number | null; output: string } {
 test('npm test -- FILE runs the tests of a file, a folder or a pattern, and no checks', () => {
   for (const named of ['lib/version_test.ts', 'lib/ver*_test.ts']) {
     const { status, output } = setup('test', named);
-    assert.equal(status, 0, output);
+    assert.equal(status, 0, `${status} ${output}`);
     assert.match(output, /tests 1\b/);
     assert.doesNotMatch(output, /lint/);
   }
   const { status, output } = setup('test', '--test-name-pattern=glob', 'lib/regexp');
-  assert.equal(status, 0, output);
+  assert.equal(status, 0, `${status} ${output}`);
   assert.match(output, /tests [1-9]/);
 });
 
