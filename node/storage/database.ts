@@ -23,7 +23,7 @@ import type {
 } from '#cluster/node/service.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
-import { FlushThreads } from '#engine/store/flush_threads.ts';
+import { FlushThreads } from '#engine/store/threads/flush_threads.ts';
 import { openSampleStore } from '#engine/store/open.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';

@@ -2,7 +2,7 @@
  * Writes rows of memory to filesets, block by block and shard by shard, and forgets them then
  * (docs/STORAGE.md). A series that gets rows meanwhile keeps all of its rows for the next flush.
  */
-import type { FlushThreads } from '#engine/store/flush_threads.ts';
+import type { FlushThreads } from '#engine/store/threads/flush_threads.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { assert } from '#lib/assert.ts';
 import { seriesIdOf } from '#lib/series_id/from_tags.ts';

@@ -5,9 +5,9 @@
  */
 import { Worker } from 'node:worker_threads';
 import { assert } from '#lib/assert.ts';
-import { ByteCollector } from './byte_collector.ts';
-import type { ReaderAnswer } from './reader.ts';
-import type { Store, StoredChunks, StoreWindow } from './store.ts';
+import { ByteCollector } from '../byte_collector.ts';
+import type { ReaderAnswer } from '../reader.ts';
+import type { Store, StoredChunks, StoreWindow } from '../store.ts';
 
 /** A block of series that the thread is asked for, as `StoreReader.readBlock`. */
 export interface StoreThreadRequest {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FlushThreads } from './flush_threads.ts';
-import { StoreSet } from './set.ts';
-import { Store } from './store.ts';
+import { StoreSet } from '../set.ts';
+import { Store } from '../store.ts';
 
 const second = 1_000_000_000n;
 const blockStart = 1_699_999_200n * second;

@@ -1,8 +1,8 @@
 /** The thread of thread.ts. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { StoreReader } from './reader.ts';
+import { StoreReader } from '../reader.ts';
 import type { StoreThreadReply, StoreThreadRequest } from './thread.ts';
-import type { StoreWindow } from './store.ts';
+import type { StoreWindow } from '../store.ts';
 
 const reader = new StoreReader(workerData as StoreWindow);
 const port = parentPort!;

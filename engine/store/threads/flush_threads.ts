@@ -2,10 +2,10 @@
  * The threads that read a node's samples for its flushes: one beside each store, from its first
  * flush on.
  */
-import type { SampleStore } from './sample_store.ts';
-import { StoreSet } from './set.ts';
+import type { SampleStore } from '../sample_store.ts';
+import { StoreSet } from '../set.ts';
 import { StoreThread } from './thread.ts';
-import { Store, type StoredChunks } from './store.ts';
+import { Store, type StoredChunks } from '../store.ts';
 
 /** Flushes of further stores are read by their own thread. */
 const threadsMax = 8;

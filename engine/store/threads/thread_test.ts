@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Random } from '#lib/env/env.ts';
-import { encodeRawChunk } from '../codec/chunk.ts';
+import { encodeRawChunk } from '../../codec/chunk.ts';
 import { StoreThread } from './thread.ts';
-import { Store } from './store.ts';
+import { Store } from '../store.ts';
 
 const second = 1_000_000_000n;
 const hour = 3600n * second;
