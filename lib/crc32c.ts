@@ -11,7 +11,7 @@ const stepBytes = 16;
 /** For fewer bytes a view of their words costs more than it saves. */
 const wordsMin = 96;
 
-/** Parts of 256 entries, one behind the other. */
+/** Parts of 256 entries, one after the other. */
 const table: Int32Array = makeTable();
 
 function makeTable(): Int32Array {
@@ -32,7 +32,7 @@ function makeTable(): Int32Array {
  * Checksum of `bytes[start, end)`, as an unsigned 32-bit integer.
  *
  * @param previous the checksum of what stands before, so that
- *   `crc32c(b, crc32c(a))` is the checksum of a and b, one behind the other; 0 at the beginning
+ *   `crc32c(b, crc32c(a))` is the checksum of a and b, one after the other; 0 at the beginning
  */
 export function crc32c(
   bytes: Uint8Array,

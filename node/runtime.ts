@@ -43,7 +43,7 @@ export interface RuntimeOptions {
   /** As in `DatabaseOptions`. */
   readonly flushThreads?: boolean;
   /**
-   * Whether the first writes are rehearsed behind the start. Default: false, since tests start many
+   * Whether the first writes are rehearsed after the start. Default: false, since tests start many
    * nodes.
    */
   readonly rehearses?: boolean;
@@ -145,7 +145,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#retrying('cannot read the placement', () => topology.refresh(signal));
     let view = await this.#takeTopology();
     // A start that is short of memory flushes, and so reads filesets: what it finds is repaired
-    // behind it.
+    // after it.
     const damaged: CorruptShard[] = [];
     this.database.onDamage = (namespace, file) => {
       this.#metrics.corruption(1);

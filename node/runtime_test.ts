@@ -69,7 +69,7 @@ test('a namespace that is added is served without a restart, and a deleted one i
   await cluster.deleteNamespace('later');
   await cluster.until('a', () => !runtime.database.namespaces.has('later'));
   await assert.rejects(readAll(runtime.database, 'later'), /cannot find namespace/);
-  // Its series go behind the record of it in the commit log.
+  // Its series go after the record of it in the commit log.
   await cluster.until('a', () => runtime.database.store.seriesCount === 0);
 });
 

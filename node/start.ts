@@ -86,7 +86,7 @@ const grpcGraceMillis = 2_000;
 
 /**
  * Starts a node: opens its data folder and its listeners, and returns. The data is loaded, and the
- * cluster followed, behind that; `database.isBootstrapped` tells when all of it is there.
+ * cluster followed, after that; `database.isBootstrapped` tells when all of it is there.
  * @throws {Error} when the data folder cannot be used or an address cannot be listened on
  */
 export async function startNode(options: StartNodeOptions): Promise<RunningNode> {

@@ -176,7 +176,7 @@ class EtcdKv implements Kv {
     for (const client of this.#clients) client.close();
   }
 
-  /** One stream of the watch; moves `place` behind what was handed out. */
+  /** One stream of the watch; moves `place` after what was handed out. */
   async *#watchOnce(
     prefix: string,
     place: { nextRevision: number },

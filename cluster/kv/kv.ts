@@ -58,7 +58,7 @@ export type WatchEvent =
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
 export interface WatchBatch {
-  /** Revision of the last event: a watch from `revision + 1` goes on behind this batch. */
+  /** Revision of the last event: a watch from `revision + 1` goes on after this batch. */
   readonly revision: number;
   /** In order of revision; all events of one revision are in one batch. */
   readonly events: readonly WatchEvent[];

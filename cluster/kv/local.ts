@@ -24,7 +24,7 @@ export interface LocalStore {
     operations: readonly Operation[],
   ): Promise<TransactionResult>;
   /**
-   * Ends when the signal aborts, or behind a `compactRevision`: what was before that is forgotten.
+   * Ends when the signal aborts, or after a `compactRevision`: what was before that is forgotten.
    */
   watch(
     prefix: string,

@@ -59,7 +59,7 @@ export interface DeletionListing {
   readonly deletions: readonly Deletion[];
   /** Entries that cannot be read. */
   readonly damaged: readonly DamagedDeletion[];
-  /** Watch from the one behind it. */
+  /** Watch from the one after it. */
   readonly revision: number;
 }
 

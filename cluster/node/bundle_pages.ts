@@ -66,7 +66,7 @@ function slice(
   chunkEnd: number,
   continues: boolean,
 ): SeriesBundle {
-  // What continues has given its tags and ID already, so these begin with the series behind it.
+  // What continues has given its tags and ID already, so these begin with the series after it.
   const named = continues ? first + 1 : first;
   const offsets = (offset: Uint32Array, start: number, stop: number) =>
     Uint32Array.from(

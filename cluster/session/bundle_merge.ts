@@ -1,5 +1,5 @@
 /**
- * Joins the answers of several nodes: each series once, its chunks one behind the other. Chunks
+ * Joins the answers of several nodes: each series once, its chunks one after the other. Chunks
  * that replicas hold in the same bytes are kept once; others may overlap, which decoding resolves.
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';

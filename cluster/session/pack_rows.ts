@@ -118,7 +118,7 @@ const noSlots = new Uint32Array(0);
 const entryBytesFirst = 4096;
 
 /**
- * Dictionary entries with their tags one behind the other: a buffer for each of a million would
+ * Dictionary entries with their tags one after the other: a buffer for each of a million would
  * cost more than the rest.
  */
 class EntryBytes {

@@ -62,7 +62,7 @@ test('generations that do not fit into 16 bits are never mistaken for others', (
   assert.deepEqual(resolved(references, [1, 2, 3], [0, 1, 1]).unknown, [0, 1, 2]);
 });
 
-test('dictionary entries of a batch are noted for slots without a reference, and forgotten behind it', () => {
+test('dictionary entries of a batch are noted for slots without a reference, and forgotten after it', () => {
   const references = new References();
   references.learn(1, 'epoch', [1], [1], Uint32Array.of(5, 1));
   references.reserve(2);

@@ -81,7 +81,7 @@ export interface SeriesTable {
 
 /** Series as dictionary entries, in the order in which they were asked for. */
 export interface CheckedEntries {
-  /** Canonical tags, one behind the other. */
+  /** Canonical tags, one after the other. */
   readonly tags: Uint8Array;
   /** End of each one's tags. */
   readonly ends: Uint32Array;

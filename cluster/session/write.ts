@@ -166,7 +166,7 @@ export class SessionWriter {
 
   /**
    * A write may be acknowledged although one replica refused rows as stale. Their new owners get
-   * them behind it, once, so that the replica does not wait for a repair.
+   * them after it, once, so that the replica does not wait for a repair.
    */
   async #followUp(
     work: Work,

@@ -296,7 +296,7 @@ test('a node with a newer placement sends the session to the new owners', async 
   assert.deepEqual([...new Set(owners)].sort(), ['a1,a2,b1,c1', 'a1,b1,c1']);
 });
 
-test('rows that a minority refused as stale reach the new owners behind the acknowledged write', async () => {
+test('rows that a minority refused as stale reach the new owners after the acknowledged write', async () => {
   await using cluster = await FakeCluster.start(three, rf3);
   cluster.held = cluster.topology.view;
   await cluster.add('a2');

@@ -200,7 +200,7 @@ test('streamed remote read tells in its headers that it is partial', async () =>
   const partial = await test.post(path, readRequest([both, one, both], [1]), cut);
   assert.equal(partial.status, 200, partial.text);
   assert.match(String(partial.headers['tsdb-results-limited']), /^max_fetch_series_limit_applied,/);
-  // Behind a whole answer it cannot be told any more.
+  // After a whole answer it cannot be told any more.
   await assert.rejects(test.post(path, readRequest([one, both], [1]), cut), {
     code: 'UNAVAILABLE',
   });

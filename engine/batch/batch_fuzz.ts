@@ -176,7 +176,7 @@ function fieldsOf(bytes: Uint8Array): [at: number, width: 1 | 2 | 4 | 8][] {
       const entry = directory + 16 * column;
       fields.push([entry, 1], [entry + 1, 1], [entry + 2, 2], [entry + 4, 4], [entry + 8, 4]);
       fields.push([entry + 12, 4]);
-      // The first element of the column, and whatever token stands behind it.
+      // The first element of the column, and whatever token stands after it.
       const start = view.getUint32(entry + 4, true);
       fields.push([start, 8], [start + 8, 1], [start + (view.getUint32(entry + 8, true) >> 1), 1]);
     }

@@ -77,14 +77,14 @@ export const books: readonly Book[] = codeLengths.map(bookOf);
 
 /** One table. */
 const tableBytes = tableEntryBytes << codeBitsMax;
-/** Where the lengths (a byte each) and codes (16 bits each) of all books lie behind the tables. */
+/** Where the lengths (a byte each) and codes (16 bits each) of all books lie after the tables. */
 export const bookLengthsOffset: number = bookCount * tableBytes;
 export const bookCodesOffset: number = bookLengthsOffset + bookCount * bookSymbolCount;
 export const codecTablesBytes: number = bookCodesOffset + bookCount * bookSymbolCount * 2;
 
 /**
  * The tables that the kernels decode with, `codecTablesBytes` long. An entry says what 11 bits
- * begin with: bytes 0 to 7 are the running sums of up to eight residuals (int8; behind the last one
+ * begin with: bytes 0 to 7 are the running sums of up to eight residuals (int8; after the last one
  * the sum repeats), byte 8 their number, byte 9 the bits that they and an escape take, byte 10 is 1
  * when an escape ends them, byte 11 their sum. They are made once, when first asked for, and are
  * not to be changed.

@@ -261,7 +261,7 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
 }
 
 /**
- * Headers of the chunks that lie one behind the other in bytes[offset .. end).
+ * Headers of the chunks that lie one after the other in bytes[offset .. end).
  * @throws {TsdbError} BAD_REQUEST at the first that is malformed
  */
 export function* chunkHeaders(

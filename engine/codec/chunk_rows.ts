@@ -21,7 +21,7 @@ const widthsOfTime = [0, 2, 4, 8] as const;
 const widthsOfValue = [1, 2, 4, 8] as const;
 const widthsOfVersion = [0, 2, 2, 3, 4] as const;
 
-/** Numbers of 0 to 8 bytes, one behind the other. */
+/** Numbers of 0 to 8 bytes, one after the other. */
 class NumberSource {
   readonly #bytes: Uint8Array;
   offset: number;
@@ -95,7 +95,7 @@ export function decodeRowsChunk(bytes: Uint8Array, header: ChunkHeader): Require
     valueBits[row] = bits[0]!;
     rowVersions[row] = Number(version);
   }
-  if (source.offset !== end) throw malformed('has bytes behind its rows', source.offset);
+  if (source.offset !== end) throw malformed('has bytes after its rows', source.offset);
   checkTimes(timestampNanos, header);
   const values = new Float64Array(valueBits.buffer);
   return { timestampNanos, values, version: header.version, rowVersions };

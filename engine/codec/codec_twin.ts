@@ -204,7 +204,7 @@ export function decodeFloatChunk(bytes: Uint8Array, header: ChunkHeader): Requir
   const timestampNanos = decodeTimes(source, header, (control & irregularTimesFlag) !== 0);
   checkTimes(timestampNanos, header);
   const bits = decodeValues(source, rowCount, control);
-  if (source.offset !== source.end) throw malformed('has bytes behind its rows', source.offset);
+  if (source.offset !== source.end) throw malformed('has bytes after its rows', source.offset);
   return {
     timestampNanos,
     values: new Float64Array(bits.buffer),
@@ -266,7 +266,7 @@ function decodeExceptions(source: ByteSource, bits: BigUint64Array): void {
   for (let i = 0n; i < count; i++) {
     const row = rowNext + source.varint();
     if (row >= BigInt(bits.length))
-      throw malformed('has an exception behind its rows', source.offset);
+      throw malformed('has an exception after its rows', source.offset);
     bits[Number(row)] = new BigUint64Array(source.take(8).slice().buffer)[0]!;
     rowNext = row + 1n;
   }

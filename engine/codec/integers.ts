@@ -47,7 +47,7 @@ interface Prediction {
   /** False: from the integer before; true: from the line through the first. */
   readonly isLine: boolean;
   readonly step: bigint;
-  /** Added to the line behind the first integer. */
+  /** Added to the line after the first integer. */
   readonly center: bigint;
   /** Of rows 1 and up. */
   readonly residuals: bigint[];
@@ -140,7 +140,7 @@ function commonFactor(steps: readonly bigint[]): bigint {
 }
 
 /**
- * Appends the integers behind the first one, which the reader knows.
+ * Appends the integers after the first one, which the reader knows.
  * @param integers at least two
  * @param stepExpected what the reader expects the step to be: the step is written relative to it
  */
@@ -291,7 +291,7 @@ function readSparse(source: ByteSource, count: number): bigint[] {
   let rowNext = 0n;
   for (let i = 0n; i < nonZeroCount; i++) {
     const row = rowNext + source.varint();
-    if (row >= BigInt(count)) throw malformed('has a residual behind its rows', source.offset);
+    if (row >= BigInt(count)) throw malformed('has a residual after its rows', source.offset);
     residuals[Number(row)] = source.zigzag();
     rowNext = row + 1n;
   }
@@ -327,7 +327,7 @@ class BitWriter {
   }
 }
 
-/** Reads them; behind the last byte there are zero bits, so that a look ahead needs no care. */
+/** Reads them; after the last byte there are zero bits, so that a look ahead needs no care. */
 class BitReader {
   readonly #bytes: Uint8Array;
   #bit: number;

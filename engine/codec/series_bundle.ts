@@ -14,7 +14,7 @@ export interface SeriesBundle {
   readonly idData: Uint8Array;
   readonly idOffset: Uint32Array;
   /**
-   * Chunks of series i, one behind the other: chunkData[chunkOffset[i] .. chunkOffset[i+1]). A
+   * Chunks of series i, one after the other: chunkData[chunkOffset[i] .. chunkOffset[i+1]). A
    * chunk is self-delimiting (docs/formats/chunk.md). Chunks of a series may overlap in time and
    * may hold the same timestamp twice: decoding merges them by the total order of DESIGN.md (higher
    * batch version, then larger value bits). So joining two replicas' answers is concatenation.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ByteCollector } from './byte_collector.ts';
 
-test('parts stand one behind the other, foreseen or not', () => {
+test('parts stand one after the other, foreseen or not', () => {
   for (const expected of [0, 3, 1000]) {
     const collector = new ByteCollector();
     collector.expect(expected);

@@ -11,7 +11,7 @@ import { loadStoreKernel, wasmPageBytes, wasmPagesMin, type LoadedStoreKernel } 
 const mergeRowsMax = 1 << 22;
 const memoryBytesMax = 2 ** 30;
 const chunksAt = (wasmPagesMin - 1) * wasmPageBytes;
-/** Room behind each region for loads and stores beyond its end. */
+/** Room after each region for loads and stores beyond its end. */
 const slackBytes = 256;
 /** A memory that has grown beyond this is let go of. */
 const keptBytesMax = 32 << 20;

@@ -8,7 +8,7 @@ import type { StoredChunks } from './rows.ts';
 
 const memoryBytesMax = 2 ** 32;
 const chunksAt = (wasmPagesMin - 1) * wasmPageBytes;
-/** Room behind each region for loads and stores beyond its end. */
+/** Room after each region for loads and stores beyond its end. */
 const slackBytes = 256;
 /** A memory that has grown beyond this is let go of. */
 const keptBytesMax = 32 << 20;

@@ -17,9 +17,9 @@ import type { StoreExports } from './store_exports.ts';
 /** Rows of one series before they are merged: more are refused. */
 const decodeRowsMax = 1 << 24;
 const memoryBytesMax = 2 ** 30;
-/** The chunks lie here, the work space behind them. */
+/** The chunks lie here, the work space after them. */
 const chunksAt = (wasmPagesMin - 1) * wasmPageBytes;
-/** Room behind the chunks for loads beyond their end, and for the addresses of the columns. */
+/** Room after the chunks for loads beyond their end, and for the addresses of the columns. */
 const slackBytes = 256;
 
 /** Memories of disposed decoders that wait for the next ones. */
@@ -82,7 +82,7 @@ export class Decoder implements Disposable {
    *   has more than 16 million rows in the range
    */
   decode(bundle: SeriesBundle, index: number, startNanos: bigint, endNanos: bigint): number {
-    assert(!this.#isDisposed, 'a decoder is not used behind its end');
+    assert(!this.#isDisposed, 'a decoder is not used after its end');
     const [start, end] = [clampInt64(startNanos), clampInt64(endNanos)];
     const offset = bundle.chunkOffset[index]!;
     const length = bundle.chunkOffset[index + 1]! - offset;
@@ -136,7 +136,7 @@ export class Decoder implements Disposable {
   #showColumns(): void {
     const [millisAt, nanosAt, valuesAt] = [this.#answers[0]!, this.#answers[1]!, this.#answers[2]!];
     const { buffer } = this.#memory;
-    // The rows of the range may begin behind the begin of the column.
+    // The rows of the range may begin after the begin of the column.
     const rowFirst = this.#answers[3]!;
     const rows = this.#rowCapacity - rowFirst;
     if (millisAt !== this.#millisAt) {

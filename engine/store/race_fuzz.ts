@@ -227,7 +227,7 @@ class Race {
     for (const [series, some] of begun) this.acknowledge(series, some);
   }
 
-  /** One row a batch, one batch right behind the other. */
+  /** One row a batch, one batch right after the other. */
   burst(series: number): void {
     const { slot, generation } = this.writers.get(series)!;
     const rows = this.begin(series, 100);

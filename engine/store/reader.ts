@@ -88,7 +88,7 @@ export class StoreReader {
     return this.#readAll(slots, generations, { start, end, isMerged: false });
   }
 
-  /** `Store.readBlock`, and behind `Store.markFlush` the same as `Store.flushBlock`. */
+  /** `Store.readBlock`, and after `Store.markFlush` the same as `Store.flushBlock`. */
   readBlock(slots: Uint32Array, generations: Uint32Array, blockStartNanos: bigint): ReaderAnswer {
     const start = clampInt64(blockStartNanos);
     return this.#readAll(slots, generations, {

@@ -80,7 +80,7 @@ test('a series that was released is empty, and so is another one in its slot', (
   assert.equal(reader.read(...unknown, ...allTimes).chunkData.length, 0);
 });
 
-test('what was marked for a flush is dropped unless it is written to behind the mark', () => {
+test('what was marked for a flush is dropped unless it is written to after the mark', () => {
   const store = newStore();
   const reader = new StoreReader(store.openReader());
   const [a, b] = [store.createSeries(0), store.createSeries(0)];

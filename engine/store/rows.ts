@@ -36,7 +36,7 @@ export interface StoredBlock {
   /** Rows with one timestamp count each until they are merged. */
   readonly rowCount: number;
   /**
-   * Memory that dropping the block gives back, nearly: without what is unused behind chunks and
+   * Memory that dropping the block gives back, nearly: without what is unused after chunks and
    * rows.
    */
   readonly bytes: number;
@@ -53,7 +53,7 @@ export const storeOutcome = {
   resourceExhausted: 6,
 } as const;
 
-/** Columns of slots, one behind the other. */
+/** Columns of slots, one after the other. */
 export function joinSlots(parts: readonly Uint32Array[]): Uint32Array {
   const slots = new Uint32Array(parts.reduce((sum, { length }) => sum + length, 0));
   let offset = 0;

@@ -218,7 +218,7 @@ export class Store implements SampleStore {
 
   /**
    * Marks the block of each series as `flushBlock` does, for a `StoreReader` of another thread that
-   * reads it behind this.
+   * reads it after this.
    */
   markFlush(slots: Uint32Array, blockStartNanos: bigint): void {
     for (const slot of slots) this.#assertLive(slot);

@@ -5,7 +5,7 @@
  * 2^31 and more come back negative.
  */
 export interface StoreExports {
-  /** Room that it needs behind the chunks' own length. */
+  /** Room that it needs after the chunks' own length. */
   readonly packRoomBytes: { readonly value: number };
   /** Work space of `packChunks`. */
   readonly packWorkBytes: { readonly value: number };
@@ -48,10 +48,9 @@ export interface StoreExports {
     reserveBytes: number,
   ): number;
   /**
-   * Copies images of the series from number `from` on, one behind the other. Called by an instance
+   * Copies images of the series from number `from` on, one after the other. Called by an instance
    * of another thread: touches nothing but its own region, in which all the addresses are.
-   * @param lengths bytes of each image (u32), and behind the last one why it stopped: 1 room, 2
-   * busy
+   * @param lengths bytes of each image (u32), and after the last one why it stopped: 1 room, 2 busy
    * @returns the number of the series at which it stopped
    */
   copyImages(
@@ -138,12 +137,12 @@ export interface StoreExports {
   /** Room for the long chunks of so many rows. */
   mergedBytesMax(rows: number): number;
   /**
-   * Writes the chunks of some series, one behind the other, to `out` and their lengths (u32) over
+   * Writes the chunks of some series, one after the other, to `out` and their lengths (u32) over
    * those given; gives their end, or 0 when a chunk is malformed.
    */
   packChunks(chunks: number, lengths: number, count: number, work: number, out: number): number;
   /**
-   * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and
+   * Chunks of the series of slots [from, count) that overlap the range, one after the other, and
    * their lengths (u32). Gives the slot that did not fit any more, or the count.
    */
   read(
@@ -171,7 +170,7 @@ export interface StoreExports {
     isFlush: number,
   ): number;
   /**
-   * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one behind
+   * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one after
    * the other.
    */
   readImages(

@@ -305,7 +305,7 @@ test('expire() keeps a series for which a row was admitted but is not applied ye
   assert.deepEqual(read(store, slot), [[now, 1]]);
 });
 
-test('an expiry in steps sees old blocks that came behind it the next time', () => {
+test('an expiry in steps sees old blocks that came after it the next time', () => {
   const store = newStore({ coldWrites: true });
   const slots = Array.from({ length: 6 }, () => store.createSeries(0));
   const [first, second] = slots as [number, number];

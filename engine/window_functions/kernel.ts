@@ -162,7 +162,7 @@ export class WindowsKernel implements WindowEvaluator {
 
   #layOut(): Layout {
     const { chunkStructBytes, columnSlackBytes, listedBytes } = this.#kernel;
-    // Wide loads and stores may touch this much behind a region.
+    // Wide loads and stores may touch this much after a region.
     const slackBytes = columnSlackBytes.value;
     let next = slackBytes;
     const region = (bytes: number): number => {

@@ -59,7 +59,7 @@ export function quantileOf(q: number, scratch: Float64Array, count: number): num
     if (upper < nanCount) upperValue = NaN;
     else if (lower < nanCount) upperValue = selectRank(scratch, valueCount, upper - nanCount);
     else {
-      // After the selection everything behind the lower rank is at least as large: its least is
+      // After the selection everything after the lower rank is at least as large: its least is
       // next.
       upperValue = Infinity;
       for (let i = lower - nanCount + 1; i < valueCount; i++) {

@@ -7,7 +7,7 @@
 export interface WindowsExports {
   /** Of a `Chunk` and what reading its rows finds. */
   readonly chunkStructBytes: { readonly value: number };
-  /** Decoding writes up to this many bytes behind the last row of a column. */
+  /** Decoding writes up to this many bytes after the last row of a column. */
   readonly columnSlackBytes: { readonly value: number };
   /** Of an entry. */
   readonly listedBytes: { readonly value: number };

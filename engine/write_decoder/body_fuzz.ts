@@ -238,7 +238,7 @@ function requestOf(pick: Pick): Uint8Array {
 }
 
 /**
- * Version 2: texts in a table, which may stand before the series, behind them or in between; labels
+ * Version 2: texts in a table, which may stand before the series, after them or in between; labels
  * as pairs of numbers.
  */
 function requestV2Of(pick: Pick): Uint8Array {

@@ -97,7 +97,7 @@ export interface WriteDecoderCore {
   /** View of the canonical tags until the next call; empty for a slot without a series. */
   tags(slot: number): Uint8Array;
   /**
-   * A copy of the canonical tags of many slots, one behind the other, with the end of each. Rows of
+   * A copy of the canonical tags of many slots, one after the other, with the end of each. Rows of
    * the last body stay.
    */
   tagsOfAll(slots: Uint32Array): { tags: Uint8Array; ends: Uint32Array };

@@ -100,7 +100,7 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the write decoder lie in its memory');
-    // The records alone: they come one behind the other, while few entries spread over the whole
+    // The records alone: they come one after the other, while few entries spread over the whole
     // table.
     adviseHugePages(memory, end - segmentCount * segmentBytes, segmentCount * segmentBytes);
     this.#bodyAt = addressOf(kernel.body);

@@ -82,7 +82,7 @@ export interface WriteDecoderRow {
 
 /** Series as dictionary entries. */
 export interface WriteDecoderEntries {
-  /** Canonical tags, one behind the other. */
+  /** Canonical tags, one after the other. */
   readonly tags: Uint8Array;
   /** End of each one's tags. */
   readonly ends: Uint32Array;

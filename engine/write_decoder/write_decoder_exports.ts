@@ -46,7 +46,7 @@ export interface WriteDecoderExports {
    */
   tags(slot: number): number;
   /**
-   * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and
+   * Writes the canonical tags of the `count` slots at `body` to `raw`, one after the other, and
    * over each slot the end of its tags there. Answers how many there was room for.
    */
   tagsOfAll(count: number): number;

@@ -135,7 +135,7 @@ export class Keyspace {
   }
 
   /**
-   * The change at that index of the log, or undefined behind its end. Indexes move with compaction.
+   * The change at that index of the log, or undefined after its end. Indexes move with compaction.
    */
   logAt(index: number): Change | undefined {
     return this.#log[index];

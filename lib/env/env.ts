@@ -75,7 +75,7 @@ export interface Disk {
 export interface DiskFile extends AsyncDisposable {
   /** Bytes at the position; fewer than asked only at the end of the file. */
   read(position: number, length: number): Promise<Uint8Array>;
-  /** Writes all of the parts one behind the other at the position. */
+  /** Writes all of the parts one after the other at the position. */
   write(position: number, parts: readonly Uint8Array[]): Promise<void>;
   /** fdatasync. After a failure the file must not be trusted again. */
   sync(): Promise<void>;

@@ -19,8 +19,8 @@ interface SystemCalls {
 let calls: SystemCalls | null | undefined;
 
 /**
- * Asks for huge pages in a part of a memory, also behind what the memory is yet to grow by. Ask
- * only where nearly all bytes will be used, one behind the other: one byte that is touched takes 2
+ * Asks for huge pages in a part of a memory, also after what the memory is yet to grow by. Ask
+ * only where nearly all bytes will be used, one after the other: one byte that is touched takes 2
  * MiB.
  * @param start where the part begins in the memory; at a page of the system, else the advice is
  * refused

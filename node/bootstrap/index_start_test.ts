@@ -41,7 +41,7 @@ function rowsOf(first: number, end: number, hoursAgo: number, value = 0) {
   }));
 }
 
-/** A folder with filesets, a snapshot with its index, and a log behind it. */
+/** A folder with filesets, a snapshot with its index, and a log after it. */
 async function makeFolder(): Promise<{ folder: string; expected: Map<string, unknown> }> {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder, { registry });
@@ -158,7 +158,7 @@ test('a damaged index is set aside and made anew', async () => {
   }
 });
 
-test('series of a namespace that was truncated behind the index stay away', async () => {
+test('series of a namespace that was truncated after the index stay away', async () => {
   const { folder } = await makeFolder();
   const { database } = await openDatabase(folder, { registry });
   await database.truncate('metrics', never);

@@ -252,7 +252,7 @@ function compareSeries(a: StreamedSeries, b: StreamedSeries): number {
   return compareBytes(a.id, b.id);
 }
 
-/** Sorted streams as one; chunks of the same series and block stand one behind the other. */
+/** Sorted streams as one; chunks of the same series and block stand one after the other. */
 async function* mergeStreams(
   streams: readonly AsyncGenerator<StreamedSeries, void, undefined>[],
 ): AsyncGenerator<StreamedSeries, void, undefined> {

@@ -40,14 +40,14 @@ interface Job {
   /** What the attempt that is under way fetches. */
   fetching: Blocks;
   /**
-   * What is to be fetched behind it: an attempt may have passed a block before that was damaged.
+   * What is to be fetched after it: an attempt may have passed a block before that was damaged.
    */
   wanted: Blocks;
   /** Blocks of which damage was found since the job began. */
   readonly damaged: Set<bigint>;
   /** What others gave. */
   fetched: Blocks;
-  /** That failed, one behind the other. */
+  /** That failed, one after the other. */
   attempts: number;
   /** Of these the last ones, which failed since the blocks are damaged at a peer too. */
   refusals: number;

@@ -113,7 +113,7 @@ function withRecordChanged(pick: Pick, whole: Uint8Array, place: Place, salt: nu
   const payload = start + recordHeaderBytes;
   let newLength = length;
   if (pick(3) === 0) {
-    // Another length: entries are cut off in the middle, or have bytes behind them.
+    // Another length: entries are cut off in the middle, or have bytes after them.
     newLength = pick(length + 24);
     const part = bytesOf(pick, paddedLength(newLength));
     part.set(bytes.subarray(payload, payload + Math.min(length, newLength)));
@@ -122,7 +122,7 @@ function withRecordChanged(pick: Pick, whole: Uint8Array, place: Place, salt: nu
   } else {
     for (let changes = 1 + pick(2); changes > 0; changes -= 1) {
       const width = ([1, 4, 4, 4, 8] as const)[pick(5)]!;
-      // Entries begin behind the ordinal; their lengths are in the first bytes.
+      // Entries begin after the ordinal; their lengths are in the first bytes.
       const within = pick(2) === 0 ? 8 + 4 * pick(6) : pick(Math.max(1, length));
       if (within + width <= length) changeFixed(pick, bytes, payload + within, width);
     }

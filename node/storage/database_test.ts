@@ -371,7 +371,7 @@ test('with as many namespaces as there may be, each can be truncated and dropped
   assert.deepEqual([...database.namespaces.keys()], ['other']);
 });
 
-test('a truncation behind the end of its namespace does not touch another one of the name', async () => {
+test('a truncation after the end of its namespace does not touch another one of the name', async () => {
   const { database } = await openDatabase(temporaryFolder());
   const registry = registryOf([namespaceOf('metrics')]);
   const dropped = database.applyTopology(onePlacement, 1, registryOf([]));

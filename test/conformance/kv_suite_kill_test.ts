@@ -57,7 +57,7 @@ suite('a store that is killed', { concurrency: true }, () => {
       assert(acknowledged.size >= 500);
     }));
 
-  test('a watch goes on behind the last batch when the store was killed and came back', () =>
+  test('a watch goes on after the last batch when the store was killed and came back', () =>
     inFolder(async (folder) => {
       const port = await freePort();
       const seen: string[] = [];

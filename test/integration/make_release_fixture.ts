@@ -1,5 +1,5 @@
 /**
- * Makes the fixture of a release: what a process of it leaves behind when it is killed, and what
+ * Makes the fixture of a release: what a process of it leaves after when it is killed, and what
  * it answered before.
  *
  *     node test/integration/make_release_fixture.ts COMMIT FOLDER

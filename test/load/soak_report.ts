@@ -2,7 +2,7 @@
 import { drawPanels, type GraphPanel } from './soak_graph.ts';
 import type { SoakOptions, SoakRecord } from './soak_run.ts';
 
-/** More than this between the first and the last block behind the warm-up counts as growth. */
+/** More than this between the first and the last block after the warm-up counts as growth. */
 const growthMax = 0.1;
 const mebibyte = 2 ** 20;
 

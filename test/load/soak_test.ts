@@ -73,7 +73,7 @@ test('a short soak checks answers and draws what it saw', { timeout: 120_000 }, 
   assert.match(drawSoak(options, records), /^<svg [\s\S]*resident[\s\S]*<\/svg>\n$/);
 });
 
-test('growth behind the warm-up, a lost write and a wrong answer fail a soak', () => {
+test('growth after the warm-up, a lost write and a wrong answer fail a soak', () => {
   const options = { retentionSeconds: 60, blockSeconds: 40, recordSeconds: 10 } as SoakOptions;
   const record = (seconds: number, rssBytes: number, answersWrong = 0): SoakRecord => {
     const latency = { count: 1, p50Millis: 1, p99Millis: 2, maxMillis: 3 };

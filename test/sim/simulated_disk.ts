@@ -82,7 +82,7 @@ export class SimulatedDisk implements Disk {
     return new Proxy(guarded, {
       get: (target, name: keyof Disk) => {
         if (generation === this.#generation) return target[name];
-        return () => Promise.reject(systemError('EIO', `${name} behind the end`));
+        return () => Promise.reject(systemError('EIO', `${name} after the end`));
       },
     });
   }

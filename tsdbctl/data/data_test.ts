@@ -161,7 +161,7 @@ test('each damage is found, named, and costs nothing beside it', async () => {
       assert.match(text, new RegExp(`^damaged: .*(${reason.source})`, 'm'));
       assert.match(lines.at(-1)!, / damages?$/);
       assertAddsUp(lines);
-      // Reading goes on behind it.
+      // Reading goes on after it.
       const read: string[] = [];
       const options = { namespace: null, match: '', rows: false, limit: 100 };
       await readFolder(realEnv, folder, options, (line) => read.push(line));

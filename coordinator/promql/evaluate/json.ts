@@ -49,7 +49,7 @@ class Pieces {
   }
 }
 
-/** Seconds with exactly three digits behind the point, or none. */
+/** Seconds with exactly three digits after the point, or none. */
 export function formatTime(millis: number): string {
   const sign = millis < 0 ? '-' : '';
   const size = Math.abs(millis);

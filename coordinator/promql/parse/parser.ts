@@ -47,7 +47,7 @@ const strictParser = parser.configure({ strict: true });
 const explainedLengthMax = 4_096;
 
 /**
- * The grammar's tree. Its way to go on behind an error takes time with the square of the text's
+ * The grammar's tree. Its way to go on after an error takes time with the square of the text's
  * length, so that a long text is only parsed up to its first error.
  */
 function syntaxTreeOf(query: string): SyntaxNode {

@@ -231,13 +231,13 @@ function readU32(encoding: u32, at: usize, bytes: usize, out: usize, rows: usize
   return p == end;
 }
 
-/** Writes up to 12 bytes behind the end. */
+/** Writes up to 12 bytes after the end. */
 function fillU32(at: usize, end: usize, value: u32): void {
   const same = i32x4.splat(<i32>value);
   for (; at < end; at += 16) v128.store(at, same);
 }
 
-/** Writes up to 8 bytes behind the end. */
+/** Writes up to 8 bytes after the end. */
 function fillU64(at: usize, end: usize, value: u64): void {
   const same = i64x2.splat(<i64>value);
   for (; at < end; at += 16) v128.store(at, same);

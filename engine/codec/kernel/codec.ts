@@ -1,6 +1,6 @@
 // Reads chunks (docs/formats/chunk.md, docs/formats/codec.md). chunk.ts and codec_twin.ts say the
 // same at leisure; codec_fuzz.ts holds both equal. Bytes come from outside: every length is
-// checked, and loads may touch up to 64 bytes behind the end of the chunk, so each region of chunks
+// checked, and loads may touch up to 64 bytes after the end of the chunk, so each region of chunks
 // has that much slack.
 import {
   bookCount,
@@ -45,7 +45,7 @@ export const kindRows: u32 = layoutRows;
 /** In front of the rows: the version that the first one is relative to. */
 const rowsHeaderBytes: usize = 8;
 export const chunkRowsMax: u32 = layoutRowsMax;
-/** Decoding writes up to this many bytes behind the last row of a column. */
+/** Decoding writes up to this many bytes after the last row of a column. */
 export const columnSlackBytes: usize = 64;
 
 /** As in lib/hybrid_clock.ts. */
@@ -183,7 +183,7 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
 }
 
 /**
- * Decodes the rows behind a header: int64 nanoseconds and float64 values, `rowCount` each; behind
+ * Decodes the rows after a header: int64 nanoseconds and float64 values, `rowCount` each; after
  * both columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
  * @param versions int64s of the rows, filled for chunks of kind rows only
  */
@@ -315,7 +315,7 @@ function decodeValues(chunk: Chunk, tables: usize, values: usize, control: u32):
   if (hasExceptions) decodeExceptions(chunk, values);
 }
 
-/** Integers to floats in place: divided by 10^exponent. One row behind the end may be written. */
+/** Integers to floats in place: divided by 10^exponent. One row after the end may be written. */
 function fillDecimals(values: usize, end: usize, exponent: u32): void {
   if (exponent == 0) {
     for (let p = values; p < end; p += 8) store<f64>(p, <f64>load<i64>(p));
@@ -452,7 +452,7 @@ function readSparse(chunk: Chunk, out: usize, count: u32, isLine: bool): void {
   }
 }
 
-/** Zigzag code written out behind an escape at the bit; `escapeBits` says how long it was. */
+/** Zigzag code written out after an escape at the bit; `escapeBits` says how long it was. */
 @inline
 function escapedCode(p: usize, bit: u64): u64 {
   const window = load<u64>(p + <usize>(bit >> 3)) >> (bit & 7);
@@ -504,7 +504,7 @@ function readSymbols(
   let bit: u64 = 0;
   let o = out;
   // One load of 57 bits or more serves three looks into the table, up to eight rows each. While
-  // enough rows are left no bits behind the last symbol are taken for more.
+  // enough rows are left no bits after the last symbol are taken for more.
   while (o + 192 <= end) {
     let window = load<u64>(p + <usize>(bit >> 3)) >> (bit & 7);
     let info: u32 = 0;

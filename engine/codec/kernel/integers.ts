@@ -34,7 +34,7 @@ function bitLength(value: u64): u64 {
   return 64 - clz(value);
 }
 
-/** Appends the integers of the scratch's first column behind the first one; it may change them. */
+/** Appends the integers of the scratch's first column after the first one; it may change them. */
 export function writeIntegers(
   scratch: usize,
   tables: usize,

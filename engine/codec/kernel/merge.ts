@@ -137,7 +137,7 @@ export function desksNextRow(desk: Desk): usize {
   return <usize>desk.rowCount << 3;
 }
 
-/** Adds rows in ascending time that were put behind the others, with their versions. */
+/** Adds rows in ascending time that were put after the others, with their versions. */
 export function addColumns(desk: Desk, count: u32, lowest: i64, highest: i64): void {
   const place = <usize>desk.rowCount << 3;
   beginPart(desk, load<i64>(desk.times + place), versionsInColumn, 0);
@@ -182,7 +182,7 @@ function mergePairs(desk: Desk): void {
     const a = load<u32>(runs + (<usize>run << 2));
     const b = load<u32>(runs + (<usize>run << 2), 4);
     const end = run + 2 <= runCount ? load<u32>(runs + (<usize>run << 2), 8) : b;
-    // Runs read so far are behind `run`, so the list can be rewritten in place.
+    // Runs read so far lie before `run`, so the list can be rewritten in place.
     store<u32>(runs + (<usize>(outRuns++) << 2), out);
     out = mergeTwo(desk, a, b, b, end, out);
   }
@@ -200,7 +200,7 @@ function mergePairs(desk: Desk): void {
 }
 
 /**
- * Merges rows [a, aEnd) and [b, bEnd) to the other columns from row `out`; gives the row behind
+ * Merges rows [a, aEnd) and [b, bEnd) to the other columns from row `out`; gives the row after
  * them.
  */
 function mergeTwo(desk: Desk, a: u32, aEnd: u32, b: u32, bEnd: u32, out: u32): u32 {

@@ -4,7 +4,7 @@
 //
 // A row is a control byte and what it says: bits 0-1, time: as far from the row before as that from
 // its own (0), that and an int16 of milliseconds more (1), a u32 of milliseconds (2) or an int64 of
-// nanoseconds (3) behind the row before; bits 2-3, value: the value before plus an int8 (0), int16
+// nanoseconds (3) after the row before; bits 2-3, value: the value before plus an int8 (0), int16
 // (1) or int32 (2), or all eight bytes (3); bits 4-6, version: the same (0), a u16 more (1), an
 // int16 more than the time went on (2), an int24 (3) or an int32 more (4). The row before the first
 // has value 0, no step, and a time and a version that whoever keeps the rows knows.
@@ -36,9 +36,9 @@ export function firstDelta(p: usize): i64 {
 }
 
 /**
- * Reads `count` rows, at least one, into columns; gives the place behind them, or 0 when they are
+ * Reads `count` rows, at least one, into columns; gives the place after them, or 0 when they are
  * malformed: longer than their bytes, or of a form that is never written. Up to `rowBytesMax` bytes
- * behind the end may be looked at.
+ * after the end may be looked at.
  * @param nanos time of the row before the first
  * @param version of the row before the first
  */

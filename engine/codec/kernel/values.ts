@@ -6,7 +6,7 @@ import { writeIntegers, writeVarint } from './integers';
 const exponentMax: u32 = 15;
 const exactIntegerMax: f64 = 9007199254740992;
 
-/** Writes the values behind the control byte, which it sets too. */
+/** Writes the values after the control byte, which it sets too. */
 export function writeValues(
   scratch: usize,
   tables: usize,

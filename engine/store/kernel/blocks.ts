@@ -75,7 +75,7 @@ function addNode(entry: usize, series: Series, node: Node): void {
   const headCount = <u32>(isCurrent ? series.headCount : node.headCount);
   const headCapacity = <usize>(isCurrent ? series.headCapacity : node.headCapacity);
   const rows = node.areaRows + headCount + <u32>node.lateCount;
-  // What is behind the last chunk and row is left out: to ask for it costs more lines of memory.
+  // What is after the last chunk and row is left out: to ask for it costs more lines of memory.
   const lateBytes = <usize>node.lateCount * lateRowBytes;
   const bytes = nodeBytes + headCapacity + node.areaLength + lateBytes;
   store<f64>(entry, load<f64>(entry, 8) + 1, 8);

@@ -27,7 +27,7 @@ export function changes(): u32 {
 /**
  * Whether nothing has changed since. It writes the count that it finds, so that this and the begin
  * of a change have an order: what was loaded before this is loaded before any change that comes
- * behind it, on processors too that would let loads wait.
+ * after it, on processors too that would let loads wait.
  */
 @inline
 export function isUnchanged(count: u32): bool {

@@ -121,7 +121,7 @@ export function writeRow(
   return (<u64>millis << 32) | <u64>o;
 }
 
-/** Reads the first rows of a head into columns; gives the place behind them. */
+/** Reads the first rows of a head into columns; gives the place after them. */
 export function readRows(
   head: usize,
   blockStart: i64,

@@ -1,4 +1,4 @@
-// Appends rows. A row that is later than the last one of its block goes behind the head's rows; a
+// Appends rows. A row that is later than the last one of its block goes after the head's rows; a
 // full head is sealed into a compressed chunk. Rows in between are kept beside both until there are
 // enough of them to be merged into what they overlap.
 import { Chunk, readHeader } from '../../codec/kernel/codec';
@@ -45,7 +45,7 @@ import {
 import { blockSizeOf, lateRowBytes, makeCurrent, Node, nodeOf, park, Series } from './series';
 
 /**
- * Behind the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.
+ * After the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.
  */
 const chunkAt: usize = stateAt + 2048;
 const rowAt: usize = stateAt + 3904;
@@ -137,7 +137,7 @@ function switchBlock(series: Series, nanos: i64): void {
   makeCurrent(series, node!);
 }
 
-/** Behind the last row, when the head may have no room or cannot express the version. */
+/** After the last row, when the head may have no room or cannot express the version. */
 function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): void {
   if (series.headCount != 0) {
     const isNear =
@@ -195,7 +195,7 @@ function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
 
 /**
  * The version of a sealed chunk is the highest of its rows. While a batch is applied, a chunk of
- * older rows and such of the batch takes one less, so that a row of the batch that comes behind
+ * older rows and such of the batch takes one less, so that a row of the batch that comes after
  * them still replaces an older one.
  */
 function sealedVersion(lowest: i64, highest: i64): i64 {
@@ -243,7 +243,7 @@ function forgetHead(series: Series): void {
   series.headCount = 0;
 }
 
-/** Copies sealed chunks behind the others of a block. */
+/** Copies sealed chunks after the others of a block. */
 export function addToArea(
   node: Node,
   chunks: usize,

@@ -64,7 +64,7 @@ function isInside(at: usize, bytes: usize): bool {
   return <u64>at + <u64>bytes <= <u64>state().pageEnd << 16;
 }
 
-/** A copy of a part behind the others of an image. */
+/** A copy of a part after the others of an image. */
 @inline
 function copyPart(to: usize, from: usize, bytes: usize): usize {
   memory.copy(to, from, bytes);
@@ -138,7 +138,7 @@ function copyImage(
 }
 
 /**
- * Copies what the node at an offset of the image points to; gives the offset behind, `noRoom` or
+ * Copies what the node at an offset of the image points to; gives the offset after, `noRoom` or
  * `torn`.
  */
 function copyParts(image: usize, nodeOffset: usize, room: usize): usize {
@@ -163,9 +163,9 @@ function copyParts(image: usize, nodeOffset: usize, room: usize): usize {
 }
 
 /**
- * Copies images of the series from number `from` on, one behind the other. Called by an instance of
+ * Copies images of the series from number `from` on, one after the other. Called by an instance of
  * another thread: touches nothing but its own region, in which all the addresses are.
- * @param lengths bytes of each image (u32), and behind the last one why it stopped: 1 room, 2 busy
+ * @param lengths bytes of each image (u32), and after the last one why it stopped: 1 room, 2 busy
  * @returns the number of the series at which it stopped
  */
 export function copyImages(
@@ -222,7 +222,7 @@ function openImage(image: usize): Series {
 }
 
 /**
- * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one behind the
+ * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one after the
  * other.
  */
 export function readImages(

@@ -13,11 +13,11 @@ const columnBytes: usize = (<usize>packRowsMax << 3) + columnSlackBytes;
 
 /** Work space of `packChunks`. */
 export const packWorkBytes: usize = columnBytes * 3;
-/** Room that it needs behind the chunks' own length. */
+/** Room that it needs after the chunks' own length. */
 export const packRoomBytes: usize = encodedBytesMax(packRowsMax);
 
 /**
- * Writes the chunks of some series, one behind the other, to `out` and their lengths (u32) over
+ * Writes the chunks of some series, one after the other, to `out` and their lengths (u32) over
  * those given; gives their end, or 0 when a chunk is malformed.
  */
 export function packChunks(

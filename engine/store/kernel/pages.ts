@@ -58,7 +58,7 @@ export function state(): State {
   return changetype<State>(stateAt);
 }
 
-// Behind the state: the first page with free cells of each class.
+// After the state: the first page with free cells of each class.
 const classListsAt: usize = stateAt + 1024;
 
 /** One entry of the page table, 16 bytes. */
@@ -145,7 +145,7 @@ function linkFree(page: u32): void {
 function extend(pages: u32): u32 {
   const s = state();
   const page = s.pageEnd;
-  // One page stays behind the last: loads may go a little beyond what they are about.
+  // One page stays after the last: loads may go a little beyond what they are about.
   if (pages >= s.pageMax - page) return 0;
   const have = <u32>memory.size();
   if (page + pages >= have) {
@@ -292,7 +292,7 @@ const limboCountMax: u32 = 64;
 
 /**
  * Between two rows: a batch that seals many heads would else take the memory of all chunks before
- * and behind it at once. Readers are in no danger, for what they copy while anything changes they
+ * and after it at once. Readers are in no danger, for what they copy while anything changes they
  * throw away.
  */
 @inline

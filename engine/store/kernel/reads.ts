@@ -183,7 +183,7 @@ function markFlushed(series: Series, node: Node): void {
   endChange();
 }
 
-/** The mark alone, for rows that a reader of another thread will read behind it. */
+/** The mark alone, for rows that a reader of another thread will read after it. */
 export function markBlock(series: Series, blockStart: i64): void {
   const node = findNode(series, blockStart);
   if (node != null && node.blockStart == blockStart) markFlushed(series, node);

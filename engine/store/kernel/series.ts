@@ -52,7 +52,7 @@ export class Node {
   headCount: u16;
   lateCount: u16;
   next: usize;
-  /** Sealed chunks, one behind the other. */
+  /** Sealed chunks, one after the other. */
   area: usize;
   areaLength: usize;
   /** Rows in the area. */

@@ -211,7 +211,7 @@ export function check(
 const rowsTouched: usize = 32;
 
 /**
- * Loads what the next rows will write behind, and nothing else: the processor waits for all these
+ * Loads what the next rows will write after, and nothing else: the processor waits for all these
  * lines of memory at once instead of for one after the other.
  */
 function touchHeads(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): void {
@@ -272,7 +272,7 @@ export function append(
 }
 
 /**
- * Chunks of the series of slots [from, count) that overlap the range, one behind the other, and
+ * Chunks of the series of slots [from, count) that overlap the range, one after the other, and
  * their lengths (u32). Gives the slot that did not fit any more, or the count.
  */
 export function read(

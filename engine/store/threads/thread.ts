@@ -61,7 +61,7 @@ export class StoreThread implements AsyncDisposable {
   }
 
   /**
-   * `Store.flushBlock`: rows that come behind the call may be in it and keep the series from being
+   * `Store.flushBlock`: rows that come after the call may be in it and keep the series from being
    * dropped.
    */
   async flushBlock(slots: Uint32Array, blockStartNanos: bigint): Promise<StoredChunks> {

@@ -148,7 +148,7 @@ function sumsAreExact(values: usize, rows: u32): bool {
 
 /**
  * Running sums of what was counted before each reset, when all are whole numbers and the sums exact
- * (true); else running counts of the resets (false). `prefix` may be written one row behind its
+ * (true); else running counts of the resets (false). `prefix` may be written one row after its
  * end.
  */
 function prefixOfResets(values: usize, rows: u32, prefix: usize): bool {
@@ -203,7 +203,7 @@ export function deltaRow(
   }
 }
 
-/** Running sums into prefix[0..n], for rows whose sums are exact; may write one behind. */
+/** Running sums into prefix[0..n], for rows whose sums are exact; may write one after. */
 function prefixOfSums(values: usize, rows: u32, prefix: usize): void {
   let sum: f64 = 0;
   store<f64>(prefix, 0);

@@ -1,5 +1,5 @@
 // All chunks of a series → one run of rows, ascending, every timestamp once. Chunks are taken in
-// the order of their first times; one that begins behind all rows so far is decoded in place, one
+// the order of their first times; one that begins after all rows so far is decoded in place, one
 // that overlaps (replicas, late samples) is merged with the rows that it touches. Replicas often
 // hold the same bytes: these are taken once.
 
@@ -64,7 +64,7 @@ export function listChunks(
   let count: usize = 0;
   let last = i64.MIN_VALUE;
   let overlaps = false;
-  // Where the next chunk's twin is expected: replicas come one behind the other, each in the order
+  // Where the next chunk's twin is expected: replicas come one after the other, each in the order
   // of time.
   let expected: usize = 0;
   for (let p = start; p < end; ) {

@@ -84,7 +84,7 @@ export function shortestDigits(size: f64): u64 {
   if (fraction == 0) return 0;
   const m = fraction | (1 << mantissaBits);
   const e = <i32>(bits >> mantissaBits) - 1075;
-  // Digits in front of the point, or minus the zeros behind it.
+  // Digits in front of the point, or minus the zeros after it.
   let magnitude: i32 = 0;
   let power: f64 = 1;
   if (size >= 1) {

@@ -145,8 +145,8 @@ function pageAlign(address: usize): usize {
 }
 
 /**
- * Lays the regions out behind `base` in a memory of zeros. The table's greatest size is a power of
- * two above slotsMax. Answers the address behind the last one.
+ * Lays the regions out after `base` in a memory of zeros. The table's greatest size is a power of
+ * two above slotsMax. Answers the address after the last one.
  */
 export function initIdentity(
   base: usize,
@@ -464,7 +464,7 @@ function removeEntry(hash: u32, record: usize): void {
     const entry = table + <usize>i * ENTRY_BYTES;
     if (load<u32>(entry, 4) == 0) break;
     const home = load<u32>(entry) & mask;
-    // An entry may move to the gap unless its home lies behind the gap.
+    // An entry may move to the gap unless its home lies after the gap.
     if (((i - home) & mask) < ((i - gap) & mask)) continue;
     store<u64>(table + <usize>gap * ENTRY_BYTES, load<u64>(entry));
     gap = i;

@@ -145,7 +145,7 @@ export function areGathered(tags: usize, n: usize, count: u32): bool {
   return p == end;
 }
 
-/** Writes one label in normal form; answers the position behind it. */
+/** Writes one label in normal form; answers the position after it. */
 @inline
 function putLabel(p: usize, name: usize, nameLength: usize, value: usize, valueLength: usize): usize {
   const labelLength = nameLength + valueLength + 4;

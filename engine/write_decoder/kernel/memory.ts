@@ -26,7 +26,7 @@ export const LABELS_SORTED: usize = LABELS + 0x8000;
 export const STAGED: usize = 0x30000;
 /** Canonical tags on their way to and from the host. */
 export const CANONICAL: usize = 0x40000;
-/** TAGS_BYTES_MAX and what wide stores write behind it. */
+/** TAGS_BYTES_MAX and what wide stores write after it. */
 export const CANONICAL_BYTES_MAX: usize = 0x10000 + 64;
 /** The ID of a series that is judged. */
 export const ID_SCRATCH: usize = 0xa0000;
@@ -52,7 +52,7 @@ export const SYMBOLS_MAX: u32 = 1 << 20;
 export const LABEL_TEXT_BYTES_MAX: u32 = 128 << 20;
 export const IDENTITY: usize = SYMBOLS + SYMBOLS_MAX * 8 + 0x10000;
 
-// Words of the state behind those of the identity.
+// Words of the state after those of the identity.
 export const PREVIOUS: usize = STATE_END;
 export const MISSES: usize = STATE_END + 4;
 export const UNPREDICTED: usize = STATE_END + 8;

@@ -1,5 +1,5 @@
 // Protobuf on the wire. A position of 0 says malformed; no function reads a value past the end that
-// it was given, though wide loads may touch the slack behind it.
+// it was given, though wide loads may touch the slack after it.
 
 /** Where `takeVarint` leaves its value. */
 export const VARINT_CELL: usize = 0x10000 + 512;
@@ -11,7 +11,7 @@ export function varintValue(): u64 {
 
 /**
  * Reads a varint of at most ten bytes; its low 64 bits are `varintValue`. Answers the position
- * behind it.
+ * after it.
  */
 export function takeVarint(p: usize, end: usize): usize {
   let value: u64 = 0;
@@ -41,7 +41,7 @@ export function takeLength(p: usize, end: usize): usize {
   return p;
 }
 
-/** The position behind the value of a field that nobody reads. */
+/** The position after the value of a field that nobody reads. */
 export function skipField(p: usize, end: usize, wireType: u32): usize {
   if (wireType == 0) return takeVarint(p, end);
   if (wireType == 1) return end - p < 8 ? 0 : p + 8;

@@ -9,7 +9,7 @@ export const SNAPPY_BAD_LENGTH: i32 = -1;
 export const SNAPPY_TOO_LONG: i32 = -2;
 export const SNAPPY_CORRUPT: i32 = -3;
 
-/** A tag and the 64 bytes that are read behind it. */
+/** A tag and the 64 bytes that are read after it. */
 const FAST_SOURCE_BYTES: usize = 65;
 const FAST_TARGET_BYTES: usize = 64;
 

@@ -1,5 +1,5 @@
 // Lookups in groups, while predictions are left out: the table's places of all series of a group
-// are read one behind the other, then their records, so that the waits for memory overlap.
+// are read one after the other, then their records, so that the waits for memory overlap.
 
 import {
   ID_SCRATCH,
@@ -41,7 +41,7 @@ export const STAGED_BYTES: usize = 32;
 const NOT_KEPT: u32 = 0xffff_ffff;
 
 /**
- * End of the labels when they stand first, each shorter than 128 bytes, with a sample behind them;
+ * End of the labels when they stand first, each shorter than 128 bytes, with a sample after them;
  * else p. They may be the normal form as they are: what equals a record is.
  */
 function labelsEndOf(p: usize, end: usize): usize {

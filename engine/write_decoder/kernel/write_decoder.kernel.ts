@@ -131,7 +131,7 @@ export function tags(slot: u32): usize {
   return canonicalOfNormal(tagsOf(record), tagsLengthOf(record), CANONICAL);
 }
 /**
- * Writes the canonical tags of the `count` slots at `body` to `raw`, one behind the other, and over
+ * Writes the canonical tags of the `count` slots at `body` to `raw`, one after the other, and over
  * each slot the end of its tags there. Answers how many there was room for.
  */
 export function tagsOfAll(count: u32): u32 {

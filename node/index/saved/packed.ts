@@ -102,7 +102,7 @@ export class PackedWriter {
   }
 
   /**
-   * A text of at most 65,535 bytes behind another one, of which the beginning is not written again.
+   * A text of at most 65,535 bytes after another one, of which the beginning is not written again.
    */
   text(text: Uint8Array, before: Uint8Array): void {
     const most = Math.min(text.length, before.length);
@@ -145,7 +145,7 @@ export class PackedWriter {
 }
 
 /**
- * Reads what a `PackedWriter` wrote; nothing beyond `end` is read, but for the slack behind bits.
+ * Reads what a `PackedWriter` wrote; nothing beyond `end` is read, but for the slack after bits.
  */
 export class PackedReader {
   readonly #bytes: Uint8Array;
@@ -239,7 +239,7 @@ export class PackedReader {
   }
 
   /**
-   * The next bits; the slack of `packedSlackBytes` has to lie behind `end`.
+   * The next bits; the slack of `packedSlackBytes` has to lie after `end`.
    * @param width at most `packedBitsMax`
    */
   bits(width: number): number {
@@ -285,7 +285,7 @@ export class PackedReader {
 /** Most bytes of texts that are read together. */
 const textsBytesMax = 1 << 30;
 
-/** Texts one behind the other. */
+/** Texts one after the other. */
 export class PackedTexts {
   bytes: Uint8Array<ArrayBuffer>;
   length: number;

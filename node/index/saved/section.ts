@@ -64,7 +64,7 @@ export function endSection(reader: PackedReader, what: string): void {
   const left = reader.end - reader.position;
   damagedUnless(left < 8, `section of ${what} is longer than its columns`);
   for (let i = 0; i < left; i++) {
-    damagedUnless(reader.u8() === 0, `section of ${what} has bytes behind its columns`);
+    damagedUnless(reader.u8() === 0, `section of ${what} has bytes after its columns`);
   }
 }
 

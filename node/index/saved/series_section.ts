@@ -303,7 +303,7 @@ export interface SectionSeries {
   readonly ordinals: number;
   /** By row the ordinal, less the first one. */
   readonly rows: Uint32Array;
-  /** Terms one behind the other. */
+  /** Terms one after the other. */
   readonly terms: Uint32Array;
   readonly termCounts: Uint16Array;
   readonly shards: Uint16Array;
@@ -312,7 +312,7 @@ export interface SectionSeries {
 }
 
 /**
- * Reads a section behind its first number.
+ * Reads a section after its first number.
  * @param ordinalsMax most ordinals that it can cover
  * @param termsEnd all terms are below
  * @throws {IndexDamaged}
@@ -449,7 +449,7 @@ function readRows(
   damagedUnless(at === terms.length, 'terms of a section belong to no series');
   reader.endBits();
   reader.seek(reader.position, end);
-  damagedUnless(reader.u32() === 0, 'there are bytes behind the bits of series');
+  damagedUnless(reader.u32() === 0, 'there are bytes after the bits of series');
 }
 
 function termAt(terms: Uint32Array, place: number): number {

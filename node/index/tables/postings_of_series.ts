@@ -23,7 +23,7 @@ export function loadTermPostings(
 ): boolean {
   const words = wordsFor(slotsEnd);
   const bitsFrom = Math.max(2, Math.ceil(slotsEnd / slotsOfBit));
-  // All arrays of slots one behind the other, then all bitsets.
+  // All arrays of slots one after the other, then all bitsets.
   const starts = new Uint32Array(counts.length);
   let end = 0;
   for (let term = 0; term < counts.length; term++) {

@@ -16,7 +16,7 @@ const rowWords = 4;
 const rowPageBits = 12;
 const rowMask = (1 << rowPageBits) - 1;
 const firstPageBits = 6;
-/** Words of a row behind the start of the text. */
+/** Words of a row after the start of the text. */
 const lengthWord = 1;
 const fieldWord = 2;
 const positionWord = 3;
@@ -220,7 +220,7 @@ export class TermDictionary {
   }
 
   /**
-   * Takes texts of terms that lie one behind the other; `loadTerm` tells whose they are.
+   * Takes texts of terms that lie one after the other; `loadTerm` tells whose they are.
    * @returns offset of the first one
    * @throws {TsdbError} RESOURCE_EXHAUSTED
    */
@@ -346,7 +346,7 @@ export class TermDictionary {
     return this.#rows[term >>> rowPageBits]![((term & rowMask) << 2) + lengthWord]!;
   }
 
-  /** Copies the term's text to `target` and returns the position behind it. */
+  /** Copies the term's text to `target` and returns the position after it. */
   copyText(term: number, target: DataView, targetStart: number): number {
     const rows = this.#rows[term >>> rowPageBits]!;
     const row = (term & rowMask) << 2;

@@ -65,7 +65,7 @@ export class TextArena {
   }
 
   /**
-   * Copies texts that lie one behind the other, all together at most a page of 1 MiB.
+   * Copies texts that lie one after the other, all together at most a page of 1 MiB.
    * @returns offset of the first one
    */
   addMany(texts: Uint8Array): number {

@@ -183,7 +183,7 @@ export class Commitlog implements AsyncDisposable {
     records: WriteRecords,
     syncNow: boolean = this.#options.sync === 'always',
   ): Promise<number> {
-    assert(!syncNow || this.#unsynced.length === 0, 'what is synced at once is behind a sync');
+    assert(!syncNow || this.#unsynced.length === 0, 'what is synced at once is after a sync');
     const startedMillis = this.#env.clock.monotonicMillis();
     let segment: number;
     try {

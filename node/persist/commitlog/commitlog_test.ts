@@ -148,7 +148,7 @@ test('a segment is closed when its rows are longer than its dictionary, which is
   for (let i = 0; i < 150; i += 1) segments.push(await log.write(rows));
   const inFirst = segments.filter((segment) => segment === first).length;
   assert.ok(inFirst > 110 && inFirst < 125, `120 kB of dictionary, ${inFirst} kB of rows`);
-  // Behind it, without a dictionary, the length of the rows alone counts.
+  // After it, without a dictionary, the length of the rows alone counts.
   assert.equal(new Set(segments).size, 1 + segments.length - inFirst);
 });
 
@@ -193,7 +193,7 @@ test('a flipped byte costs the record it is in, is reported, and the next ones s
     assert.ok(lost.length <= 1, `flip at ${at} lost ${lost.join()}`);
     const isTail = at > whole.length - 8;
     if (!isTail && problems.length === 0) {
-      // Padding behind a payload is not under the checksum; nothing is lost by it.
+      // Padding after a payload is not under the checksum; nothing is lost by it.
       assert.equal(lost.length, 0, `flip at ${at} lost rows without a report`);
     }
     for (const problem of problems) {

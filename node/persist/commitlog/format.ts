@@ -111,7 +111,7 @@ export interface DictionaryEntry {
 
 const dictionaryEntryBytes = 20;
 
-/** Chunks of one series, one behind the other (docs/formats/chunk.md). */
+/** Chunks of one series, one after the other (docs/formats/chunk.md). */
 export interface SeriesChunks {
   readonly slot: number;
   readonly generation: number;
@@ -251,7 +251,7 @@ export class SegmentBuffer {
     return at + dictionaryEntryBytes;
   }
 
-  /** @param parts the bytes of one batch, one behind the other */
+  /** @param parts the bytes of one batch, one after the other */
   addBatch(namespaceOrdinal: number, parts: readonly Uint8Array[]): void {
     this.#closeSeries();
     let size = batchPrefixBytes;

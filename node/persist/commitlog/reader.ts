@@ -1,6 +1,6 @@
 /**
  * Reads a commit log segment that may be torn or damaged: a record counts when its marker and
- * checksum are right. Behind damage the next good record is looked for, so that one bad sector
+ * checksum are right. After damage the next good record is looked for, so that one bad sector
  * costs the rows in it and nothing else.
  */
 import type { Disk, DiskFile } from '#lib/env/env.ts';

@@ -26,7 +26,7 @@ interface IndexColumn {
   /** Where the name lies in the texts, and its length. */
   readonly nameStart: number;
   readonly nameLength: number;
-  /** By value where it begins in the texts; they lie one behind the other. */
+  /** By value where it begins in the texts; they lie one after the other. */
   readonly starts: Uint32Array;
   /** Bits that a value takes. */
   readonly bits: number;

@@ -47,7 +47,7 @@ export class FilesetIndexWriter {
   #shape = -1;
   /** Columns of the entry that is added. */
   #fields: number[] = [];
-  /** Values of all entries, one behind the other. */
+  /** Values of all entries, one after the other. */
   #values = new Uint32Array(1024);
   #valuesEnd = 0;
   /** By entry. */

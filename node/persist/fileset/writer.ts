@@ -67,7 +67,7 @@ export class FilesetWriter implements AsyncDisposable {
   }
 
   /**
-   * Adds a series with its chunks, one behind the other (docs/formats/chunk.md); all bytes are
+   * Adds a series with its chunks, one after the other (docs/formats/chunk.md); all bytes are
    * copied.
    * @param id of the series; greater than the one before
    */

@@ -110,7 +110,7 @@ export function decodeDirectory(bytes: Uint8Array, start: number): DirectoryRow[
       bytes: Number(view.getBigUint64(at + 16, true)),
     };
     if (row.start !== end || row.bytes > start - end || row.bytes % 8 !== 0) {
-      throw new Error('sections do not lie one behind the other');
+      throw new Error('sections do not lie one after the other');
     }
     rows.push(row);
     end += row.bytes;

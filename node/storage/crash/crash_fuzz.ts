@@ -404,7 +404,7 @@ class CrashRun {
     await database.deletions.rewriteDue(never);
   }
 
-  /** @param firstUnderWay the writes from this value on may be before or behind it */
+  /** @param firstUnderWay the writes from this value on may be before or after it */
   async #truncate(database: Database, firstUnderWay: number): Promise<void> {
     count('begun: truncation');
     try {

@@ -307,7 +307,7 @@ function isPassing(error: unknown): boolean {
 /** The disk is gone with the power. */
 function isGone(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if (cause.message.includes('behind the end')) return true;
+    if (cause.message.includes('after the end')) return true;
   }
   return false;
 }

@@ -1,6 +1,6 @@
 /**
  * How namespaces and shards go while the node runs: out of the log, of the index and of the files
- * in use in one short step; their memory is released and their files are removed behind it, bit by
+ * in use in one short step; their memory is released and their files are removed after it, bit by
  * bit.
  */
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
@@ -51,7 +51,7 @@ export class NamespaceRemoval implements AsyncDisposable {
    * it again.
    */
   readonly #dropping = new Set<NamespaceState>();
-  /** What goes on behind the steps. */
+  /** What goes on after the steps. */
   readonly #running = new Set<Promise<void>>();
 
   constructor(parts: RemovalParts) {
@@ -80,7 +80,7 @@ export class NamespaceRemoval implements AsyncDisposable {
   giveUp(ordinal: number, slots: Uint32Array): void {
     const steps = this.#releaseSteps(ordinal, slots);
     if (this.#parts.isLoaded()) {
-      this.#behind(this.#runBehind(steps));
+      this.#inBackground(this.#runInBackground(steps));
       return;
     }
     // Nobody waits during a start, and a log may have more truncations than there are numbers.
@@ -98,7 +98,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     this.#freeOrdinals.push(ordinal);
   }
 
-  async #runBehind(steps: Generator<void, void, void>): Promise<void> {
+  async #runInBackground(steps: Generator<void, void, void>): Promise<void> {
     const never = new AbortController().signal;
     for (const _ of steps) await this.#parts.env.clock.sleep(0, never);
   }
@@ -108,7 +108,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  #behind(work: Promise<void>): void {
+  #inBackground(work: Promise<void>): void {
     const running = work.finally(() => this.#running.delete(running));
     this.#running.add(running);
   }
@@ -210,7 +210,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     }
     this.#cannotDelete = false;
     // What is left of it goes at the next start.
-    this.#behind(env.disk.removeTree(aside).catch(() => {}));
+    this.#inBackground(env.disk.removeTree(aside).catch(() => {}));
   }
 
   /**

@@ -108,7 +108,7 @@ function orderOf(slots: Uint32Array): Uint32Array {
 }
 
 /**
- * First entry at or behind `from` that is not below the slot: doubling steps, then halving ones.
+ * First entry at or after `from` that is not below the slot: doubling steps, then halving ones.
  */
 function firstNotBelow(slots: Uint32Array, slot: number, from: number): number {
   let step = 1;

@@ -22,7 +22,7 @@ export class VolumeWalk implements AsyncDisposable {
   readonly #pending: readonly Tombstone[];
   /** Whether the chunks that were given last lack rows that the fileset has. */
   isCut = false;
-  /** ID of the series that it stands on; null behind the last one. */
+  /** ID of the series that it stands on; null after the last one. */
   id: Uint8Array | null = null;
 
   private constructor(
@@ -42,7 +42,7 @@ export class VolumeWalk implements AsyncDisposable {
 
   /**
    * @param file pinned by the caller as long as the walk goes on; null walks over nothing
-   * @param afterId the walk begins behind this ID; null for the first one
+   * @param afterId the walk begins after this ID; null for the first one
    * @throws {FilesetCorrupt} when it cannot be read at all, as all other methods
    */
   static async open(

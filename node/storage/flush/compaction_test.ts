@@ -314,7 +314,7 @@ test('a flush into a long fileset puts no row of another block over one that mem
   const series = { __name__: 'cpu', host: 'h0' };
   const rewritten = { series, nanos: startNanos + 3n * hourNanos, value: 1000 };
   await writeRows(database, [rewritten]);
-  // A later row of a block before and of one behind, which are flushed first.
+  // A later row of a block before and of one after, which are flushed first.
   const others = [startNanos + 30_000_000_000n, startNanos + 7n * hourNanos + 30_000_000_000n];
   await writeRows(
     database,

@@ -178,7 +178,7 @@ test('a damaged series is not served, its neighbours are, and the rest moves to 
   }
   assert.deepEqual(damaged, [path]);
   await writeRows(database, rowsOf(20, 1));
-  // A reader keeps the damaged one under its names; a start behind a crash takes the new one.
+  // A reader keeps the damaged one under its names; a start after a crash takes the new one.
   const { files } = database.namespaces.get('metrics')!;
   const pinned = files.all(null);
   for (const file of pinned) files.pin(file);
@@ -269,7 +269,7 @@ const afterAllIsRemoved: Record<string, (database: Database) => Promise<unknown>
 };
 
 for (const [name, remove] of Object.entries(afterAllIsRemoved)) {
-  test(`a reader of a replaced fileset that ends behind ${name} takes no new one away`, async () => {
+  test(`a reader of a replaced fileset that ends after ${name} takes no new one away`, async () => {
     const folder = temporaryFolder();
     const { database } = await openDatabase(folder, { registry: cold });
     await writeRows(database, rowsOf(10, 5));

@@ -101,7 +101,7 @@ export class Flusher {
     return this.#alone(async () => {
       const parts = this.#parts;
       const report = emptyFlushReport();
-      // Somebody may be waiting behind this.
+      // Somebody may be waiting after this.
       const isUrgent = (): boolean => this.#asked > 0 || parts.memory.isShort;
       const pace = new Pace(this.#clock, () => (isUrgent() ? 1 : backgroundShare));
       for (const { block, why } of this.due()) {

@@ -1,6 +1,6 @@
 /**
  * Snapshots: the commit log compacted (docs/STORAGE.md). Rows of memory are written as they are,
- * and then the segments before go. Rows that come meanwhile are in the log behind it, rows that a
+ * and then the segments before go. Rows that come meanwhile are in the log after it, rows that a
  * flush takes meanwhile are in filesets.
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';
@@ -195,7 +195,7 @@ export class Snapshots {
     let seriesAtOnce = seriesAtOnceMax;
     for (let first = 0, end = 0; first < slots.length; first = end) {
       signal.throwIfAborted();
-      // What was deleted is told by the log behind the snapshot; there is nothing left to copy.
+      // What was deleted is told by the log after the snapshot; there is nothing left to copy.
       if (namespace.truncations !== truncations) break;
       const { generation } = store;
       end = first + seriesAtOnce;

@@ -55,7 +55,7 @@ function rowsOf(seriesCount: number, times: number, value = 0): TestRow[] {
 const segmentsOf = (folder: string): string[] => readdirSync(join(folder, 'commitlogs')).sort();
 const snapshotsOf = (folder: string): string[] => readdirSync(join(folder, 'snapshots')).sort();
 
-test('a snapshot stands for all segments before it, and the log goes on behind it', async () => {
+test('a snapshot stands for all segments before it, and the log goes on after it', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder, { registry: cold, segmentBytesMax: 4000 });
   await writeRows(database, rowsOf(50, 300));
@@ -116,7 +116,7 @@ test('a flush on demand leaves no log behind, and the data in filesets alone', a
   await closeDatabases();
 });
 
-test('what was truncated stays away, whether before the snapshot or behind it', async () => {
+test('what was truncated stays away, whether before the snapshot or after it', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder, { registry: cold });
   await writeRows(database, rowsOf(10, 3));

@@ -335,7 +335,7 @@ export class NamespaceState {
 
   /**
    * Forgets everything in memory, in one step whatever there is: references are refused from here
-   * on since the namespace has another number in the store, and what it had is released behind it.
+   * on since the namespace has another number in the store, and what it had is released after it.
    * @param ordinal a number of the store that no namespace has
    * @returns how many series went
    */

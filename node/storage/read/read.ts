@@ -1,7 +1,7 @@
 /**
  * Answers of reads: series of the index with their chunks of memory and of filesets, as one bundle.
  *
- * Memory is copied first and the filesets are pinned right behind it, without a wait in between: a
+ * Memory is copied first and the filesets are pinned right after it, without a wait in between: a
  * flush puts a fileset in use and drops its rows from memory in one step, so a row is in one of
  * them at least.
  */

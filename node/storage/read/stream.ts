@@ -1,7 +1,7 @@
 /**
  * A shard as pages for a peer that bootstraps: block by block, oldest first, and in a block by the
  * order of the series' IDs, which is the order of a fileset. Rows of memory and of filesets stand
- * one behind the other; the peer merges them.
+ * one after the other; the peer merges them.
  */
 import type { StreamShardPage } from '#cluster/node/service.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
@@ -171,7 +171,7 @@ class StreamedBlock implements AsyncDisposable {
     };
   }
 
-  /** Goes on in the fileset that is in use, behind the last series that was given. */
+  /** Goes on in the fileset that is in use, after the last series that was given. */
   async #useCurrentFile(): Promise<void> {
     const namespace = this.#namespace;
     const parts = this.#parts;

@@ -141,7 +141,7 @@ test('series of a shard that leaves between two steps of their removal are passe
   let step = steps.next();
   while (step.done !== true) step = steps.next();
   assert.equal(step.value.empty.length, seriesCount);
-  // Steps have their turn one behind the other: the change of the placement comes behind the first
+  // Steps have their turn one after the other: the change of the placement comes after the first
   // of the removal.
   const removal = removeEmptySeries(database, metrics, step.value.empty);
   const fewer = placementOf({ a: { 0: 'AVAILABLE' }, b: { 1: 'AVAILABLE' } }, { numShards: 4 });

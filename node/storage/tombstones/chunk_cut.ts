@@ -26,7 +26,7 @@ export interface Cut {
  * Rows of a chunk that keeps one version for all of them are deleted when that is not above the
  * deletion's. Where it is above, the chunk may have older rows too: they are told by their times,
  * which are about those of their versions.
- * @param chunks of one series, one behind the other
+ * @param chunks of one series, one after the other
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed
  */
 export function cutChunks(chunks: Uint8Array, cuts: readonly Cut[]): Uint8Array {

@@ -102,7 +102,7 @@ test('a compressed chunk that is newer than the deletion loses the rows of times
   );
 });
 
-test('chunks one behind the other are cut one by one', () => {
+test('chunks one after the other are cut one by one', () => {
   const chunks = [0, 1, 2].map((part) => {
     const { timestampNanos, values } = columns(10);
     const moved = timestampNanos.map((nanos) => nanos + BigInt(part) * 10n * second);

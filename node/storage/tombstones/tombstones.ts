@@ -40,7 +40,7 @@ export class NamespaceTombstones {
   /**
    * The deletion that is being applied: its record may be in the log, and memory may still have
    * rows of it. Until that is over no fileset of its blocks is made, so that each is wholly before
-   * it or wholly behind.
+   * it or wholly after.
    */
   unswept: Tombstone | null = null;
   /** By fileset: that nothing of its series is deleted up to this revision. */

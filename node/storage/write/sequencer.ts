@@ -60,7 +60,7 @@ export class Sequencer implements AsyncDisposable {
   readonly #commitlog: Commitlog;
   readonly #limits: SequencerLimits;
   readonly #clock: Clock;
-  /** Writers that may be on their way: those of the last group, and those that waited behind it. */
+  /** Writers that may be on their way: those of the last group, and those that waited after it. */
   #expected = 0;
   /** Ends the wait of `gather`. */
   #gathered: (() => void) | null = null;
@@ -108,7 +108,7 @@ export class Sequencer implements AsyncDisposable {
     return this.#enqueue<T>(write.bytes, write, null, signal);
   }
 
-  /** Runs a step alone: everything before it is applied, everything behind it waits. */
+  /** Runs a step alone: everything before it is applied, everything after it waits. */
   exclusive<T>(step: () => T | Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(stopping());
     return this.#enqueue<T>(0, null, step, null);

@@ -70,7 +70,7 @@ test('a group is bounded in bytes', async () => {
   assert.equal(commitlog.counts.syncs, 3);
 });
 
-test('an exclusive step sees everything before it applied and nothing behind it begun', async () => {
+test('an exclusive step sees everything before it applied and nothing after it begun', async () => {
   const { sequencer } = await openSequencer();
   const trace: string[] = [];
   await Promise.all([
