@@ -38,7 +38,9 @@ const unsharedKernels = new Set(['batch', 'write_decoder']);
 
 const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sharedFlags]);
 
-/** What kernels are compiled from: their own sources, and numbers that they share with TypeScript. */
+/**
+ * What kernels are compiled from: their own sources, and numbers that they share with TypeScript.
+ */
 const sourceFiles = () => [...kernelSources(), join(engineFolder, 'codec/layout.ts')];
 
 function sourceHash() {

@@ -1,6 +1,6 @@
 // Numbers of the chunk format (docs/formats/chunk.md, docs/formats/codec.md) that both the kernels
-// and TypeScript need: AssemblyScript compiles this file too, so it holds plain literals and nothing
-// else.
+// and TypeScript need: AssemblyScript compiles this file too, so it holds plain literals and
+// nothing else.
 
 // What a chunk's payload is; chunk.ts says more.
 export const kindRawFloat = 1;

@@ -302,8 +302,8 @@ export class StoreSet implements SampleStore {
   }
 
   /**
-   * Calls each store with its rows and their outcomes, which a check may set. Rows of slots that were
-   * never given go to the first, which refuses them.
+   * Calls each store with its rows and their outcomes, which a check may set. Rows of slots that
+   * were never given go to the first, which refuses them.
    */
   #byRows(
     rows: StoreRows,

@@ -41,7 +41,9 @@ export function currentBundle(folder, root = packageFolder) {
       const now = statSync(join(root, path));
       if (now.mtimeMs !== mtimeMillis || now.size !== size) return null;
     }
-    return pathToFileURL(join(root, folder, 'server.mjs')).href;
+    const bundle = join(root, folder, 'server.mjs');
+    accessSync(bundle, constants.R_OK);
+    return pathToFileURL(bundle).href;
   } catch {
     return null;
   }

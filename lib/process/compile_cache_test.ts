@@ -13,6 +13,8 @@ test('a bundle counts only while its sources are as they were', () => {
     writeFileSync(join(root, 'a.ts'), 'one');
     const { mtimeMs, size } = statSync(join(root, 'a.ts'));
     writeFileSync(join(root, 'out/sources.json'), JSON.stringify([['a.ts', mtimeMs, size]]));
+    assert.equal(currentBundle('out', root), null, 'the bundle itself is missing');
+    writeFileSync(join(root, 'out/server.mjs'), '');
     assert.ok(currentBundle('out', root)!.endsWith('/out/server.mjs'));
     writeFileSync(join(root, 'a.ts'), 'other');
     assert.equal(currentBundle('out', root), null);
