@@ -22,9 +22,10 @@ export interface UnreadKeys {
 export function withUnreadKeys<T>(next: T, before: unknown, unread: readonly UnreadKeys[]): T {
   if (unread.length === 0) return next;
   const copy = structuredClone(next);
-  for (const { steps, keys } of unread) {
-    const found = objectAt(copy, before, steps);
-    if (found !== null) Object.assign(found, keys);
+  // All are found before any is given its keys: a list that got some would count as changed.
+  const objects = unread.map(({ steps }) => objectAt(copy, before, steps));
+  for (const [i, found] of objects.entries()) {
+    if (found !== null) Object.assign(found, unread[i]!.keys);
   }
   return copy;
 }

@@ -128,6 +128,21 @@ test('namespaces, placement and deletions with keys of a later version are read 
   assert.deepEqual(kept.get('tsdb.node.deletions/head'), ['']);
 });
 
+test('several objects of one list keep their keys, and objects inside them too', () => {
+  const stored = { list: [{ a: 1, inner: { b: 2 } }, { a: 3 }] };
+  const unread = [
+    { steps: ['list', 0, 'inner'], keys: { later: 'inner' } },
+    { steps: ['list', 0], keys: { later: 'first' } },
+    { steps: ['list', 1], keys: { later: 'second' } },
+  ];
+  assert.deepEqual(withUnreadKeys(stored, stored, unread), {
+    list: [
+      { a: 1, inner: { b: 2, later: 'inner' }, later: 'first' },
+      { a: 3, later: 'second' },
+    ],
+  });
+});
+
 test('what an object had goes with it, and what a list had when it is changed', async () => {
   const unread = [
     { steps: ['gone'], keys: { future: 1 } },

@@ -15,21 +15,33 @@ export async function takesWrites(
 ): Promise<boolean> {
   const { ownership } = topology.view;
   if (ownership === null) return false;
-  const taking = await Promise.all(
-    ownership.instances.map(async (instance) => {
-      try {
-        return (await nodeOf(instance).health(signal)).writesRefused === '';
-      } catch (error) {
-        if (error instanceof TsdbError) return false;
-        throw error;
-      }
-    }),
-  );
   const majority = Math.floor(ownership.replicaFactor / 2) + 1;
-  return ownership.classes.every(({ members, replicas }) => {
-    const counts = replicas.filter(({ mask }) =>
-      members.every((instance, bit) => (mask & (1 << bit)) === 0 || taking[instance]),
-    );
-    return counts.length >= majority;
+  const isEnough = (taking: readonly boolean[]): boolean =>
+    ownership.classes.every(({ members, replicas }) => {
+      const counts = replicas.filter(({ mask }) =>
+        members.every((instance, bit) => (mask & (1 << bit)) === 0 || taking[instance]),
+      );
+      return counts.length >= majority;
+    });
+  // What those that have answered say, and what would be if all others took writes.
+  const known = ownership.instances.map(() => false);
+  const possible = ownership.instances.map(() => true);
+  const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+  const answers = ownership.instances.map(async (instance, i) => {
+    known[i] = possible[i] = await saysItTakesWrites(nodeOf(instance), signal);
+    // A node that does not answer holds nobody up once the others decide.
+    if (isEnough(known)) resolve(true);
+    else if (!isEnough(possible)) resolve(false);
   });
+  Promise.all(answers).then(() => resolve(isEnough(known)), reject);
+  return promise;
+}
+
+async function saysItTakesWrites(node: NodeService, signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await node.health(signal)).writesRefused === '';
+  } catch (error) {
+    if (error instanceof TsdbError) return false;
+    throw error;
+  }
 }

@@ -135,12 +135,21 @@ export class Ingest {
     const writes = namespaces.map(({ name }) => session.write(name, rows, decoder, signal));
     const results = await Promise.allSettled(writes);
     const nowNanos = this.#clock.nowNanos();
-    const coldRefusals = this.#coldRefusals;
-    const refusals = { namespaces, decoder, nowNanos, coldRefusals };
+    const refusals = namespaces.map((namespace) => ({
+      namespace,
+      decoder,
+      nowNanos,
+      coldFromNanos: writeWindow({ ...namespace, coldWrites: true }, nowNanos).startNanos,
+      cold: 0,
+    }));
     const passing = gather(results, refusals, report, signal);
     if (passing !== null) {
       metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
       throw passing;
+    }
+    // Only now: a sender sends the rows of a request that failed for a passing reason once more.
+    for (const [i, { cold }] of refusals.entries()) {
+      if (cold > 0) this.#coldRefusals.note(namespaces[i]!, cold);
     }
     if (report.count < total) metrics.writtenSamples.increase(total - report.count, { format });
     if (report.count > 0) {
@@ -150,12 +159,15 @@ export class Ingest {
   }
 }
 
-/** What the texts of refusals are made of. */
+/** Of one namespace: what the texts of refusals are made of, and what is counted. */
 interface Refusals {
-  readonly namespaces: readonly IngestNamespace[];
+  readonly namespace: IngestNamespace;
   readonly decoder: WriteDecoder;
   readonly nowNanos: bigint;
-  readonly coldRefusals: ColdRefusals;
+  /** Cold writes would take rows from here on. */
+  readonly coldFromNanos: bigint;
+  /** Rows that were refused and that cold writes would have taken. */
+  cold: number;
 }
 
 /**
@@ -166,8 +178,7 @@ function describeRow(
   rows: OutcomeRows,
   row: number,
   outcome: number,
-  namespace: IngestNamespace,
-  { decoder, nowNanos }: Refusals,
+  { namespace, decoder, nowNanos }: Refusals,
 ): string {
   const slot = rows.slots[row]!;
   const isSame = decoder.generation[slot] === rows.generations[row];
@@ -214,7 +225,7 @@ function secondsText(nanos: bigint): string {
  */
 function gather(
   outcomes: readonly PromiseSettledResult<WriteResult>[],
-  refusals: Refusals,
+  refusals: readonly Refusals[],
   report: BadRows,
   signal: AbortSignal,
 ): TsdbError | null {
@@ -225,10 +236,7 @@ function gather(
       if (!(outcome.reason instanceof TsdbError)) throw outcome.reason;
       passing = worse(passing, asPassing(outcome.reason));
     } else if (outcome.value.outcomes !== null) {
-      passing = worse(
-        passing,
-        gatherRows(outcome.value, refusals.namespaces[index]!, refusals, report),
-      );
+      passing = worse(passing, gatherRows(outcome.value, refusals[index]!, report));
     }
   }
   return passing;
@@ -236,23 +244,21 @@ function gather(
 
 function gatherRows(
   { outcomes, rows, errors }: WriteResult,
-  namespace: IngestNamespace,
   refusals: Refusals,
   report: BadRows,
 ): TsdbError | null {
+  const { namespace } = refusals;
   let unavailable = 0;
   let exhausted = 0;
-  let cold = 0;
   for (const [row, outcome] of outcomes!.entries()) {
     if (outcome === writeOutcome.written) continue;
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
     else if (isRetryable(outcome)) unavailable += 1;
     else {
-      report.add(row, () => describeRow(rows!, row, outcome, namespace, refusals));
-      if (isCold(rows!, row, outcome, namespace, refusals.nowNanos)) cold += 1;
+      report.add(row, () => describeRow(rows!, row, outcome, refusals));
+      if (isCold(rows!, row, outcome, refusals)) refusals.cold += 1;
     }
   }
-  if (cold > 0) refusals.coldRefusals.note(namespace, cold);
   if (unavailable + exhausted === 0) return null;
   const [code, outcome] =
     unavailable > 0
@@ -271,12 +277,10 @@ function isCold(
   rows: OutcomeRows,
   row: number,
   outcome: number,
-  namespace: IngestNamespace,
-  nowNanos: bigint,
+  { namespace, coldFromNanos }: Refusals,
 ): boolean {
   if (outcome !== writeOutcome.tooFarPast || namespace.coldWrites) return false;
-  const nanos = rows.timestamps[row]! * BigInt(rows.timeUnitNanos);
-  return nanos >= writeWindow({ ...namespace, coldWrites: true }, nowNanos).startNanos;
+  return rows.timestamps[row]! * BigInt(rows.timeUnitNanos) >= coldFromNanos;
 }
 
 /** Errors of nodes that one answer repeats. */

@@ -404,7 +404,7 @@ export class Database implements NodeService, AsyncDisposable {
       ok: true,
       status: 'up',
       bootstrapped: this.isBootstrapped,
-      writesRefused: await this.commitlog.refusal(),
+      writesRefused: this.commitlog.refusal(),
       instanceId,
       incarnation: identity.incarnation,
       bootCount: identity.boot,

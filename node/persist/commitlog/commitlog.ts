@@ -101,6 +101,8 @@ export class Commitlog implements AsyncDisposable {
   #syncedAtMillis: number;
   /** Why the newest write was refused; '' when it was not. */
   #refusal = '';
+  /** The disk is tried now. */
+  #probing: Promise<void> | null = null;
   #probedAtMillis = 0;
   /** Told of each `write` that succeeded how long it took, until the main loop heard of it. */
   onWritten: (seconds: number) => void = () => {};
@@ -199,15 +201,25 @@ export class Commitlog implements AsyncDisposable {
   }
 
   /**
-   * Why writes are refused now; '' when they are not. After a refused one the disk is tried with a
-   * file of its own, at most once a second: whoever sends nothing because writes are refused would
-   * never hear that they are taken again.
+   * Why writes are refused, as far as is known; '' when they are not. After a refused one the disk
+   * is tried with a file of its own, when this is asked and at most once a second: whoever sends
+   * nothing because writes are refused would never hear that they are taken again. Nobody waits for
+   * the disk, which may hang: the next question has the answer.
    */
-  async refusal(): Promise<string> {
-    if (this.#refusal === '') return '';
+  refusal(): string {
     const nowMillis = this.#env.clock.monotonicMillis();
-    if (nowMillis - this.#probedAtMillis < probeMillisMin) return this.#refusal;
-    this.#probedAtMillis = nowMillis;
+    const isDue = this.#refusal !== '' && nowMillis - this.#probedAtMillis >= probeMillisMin;
+    if (isDue && this.#probing === null) {
+      this.#probedAtMillis = nowMillis;
+      this.#probing = this.#probe().finally(() => {
+        this.#probing = null;
+      });
+    }
+    return this.#refusal;
+  }
+
+  /** A write that succeeds or fails meanwhile knows better. */
+  async #probe(): Promise<void> {
     const before = this.#refusal;
     const path = `${this.#options.folder}/probe.tmp`;
     try {
@@ -217,10 +229,9 @@ export class Commitlog implements AsyncDisposable {
       await file.sync();
       if (this.#refusal === before) this.#refusal = '';
     } catch (error) {
-      this.#refusal = messageOf(refused(error));
+      if (this.#refusal === before) this.#refusal = messageOf(refused(error));
     }
     await this.#env.disk.remove(path).catch(() => {});
-    return this.#refusal;
   }
 
   /** Into the open segment, or into a new one when that is full or fails. */
@@ -305,6 +316,7 @@ export class Commitlog implements AsyncDisposable {
     } catch (error) {
       this.#log.error({ error: messageOf(error) }, 'commit log could not be synced at the end');
     }
+    await this.#probing;
     await this.#current?.file.close();
     this.#current = null;
   }

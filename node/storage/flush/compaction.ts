@@ -50,7 +50,8 @@ function spanStateOf(
     files: namespace.files.all(null),
     readyShards,
     isClean: (file) => isClean(namespace, file),
-    blocksInMemory: store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
+    blocksInMemory: () =>
+      store.blocks(namespace.ordinal).map(({ blockStartNanos }) => blockStartNanos),
   };
 }
 

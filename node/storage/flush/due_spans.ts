@@ -47,8 +47,8 @@ export interface SpanState<F extends SpannedFile> {
    * Whether a fileset has neither damage nor deleted rows: who mends and who deletes goes first.
    */
   readonly isClean: (file: F) => boolean;
-  /** Starts of the blocks with rows in memory. */
-  readonly blocksInMemory: readonly bigint[];
+  /** Starts of the blocks with rows in memory; asked only where files may be brought together. */
+  readonly blocksInMemory: () => readonly bigint[];
 }
 
 /**
@@ -73,12 +73,10 @@ export function dueSpans<F extends SpannedFile>(
   if (spanNanos === blockSizeNanos) return [];
   // A block more than the write window: late rows of its last block have had their time.
   const closedNanos = nowNanos - state.bufferPastNanos - blockSizeNanos;
-  // Rows that wait for their flush would have it written again at once.
-  const inMemory = new Set(state.blocksInMemory.map((start) => blockStartOf(start, spanNanos)));
   const spans = new Map<string, { shard: number; startNanos: bigint; files: F[] }>();
   for (const file of state.files) {
     const startNanos = blockStartOf(file.blockStartNanos, spanNanos);
-    if (startNanos + spanNanos > closedNanos || inMemory.has(startNanos)) continue;
+    if (startNanos + spanNanos > closedNanos) continue;
     // What expires soon is not worth it.
     if (startNanos < state.expiredBeforeNanos + spanNanos) continue;
     const key = `${file.shard}/${startNanos}`;
@@ -86,7 +84,7 @@ export function dueSpans<F extends SpannedFile>(
     if (span === undefined) spans.set(key, { shard: file.shard, startNanos, files: [file] });
     else span.files.push(file);
   }
-  return [...spans.values()].filter(({ shard, files }) => {
+  const small = [...spans.values()].filter(({ shard, files }) => {
     const sum = (of: (file: F) => number) => files.reduce((n, file) => n + of(file), 0);
     return (
       files.length > 1 &&
@@ -95,4 +93,8 @@ export function dueSpans<F extends SpannedFile>(
       files.every(isClean)
     );
   });
+  if (small.length === 0) return [];
+  // Rows that wait for their flush would have it written again at once.
+  const inMemory = new Set(state.blocksInMemory().map((start) => blockStartOf(start, spanNanos)));
+  return small.filter(({ startNanos }) => !inMemory.has(startNanos));
 }
