@@ -1,6 +1,5 @@
 /** Loads the store kernel into a memory. */
 import { assert } from '#lib/assert.ts';
-import { adviseHugePages } from '#lib/process/huge_pages.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { codecTables } from '../codec/books.ts';
 import type { StoreExports } from './store_exports.ts';
@@ -21,8 +20,6 @@ export function loadStoreKernel(memoryBytesMax: number): LoadedStoreKernel {
   const pageMax = Math.floor(memoryBytesMax / wasmPageBytes);
   assert(pageMax > wasmPagesMin && pageMax <= 65_536, 'a memory has 2.2 MiB to 4 GiB');
   const memory = new WebAssembly.Memory({ initial: wasmPagesMin, maximum: pageMax, shared: true });
-  const start = wasmPagesMin * wasmPageBytes;
-  adviseHugePages(memory, start, pageMax * wasmPageBytes - start);
   const { exports } = new WebAssembly.Instance(storeModule, { env: { memory } });
   const kernel = exports as unknown as StoreExports;
   kernel.init(pageMax);

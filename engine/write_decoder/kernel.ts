@@ -4,7 +4,6 @@
  */
 import { assert } from '#lib/assert.ts';
 import { type Random } from '#lib/env/env.ts';
-import { adviseHugePages } from '#lib/process/huge_pages.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import {
@@ -100,9 +99,6 @@ export class WriteDecoderKernel implements WriteDecoderCore {
     this.#bytes.set(random.bytes(hashKeyBytes), addressOf(kernel.hashKeys));
     const end = kernel.init(slotsMax, tableSizeMax, segmentCount) >>> 0;
     assert(end <= buffer.byteLength, 'the regions of the write decoder lie in its memory');
-    // The records alone: they come one after the other, while few entries spread over the whole
-    // table.
-    adviseHugePages(memory, end - segmentCount * segmentBytes, segmentCount * segmentBytes);
     this.#bodyAt = addressOf(kernel.body);
     this.#rawAt = addressOf(kernel.raw);
     this.#canonicalAt = addressOf(kernel.canonical);
