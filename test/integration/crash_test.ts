@@ -56,14 +56,13 @@ test('five kills in the middle of writes lose nothing that was acknowledged', as
     };
     const before = [...acknowledged];
     const writers = Array.from({ length: writerCount }, (_, index) => writer(index));
-    await delay(500 + round * 150);
+    await eventually('writes are acknowledged', async () =>
+      acknowledged.some((count, index) => count > before[index]!),
+    );
+    await delay(200 + round * 150);
     await server.program.stop('SIGKILL');
     stopped = true;
     await Promise.all(writers);
-    assert.ok(
-      acknowledged.some((count, index) => count > before[index]!),
-      'writes were under way',
-    );
 
     await server.start();
     for (let index = 0; index < writerCount; index++) {
