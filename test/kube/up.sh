@@ -24,13 +24,22 @@ certificate() { # name subject alternative-names
 certificate apiserver /CN=kube-apiserver "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local,IP:127.0.0.1,IP:10.96.0.1,IP:10.244.0.1"
 certificate admin "/O=system:masters/CN=admin" DNS:admin
 # Not of the range from which the system takes the local ports of connections: one could come before the server.
-free_port() {
-  local port
-  while port=$((12000 + RANDOM % 1000)); do
-    python3 -c 'import socket, sys; socket.socket().bind(("", int(sys.argv[1])))' $port 2> /dev/null && { echo $port; return; }
-  done
+# Each is held until all are chosen, so that no two are alike.
+free_ports() { # count
+  python3 -c '
+import random, socket, sys
+held = []
+while len(held) < int(sys.argv[1]):
+    one = socket.socket()
+    try:
+        one.bind(("", random.randrange(12000, 13000)))
+    except OSError:
+        continue
+    held.append(one)
+print(*(one.getsockname()[1] for one in held))' "$1"
 }
-etcd=http://127.0.0.1:$(free_port); etcd_peer=http://127.0.0.1:$(free_port); api_port=$(free_port)
+read -r etcd_port etcd_peer_port api_port <<< "$(free_ports 3)"
+etcd=http://127.0.0.1:$etcd_port; etcd_peer=http://127.0.0.1:$etcd_peer_port
 kubeconfig() { # file certificate
   cat > "$1" <<K
 apiVersion: v1
