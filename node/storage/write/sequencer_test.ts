@@ -10,7 +10,9 @@ import { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import { Sequencer, type SequencedWrite } from './sequencer.ts';
 
 const folders: string[] = [];
-after(() => {
+const commitlogs: Commitlog[] = [];
+after(async () => {
+  for (const commitlog of commitlogs) await commitlog[Symbol.asyncDispose]();
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -28,6 +30,7 @@ async function openSequencer(queueBytesMax = 1000, groupBytesMax = 100, clock = 
     syncEveryMillis: 1000,
     syncBytesMax: 1 << 20,
   });
+  commitlogs.push(commitlog);
   return {
     commitlog,
     sequencer: new Sequencer(commitlog, { queueBytesMax, groupBytesMax }, clock),
