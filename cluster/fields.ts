@@ -8,6 +8,7 @@
  * may have put them there, and who writes the value again keeps them (`unread_keys.ts`).
  */
 import { badRequest } from '#lib/errors.ts';
+import { fieldPath, fieldsBySpelling, shownJson } from '#lib/json_fields.ts';
 import { parseDurationNanos } from '#lib/time.ts';
 import type { UnreadKeys } from './unread_keys.ts';
 
@@ -58,15 +59,7 @@ export class Fields {
     steps: readonly (string | number)[],
     unread: UnreadKeys[] | null,
   ): Fields {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw badRequest(`${path === '' ? 'request body' : path}: not a JSON object: ${show(value)}`);
-    }
-    const rest = new Map<string, unknown>();
-    for (const [key, item] of Object.entries(value)) {
-      const camel = key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-      if (rest.has(camel)) throw badRequest(`${join(path, key)}: field is given twice`);
-      rest.set(camel, item);
-    }
+    const rest = fieldsBySpelling(value, path, toCamel);
     return new Fields(path, rest, steps, unread);
   }
 
@@ -86,7 +79,7 @@ export class Fields {
       this.#unread.push({ steps: this.#steps, keys: Object.fromEntries(this.#rest) });
       return;
     }
-    const names = [...this.#rest.keys()].map((key) => join(this.path, key));
+    const names = [...this.#rest.keys()].map((key) => fieldPath(this.path, key));
     throw badRequest(`unknown field: ${names.join(', ')}`);
   }
 
@@ -176,7 +169,7 @@ export class Fields {
         const isText =
           key.endsWith('Duration') && typeof value === 'string' && !/^-?\d+$/.test(value);
         found = isText
-          ? parseDurationNanos(value, join(this.path, key))
+          ? parseDurationNanos(value, fieldPath(this.path, key))
           : this.#toInt64(key, value);
       }
     }
@@ -188,18 +181,18 @@ export class Fields {
     const value = this.#take(key);
     if (value === undefined || value === '') return null;
     if (typeof value !== 'string') throw this.bad(key, 'not a duration such as "48h"', value);
-    return parseDurationNanos(value, join(this.path, key));
+    return parseDurationNanos(value, fieldPath(this.path, key));
   }
 
   /** A nested object, or null when absent or null. */
   object(key: string): Fields | null {
     const value = this.#take(key);
-    return value === undefined ? null : this.#inner(value, join(this.path, key), key);
+    return value === undefined ? null : this.#inner(value, fieldPath(this.path, key), key);
   }
 
   list<T>(key: string, read: (fields: Fields, index: number) => T): T[] {
     return this.#array(key).map((item, index) =>
-      read(this.#inner(item, `${join(this.path, key)}[${index}]`, key, index), index),
+      read(this.#inner(item, `${fieldPath(this.path, key)}[${index}]`, key, index), index),
     );
   }
 
@@ -218,12 +211,12 @@ export class Fields {
       throw this.bad(key, 'not a JSON object', value);
     }
     return Object.entries(value).map(([name, item]) =>
-      read(this.#inner(item, join(join(this.path, key), name), key, name), name),
+      read(this.#inner(item, fieldPath(fieldPath(this.path, key), name), key, name), name),
     );
   }
 
   bad(key: string, reason: string, value: unknown): Error {
-    return badRequest(`${join(this.path, key)}: ${reason}: ${show(value)}`);
+    return badRequest(`${fieldPath(this.path, key)}: ${reason}: ${shownJson(value)}`);
   }
 
   #inner(value: unknown, path: string, ...steps: (string | number)[]): Fields {
@@ -254,11 +247,6 @@ export class Fields {
   }
 }
 
-function join(path: string, key: string): string {
-  return path === '' ? key : `${path}.${key}`;
-}
-
-function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+function toCamel(key: string): string {
+  return key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -59,7 +59,7 @@ export class TestCoordinator implements AsyncDisposable {
     const node = new FakeNode(64);
     const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
     const cluster = { environment: 'default_env', zone: 'embedded' };
-    const topology = new Topology({ kv, cluster, env, log: silentLog });
+    const topology = new Topology({ kv, cluster, env, log: silentLog }).start();
     const coordinator = await startCoordinator({
       config: {
         ...config,

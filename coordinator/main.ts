@@ -61,7 +61,7 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
   metrics.collectProcess();
   const kv = stack.use(await openClusterKv(discovery, singleNodeEndpoint, env, log));
   const cluster = clusterNameOf(discovery);
-  const topology = stack.use(new Topology({ kv, cluster, env, log }));
+  const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
   const connections = stack.use(new NodeConnections({ env, log }));
   const coordinator = stack.use(
     await startCoordinator({

@@ -8,7 +8,7 @@ import {
   serveGrpc,
 } from '#lib/env/grpc.ts';
 import type { ProtoMessage } from '#lib/env/proto.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { kvLimits } from './core/limits.ts';

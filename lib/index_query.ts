@@ -1,5 +1,6 @@
 /** A query on the inverted index, as SPEC.txt and the node's JSON and gRPC interfaces have it. */
 import { badRequest } from './errors.ts';
+import { shownJson } from './json_fields.ts';
 
 export type IndexQuery =
   /** Tag `field` has exactly this value. */
@@ -106,7 +107,7 @@ function readQuery(
   const queries = () => {
     const list = body.get('queries') ?? [];
     if (!Array.isArray(list)) {
-      throw badRequest(`cannot read query: ${nodePath}.queries is not a list: ${shown(list)}`);
+      throw badRequest(`cannot read query: ${nodePath}.queries is not a list: ${shownJson(list)}`);
     }
     return list.map((item, i) => readQuery(item, `${nodePath}.queries[${i}]`, depth + 1, count));
   };
@@ -166,7 +167,7 @@ const queryKeys: ReadonlyMap<string, readonly string[]> = new Map([
 /** Entries that are not null, by lower-case key. */
 function readObject(json: unknown, path: string): Map<string, unknown> {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw badRequest(`cannot read query: ${path} is not an object: ${shown(json)}`);
+    throw badRequest(`cannot read query: ${path} is not an object: ${shownJson(json)}`);
   }
   const entries = new Map<string, unknown>();
   for (const [key, value] of Object.entries(json)) {
@@ -181,13 +182,9 @@ function readObject(json: unknown, path: string): Map<string, unknown> {
 
 function readText(json: unknown, path: string): string {
   if (typeof json !== 'string') {
-    throw badRequest(`cannot read query: ${path} is not a string: ${shown(json)}`);
+    throw badRequest(`cannot read query: ${path} is not a string: ${shownJson(json)}`);
   }
   return json;
-}
-
-function shown(json: unknown): string {
-  return json === undefined ? 'nothing' : JSON.stringify(json).slice(0, 200);
 }
 
 /**

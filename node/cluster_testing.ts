@@ -53,7 +53,7 @@ export class TestCluster implements AsyncDisposable {
 
   async start(id: string, env: Env = realEnv): Promise<TestNode> {
     const kv = this.kvStore.client();
-    const topology = new Topology({ kv, cluster, env, log: silentLog });
+    const topology = new Topology({ kv, cluster, env, log: silentLog }).start();
     const metrics = new Metrics();
     const runtime = await NodeRuntime.start({
       env,

@@ -31,16 +31,12 @@ export interface LiveLimitsOptions {
 
 export class LiveLimits implements AsyncDisposable {
   readonly #options: LiveLimitsOptions;
-  #follower: RuntimeLimitsFollower | null = null;
+  readonly #follower: RuntimeLimitsFollower;
   #live: RuntimeLimits = noRuntimeLimits;
 
   constructor(options: LiveLimitsOptions) {
     this.#options = options;
-  }
-
-  /** Follows those of the key-value store, until it is closed. */
-  follow(): void {
-    const { kv, cluster, env, log } = this.#options;
+    const { kv, cluster, env, log } = options;
     const onChange = (limits: RuntimeLimits): void => {
       this.#live = limits;
       this.apply();
@@ -48,9 +44,14 @@ export class LiveLimits implements AsyncDisposable {
     this.#follower = new RuntimeLimitsFollower({ kv, cluster, env, log, onChange });
   }
 
+  /** Follows those of the key-value store, until it is closed. */
+  follow(): void {
+    this.#follower.start();
+  }
+
   /** Values of the key-value store that were not used, for metrics. */
   get ignored(): number {
-    return this.#follower?.ignored ?? 0;
+    return this.#follower.ignored;
   }
 
   /** Sets what stands; to be called when the placement has changed too. */
@@ -60,7 +61,7 @@ export class LiveLimits implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#follower?.[Symbol.asyncDispose]();
+    await this.#follower[Symbol.asyncDispose]();
   }
 }
 

@@ -39,7 +39,9 @@ class Nodes implements AsyncDisposable {
     const { db } = parseConfig([{ path: 'x.yml', text: 'db: {}' }], 'node', {});
     const anywhere = { host: '127.0.0.1', port: 0 };
     const kv = this.kvStore.client();
-    const topology = this.#stack.use(new Topology({ kv, cluster, env: realEnv, log: silentLog }));
+    const topology = this.#stack.use(
+      new Topology({ kv, cluster, env: realEnv, log: silentLog }).start(),
+    );
     return this.#stack.use(
       await startNode({
         env: realEnv,

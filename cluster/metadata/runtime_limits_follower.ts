@@ -31,15 +31,19 @@ const retryMillisMax = 5_000;
 export class RuntimeLimitsFollower implements AsyncDisposable {
   readonly #options: RuntimeLimitsFollowerOptions;
   readonly #stop = new AbortController();
-  readonly #running: Promise<unknown>;
+  #running: Promise<unknown> = Promise.resolve();
   #limits: RuntimeLimits = noRuntimeLimits;
   /** Values that were not used, for metrics. */
   ignored = 0;
 
-  /** Starts to follow. */
   constructor(options: RuntimeLimitsFollowerOptions) {
     this.#options = options;
+  }
+
+  /** Reads and follows the limits from now on. */
+  start(): this {
     this.#running = Promise.all(runtimeLimitKeys.map((key) => this.#follow(key)));
+    return this;
   }
 
   async #follow(key: RuntimeLimitKey): Promise<void> {

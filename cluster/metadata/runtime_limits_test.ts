@@ -86,7 +86,7 @@ test('a follower takes what is put, keeps the last good value, and goes back whe
     onChange: (next) => {
       limits = next;
     },
-  });
+  }).start();
   const key = runtimeLimitPath(cluster, writes);
   const put = (text: string) =>
     kv.transact([], [{ kind: 'put', key, value: new TextEncoder().encode(text) }], signal);

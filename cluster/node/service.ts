@@ -132,7 +132,7 @@ export interface StatisticsCount {
   /** Of a pair, else ''. */
   readonly value: string;
   readonly count: number;
-  /** Of the name's values (lib/distinct_sketch.ts), in `valuesByName` when asked for. */
+  /** Of the name's values (lib/hashing/distinct_sketch.ts), in `valuesByName` when asked for. */
   readonly sketch: Uint32Array;
 }
 

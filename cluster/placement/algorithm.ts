@@ -3,7 +3,7 @@
  * placement.ts, moves as little as it can, and is refused with BAD_REQUEST when it cannot be done.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { instancesMax, replicationFactorMax, shardsMax } from '../limits.ts';
 import { nameProblem } from '../names.ts';
 import {

@@ -7,7 +7,7 @@ import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { silentLog } from '#lib/log.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -412,7 +412,7 @@ export class FakeCluster implements AsyncDisposable {
     this.kv = new MemoryKvStore({ clock: realEnv.clock }).client();
     const cluster = { environment: 'default_env', zone: 'embedded' };
     this.admin = new ClusterAdmin({ kv: this.kv, cluster, clock: realEnv.clock });
-    this.topology = new Topology({ kv: this.kv, cluster, env: this.env, log: silentLog });
+    this.topology = new Topology({ kv: this.kv, cluster, env: this.env, log: silentLog }).start();
     this.session = new Session({
       topology: this.#heldTopology(),
       nodeOf: ({ id }) => this.node(id),

@@ -3,7 +3,7 @@
  */
 import { untilAborted, WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
-import { shardOf } from '#lib/hash.ts';
+import { shardOf } from '#lib/hashing/hash.ts';
 import { mergeBundles } from './bundle_merge.ts';
 import type { ReadConsistency } from './consistency.ts';
 import { type Answer, fanOut, type FanOut, type Gathered } from './fan_out.ts';

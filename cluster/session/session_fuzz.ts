@@ -6,7 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { shardOf } from '#lib/hash.ts';
+import { shardOf } from '#lib/hashing/hash.ts';
 
 import { FakeCluster, keyOfJob } from './fakes_testing.ts';
 

@@ -3,7 +3,7 @@
  * answers are joined.
  */
 import { BrokenInvariant } from '#lib/assert.ts';
-import { distinctCount, mergedSketch } from '#lib/distinct_sketch.ts';
+import { distinctCount, mergedSketch } from '#lib/hashing/distinct_sketch.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { NodeService, StatisticsCount, StatisticsResponse } from '../node/service.ts';

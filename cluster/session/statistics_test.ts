@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sketchOf } from '#lib/distinct_sketch.ts';
+import { sketchOf } from '#lib/hashing/distinct_sketch.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import type {
   NodeService,
   StatisticsCount,

@@ -65,17 +65,21 @@ export class Topology implements TopologySource, AsyncDisposable {
   readonly #known = new Map<string, Known>();
   readonly #listeners = new Set<(view: TopologyView) => void>();
   readonly #stop = new AbortController();
-  readonly #running: Promise<unknown>;
+  #running: Promise<unknown> = Promise.resolve();
 
-  /** Starts to read and follow; `whenLoaded` waits for the first state. */
   constructor(options: TopologyOptions) {
     this.#options = options;
     this.#placementKey = placementKey(options.cluster, options.service ?? storageService);
     this.#namespacesKey = namespacesKey(options.cluster);
+  }
+
+  /** Reads and follows the store from now on; `whenLoaded` waits for the first state. */
+  start(): this {
     this.#running = Promise.all([
       this.#follow(this.#placementKey),
       this.#follow(this.#namespacesKey),
     ]);
+    return this;
   }
 
   get view(): TopologyView {

@@ -15,7 +15,7 @@ function newCluster() {
   const store = new MemoryKvStore({ clock: realEnv.clock });
   const admin = new ClusterAdmin({ kv: store.client(), cluster, clock: realEnv.clock });
   const kv = store.client();
-  const open = () => new Topology({ kv, cluster, env: testEnv(), log: silentLog });
+  const open = () => new Topology({ kv, cluster, env: testEnv(), log: silentLog }).start();
   return { store, admin, kv, open };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import { nowSeconds, TestCoordinator } from '../coordinator_testing.ts';
 import { MessageWriter } from '../remote/messages.ts';
 

@@ -1,5 +1,6 @@
 /** The write endpoints: Prometheus remote write and JSON. */
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { shownJson } from '#lib/json_fields.ts';
 import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
@@ -126,7 +127,7 @@ const fieldNames: ReadonlySet<string> = new Set(['tags', 'timestamp', 'value']);
 
 function rowOfJson(item: unknown): IngestRow {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) {
-    throw badRequest(`not an object with tags, timestamp and value: ${shown(item)}`);
+    throw badRequest(`not an object with tags, timestamp and value: ${shownJson(item)}`);
   }
   const fields = item as Record<string, unknown>;
   for (const name of fieldNames) {
@@ -145,10 +146,10 @@ function rowOfJson(item: unknown): IngestRow {
 
 function tagsOfJson(value: unknown): Tag[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badRequest(`tags: not an object of names to values: ${shown(value)}`);
+    throw badRequest(`tags: not an object of names to values: ${shownJson(value)}`);
   }
   return Object.entries(value).map(([name, tag]) => {
-    if (typeof tag !== 'string') throw badRequest(`tags.${name}: not a string: ${shown(tag)}`);
+    if (typeof tag !== 'string') throw badRequest(`tags.${name}: not a string: ${shownJson(tag)}`);
     return { name, value: tag };
   });
 }
@@ -157,7 +158,7 @@ function tagsOfJson(value: unknown): Tag[] {
 function timestampOfJson(value: unknown): bigint {
   if (typeof value === 'string') return parseTimestampNanos(value, 'timestamp');
   if (typeof value !== 'number') {
-    throw badRequest(`timestamp: not a number or text: ${shown(value)}`);
+    throw badRequest(`timestamp: not a number or text: ${shownJson(value)}`);
   }
   // The shortest decimal text of the number is what the sender wrote.
   if (Number.isInteger(value) && Number.isSafeInteger(value)) {
@@ -172,10 +173,5 @@ function timestampOfJson(value: unknown): bigint {
 
 function valueOfJson(value: unknown): number {
   if (typeof value === 'number') return value;
-  throw badRequest(`value: not a number: ${shown(value)}`);
-}
-
-function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'nothing';
-  return text.length > 100 ? `${text.slice(0, 100)}…` : text;
+  throw badRequest(`value: not a number: ${shownJson(value)}`);
 }

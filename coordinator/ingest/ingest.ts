@@ -22,7 +22,7 @@ import type {
 } from '#engine/write_decoder/write_decoder.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { missOfWindow, type WriteRules, writeWindow } from '#lib/block_time.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';

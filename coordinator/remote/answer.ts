@@ -4,7 +4,7 @@
  */
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
 import { MessageWriter, writeLabels } from './messages.ts';

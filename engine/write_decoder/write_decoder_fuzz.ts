@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Random } from '#lib/env/env.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { type Pick, pickOf, randomOf } from '#test/sim/mutate.ts';

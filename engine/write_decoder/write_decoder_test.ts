@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { pickOf, randomOf } from '#test/sim/mutate.ts';

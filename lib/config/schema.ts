@@ -8,6 +8,7 @@
 import type { z } from 'zod';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
+import { shownJson } from '../json_fields.ts';
 import type { CoordinatorSection, DbSection } from './sections.ts';
 
 /** Checks section `coordinator:`. */
@@ -84,6 +85,5 @@ function valueAt(root: unknown, path: readonly string[]): unknown {
 /** A value for a message: cut short, and not at all where it may be a secret. */
 function shown(value: unknown, path: readonly string[]): string {
   if (/password|token|secret/i.test(path.at(-1) ?? '')) return '(not shown)';
-  const json = JSON.stringify(value) ?? String(value);
-  return json.length > 100 ? `${json.slice(0, 100)}…` : json;
+  return shownJson(value);
 }

@@ -1,7 +1,7 @@
 /** Cost of the index: insertion, memory, questions of dashboards, removal, save and load. */
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from './namespace_index.ts';

@@ -22,7 +22,7 @@ import type { TopologySource } from '#cluster/topology/topology.ts';
 import { writeOutcome } from '#cluster/session/write_result.ts';
 import { type BatchView, readBatch } from '#engine/batch/batch.ts';
 import { badRequest } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { checkedId } from '#lib/series_id/series_name.ts';
 
 export class ClusterService implements NodeService {

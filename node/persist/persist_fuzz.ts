@@ -227,7 +227,7 @@ async function fuzzIndexWithoutDigest(
   good: MemoryDisk,
   info: FilesetInfo,
 ): Promise<void> {
-  const { crc32c } = await import('#lib/crc32c.ts');
+  const { crc32c } = await import('#lib/hashing/crc32c.ts');
   const { encodeCheckpoint, encodeDigest } = await import('./fileset/format.ts');
   const digestOf = (bytes: Uint8Array) => ({ bytes: bytes.length, crc32c: crc32c(bytes) });
   for (let round = 0; round < size; round += 1) {

@@ -9,7 +9,7 @@ import { codecSample } from '#engine/codec/samples_testing.ts';
 import { encodeFloatChunk } from '#engine/codec/codec_twin.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import { compareBytes, encodeTags } from '#lib/tags.ts';

@@ -3,7 +3,7 @@
  */
 import { type Deletion, deletionOfFields, deletionToJson } from '#cluster/metadata/deletions.ts';
 import { Fields } from '#cluster/fields.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
 
 /** A deletion with the time of its record. */

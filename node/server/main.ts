@@ -205,7 +205,7 @@ async function run(config: Config): Promise<void> {
   const local = embedded?.local ?? null;
   const kv = stack.use(await openClusterKv(db.discovery, local, env, log));
   const cluster = clusterNameOf(db.discovery);
-  const topology = stack.use(new Topology({ kv, cluster, env, log }));
+  const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
   const connections = stack.use(new NodeConnections({ env, log }));
   const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
   const node = stack.use(

@@ -1,7 +1,7 @@
 /** Verifies every file of a data folder, and tells what each byte is spent on. */
 import { readBatch } from '#engine/batch/batch.ts';
 import { chunkHeaders, chunkKind } from '#engine/codec/chunk.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import { readSegment } from '#node/persist/commitlog/reader.ts';

@@ -46,7 +46,7 @@ function product(data: v128, key: v128): v128 {
   );
 }
 
-/** murmur3_32 with seed 0 (lib/hash.ts), for IDs. */
+/** murmur3_32 with seed 0 (lib/hashing/hash.ts), for IDs. */
 export function murmur3(p: usize, n: usize): u32 {
   const end = p + (n & ~3);
   let h: u32 = 0;

@@ -1,6 +1,6 @@
 /** Cardinality: which names and values the series of an index have, and what they cost. */
-import { sketchOf } from '#lib/distinct_sketch.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { sketchOf } from '#lib/hashing/distinct_sketch.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { bitCount, hasBit, type PostingsStore, wordsFor } from '../tables/postings.ts';
 import type { IndexTables } from '../tables/tables.ts';
 import { noTerm } from '../tables/term_dictionary.ts';
@@ -40,7 +40,7 @@ export interface IndexStatistics {
   readonly sketches?: StatisticsSketches;
 }
 
-/** Sketches (lib/distinct_sketch.ts) of the texts that are counted. */
+/** Sketches (lib/hashing/distinct_sketch.ts) of the texts that are counted. */
 export interface StatisticsSketches {
   readonly names: Uint32Array;
   readonly pairs: Uint32Array;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { distinctCount, mergedSketch } from '#lib/distinct_sketch.ts';
+import { distinctCount, mergedSketch } from '#lib/hashing/distinct_sketch.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from '../namespace_index.ts';

@@ -5,7 +5,7 @@ import type { TopologySource } from '#cluster/topology/topology.ts';
 import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type {
   JsonAggregate,

@@ -3,6 +3,7 @@
  * numbers keep all their digits, up to 20.
  */
 import { badRequest, messageOf } from '#lib/errors.ts';
+import { fieldPath, fieldsBySpelling, shownJson } from '#lib/json_fields.ts';
 
 /** JSON as it was parsed: large whole numbers are bigints. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
@@ -31,7 +32,8 @@ export function parseJson(text: string): Json {
 }
 
 export class JsonFields {
-  readonly #fields = new Map<string, Json>();
+  /** By lower-case key. */
+  readonly #fields: Map<string, Json>;
   readonly #known = new Set<string>();
   readonly #path: string;
   readonly #allowUnknown: boolean;
@@ -39,15 +41,9 @@ export class JsonFields {
   constructor(value: Json, path: string, allowUnknown: boolean) {
     this.#path = path;
     this.#allowUnknown = allowUnknown;
-    if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-      throw badRequest(`cannot read request: ${path || 'body'} is not an object`);
-    }
-    for (const [key, field] of Object.entries(value)) {
-      const lower = key.toLowerCase();
-      if (this.#fields.has(lower)) throw this.bad(key, 'appears twice', null);
-      // A null is a field that was left out.
-      if (field !== null) this.#fields.set(lower, field);
-    }
+    this.#fields = fieldsBySpelling<Json>(value, path, (key) => key.toLowerCase());
+    // A null is a field that was left out.
+    for (const [key, field] of this.#fields) if (field === null) this.#fields.delete(key);
   }
 
   /** The names that are there, in lower case. */
@@ -150,9 +146,8 @@ export class JsonFields {
   }
 
   bad(name: string, reason: string, value: Json): Error {
-    const shown =
-      value === null ? '' : `: ${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
-    return badRequest(`cannot read request: ${this.#pathOf(name)} ${reason}${shown.slice(0, 200)}`);
+    const shown = value === null ? '' : `: ${shownJson(value)}`;
+    return badRequest(`cannot read request: ${this.#pathOf(name)} ${reason}${shown}`);
   }
 
   #listOr(name: string): Json[] {
@@ -171,6 +166,6 @@ export class JsonFields {
   }
 
   #pathOf(name: string): string {
-    return this.#path === '' ? name : `${this.#path}.${name}`;
+    return fieldPath(this.#path, name);
   }
 }

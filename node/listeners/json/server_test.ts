@@ -217,9 +217,9 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
   const good = writeTagged('a', 1);
   const bad: [unknown, RegExp][] = [
     ['{', /not JSON/],
-    [[], /body is not an object/],
+    [[], /request body: not a JSON object: \[\]/],
     [{ ...good, more: 1 }, /unknown field: more/],
-    [{ ...good, Namespace: 'x' }, /appears twice/],
+    [{ ...good, Namespace: 'x' }, /Namespace: field is given twice/],
     [{ ...good, id: '' }, /id is empty/],
     [{ ...good, tags: [{ name: '1st', value: 'x' }] }, /tag name does not match/],
     [{ ...good, tags: [{ name: '__x__', value: 'x' }] }, /reserved/],

@@ -6,7 +6,7 @@
  */
 import { batchBytesMax } from '#engine/batch/format.ts';
 import { assert } from '#lib/assert.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 
 export const segmentMagic = 'tsdbclog';
 export const segmentFormatVersion = 1;

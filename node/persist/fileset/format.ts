@@ -2,7 +2,7 @@
  * A fileset is one sealed block of one shard on disk (docs/formats/fileset.md): five files of which
  * the checkpoint is written last, so that a fileset without one never existed.
  */
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
 
 export const filesetFormatVersion = 2;

@@ -2,7 +2,7 @@
  * Reads a fileset: nothing is believed before its checksum was compared. The index is kept in
  * memory, data are read by range.
  */
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import {

@@ -2,7 +2,7 @@
  * Writes one fileset, series by series in the order of their IDs. Every step is safe to crash in.
  */
 import { assert } from '#lib/assert.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import { compareBytes } from '#lib/tags.ts';
 import {

@@ -1,5 +1,5 @@
 /** The file of a saved index: header, sections, directory, footer (docs/formats/index.md). */
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 
 export const indexFileVersion = 2;
 export const indexFileHeaderBytes = 16;

@@ -3,7 +3,7 @@
  * old one and renamed over it, so that there is always a whole one. With it goes a manifest of the
  * caller: what the index covers, for instance which filesets.
  */
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { PlaceSeries } from '../../index/saved/load.ts';

@@ -4,7 +4,7 @@
  * index that works: no trap, no hang, and it can be emptied.
  */
 import assert from 'node:assert/strict';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';

@@ -14,7 +14,7 @@ import {
 } from '#lib/block_time.ts';
 import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { murmur3 } from '#lib/hash.ts';
+import { murmur3 } from '#lib/hashing/hash.ts';
 import type { Log } from '#lib/log.ts';
 import { checkedId, knownIdHash, type SeriesName } from '#lib/series_id/series_name.ts';
 import { tellsItsTags } from '#lib/series_id/to_tags.ts';

@@ -9,7 +9,7 @@ import type { FetchResponse, TimeRange } from '#cluster/node/service.ts';
 import { ByteCollector } from '#engine/store/byte_collector.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
-import { crc32c } from '#lib/crc32c.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
