@@ -10,8 +10,6 @@ export type ReadConsistency =
   | 'unstrict_all'
   | 'all';
 
-export const writeConsistencies: readonly WriteConsistency[] = ['one', 'majority', 'all'];
-
 export const readConsistencies: readonly ReadConsistency[] = [
   'none',
   'one',

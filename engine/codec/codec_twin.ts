@@ -14,7 +14,7 @@ import {
   type ChunkHeader,
   type ChunkRows,
 } from './chunk.ts';
-import { decodeIntegers, encodeIntegers, roundedMean } from './integers.ts';
+import { decodeIntegers, encodeIntegers, roundedMean } from './integers_twin.ts';
 
 /** Ways in which values are written; bits 4 and 5 of the control byte. */
 const valueMode = { decimal: 0, bits: 1, raw: 2 } as const;
