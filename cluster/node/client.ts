@@ -52,14 +52,18 @@ export interface NodeClientOptions {
   /** 'host:port' of the node's gRPC listener. */
   readonly target: string;
   readonly tls?: GrpcTls;
+  /** Default `connectGrpc`; simulations have a network of their own. */
+  readonly connect?: (target: string) => GrpcClient;
 }
 
 /** One node over gRPC. Connects when first used, and again whenever the connection was lost. */
 export class NodeClient implements NodeService, Disposable {
   readonly #client: GrpcClient;
 
-  constructor({ target, tls }: NodeClientOptions) {
-    this.#client = connectGrpc({ target, answerBytesMax, ...(tls === undefined ? {} : { tls }) });
+  constructor({ target, tls, connect }: NodeClientOptions) {
+    this.#client =
+      connect?.(target) ??
+      connectGrpc({ target, answerBytesMax, ...(tls === undefined ? {} : { tls }) });
   }
 
   async write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
@@ -165,6 +169,8 @@ export interface NodeConnectionsOptions {
   readonly env: Env;
   readonly log: Log;
   readonly tls?: GrpcTls;
+  /** As in `NodeClientOptions`. */
+  readonly connect?: (target: string) => GrpcClient;
 }
 
 interface Connection {
@@ -210,8 +216,8 @@ export class NodeConnections implements Disposable {
   }
 
   #connect({ id, endpoint }: Instance): Connection {
-    const { env, log, tls } = this.#options;
-    const client = new NodeClient({ target: endpoint, ...(tls === undefined ? {} : { tls }) });
+    const { env, log, ...security } = this.#options;
+    const client = new NodeClient({ target: endpoint, ...security });
     const stop = new AbortController();
     const connection: Connection = {
       endpoint,

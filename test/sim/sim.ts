@@ -16,10 +16,11 @@ const usage = `npm run sim -- [options]: seeded campaigns; the same seed gives t
   --runs N           so many seeds; 100 when not given
   --size N           steps or inputs of one run; 20 when not given
   --inputs N         seeds until the campaign's readers had so many inputs
+  --trace            tell what happens, where a campaign does (test/sim/cluster)
   --minutes N        stop then, whatever is left; a campaign by itself, without --runs, takes seeds until then`;
 
 const root = join(import.meta.dirname, '..', '..');
-const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl}';
+const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test/sim}';
 const progressMillis = 10_000;
 
 interface Campaign {
@@ -44,14 +45,18 @@ interface RunOptions {
   readonly size: number;
   readonly inputs: number;
   readonly endMillis: number;
+  readonly onTrace: OnTrace;
 }
+
+/** Takes what happens, in words; null when nobody wants to know. */
+type OnTrace = ((line: string) => void) | null;
 
 /** @returns false when a seed failed, which is printed with the command that runs it again */
 async function run({ name, file }: Campaign, options: RunOptions): Promise<boolean> {
   const { fuzz } = (await import(join(root, file))) as {
-    fuzz: (seed: number, size: number) => void | Promise<void>;
+    fuzz: (seed: number, size: number, onTrace: OnTrace) => void | Promise<void>;
   };
-  const { seed: first, size, inputs, endMillis } = options;
+  const { seed: first, size, inputs, endMillis, onTrace } = options;
   const started = Date.now();
   let told = started;
   let done = 0;
@@ -66,7 +71,7 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
     // to seed.
     await turn();
     try {
-      await fuzz(seed, size);
+      await fuzz(seed, size, onTrace);
     } catch (error) {
       console.log(`not ok - ${name}: seed ${seed}, after ${done} good runs`);
       console.log(error instanceof Error ? error.stack : error);
@@ -104,6 +109,7 @@ async function main(): Promise<number> {
     size: { type: 'string', default: '20' },
     inputs: { type: 'string', default: '0' },
     minutes: { type: 'string' },
+    trace: { type: 'boolean', default: false },
   });
   if (values.list) {
     for (const { name } of campaigns) console.log(name);
@@ -123,6 +129,7 @@ async function main(): Promise<number> {
     runs: wholeNumber('runs', values.runs ?? String(runsDefault), 1),
     size: wholeNumber('size', values.size, 1),
     inputs: wholeNumber('inputs', values.inputs, 0),
+    onTrace: values.trace ? (line: string) => console.log(line) : null,
     endMillis: Date.now() + wholeNumber('minutes', values.minutes ?? '1000', 1) * 60_000,
   };
   let failed = 0;

@@ -47,6 +47,11 @@ interface Inode {
   readonly dirty: Set<number>;
 }
 
+/** A disk at a moment. */
+export interface DiskCopy {
+  readonly names: ReadonlyMap<string, Uint8Array>;
+}
+
 export class SimulatedDisk implements Disk {
   readonly #dice: DiskDice;
   #names = new Map<string, Inode>();
@@ -102,6 +107,30 @@ export class SimulatedDisk implements Disk {
     inode.dirty.clear();
     this.onEvent('flipped bit', path);
     return path;
+  }
+
+  /** Everything that is durable, for `restore`. */
+  copy(): DiskCopy {
+    const inodes = new Map<Inode, Uint8Array>();
+    return {
+      names: new Map(
+        [...this.#durableNames].map(([path, inode]) => {
+          let bytes = inodes.get(inode);
+          if (bytes === undefined) inodes.set(inode, (bytes = inode.durable.slice()));
+          return [path, bytes];
+        }),
+      ),
+    };
+  }
+
+  /** The disk is what it was when the copy was made; no process may have it open. */
+  restore({ names }: DiskCopy): void {
+    this.#generation += 1;
+    this.#names = new Map();
+    for (const [path, bytes] of names) {
+      this.#names.set(path, { durable: bytes.slice(), content: bytes.slice(), dirty: new Set() });
+    }
+    this.#durableNames = new Map(this.#names);
   }
 
   /** Power loss: open files are gone, and only what was durable is sure to be there. */

@@ -1,0 +1,306 @@
+/**
+ * A simulated cluster with what is known of its rows: writes note what they send and what was
+ * acknowledged, reads are held against that. Random runs and told stories are both made of it.
+ */
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { decodeStored } from '#cluster/kv/stored_json.ts';
+import { placementKey, storageService } from '#cluster/kv/keys.ts';
+import { addNamespace, type Namespace } from '#cluster/namespaces/namespaces.ts';
+import { type Placement, placementProblem } from '#cluster/placement/placement.ts';
+import { placementFromStored } from '#cluster/placement/stored.ts';
+import type { ReadConsistency } from '#cluster/session/consistency.ts';
+import type { FetchResult } from '#cluster/session/types.ts';
+import { writeOutcome } from '#cluster/session/write_result.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { namespaceOf, samplesOfBundle } from '#node/storage/database_testing.ts';
+import { History, type ReadFacts, type Rows } from './history.ts';
+import { seriesName, SimulatedSeries, type SimulatedRow } from './series.ts';
+import { clusterName, type SimulatedCoordinator, World } from './world.ts';
+
+export const namespace = 'metrics';
+export const replicaFactor = 3;
+export const seriesCount = 12;
+export const blockMillis = 60_000;
+export const bufferPastMillis = 20_000;
+export const retentionMillis = 300_000;
+
+/** Rows this near to the end of their retention may be gone. */
+const retentionMarginMillis = 30_000;
+/** So long may a cluster take to settle once nothing ails it any more. */
+const settleMillisMax = 600_000;
+/** Problems that a failure names. */
+const problemsShownMax = 12;
+
+const never: AbortSignal = new AbortController().signal;
+const nanosPerMilli = 1_000_000n;
+
+export interface ClusterShape {
+  /** Nodes as 'a0', of the group 'a'. */
+  readonly nodes: readonly string[];
+  readonly coordinators: number;
+  readonly numShards: number;
+}
+
+export interface ReadOptions {
+  readonly fromMillis: number;
+  readonly toMillis: number;
+  /** Null for all. */
+  readonly series: number | null;
+  readonly consistency?: ReadConsistency;
+}
+
+export class SimulatedCluster {
+  readonly world: World;
+  readonly history: History = new History();
+  readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
+  readonly #counts = new Map<string, number>();
+
+  /** @param onTrace told of what happens, in words; null for nobody */
+  constructor(seed: number, onTrace: ((line: string) => void) | null) {
+    this.world = new World(seed);
+    if (onTrace !== null) this.world.onTrace = onTrace;
+  }
+
+  note(what: string, by = 1): void {
+    this.#counts.set(what, (this.#counts.get(what) ?? 0) + by);
+  }
+
+  get counts(): ReadonlyMap<string, number> {
+    return this.#counts;
+  }
+
+  /** Ends the run as failed. */
+  fail(problem: string): void {
+    const { world } = this;
+    world.trace(`FAILED ${problem}`);
+    const seconds = (world.time.nowMillis / 1000).toFixed(3);
+    world.time.fail(new Error(`at ${seconds} s: ${problem}`));
+  }
+
+  /** Starts the processes, makes placement and namespace, and waits until they are in use. */
+  async found({ nodes, coordinators, numShards }: ClusterShape): Promise<void> {
+    const { world } = this;
+    for (const id of nodes) world.addNode(id, id[0]!);
+    for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
+    this.#watchPlacements();
+    const { admin } = world.coordinators[0]!;
+    const instances = [...world.nodes.values()].map((node) => world.infoOf(node));
+    const body = { numShards, replicationFactor: replicaFactor, instances };
+    await admin.placementInit(body, plainRequest, never);
+    await this.addNamespace(namespace);
+    await this.settle();
+  }
+
+  async addNamespace(name: string): Promise<void> {
+    const { admin } = this.world.coordinators[0]!;
+    await admin.namespaces.update(
+      (registry) => addNamespace(registry, shortNamespace(name)),
+      never,
+    );
+  }
+
+  /** Every version of the placement that is ever stored must be a valid one. */
+  #watchPlacements(): void {
+    const { kvStore } = this.world;
+    const key = placementKey(clusterName, storageService);
+    let last = 0;
+    kvStore.onChange(() => {
+      const item = kvStore.get(key);
+      if (item === null || item.modRevision === last) return;
+      last = item.modRevision;
+      this.note('versions of the placement');
+      const problem = placementProblem(decodeStored(item, placementFromStored).value);
+      if (problem !== null) this.fail(`a stored placement is wrong: ${problem}`);
+    });
+  }
+
+  /** Writes rows by a coordinator at majority. @returns the outcome of each */
+  async write(
+    coordinator: SimulatedCoordinator,
+    rows: readonly SimulatedRow[],
+  ): Promise<readonly ('acknowledged' | 'unknown' | 'refused')[]> {
+    const { history, world } = this;
+    const { time } = world;
+    const writer = `${coordinator.id} boot ${coordinator.boots}`;
+    const notes = rows.map(({ series, timeMillis, value }) => {
+      const note = {
+        value,
+        writer,
+        startedMillis: time.nowMillis,
+        settledMillis: Number.POSITIVE_INFINITY,
+        isAcknowledged: false,
+      };
+      history.begin(seriesName(series), timeMillis, note);
+      return note;
+    });
+    this.note('writes');
+    let outcomes: Uint8Array | null;
+    try {
+      const table = this.#table;
+      ({ outcomes } = await coordinator.session.write(namespace, table.rows(rows), table, never));
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      this.note(`writes failed: ${error.code}`);
+      history.unknown += rows.length;
+      for (const note of notes) note.settledMillis = time.nowMillis;
+      return rows.map(() => 'unknown');
+    }
+    return notes.map((note, i) => {
+      note.settledMillis = time.nowMillis;
+      const outcome = outcomes?.[i] ?? writeOutcome.written;
+      note.isAcknowledged = outcome === writeOutcome.written;
+      const word = wordOf(outcome);
+      history[word] += 1;
+      return word;
+    });
+  }
+
+  /**
+   * A read whose answer is held against what was written; the run fails when it is wrong.
+   * @returns the rows, null when the read was refused
+   */
+  async read(coordinator: SimulatedCoordinator, options: ReadOptions): Promise<Rows | null> {
+    const { world } = this;
+    const { fromMillis, toMillis, series, consistency = 'majority' } = options;
+    const startedMillis = world.time.nowMillis;
+    this.note('reads');
+    let result: FetchResult;
+    try {
+      result = await coordinator.session.fetch(
+        {
+          namespace,
+          query:
+            series === null ? { kind: 'all' } : { kind: 'term', field: 's', term: `${series}` },
+          startNanos: BigInt(fromMillis) * nanosPerMilli,
+          endNanos: BigInt(toMillis + 1) * nanosPerMilli,
+          seriesLimit: 0,
+          requireExhaustive: false,
+          fetchData: true,
+          consistency,
+        },
+        never,
+      );
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      this.note(`reads failed: ${error.code}`);
+      world.trace(`${coordinator.id} read failed: ${messageOf(error)}`);
+      return null;
+    }
+    this.note('reads answered');
+    const keptFrom = Math.floor(world.wallMillis) - retentionMillis + retentionMarginMillis;
+    const facts: ReadFacts = {
+      what: `${consistency} read of ${coordinator.id}`,
+      startedMillis,
+      fromMillis: Math.max(fromMillis, keptFrom),
+      toMillis,
+      series: series === null ? null : seriesName(series),
+    };
+    const rows = rowsOf(result);
+    if (!result.exhaustive) return rows;
+    const problems = this.history.problemsOf(rows, facts);
+    if (problems.length > 0) {
+      const shown = problems.slice(0, problemsShownMax).join('\n  ');
+      this.fail(`${problems.length} rows are wrong:\n  ${shown}`);
+    }
+    return rows;
+  }
+
+  /** Waits until every shard is AVAILABLE on nodes that run and have it whole. */
+  async settle(): Promise<void> {
+    const { world } = this;
+    const endMillis = world.time.nowMillis + settleMillisMax;
+    for (;;) {
+      const problem = this.unsettled();
+      if (problem === null) return;
+      if (world.time.nowMillis > endMillis) {
+        this.fail(`the cluster does not settle: ${problem}`);
+        await new Promise(() => {});
+      }
+      await world.time.sleep(500);
+    }
+  }
+
+  /** Why the cluster is not as it should be; null when it is. */
+  unsettled(): string | null {
+    const placement = this.placement();
+    if (placement === null) return 'there is no placement';
+    for (const { id, shards } of placement.instances) {
+      const node = this.world.nodes.get(id);
+      for (const { id: shard, state } of shards) {
+        if (state !== 'AVAILABLE') return `shard ${shard} of ${id} is ${state}`;
+      }
+      if (node === undefined || node.runtime === null) return `${id} does not run`;
+      const { database } = node.runtime;
+      if (!database.isBootstrapped) return `${id} is not bootstrapped`;
+      if (database.shards.all().length !== shards.length) return `${id} has other shards`;
+      if (!database.namespaces.has(namespace)) return `${id} has no namespace`;
+    }
+    for (const { id, topology } of this.world.coordinators) {
+      if (!topology.view.namespaces.has(namespace)) return `${id} has no namespace`;
+    }
+    return null;
+  }
+
+  /** As it is stored. */
+  placement(): Placement | null {
+    const item = this.world.kvStore.get(placementKey(clusterName, storageService));
+    if (item === null) return null;
+    return decodeStored(item, placementFromStored).value;
+  }
+
+  /** Whichever group is away, everything that was acknowledged is there. */
+  async checkEveryMajority(): Promise<void> {
+    const { world } = this;
+    const groups = new Set([...world.nodes.values()].map((node) => node.isolationGroup));
+    const usual = world.network.route;
+    for (const group of groups) {
+      const isAway = (name: string): boolean => world.nodes.get(name)?.isolationGroup === group;
+      world.network.route = (from, to) => (isAway(from) || isAway(to) ? null : usual(from, to));
+      world.trace(`last check without ${group}`);
+      const toMillis = Math.floor(world.wallMillis);
+      const fromMillis = toMillis - retentionMillis;
+      const read = { fromMillis, toMillis, series: null };
+      const rows = await this.read(world.coordinators[0]!, read);
+      if (rows === null) this.fail(`no majority read although only ${group} is away`);
+      world.network.route = usual;
+      await world.time.sleep(20_000);
+    }
+  }
+}
+
+function wordOf(outcome: number): 'acknowledged' | 'unknown' | 'refused' {
+  if (outcome === writeOutcome.written) return 'acknowledged';
+  const isPassing =
+    outcome === writeOutcome.unavailable || outcome === writeOutcome.resourceExhausted;
+  return isPassing ? 'unknown' : 'refused';
+}
+
+/** Blocks of a minute and a retention of five: a run sees flushes, merges and expiry. */
+function shortNamespace(name: string): Namespace {
+  const { options } = namespaceOf(name);
+  return {
+    name,
+    options: {
+      ...options,
+      retentionOptions: {
+        ...options.retentionOptions,
+        retentionPeriodNanos: BigInt(retentionMillis) * nanosPerMilli,
+        blockSizeNanos: BigInt(blockMillis) * nanosPerMilli,
+        bufferPastNanos: BigInt(bufferPastMillis) * nanosPerMilli,
+        bufferFutureNanos: BigInt(bufferPastMillis) * nanosPerMilli,
+      },
+      indexOptions: { enabled: true, blockSizeNanos: BigInt(blockMillis) * nanosPerMilli },
+    },
+  };
+}
+
+function rowsOf({ bundle }: FetchResult): Rows {
+  const rows = new Map<string, [number, number][]>();
+  for (const [series, samples] of samplesOfBundle(bundle)) {
+    rows.set(
+      series,
+      samples.map(([nanos, value]) => [Number(nanos / nanosPerMilli), value]),
+    );
+  }
+  return rows;
+}

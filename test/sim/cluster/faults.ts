@@ -1,0 +1,355 @@
+/**
+ * What befalls a simulated cluster. Each fault has an end; one that takes data from a disk comes
+ * only while all other replicas are whole, since no quorum survives two.
+ */
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { fairKvWeather, type SimulatedKv } from './key_value.ts';
+import type { SeededRandom } from '#test/seeded_random.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { Feature } from './features.ts';
+import { fairDisk, type SimulatedCoordinator, type SimulatedNode, type World } from './world.ts';
+
+/** Begins; what it gives back ends it. Null when it cannot be now. */
+type Fault = (faults: Faults) => (() => void) | null;
+
+/** Of files with these names every bit may flip. */
+const mayRot = /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$/;
+
+const never: AbortSignal = new AbortController().signal;
+const longestMillis = 45_000;
+/** Between two losses of data. */
+const lossMillisMin = 60_000;
+
+export class Faults {
+  readonly cluster: SimulatedCluster;
+  readonly world: World;
+  readonly random: SeededRandom;
+  readonly #features: ReadonlySet<Feature>;
+  readonly #ends = new Set<() => void>();
+  readonly #cuts = new Map<number, (from: string, to: string) => boolean>();
+  #slow: ((from: string, to: string) => number) | null = null;
+  #nextCut = 0;
+  #lastLossMillis = Number.NEGATIVE_INFINITY;
+  readonly #admin = new Set<Promise<void>>();
+
+  /** @param features what may happen beside the usual */
+  constructor(cluster: SimulatedCluster, features: ReadonlySet<Feature>) {
+    this.#features = features;
+    this.cluster = cluster;
+    this.world = cluster.world;
+    this.random = cluster.world.randomFor('faults');
+    const { network } = cluster.world;
+    network.route = (from, to) => {
+      for (const isCut of this.#cuts.values()) if (isCut(from, to)) return null;
+      return network.usualMillis() + (this.#slow?.(from, to) ?? 0);
+    };
+  }
+
+  /** One more. */
+  begin(): void {
+    const { random, world } = this;
+    const names = Object.keys(faults).filter((name) => {
+      const feature = featureOf[name];
+      return feature === undefined || this.#features.has(feature);
+    });
+    const name = random.pick(names);
+    world.trace(`FAULT ${name}`);
+    const end = faults[name]!(this);
+    if (end === null) return;
+    this.cluster.note(`fault: ${name}`);
+    const once = (): void => {
+      if (!this.#ends.delete(once)) return;
+      world.trace(`END OF ${name}`);
+      end();
+    };
+    this.#ends.add(once);
+    world.time.after(2_000 + random.below(longestMillis), once);
+  }
+
+  /** Everything is mended. */
+  async end(): Promise<void> {
+    for (const end of this.#ends) end();
+    for (const node of this.world.nodes.values()) {
+      if (node.isOff) this.world.turnOn(node);
+    }
+    await Promise.all(this.#admin);
+  }
+
+  /** @returns what joins them again */
+  cut(isCut: (from: string, to: string) => boolean): () => void {
+    const id = this.#nextCut;
+    this.#nextCut += 1;
+    this.#cuts.set(id, isCut);
+    return () => void this.#cuts.delete(id);
+  }
+
+  slow(millis: ((from: string, to: string) => number) | null): void {
+    this.#slow = millis;
+  }
+
+  node(): SimulatedNode {
+    return this.random.pick([...this.world.nodes.values()]);
+  }
+
+  coordinator(): SimulatedCoordinator {
+    return this.random.pick(this.world.coordinators);
+  }
+
+  name(): string {
+    const { world, random } = this;
+    return random.pick([...world.nodes.keys(), ...world.coordinators.map(({ id }) => id)]);
+  }
+
+  /** A client of the key-value store. */
+  kv(): SimulatedKv {
+    const { world, random } = this;
+    const clients = [...world.nodes.values(), ...world.coordinators].flatMap(({ kv }) =>
+      kv === null ? [] : [kv],
+    );
+    return random.pick(clients);
+  }
+
+  /**
+   * A node whose disk may lose data now: all replicas are whole, and no other disk has lost any for
+   * a while.
+   */
+  nodeThatMayLose(): SimulatedNode | null {
+    const { time } = this.world;
+    const isRecent = time.nowMillis - this.#lastLossMillis < lossMillisMin;
+    if (isRecent || this.cluster.unsettled() !== null) return null;
+    this.#lastLossMillis = time.nowMillis;
+    return this.node();
+  }
+
+  /** A call of the administration, which may be refused. */
+  administer(what: string, call: () => Promise<unknown>): void {
+    const { cluster, world } = this;
+    world.trace(what);
+    const running = call().then(
+      () => {
+        cluster.note(`done: ${what.split(' ')[0]!}`);
+        world.trace(`${what}: done`);
+      },
+      (error: unknown) => {
+        if (!(error instanceof TsdbError)) throw error;
+        world.trace(`${what}: ${messageOf(error)}`);
+      },
+    );
+    running.catch((error: unknown) => world.time.fail(error));
+    this.#admin.add(running);
+    void running.finally(() => this.#admin.delete(running)).catch(() => {});
+  }
+}
+
+/** What happens only in runs that ask for it. */
+const featureOf: Readonly<Record<string, Feature>> = {
+  'a disk is lost': 'lost disks',
+  'a disk is rolled back': 'rolled-back disks',
+  'bits of a disk flip': 'damage',
+  'reads of a disk fail': 'read errors',
+  'a disk hangs': 'hung disks',
+  'a clock jumps': 'clocks',
+};
+
+const nothing = (): void => {};
+
+/** Whether a message between two is meant, in either direction. */
+function between(one: string, other: string): (from: string, to: string) => boolean {
+  return (from, to) => (from === one && to === other) || (from === other && to === one);
+}
+
+const faults: Record<string, Fault> = {
+  'a node is killed': (f) => {
+    f.world.killNode(f.node(), 'killed', false);
+    return nothing;
+  },
+  'a node loses power': (f) => {
+    f.world.killNode(f.node(), 'power', true);
+    return nothing;
+  },
+  'a node loses power at a call of its disk': (f) => {
+    f.node().diskState.killAfterCalls = 1 + f.random.below(400);
+    return nothing;
+  },
+  'all nodes lose power': (f) => {
+    for (const node of f.world.nodes.values()) f.world.killNode(node, 'power', true);
+    return nothing;
+  },
+  'a node is away': (f) => {
+    const node = f.node();
+    node.isOff = true;
+    f.world.killNode(node, 'away', true);
+    return () => f.world.turnOn(node);
+  },
+  'a coordinator is killed': (f) => {
+    f.world.killCoordinator(f.coordinator());
+    return nothing;
+  },
+  'one is cut off': (f) => {
+    const name = f.name();
+    f.world.trace(`${name} is cut off`);
+    return f.cut((from, to) => from === name || to === name);
+  },
+  'one hears nothing': (f) => {
+    const name = f.name();
+    f.world.trace(`${name} hears nothing`);
+    return f.cut((_, to) => to === name);
+  },
+  'one is not heard': (f) => {
+    const name = f.name();
+    f.world.trace(`${name} is not heard`);
+    return f.cut((from) => from === name);
+  },
+  'two do not reach each other': (f) => {
+    const one = f.name();
+    const other = f.name();
+    f.world.trace(`${one} and ${other} do not reach each other`);
+    return f.cut(between(one, other));
+  },
+  'the network is slow': (f) => {
+    const millis = 10 + f.random.below(3000);
+    const { random } = f;
+    f.slow(() => random.below(millis));
+    return () => f.slow(null);
+  },
+  'requests arrive twice': (f) => {
+    const { network } = f.world;
+    network.duplicatesPerThousand = 100;
+    return () => {
+      network.duplicatesPerThousand = 0;
+    };
+  },
+  'one is cut from the key-value store': (f) => {
+    const { weather } = f.kv();
+    weather.isCut = true;
+    return () => Object.assign(weather, fairKvWeather);
+  },
+  'the key-value store is away': (f) => {
+    const { world } = f;
+    const weathers = [...world.nodes.values(), ...world.coordinators].flatMap(({ kv }) =>
+      kv === null ? [] : [kv.weather],
+    );
+    for (const weather of weathers) weather.isCut = true;
+    return () => {
+      for (const weather of weathers) Object.assign(weather, fairKvWeather);
+    };
+  },
+  'answers of the key-value store are lost': (f) => {
+    const { weather } = f.kv();
+    weather.lostAnswersPerThousand = 400;
+    return () => Object.assign(weather, fairKvWeather);
+  },
+  'the watches of one lag': (f) => {
+    const { weather } = f.kv();
+    weather.watchLagMillisMax = 20_000;
+    return () => Object.assign(weather, fairKvWeather);
+  },
+  'the key-value store is compacted': (f) => {
+    const { kvStore } = f.world;
+    if (kvStore.revision > kvStore.compactRevision) kvStore.compact();
+    return nothing;
+  },
+  'a disk is slow': (f) => {
+    const { diskState } = f.node();
+    diskState.delayMillisMax = 5 + f.random.below(200);
+    return () => {
+      diskState.delayMillisMax = fairDisk.delayMillisMax;
+    };
+  },
+  'writes and syncs of a disk fail': (f) => {
+    const { troubles } = f.node().disk;
+    troubles.writeFailures = f.random.below(2) * 100;
+    troubles.syncFailures = f.random.below(2) * 100;
+    return () => {
+      troubles.writeFailures = 0;
+      troubles.syncFailures = 0;
+    };
+  },
+  'a disk is full': (f) => {
+    const { troubles } = f.node().disk;
+    troubles.writeFailures = 1000;
+    return () => {
+      troubles.writeFailures = 0;
+    };
+  },
+  'a node is added': (f) => {
+    const { world, random } = f;
+    if (world.nodes.size > 7) return null;
+    const group = random.pick(['a', 'b', 'c', 'd']);
+    const node = world.addNode(`${group}${world.nodes.size + 3}`, group);
+    const instances = [world.infoOf(node)];
+    const { admin } = f.coordinator();
+    f.administer(`add ${node.id}`, () => admin.placementAdd({ instances }, plainRequest, never));
+    return nothing;
+  },
+  'a node is removed': (f) => {
+    const placement = f.cluster.placement();
+    if (placement === null || placement.instances.length < 4) return null;
+    const { id } = f.random.pick(placement.instances);
+    const { admin } = f.coordinator();
+    f.administer(`remove ${id}`, () =>
+      admin.placementRemove({ instanceIds: [id] }, plainRequest, never),
+    );
+    return nothing;
+  },
+  'a node is replaced': (f) => {
+    const { world, random } = f;
+    const placement = f.cluster.placement();
+    if (placement === null || world.nodes.size > 7) return null;
+    const { id, isolationGroup } = random.pick(placement.instances);
+    const node = world.addNode(`${isolationGroup}${world.nodes.size + 3}`, isolationGroup);
+    const body = { leavingInstanceIDs: [id], candidates: [world.infoOf(node)] };
+    const { admin } = f.coordinator();
+    f.administer(`replace ${id} by ${node.id}`, () =>
+      admin.placementReplace(body, plainRequest, never),
+    );
+    return nothing;
+  },
+  'a disk is lost': (f) => {
+    const node = f.nodeThatMayLose();
+    if (node === null) return null;
+    f.world.wipe(node);
+    return nothing;
+  },
+  'a disk is rolled back': (f) => {
+    const node = f.nodeThatMayLose();
+    if (node === null) return null;
+    const copy = node.disk.copy();
+    return () => {
+      f.world.killNode(node, 'its disk is rolled back', true);
+      node.disk.restore(copy);
+    };
+  },
+  'bits of a disk flip': (f) => {
+    const node = f.nodeThatMayLose();
+    if (node === null) return null;
+    for (let left = 1 + f.random.below(4); left > 0; left -= 1) {
+      const path = node.disk.flip((name) => mayRot.test(name));
+      if (path !== null) f.world.trace(`a bit of ${node.id} flips: ${path}`);
+    }
+    return nothing;
+  },
+  'reads of a disk fail': (f) => {
+    const { diskState } = f.node();
+    diskState.readFailures = { paths: /fileset/, perThousand: 200 };
+    return () => {
+      diskState.readFailures = null;
+    };
+  },
+  'a disk hangs': (f) => {
+    const { diskState } = f.node();
+    diskState.hangs = /./;
+    return () => {
+      diskState.hangs = null;
+    };
+  },
+  'a clock jumps': (f) => {
+    const { clockError } = f.random.pick([...f.world.nodes.values(), ...f.world.coordinators]);
+    const farMillis = f.random.below(2) === 0 ? 5_000 : 3 * 24 * 3_600_000;
+    clockError.offsetMillis = (f.random.fraction() - 0.5) * 2 * farMillis;
+    return () => {
+      clockError.offsetMillis = 0;
+    };
+  },
+};

@@ -1,0 +1,434 @@
+/**
+ * The network of a simulated cluster, below the messages of gRPC: bytes go from process to process,
+ * late, out of order, or not at all; connections break when a process ends. Errors are those that
+ * `lib/env/grpc.ts` gives.
+ */
+import type {
+  GrpcCall,
+  GrpcClient,
+  GrpcClientStream,
+  GrpcMethod,
+  GrpcStream,
+  GrpcUnary,
+} from '#lib/env/grpc.ts';
+import { BrokenInvariant } from '#lib/assert.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { SeededRandom } from '#test/seeded_random.ts';
+import type { SimulatedProcess } from './process.ts';
+import type { SimulatedTime } from './time.ts';
+
+/** After so long without an answer to its pings a connection is given up (`lib/env/grpc.ts`). */
+const keepaliveMillis = 15_000;
+const pingMillis = 3_000;
+/** A message that a cut way does not take is sent again after so long. */
+const retransmitMillis = 700;
+/** Messages of a stream that are on their way before its sender waits. */
+const streamWindow = 8;
+
+interface Listener {
+  readonly process: SimulatedProcess;
+  readonly methods: ReadonlyMap<string, GrpcMethod>;
+}
+
+/** How long a message takes; null while the way is cut. Names are those of processes. */
+export type Route = (from: string, to: string) => number | null;
+
+export class SimulatedNetwork {
+  readonly #time: SimulatedTime;
+  readonly #random: SeededRandom;
+  readonly #listeners = new Map<string, Listener>();
+  /** Of a message; faults replace it. */
+  route: Route;
+  /** Of a thousand requests, how many arrive twice. */
+  duplicatesPerThousand = 0;
+  /** Told of a broken invariant in a handler: its process would end. */
+  onFatal: (process: SimulatedProcess, error: unknown) => void = () => {};
+  /** Messages that arrived, those that a cut way did not take, and requests that arrived twice. */
+  readonly counts: { arrived: number; cut: number; duplicated: number } = {
+    arrived: 0,
+    cut: 0,
+    duplicated: 0,
+  };
+
+  constructor(time: SimulatedTime, random: SeededRandom) {
+    this.#time = time;
+    this.#random = random;
+    this.route = () => this.usualMillis();
+  }
+
+  usualMillis(): number {
+    const random = this.#random;
+    return random.below(50) === 0 ? 1 + random.below(40) : 0.1 + random.fraction();
+  }
+
+  listen(target: string, process: SimulatedProcess, methods: readonly GrpcMethod[]): void {
+    const listener = {
+      process,
+      methods: new Map(methods.map((method) => [method.path, method])),
+    };
+    this.#listeners.set(target, listener);
+    process.onEnd.add(() => {
+      if (this.#listeners.get(target) === listener) this.#listeners.delete(target);
+    });
+  }
+
+  /** A connection of a process to what listens at the target, now or later. */
+  connect(process: SimulatedProcess, target: string): GrpcClient {
+    const closed = new AbortController();
+    return {
+      unary: (path, request, signal) =>
+        this.#unary(new Call(this, process, target, path, [signal, closed.signal]), request),
+      stream: (path, signal) => {
+        signal.throwIfAborted();
+        return this.#stream(new Call(this, process, target, path, [signal, closed.signal]));
+      },
+      [Symbol.dispose]: () => {
+        closed.abort(new TsdbError('CANCELLED', `${target}: the connection is closed`));
+      },
+    };
+  }
+
+  /**
+   * Carries a message, as soon as its way is not cut.
+   * @param isOver whether its connection was given up meanwhile: then it does not arrive
+   */
+  carry(from: string, to: string, arrive: () => void, isOver: () => boolean = () => false): void {
+    const millis = this.route(from, to);
+    if (millis === null) this.counts.cut += 1;
+    this.#time.after(millis ?? retransmitMillis, () => {
+      if (isOver()) return;
+      if (millis === null) {
+        this.carry(from, to, arrive, isOver);
+        return;
+      }
+      this.counts.arrived += 1;
+      arrive();
+    });
+  }
+
+  listenerOf(target: string): Listener | undefined {
+    return this.#listeners.get(target);
+  }
+
+  #unary(call: Call, request: Uint8Array): Promise<Uint8Array> {
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+    call.onFailure = reject;
+    const bytes = request.slice();
+    const answer = (result: Uint8Array): void => {
+      call.end();
+      resolve(result);
+    };
+    call.begin((server, method) => {
+      const unary = method as GrpcUnary;
+      const isTwice = this.#random.below(1000) < this.duplicatesPerThousand;
+      if (isTwice) {
+        this.counts.duplicated += 1;
+        const other = call.serverCall();
+        unary.handle(bytes.slice(), other).catch(() => {});
+      }
+      unary.handle(bytes, call.serverCall()).then(
+        (result) => call.toClient(server, () => answer(result.slice())),
+        (error: unknown) => call.failAtServer(server, error),
+      );
+    });
+    return promise;
+  }
+
+  #stream(call: Call): GrpcClientStream {
+    const requests = new MessageQueue();
+    const answers = new MessageQueue();
+    const waiting: Uint8Array[] = [];
+    let isEnded = false;
+    let isOpen = false;
+    call.onFailure = (error) => answers.fail(error);
+    const flush = (): void => {
+      if (!isOpen) return;
+      for (const message of waiting.splice(0)) requests.push(message);
+      if (isEnded) requests.finish();
+    };
+    call.begin((server, method) => {
+      isOpen = true;
+      flush();
+      const serverCall = call.serverCall();
+      serverCall.signal.addEventListener('abort', () => {
+        requests.fail(serverCall.signal.reason as Error);
+      });
+      let underWay = 0;
+      let last = 0;
+      let wake = (): void => {};
+      // Messages of one stream keep their order.
+      const inOrder = (arrive: () => void): void => {
+        const mine = (last += 1);
+        call.toClient(server, () => arrivals.take(mine, arrive));
+      };
+      const arrivals = new InOrder();
+      const send = async (message: Uint8Array): Promise<void> => {
+        const copy = message.slice();
+        while (underWay >= streamWindow) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+            serverCall.signal.addEventListener('abort', () => resolve(), { once: true });
+          });
+          serverCall.signal.throwIfAborted();
+        }
+        serverCall.signal.throwIfAborted();
+        underWay += 1;
+        inOrder(() => {
+          underWay -= 1;
+          wake();
+          answers.push(copy);
+        });
+      };
+      (method as GrpcStream).handle(requests.messages(), send, serverCall).then(
+        () =>
+          inOrder(() => {
+            call.end();
+            answers.finish();
+          }),
+        (error: unknown) => {
+          const failure = call.errorOfServer(server, error);
+          if (failure !== null) inOrder(() => call.fail(failure));
+        },
+      );
+    });
+    return {
+      send: async (message) => {
+        call.throwIfOver();
+        waiting.push(message.slice());
+        flush();
+      },
+      end() {
+        isEnded = true;
+        flush();
+      },
+      messages: {
+        async *[Symbol.asyncIterator]() {
+          try {
+            yield* answers.messages();
+          } finally {
+            call.cancel();
+          }
+        },
+      },
+    };
+  }
+}
+
+/** Hands messages on in the order of their numbers, from 1. */
+class InOrder {
+  #next = 1;
+  readonly #early = new Map<number, () => void>();
+
+  take(number: number, arrive: () => void): void {
+    this.#early.set(number, arrive);
+    for (;;) {
+      const next = this.#early.get(this.#next);
+      if (next === undefined) return;
+      this.#early.delete(this.#next);
+      this.#next += 1;
+      next();
+    }
+  }
+}
+
+/** One call, from its client's side to its server's. */
+class Call {
+  onFailure: (error: Error) => void = () => {};
+  readonly #network: SimulatedNetwork;
+  readonly #client: SimulatedProcess;
+  readonly #target: string;
+  readonly #path: string;
+  readonly #signals: readonly AbortSignal[];
+  readonly #left = new AbortController();
+  readonly #onAbort: () => void;
+  #isOver = false;
+  /** The connection was given up: nothing of it arrives any more. */
+  #isBroken = false;
+  #server: SimulatedProcess | null = null;
+  readonly #onServerEnd = (): void => this.#breakOff();
+
+  constructor(
+    network: SimulatedNetwork,
+    client: SimulatedProcess,
+    target: string,
+    path: string,
+    signals: readonly AbortSignal[],
+  ) {
+    this.#network = network;
+    this.#client = client;
+    this.#target = target;
+    this.#path = path;
+    this.#signals = signals;
+    this.#onAbort = () => {
+      const { reason } = this.#signals.find(({ aborted }) => aborted)!;
+      this.fail(reason as Error);
+      this.#tellServer();
+    };
+  }
+
+  get serverName(): string {
+    return this.#target.split(':')[0]!;
+  }
+
+  /** Sends the beginning of the call; it breaks when nothing comes back for too long. */
+  begin(arrive: (server: SimulatedProcess, method: GrpcMethod) => void): void {
+    if (this.#signals.some(({ aborted }) => aborted)) {
+      queueMicrotask(this.#onAbort);
+      return;
+    }
+    for (const signal of this.#signals) {
+      signal.addEventListener('abort', this.#onAbort, { once: true });
+    }
+    this.#watch();
+    const client = this.#client;
+    const onClientEnd = (): void => this.#tellServer();
+    client.onEnd.add(onClientEnd);
+    this.#left.signal.addEventListener('abort', () => client.onEnd.delete(onClientEnd));
+    const arrived = (): void => {
+      const listener = this.#network.listenerOf(this.#target);
+      if (listener === undefined) {
+        const refused = (): void => this.fail(this.#failure('UNAVAILABLE', 'connection refused'));
+        this.#network.carry(this.serverName, client.name, refused, () => this.#isBroken);
+        return;
+      }
+      if (this.#left.signal.aborted) return;
+      const method = listener.methods.get(this.#path);
+      if (method === undefined) throw new Error(`no such method: ${this.#path}`);
+      this.#server = listener.process;
+      listener.process.onEnd.add(this.#onServerEnd);
+      arrive(listener.process, method);
+    };
+    this.#network.carry(client.name, this.serverName, arrived, () => this.#isBroken);
+  }
+
+  /** What a handler knows of this call. */
+  serverCall(): GrpcCall {
+    return { signal: this.#left.signal, peer: this.#client.name, metadata: () => undefined };
+  }
+
+  toClient(server: SimulatedProcess, arrive: () => void): void {
+    if (!server.isAlive) return;
+    const arrived = (): void => {
+      if (!this.#isOver && this.#client.isAlive) arrive();
+    };
+    this.#network.carry(server.name, this.#client.name, arrived, () => this.#isBroken);
+  }
+
+  failAtServer(server: SimulatedProcess, error: unknown): void {
+    const failure = this.errorOfServer(server, error);
+    if (failure !== null) this.toClient(server, () => this.fail(failure));
+  }
+
+  /** As the client gets it; null when the server has ended. */
+  errorOfServer(server: SimulatedProcess, error: unknown): Error | null {
+    if (!server.isAlive) return null;
+    if (error instanceof BrokenInvariant) {
+      this.#network.onFatal(server, error);
+      return null;
+    }
+    const code = error instanceof TsdbError ? error.code : 'INTERNAL';
+    return this.#failure(code, messageOf(error));
+  }
+
+  end(): void {
+    this.#isOver = true;
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#server?.onEnd.delete(this.#onServerEnd);
+    if (!this.#left.signal.aborted) this.#left.abort(clientLeft());
+  }
+
+  fail(error: Error): void {
+    if (this.#isOver || !this.#client.isAlive) return;
+    this.#isOver = true;
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#server?.onEnd.delete(this.#onServerEnd);
+    this.onFailure(error);
+  }
+
+  cancel(): void {
+    if (this.#isOver) return;
+    this.end();
+    this.#tellServer();
+  }
+
+  throwIfOver(): void {
+    if (this.#isOver) throw this.#failure('UNAVAILABLE', 'the call is over');
+  }
+
+  #tellServer(): void {
+    const leave = (): void => {
+      if (!this.#left.signal.aborted) this.#left.abort(clientLeft());
+    };
+    this.#network.carry(this.#client.name, this.serverName, leave, () => this.#isBroken);
+  }
+
+  /** Gives the call up when its way has been cut for too long; both sides see that. */
+  #watch(): void {
+    let cutMillis = 0;
+    const check = (): void => {
+      if (this.#isOver) return;
+      const there = this.#network.route(this.#client.name, this.serverName);
+      const back = this.#network.route(this.serverName, this.#client.name);
+      cutMillis = there === null || back === null ? cutMillis + pingMillis : 0;
+      if (cutMillis < keepaliveMillis) {
+        this.#client.after(pingMillis, check);
+        return;
+      }
+      this.#isBroken = true;
+      this.fail(this.#failure('UNAVAILABLE', 'connection lost'));
+      if (!this.#left.signal.aborted) this.#left.abort(clientLeft());
+    };
+    this.#client.after(pingMillis, check);
+  }
+
+  #breakOff(): void {
+    const reset = (): void => this.fail(this.#failure('UNAVAILABLE', 'connection reset'));
+    this.#network.carry(this.serverName, this.#client.name, reset, () => this.#isBroken);
+  }
+
+  #failure(code: TsdbError['code'], details: string): TsdbError {
+    return new TsdbError(code, `${this.#target} ${this.#path}: ${details}`);
+  }
+}
+
+function clientLeft(): TsdbError {
+  return new TsdbError('CANCELLED', 'the client left or its deadline is over');
+}
+
+/** Messages on their way to one reader. */
+class MessageQueue {
+  readonly #messages: Uint8Array[] = [];
+  #isFinished = false;
+  #failure: Error | null = null;
+  #wake: () => void = () => {};
+
+  push(message: Uint8Array): void {
+    this.#messages.push(message);
+    this.#wake();
+  }
+
+  finish(): void {
+    this.#isFinished = true;
+    this.#wake();
+  }
+
+  fail(error: Error): void {
+    this.#failure ??= error;
+    this.#wake();
+  }
+
+  async *messages(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const message = this.#messages.shift();
+      if (message !== undefined) {
+        yield message;
+        continue;
+      }
+      if (this.#failure !== null) throw this.#failure;
+      if (this.#isFinished) return;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}

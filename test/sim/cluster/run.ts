@@ -1,0 +1,163 @@
+/**
+ * A random run of a simulated cluster: writers and readers at a steady pace, a fault every half
+ * minute, and at the end a cluster that must have recovered by itself.
+ */
+import type { SeededRandom } from '#test/seeded_random.ts';
+import { count } from '../counts.ts';
+import {
+  blockMillis,
+  bufferPastMillis,
+  retentionMillis,
+  seriesCount,
+  SimulatedCluster,
+} from './cluster.ts';
+import { Faults } from './faults.ts';
+import type { Feature } from './features.ts';
+import type { SimulatedRow } from './series.ts';
+import type { SimulatedCoordinator } from './world.ts';
+
+const writeMillis = 100;
+const readMillis = 200;
+const faultMillis = 30_000;
+/** Rows that may be written again. */
+const recentMax = 40;
+
+export interface RunOptions {
+  readonly seed: number;
+  /** Faults of the run, one every half minute. */
+  readonly size: number;
+  readonly features: ReadonlySet<Feature>;
+  /** Told of what happens, in words; null for nobody. */
+  readonly onTrace: ((line: string) => void) | null;
+}
+
+export interface RunReport {
+  readonly traceHash: number;
+  readonly events: number;
+  readonly simulatedSeconds: number;
+}
+
+/** @throws {Error} that tells what was wrong */
+export async function runCluster(options: RunOptions): Promise<RunReport> {
+  const cluster = new SimulatedCluster(options.seed, options.onTrace);
+  const run = new Run(cluster, options);
+  const { time, network } = cluster.world;
+  try {
+    await time.runUntil(run.go());
+  } finally {
+    const { acknowledged, unknown, refused, checked } = cluster.history;
+    for (const [what, times] of cluster.counts) count(what, times);
+    count('rows acknowledged', acknowledged);
+    count('rows of unknown outcome', unknown);
+    count('rows refused', refused);
+    count('rows checked', checked);
+    count('messages', network.counts.arrived);
+    count('events', time.count);
+    count('simulated seconds', Math.round(time.nowMillis / 1000));
+    for (const [message, times] of cluster.world.logged) count(`logged: ${message}`, times);
+  }
+  return {
+    traceHash: cluster.world.traceHash,
+    events: time.count,
+    simulatedSeconds: time.nowMillis / 1000,
+  };
+}
+
+class Run {
+  readonly #cluster: SimulatedCluster;
+  readonly #options: RunOptions;
+  readonly #random: SeededRandom;
+  readonly #recent: SimulatedRow[] = [];
+  #nextValue = 1;
+  #isOver = false;
+
+  constructor(cluster: SimulatedCluster, options: RunOptions) {
+    this.#cluster = cluster;
+    this.#options = options;
+    this.#random = cluster.world.randomFor('run');
+  }
+
+  async go(): Promise<void> {
+    const cluster = this.#cluster;
+    const random = this.#random;
+    const { world } = cluster;
+    const { time } = world;
+    const groups = ['a', 'b', 'c', 'd'].slice(0, 3 + random.below(2));
+    await cluster.found({
+      nodes: groups.flatMap((group) =>
+        random.below(3) === 0 ? [`${group}0`, `${group}1`] : [`${group}0`],
+      ),
+      coordinators: 2 + random.below(2),
+      numShards: 4,
+    });
+    this.#every(writeMillis, () => this.#write());
+    this.#every(readMillis, () => this.#read());
+    this.#every(blockMillis, async () =>
+      cluster.history.forgetBefore(world.wallMillis - retentionMillis - blockMillis),
+    );
+    const { size, features } = this.#options;
+    const faults = new Faults(cluster, features);
+    for (let fault = 0; fault < size; fault += 1) {
+      await time.sleep(faultMillis * (0.5 + random.fraction()));
+      faults.begin();
+    }
+    await time.sleep(faultMillis);
+    world.trace('everything is mended');
+    await faults.end();
+    await cluster.settle();
+    this.#isOver = true;
+    await cluster.checkEveryMajority();
+  }
+
+  #every(millis: number, act: () => Promise<unknown>): void {
+    const { time } = this.#cluster.world;
+    const next = (): void => {
+      if (this.#isOver) return;
+      act().catch((error: unknown) => time.fail(error));
+      time.after(millis * (0.5 + this.#random.fraction()), next);
+    };
+    next();
+  }
+
+  #coordinator(): SimulatedCoordinator {
+    return this.#random.pick(this.#cluster.world.coordinators);
+  }
+
+  async #write(): Promise<void> {
+    const rows = new Map<string, SimulatedRow>();
+    for (let left = 1 + this.#random.below(6); left > 0; left -= 1) {
+      const row = this.#nextRow();
+      // One request has a time of a series once: which of two stays is not said.
+      rows.set(`${row.series}@${row.timeMillis}`, row);
+    }
+    const sent = [...rows.values()];
+    const outcomes = await this.#cluster.write(this.#coordinator(), sent);
+    const written = sent.filter((_, i) => outcomes[i] === 'acknowledged');
+    this.#recent.push(...written);
+    this.#recent.splice(0, this.#recent.length - recentMax);
+  }
+
+  #nextRow(): SimulatedRow {
+    const random = this.#random;
+    const value = this.#nextValue;
+    this.#nextValue += 1;
+    const isRewrite = random.below(20) === 0 && this.#options.features.has('rewrites');
+    if (isRewrite && this.#recent.length > 0) {
+      const { series, timeMillis } = random.pick(this.#recent);
+      return { series, timeMillis, value };
+    }
+    const isLate = random.below(5) === 0;
+    const ageMillis = random.below(isLate ? bufferPastMillis - 5_000 : 1000);
+    const timeMillis = Math.floor(this.#cluster.world.wallMillis) - ageMillis;
+    return { series: random.below(seriesCount), timeMillis, value };
+  }
+
+  async #read(): Promise<void> {
+    const random = this.#random;
+    const ageMillis = random.below(10) === 0 ? retentionMillis : blockMillis;
+    const toMillis = Math.floor(this.#cluster.world.wallMillis) - random.below(ageMillis);
+    const fromMillis = toMillis - random.below(30_000);
+    const series = random.below(4) === 0 ? null : random.below(seriesCount);
+    await this.#cluster.read(this.#coordinator(), { fromMillis, toMillis, series });
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Time of a simulation: a queue of what happens when. Nothing waits; the clock jumps from one event
+ * to the next. After each event everything that follows from it at once (promises) is carried out,
+ * so a run is decided by the order of its events alone.
+ */
+
+export interface SimulatedTimer {
+  cancel(): void;
+}
+
+interface Event {
+  readonly atMillis: number;
+  /** Of two events at one time the one that was asked for first comes first. */
+  readonly order: number;
+  task: (() => void) | null;
+}
+
+/** Events of one turn of the real event loop. */
+const eventsPerTurn = 64;
+
+export class SimulatedTime {
+  /** Milliseconds since the simulation began. */
+  nowMillis = 0;
+  /** Events that were carried out. */
+  count = 0;
+  /** Called before each event, in its time. */
+  onEvent: () => void = () => {};
+  #order = 0;
+  /** A binary heap: the next event first. */
+  readonly #events: Event[] = [];
+  #failure: { readonly error: unknown } | null = null;
+
+  /** Carries the task out after the time. */
+  after(millis: number, task: () => void): SimulatedTimer {
+    this.#order += 1;
+    const event: Event = {
+      atMillis: this.nowMillis + Math.max(0, millis),
+      order: this.#order,
+      task,
+    };
+    this.#push(event);
+    return {
+      cancel() {
+        event.task = null;
+      },
+    };
+  }
+
+  /** Resolves after the time. */
+  sleep(millis: number): Promise<void> {
+    return new Promise((resolve) => void this.after(millis, resolve));
+  }
+
+  /** Ends the run: `runUntil` rejects with the error. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+  }
+
+  /**
+   * Carries out events until the promise has settled.
+   * @throws what it rejects with, what an event threw or `fail` was given, and an error when nothing
+   *   is left to happen
+   */
+  async runUntil<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    const settled = promise.finally(() => {
+      isSettled = true;
+    });
+    settled.catch(() => {});
+    while (!isSettled && this.#failure === null) {
+      await new Promise<void>((resolve) => {
+        let left = eventsPerTurn;
+        // Promises are carried out between two of these.
+        const step = (): void => {
+          if (!isSettled && this.#failure === null) this.#step();
+          left -= 1;
+          if (left === 0) resolve();
+        };
+        for (let i = 0; i < eventsPerTurn; i += 1) setImmediate(step);
+      });
+    }
+    if (this.#failure !== null) throw this.#failure.error;
+    return settled;
+  }
+
+  #step(): void {
+    for (;;) {
+      const event = this.#pop();
+      if (event === undefined) {
+        this.fail(new Error('the simulation stands still: nothing is left to happen'));
+        return;
+      }
+      if (event.task === null) continue;
+      this.nowMillis = event.atMillis;
+      this.count += 1;
+      this.onEvent();
+      try {
+        event.task();
+      } catch (error) {
+        this.fail(error);
+      }
+      return;
+    }
+  }
+
+  #push(event: Event): void {
+    const events = this.#events;
+    let at = events.length;
+    events.push(event);
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(event, events[parent]!)) break;
+      events[at] = events[parent]!;
+      at = parent;
+    }
+    events[at] = event;
+  }
+
+  #pop(): Event | undefined {
+    const events = this.#events;
+    const first = events[0];
+    const last = events.pop();
+    if (first === undefined || last === undefined || events.length === 0) return first;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= events.length) break;
+      if (child + 1 < events.length && isBefore(events[child + 1]!, events[child]!)) child += 1;
+      if (!isBefore(events[child]!, last)) break;
+      events[at] = events[child]!;
+      at = child;
+    }
+    events[at] = last;
+    return first;
+  }
+}
+
+function isBefore(left: Event, right: Event): boolean {
+  if (left.atMillis !== right.atMillis) return left.atMillis < right.atMillis;
+  return left.order < right.order;
+}
