@@ -14,13 +14,13 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { announceIdentity } from './announce_identity.ts';
+import { Announcement, InstanceTaken } from './identity/announcement.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { DeletionFollower } from './deletion_follower.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
-import { openIdentity } from './persist/node_identity.ts';
+import { openIdentity } from './identity/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
@@ -66,6 +66,8 @@ const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
 /** Requests that waited for the node have a head start. */
 const rehearsalDelayMillis = 100;
+/** What came since then may be missing from a folder that is rolled back, and nobody sees it. */
+const folderMarkMillis = 10_000;
 /** How often shards that could not be marked AVAILABLE are tried again. */
 const markMillis = 1_000;
 /** How long it is waited for further shards that become ready. */
@@ -79,6 +81,9 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #limits: LiveLimits;
   readonly #metrics: NodeMetrics;
   readonly #placements: PlacementStore;
+  readonly #announcement: Announcement;
+  /** Bytes of the log when the folder was marked last. */
+  #markedBytes = 0;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   #marking: Promise<void> | null = null;
@@ -94,7 +99,9 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       onReady: () => this.#onShardReady(),
     });
-    const { kv, cluster, instanceId, env, log } = options;
+    const { kv, cluster, instanceId, env, log, dataFolder } = options;
+    const { identity } = database;
+    this.#announcement = new Announcement({ env, kv, cluster, instanceId, identity, dataFolder });
     this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts: database });
     this.#limits = new LiveLimits({
       kv,
@@ -179,6 +186,8 @@ export class NodeRuntime implements AsyncDisposable {
     );
     env.clock.every(flushMillis, () => this.#flush(), onError('background flush failed'), signal);
     env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
+    const onUnmarked = onError('cannot mark the data folder');
+    env.clock.every(folderMarkMillis, () => this.#raiseMark(), onUnmarked, signal);
     env.clock.every(syncCheckMillis, () => this.#sync(), onError('cannot sync'), signal);
     if (this.#options.rehearses === true) {
       this.#rehearse().catch(onError('rehearsal of writes failed'));
@@ -247,23 +256,29 @@ export class NodeRuntime implements AsyncDisposable {
    * says.
    */
   async #announce(): Promise<void> {
-    const { kv, cluster, instanceId, log } = this.#options;
+    const { instanceId, log } = this.#options;
     const { signal } = this.#stop;
-    await announceIdentity(
-      kv,
-      cluster,
-      instanceId,
-      this.database.identity,
-      async (history) => {
-        log.error({ history }, 'the data folder is not the one that served last: shards are reset');
-        try {
-          await this.#placements.update((current) => resetInstance(current, instanceId), signal);
-        } catch (error) {
-          if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
-        }
-      },
-      signal,
-    );
+    await this.#announcement.make(async (history) => {
+      log.error({ history }, 'the data folder is not the one that served last: shards are reset');
+      try {
+        await this.#placements.update((current) => resetInstance(current, instanceId), signal);
+      } catch (error) {
+        if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
+      }
+    }, signal);
+  }
+
+  /** What was written since can be told from an older copy of the folder from now on. */
+  async #raiseMark(): Promise<void> {
+    const { bytes } = this.database.commitlog.counts;
+    if (bytes === this.#markedBytes) return;
+    try {
+      await this.#announcement.raiseMark(this.#stop.signal);
+      this.#markedBytes = bytes;
+    } catch (error) {
+      if (!(error instanceof InstanceTaken)) throw error;
+      this.#options.onFatal(error);
+    }
   }
 
   #onShardReady(): void {

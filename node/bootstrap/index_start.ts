@@ -23,7 +23,7 @@ import {
   type IndexManifest,
   type SavedFileset,
 } from '../persist/index_file/manifest.ts';
-import type { NodeIdentity } from '../persist/node_identity.ts';
+import type { NodeIdentity } from '../identity/node_identity.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { savedFilesetKey } from '../storage/flush/saved_index.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';

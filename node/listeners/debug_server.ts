@@ -21,7 +21,7 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
 import type { Commitlog } from '../persist/commitlog/commitlog.ts';
-import type { NodeIdentity } from '../persist/node_identity.ts';
+import type { NodeIdentity } from '../identity/node_identity.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ShardTable } from '../storage/namespace/shards.ts';
 import type { Reads } from '../storage/read/reads.ts';

@@ -33,7 +33,7 @@ import { Metrics } from '#lib/metrics.ts';
 import { withSourcePlaces } from '#lib/process/source_places.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
-import { identityFile } from '../persist/node_identity.ts';
+import { identityFile } from '../identity/node_identity.ts';
 import { startNode } from '../start.ts';
 
 process.title = 'tsdb-node';

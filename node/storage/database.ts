@@ -36,7 +36,7 @@ import {
   type CommitlogOptions,
 } from '../persist/commitlog/commitlog.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
-import { type NodeIdentity, referenceEpochOf } from '../persist/node_identity.ts';
+import { type NodeIdentity, referenceEpochOf } from '../identity/node_identity.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { Admission, type RequestLimits } from './admission/admission.ts';
 import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';

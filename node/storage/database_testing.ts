@@ -15,7 +15,7 @@ import { type Log, silentLog } from '#lib/log.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { decodeTags, encodeTags } from '#lib/tags.ts';
 import { bootstrapLocal, type LocalReport } from '../bootstrap/local.ts';
-import { openIdentity } from '../persist/node_identity.ts';
+import { openIdentity } from '../identity/node_identity.ts';
 import type { CachePolicy } from './filesets/cache_policy.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 

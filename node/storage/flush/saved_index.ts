@@ -15,7 +15,7 @@ import {
   writeIndexFile,
 } from '../../persist/index_file/index_file.ts';
 import { encodeIndexManifest, type SavedFileset } from '../../persist/index_file/manifest.ts';
-import type { NodeIdentity } from '../../persist/node_identity.ts';
+import type { NodeIdentity } from '../../identity/node_identity.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';

@@ -4,7 +4,7 @@
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { makeDurableFolder } from './folders.ts';
+import { makeDurableFolder } from '../persist/folders.ts';
 
 export interface NodeIdentity {
   /** 32 hexadecimal digits, made with the data folder. */

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import { overriding } from '#test/overriding.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { Announcement, type FolderHistory, InstanceTaken } from './announcement.ts';
+import { type NodeIdentity, openIdentity, referenceEpochOf } from './node_identity.ts';
+
+const never = new AbortController().signal;
+const cluster = { environment: 'default_env', zone: 'embedded' };
+const folders: string[] = [];
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-identity-'));
+  folders.push(folder);
+  return `${folder}/data`;
+}
+
+function announcement(kv: Kv, folder: string, identity: NodeIdentity): Announcement {
+  const options = { env: realEnv, cluster, instanceId: 'a' };
+  return new Announcement({ ...options, kv, dataFolder: folder, identity });
+}
+
+/** Starts on the folder. @returns what was seen, and the announcement */
+async function start(
+  kv: Kv,
+  folder: string,
+  givenUp: string[] = [],
+): Promise<{ history: FolderHistory; announced: Announcement }> {
+  const announced = announcement(kv, folder, await openIdentity(realEnv, folder));
+  const history = await announced.make(async (why) => void givenUp.push(why), never);
+  return { history, announced };
+}
+
+test('a data folder keeps its incarnation and counts its boots', async () => {
+  const folder = temporaryFolder();
+  const first = await openIdentity(realEnv, folder);
+  const second = await openIdentity(realEnv, folder);
+  assert.match(first.incarnation, /^[0-9a-f]{32}$/);
+  assert.deepEqual(second, { incarnation: first.incarnation, boot: 2 });
+  assert.equal(referenceEpochOf(second), `${first.incarnation}.2`);
+  const other = await openIdentity(realEnv, temporaryFolder());
+  assert.notEqual(other.incarnation, first.incarnation);
+});
+
+test('an identity that cannot be read stops the start and is not replaced', async () => {
+  const folder = temporaryFolder();
+  await openIdentity(realEnv, folder);
+  const path = `${folder}/node_identity.json`;
+  writeFileSync(path, '{"incarnation":"x"');
+  await assert.rejects(openIdentity(realEnv, folder), /cannot read .*node_identity\.json/);
+  assert.equal(readFileSync(path, 'utf8'), '{"incarnation":"x"');
+});
+
+/** A store whose transactions are done or not, and answered or not, as is said. */
+function lossyStore(): { kv: Kv; answers: boolean; does: boolean } {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const lossy = {
+    answers: true,
+    does: true,
+    kv: overriding(kv, {
+      async transact(...all) {
+        const result = lossy.does ? await kv.transact(...all) : null;
+        if (lossy.answers && result !== null) return result;
+        throw new TsdbError('UNAVAILABLE', 'no answer');
+      },
+    }),
+  };
+  return lossy;
+}
+
+test('a folder that goes on is told from a new one and from an older copy of itself', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  const givenUp: string[] = [];
+  assert.equal((await start(kv, folder, givenUp)).history, 'continued');
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  assert.equal((await start(kv, folder, givenUp)).history, 'continued');
+  assert.deepEqual(givenUp, []);
+  assert.equal((await start(kv, copy, givenUp)).history, 'rolled back');
+  assert.equal((await start(kv, temporaryFolder(), givenUp)).history, 'new folder');
+  assert.deepEqual(givenUp, ['rolled back', 'new folder']);
+});
+
+test('a copy of the boot that runs is an older one once the folder was marked again', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  const { announced } = await start(kv, folder);
+  await announced.raiseMark(never);
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  assert.equal((await start(kv, folder)).history, 'continued');
+  const { announced: later } = await start(kv, folder);
+  await later.raiseMark(never);
+  for (let boot = 0; boot < 5; boot += 1) await openIdentity(realEnv, copy);
+  assert.equal((await start(kv, copy)).history, 'rolled back');
+  assert.equal((await start(kv, copy)).history, 'continued');
+});
+
+test('a mark that the store did not confirm is known again after a restart', async () => {
+  for (const isDone of [false, true]) {
+    const store = lossyStore();
+    const { kv } = store;
+    const folder = temporaryFolder();
+    const { announced } = await start(kv, folder);
+    await announced.raiseMark(never);
+    Object.assign(store, { does: isDone, answers: false });
+    await assert.rejects(announced.raiseMark(never), /no answer/);
+    Object.assign(store, { does: true, answers: true });
+    const copy = temporaryFolder();
+    cpSync(folder, copy, { recursive: true });
+    const seen = await announcement(kv, copy, await openIdentity(realEnv, copy)).make(
+      async () => assert.fail('it is no older copy'),
+      never,
+    );
+    assert.equal(seen, 'continued');
+  }
+});
+
+test('a start knows its own announcement again when the answer was lost', async () => {
+  const store = lossyStore();
+  const { kv } = store;
+  const folder = temporaryFolder();
+  await start(kv, folder);
+  const again = announcement(kv, folder, await openIdentity(realEnv, folder));
+  store.answers = false;
+  const giveUp = async (): Promise<void> => assert.fail('nothing is to be given up');
+  await assert.rejects(again.make(giveUp, never), /no answer/);
+  store.answers = true;
+  assert.equal(await again.make(giveUp, never), 'continued');
+  await again.raiseMark(never);
+});
+
+test('a process sees that another one has started as its instance, and neither copy counts as the other', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  const first = await start(kv, folder);
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  const second = await start(kv, copy);
+  await assert.rejects(first.announced.raiseMark(never), InstanceTaken);
+  await second.announced.raiseMark(never);
+  assert.equal((await start(kv, folder)).history, 'rolled back');
+  await assert.rejects(second.announced.raiseMark(never), InstanceTaken);
+});
+
+test('a store that was restored from a backup is told again', async () => {
+  const store = new MemoryKvStore({ clock: realEnv.clock });
+  const kv = store.client();
+  const folder = temporaryFolder();
+  await start(kv, folder);
+  const key = '_kv/default_env/embedded/tsdb.node.identity/a';
+  const { value } = (await kv.get(key, never))!;
+  const { announced } = await start(kv, folder);
+  await announced.raiseMark(never);
+  await kv.transact([], [{ kind: 'put', key, value }], never);
+  await announced.raiseMark(never);
+  await kv.transact([], [{ kind: 'delete', key }], never);
+  await announced.raiseMark(never);
+  assert.equal((await start(kv, folder)).history, 'continued');
+});
+
+test('a start that dies while it gives its shards up finds the same difference again', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  await start(kv, temporaryFolder());
+  const folder = temporaryFolder();
+  const fresh = announcement(kv, folder, await openIdentity(realEnv, folder));
+  const died = fresh.make(() => Promise.reject(new Error('died')), never);
+  await assert.rejects(died, /died/);
+  assert.equal((await start(kv, folder)).history, 'new folder');
+});
+
+test('what a later version keeps with an identity is passed over and stays', async () => {
+  const folder = temporaryFolder();
+  const first = await openIdentity(realEnv, folder);
+  const path = `${folder}/node_identity.json`;
+  writeFileSync(path, JSON.stringify({ ...first, future: 'file' }));
+  const second = await openIdentity(realEnv, folder);
+  assert.deepEqual(second, { incarnation: first.incarnation, boot: 2 });
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).future, 'file');
+
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const key = '_kv/default_env/embedded/tsdb.node.identity/a';
+  const value = new TextEncoder().encode(JSON.stringify({ ...first, future: 'key' }));
+  await kv.transact([], [{ kind: 'put', key, value }], never);
+  const giveUp = async (): Promise<void> => assert.fail('it goes on');
+  assert.equal(await announcement(kv, folder, second).make(giveUp, never), 'continued');
+  const stored = JSON.parse(new TextDecoder().decode((await kv.get(key, never))!.value));
+  assert.deepEqual({ ...stored, nonce: '' }, { ...second, future: 'key', nonce: '' });
+});

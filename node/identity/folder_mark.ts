@@ -1,0 +1,45 @@
+/**
+ * A mark of the data folder that goes along with what is written: another random one every ten
+ * seconds, first in the folder, then in the key-value store. A folder that is an older copy of
+ * itself, or one that another process went on with, has another mark than the store.
+ */
+import type { Disk } from '#lib/env/env.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+
+/** `current` is on its way to the store, or there; `confirmed` is the one that was there before. */
+export interface FolderMark {
+  readonly current: string;
+  readonly confirmed: string;
+}
+
+/** Of a folder that was never marked. */
+export const noMark: FolderMark = { current: '', confirmed: '' };
+
+export const markFile = 'folder_mark.json';
+
+/** @throws {TsdbError} INTERNAL when the file is there but unreadable */
+export async function readFolderMark(disk: Disk, dataFolder: string): Promise<FolderMark> {
+  const path = `${dataFolder}/${markFile}`;
+  if ((await disk.size(path)) === null) return noMark;
+  try {
+    const plain = JSON.parse(
+      new TextDecoder().decode(await disk.readFile(path)),
+    ) as Partial<FolderMark>;
+    const { current, confirmed } = plain;
+    if (typeof current !== 'string' || typeof confirmed !== 'string') {
+      throw new Error('current and confirmed are not both there');
+    }
+    return { current, confirmed };
+  } catch (error) {
+    throw new TsdbError('INTERNAL', `cannot read ${path}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+export async function writeFolderMark(
+  disk: Disk,
+  dataFolder: string,
+  mark: FolderMark,
+): Promise<void> {
+  const text = `${JSON.stringify(mark)}\n`;
+  await disk.writeFileAtomic(`${dataFolder}/${markFile}`, new TextEncoder().encode(text));
+}
