@@ -60,10 +60,16 @@ test('an identity that cannot be read stops the start and is not replaced', asyn
   assert.equal(readFileSync(path, 'utf8'), '{"incarnation":"x"');
 });
 
+interface LossyStore {
+  readonly kv: Kv;
+  does: boolean;
+  answers: boolean;
+}
+
 /** A store whose transactions are done or not, and answered or not, as is said. */
-function lossyStore(): { kv: Kv; answers: boolean; does: boolean } {
+function lossyStore(): LossyStore {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
-  const lossy = {
+  const lossy: LossyStore = {
     answers: true,
     does: true,
     kv: overriding(kv, {
