@@ -29,14 +29,6 @@ const flags = [
   '--enable=simd',
   '--enable=bulk-memory',
 ];
-/**
- * Query workers read a store's memory. Copies into and out of a shared one cost several times as
- * much as into others.
- */
-const sharedFlags = ['--sharedMemory', '--enable=threads'];
-const unsharedKernels = new Set(['batch', 'write_decoder']);
-
-const flagsOf = (name) => (unsharedKernels.has(name) ? flags : [...flags, ...sharedFlags]);
 
 /**
  * What kernels are compiled from: their own sources, and numbers that they share with TypeScript.
@@ -45,7 +37,7 @@ const sourceFiles = () => [...kernelSources(), join(engineFolder, 'codec/layout.
 
 function sourceHash() {
   const hash = createHash('sha256');
-  for (const { name } of kernels()) hash.update(JSON.stringify([name, flagsOf(name)]));
+  hash.update(JSON.stringify([kernels().map(({ name }) => name), flags]));
   hash.update(compilerVersion());
   for (const file of sourceFiles()) {
     hash.update(relative(engineFolder, file));
@@ -78,11 +70,9 @@ export function buildKernels(
   const compiler = join(packages, 'assemblyscript/bin/asc.js');
   for (const { name, file } of kernels()) {
     console.log(`compiling kernel ${name}`);
-    execFileSync(
-      node,
-      [compiler, file, '-o', join(buildFolder, `${name}.wasm`), ...flagsOf(name)],
-      { stdio: ['ignore', 'inherit', 'inherit'] },
-    );
+    execFileSync(node, [compiler, file, '-o', join(buildFolder, `${name}.wasm`), ...flags], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
   }
   writeFileSync(stampFile, sourceHash());
 }

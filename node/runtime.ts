@@ -40,8 +40,6 @@ export interface RuntimeOptions {
   readonly cachePolicy: CachePolicy;
   readonly commitlog: DatabaseOptions['commitlog'];
   readonly limits: DatabaseOptions['limits'];
-  /** As in `DatabaseOptions`. */
-  readonly flushThreads?: boolean;
   /**
    * Whether the first writes are rehearsed after the start. Default: false, since tests start many
    * nodes.
@@ -130,7 +128,6 @@ export class NodeRuntime implements AsyncDisposable {
       cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
-      flushThreads: options.flushThreads ?? false,
     });
     const runtime = new NodeRuntime(options, database);
     runtime.#begin();

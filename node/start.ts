@@ -117,7 +117,6 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
         newSeriesPerSecondMax: config.newSeriesPerSecondMax,
         query: configuredQueryLimits(config.queryLimits),
       },
-      flushThreads: true,
       rehearses: true,
       tickMillis: config.tickMinimumMillis,
       nodeServiceOf: options.nodeServiceOf,

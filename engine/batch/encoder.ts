@@ -33,7 +33,7 @@ export class BatchEncoder {
 
   constructor() {
     compiled ??= compileWasmFile(new URL('../build/batch.wasm', import.meta.url));
-    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const instance = new WebAssembly.Instance(compiled, { env: { memory } });
     const kernel = instance.exports as unknown as BatchExports;
     const { buffer } = memory;

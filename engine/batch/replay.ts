@@ -42,35 +42,46 @@ export class SlotMap {
   capacity = 0;
 }
 
+/** Of the kernel's memory, until it grows. */
+interface Views {
+  readonly batch: Uint8Array;
+  readonly state: DataView;
+  readonly columns: Omit<StoreRows, 'rowCount' | 'timeUnitNanos'>;
+  readonly words: Uint32Array;
+}
+
 /** Reads the batches of one segment after the other. */
 export class BatchReplay {
   readonly #memory: WebAssembly.Memory;
   readonly #kernel: ReplayExports;
-  readonly #batch: Uint8Array;
-  readonly #state: DataView;
-  readonly #columns: Omit<StoreRows, 'rowCount' | 'timeUnitNanos'>;
-  #words: Uint32Array;
+  #views: Views;
   /** Maps begin here; each has its room for good. */
   #mapsEnd: number;
 
   constructor() {
     compiled ??= compileWasmFile(new URL('../build/replay.wasm', import.meta.url));
-    this.#memory = new WebAssembly.Memory({ initial: pagesMin, maximum: pagesMax, shared: true });
+    this.#memory = new WebAssembly.Memory({ initial: pagesMin, maximum: pagesMax });
     const instance = new WebAssembly.Instance(compiled, { env: { memory: this.#memory } });
     this.#kernel = instance.exports as unknown as ReplayExports;
-    const { state, batch, batchBytesMax, rowsMax, slots, generations, times, values, maps } =
+    this.#views = this.#makeViews();
+    this.#mapsEnd = this.#kernel.maps.value;
+  }
+
+  #makeViews(): Views {
+    const { state, batch, batchBytesMax, rowsMax, slots, generations, times, values } =
       this.#kernel;
     const { buffer } = this.#memory;
-    this.#batch = new Uint8Array(buffer, batch.value, batchBytesMax.value);
-    this.#state = new DataView(buffer, state.value, 64);
-    this.#columns = {
-      slots: new Uint32Array(buffer, slots.value, rowsMax.value),
-      generations: new Uint32Array(buffer, generations.value, rowsMax.value),
-      timestamps: new BigInt64Array(buffer, times.value, rowsMax.value),
-      values: new Float64Array(buffer, values.value, rowsMax.value),
+    return {
+      batch: new Uint8Array(buffer, batch.value, batchBytesMax.value),
+      state: new DataView(buffer, state.value, 64),
+      columns: {
+        slots: new Uint32Array(buffer, slots.value, rowsMax.value),
+        generations: new Uint32Array(buffer, generations.value, rowsMax.value),
+        timestamps: new BigInt64Array(buffer, times.value, rowsMax.value),
+        values: new Float64Array(buffer, values.value, rowsMax.value),
+      },
+      words: new Uint32Array(buffer),
     };
-    this.#words = new Uint32Array(buffer);
-    this.#mapsEnd = maps.value;
   }
 
   /** Begins anew: the maps that were given are worthless. */
@@ -87,9 +98,10 @@ export class BatchReplay {
   ): void {
     if (logged.slot >= map.capacity) this.#grow(map, logged.slot + 1);
     const at = (map.at + logged.slot * mapEntryBytes) >>> 2;
-    this.#words[at] = slot === null ? slotNotHere : slot + 1;
-    this.#words[at + 1] = logged.generation;
-    this.#words[at + 2] = generation;
+    const { words } = this.#views;
+    words[at] = slot === null ? slotNotHere : slot + 1;
+    words[at + 1] = logged.generation;
+    words[at + 2] = generation;
   }
 
   /** The series of this boot; null when it is unknown, with a null slot when it is not here. */
@@ -100,14 +112,15 @@ export class BatchReplay {
   ): { readonly slot: number | null; readonly generation: number } | null {
     if (slot >= map.capacity) return null;
     const at = (map.at + slot * mapEntryBytes) >>> 2;
-    const to = this.#words[at]!;
-    if (to === slotUnknown || this.#words[at + 1] !== loggedGeneration) return null;
-    return { slot: to === slotNotHere ? null : to - 1, generation: this.#words[at + 2]! };
+    const { words } = this.#views;
+    const to = words[at]!;
+    if (to === slotUnknown || words[at + 1] !== loggedGeneration) return null;
+    return { slot: to === slotNotHere ? null : to - 1, generation: words[at + 2]! };
   }
 
   /** Forgets all series of a map. */
   clear(map: SlotMap): void {
-    this.#words.fill(0, map.at >>> 2, (map.at + map.capacity * mapEntryBytes) >>> 2);
+    this.#views.words.fill(0, map.at >>> 2, (map.at + map.capacity * mapEntryBytes) >>> 2);
   }
 
   /**
@@ -115,20 +128,21 @@ export class BatchReplay {
    * wrong.
    */
   decode(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
-    if (bytes.length > this.#batch.length) return null;
-    this.#batch.set(bytes);
+    const { batch, state, columns } = this.#views;
+    if (bytes.length > batch.length) return null;
+    batch.set(bytes);
     const taken = this.#kernel.decode(bytes.length, map?.at ?? 0, map?.capacity ?? 0);
     if (taken < 0) return null;
-    const timeUnitNanos = timeUnitOfExponent.get(this.#state.getUint32(36, true))!;
+    const timeUnitNanos = timeUnitOfExponent.get(state.getUint32(36, true))!;
     return {
-      version: this.#state.getFloat64(0, true),
-      rowCount: this.#state.getUint32(24, true),
-      first: this.#state.getBigInt64(8, true),
-      last: this.#state.getBigInt64(16, true),
+      version: state.getFloat64(0, true),
+      rowCount: state.getUint32(24, true),
+      first: state.getBigInt64(8, true),
+      last: state.getBigInt64(16, true),
       timeUnitNanos,
-      rowsUnknown: this.#state.getUint32(28, true),
-      rowsNotHere: this.#state.getUint32(32, true),
-      rows: { rowCount: taken, timeUnitNanos, ...this.#columns },
+      rowsUnknown: state.getUint32(28, true),
+      rowsNotHere: state.getUint32(32, true),
+      rows: { rowCount: taken, timeUnitNanos, ...columns },
     };
   }
 
@@ -139,13 +153,14 @@ export class BatchReplay {
     const pagesMissing = Math.ceil((end - this.#memory.buffer.byteLength) / wasmPageBytes);
     if (pagesMissing > 0) {
       this.#memory.grow(pagesMissing);
-      this.#words = new Uint32Array(this.#memory.buffer);
+      this.#views = this.#makeViews();
     }
     this.#mapsEnd = end;
     const from = map.at >>> 2;
-    const words = (map.capacity * mapEntryBytes) >>> 2;
-    this.#words.fill(0, (at >>> 2) + words, end >>> 2);
-    this.#words.copyWithin(at >>> 2, from, from + words);
+    const length = (map.capacity * mapEntryBytes) >>> 2;
+    const { words } = this.#views;
+    words.fill(0, (at >>> 2) + length, end >>> 2);
+    words.copyWithin(at >>> 2, from, from + length);
     map.at = at;
     map.capacity = capacity;
   }

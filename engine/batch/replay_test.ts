@@ -33,3 +33,23 @@ test('rows of a log get the slots of this boot, a stale marker keeps its bits', 
     [4, 1, 2, 10n, 40n, 77],
   );
 });
+
+test('what was set and batches are read when the memory has grown for the map', () => {
+  const replay = new BatchReplay();
+  const map = new SlotMap();
+  replay.setSeries(map, { slot: 3, generation: 1 }, 8, 2);
+  const rows = {
+    rowCount: 2,
+    slots: Uint32Array.of(3, 1_000_000),
+    generations: Uint32Array.of(1, 1),
+    timestamps: BigInt64Array.of(10n, 20n),
+    values: Float64Array.of(1, 2),
+  };
+  const batch = new BatchEncoder().encode(77, rows, 1_000_000).slice();
+  assert.equal(replay.decode(map, batch)!.rows.slots[0], 8);
+  replay.setSeries(map, { slot: 1_000_000, generation: 1 }, 9, 3);
+  const read = replay.decode(map, batch)!;
+  assert.deepEqual([...read.rows.slots.subarray(0, 2)], [8, 9]);
+  assert.deepEqual([...read.rows.generations.subarray(0, 2)], [2, 3]);
+  assert.deepEqual([...read.rows.values.subarray(0, 2)], [1, 2]);
+});

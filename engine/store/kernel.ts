@@ -19,18 +19,12 @@ export interface LoadedStoreKernel {
 export function loadStoreKernel(memoryBytesMax: number): LoadedStoreKernel {
   const pageMax = Math.floor(memoryBytesMax / wasmPageBytes);
   assert(pageMax > wasmPagesMin && pageMax <= 65_536, 'a memory has 2.2 MiB to 4 GiB');
-  const memory = new WebAssembly.Memory({ initial: wasmPagesMin, maximum: pageMax, shared: true });
+  const memory = new WebAssembly.Memory({ initial: wasmPagesMin, maximum: pageMax });
   const { exports } = new WebAssembly.Instance(storeModule, { env: { memory } });
   const kernel = exports as unknown as StoreExports;
   kernel.init(pageMax);
   new Uint8Array(memory.buffer).set(codecTables(), kernel.tablesAddress());
   return { memory, kernel };
-}
-
-/** The kernel on the memory of another thread's store, for `copyImages` alone. */
-export function attachStoreKernel(memory: WebAssembly.Memory): StoreExports {
-  const { exports } = new WebAssembly.Instance(storeModule, { env: { memory } });
-  return exports as unknown as StoreExports;
 }
 
 const int64Min = -(2n ** 63n);

@@ -211,19 +211,6 @@ export class StoreSet implements SampleStore {
     return this.#gather(slots, (store, inner) => store.flushBlock(inner, blockStartNanos));
   }
 
-  /**
-   * `flushBlock` by something that works beside the stores' thread.
-   * @param flush called at once for each store with its slots
-   */
-  async flushBlockBy(
-    flush: (store: Store, slots: Uint32Array) => Promise<StoredChunks>,
-    slots: Uint32Array,
-  ): Promise<StoredChunks> {
-    const shares = this.#shares(slots);
-    const answers = await Promise.all(shares.map((share) => flush(share.store, share.slots)));
-    return joined(slots.length, shares, answers);
-  }
-
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
     return sumOf(this.#shares(slots), (share) =>
       share.store.dropFlushed(share.slots, blockStartNanos),
@@ -359,7 +346,10 @@ export class StoreSet implements SampleStore {
   ): StoredChunks {
     const shares = this.#shares(slots);
     const answers = shares.map((share) => read(share.store, share.slots));
-    return joined(slots.length, shares, answers);
+    if (answers.length === 1) return answers[0]!;
+    const target = new ByteCollector();
+    const chunkOffset = joinAnswers(target, slots.length, shares, answers);
+    return { chunkData: target.view(), chunkOffset };
   }
 }
 
@@ -374,17 +364,6 @@ interface Share {
 
 function sumOf<Item>(items: readonly Item[], of: (item: Item) => number): number {
   return items.reduce((sum, item) => sum + of(item), 0);
-}
-
-function joined(
-  count: number,
-  shares: readonly Share[],
-  answers: readonly StoredChunks[],
-): StoredChunks {
-  if (answers.length === 1) return answers[0]!;
-  const target = new ByteCollector();
-  const chunkOffset = joinAnswers(target, count, shares, answers);
-  return { chunkData: target.view(), chunkOffset };
 }
 
 /** @returns offsets in the target, one more than places */

@@ -11,7 +11,6 @@ import { ByteCollector } from './byte_collector.ts';
 import { clampInt64, loadStoreKernel } from './kernel.ts';
 import type { SampleStore } from './sample_store.ts';
 import type { StoreExports } from './store_exports.ts';
-import { readerRegionBytes, type StoreWindow } from './reader.ts';
 import {
   joinSlots,
   namespaceCountMax,
@@ -24,7 +23,6 @@ import {
 
 export { mergeChunks } from './chunk_merge.ts';
 export type { StoredBlock, StoredChunks, StoreNamespace, StoreRows } from './rows.ts';
-export type { StoreWindow } from './reader.ts';
 export { storeOutcome } from './rows.ts';
 
 const noSlot = 2 ** 32 - 1;
@@ -40,7 +38,6 @@ const stageRowsMin = 8192;
 /** Slots that a walk over all series gives in one call of the kernel. */
 const slotsAtOnce = 65_536;
 const blockEntryBytes = 32;
-const readersMax = 16;
 
 /** Memory that admission keeps free for what was admitted and is not applied yet. */
 export function reserveOf(memoryBytesMax: number): number {
@@ -71,8 +68,6 @@ export class Store implements SampleStore {
   readonly #reserveBytes: number;
   #generation: Uint32Array;
   #rowStage: RowStage | null;
-  /** Regions of those that are open. */
-  readonly #readers: Set<number>;
 
   /**
    * @param options.memoryBytesMax what the store admits rows and series for: 8 MiB to 4 GiB; see
@@ -89,7 +84,6 @@ export class Store implements SampleStore {
     this.#budgetBytes = memoryBytesMax - this.#reserveBytes;
     this.#generation = new Uint32Array(1024);
     this.#rowStage = null;
-    this.#readers = new Set();
   }
 
   setNamespace(ordinal: number, options: StoreNamespace): void {
@@ -216,41 +210,6 @@ export class Store implements SampleStore {
     return this.#readBlock(slots, blockStartNanos, 1);
   }
 
-  /**
-   * Marks the block of each series as `flushBlock` does, for a `StoreReader` of another thread that
-   * reads it after this.
-   */
-  markFlush(slots: Uint32Array, blockStartNanos: bigint): void {
-    for (const slot of slots) this.#assertLive(slot);
-    const at = this.#stageBytes(slots.length * 4);
-    new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
-    this.#kernel.markFlush(at, slots.length, clampInt64(blockStartNanos));
-  }
-
-  /**
-   * What a `StoreReader` needs, here or in another thread. Takes 1 MiB until `closeReader`.
-   * @throws {TsdbError} RESOURCE_EXHAUSTED when memory is over the budget or there are 16 readers
-   */
-  openReader(): StoreWindow {
-    const isFull = this.#kernel.memoryBytes() + readerRegionBytes > this.#budgetBytes;
-    const region =
-      isFull || this.#readers.size === readersMax ? 0 : this.#kernel.takeRegion(readerRegionBytes);
-    if (region === 0) {
-      throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot open reader: no memory is left for it');
-    }
-    this.#readers.add(region >>> 0);
-    return { memory: this.#memory, regionAddress: region >>> 0 };
-  }
-
-  /**
-   * Takes a reader's memory back. Its thread must have ended, however it did, or let go of the
-   * reader.
-   */
-  closeReader({ regionAddress }: StoreWindow): void {
-    assert(this.#readers.delete(regionAddress), 'a reader is closed once');
-    this.#kernel.releaseRegion(regionAddress);
-  }
-
   dropFlushed(slots: Uint32Array, blockStartNanos: bigint): number {
     const at = this.#stageBytes(slots.length * 4);
     new Uint32Array(this.#memory.buffer, at, slots.length).set(slots);
@@ -355,8 +314,8 @@ export class Store implements SampleStore {
   }
 
   /**
-   * Calls the kernel for work of which a trap would leave the memory half changed, or locked for
-   * readers: nothing may go on then.
+   * Calls the kernel for work of which a trap would leave the memory half changed: nothing may go on
+   * then.
    */
   #run<T>(call: () => T): T {
     try {
@@ -382,10 +341,11 @@ export class Store implements SampleStore {
     const rowEnd = row + rowCount;
     const capacity = Math.max(rowCount, stageRowsMin);
     const at = this.#stageBytes(capacity * 25);
-    // Making views costs as much as copying hundreds of rows.
+    // Making views costs as much as copying hundreds of rows. A memory that grows has a new buffer.
+    const { buffer } = this.#memory;
     let stage = this.#rowStage;
-    if (stage === null || stage.at !== at || stage.capacity < rowCount) {
-      stage = new RowStage(this.#memory.buffer, at, capacity);
+    if (stage?.buffer !== buffer || stage.at !== at || stage.capacity < rowCount) {
+      stage = new RowStage(buffer, at, capacity);
       this.#rowStage = stage;
     }
     stage.rowCount = rowCount;
@@ -459,6 +419,7 @@ function partOf<Column extends { length: number; subarray(from: number, end: num
 
 /** Columns in the stage, with room for `capacity` rows. */
 class RowStage {
+  readonly buffer: ArrayBuffer;
   readonly at: number;
   readonly capacity: number;
   rowCount: number;
@@ -468,7 +429,8 @@ class RowStage {
   readonly generations: Uint32Array;
   readonly outcomes: Uint8Array;
 
-  constructor(buffer: ArrayBufferLike, at: number, capacity: number) {
+  constructor(buffer: ArrayBuffer, at: number, capacity: number) {
+    this.buffer = buffer;
     this.at = at;
     this.capacity = capacity;
     this.rowCount = 0;

@@ -2,7 +2,6 @@
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
 import { cpuNanosOf } from '../codec/codec_bench.ts';
-import { StoreReader } from './reader.ts';
 import { Store, type StoreNamespace, type StoreRows } from './store.ts';
 
 const second = 1_000_000_000n;
@@ -135,7 +134,7 @@ function busySeries(seriesCount: number, scrapes: number): BenchResult[] {
   const bytes = (store.memoryBytes - emptyBytes) / seriesCount;
   const { blockStartNanos, rowCount } = store.blocks(0)[0]!;
   const slots = store.slotsOfBlock(0, blockStartNanos);
-  const reads = readsOf(store, slots, `${seriesCount} series of ${scrapes} rows`);
+  const read = readOf(store, slots, `${seriesCount} series of ${scrapes} rows`);
   let flushed = 0;
   const nanos = cpuNanosOf(1, () => {
     for (let at = 0; at < slots.length; at += 1000) {
@@ -145,36 +144,20 @@ function busySeries(seriesCount: number, scrapes: number): BenchResult[] {
   });
   const label = `engine/store: ${seriesCount} series of ${scrapes} rows`;
   return [
-    ...reads,
+    read,
     { name: label, unit: 'bytes/series', value: bytes },
     { name: `${label}, flushed`, unit: 'bytes/sample', value: flushed / rowCount },
     { name: `${label}, flush`, unit: 'ns/sample', value: nanos / rowCount },
   ];
 }
 
-/** Reads by the store's own thread, and by a reader as another thread has it. */
-function readsOf(store: Store, slots: Uint32Array, what: string): BenchResult[] {
-  const window = store.openReader();
-  const reader = new StoreReader(window);
-  const generations = slots.map((slot) => store.generation[slot]!);
-  const [start, end] = [0n, 2n ** 62n];
-  const figure = (name: string, nanos: number): BenchResult => ({
-    name: `engine/store: ${what}, read ${name}`,
+function readOf(store: Store, slots: Uint32Array, what: string): BenchResult {
+  const nanos = cpuNanosOf(3, () => void store.read(slots, 0n, 2n ** 62n));
+  return {
+    name: `engine/store: ${what}, read by the store`,
     unit: 'ns/series',
     value: nanos / slots.length,
-  });
-  const results = [
-    figure(
-      'by the store',
-      cpuNanosOf(3, () => void store.read(slots, start, end)),
-    ),
-    figure(
-      'by a reader',
-      cpuNanosOf(3, () => void reader.read(slots, generations, start, end)),
-    ),
-  ];
-  store.closeReader(window);
-  return results;
+  };
 }
 
 /** What many series cost that have few rows, and walks over all of them. */

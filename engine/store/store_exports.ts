@@ -47,23 +47,6 @@ export interface StoreExports {
     budgetBytes: number,
     reserveBytes: number,
   ): number;
-  /**
-   * Copies images of the series from number `from` on, one after the other. Called by an instance
-   * of another thread: touches nothing but its own region, in which all the addresses are.
-   * @param lengths bytes of each image (u32), and after the last one why it stopped: 1 room, 2 busy
-   * @returns the number of the series at which it stopped
-   */
-  copyImages(
-    slots: number,
-    generations: number,
-    from: number,
-    count: number,
-    start: bigint,
-    end: bigint,
-    out: number,
-    room: number,
-    lengths: number,
-  ): number;
   /** A slot, or 2^32 - 1 when memory is over the budget. */
   createSeries(namespaceOrdinal: number, budgetBytes: number): number;
   decodeBytes(rows: number, chunks: number): number;
@@ -119,8 +102,6 @@ export interface StoreExports {
     work: number,
     out: number,
   ): number;
-  /** Marks a block of each series as unchanged since, as `readBlock` does for a flush. */
-  markFlush(slots: number, count: number, blockStart: bigint): void;
   memoryBytes(): number;
   /**
    * Merges all chunks in [at, end), which `scanChunks` has read, into long ones at `out`, in work
@@ -169,23 +150,6 @@ export interface StoreExports {
     lengths: number,
     isFlush: number,
   ): number;
-  /**
-   * `read`, or with `isMerged` `readBlock` of the block at `start`, of images that lie one after
-   * the other.
-   */
-  readImages(
-    images: number,
-    from: number,
-    count: number,
-    start: bigint,
-    end: bigint,
-    isMerged: number,
-    out: number,
-    room: number,
-    lengths: number,
-  ): number;
-  /** Gives a region back when its reader has ended. */
-  releaseRegion(at: number): void;
   releaseSeries(slot: number): void;
   sampleCount(): number;
   /**
@@ -212,6 +176,4 @@ export interface StoreExports {
    */
   stage(bytes: number): number;
   tablesAddress(): number;
-  /** A region that a reader of another thread has for itself; 0 without memory. */
-  takeRegion(bytes: number): number;
 }

@@ -10,7 +10,6 @@ import { encodeFloatChunk } from '../codec/codec_twin.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
 import { Store, type StoredChunks, type StoreNamespace, type StoreRows } from './store.ts';
-import { StoreReader } from './reader.ts';
 import { StoreTwin } from './store_twin.ts';
 
 const second = 1_000_000_000n;
@@ -39,8 +38,6 @@ class Pair {
   readonly store: Store;
   readonly twin: StoreTwin;
   readonly decoder: Decoder;
-  /** As another thread would have it. */
-  readonly reader: StoreReader;
   /** Live slots with their namespaces. */
   readonly slots: Map<number, number>;
 
@@ -49,7 +46,6 @@ class Pair {
     this.store = new Store({ random, memoryBytesMax: 256 << 20 });
     this.twin = new StoreTwin({ memoryBytesMax: 1 << 30 });
     this.decoder = new Decoder();
-    this.reader = new StoreReader(this.store.openReader());
     this.slots = new Map();
     namespaces.forEach((namespace, ordinal) => {
       this.store.setNamespace(ordinal, namespace);
@@ -96,9 +92,6 @@ class Pair {
       const rows = this.rowsOf(twin, i, start, end);
       assert.deepEqual(this.rowsOf(kernel, i, start, end), rows, `rows of slot ${slot}`);
     });
-    const generations = asked.map((slot) => this.store.generation[slot]!);
-    const read = this.reader.read(asked, generations, start, end);
-    assert.deepEqual(read, { ...kernel, left: new Uint32Array(0) }, 'a reader reads the same');
   }
 
   /**
@@ -106,12 +99,8 @@ class Pair {
    */
   flush(slots: readonly number[], blockStart: bigint): void {
     const asked = Uint32Array.from(slots);
+    const kernel = this.store.flushBlock(asked, blockStart);
     const twin = this.twin.flushBlock(asked, blockStart);
-    const generations = asked.map((slot) => this.store.generation[slot]!);
-    this.store.markFlush(asked, blockStart);
-    const { left, ...kernel } = this.reader.readBlock(asked, generations, blockStart);
-    assert.equal(left.length, 0);
-    if (slots.length % 2 === 0) assert.deepEqual(kernel, this.store.flushBlock(asked, blockStart));
     slots.forEach((slot, i) => {
       const rows = this.rowsOf(twin, i, ...allTimes);
       assert.deepEqual(this.rowsOf(kernel, i, ...allTimes), rows, `flush of slot ${slot}`);

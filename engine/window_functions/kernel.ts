@@ -72,7 +72,7 @@ function instantiate(module: WebAssembly.Module): {
   memory: WebAssembly.Memory;
   kernel: WindowsExports;
 } {
-  const memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax, shared: true });
+  const memory = new WebAssembly.Memory({ initial: 16, maximum: memoryPagesMax });
   const instance = new WebAssembly.Instance(module, {
     env: {
       memory,

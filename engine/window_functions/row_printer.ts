@@ -37,7 +37,6 @@ export class RowPrinter {
     const memory = new WebAssembly.Memory({
       initial: Math.max(16, memoryPages),
       maximum: pageBytes,
-      shared: true,
     });
     const instance = new WebAssembly.Instance(compiled, {
       env: {

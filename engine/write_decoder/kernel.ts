@@ -89,7 +89,7 @@ export class WriteDecoderKernel implements WriteDecoderCore {
         8 * pageBytes) /
         pageBytes,
     );
-    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: false });
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     compiled ??= compileWasmFile(new URL('../build/write_decoder.wasm', import.meta.url));
     const instance = new WebAssembly.Instance(compiled, { env: { memory } });
     const kernel = instance.exports as unknown as WriteDecoderExports;

@@ -10,8 +10,9 @@ declare namespace WebAssembly {
   /** A trap of a kernel. */
   class RuntimeError extends Error {}
   class Memory {
-    constructor(descriptor: { initial: number; maximum: number; shared: boolean });
-    readonly buffer: SharedArrayBuffer;
+    constructor(descriptor: { initial: number; maximum: number });
+    /** Another one after the memory has grown; the one before is empty then, and views of it. */
+    readonly buffer: ArrayBuffer;
     /** Returns the number of pages before. */
     grow(pages: number): number;
   }

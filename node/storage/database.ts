@@ -23,7 +23,6 @@ import type {
 } from '#cluster/node/service.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
-import { FlushThreads } from '#engine/store/threads/flush_threads.ts';
 import { openSampleStore } from '#engine/store/open.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -75,8 +74,6 @@ export interface DatabaseOptions {
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
   readonly limits: RequestLimits;
-  /** Flushes read memory in threads; not in simulations, which have one. */
-  readonly flushThreads?: boolean;
 }
 
 export interface FlushedReport extends FlushReport {
@@ -95,7 +92,6 @@ export class Database implements NodeService, AsyncDisposable {
   readonly dataFolder: string;
   readonly identity: NodeIdentity;
   readonly store: SampleStore;
-  readonly flushThreads: FlushThreads | null;
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
@@ -134,13 +130,6 @@ export class Database implements NodeService, AsyncDisposable {
     const { namespaces } = this;
     const store = openSampleStore({ random, memoryBytesMax });
     this.store = store;
-    const onFailure = (error: unknown): void => {
-      const consequence = 'a thread of flushes has ended: the main thread does its work';
-      log.warn({ error: messageOf(error) }, consequence);
-    };
-    const flushThreads =
-      options.flushThreads === true ? new FlushThreads(store, { onFailure }) : null;
-    this.flushThreads = flushThreads;
     const shards = new ShardTable(instanceId);
     this.shards = shards;
     const queueLimits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
@@ -162,7 +151,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
     const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded });
     this.deletions = deletions;
-    this.flusher = new Flusher({ ...shared, memory, deletions, flushThreads });
+    this.flusher = new Flusher({ ...shared, memory, deletions });
     this.snapshots = new Snapshots({
       ...shared,
       identity,
@@ -429,6 +418,5 @@ export class Database implements NodeService, AsyncDisposable {
     for (const { files } of this.namespaces.values()) await files.settled();
     await this.removal[Symbol.asyncDispose]();
     await this.fileCache[Symbol.asyncDispose]();
-    await this.flushThreads?.[Symbol.asyncDispose]();
   }
 }

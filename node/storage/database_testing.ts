@@ -112,7 +112,6 @@ export interface TestDatabaseOptions {
   readonly pageBytesMax?: number;
   readonly cachePolicy?: CachePolicy;
   readonly limits?: Partial<DatabaseOptions['limits']>;
-  readonly flushThreads?: boolean;
 }
 
 /** Opens a folder as a start of the node does, up to where it serves. */
@@ -135,7 +134,6 @@ export async function openDatabase(
       syncBytesMax: 1 << 20,
       segmentBytesMax: options.segmentBytesMax ?? 1 << 24,
     },
-    flushThreads: options.flushThreads ?? false,
     limits: {
       outstandingWritesMax: 0,
       outstandingReadsMax: 0,

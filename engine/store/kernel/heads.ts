@@ -34,7 +34,7 @@ import {
   allocate,
   deskOf,
   encoderAt,
-  releaseLater,
+  release,
   roomAt,
   roomOf,
   state,
@@ -183,12 +183,12 @@ function beginHead(series: Series, version: i64): void {
   series.lastVersion = version;
 }
 
-/** A copy of the first bytes of the head, so that a reader of the old one is not disturbed. */
+/** Gives the head another size, with its first bytes. */
 function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
   const head = allocate(<usize>capacity);
   if (head == 0) unreachable();
   memory.copy(head, series.head, bytesKept);
-  releaseLater(series.head);
+  release(series.head);
   series.head = head;
   series.headCapacity = <u16>capacity;
 }
@@ -236,7 +236,7 @@ function seal(series: Series): void {
 }
 
 function forgetHead(series: Series): void {
-  if (series.head != 0) releaseLater(series.head);
+  if (series.head != 0) release(series.head);
   series.head = 0;
   series.headBytes = 0;
   series.headCapacity = 0;
@@ -258,7 +258,7 @@ export function addToArea(
     const area = allocate(wanted);
     if (area == 0) unreachable();
     memory.copy(area, node.area, node.areaLength);
-    if (node.area != 0) releaseLater(node.area);
+    if (node.area != 0) release(node.area);
     node.area = area;
   }
   memory.copy(node.area + node.areaLength, chunks, length);
@@ -319,7 +319,7 @@ function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: 
     if (late == 0) unreachable();
     if (node.late != 0) {
       memory.copy(late, node.late, bytes);
-      releaseLater(node.late);
+      release(node.late);
     }
     node.late = late;
   }
@@ -463,7 +463,7 @@ function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   node.areaRows = rowsKept + desk.rowCount;
   node.areaLastNanos = max(node.areaLastNanos, extent.lastNanos);
   state().sampleCount += <u64>node.areaRows - <u64>rowsBefore;
-  if (node.late != 0) releaseLater(node.late);
+  if (node.late != 0) release(node.late);
   node.late = 0;
   node.lateCount = 0;
   if (extent.withHead) forgetHead(series);
@@ -475,7 +475,7 @@ function replaceArea(node: Node, chunks: usize, length: usize): bool {
   const area = allocate(length);
   if (area == 0) return false;
   memory.copy(area, chunks, length);
-  if (node.area != 0) releaseLater(node.area);
+  if (node.area != 0) release(node.area);
   node.area = area;
   node.areaLength = length;
   return true;

@@ -1,6 +1,5 @@
 // The memory of a store and its allocator. Everything lies in the memory itself, at places fixed
-// here, so that a second instance on the same memory sees the same state. Pages of 64 KiB hold
-// cells of one size; what is larger takes a run of whole pages.
+// here. Pages of 64 KiB hold cells of one size; what is larger takes a run of whole pages.
 import { encoderScratchBytes } from '../../codec/kernel/scratch';
 
 export const pageBytes: usize = 65536;
@@ -26,13 +25,6 @@ export class State {
   pagesUsed: u32;
   /** Head of the list of free pages, 0 for none. */
   pageFree: u32;
-  /**
-   * Cells and runs that were freed in this call: they are given back when the next call begins, or
-   * by `trimLimbo`.
-   */
-  limbo: usize;
-  limboCount: u32;
-  limboCapacity: u32;
 
   seriesEnd: u32;
   slotFree: u32;
@@ -225,7 +217,7 @@ export function allocate(bytes: usize): usize {
   return cell;
 }
 
-/** Gives a cell or run back now: for what no reader can have seen. */
+/** Gives a cell or run back. */
 export function release(address: usize): void {
   const s = state();
   const page = <u32>(address / pageBytes);
@@ -257,47 +249,6 @@ export function release(address: usize): void {
     linkFree(page);
     s.pagesUsed--;
   }
-}
-
-/** Gives back at the next call what a reader of this one may still look at. */
-export function releaseLater(address: usize): void {
-  const s = state();
-  if (s.limboCount == s.limboCapacity) {
-    const capacity = max<u32>(1024, s.limboCapacity << 1);
-    const larger = allocate(<usize>capacity << 2);
-    // Without memory for the list the cell stays taken: a small loss in a store that is full
-    // anyway.
-    if (larger == 0) return;
-    memory.copy(larger, s.limbo, <usize>s.limboCount << 2);
-    if (s.limbo != 0) release(s.limbo);
-    s.limbo = larger;
-    s.limboCapacity = capacity;
-  }
-  store<u32>(s.limbo + (<usize>(s.limboCount++) << 2), <u32>address);
-}
-
-/** Every call that changes something begins with this. */
-export function beginCall(): void {
-  releaseLimbo();
-}
-
-function releaseLimbo(): void {
-  const s = state();
-  const limbo = s.limbo;
-  for (let i: u32 = 0; i < s.limboCount; i++) release(load<u32>(limbo + (<usize>i << 2)));
-  s.limboCount = 0;
-}
-
-const limboCountMax: u32 = 64;
-
-/**
- * Between two rows: a batch that seals many heads would else take the memory of all chunks before
- * and after it at once. Readers are in no danger, for what they copy while anything changes they
- * throw away.
- */
-@inline
-export function trimLimbo(): void {
-  if (state().limboCount > limboCountMax) releaseLimbo();
 }
 
 /** A region of at least so many bytes that keeps its place until a larger one is asked for. */

@@ -1,6 +1,5 @@
 // Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check
 // of chunks that come from outside.
-import { beginChange, endChange } from './changes';
 import { Chunk, columnSlackBytes, decodeChunk, readHeader } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from '../../codec/kernel/write';
@@ -177,16 +176,8 @@ export function readMerged(
 /** Marks a block as unchanged from now on; it is no longer the current one. */
 function markFlushed(series: Series, node: Node): void {
   if (node.isFlushed) return;
-  beginChange();
   if (series.current == changetype<usize>(node)) park(series);
   node.isFlushed = 1;
-  endChange();
-}
-
-/** The mark alone, for rows that a reader of another thread will read after it. */
-export function markBlock(series: Series, blockStart: i64): void {
-  const node = findNode(series, blockStart);
-  if (node != null && node.blockStart == blockStart) markFlushed(series, node);
 }
 
 function mergeNode(node: Node, out: usize, room: usize): usize {
@@ -266,7 +257,6 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
   const outcome = checkChunks(series, at, end);
   if (outcome != insertOk) return outcome;
   const current = series.current;
-  beginChange();
   park(series);
   while (at < end) {
     const chunk = headerAt(at, end);
@@ -281,7 +271,6 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
     at = chunkEnd;
   }
   if (current != 0) makeCurrent(series, changetype<Node>(current));
-  endChange();
   return insertOk;
 }
 

@@ -1,7 +1,7 @@
 // What a store knows of a series: a record of one cache line with the head that is being written,
 // and one node for each block. The head's state stands in the record while its block is the current
 // one and is parked in the node otherwise.
-import { allocate, directoryAt, namespacesAt, releaseLater, state, State } from './pages';
+import { allocate, directoryAt, namespacesAt, release, state, State } from './pages';
 
 /** Records of 64 bytes, 1024 to a page. */
 @unmanaged
@@ -63,9 +63,6 @@ export class Node {
   isFlushed: u8;
 }
 export const nodeBytes: usize = 80;
-export const seriesBytes: usize = 64;
-/** Where a record has the first of its nodes. */
-export const nodesOffset: usize = offsetof<Series>('nodes');
 
 @unmanaged
 export class Namespace {
@@ -80,11 +77,11 @@ export class Namespace {
   /** Whether the running expiry has looked at the blocks of all series that it passed. */
   isSeenWhole: u32;
 }
-export const namespaceStructBytes: usize = 32;
+const namespaceStructBytes: usize = 32;
 
 export const lateRowBytes: usize = 24;
 const slotsPerPage: u32 = 1024;
-export const slotsMax: u32 = 16384 * slotsPerPage;
+const slotsMax: u32 = 16384 * slotsPerPage;
 
 @inline
 export function seriesAt(slot: u32): Series {
@@ -245,10 +242,10 @@ export function rowsOf(node: Node): u32 {
 export function freeNode(node: Node): void {
   const s: State = state();
   s.sampleCount -= <u64>rowsOf(node);
-  if (node.head != 0) releaseLater(node.head);
-  if (node.area != 0) releaseLater(node.area);
-  if (node.late != 0) releaseLater(node.late);
-  releaseLater(changetype<usize>(node));
+  if (node.head != 0) release(node.head);
+  if (node.area != 0) release(node.area);
+  if (node.late != 0) release(node.late);
+  release(changetype<usize>(node));
 }
 
 /** Drops the block when nothing came since it was read for a file; gives whether it did. */

@@ -1,19 +1,16 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and
 // answers are in the stage, which the caller asks for.
-import { beginChange, endChange } from './changes';
 import { Chunk, readHeader } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { headRowsMax } from './head_rows';
 import { appendRow, encodeRows, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
 import {
-  beginCall,
   initPages,
   stageOf,
   state,
   stateAt,
   tablesAt,
-  trimLimbo,
   usedBytes,
 } from './pages';
 import { hasBlock, sumBlocks } from './blocks';
@@ -22,7 +19,6 @@ import {
   fillMillis,
   insertChecked,
   longBytesMax,
-  markBlock,
   readMerged,
   readSeries,
 } from './reads';
@@ -41,7 +37,6 @@ import {
   takeSlot,
 } from './series';
 
-export { copyImages, readImages, releaseRegion, takeRegion } from './images';
 export { packChunks, packRoomBytes, packWorkBytes } from './pack';
 
 const outcomeWritten: u32 = 0;
@@ -76,7 +71,6 @@ export function setNamespace(ordinal: u32, blockSizeNanos: i64): void {
 
 /** A slot, or 2^32 - 1 when memory is over the budget. */
 export function createSeries(namespaceOrdinal: u32, budgetBytes: usize): u32 {
-  beginCall();
   if (usedBytes() >= budgetBytes) return u32.MAX_VALUE;
   return takeSlot(namespaceOrdinal);
 }
@@ -90,13 +84,10 @@ export function generationOf(slot: u32): u32 {
 }
 
 export function releaseSeries(slot: u32): void {
-  beginCall();
   const series = seriesAt(slot);
-  beginChange();
   park(series);
   dropBlocks(series, i64.MIN_VALUE, i64.MAX_VALUE);
   freeSlot(slot);
-  endChange();
 }
 
 /** Rows of one series in one block of the memory: a query decodes no more. */
@@ -246,16 +237,13 @@ export function append(
   unitNanos: i64,
   version: i64,
 ): void {
-  beginCall();
   const seriesEnd = state().seriesEnd;
   state().batchVersion = version;
   let appended: u64 = 0;
   let rowTouched: usize = 0;
-  beginChange();
   for (let row: usize = 0; row < rowCount; row++) {
     if (row == rowTouched) {
       rowTouched = min(row + rowsTouched, rowCount);
-      trimLimbo();
       touchHeads(slots, row, rowTouched, seriesEnd);
     }
     if (load<u8>(outcomes + row) != outcomeWritten) continue;
@@ -267,7 +255,6 @@ export function append(
     appendRow(series, nanos, load<u64>(values + (row << 3)), version);
     appended++;
   }
-  endChange();
   state().sampleCount += appended;
 }
 
@@ -285,7 +272,6 @@ export function read(
   room: usize,
   lengths: usize,
 ): u32 {
-  beginCall();
   let o = out;
   for (; from < count; from++) {
     const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
@@ -311,7 +297,6 @@ export function readBlock(
   lengths: usize,
   isFlush: bool,
 ): u32 {
-  beginCall();
   let o = out;
   for (; from < count; from++) {
     const series = seriesAt(load<u32>(slots + (<usize>from << 2)));
@@ -323,13 +308,6 @@ export function readBlock(
   return from;
 }
 
-/** Marks a block of each series as unchanged since, as `readBlock` does for a flush. */
-export function markFlush(slots: usize, count: u32, blockStart: i64): void {
-  for (let i: u32 = 0; i < count; i++) {
-    markBlock(seriesAt(load<u32>(slots + (<usize>i << 2))), blockStart);
-  }
-}
-
 /** Bytes that the slot at which a read stopped needs. */
 export function answer(): f64 {
   return <f64>state().answer;
@@ -337,7 +315,6 @@ export function answer(): f64 {
 
 /** 0, or why the chunks are refused (`insert…` in reads.ts). */
 export function insertChunks(slot: u32, at: usize, length: usize): u32 {
-  beginCall();
   return insertChecked(seriesAt(slot), at, at + length);
 }
 
@@ -354,29 +331,23 @@ export function blockStarts(slot: u32, out: usize, countMax: u32): u32 {
 }
 
 export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
-  beginCall();
-  beginChange();
   for (let i: u32 = 0; i < count; i++) {
     const series = seriesAt(load<u32>(slots + (<usize>i << 2)));
     park(series);
     dropBlocks(series, blockStart, blockStart + blockSizeOf(series));
   }
-  endChange();
 }
 
 /** Drops the block of each series that is live and still as it was flushed; gives how many did. */
 export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
-  beginCall();
   const seriesEnd = state().seriesEnd;
   let dropped: u32 = 0;
-  beginChange();
   for (let i: u32 = 0; i < count; i++) {
     const slot = load<u32>(slots + (<usize>i << 2));
     if (slot >= seriesEnd) continue;
     const series = seriesAt(slot);
     if (series.isLive && dropFlushedBlock(series, blockStart)) dropped++;
   }
-  endChange();
   return dropped;
 }
 
@@ -425,7 +396,6 @@ export function expire(
   countMax: u32,
 ): u32 {
   const s = state();
-  beginCall();
   const namespace = namespaceAt(namespaceOrdinal);
   // As long as the oldest block stays there is no need to look at the nodes.
   const isSome =
@@ -437,7 +407,6 @@ export function expire(
   }
   end = min(end, s.seriesEnd);
   let count: u32 = 0;
-  if (isSome) beginChange();
   for (; from < end && count < countMax; from++) {
     const series = seriesAt(from);
     if (!series.isLive || <u32>series.namespaceOrdinal != namespaceOrdinal) continue;
@@ -456,7 +425,6 @@ export function expire(
     }
     series.isAdmitted = 0;
   }
-  if (isSome) endChange();
   // Not when an old block came during the walk, for its begin was not looked at then.
   if (namespace.isSeenWhole && from == s.seriesEnd) namespace.oldestStart = namespace.oldestSeen;
   s.answer = <u64>from;
