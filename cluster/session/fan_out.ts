@@ -15,6 +15,12 @@ import type { TopologyView } from '../topology/topology.ts';
 
 const fetchBackoff: Backoff = { firstMillis: 500, factor: 2 };
 
+/**
+ * Once a level that takes less than it asks for has enough, so long is it waited for the rest:
+ * longer than a node that works needs, much shorter than the deadline for those that hang.
+ */
+const restMillisMax = 2_000;
+
 /** Instances' errors that an error or the warnings name. */
 const errorsKeptMax = 16;
 
@@ -59,29 +65,26 @@ export async function fanOut<T extends Answer>(
   const { topology, env } = options;
   let view = topology.view;
   let round = new Round(options, plan, readable(view));
-  for (let retry = 0; ; retry++) {
-    const loading = options.ownNode?.isLoaded === false ? options.ownNode.whenLoaded : null;
-    await round.run(view, signal);
-    if (round.shortCount('wanted') === 0) break;
-    if (round.shortCount('accepted') === 0) break;
-    // A node that is over a limit is not asked at once again, but by the client, later.
-    const failure = round.failure(signal);
-    const isOver = failure instanceof TsdbError && failure.code === 'RESOURCE_EXHAUSTED';
-    if (signal.aborted || isOver || retry === fetchRetriesMax) throw failure;
-    try {
-      await backOffUnless(loading, env, retry, signal);
-    } catch {
-      throw round.failure(signal);
+  try {
+    for (let retry = 0; ; retry++) {
+      const loading = options.ownNode?.isLoaded === false ? options.ownNode.whenLoaded : null;
+      const pause = (until: AbortSignal): Promise<void> =>
+        backOffUnless(loading, env, retry, until);
+      const isAgain = await round.run(view, signal, retry < fetchRetriesMax ? pause : null);
+      if (!isAgain) break;
+      const next = await topology.refresh(signal).catch(() => topology.view);
+      // Answers of one placement must not be counted in another one: owners of one replica may have
+      // changed.
+      if (next.placementVersion !== view.placementVersion) {
+        round.end();
+        round = new Round(options, plan, readable(next));
+      }
+      view = next;
     }
-    const next = await topology.refresh(signal).catch(() => topology.view);
-    // Answers of one placement must not be counted in another one: owners of one replica may have
-    // changed.
-    if (next.placementVersion !== view.placementVersion) {
-      round = new Round(options, plan, readable(next));
-    }
-    view = next;
+    return { answers: [...round.answers.values()], warnings: round.warnings() };
+  } finally {
+    round.end();
   }
-  return { answers: [...round.answers.values()], warnings: round.warnings() };
 }
 
 /**
@@ -110,7 +113,10 @@ function readable(view: TopologyView): Ownership {
   throw new TsdbError('UNAVAILABLE', `cannot read: ${reason}`);
 }
 
-/** Answers under one placement, over as many rounds of asking as it takes. */
+/**
+ * Answers under one placement, over as many rounds of asking as it takes. What a round does not wait
+ * for any more may still answer in the next ones.
+ */
 class Round<T extends Answer> {
   readonly answers = new Map<number, T>();
   readonly #options: SessionOptions;
@@ -124,6 +130,12 @@ class Round<T extends Answer> {
   /** Answers by shard. */
   #counts: Uint8Array;
   readonly #errors = new Map<string, { readonly text: string; readonly code: ErrorCode }>();
+  /** Instances that have not answered. */
+  readonly #asked = new Set<number>();
+  readonly #over = new AbortController();
+  /** What must not be asked again: a bad request, or a broken invariant. */
+  #refusal: { readonly error: unknown } | null = null;
+  #onChange: () => void = () => {};
 
   constructor(options: SessionOptions, plan: FanOut<T>, ownership: Ownership) {
     this.#options = options;
@@ -140,20 +152,80 @@ class Round<T extends Answer> {
   }
 
   /**
-   * Asks the instances that can still help; returns when all shards are satisfied or all have
-   * answered.
+   * Asks the instances that can still help, but for those that are asked already.
+   * @param pause before failed ones are asked again, in a next round; null when this is the last
+   * @returns whether there is to be a next round; else the level has what it takes
+   * @throws {TsdbError} when it has not, and no further round could help
    */
-  async run(view: TopologyView, signal: AbortSignal): Promise<void> {
-    const enough = new AbortController();
-    const until = AbortSignal.any([signal, enough.signal]);
-    const asked: Promise<void>[] = [];
-    for (const index of this.#helpful()) asked.push(this.#ask(index, view, until, enough));
+  async run(
+    view: TopologyView,
+    signal: AbortSignal,
+    pause: ((until: AbortSignal) => Promise<void>) | null,
+  ): Promise<boolean> {
+    const { clock } = this.#options.env;
+    const ended = new AbortController();
+    const until = AbortSignal.any([signal, ended.signal]);
+    for (const index of this.#helpful())
+      if (!this.#asked.has(index)) this.#ask(index, view, signal);
+    // Each ends by itself, or with this round.
+    let pauseIsOver = false;
+    let isPausing = false;
+    let restIsOver = false;
+    let isResting = false;
     try {
-      await Promise.all(asked);
+      for (;;) {
+        if (this.#refusal !== null) throw this.#refusal.error;
+        if (this.shortCount('wanted') === 0) return false;
+        const isEnough = this.shortCount('accepted') === 0;
+        if (signal.aborted) {
+          if (isEnough && isDeadline(signal.reason)) return false;
+          throw this.failure(signal);
+        }
+        if (isEnough && (this.#asked.size === 0 || restIsOver)) return false;
+        if (this.#asked.size === 0 && (pause === null || this.#isOverLimit())) {
+          throw this.failure(signal);
+        }
+        if (pauseIsOver) return true;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#onChange = resolve;
+        if (isEnough && !isResting) {
+          isResting = true;
+          const over = (): void => {
+            restIsOver = true;
+            this.#onChange();
+          };
+          clock.sleep(restMillisMax, until).then(over, over);
+        }
+        const isStuck = this.#asked.size === 0 || this.#hasFailed();
+        if (!isEnough && isStuck && !isPausing && pause !== null) {
+          isPausing = true;
+          const over = (): void => {
+            pauseIsOver = true;
+            this.#onChange();
+          };
+          pause(until).then(over, over);
+        }
+        await untilAborted(promise, signal).catch(() => {});
+      }
     } finally {
-      enough.abort(new TsdbError('CANCELLED', 'the read is over'));
+      this.#onChange = () => {};
+      ended.abort(new TsdbError('CANCELLED', 'the round is over'));
     }
-    if (signal.aborted && !isDeadline(signal.reason)) throw signal.reason;
+  }
+
+  /** Nobody waits for what has not answered. */
+  end(): void {
+    this.#over.abort(new TsdbError('CANCELLED', 'the read is over'));
+  }
+
+  /** An instance that may be asked again has failed, or answered for less than was asked. */
+  #hasFailed(): boolean {
+    return !this.#isOverLimit() && this.#helpful().some((index) => !this.#asked.has(index));
+  }
+
+  /** A node that is over a limit is not asked at once again, but by the client, later. */
+  #isOverLimit(): boolean {
+    return [...this.#errors.values()].some(({ code }) => code === 'RESOURCE_EXHAUSTED');
   }
 
   /** Shards that are read and have fewer answers than the level wants or accepts. */
@@ -207,35 +279,34 @@ class Round<T extends Answer> {
     });
   }
 
-  async #ask(
-    index: number,
-    view: TopologyView,
-    until: AbortSignal,
-    enough: AbortController,
-  ): Promise<void> {
+  #ask(index: number, view: TopologyView, signal: AbortSignal): void {
+    const until = AbortSignal.any([signal, this.#over.signal]);
+    this.#asked.add(index);
+    void this.#answerOf(index, view, until).finally(() => {
+      this.#asked.delete(index);
+      this.#onChange();
+    });
+  }
+
+  async #answerOf(index: number, view: TopologyView, until: AbortSignal): Promise<void> {
     const ownership = this.#ownership;
-    const options = this.#options;
-    const plan = this.#plan;
     const instance = ownership.instances[index]!;
     try {
       const question: Question = {
-        node: options.nodeOf(instance),
+        node: this.#options.nodeOf(instance),
         instanceIndex: index,
         ownership,
         placementVersion: view.placementVersion,
         shards: this.#shardsAsked(index),
       };
-      const answer = await untilAborted(plan.ask(question, until), until);
+      const answer = await untilAborted(this.#plan.ask(question, until), until);
       this.#errors.delete(instance.id);
       this.answers.set(index, answer);
       this.#recount();
-      if (this.shortCount('wanted') === 0) {
-        enough.abort(new TsdbError('CANCELLED', 'enough replicas have answered'));
-      }
     } catch (error) {
-      if (error instanceof BrokenInvariant) throw error;
-      if (enough.signal.aborted) return;
-      if (error instanceof TsdbError && error.code === 'BAD_REQUEST') throw error;
+      if (this.#over.signal.aborted) return;
+      const isRefusal = error instanceof TsdbError && error.code === 'BAD_REQUEST';
+      if (isRefusal || error instanceof BrokenInvariant) this.#refusal ??= { error };
       const code = error instanceof TsdbError ? error.code : 'INTERNAL';
       this.#errors.set(instance.id, { text: `${instance.id}: ${messageOf(error)}`, code });
     }
@@ -262,6 +333,10 @@ class Round<T extends Answer> {
 
   #reasons(): string {
     const texts = [...this.#errors.values()].map(({ text }) => text);
+    for (const index of this.#asked) {
+      const { id } = this.#ownership.instances[index]!;
+      if (!this.#errors.has(id)) texts.push(`${id}: has not answered`);
+    }
     for (const [index, { shards }] of this.answers) {
       const missing = this.#ownership.readableShards[index]!.length - shards.length;
       if (missing > 0) {
