@@ -62,7 +62,7 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
   const kv = stack.use(await openClusterKv(discovery, singleNodeEndpoint, env, log));
   const cluster = clusterNameOf(discovery);
   const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
-  const connections = stack.use(new NodeConnections({ env, log }));
+  const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
   const coordinator = stack.use(
     await startCoordinator({
       config: config!,

@@ -40,7 +40,7 @@ import {
   writeRequestWire,
   writeResponseWire,
 } from './wire.ts';
-import type { Instance } from '../placement/placement.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
 
 /** Largest message of an answer: a page, whose columns may be a little larger than asked for. */
 const answerBytesMax: number = 2 * wirePageBytesMax + (8 << 20);
@@ -165,6 +165,11 @@ function cutOff(path: string): TsdbError {
   return new TsdbError('UNAVAILABLE', `${path}: the answer ended before its last page`);
 }
 
+/** What tells of changes of the placement, as `Topology` does. */
+export interface PlacementSource {
+  subscribe(listener: (view: { readonly placement: Placement | null }) => void): Disposable;
+}
+
 export interface NodeConnectionsOptions {
   readonly env: Env;
   readonly log: Log;
@@ -191,6 +196,7 @@ interface Connection {
 export class NodeConnections implements Disposable {
   readonly #options: NodeConnectionsOptions;
   readonly #connections = new Map<string, Connection>();
+  #following: Disposable | null = null;
 
   constructor(options: NodeConnectionsOptions) {
     this.#options = options;
@@ -205,14 +211,20 @@ export class NodeConnections implements Disposable {
     return connection.service;
   }
 
-  /** Closes the connections to instances that are not among these: call it with each placement. */
-  retain(instances: readonly Instance[]): void {
-    const ids = new Set(instances.map(({ id }) => id));
-    for (const id of this.#connections.keys()) if (!ids.has(id)) this.#close(id);
+  /** Closes the connections to instances that leave the placement, as it changes. */
+  follow(topology: PlacementSource): this {
+    this.#following = topology.subscribe(({ placement }) => this.#retain(placement));
+    return this;
   }
 
   [Symbol.dispose](): void {
+    this.#following?.[Symbol.dispose]();
     for (const id of this.#connections.keys()) this.#close(id);
+  }
+
+  #retain(placement: Placement | null): void {
+    const ids = new Set(placement?.instances.map(({ id }) => id));
+    for (const id of this.#connections.keys()) if (!ids.has(id)) this.#close(id);
   }
 
   #connect({ id, endpoint }: Instance): Connection {

@@ -19,7 +19,7 @@ import type {
   StreamShardRequest,
   WriteRequest,
 } from './service.ts';
-import type { Instance } from '../placement/placement.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
 import { bundleOfSeries, FakeCluster, textsOf } from '../session/fakes_testing.ts';
 
 const { signal } = new AbortController();
@@ -376,7 +376,16 @@ test('an instance that moved to another endpoint gets another connection, a gone
   assert.notEqual(node, old);
   assert.equal(await node.truncate('ns', signal), 3);
   await assert.rejects(old.truncate('ns', signal));
-  connections.retain([]);
+  let tell = (_: { readonly placement: Placement | null }): void => {};
+  connections.follow({
+    subscribe(listener) {
+      tell = listener;
+      return { [Symbol.dispose]: () => {} };
+    },
+  });
+  tell({ placement: { instances: [moved] } as unknown as Placement });
+  assert.equal(connections.nodeOf(moved), node);
+  tell({ placement: { instances: [{ id: 'other' }] } as unknown as Placement });
   await turn();
   await runTasks();
   await assert.rejects(node.truncate('ns', signal));

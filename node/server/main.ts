@@ -206,7 +206,7 @@ async function run(config: Config): Promise<void> {
   const kv = stack.use(await openClusterKv(db.discovery, local, env, log));
   const cluster = clusterNameOf(db.discovery);
   const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
-  const connections = stack.use(new NodeConnections({ env, log }));
+  const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
   const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
   const node = stack.use(
     await startNode({

@@ -194,7 +194,7 @@ export class World {
     const kv = new SimulatedKv(process, this.randomFor(`${id} kv`), this.kvStore);
     const cluster = clusterName;
     const topology = new Topology({ kv, cluster, env, log }).start();
-    const connections = this.#connectionsOf(process, log);
+    const connections = this.#connectionsOf(process, log).follow(topology);
     const session = new Session({
       topology,
       nodeOf: (instance) => connections.nodeOf(instance),
@@ -228,7 +228,7 @@ export class World {
     const topology = new Topology({ kv, cluster, env, log }).start();
     node.kv = kv;
     node.topology = topology;
-    const connections = this.#connectionsOf(process, log);
+    const connections = this.#connectionsOf(process, log).follow(topology);
     const started = NodeRuntime.start({
       env,
       log,
