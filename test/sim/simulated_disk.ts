@@ -37,7 +37,8 @@ export type DiskEvent =
   | 'torn write at power loss'
   | 'new file lost at power loss'
   | 'removed file back after power loss'
-  | 'flipped bit';
+  | 'flipped bit'
+  | 'zeroed bytes';
 
 /** A file's content, apart from the names that lead to it. */
 interface Inode {
@@ -107,6 +108,19 @@ export class SimulatedDisk implements Disk {
     inode.dirty.clear();
     this.onEvent('flipped bit', path);
     return path;
+  }
+
+  /** Bytes [start, end) of the files whose paths match are zeros. @returns the paths */
+  zero(matches: (path: string) => boolean, start: number, end: number): string[] {
+    const paths = [...this.#names.keys()].filter(matches).sort();
+    for (const path of paths) {
+      const inode = this.#names.get(path)!;
+      inode.content = inode.content.slice().fill(0, start, end);
+      inode.durable = inode.content.slice();
+      inode.dirty.clear();
+      this.onEvent('zeroed bytes', path);
+    }
+    return paths;
   }
 
   /** Everything that is durable, for `restore`. */

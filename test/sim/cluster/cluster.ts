@@ -39,6 +39,8 @@ export interface ClusterShape {
   readonly nodes: readonly string[];
   readonly coordinators: number;
   readonly numShards: number;
+  /** `namespace` alone when not given. */
+  readonly namespaces?: readonly string[];
 }
 
 export interface ReadOptions {
@@ -54,6 +56,8 @@ export class SimulatedCluster {
   readonly history: History = new History();
   readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
   readonly #counts = new Map<string, number>();
+  /** Those that every process is to know. */
+  readonly #namespaces = new Set<string>();
 
   /** @param onTrace told of what happens, in words; null for nobody */
   constructor(seed: number, onTrace: ((line: string) => void) | null) {
@@ -78,7 +82,8 @@ export class SimulatedCluster {
   }
 
   /** Starts the processes, makes placement and namespace, and waits until they are in use. */
-  async found({ nodes, coordinators, numShards }: ClusterShape): Promise<void> {
+  async found(shape: ClusterShape): Promise<void> {
+    const { nodes, coordinators, numShards, namespaces = [namespace] } = shape;
     const { world } = this;
     for (const id of nodes) world.addNode(id, id[0]!);
     for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
@@ -87,12 +92,13 @@ export class SimulatedCluster {
     const instances = [...world.nodes.values()].map((node) => world.infoOf(node));
     const body = { numShards, replicationFactor: replicaFactor, instances };
     await admin.placementInit(body, plainRequest, never);
-    await this.addNamespace(namespace);
+    for (const name of namespaces) await this.addNamespace(name);
     await this.settle();
   }
 
   async addNamespace(name: string): Promise<void> {
     const { admin } = this.world.coordinators[0]!;
+    this.#namespaces.add(name);
     await admin.namespaces.update(
       (registry) => addNamespace(registry, shortNamespace(name)),
       never,
@@ -206,9 +212,9 @@ export class SimulatedCluster {
   }
 
   /** Waits until every shard is AVAILABLE on nodes that run and have it whole. */
-  async settle(): Promise<void> {
+  async settle(millisMax: number = settleMillisMax): Promise<void> {
     const { world } = this;
-    const endMillis = world.time.nowMillis + settleMillisMax;
+    const endMillis = world.time.nowMillis + millisMax;
     for (;;) {
       const problem = this.unsettled();
       if (problem === null) return;
@@ -233,11 +239,18 @@ export class SimulatedCluster {
       const { database } = node.runtime;
       if (!database.isBootstrapped) return `${id} is not bootstrapped`;
       if (database.shards.all().length !== shards.length) return `${id} has other shards`;
-      if (!database.namespaces.has(namespace)) return `${id} has no namespace`;
+      const missing = this.#missing(database.namespaces);
+      if (missing !== null) return `${id} has no namespace ${missing}`;
     }
     for (const { id, topology } of this.world.coordinators) {
-      if (!topology.view.namespaces.has(namespace)) return `${id} has no namespace`;
+      const missing = this.#missing(topology.view.namespaces);
+      if (missing !== null) return `${id} has no namespace ${missing}`;
     }
+    return null;
+  }
+
+  #missing(known: { has(name: string): boolean }): string | null {
+    for (const name of this.#namespaces) if (!known.has(name)) return name;
     return null;
   }
 
@@ -252,10 +265,9 @@ export class SimulatedCluster {
   async checkEveryMajority(): Promise<void> {
     const { world } = this;
     const groups = new Set([...world.nodes.values()].map((node) => node.isolationGroup));
-    const usual = world.network.route;
     for (const group of groups) {
       const isAway = (name: string): boolean => world.nodes.get(name)?.isolationGroup === group;
-      world.network.route = (from, to) => (isAway(from) || isAway(to) ? null : usual(from, to));
+      const join = world.network.cut((from, to) => isAway(from) || isAway(to));
       world.trace(`last check without ${group}`);
       // The first one may still wait for those that are away.
       let rows: Rows | null = null;
@@ -266,7 +278,7 @@ export class SimulatedCluster {
         rows = await this.read(world.coordinators[0]!, read);
       }
       if (rows === null) this.fail(`no majority read although only ${group} is away`);
-      world.network.route = usual;
+      join();
       await world.time.sleep(20_000);
     }
   }

@@ -27,9 +27,7 @@ export class Faults {
   readonly random: SeededRandom;
   readonly #features: ReadonlySet<Feature>;
   readonly #ends = new Set<() => void>();
-  readonly #cuts = new Map<number, (from: string, to: string) => boolean>();
   #slow: ((from: string, to: string) => number) | null = null;
-  #nextCut = 0;
   #lastLossMillis = Number.NEGATIVE_INFINITY;
   readonly #admin = new Set<Promise<void>>();
 
@@ -40,10 +38,7 @@ export class Faults {
     this.world = cluster.world;
     this.random = cluster.world.randomFor('faults');
     const { network } = cluster.world;
-    network.route = (from, to) => {
-      for (const isCut of this.#cuts.values()) if (isCut(from, to)) return null;
-      return network.usualMillis() + (this.#slow?.(from, to) ?? 0);
-    };
+    network.millis = (from, to) => network.usualMillis() + (this.#slow?.(from, to) ?? 0);
   }
 
   /** One more. */
@@ -74,14 +69,6 @@ export class Faults {
       if (node.isOff) this.world.turnOn(node);
     }
     await Promise.all(this.#admin);
-  }
-
-  /** @returns what joins them again */
-  cut(isCut: (from: string, to: string) => boolean): () => void {
-    const id = this.#nextCut;
-    this.#nextCut += 1;
-    this.#cuts.set(id, isCut);
-    return () => void this.#cuts.delete(id);
   }
 
   slow(millis: ((from: string, to: string) => number) | null): void {
@@ -178,8 +165,7 @@ const faults: Record<string, Fault> = {
   },
   'a node is away': (f) => {
     const node = f.node();
-    node.isOff = true;
-    f.world.killNode(node, 'away', true);
+    f.world.turnOff(node, true);
     return () => f.world.turnOn(node);
   },
   'a coordinator is killed': (f) => {
@@ -189,23 +175,23 @@ const faults: Record<string, Fault> = {
   'one is cut off': (f) => {
     const name = f.name();
     f.world.trace(`${name} is cut off`);
-    return f.cut((from, to) => from === name || to === name);
+    return f.world.network.cut((from, to) => from === name || to === name);
   },
   'one hears nothing': (f) => {
     const name = f.name();
     f.world.trace(`${name} hears nothing`);
-    return f.cut((_, to) => to === name);
+    return f.world.network.cut((_, to) => to === name);
   },
   'one is not heard': (f) => {
     const name = f.name();
     f.world.trace(`${name} is not heard`);
-    return f.cut((from) => from === name);
+    return f.world.network.cut((from) => from === name);
   },
   'two do not reach each other': (f) => {
     const one = f.name();
     const other = f.name();
     f.world.trace(`${one} and ${other} do not reach each other`);
-    return f.cut(between(one, other));
+    return f.world.network.cut(between(one, other));
   },
   'the network is slow': (f) => {
     const millis = 10 + f.random.below(3000);

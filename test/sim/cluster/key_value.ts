@@ -27,6 +27,8 @@ export interface KvWeather {
   watchLagMillisMax: number;
   /** Of a thousand transactions, how many are done and their answers lost. */
   lostAnswersPerThousand: number;
+  /** Watches of these keys say nothing; null for none. */
+  heldWatches: RegExp | null;
 }
 
 export const fairKvWeather: Readonly<KvWeather> = {
@@ -34,10 +36,13 @@ export const fairKvWeather: Readonly<KvWeather> = {
   delayMillisMax: 4,
   watchLagMillisMax: 4,
   lostAnswersPerThousand: 0,
+  heldWatches: null,
 };
 
 /** A call that cannot reach the store fails after this. */
 const unreachableMillis = 2_000;
+/** A watch that could not say something for so long on a cut way is over. */
+const watchLostMillis = 15_000;
 
 export class SimulatedKv implements Kv {
   readonly weather: KvWeather = { ...fairKvWeather };
@@ -81,13 +86,34 @@ export class SimulatedKv implements Kv {
   ): AsyncGenerator<WatchBatch, void, void> {
     // What the client of the store yields stands; when it is told is the way's affair.
     const clock = this.#process.env.clock;
-    for await (const batch of this.#client.watch(prefix, fromRevision, signal)) {
+    for await (const batch of this.#batches(prefix, fromRevision, signal)) {
+      let cutSince = Number.POSITIVE_INFINITY;
       do {
         const millis = this.#random.below(this.weather.watchLagMillisMax + 1);
         await clock.sleep(millis, signal).catch(() => {});
         if (signal.aborted) return;
-      } while (this.weather.isCut);
+        const now = clock.monotonicMillis();
+        if (!this.weather.isCut) cutSince = Number.POSITIVE_INFINITY;
+        else if (cutSince === Number.POSITIVE_INFINITY) cutSince = now;
+        if (now - cutSince > watchLostMillis) {
+          throw new TsdbError('UNAVAILABLE', 'the watch of the key-value store was lost');
+        }
+      } while (this.weather.isCut || this.weather.heldWatches?.test(prefix) === true);
       yield batch;
+    }
+  }
+
+  /** As the store has them; a process that has ended does not hear that its client was closed. */
+  async *#batches(
+    prefix: string,
+    fromRevision: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchBatch, void, void> {
+    try {
+      yield* this.#client.watch(prefix, fromRevision, signal);
+    } catch (error) {
+      if (this.#process.isAlive) throw error;
+      await new Promise(() => {});
     }
   }
 

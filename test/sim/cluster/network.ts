@@ -30,15 +30,16 @@ interface Listener {
   readonly methods: ReadonlyMap<string, GrpcMethod>;
 }
 
-/** How long a message takes; null while the way is cut. Names are those of processes. */
-export type Route = (from: string, to: string) => number | null;
+/** Whether the way of a message is cut. Names are those of processes. */
+export type Cut = (from: string, to: string) => boolean;
 
 export class SimulatedNetwork {
   readonly #time: SimulatedTime;
   readonly #random: SeededRandom;
   readonly #listeners = new Map<string, Listener>();
-  /** Of a message; faults replace it. */
-  route: Route;
+  readonly #cuts = new Set<Cut>();
+  /** Milliseconds that a message takes; faults replace it. */
+  millis: (from: string, to: string) => number;
   /** Of a thousand requests, how many arrive twice. */
   duplicatesPerThousand = 0;
   /** Told of a broken invariant in a handler: its process would end. */
@@ -53,12 +54,24 @@ export class SimulatedNetwork {
   constructor(time: SimulatedTime, random: SeededRandom) {
     this.#time = time;
     this.#random = random;
-    this.route = () => this.usualMillis();
+    this.millis = () => this.usualMillis();
   }
 
   usualMillis(): number {
     const random = this.#random;
     return random.below(50) === 0 ? 1 + random.below(40) : 0.1 + random.fraction();
+  }
+
+  /** Cuts ways. @returns what joins them again */
+  cut(isCut: Cut): () => void {
+    this.#cuts.add(isCut);
+    return () => void this.#cuts.delete(isCut);
+  }
+
+  /** How long a message takes; null while its way is cut. */
+  route(from: string, to: string): number | null {
+    for (const isCut of this.#cuts) if (isCut(from, to)) return null;
+    return this.millis(from, to);
   }
 
   listen(target: string, process: SimulatedProcess, methods: readonly GrpcMethod[]): void {

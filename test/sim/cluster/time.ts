@@ -28,6 +28,7 @@ export class SimulatedTime {
   #order = 0;
   /** A binary heap: the next event first. */
   readonly #events: Event[] = [];
+  readonly #waiters = new Set<{ readonly holds: () => boolean; readonly resolve: () => void }>();
   #failure: { readonly error: unknown } | null = null;
 
   /** Carries the task out after the time. */
@@ -49,6 +50,11 @@ export class SimulatedTime {
   /** Resolves after the time. */
   sleep(millis: number): Promise<void> {
     return new Promise((resolve) => void this.after(millis, resolve));
+  }
+
+  /** Resolves between two events, as soon as this holds. */
+  until(holds: () => boolean): Promise<void> {
+    return new Promise((resolve) => void this.#waiters.add({ holds, resolve }));
   }
 
   /** Ends the run: `runUntil` rejects with the error. */
@@ -84,6 +90,7 @@ export class SimulatedTime {
   }
 
   #step(): void {
+    if (this.#wakesSomebody()) return;
     for (;;) {
       const event = this.#pop();
       if (event === undefined) {
@@ -101,6 +108,17 @@ export class SimulatedTime {
       }
       return;
     }
+  }
+
+  #wakesSomebody(): boolean {
+    let wakes = false;
+    for (const waiter of this.#waiters) {
+      if (!waiter.holds()) continue;
+      this.#waiters.delete(waiter);
+      waiter.resolve();
+      wakes = true;
+    }
+    return wakes;
   }
 
   #push(event: Event): void {

@@ -154,6 +154,21 @@ export class World {
     this.time.after(200 + this.#random.below(restartMillisMax), () => this.#start(node));
   }
 
+  /** Ends the process of a node, which stays away until `turnOn`. */
+  turnOff(node: SimulatedNode, losesPower: boolean): void {
+    node.isOff = true;
+    this.killNode(node, 'away', losesPower);
+  }
+
+  /** As `turnOff`, at the end of what its process does when it is asked to stop. */
+  async stopNode(node: SimulatedNode): Promise<void> {
+    const { process, runtime } = node;
+    this.trace(`${node.id} is asked to stop`);
+    node.isOff = true;
+    await runtime?.[Symbol.asyncDispose]();
+    if (node.process === process) this.killNode(node, 'stopped', false);
+  }
+
   turnOn(node: SimulatedNode): void {
     node.isOff = false;
     this.#start(node);
