@@ -68,6 +68,8 @@ class Run {
   readonly #options: RunOptions;
   readonly #random: SeededRandom;
   readonly #recent: SimulatedRow[] = [];
+  /** Series and time of all rows. */
+  readonly #used = new Set<string>();
   #nextValue = 1;
   #isOver = false;
 
@@ -148,8 +150,13 @@ class Run {
     }
     const isLate = random.below(5) === 0;
     const ageMillis = random.below(isLate ? bufferPastMillis - 5_000 : 1000);
-    const timeMillis = Math.floor(this.#cluster.world.wallMillis) - ageMillis;
-    return { series: random.below(seriesCount), timeMillis, value };
+    let timeMillis = Math.floor(this.#cluster.world.wallMillis) - ageMillis;
+    const series = random.below(seriesCount);
+    // Two writes would else have one time of a series by chance: a rewrite, which has to be asked
+    // for.
+    while (this.#used.has(`${series}@${timeMillis}`)) timeMillis -= 1;
+    this.#used.add(`${series}@${timeMillis}`);
+    return { series, timeMillis, value };
   }
 
   async #read(): Promise<void> {
