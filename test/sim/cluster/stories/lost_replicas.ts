@@ -1,0 +1,57 @@
+/** Machines that never come back, and those that take their place. */
+import {
+  acknowledged,
+  answeredRead,
+  foundThree,
+  joins,
+  nodeOf,
+  replace,
+  rowsOfNow,
+  statesIn,
+  type Story,
+} from './stage.ts';
+
+const twoLost: Story = {
+  name: 'two-replicas-lost',
+  issue: 11,
+  wrong: /the cluster does not settle/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    for (const id of ['a', 'c']) world.turnOff(nodeOf(cluster, id), true);
+    world.trace('a and c are lost for good');
+    await joins(cluster, 'd', 'a');
+    await joins(cluster, 'e', 'c');
+    await replace(cluster, 'a', 'd', true);
+    await replace(cluster, 'c', 'e', true);
+    // b has every row of this story, and is all that there is.
+    await cluster.settle();
+    await answeredRead(cluster);
+  },
+};
+
+const replacedTwice: Story = {
+  name: 'failing-replacement-of-a-dead-node',
+  issue: 12,
+  wrong: /c is dead and has \d+ shards that it is to keep/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { numShards: 4 });
+    world.turnOff(nodeOf(cluster, 'c'), true);
+    world.trace('c is lost for good');
+    // d is named in the placement before it ever runs.
+    world.turnOff(world.addNode('d', 'c'), true);
+    await replace(cluster, 'c', 'd', true);
+    await joins(cluster, 'e', 'c');
+    await replace(cluster, 'd', 'e', true);
+    const states = statesIn(cluster);
+    const kept = (states.get('c') ?? []).filter((state) => state !== 'LEAVING');
+    if (kept.length > 0) {
+      cluster.fail(`c is dead and has ${kept.length} shards that it is to keep`);
+    }
+    await cluster.settle();
+  },
+};
+
+export const lostReplicaStories: readonly Story[] = [twoLost, replacedTwice];

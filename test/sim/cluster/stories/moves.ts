@@ -1,0 +1,109 @@
+/** A shard counts at its new owner when that one has all that was acknowledged, and not before. */
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { namespacesKey } from '#cluster/kv/keys.ts';
+import { namespace } from '../cluster.ts';
+import { clusterName } from '../world.ts';
+import {
+  acknowledged,
+  acknowledgedWithout,
+  answeredReadWithout,
+  comesBack,
+  flushSeconds,
+  forced,
+  foundThree,
+  isWhole,
+  joins,
+  never,
+  nodeOf,
+  reader,
+  replace,
+  rowsOfNow,
+  seconds,
+  stateAt,
+  type Story,
+  takesOver,
+  until,
+} from './stage.ts';
+
+const movedTwice: Story = {
+  name: 'moved-back-and-again',
+  issue: 4,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await joins(cluster, 'd', 'c');
+    const c = nodeOf(cluster, 'c');
+    const d = nodeOf(cluster, 'd');
+    await replace(cluster, 'c', 'd');
+    await until(cluster, 'd takes the shard', () => stateAt(d) === 'INITIALIZING');
+    d.kv!.weather.isCut = true;
+    await until(cluster, 'd has the shard, and cannot say so', () => isWhole(d));
+    const { admin } = reader(cluster);
+    await admin.placementAdd({ instances: [world.infoOf(c)] }, forced, never);
+    await until(cluster, 'the shard is back at c', () => stateAt(c) === 'AVAILABLE');
+    await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 1));
+    await admin.placementRemove({ instanceIds: ['c'] }, plainRequest, never);
+    await seconds(cluster, 30);
+    world.trace('d reaches the key-value store again');
+    d.kv!.weather.isCut = false;
+    await takesOver(cluster, 'c', 'd');
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+const lateNamespace: Story = {
+  name: 'late-namespace',
+  issue: 5,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { namespaces: ['old'] });
+    await joins(cluster, 'd', 'c');
+    const d = nodeOf(cluster, 'd');
+    const { weather } = d.kv!;
+    weather.heldWatches = new RegExp(namespacesKey(clusterName));
+    await cluster.addNamespace(namespace);
+    await until(cluster, 'a, b and c have the new namespace', () =>
+      ['a', 'b', 'c'].every((id) => {
+        const { database } = nodeOf(cluster, id).runtime!;
+        return database.namespaces.get(namespace)?.readyShards.has(0) === true;
+      }),
+    );
+    await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 1));
+    await replace(cluster, 'c', 'd');
+    // A node that waits for what it was not told of yet waits for this.
+    await seconds(cluster, 10);
+    world.trace('d hears of the new namespace');
+    weather.heldWatches = null;
+    await takesOver(cluster, 'c', 'd');
+    await until(cluster, 'd has the namespace', () => {
+      const { database } = d.runtime!;
+      return database.namespaces.get(namespace)?.readyShards.has(0) === true;
+    });
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+const hungDonor: Story = {
+  name: 'donor-with-a-hung-disk',
+  issue: 13,
+  wrong: /the cluster does not settle/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, flushSeconds);
+    const c = nodeOf(cluster, 'c');
+    world.turnOff(c, false);
+    await comesBack(cluster, 'c');
+    await joins(cluster, 'd', 'c');
+    world.trace('the disk of c hangs where its filesets are; its process answers');
+    c.diskState.hangs = /-data\.db$/;
+    await replace(cluster, 'c', 'd');
+    await cluster.settle(240_000);
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+export const moveStories: readonly Story[] = [movedTwice, lateNamespace, hungDonor];
