@@ -376,7 +376,7 @@ test('an instance that moved to another endpoint gets another connection, a gone
   assert.notEqual(node, old);
   assert.equal(await node.truncate('ns', signal), 3);
   await assert.rejects(old.truncate('ns', signal));
-  let tell = (_: { readonly placement: Placement | null }): void => {};
+  let tell: (view: { readonly placement: Placement | null }) => void = () => {};
   connections.follow({
     subscribe(listener) {
       tell = listener;

@@ -18,6 +18,8 @@ const mayRot = /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|sna
 
 const never: AbortSignal = new AbortController().signal;
 const longestMillis = 45_000;
+/** A data folder is marked in this time, while the key-value store can be reached. */
+const markMillis = 20_000;
 /** Between two losses of data. */
 const lossMillisMin = 60_000;
 
@@ -302,7 +304,10 @@ const faults: Record<string, Fault> = {
     const node = f.nodeThatMayLose();
     if (node === null) return null;
     const copy = node.disk.copy();
+    const copiedMillis = f.world.time.nowMillis;
     return () => {
+      // A younger copy is not told from the folder itself (docs/ARCHITECTURE.md, Identity).
+      if (f.world.time.nowMillis - copiedMillis < markMillis) return;
       f.world.killNode(node, 'its disk is rolled back', true);
       node.disk.restore(copy);
     };

@@ -22,11 +22,14 @@ export interface DiskCall {
 
 /** What a disk does to its calls. */
 export interface DiskWeather {
-  /** Milliseconds that a call takes; Infinity when it hangs. */
+  /** Milliseconds that a call takes; Infinity while it hangs. */
   delayMillis(call: DiskCall): number;
   /** The error of a call, or null; it does nothing then. */
   errorOf(call: DiskCall): Error | null;
 }
+
+/** A call that hangs is looked at again after so long. */
+const hangMillis = 500;
 
 export interface ProcessWorld {
   readonly time: SimulatedTime;
@@ -156,13 +159,19 @@ export class SimulatedProcess {
     const run = <T>(name: string, path: string, act: () => Promise<T>): Promise<T> =>
       new Promise((resolve, reject) => {
         const call = { name, path };
-        const delayMillis = weather.delayMillis(call);
-        if (delayMillis === Number.POSITIVE_INFINITY) return;
-        this.after(delayMillis, () => {
-          const error = weather.errorOf(call);
-          if (error !== null) reject(error);
-          else act().then(resolve, reject);
-        });
+        const begin = (): void => {
+          const delayMillis = weather.delayMillis(call);
+          if (delayMillis === Number.POSITIVE_INFINITY) {
+            this.after(hangMillis, begin);
+            return;
+          }
+          this.after(delayMillis, () => {
+            const error = weather.errorOf(call);
+            if (error !== null) reject(error);
+            else act().then(resolve, reject);
+          });
+        };
+        begin();
       });
     const fileOf = (path: string, file: DiskFile): DiskFile => ({
       read: (position, length) => run('read', path, () => file.read(position, length)),
