@@ -1,4 +1,5 @@
 /** Stored values with keys of a later version: read as if they were not there, and kept. */
+import { bootstrappedFrom } from './placement/placement_testing.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
@@ -12,11 +13,15 @@ import { withUnreadKeys } from './unread_keys.ts';
 
 const { signal } = new AbortController();
 const cluster = { environment: 'default_env', zone: 'embedded' };
-const { clock } = realEnv;
+const { clock, random } = realEnv;
 
 function newCluster() {
   const kv = new MemoryKvStore({ clock }).client();
-  return { kv, admin: new ClusterAdmin({ kv, cluster, clock }), log: new DeletionLog(kv, cluster) };
+  return {
+    kv,
+    admin: new ClusterAdmin({ kv, cluster, clock, random }),
+    log: new DeletionLog(kv, cluster),
+  };
 }
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -61,7 +66,7 @@ test('namespaces, placement and deletions with keys of a later version are read 
     plainRequest,
     signal,
   );
-  await admin.markAvailable('tsdb_local', new Map([[0, '']]), signal);
+  await admin.markAvailable('tsdb_local', bootstrappedFrom(new Map([[0, '']])), signal);
   const registry = (await admin.namespaces.get(signal)).value;
   const all = { namespace: 'a', query: { kind: 'all' }, ...allTime, selectors: [] } as const;
   await log.append([all], registry, clock, signal);
@@ -88,7 +93,7 @@ test('namespaces, placement and deletions with keys of a later version are read 
     signal,
   );
   await admin.namespaceReady({ name: 'b', force: true }, plainRequest, async () => {}, signal);
-  await admin.markAvailable('tsdb_local', new Map([[2, '']]), signal);
+  await admin.markAvailable('tsdb_local', bootstrappedFrom(new Map([[2, '']])), signal);
   await log.append([all], registry, clock, signal);
   await log.clean(signal);
   const kept = new Map(
@@ -125,6 +130,8 @@ test('namespaces, placement and deletions with keys of a later version are read 
     `${instance}.shards.2`,
   ];
   assert.deepEqual(kept.get('placement/tsdb')!.sort(), placement);
+  const assignments = ['', instance, `${instance}.assignments.0`];
+  assert.deepEqual(kept.get('placement/tsdb/assignments')!.sort(), assignments);
   assert.deepEqual(kept.get('tsdb.node.deletions/head'), ['']);
 });
 
@@ -172,7 +179,7 @@ test('a value that only a later version has stays where this one writes a consta
   );
   await change(placementKey, (text) => text.replace('"subclusterId":0', '"subclusterId":7'));
   await admin.namespaceInitializing('a', signal);
-  await admin.markAvailable('tsdb_local', new Map([[0, '']]), signal);
+  await admin.markAvailable('tsdb_local', bootstrappedFrom(new Map([[0, '']])), signal);
   const text = async (key: string) => new TextDecoder().decode((await kv.get(key, signal))!.value);
   assert.match(await text(namespacesKey), /"schemaOptions":\{"version":3\}.*INITIALIZING/);
   assert.match(await text(placementKey), /AVAILABLE.*"subclusterId":7/);

@@ -115,6 +115,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     admin: {
       kv: options.kv,
       clock: env.clock,
+      random: env.random,
       cluster: options.cluster,
       localInstance: options.localInstance,
       prove,

@@ -28,7 +28,11 @@ export interface TestNode {
 export class TestCluster implements AsyncDisposable {
   readonly folder: string = `${tmpdir()}/tsdb-cluster-${realEnv.random.bytes(6).toHex()}`;
   readonly kvStore: MemoryKvStore = new MemoryKvStore({ clock: realEnv.clock });
-  readonly placements: PlacementStore = new PlacementStore(this.kvStore.client(), cluster);
+  readonly placements: PlacementStore = new PlacementStore(
+    this.kvStore.client(),
+    cluster,
+    realEnv.random,
+  );
   readonly namespaces: NamespaceStore = new NamespaceStore(this.kvStore.client(), cluster);
   readonly nodes: Map<string, TestNode> = new Map();
   readonly fatal: unknown[] = [];

@@ -129,7 +129,7 @@ test('a namespace that was deleted and made again while a node was away has none
   await world.write(rowsOf('z', 20));
   await world.cluster.stop('c');
   const kv = world.cluster.kvStore.client();
-  const admin = new ClusterAdmin({ kv, cluster: name, clock: realEnv.clock });
+  const admin = new ClusterAdmin({ ...realEnv, kv, cluster: name });
   await admin.namespaceDelete('metrics', plainRequest, never);
   await world.cluster.until('a', (_, { runtime }) => runtime.database.namespaces.size === 0);
   await world.cluster.addNamespace(namespaceOf('metrics'));

@@ -6,6 +6,7 @@ import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
+import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
 import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
@@ -91,7 +92,7 @@ export class NodeRuntime implements AsyncDisposable {
   private constructor(options: RuntimeOptions, database: Database) {
     this.#options = options;
     this.database = database;
-    this.#placements = new PlacementStore(options.kv, options.cluster);
+    this.#placements = new PlacementStore(options.kv, options.cluster, options.env.random);
     this.#jobs = new ShardJobs({
       parts: database,
       nodeServiceOf: options.nodeServiceOf,
@@ -305,10 +306,13 @@ export class NodeRuntime implements AsyncDisposable {
     // Shards that have nothing to fetch are ready one right after the other.
     await env.clock.sleep(markTogetherMillis, signal);
     // Read when the placement is: a shard may have got another source since.
-    const { version } = await this.#placements.update(
-      (current) => markShardsAvailable(current, instanceId, this.#jobs.readyShards()),
-      signal,
-    );
+    const { version } = await this.#placements.update((current) => {
+      const ready = this.#jobs.readyShards();
+      return markShardsAvailable(current, instanceId, (shard) => {
+        const owned = ready.get(shard.id);
+        return owned !== undefined && isSameAssignment(owned, shard);
+      });
+    }, signal);
     log.info({ version }, 'shards marked AVAILABLE');
     await topology.refresh(signal);
   }

@@ -27,7 +27,11 @@ class Nodes implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly folder: string = `${tmpdir()}/tsdb-start-${realEnv.random.bytes(6).toHex()}`;
   readonly kvStore: MemoryKvStore = new MemoryKvStore({ clock: realEnv.clock });
-  readonly placements: PlacementStore = new PlacementStore(this.kvStore.client(), cluster);
+  readonly placements: PlacementStore = new PlacementStore(
+    this.kvStore.client(),
+    cluster,
+    realEnv.random,
+  );
   readonly connections: NodeConnections;
 
   constructor() {

@@ -2,6 +2,8 @@
  * A model of all that is around the operator: the controllers of Kubernetes, storage nodes, the
  * coordinator.
  */
+import { bootstrappedFrom } from '#cluster/placement/placement_testing.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -55,6 +57,7 @@ export class World {
       kv,
       cluster: { environment: 'default_c', zone: 'embedded' },
       clock: this.clock,
+      random: realEnv.random,
     });
     this.#controller = this.#newOperator();
   }
@@ -240,7 +243,7 @@ export class World {
           .filter(({ state }) => state === 'INITIALIZING')
           .map((shard: Json) => [shard.id as number, (shard.sourceId ?? '') as string]),
       );
-      await this.admin.markAvailable(id, ready, forever);
+      await this.admin.markAvailable(id, bootstrappedFrom(ready), forever);
     }
     await this.placement();
     const { registry } = await this.admin.namespaceGet(false, forever);

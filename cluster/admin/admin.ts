@@ -3,7 +3,7 @@
  * out, everything in between by compare-and-set in the key-value store. HTTP handlers only route to
  * these and print what they return; errors are `TsdbError`.
  */
-import type { Clock } from '#lib/env/env.ts';
+import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { databaseCreate } from './database_create.ts';
 import { DeletionLog } from '../metadata/deletion_log.ts';
@@ -37,7 +37,7 @@ import {
 import {
   addInstances,
   initPlacement,
-  type ReadyShards,
+  type IsBootstrapped,
   markShardsAvailable,
   removeInstances,
   replaceInstances,
@@ -75,6 +75,8 @@ export interface AdminSetup {
   readonly cluster: ClusterName;
   /** Gives deletions their versions. */
   readonly clock: Clock;
+  /** Gives assignments their IDs. */
+  readonly random: Random;
   /** Default 'tsdb'. */
   readonly service?: string;
   /** The one instance of database/create with type local. */
@@ -106,7 +108,8 @@ export class ClusterAdmin {
   constructor(setup: AdminSetup) {
     this.#kv = setup.kv;
     this.cluster = setup.cluster;
-    this.placements = new PlacementStore(setup.kv, setup.cluster, setup.service ?? storageService);
+    const { kv, cluster, random, service } = setup;
+    this.placements = new PlacementStore(kv, cluster, random, service ?? storageService);
     this.namespaces = new NamespaceStore(setup.kv, setup.cluster);
     this.#deletions = new DeletionLog(setup.kv, setup.cluster);
     this.#clock = setup.clock;
@@ -267,11 +270,11 @@ export class ClusterAdmin {
    */
   markAvailable(
     instanceId: string,
-    ready: ReadyShards,
+    isBootstrapped: IsBootstrapped,
     signal: AbortSignal,
   ): Promise<VersionedPlacement> {
     return this.placements.update(
-      (placement) => markShardsAvailable(placement, instanceId, ready),
+      (placement) => markShardsAvailable(placement, instanceId, isBootstrapped),
       signal,
     );
   }

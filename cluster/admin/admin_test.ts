@@ -1,3 +1,4 @@
+import { bootstrappedFrom } from '../placement/placement_testing.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TsdbError } from '#lib/errors.ts';
@@ -10,7 +11,10 @@ const cluster = { environment: 'default_env', zone: 'embedded' };
 
 function newAdmin() {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
-  return { kv, admin: new ClusterAdmin({ kv, cluster, clock: realEnv.clock }) };
+  return {
+    kv,
+    admin: new ClusterAdmin({ kv, cluster, clock: realEnv.clock, random: realEnv.random }),
+  };
 }
 
 const instance = (id: string, isolation_group: string, more: object = {}) => ({
@@ -52,14 +56,17 @@ test('placement get answers 404 without one, and history by version', async () =
   );
   await admin.databaseCreate({ type: 'local', namespaceName: 'ns' }, plainRequest, signal);
   const shards = new Map(Array.from({ length: 64 }, (_, id) => [id, '']));
-  const marked = await admin.markAvailable('tsdb_local', shards, signal);
+  const marked = await admin.markAvailable('tsdb_local', bootstrappedFrom(shards), signal);
   assert.equal(marked.version, 2);
   const states = (answer: Awaited<ReturnType<typeof admin.placementGet>>) =>
     new Set(answer.placement.instances['tsdb_local']!.shards.map(({ state }) => state));
   assert.deepEqual([...states(await admin.placementGet(1, signal))], ['INITIALIZING']);
   assert.deepEqual([...states(await admin.placementGet(2, signal))], ['AVAILABLE']);
   await assert.rejects(admin.placementGet(3, signal), refused('NOT_FOUND', /version 3/));
-  assert.equal((await admin.markAvailable('tsdb_local', shards, signal)).version, 2);
+  assert.equal(
+    (await admin.markAvailable('tsdb_local', bootstrappedFrom(shards), signal)).version,
+    2,
+  );
 });
 
 test('an instance of another zone is refused by name, one without a zone is in the service zone', async () => {
@@ -90,7 +97,9 @@ test('three nodes take a placement from version 1 to 4, and a fourth moves shard
     refused('BAD_REQUEST', /^instances do not have all shards available: \[a, b, c\]$/),
   );
   const all = new Map(Array.from({ length: 8 }, (_, id) => [id, '']));
-  await Promise.all(['a', 'b', 'c'].map((id) => admin.markAvailable(id, all, signal)));
+  await Promise.all(
+    ['a', 'b', 'c'].map((id) => admin.markAvailable(id, bootstrappedFrom(all), signal)),
+  );
   assert.equal((await admin.placementGet(null, signal)).version, 4);
 
   const dry = { dryRun: true, force: false };
@@ -104,7 +113,7 @@ test('three nodes take a placement from version 1 to 4, and a fourth moves shard
   const ofD = added.placement.instances['d']!.shards;
   assert.equal(ofD.length, 4);
   const ready = new Map(ofD.map(({ id, sourceId }) => [id, sourceId]));
-  const settled = await admin.markAvailable('d', ready, signal);
+  const settled = await admin.markAvailable('d', bootstrappedFrom(ready), signal);
   assert.equal(settled.placement.instances.find(({ id }) => id === 'a')!.shards.length, 4);
 
   const removed = await admin.placementRemoveInstance('d', plainRequest, signal);

@@ -2,6 +2,7 @@
  * Where everything shared lies in the key-value store:
  *
  *     _kv/<environment>/<zone>/placement/<service>
+ *     _kv/<environment>/<zone>/placement/<service>/assignments
  *     _kv/<environment>/<zone>/placement_history/<service>/<version, ten digits>
  *     _kv/<environment>/<zone>/tsdb.node.namespaces
  *     _kv/<environment>/<zone>/tsdb.node.deletions/head
@@ -36,6 +37,11 @@ export function clusterPrefix(cluster: ClusterName): string {
 
 export function placementKey(cluster: ClusterName, service: string): string {
   return `${clusterPrefix(cluster)}placement/${service}`;
+}
+
+/** Changed with the placement, and read and watched with it: its key begins with the placement's. */
+export function assignmentsKey(cluster: ClusterName, service: string): string {
+  return `${placementKey(cluster, service)}/assignments`;
 }
 
 export function placementHistoryPrefix(cluster: ClusterName, service: string): string {

@@ -33,7 +33,7 @@ async function open(): Promise<{
 }> {
   const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
   const held = new HeldClock();
-  const admin = new ClusterAdmin({ kv, cluster, clock: held.clock });
+  const admin = new ClusterAdmin({ kv, cluster, clock: held.clock, random: realEnv.random });
   await admin.databaseCreate(
     { type: 'local', namespaceName: 'default', retentionTime: '48h' },
     plainRequest,

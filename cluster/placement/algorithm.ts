@@ -164,13 +164,13 @@ export function replaceInstances(
   return takeOut(placement, leavingIds, chosen, options);
 }
 
-/** What an instance has bootstrapped: shard ID → the `sourceId` that its placement named then. */
-export type ReadyShards = ReadonlyMap<number, string>;
+/** Whether an instance has bootstrapped a shard, for the very assignment that it has. */
+export type IsBootstrapped = (shard: Shard) => boolean;
 
 /**
  * Marks INITIALIZING shards of an instance AVAILABLE; their LEAVING partners go, and an instance
- * that thereby loses its last shard goes too. A shard whose source changed since it was
- * bootstrapped stays INITIALIZING, since writes that the new source acknowledged may be missing;
+ * that thereby loses its last shard goes too. A shard that was assigned anew since it was
+ * bootstrapped stays INITIALIZING, since writes that others acknowledged meanwhile may be missing;
  * others that are not INITIALIZING are passed over.
  *
  * @returns the placement itself when nothing changes
@@ -179,11 +179,10 @@ export type ReadyShards = ReadonlyMap<number, string>;
 export function markShardsAvailable(
   placement: Placement,
   instanceId: string,
-  ready: ReadyShards,
+  isBootstrapped: IsBootstrapped,
 ): Placement {
   const instance = existing(placement, instanceId);
-  const isReady = (shard: Shard) =>
-    shard.state === 'INITIALIZING' && ready.get(shard.id) === shard.sourceId;
+  const isReady = (shard: Shard) => shard.state === 'INITIALIZING' && isBootstrapped(shard);
   const taken = new Set(
     instance.shards.filter(isReady).map((shard) => `${shard.id}/${shard.sourceId}`),
   );

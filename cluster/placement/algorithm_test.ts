@@ -1,3 +1,4 @@
+import { bootstrappedFrom } from './placement_testing.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from '#test/property_testing.ts';
@@ -55,7 +56,7 @@ function settle(placement: Placement): Placement {
   let next = placement;
   for (const { id } of placement.instances) {
     if (instanceById(next, id) === undefined) continue;
-    next = markShardsAvailable(next, id, readyShards(next, id));
+    next = markShardsAvailable(next, id, bootstrappedFrom(readyShards(next, id)));
   }
   assert.ok(isSettled(next));
   return next;
@@ -158,7 +159,7 @@ test('removeInstances() hands over to the group, and the instance vanishes with 
   assert.equal(taken.length, 16);
 
   const half = new Map(taken.slice(0, 8).map(({ id }) => [id, 'a1']));
-  const partly = markShardsAvailable(after, 'a0', half);
+  const partly = markShardsAvailable(after, 'a0', bootstrappedFrom(half));
   assert.equal(instanceById(partly, 'a1')!.shards.length, 8);
   assert.equal(instanceById(settle(partly), 'a1'), undefined);
 });
@@ -198,7 +199,7 @@ test('markShardsAvailable() leaves a shard INITIALIZING whose source changed aft
   // from b0.
   const changed = removeInstances(added, ['b0'], forced);
   assert.equal(placementProblem(changed), null);
-  const marked = markShardsAvailable(changed, 'd0', bootstrapped);
+  const marked = markShardsAvailable(changed, 'd0', bootstrappedFrom(bootstrapped));
   const seen = new Set<string>();
   for (const [shard, source] of bootstrapped) {
     seen.add(source);
@@ -210,7 +211,10 @@ test('markShardsAvailable() leaves a shard INITIALIZING whose source changed aft
     }
   }
   assert.equal(seen.size, 3);
-  assert.throws(() => markShardsAvailable(changed, 'nobody', bootstrapped), /instance not found/);
+  assert.throws(
+    () => markShardsAvailable(changed, 'nobody', bootstrappedFrom(bootstrapped)),
+    /instance not found/,
+  );
 });
 
 const stateAt = (placement: Placement, instance: string, shard: number) =>
@@ -332,7 +336,7 @@ function apply(
     case 'mark': {
       const { id } = chosen(step.pick);
       const ready = [...readyShards(placement, id)].filter((_, i) => i % step.share === 0);
-      return markShardsAvailable(placement, id, new Map(ready));
+      return markShardsAvailable(placement, id, bootstrappedFrom(new Map(ready)));
     }
     case 'reset':
       return resetInstance(placement, chosen(step.pick).id);

@@ -27,6 +27,8 @@ export interface Shard {
   /** 0 for storage; aggregators take a shard over, and give it up, at a time. */
   readonly cutoverNanos: bigint;
   readonly cutoffNanos: bigint;
+  /** Random, of the time when the instance was to take the shard over (assignments.ts). */
+  readonly assignment?: string;
 }
 
 /** An instance without its shards, as requests name it. */

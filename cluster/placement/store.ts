@@ -1,14 +1,18 @@
 /** The placement of a service in the key-value store: read, compare-and-set, history, deletion. */
+import type { Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import {
+  assignmentsKey,
   type ClusterName,
   placementHistoryKey,
   placementHistoryPrefix,
   placementKey,
   storageService,
 } from '../kv/keys.ts';
-import type { Compare, Kv, Operation } from '../kv/kv.ts';
+import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
 import { placementHistoryMax } from '../limits.ts';
+import type { UnreadKeys } from '../unread_keys.ts';
+import { assignmentsToStored, withAssignments, withStoredAssignments } from './assignments.ts';
 import type { Placement, VersionedPlacement } from './placement.ts';
 import { placementFromStored, placementToStored } from './stored.ts';
 import {
@@ -21,29 +25,39 @@ import {
 } from '../kv/stored_json.ts';
 
 /** `value` is null, and version and modRevision 0, when there is no placement. */
-export type StoredPlacement = Stored<Placement | null>;
+export interface StoredPlacement extends Stored<Placement | null> {
+  /** As `unread`, of the key of the assignments. */
+  readonly unreadOfAssignments?: readonly UnreadKeys[];
+}
 
 export class PlacementStore {
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly service: string;
   readonly key: string;
+  readonly #assignmentsKey: string;
+  readonly #random: Random;
 
-  constructor(kv: Kv, cluster: ClusterName, service: string = storageService) {
+  /** @param random gives assignments their IDs */
+  constructor(kv: Kv, cluster: ClusterName, random: Random, service: string = storageService) {
     this.kv = kv;
     this.cluster = cluster;
     this.service = service;
     this.key = placementKey(cluster, service);
+    this.#assignmentsKey = assignmentsKey(cluster, service);
+    this.#random = random;
   }
 
   async get(signal: AbortSignal): Promise<StoredPlacement> {
-    const item = await this.kv.get(this.key, signal);
-    if (item === null) return nothingStored(null);
-    return decodeStored(item, placementFromStored);
+    const { items } = await this.kv.list(this.key, signal);
+    const item = items.find(({ key }) => key === this.key);
+    if (item === undefined) return nothingStored(null);
+    const assignments = items.find(({ key }) => key === this.#assignmentsKey) ?? null;
+    return storedPlacement(item, assignments);
   }
 
   /** @throws {TsdbError} NOT_FOUND when there is no placement */
-  async require(signal: AbortSignal): Promise<Stored<Placement>> {
+  async require(signal: AbortSignal): Promise<StoredPlacement & { readonly value: Placement }> {
     const { value, ...stored } = await this.get(signal);
     if (value === null) throw new TsdbError('NOT_FOUND', 'placement does not exist');
     return { ...stored, value };
@@ -106,6 +120,7 @@ export class PlacementStore {
         compares: [unchanged(this.key, await this.require(signal))],
         operations: [
           { kind: 'delete', key: this.key },
+          { kind: 'delete', key: this.#assignmentsKey },
           { kind: 'deletePrefix', prefix: placementHistoryPrefix(this.cluster, this.service) },
         ],
         result: undefined,
@@ -120,17 +135,40 @@ export class PlacementStore {
     next: Placement,
   ): { compares: Compare[]; operations: Operation[] } {
     const value = encodeJson(placementToStored(next, current));
+    const id = this.#random.bytes(8).toHex();
+    const { value: before, unreadOfAssignments = [] } = current;
+    const assignments = assignmentsToStored(
+      withAssignments(before, next, id),
+      before === null ? null : { placement: before, unread: unreadOfAssignments },
+    );
     const version = current.version + 1;
     const historyKey = (of: number) => placementHistoryKey(this.cluster, this.service, of);
     const operations: Operation[] = [
       { kind: 'put', key: this.key, value },
       { kind: 'put', key: historyKey(version), value },
+      { kind: 'put', key: this.#assignmentsKey, value: encodeJson(assignments) },
     ];
     if (version > placementHistoryMax) {
       operations.push({ kind: 'delete', key: historyKey(version - placementHistoryMax) });
     }
     return { compares: [unchanged(this.key, current)], operations };
   }
+}
+
+/**
+ * A placement with the IDs of its assignments, from their two keys.
+ * @throws {TsdbError} INTERNAL naming the key that is damaged
+ */
+export function storedPlacement(
+  item: KeyValue,
+  assignments: KeyValue | null,
+): StoredPlacement & { readonly value: Placement } {
+  const stored = decodeStored(item, placementFromStored);
+  if (assignments === null) return stored;
+  const { value, unread } = decodeStored(assignments, (json, unreadKeys) =>
+    withStoredAssignments(stored.value, json, unreadKeys),
+  );
+  return { ...stored, value, unreadOfAssignments: unread };
 }
 
 export function alreadyExists(): TsdbError {

@@ -7,7 +7,6 @@
  */
 import { Fields } from '../fields.ts';
 import type { Stored } from '../kv/stored_json.ts';
-import { shardsMax } from '../limits.ts';
 import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 import {
   type Instance,
@@ -17,6 +16,7 @@ import {
   readPlacement,
   type Shard,
 } from './placement.ts';
+import { rangesOf, shardsOfRanges } from './shard_ranges.ts';
 
 /**
  * @param before the one that stands, whose unread keys stay with their instances and shards; null
@@ -95,17 +95,6 @@ function groupsOf(shards: readonly Shard[], unread: readonly UnreadKeys[]): obje
   return [...groups.values()].map(({ kind, ids }) => ({ ...kind, ids: rangesOf(ids) }));
 }
 
-/** @param ids ascending */
-function rangesOf(ids: readonly number[]): string {
-  const ranges: { first: number; last: number }[] = [];
-  for (const id of ids) {
-    const range = ranges.at(-1);
-    if (range?.last === id - 1) range.last = id;
-    else ranges.push({ first: id, last: id });
-  }
-  return ranges.map(({ first, last }) => (first === last ? first : `${first}-${last}`)).join(',');
-}
-
 function shardsOfGroup(fields: Fields): Shard[] {
   const kind = {
     state: fields.oneOf('state', ['INITIALIZING', 'AVAILABLE', 'LEAVING'], 'INITIALIZING'),
@@ -113,15 +102,9 @@ function shardsOfGroup(fields: Fields): Shard[] {
     cutoverNanos: fields.int64('cutoverNanos', 0n),
     cutoffNanos: fields.int64('cutoffNanos', 0n),
   };
-  const ids = fields.string('ids', '');
+  const text = fields.string('ids', '');
   fields.end();
-  return ids.split(',').flatMap((range) => {
-    const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(range);
-    const first = Number(match?.[1]);
-    const last = Number(match?.[2] ?? match?.[1]);
-    if (match === null || last < first || last >= shardsMax) {
-      throw fields.bad('ids', 'not ranges of shards such as "0-5,9"', ids);
-    }
-    return Array.from({ length: last - first + 1 }, (_, i) => ({ id: first + i, ...kind }));
-  });
+  const ids = shardsOfRanges(text);
+  if (ids === null) throw fields.bad('ids', 'not ranges of shards such as "0-5,9"', text);
+  return ids.map((id) => ({ id, ...kind }));
 }

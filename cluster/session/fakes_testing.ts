@@ -2,6 +2,7 @@
  * For tests: a cluster of nodes that keep samples in maps, a clock that does not wait, a series
  * table.
  */
+import { bootstrappedFrom } from '../placement/placement_testing.ts';
 import { readBatch } from '#engine/batch/batch.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -411,7 +412,12 @@ export class FakeCluster implements AsyncDisposable {
   private constructor(options: Partial<SessionOptions>) {
     this.kv = new MemoryKvStore({ clock: realEnv.clock }).client();
     const cluster = { environment: 'default_env', zone: 'embedded' };
-    this.admin = new ClusterAdmin({ kv: this.kv, cluster, clock: realEnv.clock });
+    this.admin = new ClusterAdmin({
+      kv: this.kv,
+      cluster,
+      clock: realEnv.clock,
+      random: realEnv.random,
+    });
     this.topology = new Topology({ kv: this.kv, cluster, env: this.env, log: silentLog }).start();
     this.session = new Session({
       topology: this.#heldTopology(),
@@ -459,7 +465,7 @@ export class FakeCluster implements AsyncDisposable {
     const { value } = await this.admin.placements.require(this.signal);
     for (const { id, shards } of value.instances) {
       const ready = new Map(shards.map((shard) => [shard.id, shard.sourceId]));
-      await this.admin.markAvailable(id, ready, this.signal);
+      await this.admin.markAvailable(id, bootstrappedFrom(ready), this.signal);
     }
     await this.adopt();
   }

@@ -1,6 +1,7 @@
 /**
  * What the session itself costs a row: copy, references and batch, beside nodes that do nothing.
  */
+import { bootstrappedFrom } from '../placement/placement_testing.ts';
 import type { BenchResult, BenchSize } from '#test/benchmark.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
@@ -82,7 +83,8 @@ function viewOf(perGroup: number, groups: number): TopologyView {
   }));
   let placement = initPlacement(instances, { numShards: 64, replicaFactor: groups });
   const ready = new Map(Array.from({ length: 64 }, (_, shard) => [shard, '']));
-  for (const { id } of instances) placement = markShardsAvailable(placement, id, ready);
+  for (const { id } of instances)
+    placement = markShardsAvailable(placement, id, bootstrappedFrom(ready));
   const hours = { retentionPeriodDuration: '48h', blockSizeDuration: '2h' };
   const options = namespaceOptionsOf(Fields.of({ retentionOptions: hours }, 'options'));
   return {

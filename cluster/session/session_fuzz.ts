@@ -4,6 +4,7 @@
  * After each step this is asked of the nodes themselves: of the replicas that may be read, at most
  * one may lack it.
  */
+import { bootstrappedFrom } from '../placement/placement_testing.ts';
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { shardOf } from '#lib/hashing/hash.ts';
@@ -203,7 +204,7 @@ class Run {
     const { admin, signal } = this.#cluster;
     const { value } = await admin.placements.require(signal);
     const { id } = value.instances[this.#random(value.instances.length)]!;
-    await admin.markAvailable(id, this.#streamed.get(id) ?? new Map(), signal);
+    await admin.markAvailable(id, bootstrappedFrom(this.#streamed.get(id) ?? new Map()), signal);
     this.#streamed.delete(id);
     await this.#cluster.adopt();
     // Shards that an instance has given up are gone there.

@@ -5,13 +5,19 @@
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type ClusterName, namespacesKey, placementKey, storageService } from '../kv/keys.ts';
+import {
+  assignmentsKey,
+  type ClusterName,
+  namespacesKey,
+  placementKey,
+  storageService,
+} from '../kv/keys.ts';
 import { type KeyValue, type Kv, RevisionCompacted } from '../kv/kv.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { registryFromJson } from '../namespaces/json.ts';
 import { Ownership } from './ownership.ts';
 import type { Placement } from '../placement/placement.ts';
-import { placementFromStored } from '../placement/stored.ts';
+import { storedPlacement } from '../placement/store.ts';
 import { decodeStored } from '../kv/stored_json.ts';
 
 /** One state of the cluster; never changes. */
@@ -61,8 +67,11 @@ export class Topology implements TopologySource, AsyncDisposable {
   #current: TopologyView = emptyView;
   readonly #options: TopologyOptions;
   readonly #placementKey: string;
+  readonly #assignmentsKey: string;
   readonly #namespacesKey: string;
   readonly #known = new Map<string, Known>();
+  /** The newest ones that were seen. */
+  #assignments: KeyValue | null = null;
   readonly #listeners = new Set<(view: TopologyView) => void>();
   readonly #stop = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
@@ -70,6 +79,7 @@ export class Topology implements TopologySource, AsyncDisposable {
   constructor(options: TopologyOptions) {
     this.#options = options;
     this.#placementKey = placementKey(options.cluster, options.service ?? storageService);
+    this.#assignmentsKey = assignmentsKey(options.cluster, options.service ?? storageService);
     this.#namespacesKey = namespacesKey(options.cluster);
   }
 
@@ -122,8 +132,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     const { kv } = this.#options;
     for (const key of [this.#placementKey, this.#namespacesKey]) {
       const { items, revision } = await kv.list(key, signal);
-      const item = items.find((each) => each.key === key) ?? null;
-      this.#adopt(key, item, item?.modRevision ?? revision);
+      this.#adoptListed(key, items, revision);
     }
     return this.#current;
   }
@@ -141,13 +150,15 @@ export class Topology implements TopologySource, AsyncDisposable {
     while (!signal.aborted) {
       try {
         const { items, revision } = await kv.list(key, signal);
-        const item = items.find((each) => each.key === key) ?? null;
-        this.#adopt(key, item, item?.modRevision ?? revision);
+        this.#adoptListed(key, items, revision);
         delayMillis = retryMillisFirst;
         for await (const { events } of kv.watch(key, revision + 1, signal)) {
+          const items = events.flatMap((event) => (event.kind === 'put' ? [event.item] : []));
           for (const event of events) {
             if (event.kind === 'put' && event.item.key === key) {
-              this.#adopt(key, event.item, event.item.modRevision);
+              const { modRevision } = event.item;
+              this.#noteAssignments(items, modRevision);
+              this.#adopt(key, event.item, modRevision);
             } else if (event.kind === 'delete' && event.key === key) {
               this.#adopt(key, null, event.modRevision);
             }
@@ -160,6 +171,20 @@ export class Topology implements TopologySource, AsyncDisposable {
         await env.clock.sleep(delayMillis * (0.5 + env.random.fraction()), signal).catch(() => {});
         delayMillis = Math.min(retryMillisMax, delayMillis * 2);
       }
+    }
+  }
+
+  #adoptListed(key: string, items: readonly KeyValue[], revision: number): void {
+    const item = items.find((each) => each.key === key) ?? null;
+    this.#noteAssignments(items, revision);
+    this.#adopt(key, item, item?.modRevision ?? revision);
+  }
+
+  /** Those that came with the placement of this revision, or are older. */
+  #noteAssignments(items: readonly KeyValue[], revision: number): void {
+    for (const item of items) {
+      if (item.key !== this.#assignmentsKey || item.modRevision > revision) continue;
+      if (item.modRevision > (this.#assignments?.modRevision ?? 0)) this.#assignments = item;
     }
   }
 
@@ -187,7 +212,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     if (item === null) {
       return { ...this.#current, placement: null, placementVersion: 0, ownership: null };
     }
-    const { value, version } = decodeStored(item, placementFromStored);
+    const { value, version } = storedPlacement(item, this.#assignments);
     return {
       ...this.#current,
       placement: value,

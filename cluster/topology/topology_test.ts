@@ -1,3 +1,4 @@
+import { bootstrappedFrom } from '../placement/placement_testing.ts';
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -13,7 +14,12 @@ const cluster = { environment: 'default_env', zone: 'embedded' };
 
 function newCluster() {
   const store = new MemoryKvStore({ clock: realEnv.clock });
-  const admin = new ClusterAdmin({ kv: store.client(), cluster, clock: realEnv.clock });
+  const admin = new ClusterAdmin({
+    kv: store.client(),
+    cluster,
+    clock: realEnv.clock,
+    random: realEnv.random,
+  });
   const kv = store.client();
   const open = () => new Topology({ kv, cluster, env: testEnv(), log: silentLog }).start();
   return { store, admin, kv, open };
@@ -40,7 +46,7 @@ test('a topology is empty but loaded when nothing is there, and follows what com
   );
   assert.equal(created.placementVersion, 1);
   assert.deepEqual(names(created), ['ns']);
-  await admin.markAvailable('tsdb_local', new Map([[0, '']]), signal);
+  await admin.markAvailable('tsdb_local', bootstrappedFrom(new Map([[0, '']])), signal);
   const marked = await topology.until(({ placementVersion }) => placementVersion === 2, signal);
   assert.deepEqual([...marked.ownership!.readableShards[0]!], [0]);
   assert.deepEqual(

@@ -4,7 +4,7 @@ import type { Kv } from '#cluster/kv/kv.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { InstanceInfo } from '#cluster/placement/placement.ts';
-import type { Clock } from '#lib/env/env.ts';
+import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import {
   type ApiRequest,
@@ -21,6 +21,7 @@ export interface AdminApiSetup {
   /** Used unless the headers Cluster-Environment-Name and Cluster-Zone-Name name another. */
   readonly cluster: ClusterName;
   /** The instance of database/create with type local; null for the default. */
+  readonly random: Random;
   readonly localInstance: InstanceInfo | null;
   /** Reads a namespace at a quorum of the nodes, as proof that they have it. */
   readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
@@ -42,12 +43,13 @@ type AdminPlain = PlainHandler<AdminApiSetup>;
 type AdminJson = JsonHandler<AdminApiSetup>;
 
 function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
-  const { kv, clock, cluster, localInstance } = setup;
+  const { kv, clock, random, cluster, localInstance } = setup;
   const { pathParameters, urlParameters, signal } = request;
   const admin = new ClusterAdmin({
     kv,
     cluster: clusterOf(request, cluster),
     clock,
+    random,
     ...(localInstance === null ? {} : { localInstance }),
   });
   const options = optionsOf(request);

@@ -11,13 +11,17 @@ import { parseSelector } from '../promql/engine.ts';
 import { deleteSeries } from './deletions.ts';
 
 const { signal } = new AbortController();
-const { clock } = realEnv;
+const { clock, random } = realEnv;
 const cluster = { environment: 'default_env', zone: 'embedded' };
 
 test('delete_series holds its range inside of 64 bits, so that every entry can be read', async () => {
   const kv = new MemoryKvStore({ clock }).client();
   const create = { type: 'local', namespaceName: 'default', retentionTime: '48h' };
-  await new ClusterAdmin({ kv, cluster, clock }).databaseCreate(create, plainRequest, signal);
+  await new ClusterAdmin({ kv, cluster, clock, random }).databaseCreate(
+    create,
+    plainRequest,
+    signal,
+  );
   const namespaces = (await new NamespaceStore(kv, cluster).get(signal)).value;
   const log = new DeletionLog(kv, cluster);
   const view = { namespaces, placement: null } as unknown as TopologyView;

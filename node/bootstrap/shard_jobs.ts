@@ -7,6 +7,8 @@ import type { Instance } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { isSameAssignment } from '#cluster/placement/assignments.ts';
+import type { OwnedShard } from '../storage/namespace/shards.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
@@ -35,8 +37,8 @@ const noBlocks: Blocks = new Set();
 interface Job {
   readonly namespace: NamespaceState;
   readonly shard: number;
-  /** Source that the placement named when the job began. */
-  readonly sourceId: string;
+  /** What the shard was assigned as when the job began. */
+  readonly assigned: OwnedShard;
   /** What the attempt that is under way fetches. */
   fetching: Blocks;
   /**
@@ -80,8 +82,8 @@ export class ShardJobs implements AsyncDisposable {
   /** Waits of those that are queued again. */
   readonly #resting = new Set<Promise<void>>();
   readonly #stop = new AbortController();
-  /** By shard: source under which it was made ready, for the compare-and-set that marks it. */
-  readonly #sourceOfReady = new Map<number, string>();
+  /** By shard: the assignment for which it is made ready. */
+  readonly #readyFor = new Map<number, OwnedShard>();
 
   constructor(options: ShardJobsOptions) {
     this.#options = options;
@@ -101,26 +103,29 @@ export class ShardJobs implements AsyncDisposable {
       const { namespace, shard } = job;
       const isHere = parts.namespaces.get(namespace.name) === namespace;
       const owned = isHere ? parts.shards.get(shard) : undefined;
-      if (owned?.sourceId === job.sourceId) continue;
+      if (owned !== undefined && isSameAssignment(owned, job.assigned)) continue;
       job.stop.abort(new TsdbError('CANCELLED', 'the shard is not to be bootstrapped any more'));
       this.#forget(job);
       if (owned === undefined || owned.state === 'INITIALIZING') continue;
       // The shard was taken over, and what was damaged since has to be fetched all the same.
-      if (job.damaged.size > 0) this.#add(namespace, shard, owned.sourceId, job.damaged);
+      if (job.damaged.size > 0) this.#add(namespace, owned, job.damaged);
     }
-    for (const { id, state, sourceId } of parts.shards.all()) {
-      const begunAs = this.#sourceOfReady.get(id);
-      if (state === 'INITIALIZING' && begunAs !== sourceId) {
-        // Taken over from somebody else than before: what that one acknowledged may be missing.
+    for (const owned of parts.shards.all()) {
+      const { id, state } = owned;
+      const begunAs = this.#readyFor.get(id);
+      const isGoingOn = begunAs !== undefined && isSameAssignment(begunAs, owned);
+      if (state === 'INITIALIZING' && !isGoingOn) {
+        // Assigned anew, or to be taken from somebody else: what others acknowledged since may be
+        // missing.
         if (begunAs !== undefined) {
           for (const namespace of parts.namespaces.values()) namespace.readyShards.delete(id);
         }
-        this.#sourceOfReady.set(id, sourceId);
+        this.#readyFor.set(id, owned);
       }
-      if (state !== 'INITIALIZING') this.#sourceOfReady.delete(id);
+      if (state !== 'INITIALIZING') this.#readyFor.delete(id);
       for (const namespace of parts.namespaces.values()) {
         if (namespace.readyShards.has(id)) continue;
-        if (state === 'INITIALIZING') this.#add(namespace, id, sourceId, null);
+        if (state === 'INITIALIZING') this.#add(namespace, owned, null);
         // A shard that is this node's in full has nothing to fetch for a namespace that is new.
         else if (this.#jobOf(namespace, id) === undefined) namespace.readyShards.add(id);
       }
@@ -141,23 +146,22 @@ export class ShardJobs implements AsyncDisposable {
     const { instanceId } = parts;
     if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
     namespace.readyShards.lose(shard, blocks);
-    this.#add(namespace, shard, owned.sourceId, blocks);
+    this.#add(namespace, owned, blocks);
     this.#startSome();
   }
 
-  /**
-   * INITIALIZING shards that are ready in every namespace, with the source that they were taken
-   * from.
-   */
-  readyShards(): ReadonlyMap<number, string> {
+  /** INITIALIZING shards that are ready in every namespace, with what they were assigned as. */
+  readyShards(): ReadonlyMap<number, OwnedShard> {
     const { parts } = this.#options;
-    const ready = new Map<number, string>();
-    for (const { id, state, sourceId } of parts.shards.all()) {
-      if (state !== 'INITIALIZING' || this.#sourceOfReady.get(id) !== sourceId) continue;
+    const ready = new Map<number, OwnedShard>();
+    for (const owned of parts.shards.all()) {
+      const { id, state } = owned;
+      const begunAs = this.#readyFor.get(id);
+      if (state !== 'INITIALIZING' || begunAs === undefined) continue;
       const isReady = [...parts.namespaces.values()].every((namespace) =>
         namespace.readyShards.has(id),
       );
-      if (isReady) ready.set(id, sourceId);
+      if (isReady && isSameAssignment(begunAs, owned)) ready.set(id, owned);
     }
     return ready;
   }
@@ -173,7 +177,8 @@ export class ShardJobs implements AsyncDisposable {
   }
 
   /** Begins a job, or has the one of the shard fetch these blocks too. */
-  #add(namespace: NamespaceState, shard: number, sourceId: string, blocks: Blocks): void {
+  #add(namespace: NamespaceState, assigned: OwnedShard, blocks: Blocks): void {
+    const shard = assigned.id;
     const known = this.#jobOf(namespace, shard);
     if (known !== undefined) {
       for (const block of blocks ?? []) known.damaged.add(block);
@@ -187,7 +192,7 @@ export class ShardJobs implements AsyncDisposable {
     const job: Job = {
       namespace,
       shard,
-      sourceId,
+      assigned,
       fetching: noBlocks,
       wanted: blocks,
       damaged,
@@ -295,10 +300,9 @@ export class ShardJobs implements AsyncDisposable {
     const { parts } = this.#options;
     const { placement } = parts.shards;
     if (placement === null) throw new TsdbError('UNAVAILABLE', 'there is no placement');
-    const { id, sourceId } = { id: job.shard, sourceId: job.sourceId };
     const { instanceId } = parts;
     const sourceFailed = job.attempts >= sourceAttemptsMax;
-    const plan = donorPlan(placement, instanceId, { id, sourceId }, sourceFailed);
+    const plan = donorPlan(placement, instanceId, job.assigned, sourceFailed);
     if (plan.candidates.length === 0) return false;
     const donors = await this.#healthyDonors(plan.candidates, signal);
     if (donors.length < plan.needed) {

@@ -64,7 +64,7 @@ test("today's readers take every stored value of the previous release", async ()
   const registry = await new NamespaceStore(kv, cluster).get(signal);
   assert.deepEqual([...registry.value.keys()], ['aggregated', 'default']);
   assert.deepEqual(registry.unread, []);
-  const placement = await new PlacementStore(kv, cluster).require(signal);
+  const placement = await new PlacementStore(kv, cluster, realEnv.random).require(signal);
   assert.equal(placement.value.numShards, 3);
   assert.ok(placement.value.instances[0]!.shards.every(({ state }) => state === 'AVAILABLE'));
   assert.deepEqual(placement.unread, []);

@@ -11,6 +11,8 @@ export interface OwnedShard {
   readonly state: ShardState;
   /** Instance that an INITIALIZING shard is taken over from, or ''. */
   readonly sourceId: string;
+  /** As in `Shard`. */
+  readonly assignment: string | undefined;
 }
 
 export interface ShardChange {
@@ -73,7 +75,10 @@ export class ShardTable {
     const before = this.#owned;
     const mine = placement === null ? undefined : instanceById(placement, this.#instanceId);
     this.#owned = new Map(
-      (mine?.shards ?? []).map(({ id, state, sourceId }) => [id, { id, state, sourceId }]),
+      (mine?.shards ?? []).map(({ id, state, sourceId, assignment }) => [
+        id,
+        { id, state, sourceId, assignment },
+      ]),
     );
     this.#noteOwners(placement, version);
     this.placement = placement;

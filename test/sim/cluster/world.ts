@@ -216,7 +216,7 @@ export class World {
       env,
       log,
     });
-    const admin = new ClusterAdmin({ kv, cluster, clock: env.clock });
+    const admin = new ClusterAdmin({ ...env, kv, cluster });
     return { process, kv, topology, session, admin };
   }
 
