@@ -2,12 +2,12 @@
  * The life of a storage node: identity, data of its disk, the topology that it follows, shards that
  * come and go, and the background tick. Servers and key-value store are brought by others.
  */
-import type { ClusterName } from '#cluster/kv/keys.ts';
-import type { Kv } from '#cluster/kv/kv.ts';
+import { type ClusterName, namespacesKey } from '#cluster/kv/keys.ts';
+import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
-import type { Instance } from '#cluster/placement/placement.ts';
+import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
 import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -81,6 +81,8 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #metrics: NodeMetrics;
   readonly #placements: PlacementStore;
   readonly #announcement: Announcement;
+  /** Of the namespaces that are adopted. */
+  #namespacesRevision = 0;
   /** Bytes of the log when the folder was marked last. */
   #markedBytes = 0;
   readonly #stop = new AbortController();
@@ -234,6 +236,7 @@ export class NodeRuntime implements AsyncDisposable {
       view.placementVersion,
       view.namespaces,
     );
+    this.#namespacesRevision = view.namespacesRevision;
     this.#limits.apply();
     const { log } = this.#options;
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
@@ -301,18 +304,26 @@ export class NodeRuntime implements AsyncDisposable {
 
   async #markReady(): Promise<void> {
     if (!this.database.isLoaded || this.#jobs.readyShards().size === 0) return;
-    const { instanceId, topology, log, env } = this.#options;
+    const { instanceId, topology, log, env, cluster } = this.#options;
     const { signal } = this.#stop;
+    // A shard is whole in the namespaces that this node knows: it must know all of them.
+    const namespaces = namespacesKey(cluster);
+    const knowsAll = (): readonly Compare[] => [
+      { key: namespaces, target: 'modRevision', equals: this.#namespacesRevision },
+    ];
     // Shards that have nothing to fetch are ready one right after the other.
     await env.clock.sleep(markTogetherMillis, signal);
     // Read when the placement is: a shard may have got another source since.
-    const { version } = await this.#placements.update((current) => {
+    const mark = (current: Placement): Placement => {
       const ready = this.#jobs.readyShards();
       return markShardsAvailable(current, instanceId, (shard) => {
         const owned = ready.get(shard.id);
         return owned !== undefined && isSameAssignment(owned, shard);
       });
-    }, signal);
+    };
+    const { placementVersion } = await topology.refresh(signal);
+    const { version } = await this.#placements.update(mark, signal, knowsAll);
+    if (version === placementVersion) return;
     log.info({ version }, 'shards marked AVAILABLE');
     await topology.refresh(signal);
   }

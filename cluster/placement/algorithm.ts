@@ -266,9 +266,10 @@ function takeOut(
     for (const [shard, { state, sourceId }] of [...instance.shards].sort(([a], [b]) => a - b)) {
       if (state === 'LEAVING') continue;
       const source = draft.instances.get(sourceId);
-      const canReturn =
-        source !== undefined && !out.has(sourceId) && draft.canOwn(shard, source, instance);
       const fits = (to: DraftInstance) => draft.canOwn(shard, to, instance);
+      // Who names another one for it does not want it back where it came from, which may be gone.
+      const canReturn =
+        source !== undefined && !out.has(sourceId) && fits(source) && !added.some(fits);
       const eligible = added.some(fits) ? added.filter(fits) : stay.filter(fits);
       if (!canReturn && eligible.length === 0) {
         throw badRequest(

@@ -82,12 +82,14 @@ export class PlacementStore {
    * Puts the next placement in the place of the current one.
    * @param change gets the current placement and returns the next; returning the same writes
    * nothing
+   * @param alsoHolds conditions of other keys, asked for with each attempt
    * @returns the placement that stands now
-   * @throws {TsdbError} NOT_FOUND when there is none
+   * @throws {TsdbError} NOT_FOUND when there is none, CONFLICT when others were faster each time
    */
   update(
     change: (current: Placement) => Placement,
     signal: AbortSignal,
+    alsoHolds: () => readonly Compare[] = () => [],
   ): Promise<VersionedPlacement> {
     return compareAndSet(
       this.kv,
@@ -99,7 +101,8 @@ export class PlacementStore {
           return { compares: [], operations: [], result };
         }
         const { compares, operations } = this.writing(current, placement);
-        return { compares, operations, result: { placement, version: current.version + 1 } };
+        const result = { placement, version: current.version + 1 };
+        return { compares: [...compares, ...alsoHolds()], operations, result };
       },
       signal,
     );

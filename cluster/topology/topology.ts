@@ -29,6 +29,8 @@ export interface TopologyView {
   readonly placementVersion: number;
   readonly ownership: Ownership | null;
   readonly namespaces: NamespaceRegistry;
+  /** `modRevision` of their key; 0 when there is none. */
+  readonly namespacesRevision: number;
 }
 
 export interface TopologySource {
@@ -43,6 +45,7 @@ export const emptyView: TopologyView = {
   placementVersion: 0,
   ownership: null,
   namespaces: emptyRegistry,
+  namespacesRevision: 0,
 };
 
 export interface TopologyOptions {
@@ -223,6 +226,6 @@ export class Topology implements TopologySource, AsyncDisposable {
 
   #withNamespaces(item: KeyValue | null): TopologyView {
     const namespaces = item === null ? emptyRegistry : decodeStored(item, registryFromJson).value;
-    return { ...this.#current, namespaces };
+    return { ...this.#current, namespaces, namespacesRevision: item?.modRevision ?? 0 };
   }
 }
