@@ -2,8 +2,10 @@
  * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into
  * filesets. Their data stay on disk, their series enter the index.
  */
-import type { NodeService, StreamShardRequest } from '#cluster/node/service.ts';
+import type { NodeService, StreamShardPage, StreamShardRequest } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
+import type { Clock } from '#lib/env/env.ts';
+import { untilAborted } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { checkedId, copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
@@ -15,6 +17,9 @@ import {
   writeVolume,
 } from '../storage/flush/volume.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+
+/** A donor that takes longer for a page is given up. */
+const pageMillisMax = 30_000;
 
 /** What it takes to take a shard from peers. */
 export interface PeersParts extends VolumeParts {
@@ -70,7 +75,10 @@ export async function bootstrapFromPeers(
   const { truncations } = namespace;
   const stop = new AbortController();
   const either = AbortSignal.any([signal, stop.signal]);
-  const streams = donors.map((donor) => seriesOf(donor, request, namespace, either));
+  const { clock } = parts.env;
+  const streams = donors.map((donor) =>
+    seriesOf(pagesOf(donor, request, clock, either), namespace),
+  );
   const merged = new PeekedStream(mergeStreams(streams));
   try {
     for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
@@ -202,15 +210,46 @@ class BlockSource implements VolumeSource {
   }
 }
 
-/** One donor's series, checked: the order is what the merge and the fileset rely on. */
-async function* seriesOf(
+/**
+ * A donor's pages. One whose disk hangs still answers health checks: when it gives none for too
+ * long, another one is to be asked.
+ * @throws {TsdbError} DEADLINE_EXCEEDED
+ */
+async function* pagesOf(
   donor: NodeService,
   request: StreamShardRequest,
-  namespace: NamespaceState,
+  clock: Clock,
   signal: AbortSignal,
+): AsyncGenerator<StreamShardPage, void, undefined> {
+  const stop = new AbortController();
+  const pages = donor.streamShard(request, AbortSignal.any([signal, stop.signal]));
+  const iterator = pages[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      // What this node does with a page takes as long as it takes.
+      const isHere = new AbortController();
+      const isLate = clock.deadline(pageMillisMax, isHere.signal);
+      const next = await untilAborted(iterator.next(), isLate).catch((error: unknown) => {
+        if (!isLate.aborted) throw error;
+        const reason = `a peer gave no page of the shard for ${pageMillisMax} ms`;
+        throw new TsdbError('DEADLINE_EXCEEDED', reason);
+      });
+      isHere.abort();
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    stop.abort(new TsdbError('CANCELLED', 'nobody waits for the stream any more'));
+  }
+}
+
+/** One donor's series, checked: the order is what the merge and the fileset rely on. */
+async function* seriesOf(
+  pages: AsyncIterable<StreamShardPage>,
+  namespace: NamespaceState,
 ): AsyncGenerator<StreamedSeries, void, undefined> {
   let last: StreamedSeries | null = null;
-  for await (const { bundle } of donor.streamShard(request, signal)) {
+  for await (const { bundle } of pages) {
     for (let i = 0; i < bundle.seriesCount; i += 1) {
       const chunks = bundle.chunkData.subarray(bundle.chunkOffset[i]!, bundle.chunkOffset[i + 1]!);
       if (chunks.length === 0) continue;

@@ -61,6 +61,8 @@ const retryMillisMax = 10_000;
 /** Shards that one node streams from its peers at a time. */
 export const streamShardsAtOnce = 4;
 
+/** A peer that does not say in this time that it is well is no donor now. */
+const healthMillisMax = 4_000;
 /** Attempts with the LEAVING source before the other replicas are asked. */
 const sourceAttemptsMax = 5;
 /**
@@ -347,7 +349,8 @@ export class ShardJobs implements AsyncDisposable {
     for (const candidate of candidates) {
       const service = this.#options.nodeServiceOf(candidate);
       try {
-        const { ok } = await service.health(signal);
+        const { clock } = this.#options.parts.env;
+        const { ok } = await service.health(clock.deadline(healthMillisMax, signal));
         if (ok) donors.push(service);
       } catch (error) {
         if (signal.aborted) throw error;
