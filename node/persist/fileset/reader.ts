@@ -12,6 +12,7 @@ import {
   decodeInfo,
   type FileDigest,
   FilesetCorrupt,
+  isUnreadable,
   type FilesetDigest,
   type FilesetInfo,
   type FilesetKey,
@@ -73,7 +74,7 @@ export class FilesetReader implements AsyncDisposable {
    */
   static async openHead(disk: Disk, folder: string, key: FilesetKey): Promise<FilesetHead> {
     const path = (part: Parameters<typeof filesetPath>[2]) => filesetPath(folder, key, part);
-    const checkpoint = await disk.readFile(path('checkpoint'));
+    const checkpoint = await readable(path('checkpoint'), disk.readFile(path('checkpoint')));
     if (checkpoint.length < fileHeaderBytes + 4 || checkpoint.every((byte) => byte === 0)) {
       throw new FilesetUnfinished(path('checkpoint'), 'checkpoint was not finished');
     }
@@ -111,7 +112,7 @@ export class FilesetReader implements AsyncDisposable {
     if (index.dataEnd !== digest.data.bytes) {
       throw new FilesetCorrupt(path('index'), `data end is not ${digest.data.bytes}`);
     }
-    const dataFile = await disk.open(path('data'), 'read');
+    const dataFile = await readable(path('data'), disk.open(path('data'), 'read'));
     return new FilesetReader(info, digest, index, dataFile, path('data'));
   }
 
@@ -129,7 +130,7 @@ export class FilesetReader implements AsyncDisposable {
 
   /** Chunks of a series. @throws {FilesetCorrupt} when they are damaged */
   async read(entry: FilesetEntry): Promise<Uint8Array> {
-    const bytes = await this.#dataFile.read(entry.dataOffset, entry.dataLength);
+    const bytes = await this.readData(entry.dataOffset, entry.dataLength);
     this.#check(entry, bytes);
     return bytes;
   }
@@ -147,7 +148,7 @@ export class FilesetReader implements AsyncDisposable {
       const end = entry.dataOffset + entry.dataLength;
       if (end > windowStart + window.length) {
         windowStart = entry.dataOffset;
-        window = await this.#dataFile.read(windowStart, Math.max(entry.dataLength, readBytes));
+        window = await this.readData(windowStart, Math.max(entry.dataLength, readBytes));
       }
       const bytes = window.subarray(entry.dataOffset - windowStart, end - windowStart);
       this.#check(entry, bytes);
@@ -155,9 +156,14 @@ export class FilesetReader implements AsyncDisposable {
     }
   }
 
-  /** Bytes of the data file, unchecked; fewer at its end. */
-  readData(position: number, length: number): Promise<Uint8Array> {
-    return this.#dataFile.read(position, length);
+  /** Bytes of the data file, unchecked; fewer at its end, and none where it cannot be read. */
+  async readData(position: number, length: number): Promise<Uint8Array> {
+    try {
+      return await this.#dataFile.read(position, length);
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      return new Uint8Array(0);
+    }
   }
 
   /** Whether these are the chunks of an entry. */
@@ -170,8 +176,10 @@ export class FilesetReader implements AsyncDisposable {
     const { bytes, crc32c: expected } = this.digest.data;
     let checksum = 0;
     for (let at = 0; at < bytes; ) {
-      const part = await this.#dataFile.read(at, Math.min(readBytes, bytes - at));
-      if (part.length === 0) throw new FilesetCorrupt(this.#dataPath, 'file is cut off');
+      const part = await this.readData(at, Math.min(readBytes, bytes - at));
+      if (part.length === 0) {
+        throw new FilesetCorrupt(this.#dataPath, 'file is cut off, or the disk cannot read it');
+      }
       if (at === 0) {
         const problem = fileHeaderProblem(part, dataMagic);
         if (problem !== null) throw new FilesetCorrupt(this.#dataPath, problem);
@@ -224,7 +232,7 @@ async function readPart(
 ): Promise<Uint8Array> {
   let bytes: Uint8Array;
   try {
-    bytes = await disk.readFile(path);
+    bytes = await readable(path, disk.readFile(path));
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'ENOENT') throw error;
     throw new FilesetCorrupt(path, 'file is missing', { cause: error });
@@ -233,6 +241,16 @@ async function readPart(
     throw new FilesetCorrupt(path, 'checksum or length differs from the digest');
   }
   return bytes;
+}
+
+/** What the disk cannot read is as damaged as what its checksum disowns. */
+async function readable<T>(path: string, reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    throw new FilesetCorrupt(path, 'the disk cannot read it', { cause: error });
+  }
 }
 
 function decoded<T>(path: string, decode: () => T): T {

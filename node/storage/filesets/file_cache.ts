@@ -4,6 +4,7 @@
  */
 import { assert } from '#lib/assert.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
+import { isUnreadable } from '../../persist/fileset/format.ts';
 import type { Directory } from './directory.ts';
 
 export interface FileCacheLimits {
@@ -145,7 +146,9 @@ export class FileCache implements AsyncDisposable {
    * Ranges that follow each other are best asked for as one.
    */
   async read(file: CachedFile, start: number, end: number): Promise<Uint8Array> {
-    if (this.#limits.pageBytesMax === 0) return this.#readFile(file, start, end);
+    if (this.#limits.pageBytesMax === 0) {
+      return (await this.#readFile(file, start, end)) ?? this.#readPieces(file, start, end);
+    }
     const first = Math.floor(start / pageBytes);
     const last = Math.floor((end - 1) / pageBytes);
     if (first === last) {
@@ -196,6 +199,7 @@ export class FileCache implements AsyncDisposable {
   /** Pages [first, end) from the file, kept from now on. */
   async #readPages(file: CachedFile, first: number, end: number): Promise<Uint8Array[]> {
     const bytes = await this.#readFile(file, first * pageBytes, end * pageBytes);
+    if (bytes === null) return this.#readSome(file, first, end);
     const read: Uint8Array[] = [];
     for (let number = first; number < end; number += 1) {
       const start = (number - first) * pageBytes;
@@ -207,6 +211,32 @@ export class FileCache implements AsyncDisposable {
     }
     this.counts.pageMisses += end - first;
     return read;
+  }
+
+  /**
+   * Pages of which the disk cannot read some: these are zeros, which no checksum takes for chunks,
+   * and are not kept.
+   */
+  async #readSome(file: CachedFile, first: number, end: number): Promise<Uint8Array[]> {
+    const read: Uint8Array[] = [];
+    for (let number = first; number < end; number += 1) {
+      const start = number * pageBytes;
+      const bytes = await this.#readFile(file, start, start + pageBytes);
+      if (bytes !== null) this.#keepPage(file, number, bytes);
+      read.push(bytes ?? new Uint8Array(Math.min(pageBytes, file.dataBytes - start)));
+    }
+    this.counts.pageMisses += end - first;
+    return read;
+  }
+
+  /** A range of which the disk cannot read some: this is zeros. */
+  async #readPieces(file: CachedFile, start: number, end: number): Promise<Uint8Array> {
+    const bytes = new Uint8Array(Math.min(end, file.dataBytes) - start);
+    for (let at = start; at < start + bytes.length; at += pageBytes) {
+      const piece = await this.#readFile(file, at, Math.min(end, at + pageBytes));
+      if (piece !== null) bytes.set(piece, at - start);
+    }
+    return bytes;
   }
 
   #keepPage(file: CachedFile, number: number, bytes: Uint8Array): void {
@@ -236,13 +266,17 @@ export class FileCache implements AsyncDisposable {
     if (pages.size === 0) this.#pages.delete(page.file);
   }
 
-  async #readFile(file: CachedFile, start: number, end: number): Promise<Uint8Array> {
+  /** @returns null when the disk cannot read it */
+  async #readFile(file: CachedFile, start: number, end: number): Promise<Uint8Array | null> {
     const open = this.#acquire(file);
     try {
       const handle = await open.opening;
       const bytes = await handle.read(start, Math.min(end, file.dataBytes) - start);
       this.counts.bytesRead += bytes.length;
       return bytes;
+    } catch (error) {
+      if (isUnreadable(error)) return null;
+      throw error;
     } finally {
       open.uses -= 1;
       await this.#closeSome();

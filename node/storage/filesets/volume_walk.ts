@@ -75,6 +75,8 @@ export class VolumeWalk implements AsyncDisposable {
     if (dataOffset < this.#windowStart || end > this.#windowStart + this.#window.length) {
       this.#windowStart = dataOffset;
       this.#window = await reader!.readData(dataOffset, Math.max(dataLength, windowBytes));
+      // Only some of what was asked for may be unreadable.
+      if (this.#window.length === 0) this.#window = await reader!.readData(dataOffset, dataLength);
     }
     const bytes = this.#window.subarray(dataOffset - this.#windowStart, end - this.#windowStart);
     if (reader!.isWhole(cursor!, bytes)) {
