@@ -2,6 +2,7 @@
  * Answers of the JSON listeners as text: whole numbers of any size, and series as they are decoded.
  */
 import { Decoder } from '#engine/store/decoder.ts';
+import type { JsonFetched } from './backend.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -40,9 +41,12 @@ export function* queryAnswer(
   yield Buffer.from(`${text}],"exhaustive":${exhaustive}}\n`);
 }
 
-/** `{"datapoints":[…]}` of the only series, or of none. */
+/**
+ * `{"datapoints":[…]}` of the only series, or of none; with `"exhaustive":false` and `warnings` when
+ * fewer replicas answered than were asked for.
+ */
 export function fetchAnswer(
-  bundle: SeriesBundle,
+  { bundle, warnings }: JsonFetched,
   range: TimeRange,
   resultTimeType: TimeType,
 ): string {
@@ -52,7 +56,9 @@ export function fetchAnswer(
     const text = datapointsText(decoder, bundle, i, range, resultTimeType);
     if (text !== 'null') lists.push(text.slice(1, -1));
   }
-  return `{"datapoints":[${lists.join(',')}]}\n`;
+  const rest =
+    warnings.length === 0 ? '' : `,"exhaustive":false,"warnings":${JSON.stringify(warnings)}`;
+  return `{"datapoints":[${lists.join(',')}]${rest}}\n`;
 }
 
 /** A list of datapoints, or `null` when there are none. */

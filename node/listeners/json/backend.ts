@@ -60,6 +60,12 @@ export interface JsonFlushed {
   readonly segmentsDeleted: number;
 }
 
+export interface JsonFetched {
+  readonly bundle: SeriesBundle;
+  /** Why the answer may be less than whole. */
+  readonly warnings: readonly string[];
+}
+
 export interface JsonBackend {
   /** @throws {TsdbError} when the row was not written, naming why */
   write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void>;
@@ -68,7 +74,7 @@ export interface JsonBackend {
     id: Uint8Array,
     range: TimeRange,
     signal: AbortSignal,
-  ): Promise<SeriesBundle>;
+  ): Promise<JsonFetched>;
   query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries>;
   aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags>;
   truncate(namespace: string, signal: AbortSignal): Promise<number>;

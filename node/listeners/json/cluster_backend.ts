@@ -3,7 +3,6 @@ import type { TimeRange } from '#cluster/node/service.ts';
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
 import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
-import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -14,6 +13,7 @@ import type {
   JsonRow,
   JsonSeries,
   JsonTags,
+  JsonFetched,
 } from './backend.ts';
 
 export class ClusterBackend implements JsonBackend {
@@ -57,8 +57,8 @@ export class ClusterBackend implements JsonBackend {
     id: Uint8Array,
     range: TimeRange,
     signal: AbortSignal,
-  ): Promise<SeriesBundle> {
-    return (await this.#session.fetchById({ namespace, ids: [id], ...range }, signal)).bundle;
+  ): Promise<JsonFetched> {
+    return this.#session.fetchById({ namespace, ids: [id], ...range }, signal);
   }
 
   async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {

@@ -116,8 +116,8 @@ async function fetchOne(
   fields.textOr('source', '');
   fields.end();
   const { startNanos, endNanos } = range;
-  const bundle = await backend.fetchById(namespace, id, { startNanos, endNanos }, signal);
-  return fetchAnswer(bundle, range, range.resultTimeType);
+  const fetched = await backend.fetchById(namespace, id, { startNanos, endNanos }, signal);
+  return fetchAnswer(fetched, range, range.resultTimeType);
 }
 
 async function query(

@@ -7,7 +7,6 @@ import {
   type TimeRange,
 } from '#cluster/node/service.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
-import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -22,6 +21,7 @@ import type {
   JsonRow,
   JsonSeries,
   JsonTags,
+  JsonFetched,
 } from './backend.ts';
 
 /** What a flush on demand did. */
@@ -116,9 +116,9 @@ export class NodeBackend implements JsonBackend {
     id: Uint8Array,
     range: TimeRange,
     signal: AbortSignal,
-  ): Promise<SeriesBundle> {
+  ): Promise<JsonFetched> {
     const request = { namespace, placementVersion: 0, ids: [id], ...range };
-    return (await this.#node.fetchById(request, signal)).bundle;
+    return { bundle: (await this.#node.fetchById(request, signal)).bundle, warnings: [] };
   }
 
   async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {

@@ -8,6 +8,8 @@ import { silentLog } from '#lib/log.ts';
 import { TestCluster } from '../../cluster_testing.ts';
 import { namespaceOf } from '../../storage/database_testing.ts';
 import type { JsonBackend } from './backend.ts';
+import { emptyBundle } from '#engine/codec/series_bundle.ts';
+import { overriding } from '#test/overriding.ts';
 import { ClusterBackend } from './cluster_backend.ts';
 import { clusterMethods, nodeMethods } from './methods.ts';
 import { NodeBackend } from './node_backend.ts';
@@ -206,6 +208,23 @@ test('the cluster listener answers through the session, from all shards of two n
   await walk(server);
   assert.deepEqual((await call(server, '/health')).json, { ok: true, status: 'up' });
   assert.equal((await call(server, '/bootstrapped')).status, 404);
+});
+
+test('a series that too few replicas were asked for comes with the reason, on the port of the cluster', async () => {
+  await using cluster = new TestCluster();
+  const { topology } = await cluster.start('a');
+  const session = overriding(sessionOf(cluster, 'a'), {
+    fetchById: async () => ({ bundle: emptyBundle, exhaustive: true, warnings: ['b: away'] }),
+  });
+  await using server = await listen(new ClusterBackend(session, topology), 'cluster');
+  const { status, json } = await call(server, '/fetch', {
+    namespace: 'metrics',
+    id: 'cpu-a',
+    rangeStart: nowSeconds,
+    rangeEnd: nowSeconds + 10,
+  });
+  assert.equal(status, 200);
+  assert.deepEqual(json, { datapoints: [], exhaustive: false, warnings: ['b: away'] });
 });
 
 test('mistakes are answered with 400, the reason and the type BAD_REQUEST', async () => {
