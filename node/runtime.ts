@@ -25,6 +25,7 @@ import { openIdentity } from './identity/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
+import { retentionHoldMillis } from '#node/clock/retention_clock.ts';
 import { tick } from './storage/retention/tick.ts';
 
 export interface RuntimeOptions {
@@ -131,6 +132,7 @@ export class NodeRuntime implements AsyncDisposable {
       cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
+      retentionHoldMillis,
     });
     const runtime = new NodeRuntime(options, database);
     runtime.#begin();
@@ -272,13 +274,21 @@ export class NodeRuntime implements AsyncDisposable {
   /** What was written since can be told from an older copy of the folder from now on. */
   async #raiseMark(): Promise<void> {
     const { bytes } = this.database.commitlog.counts;
-    if (bytes === this.#markedBytes) return;
+    const { signal } = this.#stop;
+    await this.#endIfTaken(async () => {
+      if (bytes === this.#markedBytes) await this.#announcement.check(signal);
+      else await this.#announcement.raiseMark(signal);
+    });
+    this.#markedBytes = bytes;
+  }
+
+  /** Only one process may serve as an instance: the one that was announced last. */
+  async #endIfTaken(call: () => Promise<void>): Promise<void> {
     try {
-      await this.#announcement.raiseMark(this.#stop.signal);
-      this.#markedBytes = bytes;
+      await call();
     } catch (error) {
-      if (!(error instanceof InstanceTaken)) throw error;
-      this.#options.onFatal(error);
+      if (error instanceof InstanceTaken) this.#options.onFatal(error);
+      throw error;
     }
   }
 
@@ -310,6 +320,8 @@ export class NodeRuntime implements AsyncDisposable {
     const namespaces = namespacesKey(cluster);
     const knowsAll = (): readonly Compare[] => [
       { key: namespaces, target: 'modRevision', equals: this.#namespacesRevision },
+      // Another process of this instance may have given its shards up since.
+      this.#announcement.isStanding,
     ];
     // Shards that have nothing to fetch are ready one right after the other.
     await env.clock.sleep(markTogetherMillis, signal);
@@ -322,6 +334,7 @@ export class NodeRuntime implements AsyncDisposable {
       });
     };
     const { placementVersion } = await topology.refresh(signal);
+    await this.#endIfTaken(() => this.#announcement.check(signal));
     const { version } = await this.#placements.update(mark, signal, knowsAll);
     if (version === placementVersion) return;
     log.info({ version }, 'shards marked AVAILABLE');

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
-import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
+import { environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
+import { addInstances, initPlacement, resetInstance } from '#cluster/placement/algorithm.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 import { TestCluster } from './cluster_testing.ts';
+import { Announcement, InstanceTaken } from './identity/announcement.ts';
+import { openIdentity } from './identity/node_identity.ts';
 import { namespaceOf, readAll, type TestRow, writeRows } from './storage/database_testing.ts';
 
 const never = new AbortController().signal;
@@ -187,6 +190,44 @@ test('a new data folder under a known instance is filled from the peers before i
   assert.equal(samples.size, 40);
   for (const rows of samples.values()) assert.equal(rows.length, 2);
   assert.deepEqual(cluster.fatal, []);
+});
+
+test('a process marks nothing of what another process of its instance has given up, and ends', async () => {
+  await using cluster = new TestCluster();
+  await threeNodes(cluster);
+  const { kvStore } = cluster;
+  const folder = `${cluster.folder}/another`;
+  const other = new Announcement({
+    env: realEnv,
+    kv: kvStore.client(),
+    cluster: { environment: environmentDefault, zone: zoneDefault },
+    instanceId: 'a',
+    identity: await openIdentity(realEnv, folder),
+    dataFolder: folder,
+  });
+  const giveUp = () => cluster.changePlacement((current) => resetInstance(current, 'a'));
+  assert.equal(await other.make(giveUp, never), 'new folder');
+  const statesOfA = async () => {
+    const { value } = await cluster.placements.require(never);
+    const { shards } = value.instances.find(({ id }) => id === 'a')!;
+    return new Set(shards.map(({ state }) => state));
+  };
+  while (cluster.fatal.length === 0) {
+    assert.deepEqual(await statesOfA(), new Set(['INITIALIZING']));
+    await realEnv.clock.sleep(10, never);
+  }
+  assert.ok(cluster.fatal[0] instanceof InstanceTaken);
+  assert.deepEqual(await statesOfA(), new Set(['INITIALIZING']));
+});
+
+test('a running node that is reset takes its shards from the others again', async () => {
+  await using cluster = new TestCluster();
+  await threeNodes(cluster);
+  for (const id of ['b', 'c']) await writeRows(databaseOf(cluster, id), rowsOf(20, 1));
+  await cluster.changePlacement((current) => resetInstance(current, 'a'));
+  await cluster.until('a', ({ placementVersion }) => placementVersion > 4);
+  await cluster.untilAvailable('a');
+  assert.equal((await readAll(databaseOf(cluster, 'a'))).size, 20);
 });
 
 test('an AVAILABLE node is served after a restart although its peers are down', async () => {

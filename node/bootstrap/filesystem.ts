@@ -25,6 +25,7 @@ import { Directory } from '../storage/filesets/directory.ts';
 import { BlockFile } from '../storage/filesets/namespace_files.ts';
 import { spanNanosMax, spanNanosOf } from '../storage/flush/due_spans.ts';
 import type { Flusher } from '../storage/flush/flusher.ts';
+import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { LoadedIndex } from './index_start.ts';
 
@@ -34,6 +35,7 @@ export interface FilesystemParts {
   readonly log: Log;
   readonly dataFolder: string;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly retentionClock: RetentionClock;
   /** Makes room in memory. */
   readonly flusher: Pick<Flusher, 'runDue'>;
 }
@@ -78,7 +80,7 @@ export async function loadShard(
     corruptBlocks: new Set(),
     unrepairedBlocks: await loadAsides(parts, namespace, shard, listed.asides, truncatedAtNanos),
   };
-  const now = env.clock.nowNanos();
+  const now = parts.retentionClock.nowNanos();
   // Blocks ascend, so that a long fileset comes before those of its blocks that it stands for. The
   // highest volume of a block comes first; a lower one counts only when that is damaged.
   const filesets = listed.filesets.sort(
@@ -152,7 +154,7 @@ async function loadAsides(
 ): Promise<Set<bigint>> {
   const { env, dataFolder } = parts;
   const folder = shardFolder(dataFolder, namespace.name, shard);
-  const now = env.clock.nowNanos();
+  const now = parts.retentionClock.nowNanos();
   const blocks = new Set<bigint>();
   for (const fileset of asides) {
     const path = filesetPath(folder, fileset, 'info');
@@ -247,7 +249,7 @@ async function walkFileset(
 
 /** Drops what is past retention, and flushes the rows of shards that are loaded already. */
 async function makeRoom(parts: FilesystemParts, signal: AbortSignal): Promise<void> {
-  const now = parts.env.clock.nowNanos();
+  const now = parts.retentionClock.nowNanos();
   for (const namespace of parts.namespaces.values()) namespace.expire(now);
   await parts.flusher.runDue(signal);
 }

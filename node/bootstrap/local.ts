@@ -1,7 +1,11 @@
 /**
  * The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node.
  */
+import type { UnixNanos } from '#lib/time.ts';
+import { commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
+import { readSegmentHeader } from '../persist/commitlog/reader.ts';
 import { removeTakenFolders } from '../persist/folders.ts';
+import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import type { Snapshots } from '../storage/flush/snapshot.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { type FilesystemParts, loadShard } from './filesystem.ts';
@@ -32,6 +36,19 @@ export interface CorruptShard {
   readonly blocks: ReadonlySet<bigint>;
 }
 
+/** When the newest file of the commit log was begun; what the clock shows when there is none. */
+async function lastKnownNanos({ env, dataFolder }: LocalParts): Promise<UnixNanos> {
+  const snapshots = await listSnapshots(env.disk, snapshotFolder(dataFolder));
+  const segments = await listSegments(env, commitlogFolder(dataFolder));
+  let newest: UnixNanos | null = null;
+  for (const { path } of [...snapshots, ...segments]) {
+    const header = await readSegmentHeader(env.disk, path).catch(() => 'unreadable');
+    if (typeof header === 'string') continue;
+    if (newest === null || header.createdNanos > newest) newest = header.createdNanos;
+  }
+  return newest ?? env.clock.nowNanos();
+}
+
 /**
  * Loads commit log and filesets. The order of the two does not matter to the result, since rows are
  * merged by their versions; the log goes first because it tells what was deleted.
@@ -39,6 +56,7 @@ export interface CorruptShard {
 export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Promise<LocalReport> {
   const started = parts.env.clock.monotonicMillis();
   await removeTakenFolders(parts.env.disk, parts.dataFolder);
+  parts.retentionClock.startFrom(await lastKnownNanos(parts));
   const indexes = await loadIndexes(parts, signal);
   const replay = await replayCommitlog(parts, indexes, signal);
   let filesets = 0;
@@ -63,7 +81,7 @@ export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Pr
     if (walked === 0 && index !== undefined) parts.snapshots.noteSaved(namespace);
     filesetsWalked += walked;
   }
-  const now = parts.env.clock.nowNanos();
+  const now = parts.retentionClock.nowNanos();
   for (const namespace of parts.namespaces.values()) namespace.expire(now);
   parts.log.info(
     {

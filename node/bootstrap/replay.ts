@@ -25,6 +25,7 @@ import { appliedFromJson } from '../persist/tombstone_file.ts';
 import type { Deletions } from '../storage/deletions/deletions.ts';
 import type { NamespaceRemoval } from '../storage/deletions/namespace_removal.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import type { LoadedIndex } from './index_start.ts';
 
 /** What it takes to replay a log. */
@@ -34,6 +35,7 @@ export interface ReplayParts {
   readonly dataFolder: string;
   readonly store: SampleStore;
   readonly commitlog: Commitlog;
+  readonly retentionClock: RetentionClock;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
   readonly deletions: Pick<Deletions, 'noteSegment' | 'replay' | 'replayLost'>;
   readonly removal: Pick<NamespaceRemoval, 'takeOrdinal'>;
@@ -282,7 +284,7 @@ class SegmentReplay {
     const newestNanos = batch.last * BigInt(batch.timeUnitNanos);
     parts.commitlog.noteRows(this.#number, namespace.name, Number(newestNanos / 1_000_000n));
     const { state } = namespace;
-    const now = parts.env.clock.nowNanos();
+    const now = parts.retentionClock.nowNanos();
     if (state === null || newestNanos + state.blockSizeNanos <= now - state.retentionNanos) {
       report.rowsPassedOver += batch.rowCount;
       return;

@@ -10,6 +10,7 @@ import type { Log } from '#lib/log.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import type { OwnedShard } from '../storage/namespace/shards.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
 import { bootstrapFromPeers, type PeersParts } from './peers.ts';
@@ -18,6 +19,7 @@ import { bootstrapFromPeers, type PeersParts } from './peers.ts';
 export interface ShardJobsParts extends PeersParts {
   readonly log: Log;
   readonly instanceId: string;
+  readonly retentionClock: RetentionClock;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
@@ -117,11 +119,9 @@ export class ShardJobs implements AsyncDisposable {
       const begunAs = this.#readyFor.get(id);
       const isGoingOn = begunAs !== undefined && isSameAssignment(begunAs, owned);
       if (state === 'INITIALIZING' && !isGoingOn) {
-        // Assigned anew, or to be taken from somebody else: what others acknowledged since may be
-        // missing.
-        if (begunAs !== undefined) {
-          for (const namespace of parts.namespaces.values()) namespace.readyShards.delete(id);
-        }
+        // Assigned anew, to be taken from somebody else, or given up: what others acknowledged since
+        // may be missing.
+        for (const namespace of parts.namespaces.values()) namespace.readyShards.delete(id);
         this.#readyFor.set(id, owned);
       }
       if (state !== 'INITIALIZING') this.#readyFor.delete(id);
@@ -291,7 +291,7 @@ export class ShardJobs implements AsyncDisposable {
   /** What is past retention meanwhile is not to be fetched any more. */
   #withoutExpired({ namespace, wanted }: Job): Blocks {
     if (wanted === null) return null;
-    const now = this.#options.parts.env.clock.nowNanos();
+    const now = this.#options.parts.retentionClock.nowNanos();
     return new Set([...wanted].filter((start) => !namespace.isExpired(start, now)));
   }
 

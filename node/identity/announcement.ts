@@ -4,7 +4,7 @@
  * difference, and never served as if nothing had happened. While it runs, a process also sees that
  * another one has announced itself as the same instance.
  */
-import type { Kv } from '#cluster/kv/kv.ts';
+import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -102,6 +102,23 @@ export class Announcement {
   }
 
   /**
+   * Holds as long as no other process has announced itself as this instance: for transactions that
+   * say what this process has.
+   */
+  get isStanding(): Compare {
+    return { key: this.#identityKey, target: 'modRevision', equals: this.#modRevision };
+  }
+
+  /**
+   * Compares what the store says of this instance with this start.
+   * @throws {InstanceTaken} when another process serves as this instance; TsdbError UNAVAILABLE
+   */
+  async check(signal: AbortSignal): Promise<void> {
+    const known = await this.#options.kv.get(this.#identityKey, signal);
+    if (known?.modRevision !== this.#modRevision) await this.#announceAgain(signal);
+  }
+
+  /**
    * Marks folder and store anew, for data that came since.
    * @throws {InstanceTaken} when another process serves as this instance; TsdbError UNAVAILABLE
    */
@@ -119,7 +136,7 @@ export class Announcement {
   async #putMark(mark: string, signal: AbortSignal): Promise<void> {
     for (;;) {
       const { succeeded } = await this.#options.kv.transact(
-        [{ key: this.#identityKey, target: 'modRevision', equals: this.#modRevision }],
+        [this.isStanding],
         [this.#markOperation(mark)],
         signal,
       );

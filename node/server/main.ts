@@ -154,8 +154,11 @@ async function isStorageNode(pid: number): Promise<boolean> {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);
-    const name = Buffer.from(await env.disk.readFile(`/proc/${pid}/comm`)).toString();
-    return name.startsWith('tsdb-node');
+    const stat = Buffer.from(await env.disk.readFile(`/proc/${pid}/stat`)).toString();
+    // The name stands in brackets and may hold some itself; the state follows.
+    const [, name, state] = /\((.*)\) (\w)/s.exec(stat) ?? [];
+    // One that has ended is there until its parent asks for its end.
+    return name?.startsWith('tsdb-node') === true && state !== 'Z' && state !== 'X';
   } catch {
     return false;
   }

@@ -53,6 +53,7 @@ import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Reads } from './read/reads.ts';
+import { RetentionClock } from '#node/clock/retention_clock.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { WriteScratch } from './write/write.ts';
 import { Writes } from './write/writes.ts';
@@ -74,6 +75,8 @@ export interface DatabaseOptions {
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
   readonly limits: RequestLimits;
+  /** As in `RetentionClock`; 0 when it is not given, since tests go through days. */
+  readonly retentionHoldMillis?: number;
 }
 
 export interface FlushedReport extends FlushReport {
@@ -102,6 +105,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly cacheKeeper: CacheKeeper;
   readonly removal: NamespaceRemoval;
   readonly deletions: Deletions;
+  readonly retentionClock: RetentionClock;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -147,7 +151,9 @@ export class Database implements NodeService, AsyncDisposable {
     this.queries = new QueryLimitCounter(clock, limits.query ?? noQueryLimits);
     this.newSeries = new SeriesRate(clock, limits.newSeriesPerSecondMax);
     /** What nearly all of the background takes. */
-    const shared = { env, log, dataFolder, store, shards, namespaces };
+    const retentionClock = new RetentionClock(clock, log, options.retentionHoldMillis ?? 0);
+    this.retentionClock = retentionClock;
+    const shared = { env, log, dataFolder, store, shards, namespaces, retentionClock };
     this.removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
     const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded });
     this.deletions = deletions;

@@ -37,7 +37,7 @@ const ofShard =
 const ofIndex = /^data\/([^/]+)\/index\.db$/;
 const ofSegment = /^commitlogs\/commitlog-\d+\.db$/;
 const ofSnapshot = /^snapshots\/snapshot-\d+\.db$/;
-const ofOthers = /^(node_identity\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
+const ofOthers = /^(node_identity\.json|folder_mark\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
 
 interface NamespaceParts {
   readonly name: string;

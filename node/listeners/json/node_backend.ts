@@ -136,13 +136,32 @@ export class NodeBackend implements JsonBackend {
       signal,
     );
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.seriesLimit);
-    return answer;
+    return this.#wholeOrNot(answer, query);
   }
 
   async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
     const answer = await this.#node.aggregate({ ...query, placementVersion: 0 }, signal);
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.limit);
-    return answer;
+    return this.#wholeOrNot(answer, query);
+  }
+
+  /**
+   * An answer without some of this node's shards, which it is still fetching, is not exhaustive.
+   * @throws {TsdbError} UNAVAILABLE when it has to be
+   */
+  #wholeOrNot<Answer extends { exhaustive: boolean; shards: Uint32Array }>(
+    answer: Answer,
+    { requireExhaustive }: { readonly requireExhaustive: boolean },
+  ): Answer {
+    const missing = this.#node.shards.all().length - answer.shards.length;
+    if (missing <= 0) return answer;
+    if (requireExhaustive) {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `the answer is not exhaustive: ${missing} shards are not yet bootstrapped to read`,
+      );
+    }
+    return { ...answer, exhaustive: false };
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {

@@ -20,6 +20,7 @@ import { Pace } from '../flush/pace.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { type Cut, cutChunks } from '../tombstones/chunk_cut.ts';
 import { NamespaceTombstones, type Tombstone } from '../tombstones/tombstones.ts';
+import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import { rewriteFiles, type RewriteParts } from './deletion_rewrite.ts';
 
@@ -38,6 +39,7 @@ export interface DeletionsParts extends RewriteParts {
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
   /** Whether what is on this disk is in memory. */
   readonly isLoaded: () => boolean;
+  readonly retentionClock: RetentionClock;
 }
 
 /** What decides whether files are rewritten now; times of a clock that never runs backwards. */
@@ -366,7 +368,7 @@ export class Deletions {
    * @param headSequence of the newest one ever
    */
   async keep(standing: ReadonlySet<number>, headSequence: number): Promise<void> {
-    const now = this.#parts.env.clock.nowNanos();
+    const now = this.#parts.retentionClock.nowNanos();
     let changed = false;
     if (this.applying !== null && !standing.has(this.applying.version)) this.applying = null;
     for (const [name, tombstones] of this.#byNamespace) {

@@ -4,6 +4,7 @@
  */
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import { assert } from '#lib/assert.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { seriesIdOf } from '#lib/series_id/from_tags.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
@@ -51,8 +52,8 @@ export function emptyFlushReport(): FlushReport {
 /**
  * Flushes one block of all shards that are ready.
  * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted
- *   meanwhile, CANCELLED when a shard was dropped; what the disk rejects with: memory keeps what is
- *   not safe
+ *   meanwhile; what the disk rejects with: memory keeps what is not safe. A shard that was dropped
+ *   meanwhile is passed over
  */
 export async function flushBlock(
   parts: FlushParts,
@@ -66,7 +67,13 @@ export async function flushBlock(
   const worker = async (): Promise<void> => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       const [shard, slots] = next;
-      await flushShard(parts, { namespace, shard, blockStartNanos, slots, ...options }, signal);
+      try {
+        await flushShard(parts, { namespace, shard, blockStartNanos, slots, ...options }, signal);
+      } catch (error) {
+        // The shard, or its namespace, was taken from this node meanwhile: nothing is left to flush.
+        const isGone = error instanceof TsdbError && error.code === 'CANCELLED' && !signal.aborted;
+        if (!isGone) throw error;
+      }
     }
   };
   const outcomes = await Promise.allSettled(Array.from({ length: shardsAtOnce }, worker));

@@ -4,6 +4,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { MemoryBudget } from '../admission/memory_budget.ts';
+import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { compactDue, type CompactionParts } from './compaction.ts';
 import {
@@ -22,6 +23,7 @@ const backgroundShare = 0.2;
 /** What it takes to flush what is due. */
 export interface FlusherParts extends FlushParts, CompactionParts {
   readonly memory: MemoryBudget;
+  readonly retentionClock: RetentionClock;
 }
 
 /** A block with rows in memory, and whose it is. */
@@ -150,16 +152,16 @@ export class Flusher {
 
   /** What is to be flushed now, the most urgent first. */
   due(): DueBlock<WaitingBlock>[] {
-    const { env, memory } = this.#parts;
+    const { env, memory, retentionClock } = this.#parts;
     const nowNanos = env.clock.nowNanos();
     const nowMillis = env.clock.monotonicMillis();
     const memoryIsShort = memory.isShort;
-    const blocks = this.#blocksInMemory(nowNanos, nowMillis);
+    const blocks = this.#blocksInMemory(retentionClock.nowNanos(), nowMillis);
     return dueBlocks(blocks, { nowNanos, nowMillis, memoryIsShort });
   }
 
   /** Blocks of namespaces that are flushed, but for those past retention. */
-  #blocksInMemory(nowNanos: UnixNanos, nowMillis: number): WaitingBlock[] {
+  #blocksInMemory(retentionNowNanos: UnixNanos, nowMillis: number): WaitingBlock[] {
     const { namespaces, store } = this.#parts;
     const seen = new Map<string, WaitingRows>();
     const blocks: WaitingBlock[] = [];
@@ -169,7 +171,7 @@ export class Flusher {
       const withFiles = new Set(files.all(null).flatMap((file) => files.blocksOf(file)));
       const closesAfterNanos = blockSizeNanos + options.retentionOptions.bufferPastNanos;
       for (const { blockStartNanos, rowCount, bytes } of store.blocks(ordinal)) {
-        if (namespace.isExpired(blockStartNanos, nowNanos)) continue;
+        if (namespace.isExpired(blockStartNanos, retentionNowNanos)) continue;
         const key = keyOf(namespace, blockStartNanos);
         const waiting = waitingRows(this.#waiting.get(key), rowCount, nowMillis);
         seen.set(key, waiting);

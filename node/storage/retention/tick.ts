@@ -3,6 +3,7 @@
  */
 import { type Commitlog, commitlogFolder } from '../../persist/commitlog/commitlog.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import { expiredSegments } from './expired_segments.ts';
 import { expireNamespace, type SeriesRemovalParts } from './series_removal.ts';
 
@@ -10,6 +11,7 @@ import { expireNamespace, type SeriesRemovalParts } from './series_removal.ts';
 export interface TickParts extends SeriesRemovalParts {
   readonly dataFolder: string;
   readonly commitlog: Commitlog;
+  readonly retentionClock: RetentionClock;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
@@ -21,7 +23,7 @@ export interface TickReport {
 
 export async function tick(parts: TickParts): Promise<TickReport> {
   const report: TickReport = { seriesExpired: 0, segmentsDeleted: 0, filesetsDeleted: 0 };
-  const now = parts.env.clock.nowNanos();
+  const now = parts.retentionClock.nowNanos();
   for (const namespace of parts.namespaces.values()) {
     const { series, filesets } = await expireNamespace(parts, namespace, now);
     report.seriesExpired += series;
