@@ -190,6 +190,8 @@ function batchOf(
   };
 }
 
+const rowVersionsApart = 100;
+
 /**
  * Chunks from elsewhere, newer than everything that the store has or older than everything: between
  * these the one version of a sealed chunk cannot always tell.
@@ -212,7 +214,7 @@ function insertSome(
     values: Float64Array.from(times, () => valueOf(numbers)),
     version,
   };
-  const rowVersions = rows.values.map(() => Math.max(0, version - numbers.below(100)));
+  const rowVersions = rows.values.map(() => Math.max(0, version - numbers.below(rowVersionsApart)));
   const chunk = [
     () => encodeRawChunk(rows),
     () => encodeRowsChunk({ ...rows, rowVersions }),
@@ -278,7 +280,10 @@ export function fuzz(seed: number, size: number): void {
     } else if (kind < 87) pair.dropFlushed(flushed.slots, flushed.blockStart);
     else if (kind < 91) {
       const isNewer = numbers.below(2) === 0;
-      insertSome(numbers, pair, slot, nowNanos, isNewer ? ++version : --versionLowest);
+      // The rows of one chunk may be this far apart, and must not reach into another one's versions.
+      if (isNewer) version += rowVersionsApart;
+      else versionLowest -= rowVersionsApart;
+      insertSome(numbers, pair, slot, nowNanos, isNewer ? version : versionLowest);
     } else if (kind < 94) {
       const ordinal = numbers.below(namespaces.length);
       const empty = pair.store.expire(ordinal, nowNanos);
