@@ -244,6 +244,29 @@ test('truncation, loss of a shard and retention take filesets away with the rest
   await closeDatabases();
 });
 
+test('a flush passes over a namespace that is deleted meanwhile, and flushes the others', async () => {
+  const folder = temporaryFolder();
+  const both = registryOf([
+    namespaceOf('metrics', { coldWritesEnabled: true }),
+    namespaceOf('other', { coldWritesEnabled: true }),
+  ]);
+  for (let round = 0; round < 8; round += 1) {
+    const { database } = await openDatabase(`${folder}/${round}`, { registry: both });
+    await writeRows(database, rowsOf(200, 5));
+    await writeRows(database, rowsOf(20, 5), { namespace: 'other' });
+    const flushing = database.flush(null, never);
+    for (let turn = 0; turn < round * 40; turn += 1) await Promise.resolve();
+    await database.applyTopology(
+      onePlacement,
+      1,
+      registryOf([namespaceOf('other', { coldWritesEnabled: true })]),
+    );
+    await flushing;
+    assert.ok(database.namespaces.get('other')!.files.all(null).length > 0);
+    await closeDatabases();
+  }
+});
+
 const onePlacementStates = {
   0: 'AVAILABLE',
   1: 'AVAILABLE',
