@@ -54,7 +54,7 @@ export interface ColumnsWriteRequest extends Omit<WriteRequest, 'batch'> {
 }
 
 export interface WriteResponse {
-  /** Incarnation and boot of the node, for which its references are valid. */
+  /** Names the start of the node for which its references are valid. */
   readonly referenceEpoch: string;
   /** One `rowOutcome` a row in the order of the batch, or empty when all were written. */
   readonly outcomes: Uint8Array;

@@ -182,7 +182,8 @@ export class Database implements NodeService, AsyncDisposable {
       shards,
       commitlog,
       clock,
-      referenceEpoch: referenceEpochOf(identity),
+      // A folder that is rolled back comes to a boot again that has given references already.
+      referenceEpoch: `${referenceEpochOf(identity)}.${random.bytes(6).toHex()}`,
       encoder: new BatchEncoder(),
       scratch: new WriteScratch(),
       sequencer,

@@ -31,6 +31,7 @@ export class Faults {
   readonly #ends = new Set<() => void>();
   #slow: ((from: string, to: string) => number) | null = null;
   #lastLossMillis = Number.NEGATIVE_INFINITY;
+  #withHiddenLoss: SimulatedNode | null = null;
   readonly #admin = new Set<Promise<void>>();
 
   /** @param features what may happen beside the usual */
@@ -102,13 +103,17 @@ export class Faults {
   /**
    * A node whose disk may lose data now: all replicas are whole, and no other disk has lost any for
    * a while.
+   * @param isHidden the loss is seen only when the data is read: until somebody compares replicas no
+   *   other disk may lose anything
    */
-  nodeThatMayLose(): SimulatedNode | null {
+  nodeThatMayLose(isHidden = false): SimulatedNode | null {
     const { time } = this.world;
     const isRecent = time.nowMillis - this.#lastLossMillis < lossMillisMin;
     if (isRecent || this.cluster.unsettled() !== null) return null;
     this.#lastLossMillis = time.nowMillis;
-    return this.node();
+    const node = this.#withHiddenLoss ?? this.node();
+    if (isHidden) this.#withHiddenLoss = node;
+    return node;
   }
 
   /** A call of the administration, which may be refused. */
@@ -313,7 +318,7 @@ const faults: Record<string, Fault> = {
     };
   },
   'bits of a disk flip': (f) => {
-    const node = f.nodeThatMayLose();
+    const node = f.nodeThatMayLose(true);
     if (node === null) return null;
     for (let left = 1 + f.random.below(4); left > 0; left -= 1) {
       const path = node.disk.flip((name) => mayRot.test(name));
@@ -322,7 +327,9 @@ const faults: Record<string, Fault> = {
     return nothing;
   },
   'reads of a disk fail': (f) => {
-    const { diskState } = f.node();
+    const node = f.nodeThatMayLose(true);
+    if (node === null) return null;
+    const { diskState } = node;
     diskState.readFailures = { paths: /fileset/, perThousand: 200 };
     return () => {
       diskState.readFailures = null;
