@@ -9,6 +9,7 @@ import type { Commitlog } from './persist/commitlog/commitlog.ts';
 import type { Admission } from './storage/admission/admission.ts';
 import type { MemoryBudget } from './storage/admission/memory_budget.ts';
 import type { QueryLimitCounter } from './storage/admission/query_limits.ts';
+import type { DoubtLedger } from './doubt/ledger.ts';
 import type { SeriesRate } from './storage/admission/series_rate.ts';
 import type { Deletions } from './storage/deletions/deletions.ts';
 import type { FileCache } from './storage/filesets/file_cache.ts';
@@ -22,6 +23,7 @@ import type { Writes } from './storage/write/writes.ts';
 
 /** What is counted. */
 export interface CountedParts {
+  readonly doubts: DoubtLedger;
   readonly isBootstrapped: boolean;
   readonly store: Pick<SampleStore, 'seriesCount' | 'sampleCount' | 'memoryBytes'>;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
@@ -93,6 +95,9 @@ export function registerNodeMetrics(
   gauge('commitlog_bytes', 'Bytes of the commit log on disk.', () =>
     parts.commitlog.segments().reduce((bytes, segment) => bytes + segment.bytes, 0),
   );
+  gauge('blocks_in_doubt', 'Blocks of shards that may lack acknowledged rows.', () => {
+    return parts.doubts.size;
+  });
   registerTotals(metrics, parts, limits);
   const written = metrics.histogram(
     'tsdb_node_commitlog_write_seconds',
@@ -129,7 +134,12 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
   total('writes_refused', 'Batches refused since too much waited.', () => sequencer.counts.refused);
   total('rows_written', 'Rows written.', () => writes.counts.rowsWritten);
   total('rows_refused', 'Rows refused.', () => writes.counts.rowsRefused);
-  const { flusher, snapshots, fileCache, memory } = parts;
+  const { flusher, snapshots, fileCache, memory, doubts } = parts;
+  total(
+    'blocks_lost',
+    'Blocks of shards in doubt of which no other replica had all rows.',
+    () => doubts.counts.blocksLost,
+  );
   total('flushed_blocks', 'Blocks of shards that were flushed.', () => flusher.counts.blocks);
   total('flushed_filesets', 'Filesets that flushes wrote.', () => flusher.counts.filesets);
   total('flushed_bytes', 'Bytes of filesets that flushes wrote.', () => flusher.counts.bytes);

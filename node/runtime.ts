@@ -25,7 +25,7 @@ import { openIdentity } from './identity/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
-import { retentionHoldMillis } from '#node/clock/retention_clock.ts';
+import { retentionHoldMillis } from './clock/retention_clock.ts';
 import { tick } from './storage/retention/tick.ts';
 
 export interface RuntimeOptions {
@@ -188,6 +188,9 @@ export class NodeRuntime implements AsyncDisposable {
     );
     env.clock.every(flushMillis, () => this.#flush(), onError('background flush failed'), signal);
     env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
+    const { doubts } = this.database;
+    const onUnsaved = onError('cannot write the ledger of doubt');
+    env.clock.every(markMillis, () => doubts.save(), onUnsaved, signal);
     const onUnmarked = onError('cannot mark the data folder');
     env.clock.every(folderMarkMillis, () => this.#raiseMark(), onUnmarked, signal);
     env.clock.every(syncCheckMillis, () => this.#sync(), onError('cannot sync'), signal);
@@ -364,10 +367,13 @@ export class NodeRuntime implements AsyncDisposable {
     if (await database.snapshots.isDue()) await database.snapshot(snapshotShare, signal);
   }
 
-  /** With `commitlog.sync: interval`, a log that nobody writes to is synced too. */
+  /**
+   * With `commitlog.sync: interval`, a log that nobody writes to is synced too; and it notes that.
+   */
   async #sync(): Promise<void> {
     const { commitlog, sequencer } = this.database;
     if (commitlog.syncIsDue()) await sequencer.exclusive(() => {});
+    if (commitlog.markIsDue()) await sequencer.exclusive(() => commitlog.mark());
   }
 
   /** A clean stop leaves a snapshot in place of the log, which is read faster. */
@@ -410,6 +416,13 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#marking?.catch(() => {});
     await this.#flushing.catch(() => {});
     await this.#lastSnapshot();
+    await this.database.doubts.save().catch((error: unknown) => {
+      const { log } = this.#options;
+      log.warn(
+        { error: messageOf(error) },
+        'cannot write the ledger of doubt: some is doubted again',
+      );
+    });
     await this.database[Symbol.asyncDispose]();
   }
 }

@@ -25,7 +25,7 @@ import { Directory } from '../storage/filesets/directory.ts';
 import { BlockFile } from '../storage/filesets/namespace_files.ts';
 import { spanNanosMax, spanNanosOf } from '../storage/flush/due_spans.ts';
 import type { Flusher } from '../storage/flush/flusher.ts';
-import type { RetentionClock } from '#node/clock/retention_clock.ts';
+import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { LoadedIndex } from './index_start.ts';
 

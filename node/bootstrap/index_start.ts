@@ -5,7 +5,8 @@
  */
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { SavedSeries } from '../index/saved/load.ts';
 import { enumerateBits } from '../index/tables/postings.ts';
@@ -119,8 +120,8 @@ async function loadIndex(
     return await useIndex(parts, namespace, file, manifest);
   } catch (error) {
     const isFull = error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED';
-    if (!(error instanceof IndexFileCorrupt || isFull)) throw error;
-    log.error({ path, error: error.message }, 'saved index is not used; the index is made anew');
+    if (!(error instanceof IndexFileCorrupt || isFull || isUnreadable(error))) throw error;
+    log.error({ path, error: messageOf(error) }, 'saved index is not used; the index is made anew');
     if (!isFull) await setIndexFileAside(env.disk, path);
     return null;
   }

@@ -6,15 +6,18 @@ import { commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts
 import { readSegmentHeader } from '../persist/commitlog/reader.ts';
 import { removeTakenFolders } from '../persist/folders.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
+import type { DoubtLedger } from '../doubt/ledger.ts';
 import type { Snapshots } from '../storage/flush/snapshot.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { type FilesystemParts, loadShard } from './filesystem.ts';
 import { type IndexStartParts, loadIndexes } from './index_start.ts';
+import { noteDoubts } from './doubts.ts';
 import { type ReplayParts, type ReplayReport, replayCommitlog } from './replay.ts';
 
 /** What it takes to load what is on this disk. */
 export interface LocalParts extends FilesystemParts, IndexStartParts, ReplayParts {
-  readonly snapshots: Pick<Snapshots, 'noteSaved'>;
+  readonly snapshots: Pick<Snapshots, 'noteSaved' | 'demand'>;
+  readonly doubts: DoubtLedger;
 }
 
 export interface LocalReport {
@@ -59,6 +62,8 @@ export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Pr
   parts.retentionClock.startFrom(await lastKnownNanos(parts));
   const indexes = await loadIndexes(parts, signal);
   const replay = await replayCommitlog(parts, indexes, signal);
+  await noteDoubts(parts, replay.lost);
+  if (replay.lost.length > 0) parts.snapshots.demand();
   let filesets = 0;
   let filesetsWalked = 0;
   const corrupt: CorruptShard[] = [];
@@ -76,7 +81,10 @@ export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Pr
       if (unrepairedBlocks.size > 0) {
         unrepaired.push({ namespace, shard: id, blocks: unrepairedBlocks });
       }
-      if (state !== 'INITIALIZING') namespace.readyShards.add(id);
+      if (state === 'INITIALIZING') continue;
+      namespace.readyShards.add(id);
+      const doubted = parts.doubts.blocksOf(namespace.name, id);
+      if (doubted.size > 0) namespace.readyShards.doubt(id, doubted);
     }
     if (walked === 0 && index !== undefined) parts.snapshots.noteSaved(namespace);
     filesetsWalked += walked;
@@ -96,6 +104,7 @@ export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Pr
       filesetsWalked,
       indexes: indexes.size,
       series: parts.store.seriesCount,
+      blocksInDoubt: parts.doubts.size,
     },
     'data of this disk loaded',
   );

@@ -14,7 +14,13 @@ import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type Commitlog, commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
-import type { DictionaryEntry, SeriesChunks } from '../persist/commitlog/format.ts';
+import {
+  type DictionaryEntry,
+  type RowSpan,
+  segmentHeaderBytes,
+  type SegmentMark,
+  type SeriesChunks,
+} from '../persist/commitlog/format.ts';
 import {
   readSegment,
   readSegmentHeader,
@@ -25,8 +31,15 @@ import { appliedFromJson } from '../persist/tombstone_file.ts';
 import type { Deletions } from '../storage/deletions/deletions.ts';
 import type { NamespaceRemoval } from '../storage/deletions/namespace_removal.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
-import type { RetentionClock } from '#node/clock/retention_clock.ts';
+import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { LoadedIndex } from './index_start.ts';
+import {
+  laterMark,
+  type LogLoss,
+  lossOfSegment,
+  lossOfSnapshot,
+  type SegmentReading,
+} from './log_loss.ts';
 
 /** What it takes to replay a log. */
 export interface ReplayParts {
@@ -53,6 +66,8 @@ export interface ReplayReport {
   /** Records whose checksum was right but that could not be read. */
   recordsMalformed: number;
   readonly problems: SegmentProblem[];
+  /** Of the problems, those that cost acknowledged rows. */
+  readonly lost: LogLoss[];
   /** By namespace: everything from before this time was deleted. */
   readonly truncatedAtNanos: Map<string, bigint>;
 }
@@ -80,9 +95,10 @@ export async function replayCommitlog(
     rowsWithoutSeries: 0,
     recordsMalformed: 0,
     problems: [],
+    lost: [],
     truncatedAtNanos: new Map(),
   };
-  const { env, dataFolder } = parts;
+  const { env, dataFolder, commitlog, deletions } = parts;
   const segments = await listSegments(env, commitlogFolder(dataFolder));
   const snapshots = await listSnapshots(env.disk, snapshotFolder(dataFolder));
   /** By segment before the snapshot: namespaces whose rows in it count. */
@@ -90,18 +106,20 @@ export async function replayCommitlog(
   const batches = new BatchReplay();
   for (const { path } of snapshots) {
     const replay = new SegmentReplay(parts, indexes, batches, 0, path, null, report);
-    await replay.run(signal);
+    const reading = await replay.run(signal);
+    const loss = lossOfSnapshot(reading, replay.hasEnd, replay.marks);
+    // What an older one has the newest one had too.
+    if (loss !== null && report.lost.length === 0) report.lost.push(loss);
     for (const [segment, names] of replay.kept) {
       kept.set(segment, (kept.get(segment) ?? new Set()).union(names));
     }
     if (replay.hasEnd) break;
     parts.log.error({ path }, 'snapshot is damaged; what can be read of it is used');
-    if (report.problems.every((problem) => problem.path !== path)) {
-      report.problems.push({ path, kind: 'corrupt records', start: 0, end: 0 });
-    }
   }
   const first = snapshots[0]?.segment ?? 0;
   const replaced: number[] = [];
+  const readings = new Map<number, SegmentReading>();
+  const marks = new Map<number, SegmentMark>();
   for (const { number, path } of segments) {
     signal.throwIfAborted();
     const names = number < first ? (kept.get(number) ?? null) : null;
@@ -109,15 +127,32 @@ export async function replayCommitlog(
       replaced.push(number);
       continue;
     }
-    await new SegmentReplay(parts, indexes, batches, number, path, names, report).run(signal);
+    const replay = new SegmentReplay(parts, indexes, batches, number, path, names, report);
+    readings.set(number, await replay.run(signal));
+    for (const mark of replay.marks) {
+      marks.set(mark.segment, laterMark(marks.get(mark.segment), mark));
+    }
     report.segments += 1;
   }
+  for (const [number, reading] of readings) {
+    const loss = lossOfSegment(reading, marks.get(number));
+    if (loss !== null) report.lost.push(loss);
+    else commitlog.noteReplayed(number, endOf(reading));
+  }
   for (const namespace of parts.namespaces.values()) markLive(parts, namespace);
-  if (report.problems.some(({ kind }) => kind !== 'torn tail')) parts.deletions.replayLost();
+  for (const { path, reason } of report.lost) {
+    parts.log.error({ path, reason }, 'rows that were acknowledged may be missing from the log');
+  }
+  if (report.lost.length > 0) deletions.replayLost();
   // There was no time to delete them. They must not count: of two of them, one may be back that the
   // other deleted.
-  await parts.commitlog.deleteSegments(replaced);
+  await commitlog.deleteSegments(replaced);
   return report;
+}
+
+/** Up to where nothing is amiss: what a crash tore must not pass for synced later on. */
+function endOf({ bytes, problems }: SegmentReading): number {
+  return problems.find(({ end }) => end > segmentHeaderBytes)?.start ?? bytes;
 }
 
 /** Series are live in the blocks in which memory has rows of them: noted once, not for each row. */
@@ -142,6 +177,13 @@ class SegmentReplay {
   readonly #namespaces = new Map<number, SegmentNamespace>();
   /** By segment: namespaces that the snapshot leaves to it. */
   readonly kept: Map<number, Set<string>> = new Map();
+  /** All that it says of itself and of segments before it. */
+  readonly marks: SegmentMark[] = [];
+  readonly #problems: SegmentProblem[] = [];
+  #recordsMalformed = 0;
+  /** By namespace. */
+  readonly #spansWithoutSeries = new Map<string, RowSpan>();
+  #lacksNamespaces = false;
   /** What a snapshot has, to be compared with its end record. */
   #chunkSeries = 0;
   #chunkBytes = 0;
@@ -168,14 +210,30 @@ class SegmentReplay {
     this.#report = report;
   }
 
-  async run(signal: AbortSignal): Promise<void> {
+  async run(signal: AbortSignal): Promise<SegmentReading> {
     const { disk } = this.#parts.env;
+    const path = this.#path;
     this.#batches.reset();
-    const header = await readSegmentHeader(disk, this.#path);
+    const header = await readSegmentHeader(disk, path);
+    const bytes = (await disk.size(path)) ?? 0;
     this.#boot = typeof header === 'string' ? -1 : header.boot;
-    const records = readSegment(disk, this.#path, (problem) => this.#reportProblem(problem));
+    const records = readSegment(disk, path, (problem) => this.#reportProblem(problem));
     for await (const record of records) {
       signal.throwIfAborted();
+      if (record.kind === 'malformed') {
+        this.#noteMalformed('its lengths are wrong', 'record of the commit log cannot be read');
+        continue;
+      }
+      if (record.kind === 'mark') {
+        const { segment, syncedEnd, spans } = record;
+        this.marks.push({ segment, syncedEnd, spans });
+        if (segment === this.#number) {
+          // It knows of the rows before it, whatever became of their series.
+          this.#spansWithoutSeries.clear();
+          this.#lacksNamespaces = false;
+        }
+        continue;
+      }
       if (record.kind === 'namespace') {
         const counts = this.#only?.has(record.name) ?? true;
         this.#namespaces.set(record.ordinal, {
@@ -222,12 +280,28 @@ class SegmentReplay {
           record satisfies never;
       }
     }
+    return {
+      path,
+      bytes,
+      hasMarks: typeof header === 'string' ? null : header.hasMarks,
+      problems: this.#problems,
+      recordsMalformed: this.#recordsMalformed,
+      spansWithoutSeries: [...this.#spansWithoutSeries.values()],
+      lacksNamespaces: this.#lacksNamespaces,
+    };
+  }
+
+  #noteMalformed(error: string, what: string): void {
+    this.#recordsMalformed += 1;
+    this.#report.recordsMalformed += 1;
+    this.#parts.log.error({ path: this.#path, error }, what);
   }
 
   #reportProblem(problem: SegmentProblem): void {
     const { kind, start, end } = problem;
     const { log } = this.#parts;
     const fields = { path: this.#path, start, end };
+    this.#problems.push(problem);
     this.#report.problems.push(problem);
     if (kind === 'torn tail') log.info(fields, 'commit log segment ends in a torn write');
     else log.error({ ...fields, kind }, 'commit log segment is damaged; the rest of it is read');
@@ -253,18 +327,14 @@ class SegmentReplay {
       this.#chunkBytes += chunks.length;
       if (namespace === undefined || namespace.state === null) continue;
       const series = this.#batches.entryOf(namespace.slots, from, generation);
-      if (series === null) {
-        this.#report.recordsMalformed += 1;
-        continue;
-      }
+      // Its entry is missing: that was reported with what it stood in.
+      if (series === null) continue;
       if (series.slot === null) continue;
       try {
         store.insertChunks(series.slot, chunks);
       } catch (error) {
         if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
-        this.#report.recordsMalformed += 1;
-        const fields = { path: this.#path, error: error.message };
-        this.#parts.log.error(fields, 'chunks of a snapshot cannot be read');
+        this.#noteMalformed(error.message, 'chunks of a snapshot cannot be read');
         continue;
       }
       this.#report.snapshotSeries += 1;
@@ -278,11 +348,17 @@ class SegmentReplay {
     const batch = this.#batches.decode(map, bytes) ?? this.#readBatch(map, bytes);
     if (batch === null || batch.rowCount === 0) return;
     if (namespace === undefined) {
+      this.#lacksNamespaces = true;
       report.rowsWithoutSeries += batch.rowCount;
       return;
     }
-    const newestNanos = batch.last * BigInt(batch.timeUnitNanos);
-    parts.commitlog.noteRows(this.#number, namespace.name, Number(newestNanos / 1_000_000n));
+    const unit = BigInt(batch.timeUnitNanos);
+    const newestNanos = batch.last * unit;
+    const oldestMillis = Number((batch.first * unit) / 1_000_000n);
+    const newestMillis = Number(newestNanos / 1_000_000n);
+    parts.commitlog.noteRows(this.#number, namespace.name, oldestMillis, newestMillis);
+    if (batch.rowsUnknown > 0)
+      this.#noteWithoutSeries(namespace.name, batch.first * unit, newestNanos);
     const { state } = namespace;
     const now = parts.retentionClock.nowNanos();
     if (state === null || newestNanos + state.blockSizeNanos <= now - state.retentionNanos) {
@@ -298,15 +374,24 @@ class SegmentReplay {
     report.rows += rows.rowCount;
   }
 
+  #noteWithoutSeries(namespace: string, firstNanos: bigint, lastNanos: bigint): void {
+    const spans = this.#spansWithoutSeries;
+    const known = spans.get(namespace);
+    spans.set(namespace, {
+      namespace,
+      firstNanos:
+        known !== undefined && known.firstNanos < firstNanos ? known.firstNanos : firstNanos,
+      lastNanos: known !== undefined && known.lastNanos > lastNanos ? known.lastNanos : lastNanos,
+    });
+  }
+
   /** The batches that the kernel does not take. */
   #readBatch(map: SlotMap | null, bytes: Uint8Array): ReplayedBatch | null {
     try {
       return replayedByReader(this.#batches, map, bytes);
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
-      this.#report.recordsMalformed += 1;
-      const fields = { path: this.#path, error: error.message };
-      this.#parts.log.error(fields, 'commit log record cannot be read');
+      this.#noteMalformed(error.message, 'commit log record cannot be read');
       return null;
     }
   }
@@ -323,6 +408,7 @@ class SegmentReplay {
     } catch (error) {
       const isMalformed = error instanceof TsdbError && error.code === 'BAD_REQUEST';
       if (!isMalformed && !(error instanceof SyntaxError)) throw error;
+      // It holds no rows, and the key-value store has it too.
       this.#report.recordsMalformed += 1;
       const fields = { path: this.#path, error: error.message };
       parts.log.error(fields, 'deletion of the commit log cannot be read');
@@ -335,7 +421,8 @@ class SegmentReplay {
   #truncate(namespace: SegmentNamespace, atNanos: bigint): void {
     const { truncatedAtNanos } = this.#report;
     // The segment is needed as long as what it deletes may be elsewhere.
-    this.#parts.commitlog.noteRows(this.#number, namespace.name, Number(atNanos / 1_000_000n));
+    const { commitlog } = this.#parts;
+    commitlog.noteNeeded(this.#number, namespace.name, Number(atNanos / 1_000_000n));
     const before = truncatedAtNanos.get(namespace.name);
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     this.#batches.clear(namespace.slots);

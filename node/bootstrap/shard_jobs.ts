@@ -8,9 +8,10 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
+import type { DoubtLedger } from '../doubt/ledger.ts';
 import type { OwnedShard } from '../storage/namespace/shards.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
-import type { RetentionClock } from '#node/clock/retention_clock.ts';
+import type { RetentionClock } from '../clock/retention_clock.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
 import { bootstrapFromPeers, type PeersParts } from './peers.ts';
@@ -20,6 +21,7 @@ export interface ShardJobsParts extends PeersParts {
   readonly log: Log;
   readonly instanceId: string;
   readonly retentionClock: RetentionClock;
+  readonly doubts: DoubtLedger;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
 
@@ -63,6 +65,9 @@ const retryMillisMax = 10_000;
 /** Shards that one node streams from its peers at a time. */
 export const streamShardsAtOnce = 4;
 
+/** Blocks that an attempt fetches when some are lacking: what is done of many stays done. */
+const blocksAtOnce = 16;
+
 /** A peer that does not say in this time that it is well is no donor now. */
 const healthMillisMax = 4_000;
 /** Attempts with the LEAVING source before the other replicas are asked. */
@@ -103,6 +108,12 @@ export class ShardJobs implements AsyncDisposable {
   /** Starts what the placement asks for and ends what it asks for no more. */
   reconcile(): void {
     const { parts } = this.#options;
+    const { doubts } = parts;
+    if (parts.shards.placement !== null) {
+      doubts.keepOnly(
+        (name, shard) => parts.namespaces.has(name) && parts.shards.get(shard) !== undefined,
+      );
+    }
     for (const job of [...this.#jobs.values()].flatMap((jobs) => [...jobs.values()])) {
       const { namespace, shard } = job;
       const isHere = parts.namespaces.get(namespace.name) === namespace;
@@ -128,8 +139,12 @@ export class ShardJobs implements AsyncDisposable {
       for (const namespace of parts.namespaces.values()) {
         if (namespace.readyShards.has(id)) continue;
         if (state === 'INITIALIZING') this.#add(namespace, owned, null);
-        // A shard that is this node's in full has nothing to fetch for a namespace that is new.
-        else if (this.#jobOf(namespace, id) === undefined) namespace.readyShards.add(id);
+        else if (this.#jobOf(namespace, id) === undefined) {
+          const doubted = doubts.blocksOf(namespace.name, id);
+          if (doubted.size > 0) this.#add(namespace, owned, doubted);
+          // A shard that is this node's in full has nothing to fetch for a namespace that is new.
+          else namespace.readyShards.add(id);
+        }
       }
     }
     this.#startSome();
@@ -148,7 +163,7 @@ export class ShardJobs implements AsyncDisposable {
     const { instanceId } = parts;
     if (donorPlan(placement, instanceId, owned, false).candidates.length === 0) return;
     namespace.readyShards.lose(shard, blocks);
-    this.#add(namespace, owned, blocks);
+    this.#add(namespace, owned, blocks.union(parts.doubts.blocksOf(namespace.name, shard)));
     this.#startSome();
   }
 
@@ -250,10 +265,12 @@ export class ShardJobs implements AsyncDisposable {
   }
 
   async #run(job: Job): Promise<void> {
-    const { log, env } = this.#options.parts;
+    const { parts } = this.#options;
+    const { log, env } = parts;
     const signal = this.#signalOf(job);
-    job.fetching = this.#withoutExpired(job);
-    job.wanted = noBlocks;
+    const wanted = this.#withoutExpired(job);
+    job.fetching = wanted === null ? null : new Set([...wanted].slice(0, blocksAtOnce));
+    job.wanted = wanted === null ? noBlocks : wanted.difference(job.fetching!);
     try {
       const isFetched = job.fetching?.size !== 0 && (await this.#attempt(job, signal));
       // Who ended the job may have begun another one of the shard.
@@ -261,6 +278,7 @@ export class ShardJobs implements AsyncDisposable {
       job.attempts = 0;
       job.refusals = 0;
       if (isFetched) job.fetched = unionOf(job.fetched, job.fetching);
+      this.#regain(job, isFetched);
     } catch (error) {
       // Nobody waits for this: as a rejection that nobody handles it ends the process.
       if (error instanceof BrokenInvariant) throw error;
@@ -273,7 +291,7 @@ export class ShardJobs implements AsyncDisposable {
       const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempts, 10));
       job.attempts += 1;
       const isRefusal = error instanceof TsdbError && error.code === 'CONFLICT';
-      job.refusals = isRefusal ? job.refusals + 1 : 0;
+      if (isRefusal) job.refusals += 1;
       this.#again(job, delay * (0.5 + env.random.fraction()));
       return;
     }
@@ -283,9 +301,26 @@ export class ShardJobs implements AsyncDisposable {
       return;
     }
     job.namespace.readyShards.add(job.shard);
+    parts.doubts.end(job.namespace.name, job.shard, null);
     this.#forget(job);
     job.namespace.noteRepaired(job.shard, job.fetched);
     this.#options.onReady();
+  }
+
+  /** The blocks of an attempt are here again, as far as they were not found damaged meanwhile. */
+  #regain({ namespace, shard, fetching, wanted }: Job, isFetched: boolean): void {
+    const { doubts, log } = this.#options.parts;
+    const doubted = doubts.blocksOf(namespace.name, shard);
+    const ended = fetching === null ? doubted : doubted.intersection(fetching);
+    if (!isFetched && ended.size > 0) {
+      doubts.counts.blocksLost += ended.size;
+      const fields = { namespace: namespace.name, shard, blockStartsNanos: [...ended].join() };
+      log.error(fields, 'nobody else has all rows of blocks that are in doubt: some may be lost');
+    }
+    if (fetching === null || wanted === null) return;
+    const regained = fetching.difference(wanted);
+    namespace.readyShards.regain(shard, regained);
+    doubts.end(namespace.name, shard, regained);
   }
 
   /** What is past retention meanwhile is not to be fetched any more. */

@@ -4,7 +4,7 @@
  * itself, or one that another process went on with, has another mark than the store.
  */
 import type { Disk } from '#lib/env/env.ts';
-import { messageOf, TsdbError } from '#lib/errors.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
 
 /** `current` is on its way to the store, or there; `confirmed` is the one that was there before. */
 export interface FolderMark {
@@ -17,7 +17,7 @@ export const noMark: FolderMark = { current: '', confirmed: '' };
 
 export const markFile = 'folder_mark.json';
 
-/** @throws {TsdbError} INTERNAL when the file is there but unreadable */
+/** What the folder says; one that is damaged says nothing, as a folder that was never marked. */
 export async function readFolderMark(disk: Disk, dataFolder: string): Promise<FolderMark> {
   const path = `${dataFolder}/${markFile}`;
   if ((await disk.size(path)) === null) return noMark;
@@ -26,12 +26,11 @@ export async function readFolderMark(disk: Disk, dataFolder: string): Promise<Fo
       new TextDecoder().decode(await disk.readFile(path)),
     ) as Partial<FolderMark>;
     const { current, confirmed } = plain;
-    if (typeof current !== 'string' || typeof confirmed !== 'string') {
-      throw new Error('current and confirmed are not both there');
-    }
+    if (typeof current !== 'string' || typeof confirmed !== 'string') return noMark;
     return { current, confirmed };
   } catch (error) {
-    throw new TsdbError('INTERNAL', `cannot read ${path}: ${messageOf(error)}`, { cause: error });
+    if (!(error instanceof SyntaxError || isUnreadable(error))) throw error;
+    return noMark;
   }
 }
 

@@ -21,6 +21,7 @@ import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
 import type { Commitlog } from '../persist/commitlog/commitlog.ts';
+import type { DoubtLedger } from '../doubt/ledger.ts';
 import type { NodeIdentity } from '../identity/node_identity.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ShardTable } from '../storage/namespace/shards.ts';
@@ -33,6 +34,7 @@ const profileSecondsMax = 300;
 
 /** What a dump tells. */
 export interface DumpedParts {
+  readonly doubts: Pick<DoubtLedger, 'all'>;
   readonly instanceId: string;
   readonly identity: NodeIdentity;
   readonly dataFolder: string;
@@ -122,7 +124,7 @@ function millisOf(url: URL): number {
 
 /** What the node knows of itself. */
 function dump(node: DumpedParts): object {
-  const { shards, store, commitlog, sequencer, instanceId, identity, dataFolder } = node;
+  const { shards, store, commitlog, sequencer, instanceId, identity, dataFolder, doubts } = node;
   const { placement } = shards;
   const mine: Instance | undefined = placement?.instances.find(({ id }) => id === instanceId);
   return {
@@ -145,6 +147,14 @@ function dump(node: DumpedParts): object {
       indexBytes: namespace.index.memoryBytes,
       blockStarts: namespace.index.blockStarts.map(String),
       readyShards: [...namespace.readyShards].sort((a, b) => a - b),
+    })),
+    doubts: doubts.all.map(({ cause, foundNanos, namespace, blocks }) => ({
+      cause,
+      found: String(foundNanos),
+      namespace,
+      blockStartsByShard: Object.fromEntries(
+        [...blocks].map(([shard, starts]) => [shard, [...starts].map(String)]),
+      ),
     })),
     shards: shards.all(),
     store: { series: store.seriesCount, samples: store.sampleCount, bytes: store.memoryBytes },

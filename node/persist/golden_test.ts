@@ -32,6 +32,7 @@ function segment(): Uint8Array {
     boot: 3,
     segment: 7,
     createdNanos: 1_700_000_000_000_000_000n,
+    hasMarks: false,
   });
   const builder = new BatchBuilder();
   builder.begin(108_800_000_000_000);
@@ -73,6 +74,7 @@ function snapshot(): Uint8Array {
     boot: 3,
     segment: 8,
     createdNanos: 1_700_000_000_000_000_000n,
+    hasMarks: false,
   });
   const buffer = new SegmentBuffer();
   buffer.reset(8, salt);
@@ -101,6 +103,7 @@ function snapshotWithKept(): Uint8Array {
     boot: 3,
     segment: 8,
     createdNanos: 1_700_000_000_000_000_000n,
+    hasMarks: false,
   });
   const buffer = new SegmentBuffer();
   buffer.reset(8, salt);

@@ -132,6 +132,7 @@ async function fuzzCommitlog(dice: Dice, size: number): Promise<void> {
     boot: 1,
     segment: 1,
     createdNanos: 5n,
+    hasMarks: true,
   });
   const buffer = new SegmentBuffer();
   buffer.reset(1, salt);

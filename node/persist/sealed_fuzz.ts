@@ -77,11 +77,19 @@ function chunksOf(pick: Pick): Uint8Array {
 /** All kinds of records, many of each. */
 function segmentOf(pick: Pick, salt: number, isSnapshot: boolean): Uint8Array {
   const incarnation = '00112233445566778899aabbccddeeff';
-  const header = encodeSegmentHeader({ salt, incarnation, boot: 1, segment: 9, createdNanos: 5n });
+  const info = { salt, incarnation, boot: 1, segment: 9, createdNanos: 5n, hasMarks: true };
+  const header = encodeSegmentHeader(info);
   const buffer = new SegmentBuffer();
   buffer.reset(9, salt);
   for (let i = 0; i < 8; i += 1) {
     const namespace = buffer.namespaceOrdinal(`n${pick(3)}`, 1);
+    if (pick(3) === 0) {
+      const spans = Array.from({ length: pick(3) }, () => {
+        const firstNanos = BigInt(pick(1000));
+        return { namespace: `n${pick(3)}`, firstNanos, lastNanos: firstNanos + 9n };
+      });
+      buffer.addMark({ segment: 9, syncedEnd: pick(2 ** 31), spans });
+    }
     for (let series = pick(4); series > 0; series -= 1) {
       const tags = bytesOf(pick, pick(40));
       const explicitId = bytesOf(pick, pick(20));

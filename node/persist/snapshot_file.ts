@@ -78,7 +78,8 @@ export class SnapshotWriter implements AsyncDisposable {
     const salt = env.random.u32();
     const writer = new SnapshotWriter(env.disk, folder, segment, salt, file);
     const createdNanos = env.clock.nowNanos();
-    await writer.#write(0, encodeSegmentHeader({ salt, incarnation, boot, segment, createdNanos }));
+    const header = { salt, incarnation, boot, segment, createdNanos, hasMarks: true };
+    await writer.#write(0, encodeSegmentHeader(header));
     return writer;
   }
 

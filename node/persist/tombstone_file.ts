@@ -5,6 +5,7 @@ import { type Deletion, deletionOfFields, deletionToJson } from '#cluster/metada
 import { Fields } from '#cluster/fields.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk } from '#lib/env/env.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
 
 /** A deletion with the time of its record. */
 export interface AppliedDeletion {
@@ -65,7 +66,13 @@ export async function readTombstones(
 ): Promise<AppliedDeletions | null | string> {
   const path = tombstonePath(dataFolder);
   if ((await disk.size(path)) === null) return null;
-  const bytes = await disk.readFile(path);
+  let bytes: Uint8Array;
+  try {
+    bytes = await disk.readFile(path);
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return 'the disk cannot read it';
+  }
   if (bytes.length < headerBytes) return 'the header is cut off';
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (new TextDecoder('latin1').decode(bytes.subarray(0, 8)) !== magic) return 'the magic is wrong';

@@ -34,6 +34,7 @@ import {
   commitlogFolder,
   type CommitlogOptions,
 } from '../persist/commitlog/commitlog.ts';
+import { DoubtLedger } from '../doubt/ledger.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity/node_identity.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
@@ -53,7 +54,7 @@ import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Reads } from './read/reads.ts';
-import { RetentionClock } from '#node/clock/retention_clock.ts';
+import { RetentionClock } from '../clock/retention_clock.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { WriteScratch } from './write/write.ts';
 import { Writes } from './write/writes.ts';
@@ -106,6 +107,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly removal: NamespaceRemoval;
   readonly deletions: Deletions;
   readonly retentionClock: RetentionClock;
+  readonly doubts: DoubtLedger;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -121,7 +123,13 @@ export class Database implements NodeService, AsyncDisposable {
   readonly #lostShards = new Set<number>();
 
   /** Wires the parts: each is given by name what it takes, and nothing begins here. */
-  private constructor(env: Env, log: Log, options: DatabaseOptions, commitlog: Commitlog) {
+  private constructor(
+    env: Env,
+    log: Log,
+    options: DatabaseOptions,
+    commitlog: Commitlog,
+    doubts: DoubtLedger,
+  ) {
     const { instanceId, dataFolder, identity, memoryBytesMax, pageBytesMax, limits } = options;
     const { clock, disk, random } = env;
     const isLoaded = (): boolean => this.#loaded;
@@ -131,6 +139,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.dataFolder = dataFolder;
     this.identity = identity;
     this.commitlog = commitlog;
+    this.doubts = doubts;
     const { namespaces } = this;
     const store = openSampleStore({ random, memoryBytesMax });
     this.store = store;
@@ -164,6 +173,7 @@ export class Database implements NodeService, AsyncDisposable {
       commitlog,
       sequencer,
       deletions,
+      doubts,
       syncDeletions: () => this.removal.syncDeletions(),
     });
     const policy = options.cachePolicy ?? 'lru';
@@ -216,7 +226,8 @@ export class Database implements NodeService, AsyncDisposable {
     });
     const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
     commitlog.continueFrom(snapshots[0]?.segment ?? 0);
-    const database = new Database(env, log, options, commitlog);
+    const doubts = await DoubtLedger.open(env, options.dataFolder);
+    const database = new Database(env, log, options, commitlog, doubts);
     await database.deletions.load();
     return database;
   }

@@ -437,11 +437,16 @@ test('rows of a damaged record are missing after a restart, and all others are t
     await writeRows(database, [{ series, nanos: now + BigInt(i), value: i }]);
   }
   const bytes = readFileSync(path);
-  bytes[lengths[2]! + 40]! ^= 1;
+  // The end of the third row's record.
+  bytes[lengths[3]! - 16]! ^= 1;
   writeFileSync(path, bytes);
   const { database: again, report } = await openDatabase(folder);
   assert.equal(report.replay.problems.length, 1);
   assert.equal(report.replay.problems[0]!.kind, 'corrupt records');
+  assert.deepEqual(
+    report.replay.lost.map(({ spans }) => spans?.map((span) => span.namespace)),
+    [['metrics']],
+  );
   const values = (await readAll(again)).get('__name__=cpu,host=a')!.map(([, value]) => value);
   assert.deepEqual(values, [0, 1, 2, 4, 5]);
 });

@@ -7,7 +7,14 @@ import { assert } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { DiskFile, Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import { encodeSegmentHeader, SegmentBuffer, segmentHeaderBytes } from './format.ts';
+import {
+  encodeSegmentHeader,
+  recordHeaderBytes,
+  type RowSpan,
+  SegmentBuffer,
+  segmentHeaderBytes,
+  type SegmentMark,
+} from './format.ts';
 
 /** Where the segments of a data folder are. */
 export function commitlogFolder(dataFolder: string): string {
@@ -49,7 +56,9 @@ export interface SegmentInfo {
    */
   dictionaryBytes: number;
   dictionarySeries: number;
-  /** Unix milliseconds of the newest row, by namespace. */
+  /** Unix milliseconds of the oldest row, by namespace. */
+  readonly oldestMillis: Map<string, number>;
+  /** Of the newest row, or of what it says of rows elsewhere. */
   readonly newestMillis: Map<string, number>;
 }
 
@@ -62,6 +71,12 @@ const openAgainMillis = 100;
 const probeBytes = 1 << 20;
 const probeMillisMin = 1000;
 
+/** What a disk loses at once, at least. */
+const pageBytes = 4096;
+
+/** A log that nobody writes to for so long notes that its end was synced. */
+const markAfterMillis = 1000;
+
 interface OpenSegment {
   readonly info: SegmentInfo;
   readonly file: DiskFile;
@@ -69,6 +84,10 @@ interface OpenSegment {
   /** End of what is written; when it is not trusted, of what was synced. */
   position: number;
   syncedPosition: number;
+  /** Where the last group of records ends. */
+  groupEnd: number;
+  /** As the last mark that was written says: everything before it was synced. */
+  markedEnd: number;
 }
 
 const segmentName = /^commitlog-(\d+)\.db$/;
@@ -99,6 +118,9 @@ export class Commitlog implements AsyncDisposable {
   #unsynced: WriteRecords[] = [];
   #unsyncedBytes = 0;
   #syncedAtMillis: number;
+  #writtenAtMillis = 0;
+  /** What is known of earlier segments, and stands in no segment that was synced. */
+  #earlier: SegmentMark[] = [];
   /** Why the newest write was refused; '' when it was not. */
   #refusal = '';
   /** The disk is tried now. */
@@ -133,6 +155,7 @@ export class Commitlog implements AsyncDisposable {
         bytes,
         dictionaryBytes: 0,
         dictionarySeries: 0,
+        oldestMillis: new Map(),
         newestMillis: new Map(),
       });
       commitlog.#nextNumber = number + 1;
@@ -162,15 +185,35 @@ export class Commitlog implements AsyncDisposable {
     return this.#nextNumber;
   }
 
-  /** Notes that a segment holds rows of a namespace up to a time; segment 0 means none. */
-  noteRows(segment: number, namespace: string, newestMillis: number): void {
-    const info =
-      this.#current?.info.number === segment ? this.#current.info : this.#closed.get(segment);
+  /** Notes that a segment holds rows of a namespace of these times; segment 0 means none. */
+  noteRows(segment: number, namespace: string, oldestMillis: number, newestMillis: number): void {
+    const info = this.#infoOf(segment);
+    if (info === undefined) return;
+    const before = info.oldestMillis.get(namespace);
+    if (before === undefined || oldestMillis < before) {
+      info.oldestMillis.set(namespace, oldestMillis);
+    }
+    this.noteNeeded(segment, namespace, newestMillis);
+  }
+
+  /** Notes that a segment says something of rows up to a time, which others hold. */
+  noteNeeded(segment: number, namespace: string, newestMillis: number): void {
+    const info = this.#infoOf(segment);
     if (info === undefined) return;
     const before = info.newestMillis.get(namespace);
     if (before === undefined || newestMillis > before) {
       info.newestMillis.set(namespace, newestMillis);
     }
+  }
+
+  /** Notes that a segment of an earlier process was read up to a byte, and lacked nothing. */
+  noteReplayed(segment: number, end: number): void {
+    const info = this.#closed.get(segment);
+    if (info !== undefined) this.#earlier.push(markOf(info, end));
+  }
+
+  #infoOf(segment: number): SegmentInfo | undefined {
+    return this.#current?.info.number === segment ? this.#current.info : this.#closed.get(segment);
   }
 
   /**
@@ -284,15 +327,54 @@ export class Commitlog implements AsyncDisposable {
     );
   }
 
+  /** Whether the log should note that its end was synced: nothing else came that would. */
+  markIsDue(): boolean {
+    const segment = this.#current;
+    return (
+      segment !== null &&
+      this.#unsynced.length === 0 &&
+      segment.markedEnd < segment.groupEnd &&
+      this.#env.clock.monotonicMillis() - this.#writtenAtMillis >= markAfterMillis
+    );
+  }
+
+  /** Notes that the end of the log was synced, as a step of the sequencer. */
+  async mark(): Promise<void> {
+    const segment = this.#current;
+    if (segment === null || segment.markedEnd >= segment.groupEnd) return;
+    this.#buffer.reset(segment.info.number, segment.salt);
+    // A bad sector must not take the rows and what tells of them.
+    const left = -segment.position & (pageBytes - 1);
+    const padding = left > 0 && left < recordHeaderBytes ? left + pageBytes : left;
+    if (padding > 0) this.#buffer.addPadding(padding);
+    this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
+    const bytes = this.#buffer.bytes();
+    try {
+      await segment.file.write(segment.position, [bytes]);
+      await segment.file.sync();
+      segment.position += bytes.length;
+      segment.info.bytes = segment.position;
+      segment.markedEnd = segment.groupEnd;
+    } catch (error) {
+      await this.#abandon(segment, error);
+    }
+  }
+
   /** Closes the open segment; the next write opens another. For snapshots and deletion. */
   async rotate(): Promise<void> {
     const segment = this.#current;
     if (segment === null) return;
     await this.sync();
+    await this.mark();
     if (this.#current !== segment) return;
     this.#current = null;
-    this.#closed.set(segment.info.number, segment.info);
+    this.#close(segment);
     await segment.file.close();
+  }
+
+  #close({ info, syncedPosition }: OpenSegment): void {
+    this.#closed.set(info.number, info);
+    this.#earlier.push(markOf(info, syncedPosition));
   }
 
   /** Deletes the closed segments with these numbers. */
@@ -303,6 +385,7 @@ export class Commitlog implements AsyncDisposable {
       await this.#env.disk.remove(info.path);
       this.#closed.delete(number);
     }
+    this.#earlier = this.#earlier.filter(({ segment }) => this.#closed.has(segment));
   }
 
   /** Deletes every closed segment whose number is smaller: what they hold is kept elsewhere. */
@@ -316,6 +399,7 @@ export class Commitlog implements AsyncDisposable {
     } catch (error) {
       this.#log.error({ error: messageOf(error) }, 'commit log could not be synced at the end');
     }
+    await this.mark();
     await this.#probing;
     await this.#current?.file.close();
     this.#current = null;
@@ -336,9 +420,10 @@ export class Commitlog implements AsyncDisposable {
     syncNow: boolean,
   ): Promise<number> {
     this.#buffer.reset(segment.info.number, segment.salt);
+    const marksEnd = this.#addMarks(segment);
     for (const write of records) write(this.#buffer);
     const bytes = this.#buffer.bytes();
-    if (bytes.length === 0) return segment.info.number;
+    if (bytes.length === marksEnd) return segment.info.number;
     // Kept before the write, so that the new segment after a failure gets them too.
     if (!syncNow) {
       this.#unsynced = records.length > 1 ? [...records] : [...this.#unsynced, ...records];
@@ -352,6 +437,9 @@ export class Commitlog implements AsyncDisposable {
       throw error;
     }
     segment.position += bytes.length;
+    segment.groupEnd = segment.position;
+    segment.markedEnd = segment.syncedPosition;
+    this.#writtenAtMillis = this.#env.clock.monotonicMillis();
     segment.info.bytes = segment.position;
     segment.info.dictionaryBytes = this.#buffer.dictionaryBytes;
     segment.info.dictionarySeries = this.#buffer.dictionarySeries;
@@ -368,10 +456,22 @@ export class Commitlog implements AsyncDisposable {
     return segment.info.number;
   }
 
+  /**
+   * A group says first how much before it was synced, and where the rows of that lie.
+   * @returns bytes of that
+   */
+  #addMarks(segment: OpenSegment): number {
+    if (segment.position === segmentHeaderBytes) {
+      for (const mark of this.#earlier) this.#buffer.addMark(mark);
+    } else this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
+    return this.#buffer.bytes().length;
+  }
+
   async #syncSegment(segment: OpenSegment): Promise<void> {
     const end = segment.position;
     await segment.file.sync();
     segment.syncedPosition = end;
+    this.#earlier = [];
     this.counts.syncs += 1;
     this.#unsynced = [];
     this.#unsyncedBytes = 0;
@@ -396,6 +496,7 @@ export class Commitlog implements AsyncDisposable {
         boot: this.#options.boot,
         segment: number,
         createdNanos: this.#env.clock.nowNanos(),
+        hasMarks: true,
       });
       await file.write(0, [header]);
       await file.sync();
@@ -409,12 +510,15 @@ export class Commitlog implements AsyncDisposable {
           bytes: segmentHeaderBytes,
           dictionaryBytes: 0,
           dictionarySeries: 0,
+          oldestMillis: new Map(),
           newestMillis: new Map(),
         },
         file,
         salt,
         position: segmentHeaderBytes,
         syncedPosition: segmentHeaderBytes,
+        groupEnd: segmentHeaderBytes,
+        markedEnd: segmentHeaderBytes,
       };
       return this.#current;
     } catch (error) {
@@ -443,7 +547,7 @@ export class Commitlog implements AsyncDisposable {
       this.#openAgainAtMillis = this.#env.clock.monotonicMillis() + openAgainMillis;
       return;
     }
-    this.#closed.set(info.number, info);
+    this.#close(segment);
     if (certain) {
       info.bytes = syncedPosition;
       // The torn end only costs space; reading skips it when this fails.
@@ -451,6 +555,17 @@ export class Commitlog implements AsyncDisposable {
     }
     await file.close().catch(() => {});
   }
+}
+
+/** Everything of a segment before a byte was synced, and where the rows lie that it was told of. */
+function markOf(info: SegmentInfo, syncedEnd: number): SegmentMark {
+  const spans: RowSpan[] = [];
+  for (const [namespace, oldest] of info.oldestMillis) {
+    const newest = info.newestMillis.get(namespace)!;
+    const firstNanos = BigInt(Math.floor(oldest)) * 1_000_000n;
+    spans.push({ namespace, firstNanos, lastNanos: BigInt(Math.ceil(newest)) * 1_000_000n });
+  }
+  return { segment: info.number, syncedEnd, spans };
 }
 
 function refused(error: unknown): TsdbError {

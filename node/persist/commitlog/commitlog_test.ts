@@ -315,7 +315,7 @@ test('segments are deleted by number, never the open one', async () => {
   for (let i = 0; i < 3; i += 1) {
     await log.write((buffer) => {
       write(`row ${i}`)(buffer);
-      log.noteRows(buffer.segment, 'metrics', 1000 * i);
+      log.noteRows(buffer.segment, 'metrics', 1000 * i, 1000 * i);
     });
   }
   assert.deepEqual(
@@ -349,5 +349,5 @@ test('a long batch and records larger than the read window come back whole', asy
       assert.equal(Buffer.compare(record.batch, large), 0);
     }
   }
-  assert.deepEqual(seen, ['namespace', 'batch', 'truncate', 'batch']);
+  assert.deepEqual(seen, ['namespace', 'batch', 'truncate', 'batch', 'mark']);
 });

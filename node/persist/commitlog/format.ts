@@ -28,6 +28,8 @@ export const recordKind = {
   end: 6,
   kept: 7,
   delete: 8,
+  mark: 9,
+  padding: 10,
 } as const;
 
 /** The marker is the salt mixed with this, so that a salt of 0 does not look like empty space. */
@@ -48,6 +50,8 @@ export interface SegmentHeader {
   readonly boot: number;
   readonly segment: number;
   readonly createdNanos: bigint;
+  /** Marks say what of the file was synced. Not so in files of release 0.1.0 before them. */
+  readonly hasMarks: boolean;
 }
 
 export function encodeSegmentHeader(header: SegmentHeader): Uint8Array {
@@ -60,6 +64,7 @@ export function encodeSegmentHeader(header: SegmentHeader): Uint8Array {
   view.setBigUint64(32, BigInt(header.boot), true);
   view.setBigUint64(40, BigInt(header.segment), true);
   view.setBigInt64(48, header.createdNanos, true);
+  view.setUint32(56, header.hasMarks ? 1 : 0, true);
   view.setUint32(60, crc32c(bytes, 0, 0, 60), true);
   return bytes;
 }
@@ -80,6 +85,7 @@ export function decodeSegmentHeader(bytes: Uint8Array): SegmentHeader | string {
     boot: Number(view.getBigUint64(32, true)),
     segment: Number(view.getBigUint64(40, true)),
     createdNanos: view.getBigInt64(48, true),
+    hasMarks: (view.getUint32(56, true) & 1) === 1,
   };
 }
 
@@ -110,6 +116,25 @@ export interface DictionaryEntry {
 }
 
 const dictionaryEntryBytes = 20;
+
+/** Where rows of a namespace may lie: no earlier than the first time, no later than the last. */
+export interface RowSpan {
+  readonly namespace: string;
+  readonly firstNanos: bigint;
+  readonly lastNanos: bigint;
+}
+
+/** What is known of a segment by whoever wrote this: that of the record, or one before it. */
+export interface SegmentMark {
+  readonly segment: number;
+  /** Every byte before it was synced: it must be there whatever happened to the process. */
+  readonly syncedEnd: number;
+  /** Of all rows before that, several a namespace perhaps. */
+  readonly spans: readonly RowSpan[];
+}
+
+const markHeadBytes = 16;
+const rowSpanHeadBytes = 24;
 
 /** Chunks of one series, one after the other (docs/formats/chunk.md). */
 export interface SeriesChunks {
@@ -323,6 +348,36 @@ export class SegmentBuffer {
     this.#close(start, size);
   }
 
+  /** What is known of a segment, so that damage in it is told from a write that a crash tore. */
+  addMark({ segment, syncedEnd, spans }: SegmentMark): void {
+    this.#closeSeries();
+    const names = spans.map(({ namespace }) => new TextEncoder().encode(namespace));
+    let size = markHeadBytes;
+    for (const name of names) size += rowSpanHeadBytes + name.length;
+    const start = this.#open(recordKind.mark, size);
+    this.#view.setBigUint64(start, BigInt(segment), true);
+    this.#view.setBigUint64(start + 8, BigInt(syncedEnd), true);
+    let at = start + markHeadBytes;
+    spans.forEach(({ firstNanos, lastNanos }, i) => {
+      const name = names[i]!;
+      this.#view.setBigInt64(at, firstNanos, true);
+      this.#view.setBigInt64(at + 8, lastNanos, true);
+      this.#view.setUint32(at + 16, name.length, true);
+      this.#view.setUint32(at + 20, 0, true);
+      this.#data.set(name, at + rowSpanHeadBytes);
+      at += rowSpanHeadBytes + name.length;
+    });
+    this.#close(start, size);
+  }
+
+  /** Zeros, so that what follows lies elsewhere on the disk. @param bytes of all of it */
+  addPadding(bytes: number): void {
+    this.#closeSeries();
+    const start = this.#open(recordKind.padding, bytes - recordHeaderBytes);
+    this.#data.fill(0, start, start + bytes - recordHeaderBytes);
+    this.#close(start, bytes - recordHeaderBytes);
+  }
+
   /** The last record of a snapshot. */
   addEnd(seriesCount: number, chunkBytes: number): void {
     this.#closeSeries();
@@ -431,4 +486,25 @@ export function decodeChunks(payload: Uint8Array): SeriesChunks[] | null {
     at = body + length;
   }
   return entries;
+}
+
+/** @returns null when the lengths do not fit */
+export function decodeMark(payload: Uint8Array): SegmentMark | null {
+  if (payload.length < markHeadBytes) return null;
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+  const spans: RowSpan[] = [];
+  for (let at = markHeadBytes; at < payload.length; ) {
+    if (payload.length - at < rowSpanHeadBytes) return null;
+    const length = view.getUint32(at + 16, true);
+    const name = at + rowSpanHeadBytes;
+    if (length > payload.length - name) return null;
+    spans.push({
+      namespace: new TextDecoder().decode(payload.subarray(name, name + length)),
+      firstNanos: view.getBigInt64(at, true),
+      lastNanos: view.getBigInt64(at + 8, true),
+    });
+    at = name + length;
+  }
+  const segment = Number(view.getBigUint64(0, true));
+  return { segment, syncedEnd: Number(view.getBigUint64(8, true)), spans };
 }

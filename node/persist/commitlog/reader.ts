@@ -1,14 +1,16 @@
 /**
- * Reads a commit log segment that may be torn or damaged: a record counts when its marker and
- * checksum are right. After damage the next good record is looked for, so that one bad sector
- * costs the rows in it and nothing else.
+ * Reads a commit log segment that may be torn, damaged or unreadable: a record counts when its
+ * marker and checksum are right. After damage the next good record is looked for, so that one bad
+ * sector costs the rows in it and nothing else.
  */
 import type { Disk, DiskFile } from '#lib/env/env.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
 import {
   batchPrefixBytes,
   type DictionaryEntry,
   decodeChunks,
   decodeDictionary,
+  decodeMark,
   decodeSegmentHeader,
   markerOf,
   paddedLength,
@@ -17,10 +19,12 @@ import {
   recordKind,
   recordPayloadBytesMax,
   type SegmentHeader,
+  type SegmentMark,
   type SeriesChunks,
   saltOfMarker,
   segmentHeaderBytes,
 } from './format.ts';
+import { readWhatIs } from './read_what_is.ts';
 
 export type LogRecord =
   | {
@@ -51,13 +55,19 @@ export type LogRecord =
       readonly namespaceOrdinal: number;
       readonly segments: readonly number[];
     }
-  | { readonly kind: 'end'; readonly seriesCount: number; readonly chunkBytes: number };
+  | ({ readonly kind: 'mark' } & SegmentMark)
+  | { readonly kind: 'end'; readonly seriesCount: number; readonly chunkBytes: number }
+  /** Its checksum is right, and its lengths are not those of its kind. */
+  | { readonly kind: 'malformed' };
 
 /** What was skipped of a segment. */
 export interface SegmentProblem {
   readonly path: string;
-  /** 'torn tail': nothing good follows, as after a crash in the middle of a write. */
-  readonly kind: 'torn tail' | 'corrupt records' | 'corrupt header';
+  /**
+   * 'torn tail': nothing good follows, as after a crash in the middle of a write. 'no records': the
+   * header is damaged, and nothing good follows.
+   */
+  readonly kind: 'torn tail' | 'corrupt records' | 'corrupt header' | 'no records';
   /** Bytes [start, end) of the file. */
   readonly start: number;
   readonly end: number;
@@ -68,8 +78,13 @@ const windowBytes = 4 * 1024 * 1024;
 
 /** The header of a segment, or why it has none that is whole. */
 export async function readSegmentHeader(disk: Disk, path: string): Promise<SegmentHeader | string> {
-  await using file = await disk.open(path, 'read');
-  return decodeSegmentHeader(await file.read(0, segmentHeaderBytes));
+  try {
+    await using file = await disk.open(path, 'read');
+    return decodeSegmentHeader(await readWhatIs(file, 0, segmentHeaderBytes));
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return 'the disk cannot read it';
+  }
 }
 
 /**
@@ -82,7 +97,12 @@ export async function* readSegment(
   path: string,
   report: (problem: SegmentProblem) => void,
 ): AsyncGenerator<LogRecord, void, undefined> {
-  await using file = await disk.open(path, 'read');
+  const file = await openWhatIs(disk, path);
+  if (file === null) {
+    report({ path, kind: 'no records', start: 0, end: (await disk.size(path)) ?? 0 });
+    return;
+  }
+  await using _ = file;
   const window = new Window(file, await file.size());
   if (window.fileSize < segmentHeaderBytes) {
     if (window.fileSize > 0) report({ path, kind: 'torn tail', start: 0, end: window.fileSize });
@@ -93,11 +113,13 @@ export async function* readSegment(
   let salt: number;
   if (typeof header !== 'string') salt = header.salt;
   else {
+    const found = await saltOfRecords(window);
+    if (found === null) {
+      report({ path, kind: 'no records', start: 0, end: window.fileSize });
+      return;
+    }
     report({ path, kind: 'corrupt header', start: 0, end: segmentHeaderBytes });
-    // The salt stands in every marker too; a wrong guess finds no record with a right checksum.
-    await window.load(segmentHeaderBytes, 4);
-    if (window.available(segmentHeaderBytes) < 4) return;
-    salt = saltOfMarker(window.view.getUint32(segmentHeaderBytes - window.start, true));
+    salt = found;
   }
   let at = segmentHeaderBytes;
   /** Start of the damage that the search is in, or -1. */
@@ -120,6 +142,41 @@ export async function* readSegment(
   if (damageStart !== -1) {
     report({ path, kind: 'torn tail', start: damageStart, end: window.fileSize });
   }
+}
+
+/** The file, or null when the disk cannot read what it takes to open it. */
+async function openWhatIs(disk: Disk, path: string): Promise<DiskFile | null> {
+  try {
+    return await disk.open(path, 'read');
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return null;
+  }
+}
+
+/** Kinds that a record may have, also of later versions. */
+const kindMax = 63;
+/** Bytes that are compared with checksums, in file sizes, before the salt is given up. */
+const saltFileSizesMax = 4;
+
+/**
+ * The salt of a segment whose header is damaged, or null. It stands in every marker, and a wrong
+ * guess finds no record with a right checksum.
+ */
+async function saltOfRecords(window: Window): Promise<number | null> {
+  let bytesLeft = saltFileSizesMax * window.fileSize;
+  const end = window.fileSize - recordHeaderBytes;
+  for (let at = segmentHeaderBytes; at <= end && bytesLeft > 0; at += 8) {
+    await window.load(at, recordHeaderBytes);
+    const index = at - window.start;
+    const kind = window.view.getUint32(index + 12, true);
+    const length = window.view.getUint32(index + 8, true);
+    if (kind === 0 || kind > kindMax || length > end - at) continue;
+    const salt = saltOfMarker(window.view.getUint32(index, true));
+    if ((await goodRecordLength(window, at, salt)) !== -1) return salt;
+    bytesLeft -= length;
+  }
+  return null;
 }
 
 /** The part of a file that is in memory. */
@@ -148,7 +205,7 @@ class Window {
     if (position >= this.start && this.available(position) >= length) return;
     if (position >= this.start && this.start + this.bytes.length >= this.fileSize) return;
     const wanted = Math.min(Math.max(length, windowBytes), this.fileSize - position);
-    this.bytes = await this.#file.read(position, Math.max(wanted, 0));
+    this.bytes = await readWhatIs(this.#file, position, Math.max(wanted, 0));
     this.view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
     this.start = position;
   }
@@ -186,61 +243,70 @@ async function nextMarker(window: Window, from: number, salt: number): Promise<n
   return window.fileSize;
 }
 
-/**
- * The record, or null when its kind is of a later version or its lengths are not those of its kind.
- */
+const malformed: LogRecord = { kind: 'malformed' };
+
+/** The record, or null when its kind is of a later version. */
 function decodeRecord(window: Window, start: number, length: number): LogRecord | null {
   const kind = window.view.getUint32(start + 12, true);
-  const payload = start + recordHeaderBytes;
-  const ordinal = length < 8 ? -1 : window.view.getUint32(payload, true);
+  const lengthMin = payloadBytesMin.get(kind);
+  if (lengthMin === undefined) return null;
+  if (length < lengthMin) return malformed;
+  return recordOf(window, kind, start + recordHeaderBytes, length);
+}
+
+/** By kind. */
+const payloadBytesMin: ReadonlyMap<number, number> = new Map<number, number>([
+  [recordKind.namespace, 16],
+  [recordKind.series, 8],
+  [recordKind.batch, batchPrefixBytes],
+  [recordKind.truncate, 16],
+  [recordKind.delete, 8],
+  [recordKind.chunks, 8],
+  [recordKind.kept, 8],
+  [recordKind.mark, 16],
+  [recordKind.end, 16],
+]);
+
+function recordOf(window: Window, kind: number, payload: number, length: number): LogRecord {
+  const namespaceOrdinal = window.view.getUint32(payload, true);
+  const rest = window.bytes.subarray(payload + 8, payload + length);
   switch (kind) {
     case recordKind.namespace: {
-      if (length < 16) return null;
-      const name = new TextDecoder().decode(window.bytes.subarray(payload + 16, payload + length));
+      const name = new TextDecoder().decode(rest.subarray(8));
       const createRevision = Number(window.view.getBigUint64(payload + 8, true));
-      return { kind: 'namespace', ordinal, name, createRevision };
+      return { kind: 'namespace', ordinal: namespaceOrdinal, name, createRevision };
     }
     case recordKind.series: {
-      if (length < 8) return null;
-      const entries = decodeDictionary(window.bytes.subarray(payload + 8, payload + length));
-      return entries === null ? null : { kind: 'series', namespaceOrdinal: ordinal, entries };
+      const entries = decodeDictionary(rest);
+      return entries === null ? malformed : { kind: 'series', namespaceOrdinal, entries };
     }
-    case recordKind.batch: {
-      if (length < batchPrefixBytes) return null;
-      const batch = window.bytes.subarray(payload + batchPrefixBytes, payload + length);
-      return { kind: 'batch', namespaceOrdinal: ordinal, batch };
-    }
+    case recordKind.batch:
+      return { kind: 'batch', namespaceOrdinal, batch: rest };
     case recordKind.truncate: {
-      if (length < 16) return null;
       const atNanos = window.view.getBigInt64(payload + 8, true);
-      return { kind: 'truncate', namespaceOrdinal: ordinal, atNanos };
+      return { kind: 'truncate', namespaceOrdinal, atNanos };
     }
-    case recordKind.delete: {
-      if (length < 8) return null;
-      const text = window.bytes.subarray(payload + 8, payload + length);
-      const json = new TextDecoder().decode(text);
-      return { kind: 'delete', namespaceOrdinal: ordinal, json };
-    }
+    case recordKind.delete:
+      return { kind: 'delete', namespaceOrdinal, json: new TextDecoder().decode(rest) };
     case recordKind.chunks: {
-      if (length < 8) return null;
-      const series = decodeChunks(window.bytes.subarray(payload + 8, payload + length));
-      return series === null ? null : { kind: 'chunks', namespaceOrdinal: ordinal, series };
+      const series = decodeChunks(rest);
+      return series === null ? malformed : { kind: 'chunks', namespaceOrdinal, series };
     }
     case recordKind.kept: {
-      if (length < 8) return null;
       const segments: number[] = [];
       for (let at = payload + 8; at + 8 <= payload + length; at += 8) {
         segments.push(Number(window.view.getBigUint64(at, true)));
       }
-      return { kind: 'kept', namespaceOrdinal: ordinal, segments };
+      return { kind: 'kept', namespaceOrdinal, segments };
     }
-    case recordKind.end: {
-      if (length < 16) return null;
+    case recordKind.mark: {
+      const mark = decodeMark(window.bytes.subarray(payload, payload + length));
+      return mark === null ? malformed : { kind: 'mark', ...mark };
+    }
+    default: {
       const seriesCount = Number(window.view.getBigUint64(payload, true));
       const chunkBytes = Number(window.view.getBigUint64(payload + 8, true));
       return { kind: 'end', seriesCount, chunkBytes };
     }
-    default:
-      return null;
   }
 }

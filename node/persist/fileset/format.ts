@@ -50,11 +50,6 @@ export class FilesetCorrupt extends Error {
   }
 }
 
-/** Whether the disk says that it cannot read what it holds. */
-export function isUnreadable(error: unknown): boolean {
-  return (error as { code?: unknown }).code === 'EIO';
-}
-
 /**
  * A fileset whose checkpoint has its name already and not its bytes, as a power loss leaves it: it
  * never counted.

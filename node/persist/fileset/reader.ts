@@ -4,6 +4,7 @@
  */
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
 import { messageOf } from '#lib/errors.ts';
 import {
   checkpointMagic,
@@ -12,7 +13,6 @@ import {
   decodeInfo,
   type FileDigest,
   FilesetCorrupt,
-  isUnreadable,
   type FilesetDigest,
   type FilesetInfo,
   type FilesetKey,

@@ -20,7 +20,7 @@ import { Pace } from '../flush/pace.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { type Cut, cutChunks } from '../tombstones/chunk_cut.ts';
 import { NamespaceTombstones, type Tombstone } from '../tombstones/tombstones.ts';
-import type { RetentionClock } from '#node/clock/retention_clock.ts';
+import type { RetentionClock } from '../../clock/retention_clock.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import { rewriteFiles, type RewriteParts } from './deletion_rewrite.ts';
 
@@ -148,7 +148,7 @@ export class Deletions {
     const future = namespaces.get(name)?.options.retentionOptions.bufferFutureNanos ?? 0n;
     // Rows may be of later times than the deletion, by the future that is taken.
     const lastNanos = deletion.createdNanos > atNanos ? deletion.createdNanos : atNanos;
-    commitlog.noteRows(segment, name, Number((lastNanos + future) / 1_000_000n));
+    commitlog.noteNeeded(segment, name, Number((lastNanos + future) / 1_000_000n));
   }
 
   /**

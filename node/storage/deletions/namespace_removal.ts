@@ -242,7 +242,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     // log.
     await commitlog.write((buffer) => {
       buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
-      commitlog.noteRows(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
+      commitlog.noteNeeded(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
     }, true);
   }
 

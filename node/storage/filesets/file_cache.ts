@@ -4,7 +4,7 @@
  */
 import { assert } from '#lib/assert.ts';
 import type { Disk, DiskFile } from '#lib/env/env.ts';
-import { isUnreadable } from '../../persist/fileset/format.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
 import type { Directory } from './directory.ts';
 
 export interface FileCacheLimits {

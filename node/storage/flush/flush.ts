@@ -94,7 +94,7 @@ async function flushShard(
 ): Promise<void> {
   const { namespace, shard, blockStartNanos, slots, pace, report } = options;
   signal.throwIfAborted();
-  if (!namespace.readyShards.hasBlocks(shard, new Set([blockStartNanos]))) {
+  if (!namespace.readyShards.mayFlush(shard, blockStartNanos)) {
     report.blocksLeft += 1;
     return;
   }

@@ -4,7 +4,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { MemoryBudget } from '../admission/memory_budget.ts';
-import type { RetentionClock } from '#node/clock/retention_clock.ts';
+import type { RetentionClock } from '../../clock/retention_clock.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { compactDue, type CompactionParts } from './compaction.ts';
 import {

@@ -6,7 +6,7 @@
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { packChunks } from '#engine/store/chunk_pack.ts';
 import type { Commitlog, SegmentInfo } from '../../persist/commitlog/commitlog.ts';
-import type { SeriesChunks } from '../../persist/commitlog/format.ts';
+import type { RowSpan, SeriesChunks, SegmentMark } from '../../persist/commitlog/format.ts';
 import { makeDurableFolder } from '../../persist/folders.ts';
 import {
   listSnapshots,
@@ -14,6 +14,7 @@ import {
   snapshotFolder,
   SnapshotWriter,
 } from '../../persist/snapshot_file.ts';
+import type { DoubtLedger } from '../../doubt/ledger.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import type { Pace } from './pace.ts';
@@ -42,6 +43,7 @@ export interface SnapshotParts extends SavedIndexParts {
   readonly sequencer: Sequencer;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
   readonly deletions: SnapshotSweeps;
+  readonly doubts: Pick<DoubtLedger, 'save'>;
   /** Makes sure that deleted filesets stay away without the record of their deletion. */
   readonly syncDeletions: () => Promise<void>;
 }
@@ -79,6 +81,8 @@ export class Snapshots {
   #running: Promise<void> = Promise.resolve();
   /** Of the last one; null when it is not known. */
   #lastBytes: number | null = null;
+  /** The log is to be compacted whether that frees something or not. */
+  #isDemanded = false;
   /** Segments before the snapshot at hand that stay. */
   readonly #kept = new Set<number>();
   /** By namespace: changes of its filesets when its index was saved. */
@@ -90,8 +94,14 @@ export class Snapshots {
     this.#parts = parts;
   }
 
+  /** Asks for a snapshot soon: what it replaces is damaged. */
+  demand(): void {
+    this.#isDemanded = true;
+  }
+
   /** Whether a snapshot is worth its work now. */
   async isDue(): Promise<boolean> {
+    if (this.#isDemanded) return true;
     const { env, commitlog, dataFolder, store } = this.#parts;
     this.#lastBytes ??= (await listSnapshots(env.disk, snapshotFolder(dataFolder)))[0]?.bytes ?? 0;
     return isSnapshotDue(commitlog.segments(), store.seriesCount, this.#lastBytes);
@@ -128,6 +138,9 @@ export class Snapshots {
     const { incarnation, boot } = identity;
     await using writer = await SnapshotWriter.open(env, folder, { segment, incarnation, boot });
     this.#kept.clear();
+    // First and last, so that damage of one end does not leave open of which times rows are gone.
+    const mark = this.#markOf(segment);
+    writer.buffer.addMark(mark);
     let series = 0;
     let entries = 0;
     let chunkBytes = 0;
@@ -143,8 +156,12 @@ export class Snapshots {
     }
     await this.#saveIndexes(segment, signal);
     await this.#parts.syncDeletions();
+    // What is damaged in the log is seen no more when that is gone.
+    await this.#parts.doubts.save();
+    writer.buffer.addMark(mark);
     const bytes = await writer.finish(entries, chunkBytes);
     this.#lastBytes = bytes;
+    this.#isDemanded = false;
     this.counts.snapshots += 1;
     this.counts.bytes += bytes;
     const kept = this.#kept;
@@ -155,6 +172,29 @@ export class Snapshots {
     await sequencer.exclusive(() => commitlog.deleteSegments(gone));
     await removeOtherSnapshots(env.disk, folder, segment);
     return { series, bytes, segmentsDeleted: gone.length };
+  }
+
+  /** Where the rows lie that the snapshot will stand for: those of memory now. */
+  #markOf(segment: number): SegmentMark {
+    const { namespaces, store } = this.#parts;
+    const spans: RowSpan[] = [];
+    for (const { name, ordinal, options, blockSizeNanos } of namespaces.values()) {
+      if (!options.snapshotEnabled) continue;
+      const starts = store.blocks(ordinal).map(({ blockStartNanos }) => blockStartNanos);
+      starts.sort((a, b) => Number(a - b));
+      for (const firstNanos of starts) {
+        const last = spans.at(-1);
+        const lastNanos = firstNanos + blockSizeNanos - 1n;
+        const follows = last?.namespace === name && last.lastNanos + 1n === firstNanos;
+        if (follows) spans.pop();
+        spans.push({
+          namespace: name,
+          firstNanos: follows ? last.firstNanos : firstNanos,
+          lastNanos,
+        });
+      }
+    }
+    return { segment, syncedEnd: 0, spans };
   }
 
   /** Before the snapshot counts: an older index knows nothing of deletions whose records go now. */

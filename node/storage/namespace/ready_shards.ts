@@ -8,6 +8,8 @@ export class ReadyShards extends Set<number> {
   readonly #lost = new Map<number, number>();
   /** By shard that is here but for some blocks: starts of these. */
   readonly #lacking = new Map<number, Set<bigint>>();
+  /** Of these, those whose files are damaged: another volume must not be written without them. */
+  readonly #damaged = new Map<number, Set<bigint>>();
 
   constructor() {
     super();
@@ -15,6 +17,7 @@ export class ReadyShards extends Set<number> {
 
   override add(shard: number): this {
     this.#lacking.delete(shard);
+    this.#damaged.delete(shard);
     return super.add(shard);
   }
 
@@ -22,17 +25,39 @@ export class ReadyShards extends Set<number> {
   override delete(shard: number): boolean {
     if (this.isHere(shard)) this.#countLoss(shard);
     this.#lacking.delete(shard);
+    this.#damaged.delete(shard);
     return super.delete(shard);
   }
 
-  /** Rows of these blocks are missing; of a shard that was here, the others still are. */
+  /**
+   * Files of these blocks are damaged; of a shard that was here, the others still are.
+   */
   lose(shard: number, blocks: ReadonlySet<bigint>): void {
+    this.doubt(shard, blocks);
+    this.#damaged.set(shard, blocks.union(this.#damaged.get(shard) ?? new Set()));
+  }
+
+  /** Rows of these blocks may be missing, and what is here of them is sound. */
+  doubt(shard: number, blocks: ReadonlySet<bigint>): void {
     const wasReady = super.delete(shard);
     const before = this.#lacking.get(shard);
     if (wasReady || before !== undefined) {
       this.#lacking.set(shard, before === undefined ? new Set(blocks) : before.union(blocks));
     }
     this.#countLoss(shard);
+  }
+
+  /** All rows of these blocks are here again. */
+  regain(shard: number, blocks: ReadonlySet<bigint>): void {
+    for (const lacking of [this.#lacking, this.#damaged]) {
+      const left = lacking.get(shard)?.difference(blocks);
+      if (left !== undefined) lacking.set(shard, left);
+    }
+  }
+
+  /** Whether rows of a block may go to a fileset. */
+  mayFlush(shard: number, blockStart: bigint): boolean {
+    return this.isHere(shard) && this.#damaged.get(shard)?.has(blockStart) !== true;
   }
 
   /** Whether all rows of these blocks are here; with null, of the whole shard. */

@@ -2,8 +2,9 @@
  * What the node does every few seconds: it forgets what is past retention, in memory and on disk.
  */
 import { type Commitlog, commitlogFolder } from '../../persist/commitlog/commitlog.ts';
+import type { RetentionClock } from '../../clock/retention_clock.ts';
+import type { DoubtLedger } from '../../doubt/ledger.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
-import type { RetentionClock } from '#node/clock/retention_clock.ts';
 import { expiredSegments } from './expired_segments.ts';
 import { expireNamespace, type SeriesRemovalParts } from './series_removal.ts';
 
@@ -11,6 +12,7 @@ import { expireNamespace, type SeriesRemovalParts } from './series_removal.ts';
 export interface TickParts extends SeriesRemovalParts {
   readonly dataFolder: string;
   readonly commitlog: Commitlog;
+  readonly doubts: Pick<DoubtLedger, 'save'>;
   readonly retentionClock: RetentionClock;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
 }
@@ -37,10 +39,12 @@ export async function tick(parts: TickParts): Promise<TickReport> {
 
 /** As `expiredSegments` says. @returns how many went */
 async function deleteExpiredSegments(parts: TickParts, nowNanos: bigint): Promise<number> {
-  const { commitlog, sequencer, env, dataFolder, namespaces } = parts;
+  const { commitlog, sequencer, env, dataFolder, namespaces, doubts } = parts;
   const closed = commitlog.segments().slice(0, -1);
   const expired = expiredSegments(closed, namespaces, nowNanos);
   if (expired.length === 0) return 0;
+  // A segment that is damaged says little of its rows, so it expires at once.
+  await doubts.save();
   await sequencer.exclusive(async () => {
     for (const { number } of expired) {
       // So that a power loss does not bring one back whose successor is gone.

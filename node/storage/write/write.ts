@@ -153,8 +153,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     }
     namespace.recordSeries(buffer, loggedSlots, loggedSlots.length);
     buffer.addBatch(namespace.ordinalIn(buffer), [this.#logged ?? this.#encode()]);
-    const newestMillis = (Number(this.#span.last) * rows.timeUnitNanos) / 1e6;
-    this.#context.commitlog.noteRows(buffer.segment, namespace.name, newestMillis);
+    const { first, last } = this.#span;
+    const oldestMillis = (Number(first) * rows.timeUnitNanos) / 1e6;
+    const newestMillis = (Number(last) * rows.timeUnitNanos) / 1e6;
+    this.#context.commitlog.noteRows(buffer.segment, namespace.name, oldestMillis, newestMillis);
   }
 
   /** The rows alone: each segment has a dictionary of its own. Borrowed from the encoder. */

@@ -14,7 +14,9 @@ import { fairDisk, type SimulatedCoordinator, type SimulatedNode, type World } f
 type Fault = (faults: Faults) => (() => void) | null;
 
 /** Of files with these names every bit may flip. */
-const mayRot = /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$/;
+const mayRot =
+  /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$|\/index\.db$|doubts-\d\.json$|folder_mark\.json$/;
+const mayNotBeRead = /fileset|commitlog-|snapshot-|index\.db|tombstones\.bin|doubts-/;
 
 const never: AbortSignal = new AbortController().signal;
 const longestMillis = 45_000;
@@ -330,7 +332,7 @@ const faults: Record<string, Fault> = {
     const node = f.nodeThatMayLose(true);
     if (node === null) return null;
     const { diskState } = node;
-    diskState.readFailures = { paths: /fileset/, perThousand: 200 };
+    diskState.readFailures = { paths: mayNotBeRead, perThousand: 200 };
     return () => {
       diskState.readFailures = null;
     };

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import { type Env } from '#lib/env/env.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { type DiskCopy, SimulatedDisk } from '#test/sim/simulated_disk.ts';
+import { DoubtLedger } from '../doubt/ledger.ts';
+import type { Database } from '../storage/database.ts';
+import {
+  closeDatabases,
+  namespaceOf,
+  never,
+  openDatabase,
+  readAll,
+  type TestRow,
+  writeRows,
+} from '../storage/database_testing.ts';
+
+after(closeDatabases);
+
+const dataFolder = 'data';
+const metrics = namespaceOf('metrics', { coldWritesEnabled: true });
+const registry = registryOf([metrics]);
+const { blockSizeNanos } = metrics.options.retentionOptions;
+const newest = (realEnv.clock.nowNanos() / blockSizeNanos) * blockSizeNanos;
+const blocks = [newest - 3n * blockSizeNanos, newest - 2n * blockSizeNanos, newest];
+const isLog = (path: string): boolean => /commitlog-\d+\.db$/.test(path);
+const isSnapshot = (path: string): boolean => /snapshot-\d+\.db$/.test(path);
+
+function open(
+  env: Env,
+  disk = env.disk,
+): Promise<{ database: Database; report: { replay: { lost: readonly unknown[] } } }> {
+  return openDatabase(dataFolder, { env: { ...env, disk }, registry });
+}
+
+const simulated = (): SimulatedDisk => new SimulatedDisk({ below: () => 0 });
+
+/** Rows of all blocks, the last of which alone has the last series, each a group of its own. */
+const groups: readonly TestRow[] = blocks.flatMap((start, block) =>
+  [1n, 2n].map((step) => ({
+    series: { __name__: 'cpu', host: block === 2 ? 'late' : 'early' },
+    nanos: start + step,
+    value: 10 * block + Number(step),
+  })),
+);
+
+/** A disk after the groups. @returns it while the process ran, and after it had stopped */
+async function disksOf(): Promise<{ running: DiskCopy; stopped: DiskCopy }> {
+  const disk = simulated();
+  const { database } = await open(realEnv, disk);
+  for (const row of groups) await writeRows(database, [row]);
+  const running = disk.copy();
+  await closeDatabases();
+  return { running, stopped: disk.copy() };
+}
+
+/** What a start finds on the disk with some bytes zeroed. */
+async function found(copy: DiskCopy, at: (path: string) => boolean, start: number, end: number) {
+  const disk = simulated();
+  disk.restore(copy);
+  disk.zero(at, start, end);
+  const { database, report } = await open(realEnv, disk);
+  const samples = await readAll(database);
+  const missing = groups.filter(({ series, nanos, value }) => {
+    const name = Object.entries(series).map(([key, text]) => `${key}=${text}`);
+    return samples.get(name.join())?.some(([n, v]) => n === nanos && v === value) !== true;
+  });
+  const doubted = new Set<bigint>();
+  for (const { id } of database.shards.all()) {
+    for (const block of database.doubts.blocksOf('metrics', id)) doubted.add(block);
+  }
+  const namespace = database.namespaces.get('metrics')!;
+  const isWhole = [...database.shards.all()].every(({ id }) => namespace.readyShards.has(id));
+  await closeDatabases();
+  return { disk, missing, doubted, isWhole, lost: report.replay.lost };
+}
+
+const sectorBytes = 64;
+const blockOf = (nanos: bigint): bigint => (nanos / blockSizeNanos) * blockSizeNanos;
+
+test('blocks of rows that a bad sector of the log took are in doubt, wherever it lies', async () => {
+  const { stopped } = await disksOf();
+  const [, bytes] = [...stopped.names].find(([path]) => isLog(path))!;
+  let losses = 0;
+  for (let start = 0; start < bytes.length; start += sectorBytes) {
+    const end = start + sectorBytes;
+    const { missing, doubted, isWhole, lost } = await found(stopped, isLog, start, end);
+    for (const { nanos } of missing) {
+      assert.ok(doubted.has(blockOf(nanos)), `row of ${nanos} is in doubt: sector ${start}`);
+    }
+    assert.equal(isWhole, doubted.size === 0);
+    if (missing.length > 0) losses += 1;
+    assert.ok(doubted.size <= 4, `the log says of which blocks its rows are: sector ${start}`);
+    if (lost.length === 0) assert.deepEqual(missing, []);
+  }
+  assert.ok(losses > 10);
+});
+
+test('what the last write before a power loss left torn is in no doubt', async () => {
+  const { running } = await disksOf();
+  const [, bytes] = [...running.names].find(([path]) => isLog(path))!;
+  const { missing, doubted } = await found(running, isLog, bytes.length - 8, bytes.length);
+  assert.deepEqual(missing, [groups.at(-1)]);
+  assert.equal(doubted.size, 0);
+});
+
+test('a snapshot that is damaged anywhere leaves its blocks in doubt', async () => {
+  const disk = simulated();
+  const { database } = await open(realEnv, disk);
+  for (const row of groups) await writeRows(database, [row]);
+  await database.snapshot(1, never);
+  await closeDatabases();
+  const copy = disk.copy();
+  const [, bytes] = [...copy.names].find(([path]) => isSnapshot(path))!;
+  for (let start = sectorBytes; start < bytes.length; start += sectorBytes) {
+    const { missing, doubted } = await found(copy, isSnapshot, start, start + sectorBytes);
+    for (const { nanos } of missing) assert.ok(doubted.has(blockOf(nanos)), `sector ${start}`);
+    // The three blocks and nothing between them.
+    assert.deepEqual(doubted, new Set(blocks), `sector ${start}`);
+  }
+  const { doubted } = await found(copy, isSnapshot, 0, bytes.length);
+  assert.ok(doubted.size >= 24, 'of a snapshot that says nothing, all blocks within retention');
+  assert.ok(doubted.has(blocks[0]!) && doubted.has(blocks[2]!));
+});
+
+test('doubt outlives what it was seen by', async () => {
+  const { stopped } = await disksOf();
+  const { disk, doubted } = await found(stopped, isLog, 512, 1024);
+  assert.ok(doubted.size > 0);
+  const { database } = await open(realEnv, disk);
+  assert.equal(await database.snapshots.isDue(), true);
+  await database.snapshot(1, never);
+  assert.equal(await database.snapshots.isDue(), false);
+  await closeDatabases();
+  const again = await found(disk.copy(), isLog, 0, 0);
+  assert.deepEqual(again.lost, []);
+  assert.deepEqual(again.doubted, doubted);
+  assert.equal(again.isWhole, false);
+});
+
+test('a ledger of doubt is whole while one of its copies is', async () => {
+  const disk = simulated();
+  const env = { ...realEnv, disk };
+  const ledger = await DoubtLedger.open(env, dataFolder);
+  ledger.add('test', 'metrics', [0, 1], new Set(blocks));
+  await ledger.save();
+  ledger.end('metrics', 0, new Set([blocks[0]!, blocks[1]!]));
+  ledger.add('later', 'other', [3], new Set([0n]));
+  await ledger.save();
+  for (const name of ['doubts-0.json', 'doubts-1.json']) {
+    const half = simulated();
+    half.restore(disk.copy());
+    half.zero((path) => path.endsWith(name), 20, 30);
+    const again = await DoubtLedger.open({ ...realEnv, disk: half }, dataFolder);
+    assert.equal(again.unreadable, '');
+    assert.deepEqual(again.blocksOf('metrics', 0), new Set([blocks[2]]));
+    assert.deepEqual(again.blocksOf('metrics', 1), new Set(blocks));
+    assert.deepEqual(again.blocksOf('other', 3), new Set([0n]));
+    assert.equal(again.size, 5);
+    again.keepOnly((namespace) => namespace === 'other');
+    assert.equal(again.size, 1);
+  }
+});
+
+test('without a ledger that can be read, all that a node has is in doubt', async () => {
+  const disk = simulated();
+  const ledger = await DoubtLedger.open({ ...realEnv, disk }, dataFolder);
+  ledger.add('test', 'metrics', [0], new Set(blocks));
+  await ledger.save();
+  const copy = disk.copy();
+  const isLedger = (path: string): boolean => path.includes('doubts-');
+  const { doubted, disk: after } = await found(copy, isLedger, 3, 9);
+  assert.ok(doubted.size >= 24);
+  assert.match(
+    (await DoubtLedger.open({ ...realEnv, disk: simulated() }, dataFolder)).unreadable,
+    /^$/,
+  );
+  const again = await DoubtLedger.open({ ...realEnv, disk: after }, dataFolder);
+  assert.equal(again.unreadable, '');
+  assert.ok(again.size >= 24);
+});

@@ -1,0 +1,120 @@
+/**
+ * The ledger of doubt as two files of the data folder with the same content, so that damage of one
+ * costs nothing (docs/formats/doubt.md).
+ */
+import type { Disk } from '#lib/env/env.ts';
+import { isUnreadable } from '#lib/env/unreadable.ts';
+import { crc32c } from '#lib/hashing/crc32c.ts';
+import type { UnixNanos } from '#lib/time.ts';
+
+/** Blocks of shards of which acknowledged rows may be missing, since one event. */
+export interface StoredDoubt {
+  readonly cause: string;
+  readonly foundNanos: UnixNanos;
+  readonly namespace: string;
+  /** Starts of the blocks, by shard. */
+  readonly blocks: ReadonlyMap<number, ReadonlySet<UnixNanos>>;
+}
+
+export interface StoredLedger {
+  /** Counts the times that it was written. */
+  readonly sequence: number;
+  readonly doubts: readonly StoredDoubt[];
+}
+
+const formatVersion = 1;
+const copyNames = ['doubts-0.json', 'doubts-1.json'] as const;
+const checksumPattern = /^[0-9a-f]{8}$/;
+const nanosPattern = /^-?\d{1,19}$/;
+
+/** Shards of one doubt that have the same blocks stand together: usually all of them. */
+function encode({ sequence, doubts }: StoredLedger): Uint8Array {
+  const json = JSON.stringify({
+    version: formatVersion,
+    sequence,
+    doubts: doubts.map(({ cause, foundNanos, namespace, blocks }) => {
+      const shardsByBlocks = new Map<string, number[]>();
+      for (const [shard, starts] of blocks) {
+        const text = [...starts].join();
+        shardsByBlocks.set(text, [...(shardsByBlocks.get(text) ?? []), shard]);
+      }
+      const groups = [...shardsByBlocks].map(([text, shards]) => ({
+        shards,
+        blockStartsNanos: text.split(','),
+      }));
+      return { cause, foundNanos: String(foundNanos), namespace, groups };
+    }),
+  });
+  const body = new TextEncoder().encode(json);
+  const checksum = crc32c(body).toString(16).padStart(8, '0');
+  return new TextEncoder().encode(`${checksum}\n${json}\n`);
+}
+
+/** @throws {Error} when anything is not as it was written */
+function decode(bytes: Uint8Array): StoredLedger {
+  const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  const [checksum = '', json = ''] = text.split('\n');
+  const isWhole =
+    checksumPattern.test(checksum) &&
+    Number.parseInt(checksum, 16) === crc32c(new TextEncoder().encode(json));
+  if (!isWhole) throw new Error('the checksum is wrong');
+  const plain = JSON.parse(json) as {
+    version: number;
+    sequence: number;
+    doubts: {
+      cause: string;
+      foundNanos: string;
+      namespace: string;
+      groups: { shards: number[]; blockStartsNanos: string[] }[];
+    }[];
+  };
+  if (plain.version !== formatVersion) {
+    throw new Error(`the format version is unknown: ${plain.version}`);
+  }
+  const doubts = plain.doubts.map(({ cause, foundNanos, namespace, groups }) => {
+    const blocks = new Map<number, ReadonlySet<UnixNanos>>();
+    for (const { shards, blockStartsNanos } of groups) {
+      const starts = new Set(blockStartsNanos.map(nanosOf));
+      for (const shard of shards) blocks.set(shard, starts);
+    }
+    return { cause, foundNanos: nanosOf(foundNanos), namespace, blocks };
+  });
+  return { sequence: plain.sequence, doubts };
+}
+
+function nanosOf(text: string): UnixNanos {
+  if (!nanosPattern.test(text)) throw new Error(`a time is no number: ${text}`);
+  return BigInt(text);
+}
+
+/** Resolves when both copies are on disk: before that nobody relies on either. */
+export async function writeLedger(
+  disk: Disk,
+  dataFolder: string,
+  ledger: StoredLedger,
+): Promise<void> {
+  const bytes = encode(ledger);
+  for (const name of copyNames) await disk.writeFileAtomic(`${dataFolder}/${name}`, bytes);
+}
+
+/** @returns null when there is none; why when there is one that cannot be read */
+export async function readLedger(
+  disk: Disk,
+  dataFolder: string,
+): Promise<StoredLedger | null | string> {
+  let newest: StoredLedger | null = null;
+  const reasons: string[] = [];
+  for (const name of copyNames) {
+    const path = `${dataFolder}/${name}`;
+    if ((await disk.size(path)) === null) continue;
+    try {
+      const ledger = decode(await disk.readFile(path));
+      if (newest === null || ledger.sequence > newest.sequence) newest = ledger;
+    } catch (error) {
+      const { code } = error as { code?: unknown };
+      if (code !== undefined && !isUnreadable(error)) throw error;
+      reasons.push(`${name}: ${(error as Error).message}`);
+    }
+  }
+  return newest ?? (reasons.length === 0 ? null : reasons.join('; '));
+}
