@@ -119,6 +119,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       cluster: options.cluster,
       localInstance: options.localInstance,
       prove,
+      isAnswering: (instance, signal) =>
+        isAnswering(options.nodeOf(instance), env.clock.deadline(proofMillisMax, signal)),
     },
     ingest,
     writeBodyBytesMax: config.writeBodyBytesMax,
@@ -226,6 +228,16 @@ async function proveNamespace(
     },
     signal,
   );
+}
+
+async function isAnswering(node: NodeService, signal: AbortSignal): Promise<boolean> {
+  try {
+    await node.health(signal);
+    return true;
+  } catch (error) {
+    if (error instanceof TsdbError) return false;
+    throw error;
+  }
 }
 
 async function readinessOf(

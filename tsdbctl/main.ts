@@ -6,6 +6,7 @@ import { version } from '#lib/version.ts';
 import { flushNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
 import { verifyFolder } from './data/verify.ts';
+import { resetInstances } from './placement/reset.ts';
 
 const usages: Readonly<Record<string, string>> = {
   'data flush': `tsdbctl data flush [--node URL] [--namespace NAME]
@@ -20,10 +21,21 @@ const usages: Readonly<Record<string, string>> = {
   --match TEXT       series whose ID contains TEXT
   --rows             with their rows
   --limit N          N lines of series at most; 1000 when not given`,
+  'placement reset': `tsdbctl placement reset INSTANCE… [--coordinator URL] [--force]
+  has the data of instances not counted any more, since they are gone for good or not trusted: nobody waits for them,
+  and those that come back take their shards from others; says no when one of them runs, or nobody else has a shard
+  --coordinator URL  http://127.0.0.1:7201 when not given
+  --force            all the same`,
 };
 const usage = `${Object.values(usages).join('\n\n')}
 
 -h, --help prints this, of one command when one is named; --version the version`;
+
+async function postJson(url: string, body: unknown): Promise<{ status: number; text: string }> {
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  return { status: response.status, text: await response.text() };
+}
 
 async function post(url: string): Promise<{ status: number; text: string }> {
   const response = await fetch(url, { method: 'POST' });
@@ -46,6 +58,8 @@ async function main(): Promise<number> {
       match: { type: 'string', default: '' },
       rows: { type: 'boolean', default: false },
       limit: { type: 'string', default: '1000' },
+      coordinator: { type: 'string', default: 'http://127.0.0.1:7201' },
+      force: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
       version: { type: 'boolean', default: false },
     },
@@ -65,6 +79,15 @@ async function main(): Promise<number> {
   }
   if (verb === 'flush') {
     print(await flushNode(post, values.node, namespace));
+    return 0;
+  }
+  if (verb === 'reset') {
+    const instanceIds = positionals.slice(2);
+    if (instanceIds.length === 0) {
+      throw new TsdbError('BAD_REQUEST', `INSTANCE is not given\n\n${commandUsage}`);
+    }
+    const { coordinator, force } = values;
+    print(await resetInstances(postJson, { coordinator, instanceIds, force }));
     return 0;
   }
   if (folder === undefined) {

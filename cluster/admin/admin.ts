@@ -4,7 +4,7 @@
  * these and print what they return; errors are `TsdbError`.
  */
 import type { Clock, Random } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { databaseCreate } from './database_create.ts';
 import { DeletionLog } from '../metadata/deletion_log.ts';
 import { allTime } from '../metadata/deletions.ts';
@@ -25,6 +25,7 @@ import {
 } from '../namespaces/namespaces.ts';
 import { type RegistryJson, registryToJson, withDurations } from '../namespaces/json.ts';
 import {
+  type Instance,
   type InstanceInfo,
   instanceInfoOf,
   type Placement,
@@ -42,6 +43,7 @@ import {
   removeInstances,
   replaceInstances,
   resetInstance,
+  resetInstances,
 } from '../placement/algorithm.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
 import { compareAndSet } from '../kv/stored_json.ts';
@@ -225,6 +227,38 @@ export class ClusterAdmin {
       options,
       signal,
     );
+  }
+
+  /**
+   * POST placement/reset: `{instance_ids, force?}`. The instances count for nothing any more until
+   * they have taken their shards from others, and nobody waits for what they have: they are gone
+   * for good, or their data are not trusted.
+   * @param isAnswering whether the process of an instance runs: not asked with `force`
+   * @throws {TsdbError} NOT_FOUND, CONFLICT when an instance runs, BAD_REQUEST
+   */
+  async placementReset(
+    body: unknown,
+    options: AdminOptions,
+    isAnswering: (instance: Instance, signal: AbortSignal) => Promise<boolean>,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    const fields = Fields.of(body, '');
+    const ids = fields.strings('instanceIds');
+    const force = forceOf(fields, options);
+    fields.end();
+    if (ids.length === 0) throw badRequest('missing required field: instance_ids');
+    if (!force) {
+      const { value } = await this.placements.require(signal);
+      for (const id of ids) {
+        const instance = value.instances.find((each) => each.id === id);
+        if (instance === undefined || !(await isAnswering(instance, signal))) continue;
+        throw new TsdbError(
+          'CONFLICT',
+          `instance runs: stop it first, or reset it by force when its data are not to be trusted: ${id}`,
+        );
+      }
+    }
+    return this.#change((placement) => resetInstances(placement, ids, { force }), options, signal);
   }
 
   /** DELETE placement. */

@@ -235,6 +235,36 @@ export function resetInstance(placement: Placement, instanceId: string): Placeme
   return { ...placement, instances };
 }
 
+/**
+ * The data of instances are not to be counted any more: they are gone for good, or not trusted.
+ *
+ * @throws {TsdbError} NOT_FOUND; BAD_REQUEST when shards would have no owner left that has their
+ *   data, unless that is forced
+ */
+export function resetInstances(
+  placement: Placement,
+  ids: readonly string[],
+  { force }: { readonly force: boolean },
+): Placement {
+  const next = ids.reduce(resetInstance, placement);
+  if (force) return next;
+  const lost = wholeShards(placement).difference(wholeShards(next));
+  if (lost.size === 0) return next;
+  const shown = [...lost].slice(0, 5).join(', ');
+  throw badRequest(
+    `nobody else has all data of ${lost.size} shards (${shown}${lost.size > 5 ? ', …' : ''}): reset by force gives them up: ${ids.join(', ')}`,
+  );
+}
+
+/** Shards of which an owner has all data. */
+function wholeShards({ instances }: Placement): ReadonlySet<number> {
+  return new Set(
+    instances.flatMap(({ shards }) =>
+      shards.flatMap(({ id, state }) => (state === 'INITIALIZING' ? [] : [id])),
+    ),
+  );
+}
+
 function takeOut(
   placement: Placement,
   ids: readonly string[],

@@ -20,6 +20,7 @@ import {
   removeInstances,
   replaceInstances,
   resetInstance,
+  resetInstances,
 } from './algorithm.ts';
 import { placementFromStored, placementToStored } from './stored.ts';
 import { targetLoads } from './draft.ts';
@@ -231,6 +232,29 @@ test('resetInstance() makes AVAILABLE shards INITIALIZING and gives up what it w
     assert.equal(shard.sourceId, '');
   }
   assert.equal(resetInstance(reset, 'a0'), reset);
+});
+
+test('resetInstances() leaves each shard an owner that has it, unless it is forced', () => {
+  const base = settle(initPlacement(threeGroups(1), { numShards: 8, replicaFactor: 3 }));
+  const [a, b, c] = base.instances.map(({ id }) => id) as [string, string, string];
+  const two = resetInstances(base, [a, b], orderly);
+  assert.equal(placementProblem(two), null);
+  assert.ok(
+    two.instances.every(({ id, shards }) => {
+      const isReset = shards.every(
+        ({ state, sourceId }) => state === 'INITIALIZING' && sourceId === '',
+      );
+      return isReset === (id !== c);
+    }),
+  );
+  assert.throws(
+    () => resetInstances(base, [a, b, c], orderly),
+    /8 shards \(0, 1, 2, 3, 4, …\): .*force/,
+  );
+  assert.throws(() => resetInstances(two, [c], orderly), /nobody else has all data of 8 shards/);
+  assert.doesNotThrow(() => resetInstances(base, [a, b, c], { force: true }));
+  assert.throws(() => resetInstances(base, ['nobody'], orderly), /instance not found: nobody/);
+  assert.equal(resetInstances(two, [a, b], orderly), two);
 });
 
 test('targetLoads() gives a group that is too heavy every shard once', () => {

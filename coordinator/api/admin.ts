@@ -3,7 +3,7 @@ import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
-import type { InstanceInfo } from '#cluster/placement/placement.ts';
+import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import {
@@ -20,11 +20,13 @@ export interface AdminApiSetup {
   readonly clock: Clock;
   /** Used unless the headers Cluster-Environment-Name and Cluster-Zone-Name name another. */
   readonly cluster: ClusterName;
-  /** The instance of database/create with type local; null for the default. */
   readonly random: Random;
+  /** The instance of database/create with type local; null for the default. */
   readonly localInstance: InstanceInfo | null;
   /** Reads a namespace at a quorum of the nodes, as proof that they have it. */
   readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
+  /** Whether the process of an instance answers. */
+  readonly isAnswering: (instance: Instance, signal: AbortSignal) => Promise<boolean>;
 }
 
 /** A request, with the cluster that its headers name. */
@@ -95,6 +97,10 @@ export const placementRemove: AdminJson = jsonCall(({ admin, options, signal }, 
 
 export const placementReplace: AdminJson = jsonCall(({ admin, options, signal }, body) =>
   admin.placementReplace(body, options, signal),
+);
+
+export const placementReset: AdminJson = jsonCall(({ setup, admin, options, signal }, body) =>
+  admin.placementReset(body, options, setup.isAnswering, signal),
 );
 
 export const placementSet: AdminJson = jsonCall(({ admin, options, signal }, body) =>

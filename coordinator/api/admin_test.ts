@@ -108,6 +108,27 @@ test('a namespace that the nodes do not have is readied only by force', async ()
   assert.deepEqual([forced.status, forced.json], [200, { ready: true }]);
 });
 
+test('instances that run are reset only by force', async () => {
+  await using test = await TestCoordinator.openReady();
+  const path = '/api/v1/services/tsdb/placement';
+  const { instances } = (await test.get(path)).json.placement;
+  const [id] = Object.keys(instances);
+  const refused = await test.post(`${path}/reset`, { instance_ids: [id] });
+  assert.equal(refused.status, 409, refused.text);
+  assert.match(refused.json.error, /instance runs.*force/);
+  test.node.health = () => Promise.reject(new TsdbError('UNAVAILABLE', 'nobody is there'));
+  const alone = await test.post(`${path}/reset`, { instance_ids: [id] });
+  assert.equal(alone.status, 400, alone.text);
+  assert.match(alone.json.error, /nobody else has all data of \d+ shards/);
+  assert.equal((await test.post(`${path}/reset`, { instance_ids: ['no'] })).status, 404);
+  const empty = await test.post(`${path}/reset`, { instance_ids: [] });
+  assert.match(empty.json.error, /missing required field: instance_ids/);
+  const forced = await test.post(`${path}/reset`, { instance_ids: [id], force: true });
+  assert.equal(forced.status, 200, forced.text);
+  const { shards } = forced.json.placement.instances[id!];
+  assert.ok(shards.every(({ state }: { state: string }) => state === 'INITIALIZING'));
+});
+
 test('errors of admin requests name field, reason and value in the error shape', async () => {
   await using test = await TestCoordinator.open();
   const cases: [object | Uint8Array, RegExp][] = [

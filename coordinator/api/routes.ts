@@ -26,6 +26,7 @@ import {
   placementRemove,
   placementRemoveInstance,
   placementReplace,
+  placementReset,
   placementSet,
 } from './admin.ts';
 import {
@@ -132,6 +133,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['POST', placement('/init'), 'other', json(placementInit, admin)],
     ['POST', placement('/remove'), 'other', json(placementRemove, admin)],
     ['POST', placement('/replace'), 'other', json(placementReplace, admin)],
+    ['POST', placement('/reset'), 'other', json(placementReset, admin)],
     ['POST', placement('/set'), 'other', json(placementSet, admin)],
     ['DELETE', placement('/{id}'), 'other', plain(placementRemoveInstance, admin)],
     ['GET', namespace(), 'other', plain(namespaceGet, admin)],

@@ -10,6 +10,8 @@ export interface DonorPlan {
   readonly needed: number;
   /** Nobody else may have data of the shard. */
   readonly areAll: boolean;
+  /** What these give is all that was acknowledged. */
+  readonly areCovering: boolean;
 }
 
 /**
@@ -28,16 +30,17 @@ export function donorPlan(
       shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
   );
   const source = owners.find(({ id }) => id === shard.sourceId);
+  // An acknowledged write is on a majority, so on one of any set that is too large to miss it.
+  const majority = Math.floor(placement.replicaFactor / 2) + 1;
+  const covering = placement.replicaFactor - majority + 1;
   const planOf = (candidates: readonly Instance[], needed: number): DonorPlan => ({
     candidates,
     needed,
     areAll: candidates.length === owners.length,
+    areCovering: candidates[0] === source || needed === 0 || needed >= covering,
   });
   if (source !== undefined && !sourceFailed) return planOf([source], 1);
   const candidates = owners.filter((owner) => owner !== source);
-  // An acknowledged write is on a majority, so on one of any set that is too large to miss it.
-  const majority = Math.floor(placement.replicaFactor / 2) + 1;
-  const covering = placement.replicaFactor - majority + 1;
   if (source !== undefined) {
     return candidates.length >= covering ? planOf(candidates, covering) : planOf([source], 1);
   }

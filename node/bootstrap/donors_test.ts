@@ -44,4 +44,8 @@ test('a shard without a source is taken from the replicas that are available', (
   assert.deepEqual(ids(donorPlan(lost, 'a', shard, false)), [['c'], 1, true]);
   const fresh = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'INITIALIZING' });
   assert.deepEqual(ids(donorPlan(fresh, 'a', shard, false)), [[], 0, true]);
+  const coverings = [reset, lost, fresh].map(
+    (all) => donorPlan(all, 'a', shard, false).areCovering,
+  );
+  assert.deepEqual(coverings, [true, false, true]);
 });

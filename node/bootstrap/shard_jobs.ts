@@ -341,11 +341,13 @@ export class ShardJobs implements AsyncDisposable {
     const sourceFailed = job.attempts >= sourceAttemptsMax;
     const plan = donorPlan(placement, instanceId, job.assigned, sourceFailed);
     if (plan.candidates.length === 0) return false;
-    const donors = await this.#healthyDonors(plan.candidates, signal);
+    const healthy = await this.#healthyDonors(plan.candidates, signal);
+    const donors = [...healthy.values()];
     if (donors.length < plan.needed) {
+      const away = plan.candidates.flatMap(({ id }) => (healthy.has(id) ? [] : [id]));
       throw new TsdbError(
         'UNAVAILABLE',
-        `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed`,
+        `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed: not ${away.join(', ')} (if they are gone for good, say so by placement reset)`,
       );
     }
     // When a block is damaged at too many replicas, what all of them have of it is all that there
@@ -373,20 +375,26 @@ export class ShardJobs implements AsyncDisposable {
       const fields = { namespace: job.namespace.name, shard: job.shard };
       parts.log.error(fields, 'blocks are damaged at too many replicas: rows may be lost');
     }
-    return !isLastResort;
+    if (!plan.areCovering) {
+      const peers = [...healthy.keys()].join();
+      const fields = { namespace: job.namespace.name, shard: job.shard, peers };
+      parts.log.error(fields, 'fewer replicas are left than have all rows: some may be lost');
+      if (job.fetching === null) parts.doubts.counts.blocksLost += report.blocks;
+    }
+    return !isLastResort && plan.areCovering;
   }
 
   async #healthyDonors(
     candidates: readonly Instance[],
     signal: AbortSignal,
-  ): Promise<NodeService[]> {
-    const donors: NodeService[] = [];
+  ): Promise<Map<string, NodeService>> {
+    const donors = new Map<string, NodeService>();
     for (const candidate of candidates) {
       const service = this.#options.nodeServiceOf(candidate);
       try {
         const { clock } = this.#options.parts.env;
         const { ok } = await service.health(clock.deadline(healthMillisMax, signal));
-        if (ok) donors.push(service);
+        if (ok) donors.set(candidate.id, service);
       } catch (error) {
         if (signal.aborted) throw error;
         const fields = { peer: candidate.id, error: messageOf(error) };

@@ -1,12 +1,16 @@
 /** Machines that never come back, and those that take their place. */
+import { plainRequest } from '#cluster/admin/admin.ts';
 import {
   acknowledged,
   answeredRead,
   foundThree,
   joins,
+  never,
   nodeOf,
+  reader,
   replace,
   rowsOfNow,
+  seconds,
   statesIn,
   type Story,
 } from './stage.ts';
@@ -25,6 +29,11 @@ const twoLost: Story = {
     await joins(cluster, 'e', 'c');
     await replace(cluster, 'a', 'd', true);
     await replace(cluster, 'c', 'e', true);
+    await seconds(cluster, 30);
+    const { admin } = reader(cluster);
+    const gone = { instanceIds: ['a', 'c'] };
+    await admin.placementReset(gone, plainRequest, async () => false, never);
+    world.trace('a and c are said to be gone for good');
     // b has every row of this story, and is all that there is.
     await cluster.settle();
     await answeredRead(cluster);
