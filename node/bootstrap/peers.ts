@@ -291,6 +291,28 @@ function compareSeries(a: StreamedSeries, b: StreamedSeries): number {
   return compareBytes(a.id, b.id);
 }
 
+/**
+ * Chunks of several donors, of equal ones one: replicas that have the same rows have the same bytes.
+ * What differs stays apart, each chunk with the version that it has.
+ */
+function withoutTwins(parts: readonly Uint8Array[]): Uint8Array {
+  const kept: Uint8Array[] = [];
+  const byLength = new Map<number, Uint8Array[]>();
+  for (const part of parts) {
+    let start = 0;
+    for (const { end } of chunkHeaders(part)) {
+      const chunk = part.subarray(start, end);
+      start = end;
+      const others = byLength.get(chunk.length);
+      if (others?.some((other) => Buffer.compare(other, chunk) === 0) === true) continue;
+      if (others === undefined) byLength.set(chunk.length, [chunk]);
+      else others.push(chunk);
+      kept.push(chunk);
+    }
+  }
+  return new Uint8Array(Buffer.concat(kept));
+}
+
 /** Sorted streams as one; chunks of the same series and block stand one after the other. */
 async function* mergeStreams(
   streams: readonly AsyncGenerator<StreamedSeries, void, undefined>[],
@@ -311,8 +333,7 @@ async function* mergeStreams(
         parts.push(head.value.chunks);
         heads[i] = await streams[i]!.next();
       }
-      const chunks = parts.length === 1 ? parts[0]! : new Uint8Array(Buffer.concat(parts));
-      yield { ...least, chunks };
+      yield { ...least, chunks: parts.length === 1 ? parts[0]! : withoutTwins(parts) };
     }
   } finally {
     for (const stream of streams) await stream.return();

@@ -4,7 +4,9 @@ import { allTime, type Deletion } from '#cluster/metadata/deletions.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import type { Database } from '../storage/database.ts';
 import {
+  batchOf,
   closeDatabases,
   namespaceOf,
   never,
@@ -71,6 +73,41 @@ test('a shard is not taken from peers while a deletion is applied that they need
     [...(await readAll(asker)).keys()].sort(),
     ['b', 'c', 'd'].map((host) => `__name__=cpu,host=${host}`),
   );
+});
+
+test('of what two donors have both, a fileset holds one copy', async () => {
+  const now = realEnv.clock.nowNanos();
+  const batch = batchOf(
+    Array.from({ length: 3000 }, (_, i) => ({
+      series: { __name__: 'cpu', host: `h${i % 10}` },
+      nanos: now - BigInt(i) * 1_000_000n,
+      value: (i * 37) % 1001,
+    })),
+  );
+  const donors = [await openOnMemory(), await openOnMemory()];
+  for (const { database } of donors) {
+    const { referenceEpoch } = database;
+    const request = { namespace: 'metrics', placementVersion: 1, referenceEpoch, batch };
+    await database.write(request, never);
+  }
+  const bytesFrom = async (from: readonly Database[]): Promise<number> => {
+    const { database: asker } = await openOnMemory();
+    const namespace = asker.namespaces.get('metrics')!;
+    let bytes = 0;
+    for (const shard of shards) {
+      bytes += (await bootstrapFromPeers(asker, namespace, shard, from, null, false, never)).bytes;
+    }
+    assert.deepEqual(await readAll(asker), await readAll(from[0]!));
+    return bytes;
+  };
+  const [first, second] = donors.map(({ database }) => database) as [Database, Database];
+  const alone = await bytesFrom([first]);
+  assert.equal(await bytesFrom([first, second]), alone);
+  // Rows that one of them alone has come beside that.
+  await writeRows(second, [{ series: { __name__: 'cpu', host: 'h1' }, nanos: now + 1n, value: 7 }]);
+  await second.flush(null, never);
+  const more = await bytesFrom([second, first]);
+  assert.ok(more > alone && more < 1.5 * alone, `${alone} bytes, and ${more}`);
 });
 
 test('a fileset from peers is not put in use before memory has room for all of its series', async () => {
