@@ -70,6 +70,8 @@ const rehearsalDelayMillis = 100;
 const folderMarkMillis = 10_000;
 /** How often shards that could not be marked AVAILABLE are tried again. */
 const markMillis = 1_000;
+/** What is forgotten of ended doubts is fetched again after a crash, and harms nobody. */
+const doubtsMillis = 10_000;
 /** How long it is waited for further shards that become ready. */
 const markTogetherMillis = 1;
 
@@ -190,7 +192,7 @@ export class NodeRuntime implements AsyncDisposable {
     env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
     const { doubts } = this.database;
     const onUnsaved = onError('cannot write the ledger of doubt');
-    env.clock.every(markMillis, () => doubts.save(), onUnsaved, signal);
+    env.clock.every(doubtsMillis, () => doubts.save(), onUnsaved, signal);
     const onUnmarked = onError('cannot mark the data folder');
     env.clock.every(folderMarkMillis, () => this.#raiseMark(), onUnmarked, signal);
     env.clock.every(syncCheckMillis, () => this.#sync(), onError('cannot sync'), signal);

@@ -5,7 +5,7 @@
  */
 import type { Env } from '#lib/env/env.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { readLedger, type StoredDoubt, writeLedger } from './ledger_file.ts';
+import { readLedger, type StoredDoubt, writeLedger } from '../persist/doubt_file.ts';
 
 interface Doubt {
   readonly cause: string;

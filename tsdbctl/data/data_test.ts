@@ -8,6 +8,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { NamespaceIndex } from '#node/index/namespace_index.ts';
 import { indexFilePath, writeIndexFile } from '#node/persist/index_file/index_file.ts';
+import { writeLedger } from '#node/persist/doubt_file.ts';
 import { writeTombstones } from '#node/persist/tombstone_file.ts';
 import {
   closeDatabases,
@@ -45,6 +46,7 @@ test('a data folder is verified and read offline, and damage is found by name', 
   await writeRows(database, rowsOf(3));
   await closeDatabases();
   await writeTombstones(realEnv.disk, folder, { applied: 3, tombstones: [] });
+  await writeLedger(realEnv.disk, folder, { sequence: 1, doubts: [] });
 
   const { damages, lines, text } = await verified();
   assert.equal(damages, 0);
@@ -153,6 +155,7 @@ test('each damage is found, named, and costs nothing beside it', async () => {
     [snapshot, flipped(100), /corrupt records: bytes \d+ to \d+/],
     [snapshot, (bytes) => bytes.subarray(0, -32), /its end is missing/],
     [join(folder, 'tombstones.bin'), flipped(-2), /tombstones\.bin: the checksum is wrong/],
+    [join(folder, 'doubts-1.json'), flipped(-4), /doubts-1\.json: the checksum is wrong/],
   ];
   for (const [path, change, reason] of cases) {
     await withDamage(path, change, async () => {

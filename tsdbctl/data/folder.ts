@@ -14,7 +14,7 @@ export interface DataFolder {
   readonly namespaces: ReadonlyMap<string, NamespaceFiles>;
   readonly snapshots: readonly DataFile[];
   readonly segments: readonly DataFile[];
-  /** Identity, process ID, key-value store, tombstones. */
+  /** Identity, process ID, key-value store, tombstones, ledger of doubt. */
   readonly others: readonly DataFile[];
   /** Damaged files that a node has renamed. */
   readonly setAside: readonly DataFile[];
@@ -37,7 +37,8 @@ const ofShard =
 const ofIndex = /^data\/([^/]+)\/index\.db$/;
 const ofSegment = /^commitlogs\/commitlog-\d+\.db$/;
 const ofSnapshot = /^snapshots\/snapshot-\d+\.db$/;
-const ofOthers = /^(node_identity\.json|folder_mark\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
+const ofOthers =
+  /^(node_identity\.json|folder_mark\.json|doubts-[01]\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
 
 interface NamespaceParts {
   readonly name: string;

@@ -22,6 +22,7 @@ import {
   indexFileHeaderBytes,
   indexFileHeaderProblem,
 } from '#node/persist/index_file/format.ts';
+import { readLedgerCopies } from '#node/persist/doubt_file.ts';
 import { readTombstones } from '#node/persist/tombstone_file.ts';
 import { batchColumns } from './batch_columns.ts';
 import { type DataFile, type DataFolder, type NamespaceFiles, readDataFolder } from './folder.ts';
@@ -72,6 +73,10 @@ export async function verifyFolder(env: Env, folder: string, print: Print): Prom
   await verifySegments(all, 'commit log', found.segments);
   const tombstones = await readTombstones(env.disk, folder).catch((error) => messageOf(error));
   if (typeof tombstones === 'string') all.damaged(`${folder}/tombstones.bin: ${tombstones}`);
+  const ledgers = await readLedgerCopies(env.disk, folder).catch((error) => [messageOf(error)]);
+  for (const ledger of ledgers) {
+    if (typeof ledger === 'string') all.damaged(`${folder}/${ledger}`);
+  }
   printFiles(print, 'other files', others);
   printFiles(print, 'set aside for damage before', setAside);
   printFiles(print, 'unfinished, removed by the next start', unfinished);

@@ -4,6 +4,7 @@
  */
 import type { Disk } from '#lib/env/env.ts';
 import { isUnreadable } from '#lib/env/unreadable.ts';
+import { messageOf } from '#lib/errors.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
@@ -103,18 +104,36 @@ export async function readLedger(
   dataFolder: string,
 ): Promise<StoredLedger | null | string> {
   let newest: StoredLedger | null = null;
-  const reasons: string[] = [];
+  let damage: string | null = null;
+  for (const copy of await readLedgerCopies(disk, dataFolder)) {
+    if (typeof copy === 'string') damage = copy;
+    else if (newest === null || copy.sequence > newest.sequence) newest = copy;
+  }
+  return newest ?? damage;
+}
+
+/** The copies that are there; of those that cannot be read, why. */
+export async function readLedgerCopies(
+  disk: Disk,
+  dataFolder: string,
+): Promise<(StoredLedger | string)[]> {
+  const copies: (StoredLedger | string)[] = [];
   for (const name of copyNames) {
     const path = `${dataFolder}/${name}`;
     if ((await disk.size(path)) === null) continue;
+    let bytes: Uint8Array;
     try {
-      const ledger = decode(await disk.readFile(path));
-      if (newest === null || ledger.sequence > newest.sequence) newest = ledger;
+      bytes = await disk.readFile(path);
     } catch (error) {
-      const { code } = error as { code?: unknown };
-      if (code !== undefined && !isUnreadable(error)) throw error;
-      reasons.push(`${name}: ${(error as Error).message}`);
+      if (!isUnreadable(error)) throw error;
+      copies.push(`${name}: the disk cannot read it`);
+      continue;
+    }
+    try {
+      copies.push(decode(bytes));
+    } catch (error) {
+      copies.push(`${name}: ${messageOf(error)}`);
     }
   }
-  return newest ?? (reasons.length === 0 ? null : reasons.join('; '));
+  return copies;
 }

@@ -1,0 +1,129 @@
+/**
+ * Flaws that are put into copies of the product, to see whether the simulator sees them. Each is
+ * one that somebody could write, and that costs acknowledged rows or brings wrong ones back.
+ */
+export interface PlantedFault {
+  /** Words with hyphens between them. */
+  readonly name: string;
+  /** From the project's root. */
+  readonly file: string;
+  /** Stands once in the file. */
+  readonly right: string;
+  readonly wrong: string;
+}
+
+export const plantedFaults: readonly PlantedFault[] = [
+  {
+    name: 'a-log-that-is-not-synced',
+    file: 'node/persist/commitlog/commitlog.ts',
+    right: '    await segment.file.sync();\n    segment.syncedPosition = end;',
+    wrong: '    segment.syncedPosition = end;',
+  },
+  {
+    name: 'damage-of-the-log-taken-for-torn',
+    file: 'node/bootstrap/log_loss.ts',
+    right: 'const hit = problems.find(({ start }) => start < syncedEnd);',
+    wrong: 'const hit = problems.find(({ start }) => start < 0 * syncedEnd);',
+  },
+  {
+    name: 'doubts-that-a-restart-forgets',
+    file: 'node/doubt/ledger.ts',
+    right: '    await writeLedger(this.#env.disk, this.#dataFolder, ledger);\n',
+    wrong: '    void [writeLedger, ledger];\n',
+  },
+  {
+    name: 'memory-forgets-before-the-fileset-is-there',
+    file: 'node/storage/flush/volume.ts',
+    right: '    const digest = await writer.finish();\n',
+    wrong: '    options.onSafe();\n    const digest = await writer.finish();\n',
+  },
+  {
+    name: 'segments-go-before-the-snapshot-counts',
+    file: 'node/storage/flush/snapshot.ts',
+    right:
+      '    let series = 0;\n    let entries = 0;\n    let chunkBytes = 0;\n    for (const namespace of',
+    wrong:
+      '    await sequencer.exclusive(() => commitlog.deleteSegmentsBefore(segment));\n    let series = 0;\n    let entries = 0;\n    let chunkBytes = 0;\n    for (const namespace of',
+  },
+  {
+    name: 'initializing-owners-count',
+    file: 'cluster/topology/ownership.ts',
+    right: "if (owner.state === 'AVAILABLE') replicas",
+    wrong: "if (owner.state !== 'LEAVING') replicas",
+  },
+  {
+    name: 'initializing-owners-are-read',
+    file: 'node/storage/read/read.ts',
+    right: "if (owned === undefined || owned.state === 'INITIALIZING') return false;",
+    wrong: 'if (owned === undefined) return false;\n    if (this.#starts !== null) return true;',
+  },
+  {
+    name: 'available-before-it-is-fetched',
+    file: 'node/bootstrap/shard_jobs.ts',
+    right: '    const signal = this.#signalOf(job);\n    const wanted',
+    wrong:
+      '    const signal = this.#signalOf(job);\n    job.namespace.readyShards.add(job.shard);\n    this.#options.onReady();\n    const wanted',
+  },
+  {
+    name: 'one-donor-is-enough',
+    file: 'node/bootstrap/donors.ts',
+    right: 'return planOf(candidates, Math.min(candidates.length, covering));',
+    wrong: 'return planOf(candidates, Math.min(candidates.length, 1));',
+  },
+  {
+    name: 'a-donor-that-takes-writers-of-before',
+    file: 'node/storage/namespace/shards.ts',
+    right: 'return placementVersion < (this.#writerVersionMin.get(shard) ?? 0);',
+    wrong: 'return placementVersion < 0 * (this.#writerVersionMin.get(shard) ?? 0);',
+  },
+  {
+    name: 'readiness-of-an-earlier-assignment',
+    file: 'cluster/placement/assignments.ts',
+    right: 'return one.sourceId === other.sourceId && one.assignment === other.assignment;',
+    wrong: 'return one.sourceId === other.sourceId;',
+  },
+  {
+    name: 'marks-without-all-namespaces',
+    file: 'node/runtime.ts',
+    right: "      { key: namespaces, target: 'modRevision', equals: this.#namespacesRevision },\n",
+    wrong: '',
+  },
+  {
+    name: 'a-rolled-back-folder-goes-on',
+    file: 'node/identity/announcement.ts',
+    right: "  return isOurs ? 'continued' : 'rolled back';",
+    wrong: "  return isOurs ? 'continued' : 'continued';",
+  },
+  {
+    name: 'a-nonce-that-is-forgotten',
+    file: 'node/identity/announcement.ts',
+    right:
+      "    if (seen.nonce === this.#nonce) {\n      this.#modRevision = seen.modRevision;\n      return 'continued';\n    }\n",
+    wrong: '',
+  },
+  {
+    name: 'references-outlive-a-boot',
+    file: 'node/storage/database.ts',
+    right: 'referenceEpoch: `${referenceEpochOf(identity)}.${random.bytes(6).toHex()}`,',
+    wrong: "referenceEpoch: `${referenceEpochOf(identity).split('.')[0]}`,",
+  },
+  {
+    name: 'versions-of-the-node-that-takes-a-row',
+    file: 'node/storage/write/write.ts',
+    right: 'context.store.append(rows, this.#batch.version, ',
+    wrong: 'context.store.append(rows, 64 * Math.floor(context.clock.nowMillis()), ',
+  },
+  {
+    name: 'a-watch-that-drops-events',
+    file: 'cluster/topology/topology.ts',
+    right: '          for (const event of events) {',
+    wrong:
+      '          for (const event of events.slice(Number(this.#current.placementVersion > 3))) {',
+  },
+  {
+    name: 'retention-by-any-clock',
+    file: 'node/clock/retention_clock.ts',
+    right: '|| this.#holdMillis === 0) {',
+    wrong: '|| this.#holdMillis >= 0) {',
+  },
+];
