@@ -1,10 +1,18 @@
 /**
  * Three storage nodes and a coordinator as processes on loopback with a real etcd, replication
  * factor 3: a node killed while writes and reads at majority go on, a fourth node added while
- * writes run, killed and started again; nothing acknowledged is missing.
+ * writes run, killed and started again, a page of a log zeroed; nothing acknowledged is missing.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -23,6 +31,8 @@ import { remoteWriteBody } from './remote_write_body.ts';
 
 const etcdBinary = toolOrSkip('etcd', 'this integration test does not run');
 const seriesCount = 300;
+/** What a disk loses at once. */
+const pageBytes = 4096;
 
 if (etcdBinary !== null) {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-cluster-'));
@@ -124,6 +134,15 @@ if (etcdBinary !== null) {
     }
   };
 
+  /** Zeros a page in the middle of the longest file. */
+  const zeroSector = (commitlogs: string): void => {
+    const files = readdirSync(commitlogs).map((name) => join(commitlogs, name));
+    const [path] = files.sort((a, b) => statSync(b).size - statSync(a).size) as [string];
+    const bytes = readFileSync(path);
+    const start = Math.floor(bytes.length / 2 / pageBytes) * pageBytes;
+    writeFileSync(path, bytes.fill(0, start, start + pageBytes));
+  };
+
   /** Every series counts once, whatever number of nodes have it and are up. */
   const countedOnce = async () => {
     const answer = await call('GET', `${url}/api/v1/status/tsdb`);
@@ -194,6 +213,19 @@ if (etcdBinary !== null) {
     writing = false;
     await writer;
     await nodes[0]!.program.stop('SIGKILL');
+    await readWhole();
+    await countedOnce();
+
+    // What a bad sector took from the log of one is fetched before it counts.
+    const data = join(nodes[0]!.folder, 'data');
+    zeroSector(join(data, 'commitlogs'));
+    nodes[0]!.program.start();
+    await eventually('the first node is bootstrapped again', async () => {
+      const health = await call('GET', `http://127.0.0.1:${nodes[0]!.ports.httpNode}/bootstrapped`);
+      return health.status === 200;
+    });
+    assert.ok(existsSync(join(data, 'doubts-0.json')), 'the damage was seen');
+    await nodes[1]!.program.stop('SIGKILL');
     await readWhole();
     await countedOnce();
     assert.ok(refusals < acknowledged, `${refusals} refusals, ${acknowledged} acknowledgements`);
