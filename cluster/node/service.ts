@@ -174,7 +174,10 @@ export interface StreamShardRequest {
   readonly deletionSequence?: number;
   /** Starts of the only blocks that are asked for; all that there are when it is empty. */
   readonly blockStartsNanos: readonly bigint[];
-  /** What the node has of blocks of which rows are damaged is wanted too. */
+  /**
+   * What the node has of blocks of which rows are damaged, or of a shard that it has not taken over
+   * yet, is wanted too.
+   */
   readonly damagedToo: boolean;
 }
 

@@ -13,9 +13,17 @@ import type { Instance, Placement, Shard } from './placement.ts';
 import { rangesOf, shardsOfRanges } from './shard_ranges.ts';
 
 /** As what a shard is to be taken over. */
-interface Assigned {
+export interface Assigned {
   readonly sourceId: string;
   readonly assignment?: string | undefined;
+}
+
+/** Whether nobody ever had the shard: its owners were named when the placement was made. */
+export function isFirstAssignment(
+  { firstAssignment }: Placement,
+  { assignment }: Pick<Assigned, 'assignment'>,
+): boolean {
+  return firstAssignment !== undefined && assignment === firstAssignment;
 }
 
 /** Whether what was done for one is done for the other. */
@@ -34,7 +42,8 @@ export function withAssignments(before: Placement | null, next: Placement, id: s
       new Map(instance.shards.map((shard) => [shard.id, shard])),
     ]),
   );
-  return withEach(next, (shard, instance) => {
+  const firstAssignment = before === null ? id : before.firstAssignment;
+  return withEach(next, firstAssignment, (shard, instance) => {
     const earlier = known.get(instance.id)?.get(shard.id);
     if (shard.state !== 'INITIALIZING') return earlier?.assignment;
     const goesOn = earlier?.state === 'INITIALIZING' && earlier.sourceId === shard.sourceId;
@@ -43,7 +52,7 @@ export function withAssignments(before: Placement | null, next: Placement, id: s
 }
 
 /**
- * `{"instances": {"a": {"assignments": [{"id": "…", "shards": "0-5,9"}]}}}`
+ * `{"first": "…", "instances": {"a": {"assignments": [{"id": "…", "shards": "0-5,9"}]}}}`
  * @param before what is stored, with the keys of a later version, which stay; null for nothing
  */
 export function assignmentsToStored(
@@ -60,7 +69,7 @@ export interface StoredAssignments {
   readonly unread: readonly UnreadKeys[];
 }
 
-function jsonOf({ instances }: Placement): object {
+function jsonOf({ instances, firstAssignment }: Placement): object {
   const byInstance = instances.map(({ id, shards }) => {
     const assigned = shards.filter(({ assignment }) => assignment !== undefined);
     const groups = Map.groupBy(assigned, ({ assignment }) => assignment!);
@@ -70,7 +79,8 @@ function jsonOf({ instances }: Placement): object {
     }));
     return [id, { assignments }] as const;
   });
-  return { instances: Object.fromEntries(byInstance) };
+  const first = firstAssignment === undefined ? {} : { first: firstAssignment };
+  return { ...first, instances: Object.fromEntries(byInstance) };
 }
 
 /**
@@ -84,6 +94,7 @@ export function withStoredAssignments(
   unread: UnreadKeys[],
 ): Placement {
   const fields = Fields.ofStored(json, 'assignments', unread);
+  const first = fields.string('first', '');
   const known = new Map<string, Map<number, string>>();
   fields.record('instances', (ofInstance, instanceId) => {
     const assignments = new Map<number, string>();
@@ -99,11 +110,15 @@ export function withStoredAssignments(
     known.set(instanceId, assignments);
   });
   fields.end();
-  return withEach(placement, (shard, instance) => known.get(instance.id)?.get(shard.id));
+  const firstAssignment = first === '' ? undefined : first;
+  return withEach(placement, firstAssignment, (shard, instance) =>
+    known.get(instance.id)?.get(shard.id),
+  );
 }
 
 function withEach(
-  placement: Placement,
+  { firstAssignment: _, ...placement }: Placement,
+  firstAssignment: string | undefined,
   assignmentOf: (shard: Shard, instance: Instance) => string | undefined,
 ): Placement {
   const instances = placement.instances.map((instance) => ({
@@ -115,5 +130,5 @@ function withEach(
       return assignment === undefined ? bare : { ...bare, assignment };
     }),
   }));
-  return { ...placement, instances };
+  return { ...placement, ...(firstAssignment === undefined ? {} : { firstAssignment }), instances };
 }

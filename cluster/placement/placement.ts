@@ -60,6 +60,8 @@ export interface Placement {
   readonly isMirrored: boolean;
   readonly maxShardSetId: number;
   readonly cutoverTimeNanos: bigint;
+  /** Of the shards that nobody ever had (assignments.ts); not there when that is not known. */
+  readonly firstAssignment?: string;
 }
 
 /** A placement as read from the store. */

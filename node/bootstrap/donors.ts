@@ -1,4 +1,5 @@
 /** From whom a shard is taken: a pure function of the placement. */
+import { type Assigned, isFirstAssignment } from '#cluster/placement/assignments.ts';
 import type { Instance, Placement, Shard } from '#cluster/placement/placement.ts';
 
 export interface DonorPlan {
@@ -12,6 +13,8 @@ export interface DonorPlan {
   readonly areAll: boolean;
   /** What these give is all that was acknowledged. */
   readonly areCovering: boolean;
+  /** Nobody has all of the shard any more: what they have of it is all that there is. */
+  readonly areRemains: boolean;
 }
 
 /**
@@ -21,14 +24,25 @@ export interface DonorPlan {
 export function donorPlan(
   placement: Placement,
   instanceId: string,
-  shard: Pick<Shard, 'id' | 'sourceId'>,
+  shard: Assigned & Pick<Shard, 'id'>,
   sourceFailed: boolean,
 ): DonorPlan {
-  const owners = placement.instances.filter(
-    ({ id, shards }) =>
-      id !== instanceId &&
-      shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
+  const others = placement.instances.filter(
+    ({ id, shards }) => id !== instanceId && shards.some((other) => other.id === shard.id),
   );
+  const owners = others.filter(({ shards }) =>
+    shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
+  );
+  if (owners.length === 0 && !isFirstAssignment(placement, shard)) {
+    const needed = others.length;
+    return {
+      candidates: others,
+      needed,
+      areAll: true,
+      areCovering: needed === 0,
+      areRemains: true,
+    };
+  }
   const source = owners.find(({ id }) => id === shard.sourceId);
   // An acknowledged write is on a majority, so on one of any set that is too large to miss it.
   const majority = Math.floor(placement.replicaFactor / 2) + 1;
@@ -38,6 +52,7 @@ export function donorPlan(
     needed,
     areAll: candidates.length === owners.length,
     areCovering: candidates[0] === source || needed === 0 || needed >= covering,
+    areRemains: false,
   });
   if (source !== undefined && !sourceFailed) return planOf([source], 1);
   const candidates = owners.filter((owner) => owner !== source);

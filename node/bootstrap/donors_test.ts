@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { withAssignments } from '#cluster/placement/assignments.ts';
 import type { Placement, ShardState } from '#cluster/placement/placement.ts';
 import { placementOf } from '../storage/database_testing.ts';
 import { donorPlan } from './donors.ts';
@@ -42,10 +43,16 @@ test('a shard without a source is taken from the replicas that are available', (
   assert.deepEqual(ids(donorPlan(reset, 'a', shard, false)), [['b', 'c'], 2, true]);
   const lost = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'AVAILABLE' });
   assert.deepEqual(ids(donorPlan(lost, 'a', shard, false)), [['c'], 1, true]);
-  const fresh = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'INITIALIZING' });
-  assert.deepEqual(ids(donorPlan(fresh, 'a', shard, false)), [[], 0, true]);
-  const coverings = [reset, lost, fresh].map(
-    (all) => donorPlan(all, 'a', shard, false).areCovering,
-  );
-  assert.deepEqual(coverings, [true, false, true]);
+  const givenUp = states({ a: 'INITIALIZING', b: 'INITIALIZING', c: 'INITIALIZING' });
+  assert.deepEqual(ids(donorPlan(givenUp, 'a', shard, false)), [['b', 'c'], 2, true]);
+  assert.equal(donorPlan(givenUp, 'a', shard, false).areRemains, true);
+  const fresh = withAssignments(null, givenUp, 'first');
+  const [first] = fresh.instances[0]!.shards;
+  assert.deepEqual(ids(donorPlan(fresh, 'a', { ...first!, assignment: 'later' }, false))[0], [
+    'b',
+    'c',
+  ]);
+  assert.deepEqual(ids(donorPlan(fresh, 'a', first!, false)), [[], 0, true]);
+  const coverings = [reset, lost].map((all) => donorPlan(all, 'a', shard, false).areCovering);
+  assert.deepEqual(coverings, [true, false]);
 });

@@ -345,9 +345,10 @@ export class ShardJobs implements AsyncDisposable {
     const donors = [...healthy.values()];
     if (donors.length < plan.needed) {
       const away = plan.candidates.flatMap(({ id }) => (healthy.has(id) ? [] : [id]));
+      const wayOut = plan.areRemains ? 'replace them' : 'say so by placement reset';
       throw new TsdbError(
         'UNAVAILABLE',
-        `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed: not ${away.join(', ')} (if they are gone for good, say so by placement reset)`,
+        `${donors.length} peers of shard ${job.shard} can be reached, and ${plan.needed} are needed: not ${away.join(', ')} (if they are gone for good, ${wayOut})`,
       );
     }
     // When a block is damaged at too many replicas, what all of them have of it is all that there
@@ -355,7 +356,8 @@ export class ShardJobs implements AsyncDisposable {
     // longer for what it alone may have.
     const refusalsMax =
       job.fetching !== null && plan.areAll ? damagedRefusalsMax : damagedRefusalsOfMoveMax;
-    const isLastResort = job.refusals >= refusalsMax && donors.length === plan.candidates.length;
+    const isLastResort =
+      plan.areRemains || (job.refusals >= refusalsMax && donors.length === plan.candidates.length);
     const report = await bootstrapFromPeers(
       parts,
       job.namespace,
@@ -371,14 +373,17 @@ export class ShardJobs implements AsyncDisposable {
         'shard taken from peers',
       );
     }
-    if (isLastResort) {
+    if (isLastResort && !plan.areRemains) {
       const fields = { namespace: job.namespace.name, shard: job.shard };
       parts.log.error(fields, 'blocks are damaged at too many replicas: rows may be lost');
     }
     if (!plan.areCovering) {
       const peers = [...healthy.keys()].join();
       const fields = { namespace: job.namespace.name, shard: job.shard, peers };
-      parts.log.error(fields, 'fewer replicas are left than have all rows: some may be lost');
+      const why = plan.areRemains
+        ? 'no owner had all rows: what all have is joined, and some may be lost'
+        : 'fewer replicas are left than have all rows: some may be lost';
+      parts.log.error(fields, why);
       if (job.fetching === null) parts.doubts.counts.blocksLost += report.blocks;
     }
     return !isLastResort && plan.areCovering;

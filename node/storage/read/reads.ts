@@ -123,7 +123,8 @@ export class Reads {
     await admission.placementVersion(request.placementVersion, signal);
     await deletions.whenApplied(request.deletionSequence ?? 0, signal);
     const shard = shards.get(request.shard);
-    if (shard === undefined || shard.state === 'INITIALIZING') {
+    const { damagedToo } = request;
+    if (shard === undefined || (shard.state === 'INITIALIZING' && !damagedToo)) {
       throw new TsdbError(
         'UNAVAILABLE',
         `cannot stream: shard is not available on this node: ${request.shard}`,
@@ -133,10 +134,10 @@ export class Reads {
     const starts = request.blockStartsNanos;
     const blocks = starts.length === 0 ? null : new Set(starts);
     const losses = readyShards.losses(request.shard);
-    if (!readyShards.isHere(request.shard)) {
+    if (!readyShards.isHere(request.shard) && !damagedToo) {
       throw new TsdbError('UNAVAILABLE', `cannot stream: shard is bootstrapping: ${request.shard}`);
     }
-    if (!request.damagedToo && !readyShards.hasBlocks(request.shard, blocks)) {
+    if (!damagedToo && !readyShards.hasBlocks(request.shard, blocks)) {
       const reason = `cannot stream: blocks are damaged here, too: shard ${request.shard}`;
       throw new TsdbError('CONFLICT', reason);
     }
@@ -144,8 +145,8 @@ export class Reads {
     await sequencer.exclusive(() => {});
     yield* streamPages(this.#parts, namespace, request.shard, blocks, signal);
     // What was found damaged on the way, or left this node, is missing in the pages.
-    const isAll = request.damagedToo
-      ? readyShards.isHere(request.shard)
+    const isAll = damagedToo
+      ? shards.get(request.shard) !== undefined
       : readyShards.losses(request.shard) === losses;
     if (!isAll) {
       const reason = `cannot stream: rows of the shard were lost meanwhile: ${request.shard}`;
