@@ -4,8 +4,14 @@
  */
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { decodeStored } from '#cluster/kv/stored_json.ts';
-import { placementKey, storageService } from '#cluster/kv/keys.ts';
-import { addNamespace, type Namespace } from '#cluster/namespaces/namespaces.ts';
+import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
+import { registryFromJson } from '#cluster/namespaces/json.ts';
+import {
+  addNamespace,
+  emptyRegistry,
+  type Namespace,
+  type NamespaceRegistry,
+} from '#cluster/namespaces/namespaces.ts';
 import { type Placement, placementProblem } from '#cluster/placement/placement.ts';
 import { placementFromStored } from '#cluster/placement/stored.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
@@ -56,8 +62,6 @@ export class SimulatedCluster {
   readonly history: History = new History();
   readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
   readonly #counts = new Map<string, number>();
-  /** Those that every process is to know. */
-  readonly #namespaces = new Set<string>();
 
   /** @param onTrace told of what happens, in words; null for nobody */
   constructor(seed: number, onTrace: ((line: string) => void) | null) {
@@ -98,7 +102,6 @@ export class SimulatedCluster {
 
   async addNamespace(name: string): Promise<void> {
     const { admin } = this.world.coordinators[0]!;
-    this.#namespaces.add(name);
     await admin.namespaces.update(
       (registry) => addNamespace(registry, shortNamespace(name)),
       never,
@@ -230,6 +233,7 @@ export class SimulatedCluster {
   unsettled(): string | null {
     const placement = this.placement();
     if (placement === null) return 'there is no placement';
+    const namespaces = this.namespaces();
     for (const { id, shards } of placement.instances) {
       const node = this.world.nodes.get(id);
       for (const { id: shard, state } of shards) {
@@ -239,19 +243,20 @@ export class SimulatedCluster {
       const { database } = node.runtime;
       if (!database.isBootstrapped) return `${id} is not bootstrapped`;
       if (database.shards.all().length !== shards.length) return `${id} has other shards`;
-      const missing = this.#missing(database.namespaces);
+      const missing = missingOf(namespaces, database.namespaces);
       if (missing !== null) return `${id} has no namespace ${missing}`;
     }
     for (const { id, topology } of this.world.coordinators) {
-      const missing = this.#missing(topology.view.namespaces);
+      const missing = missingOf(namespaces, topology.view.namespaces);
       if (missing !== null) return `${id} has no namespace ${missing}`;
     }
     return null;
   }
 
-  #missing(known: { has(name: string): boolean }): string | null {
-    for (const name of this.#namespaces) if (!known.has(name)) return name;
-    return null;
+  /** As they are stored. */
+  namespaces(): NamespaceRegistry {
+    const item = this.world.kvStore.get(namespacesKey(clusterName));
+    return item === null ? emptyRegistry : decodeStored(item, registryFromJson).value;
   }
 
   /** As it is stored. */
@@ -282,6 +287,15 @@ export class SimulatedCluster {
       await world.time.sleep(20_000);
     }
   }
+}
+
+/** One that is stored and not known. */
+function missingOf(
+  stored: NamespaceRegistry,
+  known: { has(name: string): boolean },
+): string | null {
+  for (const name of stored.keys()) if (!known.has(name)) return name;
+  return null;
 }
 
 function wordOf(outcome: number): 'acknowledged' | 'unknown' | 'refused' {

@@ -22,6 +22,10 @@ const never: AbortSignal = new AbortController().signal;
 const longestMillis = 45_000;
 /** A data folder is marked in this time, while the key-value store can be reached. */
 const markMillis = 20_000;
+/** What a run was asked for comes so many times as often as the usual. */
+const askedForWeight = 3;
+/** More than the store gets while a backup lies. */
+const revisionsRaised = 1000;
 /** Between two losses of data. */
 const lossMillisMin = 60_000;
 
@@ -49,9 +53,10 @@ export class Faults {
   /** One more. */
   begin(): void {
     const { random, world } = this;
-    const names = Object.keys(faults).filter((name) => {
+    const names = Object.keys(faults).flatMap((name) => {
       const feature = featureOf[name];
-      return feature === undefined || this.#features.has(feature);
+      if (feature === undefined) return [name];
+      return this.#features.has(feature) ? Array<string>(askedForWeight).fill(name) : [];
     });
     const name = random.pick(names);
     world.trace(`FAULT ${name}`);
@@ -146,6 +151,7 @@ const featureOf: Readonly<Record<string, Feature>> = {
   'reads of a disk fail': 'read errors',
   'a disk hangs': 'hung disks',
   'a clock jumps': 'clocks',
+  'the key-value store is restored from a backup': 'restores',
 };
 
 const nothing = (): void => {};
@@ -241,8 +247,7 @@ const faults: Record<string, Fault> = {
     return () => Object.assign(weather, fairKvWeather);
   },
   'the key-value store is compacted': (f) => {
-    const { kvStore } = f.world;
-    if (kvStore.revision > kvStore.compactRevision) kvStore.compact();
+    f.world.kvStore.compact();
     return nothing;
   },
   'a disk is slow': (f) => {
@@ -350,6 +355,27 @@ const faults: Record<string, Fault> = {
     clockError.offsetMillis = (f.random.fraction() - 0.5) * 2 * farMillis;
     return () => {
       clockError.offsetMillis = 0;
+    };
+  },
+  'the key-value store is restored from a backup': (f) => {
+    const { world, random } = f;
+    const { kvStore } = world;
+    const backup = kvStore.backUp();
+    return () => {
+      // Another backup is being restored.
+      if (kvStore.memory === null) return;
+      kvStore.goAway();
+      const raisedBy = random.below(2) * revisionsRaised;
+      const awayMillis = 1_000 + random.below(8_000);
+      const back = (): void => {
+        world.trace(`the store has revision ${backup.revision} again, raised by ${raisedBy}`);
+        kvStore.restore(backup, raisedBy);
+        if (random.below(2) === 0) return;
+        // Who restores a store starts what uses it again, to be sure.
+        for (const node of world.nodes.values()) world.killNode(node, 'restarted', false);
+        for (const coordinator of world.coordinators) world.killCoordinator(coordinator);
+      };
+      world.time.after(awayMillis, back);
     };
   },
 };

@@ -10,6 +10,7 @@ export const features = [
   'read errors',
   'hung disks',
   'clocks',
+  'restores',
 ] as const;
 
 export type Feature = (typeof features)[number];

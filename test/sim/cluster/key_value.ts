@@ -12,10 +12,11 @@ import type {
   TransactionResult,
   WatchBatch,
 } from '#cluster/kv/kv.ts';
-import { MemoryKv, type MemoryKvStore } from '#cluster/kv/memory.ts';
+import { MemoryKv } from '#cluster/kv/memory.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
+import type { KeyValueStore } from './key_value_store.ts';
 import type { SimulatedProcess } from './process.ts';
 
 /** What befalls the calls of one process. */
@@ -43,27 +44,39 @@ export const fairKvWeather: Readonly<KvWeather> = {
 const unreachableMillis = 2_000;
 /** A watch that could not say something for so long on a cut way is over. */
 const watchLostMillis = 15_000;
+/** A client whose connection has ended looks so often whether the store is there again. */
+const reconnectMillis = 50;
 
 export class SimulatedKv implements Kv {
   readonly weather: KvWeather = { ...fairKvWeather };
   readonly #process: SimulatedProcess;
   readonly #random: SeededRandom;
-  readonly #client: MemoryKv;
+  /** The connection; null while the store is away. */
+  #client: MemoryKv | null = null;
   lostAnswers = 0;
 
-  constructor(process: SimulatedProcess, random: SeededRandom, store: MemoryKvStore) {
+  constructor(process: SimulatedProcess, random: SeededRandom, store: KeyValueStore) {
     this.#process = process;
     this.#random = random;
-    this.#client = new MemoryKv(store, process.env.clock);
-    process.onEnd.add(() => void this.#client[Symbol.asyncDispose]());
+    const connect = (): void => {
+      void this.#client?.[Symbol.asyncDispose]();
+      const { memory } = store;
+      this.#client = memory === null ? null : new MemoryKv(memory, process.env.clock);
+    };
+    connect();
+    store.onPresence.add(connect);
+    process.onEnd.add(() => {
+      store.onPresence.delete(connect);
+      void this.#client?.[Symbol.asyncDispose]();
+    });
   }
 
   get(key: string, signal: AbortSignal): Promise<KeyValue | null> {
-    return this.#call(signal, (never) => this.#client.get(key, never));
+    return this.#call(signal, (client) => client.get(key, never));
   }
 
   list(prefix: string, signal: AbortSignal): Promise<Listing> {
-    return this.#call(signal, (never) => this.#client.list(prefix, never));
+    return this.#call(signal, (client) => client.list(prefix, never));
   }
 
   transact(
@@ -74,7 +87,7 @@ export class SimulatedKv implements Kv {
     const losesAnswer = this.#random.below(1000) < this.weather.lostAnswersPerThousand;
     return this.#call(
       signal,
-      (never) => this.#client.transact(compares, operations, never),
+      (client) => client.transact(compares, operations, never),
       losesAnswer,
     );
   }
@@ -103,51 +116,68 @@ export class SimulatedKv implements Kv {
     }
   }
 
-  /** As the store has them; a process that has ended does not hear that its client was closed. */
+  /**
+   * As the store has them. A connection that ended is begun anew behind the last batch, as the
+   * client of etcd does it, whatever store is there then. A process that has ended does not hear
+   * that its connection was closed.
+   */
   async *#batches(
     prefix: string,
     fromRevision: number,
     signal: AbortSignal,
   ): AsyncGenerator<WatchBatch, void, void> {
-    try {
-      yield* this.#client.watch(prefix, fromRevision, signal);
-    } catch (error) {
-      if (this.#process.isAlive) throw error;
-      await new Promise(() => {});
+    let nextRevision = fromRevision;
+    for (;;) {
+      const client = this.#client;
+      if (client === null) {
+        await this.#process.env.clock.sleep(reconnectMillis, signal).catch(() => {});
+        if (signal.aborted) return;
+        continue;
+      }
+      try {
+        for await (const batch of client.watch(prefix, nextRevision, signal)) {
+          nextRevision = batch.revision + 1;
+          yield batch;
+        }
+        return;
+      } catch (error) {
+        if (!this.#process.isAlive) await new Promise(() => {});
+        if (client === this.#client) throw error;
+      }
     }
   }
 
   lease(ttlSeconds: number, signal: AbortSignal): Promise<KvLease> {
+    if (this.#client === null) return Promise.reject(unreachable());
     return this.#client.lease(ttlSeconds, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#client[Symbol.asyncDispose]();
+    await this.#client?.[Symbol.asyncDispose]();
   }
 
   #call<T>(
     signal: AbortSignal,
-    act: (never: AbortSignal) => Promise<T>,
+    act: (client: MemoryKv) => Promise<T>,
     losesAnswer = false,
   ): Promise<T> {
     if (signal.aborted) return Promise.reject(signal.reason as Error);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const unreachable = (): void => {
-      const fail = (): void =>
-        reject(new TsdbError('UNAVAILABLE', 'the key-value store cannot be reached'));
-      this.#process.after(unreachableMillis, fail);
+    const failLater = (): void => {
+      this.#process.after(unreachableMillis, () => reject(unreachable()));
     };
     const delay = (): number => this.#random.fraction() * (this.weather.delayMillisMax / 2);
     this.#process.after(delay(), () => {
-      if (this.weather.isCut) {
-        unreachable();
+      const client = this.#client;
+      if (this.weather.isCut || client === null) {
+        failLater();
         return;
       }
-      act(never).then(
+      act(client).then(
         (result) => {
           if (losesAnswer || this.weather.isCut) {
             this.lostAnswers += 1;
-            unreachable();
+            failLater();
           } else this.#process.after(delay(), () => resolve(result));
         },
         (error: unknown) => void this.#process.after(delay(), () => reject(error as Error)),
@@ -158,3 +188,7 @@ export class SimulatedKv implements Kv {
 }
 
 const never: AbortSignal = new AbortController().signal;
+
+function unreachable(): TsdbError {
+  return new TsdbError('UNAVAILABLE', 'the key-value store cannot be reached');
+}

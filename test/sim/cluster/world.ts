@@ -5,7 +5,6 @@
  */
 import { ClusterAdmin } from '#cluster/admin/admin.ts';
 import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
-import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { nodeMethods } from '#cluster/node/methods.ts';
 import { Session } from '#cluster/session/session.ts';
@@ -19,6 +18,7 @@ import { NodeRuntime } from '#node/runtime.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { SimulatedDisk } from '../simulated_disk.ts';
 import { SimulatedKv } from './key_value.ts';
+import { KeyValueStore } from './key_value_store.ts';
 import { SimulatedNetwork } from './network.ts';
 import { type ClockError, type DiskWeather, SimulatedProcess } from './process.ts';
 import { SimulatedTime } from './time.ts';
@@ -82,7 +82,7 @@ export class World {
   readonly seed: number;
   readonly time: SimulatedTime = new SimulatedTime();
   readonly network: SimulatedNetwork;
-  readonly kvStore: MemoryKvStore;
+  readonly kvStore: KeyValueStore;
   readonly nodes: Map<string, SimulatedNode> = new Map();
   readonly coordinators: SimulatedCoordinator[] = [];
   /** A hash of all that happened, so that two runs of one seed can be compared. */
@@ -99,7 +99,7 @@ export class World {
     this.network = new SimulatedNetwork(this.time, this.randomFor('network'));
     // What befalls one thing does not change the dice of another.
     const store = new SimulatedProcess('kv', this.#worldFor('kv'), rightClock(), null);
-    this.kvStore = new MemoryKvStore({ clock: store.env.clock });
+    this.kvStore = new KeyValueStore(store.env.clock);
     this.network.onFatal = (process, error) => this.#onFatal(process, error);
     this.time.onEvent = () => {
       this.#mix(this.time.nowMillis);

@@ -6,6 +6,7 @@ import { damageStories } from './damage.ts';
 import { lostReplicaStories } from './lost_replicas.ts';
 import { moveStories } from './moves.ts';
 import { oldDiskStories } from './old_disks.ts';
+import { restoreStories } from './restores.ts';
 import { rewriteStories } from './rewrites.ts';
 import type { Story } from './stage.ts';
 import { staleViewStories } from './stale_views.ts';
@@ -20,6 +21,7 @@ export const stories: readonly Story[] = [
   ...lostReplicaStories,
   ...waitingStories,
   ...rewriteStories,
+  ...restoreStories,
 ];
 
 export interface StoryReport {

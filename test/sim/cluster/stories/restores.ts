@@ -1,0 +1,99 @@
+/** A key-value store that is brought back to a backup forgets what the cluster has done since. */
+import type { Backup } from '../key_value_store.ts';
+import type { SimulatedCluster } from '../cluster.ts';
+import {
+  acknowledged,
+  acknowledgedWithout,
+  answeredRead,
+  answeredReadWithout,
+  foundThree,
+  joins,
+  nodeOf,
+  repairSeconds,
+  replace,
+  rowsOfNow,
+  seconds,
+  type Story,
+  takesOver,
+} from './stage.ts';
+
+/** A folder with new rows and the store have a new mark by then. */
+const markSeconds = 12;
+
+/** Connections end, and find the store as the backup has it. */
+async function restores(
+  cluster: SimulatedCluster,
+  backup: Backup,
+  raisedBy: number,
+): Promise<void> {
+  const { kvStore } = cluster.world;
+  kvStore.goAway();
+  await seconds(cluster, 2);
+  kvStore.restore(backup, raisedBy);
+  cluster.world.trace('the key-value store is what the backup has');
+  await seconds(cluster, 2);
+}
+
+const olderRevisions: Story = {
+  name: 'restored-store-with-older-revisions',
+  issue: 17,
+  wrong: /the cluster does not settle: . has no namespace/,
+  async tell(cluster) {
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const backup = cluster.world.kvStore.backUp();
+    for (const name of ['one', 'two']) await cluster.addNamespace(name);
+    await cluster.settle();
+    await restores(cluster, backup, 0);
+    await cluster.addNamespace('new');
+    await cluster.settle(120_000);
+    await answeredRead(cluster);
+  },
+};
+
+const beforeReplacement: Story = {
+  name: 'restored-store-before-a-replacement',
+  issue: 18,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await joins(cluster, 'd', 'c');
+    const backup = world.kvStore.backUp();
+    await replace(cluster, 'c', 'd');
+    await takesOver(cluster, 'c', 'd');
+    await seconds(cluster, 5);
+    await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 1));
+    await restores(cluster, backup, 0);
+    world.trace('all machines lose power, and find the placement of the backup');
+    for (const id of ['a', 'b', 'c', 'd']) world.killNode(nodeOf(cluster, id), 'power', true);
+    for (const coordinator of world.coordinators) world.killCoordinator(coordinator);
+    await cluster.settle();
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+const startAgain: Story = {
+  name: 'restored-store-and-a-start',
+  issue: 19,
+  wrong: /a majority read is refused/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, markSeconds);
+    const backup = world.kvStore.backUp();
+    for (const value of [2, 3]) {
+      await acknowledged(cluster, rowsOfNow(cluster, value));
+      await seconds(cluster, markSeconds);
+    }
+    await restores(cluster, backup, 0);
+    world.turnOff(nodeOf(cluster, 'c'), false);
+    for (const id of ['a', 'b']) world.killNode(nodeOf(cluster, id), 'started again', false);
+    // c is away for long; a and b run, and have all that they ever had.
+    await seconds(cluster, repairSeconds);
+    await answeredRead(cluster);
+  },
+};
+
+export const restoreStories: readonly Story[] = [olderRevisions, beforeReplacement, startAgain];
