@@ -63,6 +63,12 @@ export class Faults {
     const end = faults[name]!(this);
     if (end === null) return;
     this.cluster.note(`fault: ${name}`);
+    this.endLater(name, end);
+  }
+
+  /** Calls what ends a fault, after a while or when all faults end. */
+  endLater(name: string, end: () => void): void {
+    const { random, world } = this;
     const once = (): void => {
       if (!this.#ends.delete(once)) return;
       world.trace(`END OF ${name}`);
@@ -117,10 +123,15 @@ export class Faults {
     const { time } = this.world;
     const isRecent = time.nowMillis - this.#lastLossMillis < lossMillisMin;
     if (isRecent || this.cluster.unsettled() !== null) return null;
-    this.#lastLossMillis = time.nowMillis;
+    this.noteLoss();
     const node = this.#withHiddenLoss ?? this.node();
     if (isHidden) this.#withHiddenLoss = node;
     return node;
+  }
+
+  /** A disk loses data just now. */
+  noteLoss(): void {
+    this.#lastLossMillis = this.world.time.nowMillis;
   }
 
   /** A call of the administration, which may be refused. */
@@ -152,6 +163,7 @@ const featureOf: Readonly<Record<string, Feature>> = {
   'a disk hangs': 'hung disks',
   'a clock jumps': 'clocks',
   'the key-value store is restored from a backup': 'restores',
+  'a copy of a folder is started': 'copies',
 };
 
 const nothing = (): void => {};
@@ -376,6 +388,22 @@ const faults: Record<string, Fault> = {
         for (const coordinator of world.coordinators) world.killCoordinator(coordinator);
       };
       world.time.after(awayMillis, back);
+    };
+  },
+  'a copy of a folder is started': (f) => {
+    const node = f.nodeThatMayLose();
+    if (node === null) return null;
+    const { world, random } = f;
+    const disk = node.disk.copy();
+    const copiedMillis = world.time.nowMillis;
+    return () => {
+      if (world.time.nowMillis - copiedMillis < markMillis) return;
+      const copy = world.addCopy(node, disk, random.below(2) === 0);
+      f.noteLoss();
+      f.endLater(`a copy of ${node.id} runs`, () => {
+        world.turnOff(copy, false);
+        f.noteLoss();
+      });
     };
   },
 };

@@ -11,6 +11,7 @@ export const features = [
   'hung disks',
   'clocks',
   'restores',
+  'copies',
 ] as const;
 
 export type Feature = (typeof features)[number];

@@ -36,7 +36,8 @@ export type Cut = (from: string, to: string) => boolean;
 export class SimulatedNetwork {
   readonly #time: SimulatedTime;
   readonly #random: SeededRandom;
-  readonly #listeners = new Map<string, Listener>();
+  /** By target; the last one is connected to. */
+  readonly #listeners = new Map<string, Listener[]>();
   readonly #cuts = new Set<Cut>();
   /** Milliseconds that a message takes; faults replace it. */
   millis: (from: string, to: string) => number;
@@ -74,14 +75,24 @@ export class SimulatedNetwork {
     return this.millis(from, to);
   }
 
-  listen(target: string, process: SimulatedProcess, methods: readonly GrpcMethod[]): void {
+  /** @param isPreferred whether it is connected to before those that listen there already */
+  listen(
+    target: string,
+    process: SimulatedProcess,
+    methods: readonly GrpcMethod[],
+    isPreferred = true,
+  ): void {
     const listener = {
       process,
       methods: new Map(methods.map((method) => [method.path, method])),
     };
-    this.#listeners.set(target, listener);
+    const others = (): Listener[] => this.#listeners.get(target) ?? [];
+    this.#listeners.set(target, isPreferred ? [...others(), listener] : [listener, ...others()]);
     process.onEnd.add(() => {
-      if (this.#listeners.get(target) === listener) this.#listeners.delete(target);
+      this.#listeners.set(
+        target,
+        others().filter((each) => each !== listener),
+      );
     });
   }
 
@@ -120,7 +131,7 @@ export class SimulatedNetwork {
   }
 
   listenerOf(target: string): Listener | undefined {
-    return this.#listeners.get(target);
+    return this.#listeners.get(target)?.at(-1);
   }
 
   #unary(call: Call, request: Uint8Array): Promise<Uint8Array> {

@@ -16,7 +16,7 @@ import { Metrics } from '#lib/metrics.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { NodeRuntime } from '#node/runtime.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
-import { SimulatedDisk } from '../simulated_disk.ts';
+import { type DiskCopy, SimulatedDisk } from '../simulated_disk.ts';
 import { SimulatedKv } from './key_value.ts';
 import { KeyValueStore } from './key_value_store.ts';
 import { SimulatedNetwork } from './network.ts';
@@ -54,6 +54,10 @@ export const fairDisk: Readonly<DiskState> = {
 /** A machine with its disk; the process on it comes and goes. */
 export interface SimulatedNode {
   readonly id: string;
+  /** What its process says that it is; another machine may say the same. */
+  readonly instanceId: string;
+  /** Whether connections to the instance come here before they go to one that listens already. */
+  readonly isPreferred: boolean;
   readonly isolationGroup: string;
   disk: SimulatedDisk;
   readonly diskState: DiskState;
@@ -84,6 +88,8 @@ export class World {
   readonly network: SimulatedNetwork;
   readonly kvStore: KeyValueStore;
   readonly nodes: Map<string, SimulatedNode> = new Map();
+  /** Machines beside them on copies of their folders. */
+  readonly copies: Map<string, SimulatedNode> = new Map();
   readonly coordinators: SimulatedCoordinator[] = [];
   /** A hash of all that happened, so that two runs of one seed can be compared. */
   traceHash = 0;
@@ -121,9 +127,34 @@ export class World {
   }
 
   addNode(id: string, isolationGroup: string): SimulatedNode {
-    const node: SimulatedNode = {
+    const node = this.#machine(id, { instanceId: id, isPreferred: true, isolationGroup });
+    this.nodes.set(id, node);
+    this.#start(node);
+    return node;
+  }
+
+  /**
+   * Starts another process as the same instance, on a copy of the folder.
+   * @param isPreferred whether connections to the instance come to the copy at once; else when the
+   *   other one is not there
+   */
+  addCopy(of: SimulatedNode, disk: DiskCopy, isPreferred: boolean): SimulatedNode {
+    const { id: instanceId, isolationGroup } = of;
+    const id = `${instanceId}-copy${this.copies.size}`;
+    const node = this.#machine(id, { instanceId, isPreferred, isolationGroup });
+    node.disk.restore(disk);
+    this.copies.set(id, node);
+    this.#start(node);
+    return node;
+  }
+
+  #machine(
+    id: string,
+    as: Pick<SimulatedNode, 'instanceId' | 'isPreferred' | 'isolationGroup'>,
+  ): SimulatedNode {
+    return {
       id,
-      isolationGroup,
+      ...as,
       disk: this.#diskFor(id, 0),
       diskState: { ...fairDisk },
       clockError: rightClock(),
@@ -134,9 +165,6 @@ export class World {
       topology: null,
       runtime: null,
     };
-    this.nodes.set(id, node);
-    this.#start(node);
-    return node;
   }
 
   /** Ends the process of a node; it comes back on the same disk after a while. */
@@ -228,7 +256,7 @@ export class World {
   #start(node: SimulatedNode): void {
     if (node.isOff || node.process !== null) return;
     node.boots += 1;
-    const { id } = node;
+    const { id, instanceId } = node;
     const name = `${id} boot ${node.boots}`;
     const process = new SimulatedProcess(id, this.#worldFor(name), node.clockError, {
       disk: node.disk,
@@ -251,7 +279,7 @@ export class World {
       kv,
       cluster,
       topology,
-      instanceId: id,
+      instanceId,
       dataFolder: 'data',
       pageBytesMax: 256 << 10,
       cachePolicy: 'lru',
@@ -270,7 +298,9 @@ export class World {
     started.then(
       (runtime) => {
         node.runtime = runtime;
-        this.network.listen(`${id}:${port}`, process, nodeMethods(runtime.database));
+        const { network } = this;
+        const methods = nodeMethods(runtime.database);
+        network.listen(`${instanceId}:${port}`, process, methods, node.isPreferred);
       },
       (error: unknown) => this.#onFatal(process, error),
     );
@@ -283,7 +313,7 @@ export class World {
       this.time.fail(new Error(`${process.name}: ${messageOf(error)}`, { cause: error }));
       return;
     }
-    const node = this.nodes.get(process.name);
+    const node = this.nodes.get(process.name) ?? this.copies.get(process.name);
     if (node === undefined) throw new Error(`${process.name} is not a node`, { cause: error });
     // Whoever called this runs on until it waits.
     this.time.after(0, () => {

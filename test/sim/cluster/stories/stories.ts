@@ -2,6 +2,7 @@
 import { messageOf } from '#lib/errors.ts';
 import { SimulatedCluster } from '../cluster.ts';
 import { clockStories } from './clocks.ts';
+import { copyStories } from './copies.ts';
 import { damageStories } from './damage.ts';
 import { lostReplicaStories } from './lost_replicas.ts';
 import { moveStories } from './moves.ts';
@@ -22,6 +23,7 @@ export const stories: readonly Story[] = [
   ...waitingStories,
   ...rewriteStories,
   ...restoreStories,
+  ...copyStories,
 ];
 
 export interface StoryReport {
