@@ -19,7 +19,7 @@ import type { FetchResult } from '#cluster/session/types.ts';
 import { writeOutcome } from '#cluster/session/write_result.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { namespaceOf, samplesOfBundle } from '#node/storage/database_testing.ts';
-import { History, type ReadFacts, type Rows } from './history.ts';
+import { History, type ReadFacts, type Rows, type VersionTime } from './history.ts';
 import { seriesName, SimulatedSeries, type SimulatedRow } from './series.ts';
 import { clusterName, type SimulatedCoordinator, World } from './world.ts';
 
@@ -55,18 +55,29 @@ export interface ReadOptions {
   /** Null for all. */
   readonly series: number | null;
   readonly consistency?: ReadConsistency;
+  /** The first one when not given. */
+  readonly namespace?: string;
 }
 
 export class SimulatedCluster {
   readonly world: World;
-  readonly history: History = new History();
+  /** By namespace; those of former times are there too. */
+  readonly histories: Map<string, History> = new Map();
   readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
   readonly #counts = new Map<string, number>();
+  /** Unix milliseconds up to which a coordinator has given versions. */
+  readonly #versionMillis = new WeakMap<SimulatedCoordinator['process'], number>();
 
   /** @param onTrace told of what happens, in words; null for nobody */
   constructor(seed: number, onTrace: ((line: string) => void) | null) {
     this.world = new World(seed);
     if (onTrace !== null) this.world.onTrace = onTrace;
+  }
+
+  historyOf(name: string): History {
+    let history = this.histories.get(name);
+    if (history === undefined) this.histories.set(name, (history = new History()));
+    return history;
   }
 
   note(what: string, by = 1): void {
@@ -100,9 +111,11 @@ export class SimulatedCluster {
     await this.settle();
   }
 
-  async addNamespace(name: string): Promise<void> {
-    const { admin } = this.world.coordinators[0]!;
-    await admin.namespaces.update(
+  async addNamespace(
+    name: string,
+    by: SimulatedCoordinator = this.world.coordinators[0]!,
+  ): Promise<void> {
+    await by.admin.namespaces.update(
       (registry) => addNamespace(registry, shortNamespace(name)),
       never,
     );
@@ -127,15 +140,18 @@ export class SimulatedCluster {
   async write(
     coordinator: SimulatedCoordinator,
     rows: readonly SimulatedRow[],
+    name: string = namespace,
   ): Promise<readonly ('acknowledged' | 'unknown' | 'refused')[]> {
-    const { history, world } = this;
-    const { time } = world;
+    const { time } = this.world;
+    const history = this.historyOf(name);
     const writer = `${coordinator.id} boot ${coordinator.boots}`;
+    const version = this.#versionOf(coordinator);
     const notes = rows.map(({ series, timeMillis, value }) => {
       const note = {
         value,
         writer,
         startedMillis: time.nowMillis,
+        version,
         settledMillis: Number.POSITIVE_INFINITY,
         isAcknowledged: false,
       };
@@ -146,7 +162,7 @@ export class SimulatedCluster {
     let outcomes: Uint8Array | null;
     try {
       const table = this.#table;
-      ({ outcomes } = await coordinator.session.write(namespace, table.rows(rows), table, never));
+      ({ outcomes } = await coordinator.session.write(name, table.rows(rows), table, never));
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
       this.note(`writes failed: ${error.code}`);
@@ -164,6 +180,15 @@ export class SimulatedCluster {
     });
   }
 
+  /** The time of the version that the coordinator gives next. */
+  #versionOf({ process }: SimulatedCoordinator): VersionTime {
+    const fromMillis = process.env.clock.nowMillis();
+    // After a clock was set back versions go on above the last one.
+    const toMillis = Math.max(fromMillis, this.#versionMillis.get(process) ?? 0);
+    this.#versionMillis.set(process, toMillis);
+    return { fromMillis, toMillis };
+  }
+
   /**
    * A read whose answer is held against what was written; the run fails when it is wrong.
    * @returns the rows, null when the read was refused
@@ -171,13 +196,14 @@ export class SimulatedCluster {
   async read(coordinator: SimulatedCoordinator, options: ReadOptions): Promise<Rows | null> {
     const { world } = this;
     const { fromMillis, toMillis, series, consistency = 'majority' } = options;
+    const name = options.namespace ?? namespace;
     const startedMillis = world.time.nowMillis;
     this.note('reads');
     let result: FetchResult;
     try {
       result = await coordinator.session.fetch(
         {
-          namespace,
+          namespace: name,
           query:
             series === null ? { kind: 'all' } : { kind: 'term', field: 's', term: `${series}` },
           startNanos: BigInt(fromMillis) * nanosPerMilli,
@@ -196,9 +222,11 @@ export class SimulatedCluster {
       return null;
     }
     this.note('reads answered');
-    const keptFrom = Math.floor(world.wallMillis) - retentionMillis + retentionMarginMillis;
+    const history = this.historyOf(name);
+    const { retentionMillis: keptMillis = retentionMillis } = history;
+    const keptFrom = Math.floor(world.wallMillis) - keptMillis + retentionMarginMillis;
     const facts: ReadFacts = {
-      what: `${consistency} read of ${coordinator.id}`,
+      what: `${consistency} read of ${coordinator.id}${name === namespace ? '' : ` of ${name}`}`,
       startedMillis,
       fromMillis: Math.max(fromMillis, keptFrom),
       toMillis,
@@ -206,7 +234,7 @@ export class SimulatedCluster {
     };
     const rows = rowsOf(result);
     if (!result.exhaustive) return rows;
-    const problems = this.history.problemsOf(rows, facts);
+    const problems = history.problemsOf(rows, facts);
     if (problems.length > 0) {
       const shown = problems.slice(0, problemsShownMax).join('\n  ');
       this.fail(`${problems.length} rows are wrong:\n  ${shown}`);
@@ -243,12 +271,12 @@ export class SimulatedCluster {
       const { database } = node.runtime;
       if (!database.isBootstrapped) return `${id} is not bootstrapped`;
       if (database.shards.all().length !== shards.length) return `${id} has other shards`;
-      const missing = missingOf(namespaces, database.namespaces);
-      if (missing !== null) return `${id} has no namespace ${missing}`;
+      const problem = differenceOf(namespaces, database.namespaces);
+      if (problem !== null) return `${id} ${problem}`;
     }
     for (const { id, topology } of this.world.coordinators) {
-      const missing = missingOf(namespaces, topology.view.namespaces);
-      if (missing !== null) return `${id} has no namespace ${missing}`;
+      const problem = differenceOf(namespaces, topology.view.namespaces);
+      if (problem !== null) return `${id} ${problem}`;
     }
     return null;
   }
@@ -274,27 +302,30 @@ export class SimulatedCluster {
       const isAway = (name: string): boolean => world.nodes.get(name)?.isolationGroup === group;
       const join = world.network.cut((from, to) => isAway(from) || isAway(to));
       world.trace(`last check without ${group}`);
-      // The first one may still wait for those that are away.
-      let rows: Rows | null = null;
-      for (let tries = 3; tries > 0 && rows === null; tries -= 1) {
-        const toMillis = Math.floor(world.wallMillis);
-        const fromMillis = toMillis - retentionMillis;
-        const read = { fromMillis, toMillis, series: null };
-        rows = await this.read(world.coordinators[0]!, read);
+      for (const name of this.namespaces().keys()) {
+        // The first one may still wait for those that are away.
+        let rows: Rows | null = null;
+        for (let tries = 3; tries > 0 && rows === null; tries -= 1) {
+          const toMillis = Math.floor(world.wallMillis);
+          const fromMillis = toMillis - retentionMillis;
+          const read = { fromMillis, toMillis, series: null, namespace: name };
+          rows = await this.read(world.coordinators[0]!, read);
+        }
+        if (rows === null) this.fail(`no majority read although only ${group} is away`);
       }
-      if (rows === null) this.fail(`no majority read although only ${group} is away`);
       join();
       await world.time.sleep(20_000);
     }
   }
 }
 
-/** One that is stored and not known. */
-function missingOf(
+/** How the namespaces of a process differ from what is stored; null when they do not. */
+function differenceOf(
   stored: NamespaceRegistry,
-  known: { has(name: string): boolean },
+  known: ReadonlyMap<string, unknown>,
 ): string | null {
-  for (const name of stored.keys()) if (!known.has(name)) return name;
+  for (const name of stored.keys()) if (!known.has(name)) return `has no namespace ${name}`;
+  for (const name of known.keys()) if (!stored.has(name)) return `still has namespace ${name}`;
   return null;
 }
 

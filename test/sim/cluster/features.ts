@@ -12,6 +12,8 @@ export const features = [
   'clocks',
   'restores',
   'copies',
+  'namespaces',
+  'deletions',
 ] as const;
 
 export type Feature = (typeof features)[number];

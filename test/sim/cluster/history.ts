@@ -1,17 +1,42 @@
 /**
- * What writers of a simulation know of each row, and what every answer must therefore hold: a row
- * that was acknowledged is in every read that counts, with its value, until its retention ends; no
- * row is there that nobody wrote.
+ * What writers of a simulation know of each row of a namespace, and what every answer must
+ * therefore hold: a row that was acknowledged is in every read that counts, with its value, until
+ * its retention ends or it is deleted; no row is there that nobody wrote, or that is deleted.
  */
+
+/** Between which Unix milliseconds a version lies, both inclusive. */
+export interface VersionTime {
+  readonly fromMillis: number;
+  readonly toMillis: number;
+}
 
 export interface Written {
   readonly value: number;
   readonly writer: string;
   readonly startedMillis: number;
+  /** Its version is of this time: a later one beats an earlier one. */
+  readonly version: VersionTime;
   /** When its outcome was known; Infinity before. */
   settledMillis: number;
   /** Acknowledged at the level that was asked for; else it may be there or not. */
   isAcknowledged: boolean;
+}
+
+/** A request that rows be gone. */
+export interface Deleted {
+  readonly what: string;
+  /** Of one series; null for all. */
+  readonly series: string | null;
+  /** Unix milliseconds, both inclusive. */
+  readonly fromMillis: number;
+  readonly toMillis: number;
+  readonly startedMillis: number;
+  /** Rows of later versions stay, also where it comes late; null for one that takes what it finds. */
+  version: VersionTime | null;
+  /** When its outcome was known; Infinity before. Rows that were begun later stay. */
+  settledMillis: number;
+  /** From then on no read has the rows; Infinity as long as that is not known. */
+  confirmedMillis: number;
 }
 
 type SeriesRows = readonly (readonly [timeMillis: number, value: number])[];
@@ -30,6 +55,11 @@ export interface ReadFacts {
 
 /** Rows of so many milliseconds lie together. */
 const stretchMillis = 10_000;
+/**
+ * A deletion without a version may meet a row so long after its writer has its answer: slower
+ * replicas get it still.
+ */
+const underWayMillis = 60_000;
 
 /** Writes of one series in one stretch, by Unix milliseconds. */
 type Stretch = Map<number, Written[]>;
@@ -37,11 +67,16 @@ type Stretch = Map<number, Written[]>;
 export class History {
   /** By series and number of the stretch. */
   readonly #series = new Map<string, Map<number, Stretch>>();
+  #deletions: Deleted[] = [];
+  /** So long rows are kept at least; as usual when not set. */
+  retentionMillis: number | undefined = undefined;
   acknowledged = 0;
   unknown = 0;
   refused = 0;
   /** Rows that answers were asked for and held. */
   checked = 0;
+  /** Rows that were deleted, and that answers did not have. */
+  checkedAbsent = 0;
 
   /** Notes that a row is about to be sent. */
   begin(series: string, millis: number, written: Written): void {
@@ -55,6 +90,11 @@ export class History {
     else others.push(written);
   }
 
+  /** Notes that a deletion is about to be asked for. */
+  beginDeletion(deleted: Deleted): void {
+    this.#deletions.push(deleted);
+  }
+
   /** Rows that will never be asked for again. */
   forgetBefore(millis: number): void {
     for (const stretches of this.#series.values()) {
@@ -62,6 +102,7 @@ export class History {
         if ((number + 1) * stretchMillis <= millis) stretches.delete(number);
       }
     }
+    this.#deletions = this.#deletions.filter(({ toMillis }) => toMillis >= millis);
   }
 
   /**
@@ -78,18 +119,41 @@ export class History {
     return problems;
   }
 
-  /** Each row of an answer was written by somebody. */
+  /** Each row of an answer was written by somebody, and is not deleted. */
   #checkWritten(series: string, rows: SeriesRows, facts: ReadFacts, problems: string[]): void {
     const stretches = this.#series.get(series);
+    const { what, fromMillis, toMillis, startedMillis } = facts;
     for (const [millis, value] of rows) {
-      if (millis < facts.fromMillis || millis > facts.toMillis) continue;
-      const writes = stretches?.get(Math.floor(millis / stretchMillis))?.get(millis);
-      if (writes?.some((each) => each.value === value) === true) continue;
-      problems.push(`${facts.what}: ${series} @ ${millis} = ${value} was never written`);
+      if (millis < fromMillis || millis > toMillis) continue;
+      const writes = stretches?.get(Math.floor(millis / stretchMillis))?.get(millis) ?? [];
+      const those = writes.filter((each) => each.value === value);
+      const row = `${series} @ ${millis} = ${value}`;
+      if (those.length === 0) {
+        problems.push(`${what}: ${row} was never written`);
+        continue;
+      }
+      const deletions = this.#deletionsOf(series, millis);
+      const deletionOf = (written: Written): Deleted | undefined =>
+        deletions.find((each) => isGone(written, each, startedMillis));
+      if (!those.every((each) => deletionOf(each) !== undefined)) continue;
+      const { what: by, confirmedMillis } = deletionOf(those[0]!)!;
+      problems.push(
+        `${what}: ${row} was deleted by ${by}, which stood ${secondsOf(confirmedMillis)}`,
+      );
     }
   }
 
-  /** Each row that was acknowledged before the read began is in the answer. */
+  #deletionsOf(series: string, millis: number): readonly Deleted[] {
+    if (this.#deletions.length === 0) return none;
+    return this.#deletions.filter(
+      (each) =>
+        millis >= each.fromMillis &&
+        millis <= each.toMillis &&
+        (each.series === null || each.series === series),
+    );
+  }
+
+  /** Each row that was acknowledged before the read began, and is not deleted, is in the answer. */
   #checkThere(
     series: string,
     stretches: ReadonlyMap<number, Stretch>,
@@ -103,12 +167,13 @@ export class History {
     for (let number = Math.floor(fromMillis / stretchMillis); number <= end; number += 1) {
       for (const [millis, writes] of stretches.get(number) ?? []) {
         if (millis < fromMillis || millis > toMillis) continue;
-        const last = lastAcknowledged(writes, startedMillis);
+        const deletions = this.#deletionsOf(series, millis);
+        const value = found.get(millis);
+        if (deletions.length > 0 && value === undefined) this.checkedAbsent += 1;
+        const last = lastThatStays(writes, deletions, startedMillis);
         if (last === null) continue;
         this.checked += 1;
-        const value = found.get(millis);
-        const settled = (last.settledMillis / 1000).toFixed(3);
-        const acknowledged = `acknowledged to ${last.writer} at ${settled} s`;
+        const acknowledged = `acknowledged to ${last.writer} ${secondsOf(last.settledMillis)}`;
         if (value === undefined) {
           problems.push(
             `${what}: ${series} @ ${millis} = ${last.value} is missing, ${acknowledged}`,
@@ -123,13 +188,41 @@ export class History {
   }
 }
 
-/** The write that was begun last of those that were acknowledged when the read began. */
-function lastAcknowledged(writes: readonly Written[], startedMillis: number): Written | null {
+const none: readonly Deleted[] = [];
+
+function secondsOf(millis: number): string {
+  return `at ${(millis / 1000).toFixed(3)} s`;
+}
+
+/**
+ * The write that was begun last of those that were acknowledged when the read began and that no
+ * deletion may have taken.
+ */
+function lastThatStays(
+  writes: readonly Written[],
+  deletions: readonly Deleted[],
+  startedMillis: number,
+): Written | null {
   let last: Written | null = null;
   for (const each of writes) {
-    if (each.isAcknowledged && each.settledMillis < startedMillis) last = each;
+    if (!each.isAcknowledged || each.settledMillis >= startedMillis) continue;
+    if (deletions.every((deletion) => stays(each, deletion))) last = each;
   }
   return last;
+}
+
+/** Whether the row was certainly written after the deletion. */
+function stays(written: Written, { settledMillis, version }: Deleted): boolean {
+  if (written.startedMillis <= settledMillis) return false;
+  return version === null || written.version.fromMillis > version.toMillis;
+}
+
+/** Whether no read that begins now may have the row. */
+function isGone(written: Written, deleted: Deleted, nowMillis: number): boolean {
+  const { version, startedMillis, confirmedMillis } = deleted;
+  if (confirmedMillis >= nowMillis) return false;
+  if (version !== null) return written.version.toMillis < version.fromMillis;
+  return written.settledMillis + underWayMillis < startedMillis;
 }
 
 /** Whether all writes of the value were over before the last acknowledged one began. */

@@ -7,10 +7,12 @@ import { count } from '../counts.ts';
 import {
   blockMillis,
   bufferPastMillis,
+  namespace,
   retentionMillis,
   seriesCount,
   SimulatedCluster,
 } from './cluster.ts';
+import { Changes } from './changes.ts';
 import { Faults } from './faults.ts';
 import type { Feature } from './features.ts';
 import type { SimulatedRow } from './series.ts';
@@ -19,6 +21,8 @@ import type { SimulatedCoordinator } from './world.ts';
 const writeMillis = 100;
 const readMillis = 200;
 const faultMillis = 30_000;
+const deletionMillis = 6_000;
+const namespaceMillis = 8_000;
 /** Rows that may be written again. */
 const recentMax = 40;
 
@@ -45,12 +49,14 @@ export async function runCluster(options: RunOptions): Promise<RunReport> {
   try {
     await time.runUntil(run.go());
   } finally {
-    const { acknowledged, unknown, refused, checked } = cluster.history;
     for (const [what, times] of cluster.counts) count(what, times);
-    count('rows acknowledged', acknowledged);
-    count('rows of unknown outcome', unknown);
-    count('rows refused', refused);
-    count('rows checked', checked);
+    for (const history of cluster.histories.values()) {
+      count('rows acknowledged', history.acknowledged);
+      count('rows of unknown outcome', history.unknown);
+      count('rows refused', history.refused);
+      count('rows checked', history.checked);
+      count('rows checked to be gone', history.checkedAbsent);
+    }
     count('messages', network.counts.arrived);
     count('events', time.count);
     count('simulated seconds', Math.round(time.nowMillis / 1000));
@@ -67,8 +73,9 @@ class Run {
   readonly #cluster: SimulatedCluster;
   readonly #options: RunOptions;
   readonly #random: SeededRandom;
-  readonly #recent: SimulatedRow[] = [];
-  /** Series and time of all rows. */
+  /** By namespace. */
+  readonly #recent = new Map<string, SimulatedRow[]>();
+  /** Namespace, series and time of all rows. */
   readonly #used = new Set<string>();
   #nextValue = 1;
   #isOver = false;
@@ -94,10 +101,14 @@ class Run {
     });
     this.#every(writeMillis, () => this.#write());
     this.#every(readMillis, () => this.#read());
-    this.#every(blockMillis, async () =>
-      cluster.history.forgetBefore(world.wallMillis - retentionMillis - blockMillis),
-    );
+    this.#every(blockMillis, async () => {
+      const before = world.wallMillis - retentionMillis - blockMillis;
+      for (const history of cluster.histories.values()) history.forgetBefore(before);
+    });
     const { size, features } = this.#options;
+    const changes = new Changes(cluster);
+    if (features.has('deletions')) this.#every(deletionMillis, () => changes.deleteRows());
+    if (features.has('namespaces')) this.#every(namespaceMillis, () => changes.changeNamespace());
     const faults = new Faults(cluster, features);
     for (let fault = 0; fault < size; fault += 1) {
       await time.sleep(faultMillis * (0.5 + random.fraction()));
@@ -108,6 +119,9 @@ class Run {
     await faults.end();
     await cluster.settle();
     this.#isOver = true;
+    await time.until(() => changes.isIdle);
+    await cluster.settle();
+    await changes.administration.settle();
     await cluster.checkEveryMajority();
   }
 
@@ -125,27 +139,36 @@ class Run {
     return this.#random.pick(this.#cluster.world.coordinators);
   }
 
+  /** The first one in half of the cases, where there are others. */
+  #namespace(): string {
+    const names = [...this.#cluster.namespaces().keys()];
+    if (names.length < 2 || this.#random.below(2) === 0) return namespace;
+    return this.#random.pick(names);
+  }
+
   async #write(): Promise<void> {
+    const name = this.#namespace();
     const rows = new Map<string, SimulatedRow>();
     for (let left = 1 + this.#random.below(6); left > 0; left -= 1) {
-      const row = this.#nextRow();
+      const row = this.#nextRow(name);
       // One request has a time of a series once: which of two stays is not said.
       rows.set(`${row.series}@${row.timeMillis}`, row);
     }
     const sent = [...rows.values()];
-    const outcomes = await this.#cluster.write(this.#coordinator(), sent);
+    const outcomes = await this.#cluster.write(this.#coordinator(), sent, name);
     const written = sent.filter((_, i) => outcomes[i] === 'acknowledged');
-    this.#recent.push(...written);
-    this.#recent.splice(0, this.#recent.length - recentMax);
+    const recent = [...(this.#recent.get(name) ?? []), ...written];
+    this.#recent.set(name, recent.slice(-recentMax));
   }
 
-  #nextRow(): SimulatedRow {
+  #nextRow(name: string): SimulatedRow {
     const random = this.#random;
     const value = this.#nextValue;
     this.#nextValue += 1;
     const isRewrite = random.below(20) === 0 && this.#options.features.has('rewrites');
-    if (isRewrite && this.#recent.length > 0) {
-      const { series, timeMillis } = random.pick(this.#recent);
+    const recent = this.#recent.get(name) ?? [];
+    if (isRewrite && recent.length > 0) {
+      const { series, timeMillis } = random.pick(recent);
       return { series, timeMillis, value };
     }
     const isLate = random.below(5) === 0;
@@ -154,8 +177,8 @@ class Run {
     const series = random.below(seriesCount);
     // Two writes would else have one time of a series by chance: a rewrite, which has to be asked
     // for.
-    while (this.#used.has(`${series}@${timeMillis}`)) timeMillis -= 1;
-    this.#used.add(`${series}@${timeMillis}`);
+    while (this.#used.has(`${name} ${series}@${timeMillis}`)) timeMillis -= 1;
+    this.#used.add(`${name} ${series}@${timeMillis}`);
     return { series, timeMillis, value };
   }
 
@@ -165,6 +188,11 @@ class Run {
     const toMillis = Math.floor(this.#cluster.world.wallMillis) - random.below(ageMillis);
     const fromMillis = toMillis - random.below(30_000);
     const series = random.below(4) === 0 ? null : random.below(seriesCount);
-    await this.#cluster.read(this.#coordinator(), { fromMillis, toMillis, series });
+    await this.#cluster.read(this.#coordinator(), {
+      fromMillis,
+      toMillis,
+      series,
+      namespace: this.#namespace(),
+    });
   }
 }

@@ -1,6 +1,7 @@
 /** A key-value store that is brought back to a backup forgets what the cluster has done since. */
 import type { Backup } from '../key_value_store.ts';
-import type { SimulatedCluster } from '../cluster.ts';
+import { Administration } from '../administration.ts';
+import { namespace, type SimulatedCluster } from '../cluster.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -9,6 +10,7 @@ import {
   foundThree,
   joins,
   nodeOf,
+  reader,
   repairSeconds,
   replace,
   rowsOfNow,
@@ -96,4 +98,28 @@ const startAgain: Story = {
   },
 };
 
-export const restoreStories: readonly Story[] = [olderRevisions, beforeReplacement, startAgain];
+const deletedSince: Story = {
+  name: 'restored-store-and-deletions-since',
+  issue: 25,
+  wrong: /is not applied by all nodes|was deleted by/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const backup = world.kvStore.backUp();
+    const administration = new Administration(cluster);
+    await administration.deleteRows(reader(cluster), { namespace, series: 0, millis: null });
+    await restores(cluster, backup, 0);
+    // It gets the number of the one that the store has forgotten.
+    await administration.deleteRows(reader(cluster), { namespace, series: 1, millis: null });
+    await administration.settle();
+    await answeredRead(cluster);
+  },
+};
+
+export const restoreStories: readonly Story[] = [
+  olderRevisions,
+  beforeReplacement,
+  startAgain,
+  deletedSince,
+];

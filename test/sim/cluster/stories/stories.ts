@@ -4,6 +4,7 @@ import { SimulatedCluster } from '../cluster.ts';
 import { clockStories } from './clocks.ts';
 import { copyStories } from './copies.ts';
 import { damageStories } from './damage.ts';
+import { deletionStories } from './deletions.ts';
 import { lostReplicaStories } from './lost_replicas.ts';
 import { moveStories } from './moves.ts';
 import { oldDiskStories } from './old_disks.ts';
@@ -24,6 +25,7 @@ export const stories: readonly Story[] = [
   ...rewriteStories,
   ...restoreStories,
   ...copyStories,
+  ...deletionStories,
 ];
 
 export interface StoryReport {

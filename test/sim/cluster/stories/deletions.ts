@@ -1,0 +1,104 @@
+/** What was deleted is gone, and what was written after it stays, whoever hears of it late. */
+import { deletionsPrefix, namespacesKey } from '#cluster/kv/keys.ts';
+import { Administration } from '../administration.ts';
+import { namespace } from '../cluster.ts';
+import { clusterName } from '../world.ts';
+import {
+  acknowledged,
+  answeredRead,
+  answeredReadWithout,
+  foundThree,
+  joins,
+  nodeOf,
+  reader,
+  repairSeconds,
+  replace,
+  rowsOfNow,
+  seconds,
+  type Story,
+  takesOver,
+} from './stage.ts';
+
+/** So many rows fill the head of a series, which is sealed then. */
+const headRows = 256;
+
+const madeAgain: Story = {
+  name: 'namespace-made-again-before-two-nodes-know',
+  issue: 22,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const weathers = ['a', 'b'].map((id) => nodeOf(cluster, id).kv!.weather);
+    for (const weather of weathers) weather.heldWatches = new RegExp(namespacesKey(clusterName));
+    const administration = new Administration(cluster);
+    void administration.deleteNamespace(reader(cluster), namespace);
+    await seconds(cluster, 1);
+    await administration.addNamespace(reader(cluster), namespace);
+    await seconds(cluster, 1);
+    await acknowledged(cluster, rowsOfNow(cluster, 2));
+    await seconds(cluster, 1);
+    world.trace('a and b hear that the namespace was deleted, and that it was made again');
+    for (const weather of weathers) weather.heldWatches = null;
+    await seconds(cluster, repairSeconds);
+    await answeredRead(cluster);
+  },
+};
+
+const sealedSince: Story = {
+  name: 'late-deletion-of-a-sealed-chunk',
+  issue: 23,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    const rows = rowsOfNow(cluster, 1);
+    await acknowledged(cluster, rows);
+    const weathers = ['a', 'b'].map((id) => nodeOf(cluster, id).kv!.weather);
+    for (const weather of weathers) weather.heldWatches = new RegExp(deletionsPrefix(clusterName));
+    const lastMillis = Math.floor(world.wallMillis);
+    const millis = { from: lastMillis - 1000, to: lastMillis };
+    void new Administration(cluster).deleteRows(reader(cluster), {
+      namespace,
+      series: 0,
+      millis,
+    });
+    await seconds(cluster, 1);
+    world.trace('the rows are written again, after they were deleted');
+    const again = Array.from({ length: headRows + 1 }, (_, i) => ({
+      series: 0,
+      timeMillis: lastMillis - headRows + i,
+      value: 2,
+    }));
+    await acknowledged(cluster, again);
+    await seconds(cluster, 1);
+    world.trace('a and b hear of the deletion');
+    for (const weather of weathers) weather.heldWatches = null;
+    await seconds(cluster, repairSeconds);
+    await answeredReadWithout(cluster, 'c');
+  },
+};
+
+const staleTruncation: Story = {
+  name: 'truncation-by-a-stale-coordinator',
+  issue: 24,
+  wrong: /rows are wrong[^]*was deleted by truncate/,
+  async tell(cluster) {
+    await foundThree(cluster, { coordinators: 2 });
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await joins(cluster, 'd', 'c');
+    const stale = reader(cluster, 1);
+    stale.kv.weather.isCut = true;
+    await replace(cluster, 'c', 'd');
+    await takesOver(cluster, 'c', 'd');
+    // Nothing of the rows is under way any more.
+    await seconds(cluster, repairSeconds + 10);
+    // It may be refused: who asks for it cannot know better.
+    await new Administration(cluster).truncate(stale, namespace);
+    await seconds(cluster, 1);
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+export const deletionStories: readonly Story[] = [madeAgain, sealedSince, staleTruncation];
