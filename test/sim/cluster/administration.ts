@@ -130,12 +130,15 @@ export class Administration {
   ): Promise<boolean> {
     const { time } = this.#cluster.world;
     const { clock } = by.process.env;
-    const fromMillis = clock.nowMillis();
+    const startedMillis = clock.nowMillis();
     const whole = `${what} of ${rows.namespace} by ${by.id}`;
-    const deleted = this.#begin(whole, rows, fromMillis);
+    const deleted = this.#begin(whole, rows, startedMillis);
     const settle = (): void => {
       deleted.settledMillis = time.nowMillis;
-      this.#versionMillis = Math.max(this.#versionMillis, fromMillis, clock.nowMillis());
+      // The clock may have been set meanwhile; no version is below the one before.
+      const now = clock.nowMillis();
+      this.#versionMillis = Math.max(this.#versionMillis, startedMillis, now);
+      const fromMillis = Math.min(startedMillis, now);
       deleted.version = { fromMillis, toMillis: this.#versionMillis };
     };
     // What a process asked for that has ended may stand.

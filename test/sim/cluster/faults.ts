@@ -8,6 +8,7 @@ import { fairKvWeather, type SimulatedKv } from './key_value.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Feature } from './features.ts';
+import type { WrongClock } from './wrong_clock.ts';
 import { fairDisk, type SimulatedCoordinator, type SimulatedNode, type World } from './world.ts';
 
 /** Begins; what it gives back ends it. Null when it cannot be now. */
@@ -26,6 +27,8 @@ const markMillis = 20_000;
 const askedForWeight = 3;
 /** More than the store gets while a backup lies. */
 const revisionsRaised = 1000;
+/** Of quartz, of a bad one, and of virtual machines that are short of time. */
+const drifts = [0.0002, 0.01, 0.2];
 /** Between two losses of data. */
 const lossMillisMin = 60_000;
 
@@ -84,6 +87,9 @@ export class Faults {
     for (const node of this.world.nodes.values()) {
       if (node.isOff) this.world.turnOn(node);
     }
+    for (const { clockError } of [...this.world.nodes.values(), ...this.world.coordinators]) {
+      clockError.setRight();
+    }
     await Promise.all(this.#admin);
   }
 
@@ -102,6 +108,12 @@ export class Faults {
   name(): string {
     const { world, random } = this;
     return random.pick([...world.nodes.keys(), ...world.coordinators.map(({ id }) => id)]);
+  }
+
+  /** Of a machine. */
+  clock(): WrongClock {
+    const { world, random } = this;
+    return random.pick([...world.nodes.values(), ...world.coordinators]).clockError;
   }
 
   /** A client of the key-value store. */
@@ -162,6 +174,7 @@ const featureOf: Readonly<Record<string, Feature>> = {
   'reads of a disk fail': 'read errors',
   'a disk hangs': 'hung disks',
   'a clock jumps': 'clocks',
+  'a clock drifts': 'clocks',
   'the key-value store is restored from a backup': 'restores',
   'a copy of a folder is started': 'copies',
 };
@@ -362,11 +375,20 @@ const faults: Record<string, Fault> = {
     };
   },
   'a clock jumps': (f) => {
-    const { clockError } = f.random.pick([...f.world.nodes.values(), ...f.world.coordinators]);
+    const clock = f.clock();
     const farMillis = f.random.below(2) === 0 ? 5_000 : 3 * 24 * 3_600_000;
-    clockError.offsetMillis = (f.random.fraction() - 0.5) * 2 * farMillis;
+    clock.offsetMillis += (f.random.fraction() - 0.5) * 2 * farMillis;
+    return () => clock.setRight();
+  },
+  'a clock drifts': (f) => {
+    const clock = f.clock();
+    const drift = f.random.pick(drifts);
+    clock.rate = 1 + (f.random.below(2) === 0 ? drift : -drift);
+    f.world.trace(`it runs at ${clock.rate}`);
     return () => {
-      clockError.offsetMillis = 0;
+      // It is set right in one step, or stays as wrong as it has become.
+      if (f.random.below(2) === 0) clock.setRight();
+      else clock.rate = 1;
     };
   },
   'the key-value store is restored from a backup': (f) => {

@@ -6,13 +6,7 @@ import type { Clock, Disk, DiskFile, Env, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import type { SimulatedTime, SimulatedTimer } from './time.ts';
-
-/** What a wall clock shows. Intervals may run faster or slower than they should. */
-export interface ClockError {
-  offsetMillis: number;
-  /** Its milliseconds in a true one. */
-  rate: number;
-}
+import type { WrongClock } from './wrong_clock.ts';
 
 /** A call of a disk, as faults see it. */
 export interface DiskCall {
@@ -41,7 +35,7 @@ export interface ProcessWorld {
 export class SimulatedProcess {
   readonly name: string;
   readonly env: Env;
-  readonly clockError: ClockError;
+  readonly clockError: WrongClock;
   /** Called when it ends, however that comes. */
   readonly onEnd: Set<() => void> = new Set();
   readonly #world: ProcessWorld;
@@ -52,7 +46,7 @@ export class SimulatedProcess {
   constructor(
     name: string,
     world: ProcessWorld,
-    clockError: ClockError,
+    clockError: WrongClock,
     disk: { readonly disk: Disk; readonly weather: DiskWeather } | null,
   ) {
     this.name = name;
@@ -95,10 +89,10 @@ export class SimulatedProcess {
   }
 
   #clock(): Clock {
-    const { time, startMillis } = this.#world;
-    const { clockError } = this;
-    const bornMillis = time.nowMillis;
-    const wallMillis = (): number => startMillis + time.nowMillis + clockError.offsetMillis;
+    const { startMillis } = this.#world;
+    const clock = this.clockError;
+    const bornMillis = clock.passedMillis;
+    const wallMillis = (): number => startMillis + clock.wallMillis;
     const sleep = (millis: number, signal: AbortSignal): Promise<void> =>
       new Promise((resolve, reject) => {
         if (signal.aborted) {
@@ -109,7 +103,7 @@ export class SimulatedProcess {
           timer.cancel();
           reject(signal.reason as Error);
         };
-        const timer = this.after(Math.max(1, millis) / clockError.rate, () => {
+        const timer = this.after(Math.max(1, millis) / clock.rate, () => {
           signal.removeEventListener('abort', onAbort);
           resolve();
         });
@@ -118,7 +112,7 @@ export class SimulatedProcess {
     return {
       nowMillis: () => Math.floor(wallMillis()),
       nowNanos: () => BigInt(Math.floor(wallMillis() * 1000)) * 1000n,
-      monotonicMillis: () => (time.nowMillis - bornMillis) * clockError.rate,
+      monotonicMillis: () => clock.passedMillis - bornMillis,
       sleep,
       every(millis, task, onError, signal) {
         const run = async (): Promise<void> => {
@@ -143,7 +137,7 @@ export class SimulatedProcess {
           timer.cancel();
           ends.abort(parent.reason);
         };
-        const timer = this.after(Math.max(1, millis) / clockError.rate, () => {
+        const timer = this.after(Math.max(1, millis) / clock.rate, () => {
           parent.removeEventListener('abort', onParent);
           ends.abort(new TsdbError('DEADLINE_EXCEEDED', `deadline of ${millis} ms exceeded`));
         });

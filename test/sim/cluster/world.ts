@@ -20,8 +20,9 @@ import { type DiskCopy, SimulatedDisk } from '../simulated_disk.ts';
 import { SimulatedKv } from './key_value.ts';
 import { KeyValueStore } from './key_value_store.ts';
 import { SimulatedNetwork } from './network.ts';
-import { type ClockError, type DiskWeather, SimulatedProcess } from './process.ts';
+import { type DiskWeather, SimulatedProcess } from './process.ts';
 import { SimulatedTime } from './time.ts';
+import { WrongClock } from './wrong_clock.ts';
 
 export const clusterName: ClusterName = { environment: environmentDefault, zone: zoneDefault };
 
@@ -61,7 +62,7 @@ export interface SimulatedNode {
   readonly isolationGroup: string;
   disk: SimulatedDisk;
   readonly diskState: DiskState;
-  readonly clockError: ClockError;
+  readonly clockError: WrongClock;
   /** Nothing starts on it as long as this is set. */
   isOff: boolean;
   boots: number;
@@ -73,7 +74,7 @@ export interface SimulatedNode {
 
 export interface SimulatedCoordinator {
   readonly id: string;
-  readonly clockError: ClockError;
+  readonly clockError: WrongClock;
   boots: number;
   process: SimulatedProcess;
   kv: SimulatedKv;
@@ -104,7 +105,7 @@ export class World {
     this.#random = this.randomFor('world');
     this.network = new SimulatedNetwork(this.time, this.randomFor('network'));
     // What befalls one thing does not change the dice of another.
-    const store = new SimulatedProcess('kv', this.#worldFor('kv'), rightClock(), null);
+    const store = new SimulatedProcess('kv', this.#worldFor('kv'), new WrongClock(this.time), null);
     this.kvStore = new KeyValueStore(store.env.clock);
     this.network.onFatal = (process, error) => this.#onFatal(process, error);
     this.time.onEvent = () => {
@@ -157,7 +158,7 @@ export class World {
       ...as,
       disk: this.#diskFor(id, 0),
       diskState: { ...fairDisk },
-      clockError: rightClock(),
+      clockError: new WrongClock(this.time),
       isOff: false,
       boots: 0,
       process: null,
@@ -209,7 +210,7 @@ export class World {
   }
 
   addCoordinator(id: string): SimulatedCoordinator {
-    const clockError = rightClock();
+    const clockError = new WrongClock(this.time);
     const coordinator = { id, clockError, boots: 0, ...this.#coordinatorProcess(id, clockError) };
     this.coordinators.push(coordinator);
     return coordinator;
@@ -229,7 +230,7 @@ export class World {
 
   #coordinatorProcess(
     id: string,
-    clockError: ClockError,
+    clockError: WrongClock,
   ): Pick<SimulatedCoordinator, 'process' | 'kv' | 'topology' | 'session' | 'admin'> {
     const process = new SimulatedProcess(id, this.#worldFor(id), clockError, null);
     const { env } = process;
@@ -378,10 +379,6 @@ export class World {
     this.traceHash = Math.imul(this.traceHash ^ (value * 1000), 0x9e3779b1) >>> 0;
     this.traceHash = (this.traceHash ^ (this.traceHash >>> 15)) >>> 0;
   }
-}
-
-function rightClock(): ClockError {
-  return { offsetMillis: 0, rate: 1 };
 }
 
 /** The errors of a disk end a process, as they do in production. */

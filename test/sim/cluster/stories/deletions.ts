@@ -7,6 +7,7 @@ import {
   acknowledged,
   answeredRead,
   answeredReadWithout,
+  comesBack,
   foundThree,
   joins,
   nodeOf,
@@ -19,6 +20,7 @@ import {
   takesOver,
 } from './stage.ts';
 
+const dayMillis = 24 * 3_600_000;
 /** So many rows fill the head of a series, which is sealed then. */
 const headRows = 256;
 
@@ -101,4 +103,36 @@ const staleTruncation: Story = {
   },
 };
 
-export const deletionStories: readonly Story[] = [madeAgain, sealedSince, staleTruncation];
+const retiredEarly: Story = {
+  name: 'deletion-that-a-clock-ahead-retires',
+  issue: 26,
+  wrong: /rows are wrong[^]*was deleted by delete rows/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { coordinators: 2 });
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, 1);
+    world.turnOff(nodeOf(cluster, 'a'), false);
+    const administration = new Administration(cluster);
+    const ahead = reader(cluster, 1);
+    void administration.deleteRows(reader(cluster), { namespace, series: 0, millis: null });
+    await seconds(cluster, 1);
+    ahead.clockError.offsetMillis = dayMillis;
+    world.trace('the clock of a coordinator is a day ahead, and it deletes something else');
+    void administration.deleteRows(ahead, { namespace, series: 1, millis: null });
+    await seconds(cluster, 1);
+    ahead.clockError.offsetMillis = 0;
+    await comesBack(cluster, 'a');
+    await seconds(cluster, repairSeconds);
+    await administration.settle();
+    await seconds(cluster, 1);
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
+export const deletionStories: readonly Story[] = [
+  madeAgain,
+  sealedSince,
+  staleTruncation,
+  retiredEarly,
+];
