@@ -223,12 +223,10 @@ export class SimulatedCluster {
     }
     this.note('reads answered');
     const history = this.historyOf(name);
-    const { retentionMillis: keptMillis = retentionMillis } = history;
-    const keptFrom = Math.floor(world.wallMillis) - keptMillis + retentionMarginMillis;
     const facts: ReadFacts = {
       what: `${consistency} read of ${coordinator.id}${name === namespace ? '' : ` of ${name}`}`,
       startedMillis,
-      fromMillis: Math.max(fromMillis, keptFrom),
+      fromMillis: Math.max(fromMillis, this.keptMillis(name).fromMillis),
       toMillis,
       series: series === null ? null : seriesName(series),
     };
@@ -240,6 +238,13 @@ export class SimulatedCluster {
       this.fail(`${problems.length} rows are wrong:\n  ${shown}`);
     }
     return rows;
+  }
+
+  /** Unix milliseconds whose rows have surely not expired, and are surely taken. */
+  keptMillis(name: string): { readonly fromMillis: number; readonly toMillis: number } {
+    const { retentionMillis: kept = retentionMillis } = this.historyOf(name);
+    const now = Math.floor(this.world.wallMillis);
+    return { fromMillis: now - kept + retentionMarginMillis, toMillis: now + bufferPastMillis };
   }
 
   /** Waits until every shard is AVAILABLE on nodes that run and have it whole. */

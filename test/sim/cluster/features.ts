@@ -1,5 +1,5 @@
 /**
- * What a run may have beside the usual, each by name, so that a campaign can leave out what is known
+ * What a run may have beside the usual, or is held to, each by name, so that a campaign can leave out what is known
  * to fail until it is mended (open.txt).
  */
 export const features = [
@@ -14,6 +14,7 @@ export const features = [
   'copies',
   'namespaces',
   'deletions',
+  'equality',
 ] as const;
 
 export type Feature = (typeof features)[number];

@@ -13,6 +13,7 @@ import {
   SimulatedCluster,
 } from './cluster.ts';
 import { Changes } from './changes.ts';
+import { replicaDifference } from './equality.ts';
 import { Faults } from './faults.ts';
 import type { Feature } from './features.ts';
 import type { SimulatedRow } from './series.ts';
@@ -23,6 +24,8 @@ const readMillis = 200;
 const faultMillis = 30_000;
 const deletionMillis = 6_000;
 const namespaceMillis = 8_000;
+/** So long replicas may stay different when nothing ails the cluster any more. */
+const equalMillisMax = 60_000;
 /** Rows that may be written again. */
 const recentMax = 40;
 
@@ -122,7 +125,21 @@ class Run {
     await time.until(() => changes.isIdle);
     await cluster.settle();
     await changes.administration.settle();
+    if (features.has('equality')) await this.#becomeEqual();
     await cluster.checkEveryMajority();
+  }
+
+  /** Whoever compares replicas has some time for it. */
+  async #becomeEqual(): Promise<void> {
+    const cluster = this.#cluster;
+    const { time } = cluster.world;
+    const endMillis = time.nowMillis + equalMillisMax;
+    for (;;) {
+      const difference = await replicaDifference(cluster);
+      if (difference === null) return;
+      if (time.nowMillis > endMillis) cluster.fail(`replicas stay different: ${difference}`);
+      await time.sleep(5_000);
+    }
   }
 
   #every(millis: number, act: () => Promise<unknown>): void {

@@ -5,6 +5,7 @@ import { clockStories } from './clocks.ts';
 import { copyStories } from './copies.ts';
 import { damageStories } from './damage.ts';
 import { deletionStories } from './deletions.ts';
+import { equalityStories } from './equality.ts';
 import { lostReplicaStories } from './lost_replicas.ts';
 import { moveStories } from './moves.ts';
 import { oldDiskStories } from './old_disks.ts';
@@ -26,6 +27,7 @@ export const stories: readonly Story[] = [
   ...restoreStories,
   ...copyStories,
   ...deletionStories,
+  ...equalityStories,
 ];
 
 export interface StoryReport {

@@ -1,0 +1,82 @@
+/**
+ * Whether the replicas of a shard have the same rows: series, times and values. A majority read is
+ * right without that; it is what comparing replicas is for.
+ */
+import type { Placement } from '#cluster/placement/placement.ts';
+import { samplesOf } from '#node/storage/database_testing.ts';
+import type { SimulatedCluster } from './cluster.ts';
+import type { SimulatedNode } from './world.ts';
+
+const nanosPerMilli = 1_000_000n;
+const never: AbortSignal = new AbortController().signal;
+
+/** By series, then by Unix nanoseconds. */
+type Replica = ReadonlyMap<string, ReadonlyMap<bigint, number>>;
+
+/**
+ * Compares all rows that do not expire soon, which takes some time of the cluster.
+ * @returns the first difference in words; null when there is none
+ */
+export async function replicaDifference(cluster: SimulatedCluster): Promise<string | null> {
+  const { nodes } = cluster.world;
+  const placement = cluster.placement()!;
+  for (const namespace of cluster.namespaces().keys()) {
+    for (let shard = 0; shard < placement.numShards; shard += 1) {
+      const owners = ownersOf(placement, shard).map((id) => nodes.get(id)!);
+      const [first, ...others] = owners;
+      const replica = await replicaOf(cluster, first!, namespace, shard);
+      for (const other of others) {
+        const difference =
+          differenceOf(replica, await replicaOf(cluster, other, namespace, shard)) ?? null;
+        if (difference === null) continue;
+        return `${first!.id} and ${other.id} differ in shard ${shard} of ${namespace}: ${difference}`;
+      }
+    }
+  }
+  return null;
+}
+
+function ownersOf({ instances }: Placement, shard: number): string[] {
+  return instances
+    .filter(({ shards }) => shards.some(({ id }) => id === shard))
+    .map(({ id }) => id);
+}
+
+async function replicaOf(
+  cluster: SimulatedCluster,
+  { runtime }: SimulatedNode,
+  namespace: string,
+  shard: number,
+): Promise<Replica> {
+  const { database } = runtime!;
+  const { fromMillis, toMillis } = cluster.keptMillis(namespace);
+  const response = await database.fetch(
+    {
+      namespace,
+      placementVersion: database.shards.version,
+      query: { kind: 'all' },
+      startNanos: BigInt(fromMillis) * nanosPerMilli,
+      endNanos: BigInt(toMillis) * nanosPerMilli,
+      shards: Uint32Array.of(shard),
+      seriesLimit: 0,
+      fetchData: true,
+    },
+    never,
+  );
+  return new Map([...samplesOf(response)].map(([series, rows]) => [series, new Map(rows)]));
+}
+
+function differenceOf(one: Replica, other: Replica): string | null {
+  for (const series of new Set([...one.keys(), ...other.keys()])) {
+    const ones = one.get(series) ?? new Map<bigint, number>();
+    const others = other.get(series) ?? new Map<bigint, number>();
+    for (const nanos of new Set([...ones.keys(), ...others.keys()])) {
+      const value = ones.get(nanos);
+      const otherValue = others.get(nanos);
+      if (Object.is(value, otherValue)) continue;
+      const millis = nanos / nanosPerMilli;
+      return `${series} @ ${millis} is ${value ?? 'missing'} and ${otherValue ?? 'missing'}`;
+    }
+  }
+  return null;
+}
