@@ -170,19 +170,24 @@ export class History {
         const deletions = this.#deletionsOf(series, millis);
         const value = found.get(millis);
         if (deletions.length > 0 && value === undefined) this.checkedAbsent += 1;
-        const last = lastThatStays(writes, deletions, startedMillis);
-        if (last === null) continue;
+        const standing = writes.filter(
+          (each) =>
+            each.isAcknowledged &&
+            each.settledMillis < startedMillis &&
+            deletions.every((deletion) => stays(each, deletion)),
+        );
+        const last = standing.at(-1);
+        if (last === undefined) continue;
         this.checked += 1;
-        const acknowledged = `acknowledged to ${last.writer} ${secondsOf(last.settledMillis)}`;
+        const row = `${what}: ${series} @ ${millis} =`;
         if (value === undefined) {
-          problems.push(
-            `${what}: ${series} @ ${millis} = ${last.value} is missing, ${acknowledged}`,
-          );
-        } else if (isOverwritten(writes, value, last)) {
-          problems.push(
-            `${what}: ${series} @ ${millis} = ${value} is stale, ${last.value} was ${acknowledged}`,
-          );
+          problems.push(`${row} ${last.value} is missing, ${acknowledgementOf(last)}`);
+          continue;
         }
+        const ofValue = writes.filter((each) => each.value === value);
+        const winner = standing.find((each) => ofValue.every((other) => beats(each, other)));
+        if (winner === undefined) continue;
+        problems.push(`${row} ${value} is stale, ${winner.value} was ${acknowledgementOf(winner)}`);
       }
     }
   }
@@ -194,21 +199,8 @@ function secondsOf(millis: number): string {
   return `at ${(millis / 1000).toFixed(3)} s`;
 }
 
-/**
- * The write that was begun last of those that were acknowledged when the read began and that no
- * deletion may have taken.
- */
-function lastThatStays(
-  writes: readonly Written[],
-  deletions: readonly Deleted[],
-  startedMillis: number,
-): Written | null {
-  let last: Written | null = null;
-  for (const each of writes) {
-    if (!each.isAcknowledged || each.settledMillis >= startedMillis) continue;
-    if (deletions.every((deletion) => stays(each, deletion))) last = each;
-  }
-  return last;
+function acknowledgementOf({ writer, settledMillis }: Written): string {
+  return `acknowledged to ${writer} ${secondsOf(settledMillis)}`;
 }
 
 /** Whether the row was certainly written after the deletion. */
@@ -225,11 +217,11 @@ function isGone(written: Written, deleted: Deleted, nowMillis: number): boolean 
   return written.settledMillis + underWayMillis < startedMillis;
 }
 
-/** Whether all writes of the value were over before the last acknowledged one began. */
-function isOverwritten(writes: readonly Written[], value: number, last: Written): boolean {
-  return writes.every(
-    (each) =>
-      each.value !== value ||
-      (each.settledMillis < last.startedMillis && each.writer === last.writer),
-  );
+/**
+ * Whether a write certainly has the higher version of two: it was begun when the other one was over,
+ * by the same process, or by one whose clock was ahead of all versions that the other one had given.
+ */
+function beats(written: Written, other: Written): boolean {
+  if (other.settledMillis >= written.startedMillis) return false;
+  return other.writer === written.writer || other.version.toMillis < written.version.fromMillis;
 }

@@ -5,6 +5,7 @@ import {
   answeredRead,
   answeredReadWithout,
   foundThree,
+  reader,
   rowsOfNow,
   seconds,
   type Story,
@@ -40,4 +41,22 @@ const missedRewrite: Story = {
   },
 };
 
-export const rewriteStories: readonly Story[] = [missedRewrite];
+const byTwo: Story = {
+  name: 'rewrites-by-two-coordinators-in-turns',
+  issue: 28,
+  wrong: /rows are wrong[^]*is stale/,
+  async tell(cluster) {
+    await foundThree(cluster, { coordinators: 2 });
+    const rows = rowsOfNow(cluster, 9);
+    // Values fall, so that the larger one of two equal versions would be the wrong one.
+    for (let value = 8; value > 0; value -= 1) {
+      const rewritten = rows.map((row) => ({ ...row, value }));
+      await acknowledged(cluster, rewritten, reader(cluster, value % 2));
+      await seconds(cluster, 0.1);
+      await answeredRead(cluster);
+    }
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
+export const rewriteStories: readonly Story[] = [missedRewrite, byTwo];
