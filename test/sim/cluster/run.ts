@@ -24,6 +24,9 @@ const readMillis = 200;
 const faultMillis = 30_000;
 const deletionMillis = 6_000;
 const namespaceMillis = 8_000;
+/** A cluster that takes longer to settle is written to less often, or it would take us long too. */
+const settledUsuallyMillis = 60_000;
+const slowPace = 10;
 /** So long replicas may stay different when nothing ails the cluster any more. */
 const equalMillisMax = 60_000;
 /** Rows that may be written again. */
@@ -81,6 +84,7 @@ class Run {
   /** Namespace, series and time of all rows. */
   readonly #used = new Set<string>();
   #nextValue = 1;
+  #pace = 1;
   #isOver = false;
 
   constructor(cluster: SimulatedCluster, options: RunOptions) {
@@ -120,7 +124,11 @@ class Run {
     await time.sleep(faultMillis);
     world.trace('everything is mended');
     await faults.end();
+    const slowDown = time.after(settledUsuallyMillis, () => {
+      this.#pace = slowPace;
+    });
     await cluster.settle();
+    slowDown.cancel();
     this.#isOver = true;
     await time.until(() => changes.isIdle);
     await cluster.settle();
@@ -147,7 +155,7 @@ class Run {
     const next = (): void => {
       if (this.#isOver) return;
       act().catch((error: unknown) => time.fail(error));
-      time.after(millis * (0.5 + this.#random.fraction()), next);
+      time.after(millis * this.#pace * (0.5 + this.#random.fraction()), next);
     };
     next();
   }
