@@ -4,12 +4,19 @@
  */
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { deletionsPrefix, namespacesKey } from '#cluster/kv/keys.ts';
 import { fairKvWeather, type SimulatedKv } from './key_value.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Feature } from './features.ts';
 import type { WrongClock } from './wrong_clock.ts';
-import { fairDisk, type SimulatedCoordinator, type SimulatedNode, type World } from './world.ts';
+import {
+  clusterName,
+  fairDisk,
+  type SimulatedCoordinator,
+  type SimulatedNode,
+  type World,
+} from './world.ts';
 
 /** Begins; what it gives back ends it. Null when it cannot be now. */
 type Fault = (faults: Faults) => (() => void) | null;
@@ -146,6 +153,20 @@ export class Faults {
     this.#lastLossMillis = this.world.time.nowMillis;
   }
 
+  /** One node or two are not told of changes of these keys; they say what they know themselves. */
+  holdWatches(prefix: string): () => void {
+    const { world } = this;
+    const kvs = [this.node(), this.node()].flatMap(({ kv }) => (kv === null ? [] : [kv]));
+    const heldWatches = new RegExp(`^${prefix}`);
+    for (const { name, weather } of kvs) {
+      world.trace(`${name} is not told of ${prefix}`);
+      weather.heldWatches = heldWatches;
+    }
+    return () => {
+      for (const { weather } of kvs) weather.heldWatches = null;
+    };
+  }
+
   /** A call of the administration, which may be refused. */
   administer(what: string, call: () => Promise<unknown>): void {
     const { cluster, world } = this;
@@ -177,6 +198,8 @@ const featureOf: Readonly<Record<string, Feature>> = {
   'a clock drifts': 'clocks',
   'the key-value store is restored from a backup': 'restores',
   'a copy of a folder is started': 'copies',
+  'some hear of deletions late': 'deletions',
+  'some hear of namespaces late': 'namespaces',
 };
 
 const nothing = (): void => {};
@@ -428,4 +451,6 @@ const faults: Record<string, Fault> = {
       });
     };
   },
+  'some hear of deletions late': (f) => f.holdWatches(deletionsPrefix(clusterName)),
+  'some hear of namespaces late': (f) => f.holdWatches(namespacesKey(clusterName)),
 };

@@ -49,6 +49,8 @@ const reconnectMillis = 50;
 
 export class SimulatedKv implements Kv {
   readonly weather: KvWeather = { ...fairKvWeather };
+  /** Of its process. */
+  readonly name: string;
   readonly #process: SimulatedProcess;
   readonly #random: SeededRandom;
   /** The connection; null while the store is away. */
@@ -56,6 +58,7 @@ export class SimulatedKv implements Kv {
   lostAnswers = 0;
 
   constructor(process: SimulatedProcess, random: SeededRandom, store: KeyValueStore) {
+    this.name = process.name;
     this.#process = process;
     this.#random = random;
     const connect = (): void => {
