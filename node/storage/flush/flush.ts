@@ -52,8 +52,8 @@ export function emptyFlushReport(): FlushReport {
 /**
  * Flushes one block of all shards that are ready.
  * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted
- *   meanwhile; what the disk rejects with: memory keeps what is not safe. A shard that was dropped
- *   meanwhile is passed over
+ *   meanwhile; what the disk rejects with: memory keeps what is not safe. A shard or namespace that
+ *   was dropped meanwhile is passed over
  */
 export async function flushBlock(
   parts: FlushParts,
@@ -62,6 +62,8 @@ export async function flushBlock(
   options: { readonly pace: Pace; readonly report: FlushReport },
   signal: AbortSignal,
 ): Promise<void> {
+  // Its number in the store may be nobody's by now, or another one's.
+  if (namespace.isDropped) return;
   const waiting = [...slotsByShard(parts, namespace, blockStartNanos)];
   // Several at a time, since most of the time of a small one is waiting for the disk.
   const worker = async (): Promise<void> => {

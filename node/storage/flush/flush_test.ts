@@ -20,6 +20,8 @@ import {
 } from '../database_testing.ts';
 import type { Database } from '../database.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
+import { emptyFlushReport, flushBlock } from './flush.ts';
+import { Pace } from './pace.ts';
 
 const folders: string[] = [];
 after(async () => {
@@ -265,6 +267,34 @@ test('a flush passes over a namespace that is deleted meanwhile, and flushes the
     assert.ok(database.namespaces.get('other')!.files.all(null).length > 0);
     await closeDatabases();
   }
+});
+
+test('what was to be flushed of a namespace that is gone by then is passed over', async () => {
+  const { database } = await openDatabase(temporaryFolder(), { registry: cold });
+  await writeRows(database, rowsOf(3, 5));
+  const namespace = database.namespaces.get('metrics')!;
+  const [block] = database.store.blocks(namespace.ordinal);
+  await database.applyTopology(onePlacement, 1, registryOf([]));
+  await database.removal.settled();
+  const options = { pace: new Pace(realEnv.clock, () => 1), report: emptyFlushReport() };
+  await flushBlock(database, namespace, block!.blockStartNanos, options, never);
+  assert.equal(options.report.blocks, 0);
+  await closeDatabases();
+});
+
+test('a flush passes over a namespace that is deleted before its turn comes', async () => {
+  const { database } = await openDatabase(temporaryFolder(), {
+    registry: registryOf([namespaceOf('metrics'), namespaceOf('other')]),
+  });
+  const nanos = nowNanos();
+  await writeRows(database, rowsOf(200, 5, 0, nanos));
+  await writeRows(database, rowsOf(3, 5, 0, nanos), { namespace: 'other' });
+  const first = database.flusher.flushAll(null, never);
+  const second = database.flusher.flushAll(null, never);
+  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]));
+  await database.removal.settled();
+  await Promise.all([first, second]);
+  await closeDatabases();
 });
 
 const onePlacementStates = {

@@ -74,6 +74,7 @@ export class Flusher {
         const report = emptyFlushReport();
         const pace = new Pace(this.#clock, () => 1);
         for (const namespace of namespaces) {
+          if (namespace.isDropped) continue;
           for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
             await this.#flush(namespace, blockStartNanos, pace, report, signal);
           }
