@@ -130,6 +130,7 @@ export class FakeNode implements NodeService {
       incarnation: 'fake',
       bootCount: 1,
       placementVersion: 1,
+      unixNanos: 0n,
     };
   }
 

@@ -5,6 +5,7 @@
 import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_limits.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import type { PeerClocks } from '#node/clock/peer_clocks.ts';
 import type { Commitlog } from './persist/commitlog/commitlog.ts';
 import type { Admission } from './storage/admission/admission.ts';
 import type { MemoryBudget } from './storage/admission/memory_budget.ts';
@@ -39,6 +40,7 @@ export interface CountedParts {
   readonly newSeries: SeriesRate;
   readonly queries: QueryLimitCounter;
   readonly writes: Pick<Writes, 'counts'>;
+  readonly peerClocks: Pick<PeerClocks, 'aheadMillis' | 'voters'>;
   readonly reads: Pick<Reads, 'counts'>;
 }
 
@@ -98,6 +100,16 @@ export function registerNodeMetrics(
   gauge('blocks_in_doubt', 'Blocks of shards that may lack acknowledged rows.', () => {
     return parts.doubts.size;
   });
+  gauge(
+    'clock_ahead_seconds',
+    "How far this machine's clock is ahead of the median of several nodes' clocks; 0 without one.",
+    () => parts.peerClocks.aheadMillis / 1000,
+  );
+  gauge(
+    'clock_voters',
+    'Clocks that the median is made of; 0 when they are too few for one.',
+    () => parts.peerClocks.voters,
+  );
   registerTotals(metrics, parts, limits);
   const written = metrics.histogram(
     'tsdb_node_commitlog_write_seconds',

@@ -149,7 +149,7 @@ export class NodeRuntime implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    const { topology, env, log } = this.#options;
+    const { topology, env, log, nodeServiceOf } = this.#options;
     const { signal } = this.#stop;
     await topology.whenLoaded(signal);
     await this.#retrying('cannot compare the data folder with the cluster', () => this.#announce());
@@ -168,6 +168,9 @@ export class NodeRuntime implements AsyncDisposable {
       if (this.database.isLoaded) this.#jobs.repair(shard);
       else damaged.push(shard);
     };
+    // Before anything is taken for expired.
+    const placement = () => topology.view.placement;
+    await this.database.peerClocks.follow({ placement, nodeServiceOf }, signal);
     const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
     this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
     await this.#retrying('cannot apply the deletions of the cluster', () =>

@@ -33,6 +33,7 @@ const health = {
   writesRefused: 'no space',
   bootCount: 3,
   placementVersion: 7,
+  unixNanos: 1_700_000_000_123_456_789n,
 };
 
 function serve(service: Partial<NodeService>, port = 0): Promise<GrpcServer> {

@@ -196,6 +196,8 @@ export interface NodeHealth {
   readonly incarnation: string;
   readonly bootCount: number;
   readonly placementVersion: number;
+  /** What the wall clock of the node shows; 0 of a node that does not say. */
+  readonly unixNanos: UnixNanos;
 }
 
 /**

@@ -267,6 +267,7 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     incarnation: message['incarnation'],
     bootCount: Number(message['bootCount']),
     placementVersion: message['placementVersion'],
+    unixNanos: message['unixNanos'],
   }),
 );
 

@@ -243,6 +243,7 @@ export class FakeNode implements NodeService {
       incarnation: 'a',
       bootCount: 1,
       placementVersion: this.#placementOf().version,
+      unixNanos: realEnv.clock.nowNanos(),
     };
   }
 

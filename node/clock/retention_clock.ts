@@ -2,7 +2,8 @@
  * The time by which data is taken for expired. What a wrong clock has removed is gone for good, so
  * this one does not follow a jump ahead at once: it goes on at the pace of the monotonic clock, and
  * takes the new time when that has stood for a while. Until then data is kept, and served, a little
- * longer.
+ * longer. A time that the median of the peers' clocks says is wrong is never taken, however long it
+ * stands: that median takes its place.
  */
 import type { Clock } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
@@ -17,8 +18,14 @@ const slackShare = 0.001;
 
 const nanosPerMilli = 1_000_000;
 
+/** What the machine's clock shows, or an earlier time where peers say that it is ahead. */
+export interface PlausibleTime {
+  earliestNanos(): UnixNanos;
+}
+
 export class RetentionClock {
   readonly #clock: Clock;
+  readonly #time: PlausibleTime;
   readonly #log: Log;
   readonly #holdMillis: number;
   /** The time that was given last, and the monotonic clock then. */
@@ -28,11 +35,12 @@ export class RetentionClock {
   #aheadSinceMillis: number | null = null;
 
   /** @param holdMillis 0 follows the clock at once */
-  constructor(clock: Clock, log: Log, holdMillis: number) {
+  constructor(clock: Clock, time: PlausibleTime, log: Log, holdMillis: number) {
     this.#clock = clock;
+    this.#time = time;
     this.#log = log;
     this.#holdMillis = holdMillis;
-    this.#lastNanos = clock.nowNanos();
+    this.#lastNanos = time.earliestNanos();
     this.#lastMonotonicMillis = clock.monotonicMillis();
   }
 
@@ -49,7 +57,7 @@ export class RetentionClock {
   }
 
   nowNanos(): UnixNanos {
-    const nowNanos = this.#clock.nowNanos();
+    const nowNanos = this.#time.earliestNanos();
     const monotonicMillis = this.#clock.monotonicMillis();
     const passedMillis = monotonicMillis - this.#lastMonotonicMillis;
     const passedNanos = BigInt(Math.round(passedMillis * nanosPerMilli));

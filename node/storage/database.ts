@@ -54,6 +54,7 @@ import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Reads } from './read/reads.ts';
+import { PeerClocks } from '../clock/peer_clocks.ts';
 import { RetentionClock } from '../clock/retention_clock.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { WriteScratch } from './write/write.ts';
@@ -106,6 +107,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly cacheKeeper: CacheKeeper;
   readonly removal: NamespaceRemoval;
   readonly deletions: Deletions;
+  readonly peerClocks: PeerClocks;
   readonly retentionClock: RetentionClock;
   readonly doubts: DoubtLedger;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
@@ -160,7 +162,10 @@ export class Database implements NodeService, AsyncDisposable {
     this.queries = new QueryLimitCounter(clock, limits.query ?? noQueryLimits);
     this.newSeries = new SeriesRate(clock, limits.newSeriesPerSecondMax);
     /** What nearly all of the background takes. */
-    const retentionClock = new RetentionClock(clock, log, options.retentionHoldMillis ?? 0);
+    const peerClocks = new PeerClocks(env, log, instanceId);
+    this.peerClocks = peerClocks;
+    const holdMillis = options.retentionHoldMillis ?? 0;
+    const retentionClock = new RetentionClock(clock, peerClocks, log, holdMillis);
     this.retentionClock = retentionClock;
     const shared = { env, log, dataFolder, store, shards, namespaces, retentionClock };
     this.removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
@@ -191,7 +196,7 @@ export class Database implements NodeService, AsyncDisposable {
       store,
       shards,
       commitlog,
-      clock,
+      time: peerClocks,
       // A folder that is rolled back comes to a boot again that has given references already.
       referenceEpoch: `${referenceEpochOf(identity)}.${random.bytes(6).toHex()}`,
       encoder: new BatchEncoder(),
@@ -416,6 +421,7 @@ export class Database implements NodeService, AsyncDisposable {
       incarnation: identity.incarnation,
       bootCount: identity.boot,
       placementVersion: this.shards.version,
+      unixNanos: this.env.clock.nowNanos(),
     };
   }
 

@@ -8,10 +8,10 @@ import { type BatchView, readBatch } from '#engine/batch/batch.ts';
 import type { BatchEncoder } from '#engine/batch/encoder.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { StoreRows } from '#engine/store/store.ts';
-import type { Clock } from '#lib/env/env.ts';
 import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { UnixNanos } from '#lib/time.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
@@ -24,7 +24,8 @@ export interface WriteContext {
   readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly commitlog: Commitlog;
-  readonly clock: Clock;
+  /** What the window of times that are taken goes by. */
+  readonly time: { nowNanos(): UnixNanos };
   readonly referenceEpoch: string;
   /** Reused from batch to batch: the sequencer prepares one at a time. */
   readonly encoder: BatchEncoder;
@@ -110,7 +111,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     if (namespace.isDropped) {
       throw new TsdbError('NOT_FOUND', `namespace was deleted: ${namespace.name}`);
     }
-    this.#nowNanos = context.clock.nowNanos();
+    this.#nowNanos = context.time.nowNanos();
     this.#outcomes = context.scratch.zeros(batch.rowCount);
     if (namespace.leaving.count > 0) this.#refuseLeaving();
     this.#resolveReferences();
