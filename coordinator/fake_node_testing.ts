@@ -68,7 +68,7 @@ export class FakeNode implements NodeService {
       outcomes[row] = this.outcomeOf(nanos);
       if (outcomes[row] === rowOutcome.written) all[slot]!.rows.set(nanos, bits[row]!);
     }
-    return { referenceEpoch: 'fake.1', outcomes, references };
+    return { referenceEpoch: 'fake.1', outcomes, references, highestVersion: 0 };
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {

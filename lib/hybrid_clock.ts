@@ -17,6 +17,15 @@ export const versionsPerMilli = 64;
 /** Nanoseconds from one version to the next. */
 export const versionNanos = 15_625n;
 
+/** A node refuses versions that are further ahead of what it knows of the time. */
+export const versionAheadMillisMax = 60_000;
+
+/**
+ * Answers of nodes lead writers so far ahead of that time at most: well below the bound above, or
+ * one writer whose clock was a minute ahead would take all others to where they are refused.
+ */
+export const versionLeadMillisMax = 30_000;
+
 /** The first version of a time. @param unixMillis may have a fraction */
 export function versionAtMillis(unixMillis: number): number {
   return Math.floor(unixMillis * versionsPerMilli);
@@ -33,7 +42,10 @@ export function nextVersion(unixMillis: number, last: number): number {
   return Math.max(versionAtMillis(unixMillis), last + 1);
 }
 
-/** Gives versions, each higher than those before. */
+/**
+ * Gives versions, each higher than those before and, as far as answers tell, than those of other
+ * writers.
+ */
 export class HybridClock {
   readonly #clock: { nowMillis(): number };
   #last = 0;
@@ -45,5 +57,19 @@ export class HybridClock {
   next(): number {
     this.#last = nextVersion(this.#clock.nowMillis(), this.#last);
     return this.#last;
+  }
+
+  /** A node has accepted this version: what is given from now on is higher. */
+  raise(version: number): void {
+    if (version > this.#last) this.#last = version;
+  }
+
+  /**
+   * What this gave was refused as too far ahead, as when the clock was set back since: to go on from
+   * there would be refused too. @returns the next version by the clock as it stands
+   */
+  nextAfterRefusal(): number {
+    this.#last = Math.min(this.#last, versionAtMillis(this.#clock.nowMillis()) - 1);
+    return this.next();
   }
 }

@@ -29,3 +29,21 @@ test('HybridClock.next() follows the clock, and goes on when that stands or goes
   assert.equal(nextVersion(1, 0), 64);
   assert.equal(nextVersion(1, 64), 65);
 });
+
+test('HybridClock.raise() lets a writer catch up with others, and never takes it back', () => {
+  const clock = new HybridClock({ nowMillis: () => 1000 });
+  clock.raise(70_000);
+  assert.equal(clock.next(), 70_001);
+  clock.raise(65_000);
+  assert.equal(clock.next(), 70_002);
+});
+
+test('HybridClock.nextAfterRefusal() goes back to the clock', () => {
+  let millis = 3_600_000;
+  const clock = new HybridClock({ nowMillis: () => millis });
+  clock.next();
+  millis = 1000;
+  assert.equal(clock.next(), 3_600_000 * 64 + 1);
+  assert.equal(clock.nextAfterRefusal(), 64_000);
+  assert.equal(clock.next(), 64_001);
+});

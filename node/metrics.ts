@@ -6,6 +6,7 @@ import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { PeerClocks } from '#node/clock/peer_clocks.ts';
+import type { VersionBound } from '#node/clock/version_bound.ts';
 import type { Commitlog } from './persist/commitlog/commitlog.ts';
 import type { Admission } from './storage/admission/admission.ts';
 import type { MemoryBudget } from './storage/admission/memory_budget.ts';
@@ -41,6 +42,7 @@ export interface CountedParts {
   readonly queries: QueryLimitCounter;
   readonly writes: Pick<Writes, 'counts'>;
   readonly peerClocks: Pick<PeerClocks, 'aheadMillis' | 'voters'>;
+  readonly versions: Pick<VersionBound, 'counts'>;
   readonly reads: Pick<Reads, 'counts'>;
 }
 
@@ -151,6 +153,17 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
     'blocks_lost',
     'Blocks of shards in doubt of which no other replica had all rows.',
     () => doubts.counts.blocksLost,
+  );
+  const { versions } = parts;
+  total(
+    'versions_refused',
+    'Batches refused since the clock of their writer is ahead.',
+    () => versions.counts.refused,
+  );
+  total(
+    'versions_unchecked',
+    "Batches taken with a version ahead of this node's clock, since there was no median.",
+    () => versions.counts.unchecked,
   );
   total('flushed_blocks', 'Blocks of shards that were flushed.', () => flusher.counts.blocks);
   total('flushed_filesets', 'Filesets that flushes wrote.', () => flusher.counts.filesets);

@@ -89,6 +89,7 @@ test('a write goes over whole, and its outcomes and references come back', async
         referenceEpoch: 'boot1',
         outcomes: Uint8Array.of(0, 3),
         references: Uint32Array.of(4_000_000_000, 1, 0, 0),
+        highestVersion: 2 ** 53 - 1,
       });
     },
   });
@@ -105,6 +106,7 @@ test('a write goes over whole, and its outcomes and references come back', async
   assert.deepEqual([...response.outcomes], [0, 3]);
   assert.deepEqual(response.references, Uint32Array.of(4_000_000_000, 1, 0, 0));
   assert.equal(response.referenceEpoch, 'boot1');
+  assert.equal(response.highestVersion, 2 ** 53 - 1);
   assert.deepEqual(Buffer.from(seen[0]!.batch), Buffer.from(batch));
   assert.deepEqual({ ...seen[0]!, batch: null }, { ...request, batch: null });
   assert.deepEqual([...readBatch(seen[0]!.batch).timestamps], [1n, -2n]);

@@ -60,6 +60,11 @@ export interface WriteResponse {
   readonly outcomes: Uint8Array;
   /** For each dictionary entry of the batch: slot, generation (0, 0 when refused). */
   readonly references: Uint32Array;
+  /**
+   * The highest version that the node has accepted, by whomever, as far as the time bears it out;
+   * writers go on above it. 0 of a node that does not say.
+   */
+  readonly highestVersion: number;
 }
 
 export interface TimeRange {
@@ -205,6 +210,7 @@ export interface NodeHealth {
  * retried.
  */
 export interface NodeService {
+  /** @throws {TsdbError} FAILED_PRECONDITION when the clock of the writer is ahead */
   write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse>;
   /** The same write for a session of the same process; only a node that is in it has this. */
   writeColumns?(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse>;

@@ -68,6 +68,7 @@ export const writeResponseWire: Wire<WriteResponse> = wire(
     referenceEpoch: message['referenceEpoch'],
     outcomes: plain(message['outcomes']),
     references: wordsOf(message['references'], 'references'),
+    highestVersion: Number(message['highestVersion']),
   }),
 );
 

@@ -59,6 +59,7 @@ export class Acknowledgements {
   readonly #refused: Uint16Array;
   #masks: RowMasks | null = null;
   #exhausted = false;
+  #clockAhead = false;
 
   /** @param required replicas that must acknowledge each row */
   constructor(ownership: Ownership, required: number, rows: CountedRows) {
@@ -97,6 +98,7 @@ export class Acknowledgements {
   /** The instance's whole request failed; `outcome` is retryable, or `badRequest`. */
   failedWhole(target: WriteTarget, outcome: number): void {
     if (outcome === writeOutcome.resourceExhausted) this.#exhausted = true;
+    if (outcome === writeOutcome.clockAhead) this.#clockAhead = true;
     this.#mark(outcome === writeOutcome.badRequest ? this.#refused : this.#failed, target);
   }
 
@@ -164,6 +166,8 @@ export class Acknowledgements {
   #outcomeOf(row: number, verdict: Verdict): number {
     const code = this.#masks?.outcome[row] ?? 0;
     if (verdict === refusedForGood) return isFinal(code) ? code : writeOutcome.badRequest;
+    // Whoever waits for anything else waits in vain as long as the clock is wrong.
+    if (this.#clockAhead) return writeOutcome.clockAhead;
     const isExhausted = this.#exhausted || code === rowOutcome.resourceExhausted;
     return isExhausted ? writeOutcome.resourceExhausted : writeOutcome.unavailable;
   }

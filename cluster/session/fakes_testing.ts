@@ -36,6 +36,8 @@ import { Topology, type TopologySource, type TopologyView } from '../topology/to
 export interface TestEnv extends Env {
   /** What was slept, in order. */
   readonly sleptMillis: number[];
+  /** How far the wall clock is ahead. */
+  wallAheadMillis: number;
   /** Ends every deadline that is running. */
   expire(): void;
 }
@@ -45,9 +47,10 @@ export function testEnv(): TestEnv {
   const sleptMillis: number[] = [];
   const deadlines = new Set<AbortController>();
   let aheadMillis = 0;
-  return {
+  const env: TestEnv = {
     ...realEnv,
     sleptMillis,
+    wallAheadMillis: 0,
     expire() {
       aheadMillis += 3_600_000;
       for (const deadline of deadlines) {
@@ -56,6 +59,7 @@ export function testEnv(): TestEnv {
     },
     clock: {
       ...realEnv.clock,
+      nowMillis: () => realEnv.clock.nowMillis() + env.wallAheadMillis,
       monotonicMillis: () => realEnv.clock.monotonicMillis() + aheadMillis,
       async sleep(millis, signal) {
         signal.throwIfAborted();
@@ -71,6 +75,7 @@ export function testEnv(): TestEnv {
       },
     },
   };
+  return env;
 }
 
 interface FakeSeries {
@@ -93,6 +98,10 @@ export class FakeNode implements NodeService {
   mode: 'up' | 'down' | 'hung' = 'up';
   /** Fails that many requests before it works. */
   failures = 0;
+  /** What it answers as the highest version that it has accepted. */
+  highestVersion = 0;
+  /** Batches of a higher version are refused: their writer's clock is ahead. */
+  versionMax: number = Number.POSITIVE_INFINITY;
   /** Outcome for the rows of a series key. */
   readonly refuses: Map<string, number> = new Map();
   /** Shards that it has not bootstrapped, whatever the placement says. */
@@ -157,6 +166,9 @@ export class FakeNode implements NodeService {
       placement.instances.find(({ id }) => id === this.id)?.shards.map((s) => [s.id, s.state]),
     );
     const batch = request.batch instanceof Uint8Array ? readBatch(request.batch) : request.batch;
+    if (batch.version > this.versionMax) {
+      throw new TsdbError('FAILED_PRECONDITION', 'the version of the batch is ahead');
+    }
     const isKnownEpoch = request.referenceEpoch === this.epoch;
     const references = new Uint32Array(2 * batch.seriesCount);
     const entries: number[] = [];
@@ -191,6 +203,7 @@ export class FakeNode implements NodeService {
       referenceEpoch: this.epoch,
       outcomes: allWritten ? new Uint8Array(0) : outcomes,
       references,
+      highestVersion: this.highestVersion,
     };
   }
 

@@ -118,7 +118,12 @@ function idleNode(): NodeService {
       const seriesCount = referenceEpoch === '' ? readBatch(batch).seriesCount : 0;
       const references = new Uint32Array(2 * seriesCount);
       for (let i = 0; i < seriesCount; i++) references.set([given++, 1], 2 * i);
-      return Promise.resolve({ referenceEpoch: 'boot', outcomes: new Uint8Array(0), references });
+      return Promise.resolve({
+        referenceEpoch: 'boot',
+        outcomes: new Uint8Array(0),
+        references,
+        highestVersion: 0,
+      });
     },
     fetch: unused,
     fetchById: unused,

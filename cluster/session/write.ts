@@ -25,6 +25,7 @@ import {
   type RowsCopy,
   stillKnown,
 } from './pack_rows.ts';
+import { ClockRefusals } from './clock_refusals.ts';
 import { References } from './references.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
@@ -62,12 +63,14 @@ export class SessionWriter {
   readonly #inFlight = new Map<string, InFlight>();
   readonly #signals: WorkSignals;
   readonly #versions: HybridClock;
+  readonly #clockRefusals: ClockRefusals;
   #lastRequest = 0;
   #rowsOutstanding = 0;
 
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#versions = new HybridClock(options.env.clock);
+    this.#clockRefusals = new ClockRefusals(options.log, options.env.clock);
     this.#signals = new WorkSignals(
       options.env,
       options.writeTimeoutMillis ?? writeTimeoutMillisDefault,
@@ -151,6 +154,12 @@ export class SessionWriter {
       outcomes ??= new Uint8Array(copy.rowCount);
       picked = takeOutcomes(outcomes, failed);
       if (picked.length === 0) break;
+      if (attempt.isClockAhead) {
+        const next = this.#versions.nextAfterRefusal();
+        // A lower one: the clock was set back since, and the next attempt may pass.
+        if (next >= work.version) this.#clockRefusals.note(attempt.errors);
+        work.version = next;
+      }
       if (attempt.isStale ? staleRetries++ >= staleRetriesMax : retries++ >= writeRetriesMax) break;
       const next = attempt.isStale
         ? await this.#newerView(view, staleRetries - 1, until.signal)
@@ -237,6 +246,11 @@ export class SessionWriter {
     return this.#packer.packColumns(work.version, work.copy, picked, work.series, references);
   }
 
+  /** A node has accepted this version, of whomever: later writes of this session come after it. */
+  learnVersion(highest: number): void {
+    this.#versions.raise(highest);
+  }
+
   giveBack(columns: Columns): void {
     this.#pool.give(columns);
   }
@@ -286,7 +300,7 @@ interface WriteFacts {
   readonly copy: RowsCopy;
   readonly series: SeriesTable;
   readonly consistency: WriteConsistency;
-  /** All attempts and replicas write the same version, so that replicas agree. */
+  /** All replicas get the same version, and all attempts but one after a refusal of it. */
   readonly version: number;
 }
 
@@ -298,7 +312,7 @@ class Work implements WriteFacts {
   readonly copy: RowsCopy;
   readonly series: SeriesTable;
   readonly consistency: WriteConsistency;
-  readonly version: number;
+  version: number;
   readonly #onEnd: () => void;
   #borrowers = 1;
 
@@ -331,6 +345,8 @@ class Attempt {
   readonly errors: string[] = [];
   /** An instance has a newer placement, or other shards, than the view of this attempt. */
   isStale = false;
+  /** An instance refused the version, since our clock is ahead. */
+  isClockAhead = false;
   readonly #writer: SessionWriter;
   readonly #work: Work;
   readonly #view: TopologyView;
@@ -388,7 +404,9 @@ class Attempt {
     } catch (error) {
       if (error instanceof BrokenInvariant) throw error;
       if (this.errors.length < errorsKeptMax) this.errors.push(`${id}: ${messageOf(error)}`);
-      this.#count.failedWhole(target, outcomeOfError(error));
+      const outcome = outcomeOfError(error);
+      if (outcome === writeOutcome.clockAhead) this.isClockAhead = true;
+      this.#count.failedWhole(target, outcome);
     }
     this.#settleIfDecided();
   }
@@ -475,6 +493,7 @@ class Attempt {
     } finally {
       writer.leave(id, rowCount, packed.byteLength);
     }
+    writer.learnVersion(answer.highestVersion);
     const { outcomes } = answer;
     if (outcomes.length !== 0 && outcomes.length !== rowCount) {
       throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);
@@ -566,5 +585,6 @@ function isStaleOutcome(outcome: number): boolean {
 function outcomeOfError(error: unknown): number {
   if (!(error instanceof TsdbError)) return writeOutcome.unavailable;
   if (error.code === 'RESOURCE_EXHAUSTED') return writeOutcome.resourceExhausted;
+  if (error.code === 'FAILED_PRECONDITION') return writeOutcome.clockAhead;
   return error.code === 'BAD_REQUEST' ? writeOutcome.badRequest : writeOutcome.unavailable;
 }

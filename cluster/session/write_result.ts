@@ -6,6 +6,7 @@
  * - `resourceExhausted`: a limit of a node or of this session; retry later
  * - `refused`: the series is refused before it is sent, see `problem` of the series table
  * - `badRequest`: nodes did not understand the request
+ * - `clockAhead`: nodes refused the version that our clock gave; retry when it is right
  * - `unavailable`: too few replicas acknowledged, for a passing reason; retry
  */
 export const writeOutcome = {
@@ -17,6 +18,7 @@ export const writeOutcome = {
   refused: 64,
   badRequest: 65,
   unavailable: 66,
+  clockAhead: 67,
 } as const;
 
 /** Rows of a write, each column as long as they are many. */
@@ -43,7 +45,11 @@ export interface WriteResult {
 
 /** Whether sending the row again later may succeed. */
 export function isRetryable(outcome: number): boolean {
-  return outcome === writeOutcome.unavailable || outcome === writeOutcome.resourceExhausted;
+  return (
+    outcome === writeOutcome.unavailable ||
+    outcome === writeOutcome.resourceExhausted ||
+    outcome === writeOutcome.clockAhead
+  );
 }
 
 /** An outcome in words, for the answer to a client. */
@@ -61,6 +67,8 @@ export function describeOutcome(outcome: number): string {
       return 'a limit of the storage nodes is reached';
     case writeOutcome.refused:
       return 'series is refused';
+    case writeOutcome.clockAhead:
+      return 'the clock of this coordinator is ahead of those of the storage nodes';
     case writeOutcome.badRequest:
       return 'storage nodes refused the request';
     default:

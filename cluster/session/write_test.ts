@@ -2,10 +2,13 @@ import { readBatch } from '#engine/batch/batch.ts';
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
+import { versionAtMillis } from '#lib/hybrid_clock.ts';
+import { silentLog } from '#lib/log.ts';
 import { rowOutcome } from '../node/service.ts';
 import { FakeCluster, keyOfJob } from './fakes_testing.ts';
 import { fuzz } from './session_fuzz.ts';
-import { isRetryable, writeOutcome } from './write_result.ts';
+import { describeOutcome, isRetryable, writeOutcome } from './write_result.ts';
 
 const three = ['a1', 'b1', 'c1'];
 const rf3 = { replicaFactor: 3, numShards: 8 };
@@ -56,6 +59,68 @@ test('all replicas of a write get one version, and versions rise', async () => {
   assert.deepEqual(a, b);
   assert.deepEqual(b, c);
   for (let i = 1; i < 5; i++) assert.ok(a![i]! > a![i - 1]!);
+});
+
+test('a session that is behind others comes after them once a node has answered', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  const others = versionAtMillis(realEnv.clock.nowMillis() + 3_600_000);
+  cluster.node('b1').highestVersion = others;
+  for (let i = 0; i < 3; i++) {
+    await cluster.write([['j', i, i]]);
+    await until(() => three.every((id) => cluster.node(id).writes.length === i + 1));
+    await turn();
+  }
+  const versions = cluster.node('a1').writes.map(({ version }) => version);
+  assert.ok(versions[0]! < others);
+  assert.deepEqual(versions.slice(1), [others + 1, others + 2]);
+});
+
+test('what nodes refuse since our clock is ahead fails for that reason, and the log says so', async () => {
+  const said: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void said.push(message) };
+  await using cluster = await FakeCluster.start(three, rf3, { log });
+  cluster.env.wallAheadMillis = 3_600_000;
+  const versionMax = versionAtMillis(realEnv.clock.nowMillis() + 60_000);
+  for (const id of three) cluster.node(id).versionMax = versionMax;
+  const { outcomes, errors } = await cluster.write([['j', 1, 1]]);
+  assert.deepEqual([...outcomes!], [writeOutcome.clockAhead]);
+  assert.ok(isRetryable(outcomes![0]!));
+  assert.equal(
+    describeOutcome(outcomes![0]!),
+    'the clock of this coordinator is ahead of those of the storage nodes',
+  );
+  assert.match(errors.join(), /a1: the version of the batch is ahead/);
+  await cluster.write([['j', 2, 1]]);
+  const message =
+    'the clock of this process is ahead: storage nodes refuse its writes until it is set right';
+  assert.deepEqual(said, [message]);
+});
+
+test('once our clock is set back nothing fails, though versions were given from the future', async () => {
+  const said: string[] = [];
+  const log = { ...silentLog, error: (_: object, message: string) => void said.push(message) };
+  await using cluster = await FakeCluster.start(three, rf3, { log });
+  cluster.env.wallAheadMillis = 3_600_000;
+  await cluster.write([['j', 1, 1]]);
+  cluster.env.wallAheadMillis = 0;
+  const versionMax = versionAtMillis(realEnv.clock.nowMillis() + 60_000);
+  for (const id of three) cluster.node(id).versionMax = versionMax;
+  const { outcomes } = await cluster.write([['j', 2, 2]]);
+  assert.equal(outcomes, null);
+  assert.deepEqual(said, []);
+  const [, { version }] = cluster.node('a1').writes as [unknown, { version: number }];
+  assert.ok(version <= versionMax);
+});
+
+test('a version that a minority refuses is kept', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  cluster.env.wallAheadMillis = 3_600_000;
+  cluster.node('b1').versionMax = 0;
+  await cluster.write([['j', 1, 1]]);
+  cluster.env.wallAheadMillis = 0;
+  await cluster.write([['j', 1, 2]]);
+  const [first, second] = cluster.node('a1').writes.map(({ version }) => version);
+  assert.equal(second, first! + 1);
 });
 
 test('majority is reached with one of three nodes down, all is not', async () => {

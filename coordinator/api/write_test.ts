@@ -234,6 +234,25 @@ test('a passing failure of any row asks the client to try again, bad rows or not
   assert.equal(down.headers['retry-after'], '5');
 });
 
+test('what nodes refuse for the clock of the coordinator names it, and may be sent again', async () => {
+  await using test = await TestCoordinator.openReady(
+    '{clusters: [{client: {writeTimeout: 300ms}}]}',
+  );
+  const millis = nowSeconds() * 1000;
+  const samples = [{ millis, bits: 0n }];
+  const body = remoteWriteBody([{ tags: tagsOf({ __name__: 'm' }), samples }]);
+  test.node.failure = new TsdbError('FAILED_PRECONDITION', '3600.0 s ahead of the median');
+  const row = { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 };
+  for (const answer of [await test.post(remotePath, body), await test.post(path, row)]) {
+    assert.equal(answer.status, 503, answer.text);
+    assert.equal(answer.headers['retry-after'], '5');
+    assert.match(
+      answer.json.error,
+      /: the clock of this coordinator is ahead of those of the storage nodes: .*3600\.0 s ahead of the median/,
+    );
+  }
+});
+
 test('remote write 2.0 stores the same rows and says how many', async () => {
   await using test = await TestCoordinator.openReady();
   const millis = nowSeconds() * 1000;

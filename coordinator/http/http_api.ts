@@ -124,6 +124,7 @@ const errorTypes: Readonly<Record<ErrorCode, string>> = {
   RESOURCE_EXHAUSTED: 'unavailable',
   CANCELLED: 'canceled',
   INTERNAL: 'internal',
+  FAILED_PRECONDITION: 'unavailable',
   UNAVAILABLE: 'unavailable',
   DEADLINE_EXCEEDED: 'timeout',
 };
@@ -137,11 +138,12 @@ export function errorAnswer(error: unknown): ApiAnswer {
   const known = error instanceof TsdbError ? error : null;
   const code = known?.code ?? 'INTERNAL';
   const errorType = error instanceof PromqlError ? error.kind : errorTypes[code];
-  const retry = code === 'RESOURCE_EXHAUSTED' || code === 'UNAVAILABLE';
+  const status = httpStatusOfCode[code];
+  const retry = status === 429 || status === 503;
   return jsonAnswer(
     { status: 'error', errorType, error: known === null ? 'internal error' : messageOf(error) },
     retry ? { 'Retry-After': String(retryAfterSeconds) } : {},
-    httpStatusOfCode[code],
+    status,
   );
 }
 

@@ -5,6 +5,7 @@
  *     all rows acknowledged                     → nothing
  *     some rows bad, the others acknowledged    → BAD_REQUEST that names the bad ones
  *     any row failed for a passing reason       → RESOURCE_EXHAUSTED or UNAVAILABLE: send it all again
+ *     nodes refused what our clock says         → FAILED_PRECONDITION: the same, once that is mended
  */
 import type { Session } from '#cluster/session/session.ts';
 import {
@@ -144,7 +145,8 @@ export class Ingest {
     }));
     const passing = gather(results, refusals, report, signal);
     if (passing !== null) {
-      metrics.refusedSamples.increase(total - report.count, { format, reason: 'passing' });
+      const reason = passing.code === 'FAILED_PRECONDITION' ? 'clock' : 'passing';
+      metrics.refusedSamples.increase(total - report.count, { format, reason });
       throw passing;
     }
     // Only now: a sender sends the rows of a request that failed for a passing reason once more.
@@ -250,24 +252,29 @@ function gatherRows(
   const { namespace } = refusals;
   let unavailable = 0;
   let exhausted = 0;
+  let clockAhead = 0;
   for (const [row, outcome] of outcomes!.entries()) {
     if (outcome === writeOutcome.written) continue;
     if (outcome === writeOutcome.resourceExhausted) exhausted += 1;
+    else if (outcome === writeOutcome.clockAhead) clockAhead += 1;
     else if (isRetryable(outcome)) unavailable += 1;
     else {
       report.add(row, () => describeRow(rows!, row, outcome, refusals));
       if (isCold(rows!, row, outcome, refusals)) refusals.cold += 1;
     }
   }
-  if (unavailable + exhausted === 0) return null;
+  const failed = unavailable + exhausted + clockAhead;
+  if (failed === 0) return null;
   const [code, outcome] =
-    unavailable > 0
-      ? (['UNAVAILABLE', writeOutcome.unavailable] as const)
-      : (['RESOURCE_EXHAUSTED', writeOutcome.resourceExhausted] as const);
+    clockAhead > 0
+      ? (['FAILED_PRECONDITION', writeOutcome.clockAhead] as const)
+      : unavailable > 0
+        ? (['UNAVAILABLE', writeOutcome.unavailable] as const)
+        : (['RESOURCE_EXHAUSTED', writeOutcome.resourceExhausted] as const);
   const reasons = errors.length === 0 ? '' : `: ${errors.slice(0, namedErrorsMax).join('; ')}`;
   return new TsdbError(
     code,
-    `${unavailable + exhausted} of ${outcomes!.length} samples were not written to namespace ` +
+    `${failed} of ${outcomes!.length} samples were not written to namespace ` +
       `${namespace.name}: ${describeOutcome(outcome)}${reasons}`,
   );
 }
@@ -292,7 +299,12 @@ function worse(a: TsdbError | null, b: TsdbError | null): TsdbError | null {
   return patience.indexOf(b.code) > patience.indexOf(a.code) ? b : a;
 }
 
-const patience: readonly string[] = ['BAD_REQUEST', 'RESOURCE_EXHAUSTED', 'UNAVAILABLE'];
+const patience: readonly string[] = [
+  'BAD_REQUEST',
+  'RESOURCE_EXHAUSTED',
+  'UNAVAILABLE',
+  'FAILED_PRECONDITION',
+];
 
 /** A namespace that vanished, or a deadline: nothing that dropping the samples would cure. */
 function asPassing(error: TsdbError): TsdbError {

@@ -5,7 +5,7 @@ import type { CounterMetric, Metrics } from '#lib/metrics.ts';
 export interface IngestMetrics {
   /** Label: format. Rows that every ready namespace acknowledged. */
   readonly writtenSamples: CounterMetric;
-  /** Label: reason ('bad', 'passing'). */
+  /** Labels: format, reason ('bad', 'passing', 'clock'). */
   readonly refusedSamples: CounterMetric;
   /** Label: namespace. Of the bad ones, those that cold writes would take. */
   readonly coldRefusedSamples: CounterMetric;
@@ -35,7 +35,7 @@ export function ingestMetrics(metrics: Metrics, decoder: WriteDecoder): IngestMe
     ),
     refusedSamples: metrics.counter(
       'tsdb_coordinator_refused_samples_total',
-      'Samples that were refused: bad ones for good, passing ones may be sent again.',
+      'Samples that were refused: bad ones for good, others may be sent again, of clock once ours is right.',
       ['format', 'reason'],
     ),
     coldRefusedSamples: metrics.counter(

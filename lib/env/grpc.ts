@@ -53,6 +53,7 @@ const statusOfCode: Record<ErrorCode, number> = {
   RESOURCE_EXHAUSTED: grpcStatus.resourceExhausted,
   CANCELLED: grpcStatus.cancelled,
   INTERNAL: grpcStatus.internal,
+  FAILED_PRECONDITION: grpcStatus.failedPrecondition,
   UNAVAILABLE: grpcStatus.unavailable,
   DEADLINE_EXCEEDED: grpcStatus.deadlineExceeded,
 };
@@ -64,7 +65,7 @@ const codeOfStatus = new Map<number, ErrorCode>([
   [grpcStatus.notFound, 'NOT_FOUND'],
   [grpcStatus.alreadyExists, 'CONFLICT'],
   [grpcStatus.resourceExhausted, 'RESOURCE_EXHAUSTED'],
-  [grpcStatus.failedPrecondition, 'CONFLICT'],
+  [grpcStatus.failedPrecondition, 'FAILED_PRECONDITION'],
   [grpcStatus.aborted, 'CONFLICT'],
   [grpcStatus.outOfRange, 'BAD_REQUEST'],
   [grpcStatus.unavailable, 'UNAVAILABLE'],

@@ -62,6 +62,8 @@ export class ClusterService implements NodeService {
           ? new Uint8Array(0)
           : outcomes.map(rowOutcomeOf),
       references: new Uint32Array(2 * batch.seriesCount),
+      // The session gives the versions.
+      highestVersion: 0,
     };
   }
 
@@ -167,6 +169,7 @@ function rowOutcomeOf(outcome: number): number {
     case writeOutcome.badRequest:
       return rowOutcome.badSeries;
     case writeOutcome.unavailable:
+    case writeOutcome.clockAhead:
       return rowOutcome.resourceExhausted;
     default:
       return outcome;

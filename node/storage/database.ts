@@ -56,6 +56,7 @@ import { type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Reads } from './read/reads.ts';
 import { PeerClocks } from '../clock/peer_clocks.ts';
 import { RetentionClock } from '../clock/retention_clock.ts';
+import { VersionBound } from '../clock/version_bound.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { WriteScratch } from './write/write.ts';
 import { Writes } from './write/writes.ts';
@@ -108,6 +109,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly removal: NamespaceRemoval;
   readonly deletions: Deletions;
   readonly peerClocks: PeerClocks;
+  readonly versions: VersionBound;
   readonly retentionClock: RetentionClock;
   readonly doubts: DoubtLedger;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
@@ -167,6 +169,7 @@ export class Database implements NodeService, AsyncDisposable {
     const holdMillis = options.retentionHoldMillis ?? 0;
     const retentionClock = new RetentionClock(clock, peerClocks, log, holdMillis);
     this.retentionClock = retentionClock;
+    this.versions = new VersionBound(clock, log, peerClocks);
     const shared = { env, log, dataFolder, store, shards, namespaces, retentionClock };
     this.removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
     const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded });
@@ -197,6 +200,7 @@ export class Database implements NodeService, AsyncDisposable {
       shards,
       commitlog,
       time: peerClocks,
+      versions: this.versions,
       // A folder that is rolled back comes to a boot again that has given references already.
       referenceEpoch: `${referenceEpochOf(identity)}.${random.bytes(6).toHex()}`,
       encoder: new BatchEncoder(),

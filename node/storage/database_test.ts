@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { versionAtMillis } from '#lib/hybrid_clock.ts';
@@ -124,6 +125,41 @@ test('good rows are kept when others are too old, too new or malformed', async (
   assert.deepEqual(samples.get('__name__=cpu,host=b'), [[now, 2]]);
   assert.equal(samples.get('__name__=cpu,host=a'), undefined);
   assert.equal(database.store.seriesCount, 2, 'series of refused rows are not kept');
+});
+
+test('a batch from the future is refused by the clocks of three nodes, and taken by fewer', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const hourAhead = versionAtMillis(realEnv.clock.nowMillis() + 3_600_000);
+  const write = (nanos: bigint, version?: number) => {
+    const batch = batchOf([{ series: cpu('a'), nanos, value: 1 }], undefined, version);
+    const request = { namespace: 'metrics', placementVersion: 1, referenceEpoch: '', batch };
+    return database.write(request, never);
+  };
+  const early = await write(now);
+  assert.ok(early.highestVersion > 0);
+  const { highestVersion } = await write(now + 1n, hourAhead);
+  assert.equal(database.versions.counts.unchecked, 1);
+  const halfMinuteAhead = versionAtMillis(realEnv.clock.nowMillis() + 30_000);
+  assert.ok(highestVersion > early.highestVersion && highestVersion <= halfMinuteAhead);
+
+  const stop = new AbortController();
+  const instances = ['b', 'c'].map((id) => ({ id }) as Instance);
+  const nodeServiceOf = ({ id: instanceId }: Instance) => ({
+    health: async () => ({ ...(await database.health(never)), instanceId }),
+  });
+  const peers = { placement: () => ({ instances }), nodeServiceOf };
+  await database.peerClocks.follow(peers, stop.signal);
+  stop.abort();
+  await assert.rejects(write(now + 2n, hourAhead), {
+    code: 'FAILED_PRECONDITION',
+    message:
+      /^cannot write: the clock of the writer is 3\d{3}\.\d s ahead of the median of 3 clocks/,
+  });
+  await write(now + 3n);
+  assert.deepEqual(
+    (await readAll(database)).get('__name__=cpu,host=a')!.map(([nanos]) => nanos - now),
+    [0n, 1n, 3n],
+  );
 });
 
 test('NaN payloads survive the write, the log and the restart bit for bit', async () => {

@@ -162,9 +162,13 @@ export interface TestRow {
 const versions = new HybridClock(realEnv.clock);
 
 /** A batch of rows in nanoseconds; its version is higher than that of the batch before. */
-export function batchOf(rows: readonly TestRow[], values?: Float64Array): Uint8Array {
+export function batchOf(
+  rows: readonly TestRow[],
+  values?: Float64Array,
+  version: number = versions.next(),
+): Uint8Array {
   const builder = new BatchBuilder();
-  builder.begin(versions.next());
+  builder.begin(version);
   const slots = new Uint32Array(rows.length);
   const generations = new Uint32Array(rows.length);
   rows.forEach(({ series }, row) => {

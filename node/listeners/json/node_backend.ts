@@ -5,6 +5,8 @@ import {
   type NodeService,
   rowOutcome,
   type TimeRange,
+  type WriteRequest,
+  type WriteResponse,
 } from '#cluster/node/service.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import { missOfWindow, writeWindow } from '#lib/block_time.ts';
@@ -67,17 +69,27 @@ export class NodeBackend implements JsonBackend {
       1,
       Float64Array.of(row.value),
     );
-    const { outcomes } = await node.write(
-      {
-        namespace,
-        placementVersion: node.shards.version,
-        referenceEpoch: '',
-        batch: builder.finish(),
-      },
-      signal,
-    );
+    const request = {
+      namespace,
+      placementVersion: node.shards.version,
+      referenceEpoch: '',
+      batch: builder.finish(),
+    };
+    const { outcomes, highestVersion } = await this.#send(request, signal);
+    this.#versions.raise(highestVersion);
     const outcome = outcomes[0] ?? rowOutcome.written;
     if (outcome !== rowOutcome.written) throw this.#refusal(namespace, row, outcome);
+  }
+
+  async #send(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {
+    try {
+      return await this.#node.write(request, signal);
+    } catch (error) {
+      // The clock may have been set back since: the next row goes by what it shows now.
+      const isAhead = error instanceof TsdbError && error.code === 'FAILED_PRECONDITION';
+      if (isAhead) this.#versions.nextAfterRefusal();
+      throw error;
+    }
   }
 
   #refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {

@@ -367,8 +367,9 @@ test('a deletion whose record failed is applied when it is tried again, and flus
     referenceEpoch: database.referenceEpoch,
     batch: early,
   };
-  const { outcomes } = await database.write(request, never);
+  const { outcomes, highestVersion } = await database.write(request, never);
   assert.deepEqual([...outcomes], [rowOutcome.resourceExhausted]);
+  assert.equal(highestVersion, deletion.version, 'the writer comes after it the next time');
   await database.deletions.apply(deletion);
   assert.deepEqual(await valuesOf(database, 'a'), []);
   await database.flush(null, never);

@@ -11,6 +11,7 @@ import type { StoreRows } from '#engine/store/store.ts';
 import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { VersionBound } from '#node/clock/version_bound.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
@@ -26,6 +27,7 @@ export interface WriteContext {
   readonly commitlog: Commitlog;
   /** What the window of times that are taken goes by. */
   readonly time: { nowNanos(): UnixNanos };
+  readonly versions: VersionBound;
   readonly referenceEpoch: string;
   /** Reused from batch to batch: the sequencer prepares one at a time. */
   readonly encoder: BatchEncoder;
@@ -99,6 +101,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#batch.rowCount;
   }
 
+  get version(): number {
+    return this.#batch.version;
+  }
+
   /** Rows that were taken, once `prepare` has run. */
   get writtenCount(): number {
     return this.#rows.rowCount;
@@ -119,6 +125,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     if (batch.version <= namespace.tombstones.versionMax) {
       const tagsOf = (slot: number) => namespace.index.tags(slot);
       refused += namespace.tombstones.refuse(batch, this.#outcomes, tagsOf);
+      // The writer is told, so that it comes after the deletion when it sends the rows again.
+      context.versions.accept(namespace.tombstones.versionMax);
     }
     if (refused === 0) this.#outcomes = noOutcomes;
     else {
@@ -174,12 +182,14 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const namespace = this.#namespace;
     if (rows.rowCount > 0) {
       context.store.append(rows, this.#batch.version, context.scratch.zeros(rows.rowCount));
+      context.versions.accept(this.#batch.version);
       markRowsLive(namespace, rows, this.#span);
     }
     return {
       referenceEpoch: context.referenceEpoch,
       outcomes: this.#outcomes,
       references: this.#references,
+      highestVersion: context.versions.highest,
     };
   }
 

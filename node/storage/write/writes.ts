@@ -36,7 +36,8 @@ export class Writes {
   ): Promise<WriteResponse> {
     const namespace = this.#parts.namespaceOf(request.namespace);
     const write = new PendingWrite(this.#parts, namespace, request);
-    const { admission, sequencer } = this.#parts;
+    const { admission, sequencer, versions } = this.#parts;
+    versions.check(write.version);
     const response = await admission.limited('writes', async () => {
       await admission.placementVersion(request.placementVersion, signal);
       return sequencer.submit(write, signal);

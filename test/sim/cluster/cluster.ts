@@ -16,7 +16,7 @@ import { type Placement, placementProblem } from '#cluster/placement/placement.t
 import { placementFromStored } from '#cluster/placement/stored.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { FetchResult } from '#cluster/session/types.ts';
-import { writeOutcome } from '#cluster/session/write_result.ts';
+import { isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { namespaceOf, samplesOfBundle } from '#node/storage/database_testing.ts';
 import { History, type ReadFacts, type Rows, type VersionTime } from './history.ts';
@@ -336,9 +336,7 @@ function differenceOf(
 
 function wordOf(outcome: number): 'acknowledged' | 'unknown' | 'refused' {
   if (outcome === writeOutcome.written) return 'acknowledged';
-  const isPassing =
-    outcome === writeOutcome.unavailable || outcome === writeOutcome.resourceExhausted;
-  return isPassing ? 'unknown' : 'refused';
+  return isRetryable(outcome) ? 'unknown' : 'refused';
 }
 
 /** Blocks of a minute and a retention of five: a run sees flushes, merges and expiry. */

@@ -1,5 +1,7 @@
 /** A clock that is wrong for a while must not cost rows that were acknowledged. */
 import type { SimulatedCluster } from '../cluster.ts';
+import type { SimulatedRow } from '../series.ts';
+import type { SimulatedCoordinator } from '../world.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -49,12 +51,29 @@ function clocksCompared(cluster: SimulatedCluster): Promise<void> {
   );
 }
 
+/** A later rewrite of the rows is what is read. */
+async function rewriteIsSeen(
+  cluster: SimulatedCluster,
+  rows: readonly SimulatedRow[],
+  by: SimulatedCoordinator,
+): Promise<void> {
+  await acknowledged(cluster, withValue(rows, 2), by);
+  await seconds(cluster, 1);
+  const value = valueIn(await answeredRead(cluster), rows[0]!);
+  if (value !== 2) cluster.fail(`the rewrite is not seen: ${value} is read, 2 was acknowledged`);
+}
+
+function withValue(rows: readonly SimulatedRow[], value: number): SimulatedRow[] {
+  return rows.map((row) => ({ ...row, value }));
+}
+
 const coordinatorAhead: Story = {
   name: 'coordinator-an-hour-ahead',
   issue: 7,
   wrong: /the rewrite is not seen/,
   async tell(cluster) {
     await foundThree(cluster, { coordinators: 2 });
+    await clocksCompared(cluster);
     const ahead = reader(cluster, 0);
     const right = reader(cluster, 1);
     ahead.clockError.offsetMillis = 3_600_000;
@@ -62,11 +81,50 @@ const coordinatorAhead: Story = {
     // Whether the nodes take these is theirs to decide.
     await cluster.write(ahead, rows);
     await seconds(cluster, 1);
-    const rewritten = rows.map((row) => ({ ...row, value: 2 }));
-    await acknowledged(cluster, rewritten, right);
+    await rewriteIsSeen(cluster, rows, right);
+  },
+};
+
+const coordinatorMended: Story = {
+  name: 'coordinator-an-hour-ahead-is-mended',
+  issue: 7,
+  wrong: /is refused|the rewrite is not seen/,
+  async tell(cluster) {
+    await foundThree(cluster, { coordinators: 2 });
+    await clocksCompared(cluster);
+    const one = reader(cluster, 0);
+    const other = reader(cluster, 1);
+    one.clockError.offsetMillis = 3_600_000;
+    const rows = rowsOfNow(cluster, 1);
+    const outcomes = await cluster.write(one, rows);
+    if (outcomes.includes('acknowledged')) cluster.fail('a version from the future is taken');
+    one.clockError.offsetMillis = 0;
+    // The first write after that already passes.
+    const mended = await cluster.write(one, rows);
+    if (mended.some((outcome) => outcome !== 'acknowledged')) {
+      cluster.fail(`what a mended coordinator writes is refused: ${mended.join()}`);
+    }
+    await rewriteIsSeen(cluster, rows, other);
+  },
+};
+
+const coordinatorBehind: Story = {
+  name: 'coordinator-an-hour-behind',
+  issue: 7,
+  wrong: /the rewrite is not seen/,
+  async tell(cluster) {
+    await foundThree(cluster, { coordinators: 2 });
+    await clocksCompared(cluster);
+    const right = reader(cluster, 0);
+    const behind = reader(cluster, 1);
+    behind.clockError.offsetMillis = -3_600_000;
+    const rows = rowsOfNow(cluster, 1);
+    await acknowledged(cluster, rows, right);
+    // What it writes of its own tells it how far the others are.
     await seconds(cluster, 1);
-    const value = valueIn(await answeredRead(cluster), rows[0]!);
-    if (value !== 2) cluster.fail(`the rewrite is not seen: ${value} is read, 2 was acknowledged`);
+    await acknowledged(cluster, rowsOfNow(cluster, 7), behind);
+    await seconds(cluster, 1);
+    await rewriteIsSeen(cluster, rows, behind);
   },
 };
 
@@ -89,6 +147,33 @@ const nodeAnHourAhead: Story = {
     await comesBack(cluster, 'c');
     await seconds(cluster, flushSeconds);
     await answeredReadWithout(cluster, 'b');
+  },
+};
+
+const twoNodesBehind: Story = {
+  name: 'two-nodes-an-hour-behind',
+  issue: 7,
+  wrong: /rows are wrong[^]*is missing|is refused/,
+  async tell(cluster) {
+    await foundThree(cluster);
+    await clocksCompared(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const { world } = cluster;
+    world.trace('the clocks of a and b are an hour behind');
+    for (const id of ['a', 'b']) nodeOf(cluster, id).clockError.offsetMillis = -3_600_000;
+    await seconds(cluster, 12);
+    // Two say so and one does not: the rows are from the future, and the writer is told.
+    await cluster.write(reader(cluster), rowsOfNow(cluster, 2));
+    await answeredRead(cluster);
+    world.trace('the clocks of a and b are right again');
+    for (const id of ['a', 'b']) nodeOf(cluster, id).clockError.offsetMillis = 0;
+    await seconds(cluster, 12);
+    const mended = await cluster.write(reader(cluster), rowsOfNow(cluster, 3));
+    if (mended.some((outcome) => outcome !== 'acknowledged')) {
+      cluster.fail(`what is written once the clocks are right is refused: ${mended.join()}`);
+    }
+    await seconds(cluster, flushSeconds);
+    await answeredReadWithout(cluster, 'c');
   },
 };
 
@@ -140,5 +225,8 @@ export const clockStories: readonly Story[] = [
   startsAhead,
   newNodeAhead,
   coordinatorAhead,
+  coordinatorMended,
+  coordinatorBehind,
   nodeAnHourAhead,
+  twoNodesBehind,
 ];
