@@ -13,7 +13,7 @@ import {
   versionsPerMilli,
 } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
-import type { PeerClocks } from './peer_clocks.ts';
+import type { PeerClocks } from '#cluster/node/peer_clocks.ts';
 
 const saidMillisMin = 60_000;
 

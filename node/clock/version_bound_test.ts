@@ -5,7 +5,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { versionAtMillis } from '#lib/hybrid_clock.ts';
 import { type Log, silentLog } from '#lib/log.ts';
-import type { PeerClocks } from './peer_clocks.ts';
+import type { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import { VersionBound } from './version_bound.ts';
 
 const minute = 60_000;

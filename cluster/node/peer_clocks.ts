@@ -7,8 +7,8 @@
  * Clocks are kept as their distance to this process' monotonic clock, so that the median goes on
  * between two rounds whatever this machine's wall clock does meanwhile.
  */
-import type { NodeService } from '#cluster/node/service.ts';
-import type { Instance, Placement } from '#cluster/placement/placement.ts';
+import type { NodeService } from './service.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
 import type { Clock, Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { NodeHealth } from '#cluster/node/service.ts';
-import type { Instance, Placement } from '#cluster/placement/placement.ts';
+import type { NodeHealth } from './service.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
