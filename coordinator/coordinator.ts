@@ -11,6 +11,7 @@ import {
   type Namespace,
   writeRulesOf,
 } from '#cluster/namespaces/namespaces.ts';
+import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
@@ -92,6 +93,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
+  const peerClocks = peerClocksOf(options);
+  const checkClock = (what: string): void => peerClocks.checkNotAhead(what);
   const readable = new ReadyNamespaces(topology);
   const ingest = new Ingest(
     decoder,
@@ -118,6 +121,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       random: env.random,
       cluster: options.cluster,
       localInstance: options.localInstance,
+      checkClock,
       prove,
       isAnswering: (instance, signal) =>
         isAnswering(options.nodeOf(instance), env.clock.deadline(proofMillisMax, signal)),
@@ -144,6 +148,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       topology,
       parseSelector,
       clock: env.clock,
+      checkClock,
     },
     compat: { clock: env.clock, version: options.version },
     ops: {
@@ -168,11 +173,15 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   });
   try {
     const metricsServer = await openMetrics(options);
+    const stop = new AbortController();
+    const placement = () => topology.view.placement;
+    void peerClocks.follow({ placement, nodeServiceOf: options.nodeOf }, stop.signal);
     return {
       api,
       metricsServer,
       session,
       [Symbol.asyncDispose]: async () => {
+        stop.abort();
         await Promise.all([api.close(), metricsServer.close()]);
       },
     };
@@ -180,6 +189,18 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     await api.close();
     throw error;
   }
+}
+
+/** The nodes' clocks, which bound the versions that ours gives. */
+function peerClocksOf({ env, log, metrics }: CoordinatorOptions): PeerClocks {
+  const peerClocks = new PeerClocks(env, log, '');
+  metrics.gauge(
+    'tsdb_coordinator_clock_ahead_seconds',
+    "How far this machine's clock is ahead of the median of several nodes' clocks; 0 without one.",
+    [],
+    () => peerClocks.aheadMillis / 1000,
+  );
+  return peerClocks;
 }
 
 /** READY unaggregated namespaces, listed anew only when the registry is another one. */

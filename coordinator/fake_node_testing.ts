@@ -41,6 +41,8 @@ export class FakeNode implements NodeService {
   /** Resolves before a fetch is answered. */
   gate: (signal: AbortSignal) => Promise<void> = async () => {};
   writeCount = 0;
+  /** What its clock shows; 0 when it does not say. */
+  unixNanos: () => bigint = () => 0n;
   /** What the node says of itself; its writes do not look at it. */
   writesRefused = '';
   readonly #shardCount: number;
@@ -130,7 +132,7 @@ export class FakeNode implements NodeService {
       incarnation: 'fake',
       bootCount: 1,
       placementVersion: 1,
-      unixNanos: 0n,
+      unixNanos: this.unixNanos(),
     };
   }
 

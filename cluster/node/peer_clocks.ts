@@ -2,17 +2,17 @@
  * What time it is by the clocks of several nodes. A node asks some of its peers every ten seconds
  * what their wall clocks show, and takes the median of these and its own when there are three at
  * least: one wrong clock of three, its own too, then moves nothing. With fewer nobody knows who is
- * right, and there is no median.
+ * right, and there is no median. A coordinator does the same.
  *
  * Clocks are kept as their distance to this process' monotonic clock, so that the median goes on
  * between two rounds whatever this machine's wall clock does meanwhile.
  */
-import type { NodeService } from './service.ts';
-import type { Instance, Placement } from '../placement/placement.ts';
 import type { Clock, Env } from '#lib/env/env.ts';
-import { messageOf } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { nanosPerMilli, type UnixNanos } from '#lib/time.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
+import type { NodeService } from './service.ts';
 
 /** Between two rounds, with a median and without one. */
 const roundMillis = 10_000;
@@ -60,6 +60,7 @@ export class PeerClocks {
   /** What the last round found of this machine's clock. */
   #isOff = false;
 
+  /** @param instanceId that is not asked; '' for a process that is no instance */
   constructor({ clock, random }: Pick<Env, 'clock' | 'random'>, log: Log, instanceId: string) {
     this.#clock = clock;
     this.#random = random;
@@ -116,6 +117,21 @@ export class PeerClocks {
   get aheadMillis(): number {
     const median = this.medianMillis();
     return median === null ? 0 : this.#clock.nowMillis() - median;
+  }
+
+  /**
+   * @param what that would have a version from the future, in words
+   * @throws {TsdbError} FAILED_PRECONDITION when this machine's clock is ahead
+   */
+  checkNotAhead(what: string): void {
+    const { aheadMillis } = this;
+    if (aheadMillis <= deviationMillisMax) return;
+    this.hasten();
+    throw new TsdbError(
+      'FAILED_PRECONDITION',
+      `cannot ${what}: the clock of this coordinator is ${(aheadMillis / 1000).toFixed(1)} s ahead ` +
+        `of the median of ${this.#voters} clocks of storage nodes`,
+    );
   }
 
   /** All clocks may have been set since the last round: the next one comes at once. */
@@ -204,8 +220,11 @@ export class PeerClocks {
     this.#isOff = isOff;
     const fields = { secondsAhead: Math.round(aheadMillis / 1000), clocks: this.#voters };
     if (isOff) {
-      this.#log.error(fields, "the clock of this node is wrong by its peers' clocks: set it right");
-    } else this.#log.info(fields, 'the clock of this node is no longer known to be wrong');
+      this.#log.error(
+        fields,
+        'the clock of this machine is wrong by those of storage nodes: set it right',
+      );
+    } else this.#log.info(fields, 'the clock of this machine is no longer known to be wrong');
   }
 }
 

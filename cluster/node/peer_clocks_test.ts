@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { NodeHealth } from './service.ts';
-import type { Instance, Placement } from '../placement/placement.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { type Log, silentLog } from '#lib/log.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
 import { PeerClocks } from './peer_clocks.ts';
+import type { NodeHealth } from './service.ts';
 
 const second = 1_000;
 const minute = 60 * second;
@@ -210,9 +210,9 @@ test("the time of writes is the machine's, and the median where that is known to
   await stage.pass(second);
   assert.equal(stage.timeAhead, 0);
   assert.deepEqual(stage.said, [
-    "the clock of this node is wrong by its peers' clocks: set it right",
-    'the clock of this node is no longer known to be wrong',
-    "the clock of this node is wrong by its peers' clocks: set it right",
+    'the clock of this machine is wrong by those of storage nodes: set it right',
+    'the clock of this machine is no longer known to be wrong',
+    'the clock of this machine is wrong by those of storage nodes: set it right',
   ]);
 });
 
@@ -236,4 +236,19 @@ test('a jump of all clocks together is taken with the next round', async () => {
   await stage.pass(second);
   assert.equal(stage.medianAhead, hour);
   assert.deepEqual(stage.said, []);
+});
+
+test('a process whose clock is ahead deletes nothing, and is told why', async () => {
+  const stage = await new Stage({ b: 0, c: 0 }).begin();
+  stage.ownAheadMillis = -hour;
+  stage.clocks.checkNotAhead('delete series');
+  stage.ownAheadMillis = hour;
+  assert.throws(() => stage.clocks.checkNotAhead('delete series'), {
+    code: 'FAILED_PRECONDITION',
+    message:
+      'cannot delete series: the clock of this coordinator is 3600.0 s ahead of the median of 3 clocks of storage nodes',
+  });
+  for (const id of ['b', 'c']) stage.peers.set(id, hour);
+  await stage.pass(second);
+  stage.clocks.checkNotAhead('delete series');
 });

@@ -23,6 +23,8 @@ export interface AdminApiSetup {
   readonly random: Random;
   /** The instance of database/create with type local; null for the default. */
   readonly localInstance: InstanceInfo | null;
+  /** As in `DeletionApiSetup`. */
+  readonly checkClock: (what: string) => void;
   /** Reads a namespace at a quorum of the nodes, as proof that they have it. */
   readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
   /** Whether the process of an instance answers. */
@@ -133,9 +135,10 @@ export const namespaceReady: AdminJson = jsonCall(({ setup, admin, options, sign
   return admin.namespaceReady(body, options, own ? setup.prove : refuse, signal);
 });
 
-export const namespaceDelete: AdminPlain = plainCall(({ admin, id, options, signal }) =>
-  admin.namespaceDelete(id, options, signal),
-);
+export const namespaceDelete: AdminPlain = plainCall(({ setup, admin, id, options, signal }) => {
+  setup.checkClock('delete a namespace');
+  return admin.namespaceDelete(id, options, signal);
+});
 
 function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
   return {

@@ -20,6 +20,8 @@ export interface DeletionApiSetup {
   readonly topology: Pick<Topology, 'refresh'>;
   readonly parseSelector: (text: string) => readonly Matcher[];
   readonly clock: Clock;
+  /** Throws when our clock is known to be ahead: deletions would refuse rows until their time. */
+  readonly checkClock: (what: string) => void;
 }
 
 interface DeletionCall {
@@ -35,6 +37,7 @@ export async function deleteSeries(
 ): Promise<ApiAnswer> {
   const { log, topology, clock } = setup;
   const call = deletionCallOf(setup, parameters);
+  setup.checkClock('delete series');
   const { namespaces, placement } = await topology.refresh(signal);
   const names =
     call.namespaces.length > 0

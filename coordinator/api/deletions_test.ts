@@ -6,11 +6,13 @@ import { allTime } from '#cluster/metadata/deletions.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import type { TopologyView } from '#cluster/topology/topology.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { parseSelector } from '../promql/engine.ts';
 import { deleteSeries } from './deletions.ts';
 
 const { signal } = new AbortController();
+const header = (): string => '';
 const { clock, random } = realEnv;
 const cluster = { environment: 'default_env', zone: 'embedded' };
 
@@ -25,14 +27,20 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
   const namespaces = (await new NamespaceStore(kv, cluster).get(signal)).value;
   const log = new DeletionLog(kv, cluster);
   const view = { namespaces, placement: null } as unknown as TopologyView;
-  const setup = { log, topology: { refresh: async () => view }, parseSelector, clock };
+  const setup = {
+    log,
+    topology: { refresh: async () => view },
+    parseSelector,
+    clock,
+    checkClock: () => {},
+  };
   const deleted = async (range: Record<string, string>): Promise<bigint[]> => {
     const parameters = new URLSearchParams({ 'match[]': 'up', namespace: 'default', ...range });
     const request = {
       method: 'POST',
       pathParameters: {},
       urlParameters: parameters,
-      header: () => '',
+      header,
       signal,
     };
     const answer = await deleteSeries(setup, request, parameters);
@@ -56,4 +64,15 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
     }),
     [startNanos, endNanos],
   );
+  const before = (await log.list(signal)).head;
+  const checkClock = (what: string): void => {
+    throw new TsdbError('FAILED_PRECONDITION', `cannot ${what}: the clock is ahead`);
+  };
+  const parameters = new URLSearchParams({ 'match[]': 'up' });
+  const request = { method: 'POST', pathParameters: {}, urlParameters: parameters, header, signal };
+  await assert.rejects(deleteSeries({ ...setup, checkClock }, request, parameters), {
+    httpStatus: 503,
+    message: 'cannot delete series: the clock is ahead',
+  });
+  assert.deepEqual((await log.list(signal)).head, before);
 });
