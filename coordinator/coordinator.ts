@@ -11,7 +11,6 @@ import {
   type Namespace,
   writeRulesOf,
 } from '#cluster/namespaces/namespaces.ts';
-import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
@@ -35,6 +34,7 @@ import { parseSelector, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
+import { peerClocksOf, writtenVersionOf } from './writer_clock.ts';
 
 export interface CoordinatorOptions {
   readonly config: CoordinatorConfig;
@@ -93,7 +93,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
-  const peerClocks = peerClocksOf(options);
+  const peerClocks = peerClocksOf(env, log, options.metrics);
+  const writtenVersion = (): number => writtenVersionOf(session, peerClocks, env.clock);
   const checkClock = (what: string): void => peerClocks.checkNotAhead(what);
   const readable = new ReadyNamespaces(topology);
   const ingest = new Ingest(
@@ -121,6 +122,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       random: env.random,
       cluster: options.cluster,
       localInstance: options.localInstance,
+      writtenVersion,
       checkClock,
       prove,
       isAnswering: (instance, signal) =>
@@ -144,7 +146,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       },
     },
     deletions: {
-      log: new DeletionLog(options.kv, options.cluster),
+      log: new DeletionLog(options.kv, options.cluster, writtenVersion),
       topology,
       parseSelector,
       clock: env.clock,
@@ -189,18 +191,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     await api.close();
     throw error;
   }
-}
-
-/** The nodes' clocks, which bound the versions that ours gives. */
-function peerClocksOf({ env, log, metrics }: CoordinatorOptions): PeerClocks {
-  const peerClocks = new PeerClocks(env, log, '');
-  metrics.gauge(
-    'tsdb_coordinator_clock_ahead_seconds',
-    "How far this machine's clock is ahead of the median of several nodes' clocks; 0 without one.",
-    [],
-    () => peerClocks.aheadMillis / 1000,
-  );
-  return peerClocks;
 }
 
 /** READY unaggregated namespaces, listed anew only when the registry is another one. */

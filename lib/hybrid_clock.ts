@@ -61,7 +61,12 @@ export class HybridClock {
 
   /** A node has accepted this version: what is given from now on is higher. */
   raise(version: number): void {
-    if (version > this.#last) this.#last = version;
+    if (version > this.#last && version < versionMax) this.#last = version;
+  }
+
+  /** The highest version that was given or heard of. */
+  get last(): number {
+    return this.#last;
   }
 
   /**

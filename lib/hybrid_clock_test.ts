@@ -36,6 +36,8 @@ test('HybridClock.raise() lets a writer catch up with others, and never takes it
   assert.equal(clock.next(), 70_001);
   clock.raise(65_000);
   assert.equal(clock.next(), 70_002);
+  clock.raise(2 ** 60);
+  assert.equal(clock.last, 70_002);
 });
 
 test('HybridClock.nextAfterRefusal() goes back to the clock', () => {

@@ -77,6 +77,8 @@ export interface AdminSetup {
   readonly cluster: ClusterName;
   /** Gives deletions their versions. */
   readonly clock: Clock;
+  /** As of `DeletionLog`. */
+  readonly writtenVersion?: () => number;
   /** Gives assignments their IDs. */
   readonly random: Random;
   /** Default 'tsdb'. */
@@ -113,7 +115,7 @@ export class ClusterAdmin {
     const { kv, cluster, random, service } = setup;
     this.placements = new PlacementStore(kv, cluster, random, service ?? storageService);
     this.namespaces = new NamespaceStore(setup.kv, setup.cluster);
-    this.#deletions = new DeletionLog(setup.kv, setup.cluster);
+    this.#deletions = new DeletionLog(setup.kv, setup.cluster, setup.writtenVersion);
     this.#clock = setup.clock;
     this.#localInstance = setup.localInstance ?? localInstanceDefault;
   }

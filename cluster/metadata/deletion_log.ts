@@ -76,9 +76,15 @@ export class DeletionLog {
   readonly kv: Kv;
   readonly prefix: string;
   readonly #appliedPrefix: string;
+  readonly #writtenVersion: () => number;
 
-  constructor(kv: Kv, cluster: ClusterName) {
+  /**
+   * @param writtenVersion the highest version that rows are known to have: they were written before
+   *   a deletion that is accepted now, also by one whose clock is ahead of ours
+   */
+  constructor(kv: Kv, cluster: ClusterName, writtenVersion: () => number = () => 0) {
     this.kv = kv;
+    this.#writtenVersion = writtenVersion;
     this.prefix = deletionsPrefix(cluster);
     this.#appliedPrefix = deletionsAppliedPrefix(cluster);
   }
@@ -177,7 +183,7 @@ export class DeletionLog {
         throw new TsdbError('NOT_FOUND', `namespace is not found: ${request.namespace}`);
       }
       sequence += 1;
-      version = nextVersion(clock.nowMillis(), version);
+      version = nextVersion(clock.nowMillis(), Math.max(version, this.#writtenVersion()));
       const expiresNanos = expiryOf(namespace, now);
       const deletion = { ...request, sequence, version, createdNanos: now, expiresNanos };
       // What its reader refuses would stand for ever and delete nothing.

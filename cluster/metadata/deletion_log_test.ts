@@ -70,6 +70,17 @@ test('deletions are ordered by sequence and version, also when the clock stands 
   assert.equal(head.sequence, 3);
 });
 
+test('a deletion comes after what was written before it, also by a clock that is ahead', async () => {
+  const { log, registry, held } = await open();
+  let written = (held.millis + 20_000) * 64;
+  const after = new DeletionLog(log.kv, cluster, () => written);
+  const [first] = await after.append([requestOf(some)], registry, held.clock, signal);
+  assert.equal(first!.version, written + 1);
+  written = 0;
+  const [second] = await after.append([requestOf(some)], registry, held.clock, signal);
+  assert.equal(second!.version, first!.version + 1);
+});
+
 test('of writers at the same time each gets a sequence of its own', async () => {
   const { log, registry, held } = await open();
   const all = await Promise.all(

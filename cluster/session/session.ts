@@ -88,6 +88,11 @@ export class Session {
     return this.#reader.truncate(namespace, signal);
   }
 
+  /** The highest version of this session's writes, and of those of others that it has heard of. */
+  get lastVersion(): number {
+    return this.#writer.lastVersion;
+  }
+
   /** Rows of writes whose outcome is not known yet. */
   get outstandingRows(): number {
     return this.#writer.outstandingRows;

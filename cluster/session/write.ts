@@ -246,6 +246,11 @@ export class SessionWriter {
     return this.#packer.packColumns(work.version, work.copy, picked, work.series, references);
   }
 
+  /** The highest version that was given or heard of. */
+  get lastVersion(): number {
+    return this.#versions.last;
+  }
+
   /** A node has accepted this version, of whomever: later writes of this session come after it. */
   learnVersion(highest: number): void {
     this.#versions.raise(highest);

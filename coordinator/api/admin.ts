@@ -23,6 +23,8 @@ export interface AdminApiSetup {
   readonly random: Random;
   /** The instance of database/create with type local; null for the default. */
   readonly localInstance: InstanceInfo | null;
+  /** As of `DeletionLog`. */
+  readonly writtenVersion: () => number;
   /** As in `DeletionApiSetup`. */
   readonly checkClock: (what: string) => void;
   /** Reads a namespace at a quorum of the nodes, as proof that they have it. */
@@ -47,13 +49,14 @@ type AdminPlain = PlainHandler<AdminApiSetup>;
 type AdminJson = JsonHandler<AdminApiSetup>;
 
 function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
-  const { kv, clock, random, cluster, localInstance } = setup;
+  const { kv, clock, random, cluster, localInstance, writtenVersion } = setup;
   const { pathParameters, urlParameters, signal } = request;
   const admin = new ClusterAdmin({
     kv,
     cluster: clusterOf(request, cluster),
     clock,
     random,
+    writtenVersion,
     ...(localInstance === null ? {} : { localInstance }),
   });
   const options = optionsOf(request);
