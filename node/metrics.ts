@@ -6,7 +6,7 @@ import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { PeerClocks } from '#cluster/node/peer_clocks.ts';
-import type { VersionBound } from '#node/clock/version_bound.ts';
+import type { VersionBound } from './clock/version_bound.ts';
 import type { Commitlog } from './persist/commitlog/commitlog.ts';
 import type { Admission } from './storage/admission/admission.ts';
 import type { MemoryBudget } from './storage/admission/memory_budget.ts';

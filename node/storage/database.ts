@@ -21,6 +21,7 @@ import type {
   WriteRequest,
   WriteResponse,
 } from '#cluster/node/service.ts';
+import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
 import { openSampleStore } from '#engine/store/open.ts';
@@ -54,7 +55,6 @@ import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
 import { Reads } from './read/reads.ts';
-import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import { RetentionClock } from '../clock/retention_clock.ts';
 import { VersionBound } from '../clock/version_bound.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';

@@ -11,7 +11,7 @@ import type { StoreRows } from '#engine/store/store.ts';
 import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
-import type { VersionBound } from '#node/clock/version_bound.ts';
+import type { VersionBound } from '../../clock/version_bound.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
