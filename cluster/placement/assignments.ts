@@ -117,7 +117,7 @@ export function withStoredAssignments(
 }
 
 function withEach(
-  { firstAssignment: _, ...placement }: Placement,
+  placement: Placement,
   firstAssignment: string | undefined,
   assignmentOf: (shard: Shard, instance: Instance) => string | undefined,
 ): Placement {

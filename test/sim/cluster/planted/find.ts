@@ -23,10 +23,12 @@ function found(fault: PlantedFault, runs: string, size: string): string | null {
     for (const name of folders) cpSync(join(root, name), join(copy, name), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     const path = join(copy, fault.file);
-    writeFileSync(
-      path,
-      readFileSync(path, 'utf8').replace(fault.right, () => fault.wrong),
+    const changes = [fault, ...(fault.beside ?? [])];
+    const planted = changes.reduce(
+      (text, { right, wrong }) => text.replace(right, () => wrong),
+      readFileSync(path, 'utf8'),
     );
+    writeFileSync(path, planted);
     const script = join(copy, 'test', 'sim', 'cluster', 'planted', 'look.ts');
     const { stdout, stderr } = spawnSync(process.execPath, [script, runs, size], {
       cwd: copy,

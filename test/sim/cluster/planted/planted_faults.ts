@@ -10,6 +10,8 @@ export interface PlantedFault {
   /** Stands once in the file. */
   readonly right: string;
   readonly wrong: string;
+  /** What has to go with it in the same file, since either alone does. */
+  readonly beside?: readonly { readonly right: string; readonly wrong: string }[];
 }
 
 export const plantedFaults: readonly PlantedFault[] = [
@@ -87,6 +89,13 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'node/runtime.ts',
     right: "      { key: namespaces, target: 'modRevision', equals: this.#namespacesRevision },\n",
     wrong: '',
+    beside: [
+      {
+        right:
+          '    const { placementVersion } = await topology.refresh(signal);\n    await this.#endIfTaken',
+        wrong: '    const { placementVersion } = topology.view;\n    await this.#endIfTaken',
+      },
+    ],
   },
   {
     name: 'a-rolled-back-folder-goes-on',
@@ -125,5 +134,11 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'node/clock/retention_clock.ts',
     right: '|| this.#holdMillis === 0) {',
     wrong: '|| this.#holdMillis >= 0) {',
+    beside: [
+      {
+        right: '    const nowNanos = this.#time.earliestNanos();',
+        wrong: '    const nowNanos = this.#clock.nowNanos();',
+      },
+    ],
   },
 ];

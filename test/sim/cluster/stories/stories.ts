@@ -14,6 +14,7 @@ import { rewriteStories } from './rewrites.ts';
 import type { Story } from './stage.ts';
 import { staleViewStories } from './stale_views.ts';
 import { waitingStories } from './waiting.ts';
+import { writerStories } from './writers.ts';
 
 export const stories: readonly Story[] = [
   ...damageStories,
@@ -23,6 +24,7 @@ export const stories: readonly Story[] = [
   ...staleViewStories,
   ...lostReplicaStories,
   ...waitingStories,
+  ...writerStories,
   ...rewriteStories,
   ...restoreStories,
   ...copyStories,
