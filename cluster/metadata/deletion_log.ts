@@ -6,6 +6,7 @@ import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import { nextVersion } from '#lib/hybrid_clock.ts';
 import { type IndexQuery, queryToJson } from '#lib/index_query.ts';
+import type { UnixNanos } from '#lib/time.ts';
 import {
   type Deletion,
   type DeletionRequest,
@@ -15,10 +16,17 @@ import {
   isExpired,
 } from './deletions.ts';
 import { Fields } from '../fields.ts';
-import { type ClusterName, deletionsAppliedPrefix, deletionsPrefix } from '../kv/keys.ts';
+import {
+  type ClusterName,
+  deletionsAppliedPrefix,
+  deletionsPrefix,
+  placementKey,
+  storageService,
+} from '../kv/keys.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { placementFromStored } from '../placement/stored.ts';
 import {
   compareAndSet,
   decodeStored,
@@ -76,6 +84,7 @@ export class DeletionLog {
   readonly kv: Kv;
   readonly prefix: string;
   readonly #appliedPrefix: string;
+  readonly #placementKey: string;
   readonly #writtenVersion: () => number;
 
   /**
@@ -87,6 +96,7 @@ export class DeletionLog {
     this.#writtenVersion = writtenVersion;
     this.prefix = deletionsPrefix(cluster);
     this.#appliedPrefix = deletionsAppliedPrefix(cluster);
+    this.#placementKey = placementKey(cluster, storageService);
   }
 
   get #headKey(): string {
@@ -166,13 +176,11 @@ export class DeletionLog {
     for (const { query } of requests) checkQuery(query);
     const { head, deletions } = await this.#read(signal);
     const now = clock.nowNanos();
-    const expired = deletions
-      .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
-      .slice(0, retiredAtOnceMax);
+    const expired = await this.#retirable(deletions, registry, now, signal);
     if (deletions.length - expired.length + requests.length > standingMax) {
       throw new TsdbError(
         'RESOURCE_EXHAUSTED',
-        `cannot delete: ${standingMax} deletions stand until the retention of their namespaces is over`,
+        `cannot delete: ${standingMax} deletions stand until the retention of their namespaces is over and every instance has applied them`,
       );
     }
     let { sequence, version } = head.value;
@@ -215,10 +223,7 @@ export class DeletionLog {
       this.kv,
       async () => {
         const { head, deletions } = await this.#read(signal);
-        const now = clock.nowNanos();
-        const expired = deletions
-          .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), now))
-          .slice(0, retiredAtOnceMax);
+        const expired = await this.#retirable(deletions, registry, clock.nowNanos(), signal);
         return {
           compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
           operations: expired.map(
@@ -229,6 +234,33 @@ export class DeletionLog {
       },
       signal,
     );
+  }
+
+  /**
+   * Those that are past their time, some dozens at most. By a clock that is ahead that may be any:
+   * so every instance has to have rewritten its files for them, too, before they are forgotten.
+   */
+  async #retirable(
+    deletions: readonly Deletion[],
+    registry: NamespaceRegistry,
+    nowNanos: UnixNanos,
+    signal: AbortSignal,
+  ): Promise<readonly Deletion[]> {
+    const expired = deletions
+      .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), nowNanos))
+      .slice(0, retiredAtOnceMax);
+    if (expired.length === 0) return expired;
+    const placement = await this.kv.get(this.#placementKey, signal);
+    if (placement === null) return expired;
+    const { instances } = decodeStored(placement, placementFromStored).value;
+    const { items } = await this.kv.list(this.#appliedPrefix, signal);
+    const progress = new Map(items.map(({ key, value }) => [key, progressOf(value)]));
+    const done = instances.map(({ id }) => {
+      const { applied, cleaned } = progress.get(this.#appliedPrefix + id) ?? noProgress;
+      return Math.min(applied, cleaned);
+    });
+    const doneByAll = Math.min(...done);
+    return expired.filter(({ sequence }) => sequence <= doneByAll);
   }
 
   /**
@@ -316,6 +348,8 @@ export function headFromJson(json: unknown, unread: UnreadKeys[]): DeletionHead 
   return head;
 }
 
+const noProgress: DeletionProgress = { applied: 0, cleaned: 0 };
+
 /** What cannot be read confirms nothing. */
 function progressOf(value: Uint8Array): DeletionProgress {
   try {
@@ -325,6 +359,6 @@ function progressOf(value: Uint8Array): DeletionProgress {
       cleaned: Number(fields.int64('cleaned', 0n)),
     };
   } catch {
-    return { applied: 0, cleaned: 0 };
+    return noProgress;
   }
 }

@@ -43,6 +43,12 @@ async function open(): Promise<{
   return { log: new DeletionLog(kv, cluster), registry, held, admin };
 }
 
+/** Every instance says that it has nothing left of the deletions so far. */
+async function cleanedByAll(log: DeletionLog): Promise<void> {
+  const { sequence } = (await log.list(signal)).head;
+  await log.confirm('tsdb_local', { applied: sequence, cleaned: sequence }, signal);
+}
+
 function requestOf(query: IndexQuery): DeletionRequest {
   return { namespace: 'default', query, ...allTime, selectors: [] };
 }
@@ -126,6 +132,7 @@ test('so many stand and no more, until the retention of their namespace is over'
   held.millis = Number(expiry / 1_000_000n) - 1;
   assert.equal(await log.retire(registry, held.clock, signal), 0);
   held.millis += 2;
+  await cleanedByAll(log);
   await log.append([requestOf(some)], registry, held.clock, signal);
   assert.ok((await log.retire(registry, held.clock, signal)) > 0);
 });
@@ -140,9 +147,23 @@ test('a retention that became longer keeps deletions longer', async () => {
   };
   const longer = new Map([[name, { name, options: { ...options, retentionOptions } }]]);
   held.millis = Number(deletion!.expiresNanos / 1_000_000n) + 1;
+  await cleanedByAll(log);
   assert.equal(await log.retire(longer, held.clock, signal), 0);
   assert.equal(await log.retire(registry, held.clock, signal), 1);
   assert.deepEqual((await log.list(signal)).deletions, []);
+});
+
+test('a deletion stands until every instance has cleaned its files, whatever a clock says', async () => {
+  const { log, registry, held } = await open();
+  const [deletion] = await log.append([requestOf(some)], registry, held.clock, signal);
+  held.millis = Number(deletion!.expiresNanos / 1_000_000n) + 1;
+  for (const progress of [null, { applied: 0, cleaned: 0 }, { applied: 1, cleaned: 0 }]) {
+    if (progress !== null) await log.confirm('tsdb_local', progress, signal);
+    await log.confirm('somebody else', { applied: 9, cleaned: 9 }, signal);
+    assert.equal(await log.retire(registry, held.clock, signal), 0);
+  }
+  await cleanedByAll(log);
+  assert.equal(await log.retire(registry, held.clock, signal), 1);
 });
 
 test('deleting a namespace stands as a deletion of everything in it', async () => {
