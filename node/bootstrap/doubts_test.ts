@@ -124,6 +124,25 @@ test('a snapshot that is damaged anywhere leaves its blocks in doubt', async () 
   assert.ok(doubted.has(blocks[0]!) && doubted.has(blocks[2]!));
 });
 
+test('a damaged snapshot that does not name the segments which stay leaves their blocks in doubt', async () => {
+  const kept = namespaceOf('metrics', { coldWritesEnabled: true, snapshotEnabled: false });
+  const disk = simulated();
+  const options = { env: { ...realEnv, disk }, registry: registryOf([kept]) };
+  const { database } = await openDatabase(dataFolder, options);
+  for (const row of groups) await writeRows(database, [row]);
+  await database.snapshot(1, never);
+  await closeDatabases();
+  const copy = disk.copy();
+  const [, bytes] = [...copy.names].find(([path]) => isSnapshot(path))!;
+  let losses = 0;
+  for (let start = sectorBytes; start < bytes.length; start += sectorBytes) {
+    const { missing, doubted } = await found(copy, isSnapshot, start, start + sectorBytes);
+    for (const { nanos } of missing) assert.ok(doubted.has(blockOf(nanos)), `sector ${start}`);
+    if (missing.length > 0) losses += 1;
+  }
+  assert.ok(losses > 0);
+});
+
 test('doubt outlives what it was seen by', async () => {
   const { stopped } = await disksOf();
   const { disk, doubted } = await found(stopped, isLog, 512, 1024);

@@ -174,12 +174,14 @@ export class Snapshots {
     return { series, bytes, segmentsDeleted: gone.length };
   }
 
-  /** Where the rows lie that the snapshot will stand for: those of memory now. */
+  /**
+   * Where the rows lie that the snapshot will stand for: those of memory now, also of namespaces
+   * whose rows stay in segments, since these count only by what the snapshot says of them.
+   */
   #markOf(segment: number): SegmentMark {
     const { namespaces, store } = this.#parts;
     const spans: RowSpan[] = [];
-    for (const { name, ordinal, options, blockSizeNanos } of namespaces.values()) {
-      if (!options.snapshotEnabled) continue;
+    for (const { name, ordinal, blockSizeNanos } of namespaces.values()) {
       const starts = store.blocks(ordinal).map(({ blockStartNanos }) => blockStartNanos);
       starts.sort((a, b) => Number(a - b));
       for (const firstNanos of starts) {
