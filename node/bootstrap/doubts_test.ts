@@ -143,6 +143,44 @@ test('a damaged snapshot that does not name the segments which stay leaves their
   assert.ok(losses > 0);
 });
 
+test('what a killed process had not synced is no loss after a power loss', async () => {
+  for (const sync of ['interval', 'always'] as const) {
+    const disk = simulated();
+    const end = Promise.withResolvers<void>();
+    const dying = new Proxy(disk, {
+      get: (target, name: keyof SimulatedDisk) => {
+        if (name !== 'open') return (target[name] as () => unknown).bind(target);
+        return async (...to: Parameters<SimulatedDisk['open']>) => ({
+          ...(await target.open(...to)),
+          // A header alone is synced, of all that the process writes.
+          sync: async () => {
+            const path = to[0];
+            const bytes = (await target.size(path)) ?? 0;
+            if (isLog(path) && bytes > 64) await end.promise;
+          },
+        });
+      },
+    });
+    const before = await openDatabase(dataFolder, {
+      env: { ...realEnv, disk: dying },
+      registry,
+      sync,
+    });
+    const writing = writeRows(before.database, [groups[0]!]).catch(() => {});
+    await Promise.race([writing, realEnv.clock.sleep(50, never)]);
+    // Its pages outlive the process, and the next one reads them.
+    const { database } = await openDatabase(dataFolder, { env: { ...realEnv, disk }, registry });
+    assert.equal((await readAll(database)).size, 1);
+    await writeRows(database, [groups[1]!]);
+    disk.crash();
+    const after = await openDatabase(dataFolder, { env: { ...realEnv, disk }, registry });
+    assert.deepEqual(after.report.replay.lost, []);
+    assert.equal(after.database.doubts.size, 0);
+    end.reject(new Error('the process is gone'));
+    await closeDatabases();
+  }
+});
+
 test('doubt outlives what it was seen by', async () => {
   const { stopped } = await disksOf();
   const { disk, doubted } = await found(stopped, isLog, 512, 1024);

@@ -137,7 +137,7 @@ export async function replayCommitlog(
   for (const [number, reading] of readings) {
     const loss = lossOfSegment(reading, marks.get(number));
     if (loss !== null) report.lost.push(loss);
-    else commitlog.noteReplayed(number, endOf(reading));
+    else await commitlog.noteReplayed(number, endOf(reading));
   }
   for (const namespace of parts.namespaces.values()) markLive(parts, namespace);
   for (const { path, reason } of report.lost) {

@@ -206,10 +206,23 @@ export class Commitlog implements AsyncDisposable {
     }
   }
 
-  /** Notes that a segment of an earlier process was read up to a byte, and lacked nothing. */
-  noteReplayed(segment: number, end: number): void {
+  /**
+   * Notes that a segment of an earlier process was read up to a byte, and lacked nothing. That
+   * process may have been killed before it synced what it wrote, so it is synced here; when that
+   * fails, nothing is said of the segment.
+   */
+  async noteReplayed(segment: number, end: number): Promise<void> {
     const info = this.#closed.get(segment);
-    if (info !== undefined) this.#earlier.push(markOf(info, end));
+    if (info === undefined) return;
+    try {
+      await using file = await this.#env.disk.open(info.path, 'write');
+      await file.sync();
+    } catch (error) {
+      const fields = { path: info.path, error: messageOf(error) };
+      this.#log.warn(fields, 'commit log segment that was read cannot be synced');
+      return;
+    }
+    this.#earlier.push(markOf(info, end));
   }
 
   #infoOf(segment: number): SegmentInfo | undefined {
