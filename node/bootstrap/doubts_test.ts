@@ -196,6 +196,17 @@ test('doubt outlives what it was seen by', async () => {
   assert.equal(again.isWhole, false);
 });
 
+test('damage that several starts see is one event', async () => {
+  const { stopped } = await disksOf();
+  const first = await found(stopped, isLog, 512, 1024);
+  const again = await found(first.disk.copy(), isLog, 0, 0);
+  assert.equal(again.lost.length, 1);
+  assert.deepEqual(again.doubted, first.doubted);
+  const { database } = await open(realEnv, again.disk);
+  assert.equal(database.doubts.all.length, 1);
+  assert.equal(database.doubts.size, 4 * first.doubted.size);
+});
+
 test('a ledger of doubt is whole while one of its copies is', async () => {
   const disk = simulated();
   const env = { ...realEnv, disk };

@@ -79,7 +79,10 @@ export class DoubtLedger {
     return all;
   }
 
-  /** Nothing of this is on disk before `save` has resolved. */
+  /**
+   * Nothing of this is on disk before `save` has resolved. What is seen again of one file, as by
+   * each start until a snapshot replaces it, is one event.
+   */
   add(
     cause: string,
     namespace: string,
@@ -87,6 +90,18 @@ export class DoubtLedger {
     starts: ReadonlySet<UnixNanos>,
   ): void {
     if (starts.size === 0 || shards.length === 0) return;
+    const known = this.#doubts.find(
+      (doubt) => doubt.cause === cause && doubt.namespace === namespace,
+    );
+    if (known !== undefined) {
+      for (const shard of shards) {
+        const before = known.blocks.get(shard) ?? noBlocks;
+        if (starts.isSubsetOf(before)) continue;
+        known.blocks.set(shard, before.union(starts));
+        this.#changes += 1;
+      }
+      return;
+    }
     const blocks = new Map(shards.map((shard) => [shard, starts]));
     this.#doubts.push({ cause, foundNanos: this.#env.clock.nowNanos(), namespace, blocks });
     this.#changes += 1;
