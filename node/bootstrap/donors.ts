@@ -33,7 +33,13 @@ export function donorPlan(
   const owners = others.filter(({ shards }) =>
     shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
   );
-  if (owners.length === 0 && !isFirstAssignment(placement, shard)) {
+  // One that never had it must not begin empty, and so count, while others have what they gave up.
+  const isNew =
+    isFirstAssignment(placement, shard) &&
+    others.every(({ shards }) =>
+      shards.some((other) => other.id === shard.id && isFirstAssignment(placement, other)),
+    );
+  if (owners.length === 0 && !isNew) {
     const needed = others.length;
     return {
       candidates: others,

@@ -53,6 +53,16 @@ test('a shard without a source is taken from the replicas that are available', (
     'c',
   ]);
   assert.deepEqual(ids(donorPlan(fresh, 'a', first!, false)), [[], 0, true]);
+  // Two that had the shard gave it up; the third was named with the placement, and never came.
+  const late = withAssignments(
+    withAssignments(null, states({ a: 'AVAILABLE', b: 'AVAILABLE', c: 'INITIALIZING' }), 'first'),
+    givenUp,
+    'later',
+  );
+  const planOfLate = donorPlan(late, 'c', late.instances[2]!.shards[0]!, false);
+  assert.equal(late.instances[2]!.shards[0]!.assignment, 'first');
+  assert.deepEqual(ids(planOfLate), [['a', 'b'], 2, true]);
+  assert.equal(planOfLate.areRemains, true);
   const coverings = [reset, lost].map((all) => donorPlan(all, 'a', shard, false).areCovering);
   assert.deepEqual(coverings, [true, false]);
 });
