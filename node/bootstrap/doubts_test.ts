@@ -143,6 +143,24 @@ test('a damaged snapshot that does not name the segments which stay leaves their
   assert.ok(losses > 0);
 });
 
+test('damage of a segment that stays doubts the namespaces alone that it stays for', async () => {
+  const disk = simulated();
+  const names = [metrics, namespaceOf('stays', { snapshotEnabled: false })];
+  const options = { env: { ...realEnv, disk }, registry: registryOf(names) };
+  const { database } = await openDatabase(dataFolder, options);
+  for (const { name: namespace } of names)
+    for (const row of groups) await writeRows(database, [row], { namespace });
+  await database.snapshot(1, never);
+  await closeDatabases();
+  disk.zero(isLog, 512, 1024);
+  const { database: after } = await openDatabase(dataFolder, options);
+  assert.deepEqual(
+    after.doubts.all.map(({ namespace }) => namespace),
+    ['stays'],
+  );
+  await closeDatabases();
+});
+
 test('what a killed process had not synced is no loss after a power loss', async () => {
   for (const sync of ['interval', 'always'] as const) {
     const disk = simulated();

@@ -136,7 +136,7 @@ export async function replayCommitlog(
   }
   for (const [number, reading] of readings) {
     const loss = lossOfSegment(reading, marks.get(number));
-    if (loss !== null) report.lost.push(loss);
+    if (loss !== null) report.lost.push(lossOf(loss, number < first ? kept.get(number)! : null));
     else await commitlog.noteReplayed(number, endOf(reading));
   }
   for (const namespace of parts.namespaces.values()) markLive(parts, namespace);
@@ -148,6 +148,12 @@ export async function replayCommitlog(
   // other deleted.
   await commitlog.deleteSegments(replaced);
   return report;
+}
+
+/** @param only namespaces whose rows in the file count, of those that are known; null for all */
+function lossOf(loss: LogLoss, only: ReadonlySet<string> | null): LogLoss {
+  if (loss.spans === null || only === null) return loss;
+  return { ...loss, spans: loss.spans.filter(({ namespace }) => only.has(namespace)) };
 }
 
 /** Up to where nothing is amiss: what a crash tore must not pass for synced later on. */
