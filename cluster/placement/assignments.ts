@@ -43,12 +43,28 @@ export function withAssignments(before: Placement | null, next: Placement, id: s
     ]),
   );
   const firstAssignment = before === null ? id : before.firstAssignment;
+  const untouched = shardsOfNobody(before);
   return withEach(next, firstAssignment, (shard, instance) => {
     const earlier = known.get(instance.id)?.get(shard.id);
     if (shard.state !== 'INITIALIZING') return earlier?.assignment;
     const goesOn = earlier?.state === 'INITIALIZING' && earlier.sourceId === shard.sourceId;
-    return (goesOn ? earlier.assignment : undefined) ?? id;
+    const fresh = untouched.has(shard.id) ? firstAssignment : id;
+    return (goesOn ? earlier.assignment : undefined) ?? fresh;
   });
+}
+
+/** Shards that nobody ever had: whoever gets one of these begins as those did that were named first. */
+function shardsOfNobody(placement: Placement | null): ReadonlySet<number> {
+  const all = new Set<number>();
+  const had = new Set<number>();
+  for (const { shards } of placement?.instances ?? []) {
+    for (const shard of shards) {
+      all.add(shard.id);
+      const isFirst = isFirstAssignment(placement!, shard);
+      if (shard.state !== 'INITIALIZING' || !isFirst) had.add(shard.id);
+    }
+  }
+  return all.difference(had);
 }
 
 /**

@@ -5,7 +5,14 @@ import { silentLog } from '#lib/log.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { Topology } from '../topology/topology.ts';
-import { addInstances, initPlacement, removeInstances, replaceInstances } from './algorithm.ts';
+import {
+  addInstances,
+  initPlacement,
+  markShardsAvailable,
+  removeInstances,
+  replaceInstances,
+  resetInstance,
+} from './algorithm.ts';
 import {
   assignmentsToStored,
   isSameAssignment,
@@ -67,6 +74,30 @@ test('a shard that goes to and fro is assigned anew each time', () => {
   const [after] = shardsOf(again, 'd');
   assert.equal(before!.sourceId, after!.sourceId);
   assert.equal(isSameAssignment(before!, after!), false);
+});
+
+test('who takes a shard that nobody ever had begins as the first ones do', () => {
+  const force = { force: true };
+  const made = initPlacement(
+    ['a', 'b', 'c'].map((id) => info(id)),
+    { numShards: 4, replicaFactor: 3 },
+  );
+  const fresh = withAssignments(null, made, 'first');
+  const assignmentsOf = (placement: Placement, id: string) =>
+    new Set(shardsOf(placement, id).map(({ assignment }) => assignment));
+  const d = info('d', 'c');
+  const replaced = withAssignments(fresh, replaceInstances(fresh, ['c'], [d], force), '1');
+  assert.deepEqual(assignmentsOf(replaced, 'd'), new Set(['first']));
+  const begun = withAssignments(
+    replaced,
+    markShardsAvailable(replaced, 'a', () => true),
+    '2',
+  );
+  const had = withAssignments(begun, resetInstance(begun, 'a'), '3');
+  assert.deepEqual(assignmentsOf(had, 'a'), new Set(['3']));
+  const e = info('e', 'c');
+  const late = withAssignments(had, replaceInstances(had, ['d'], [e], force), '4');
+  assert.deepEqual(assignmentsOf(late, 'e'), new Set(['4']));
 });
 
 test('what goes on keeps its assignment while others move', () => {
