@@ -133,6 +133,7 @@ export class FakeNode implements NodeService {
       bootCount: 1,
       placementVersion: 1,
       unixNanos: this.unixNanos(),
+      retires: true,
     };
   }
 

@@ -7,6 +7,7 @@ import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
+import { finishHandovers } from '#cluster/placement/handover.ts';
 import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
 import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
@@ -19,6 +20,7 @@ import { Announcement, InstanceTaken } from './identity/announcement.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { DeletionFollower } from './deletion_follower.ts';
+import { Handovers } from './handovers.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { openIdentity } from './identity/node_identity.ts';
@@ -91,6 +93,8 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   #marking: Promise<void> | null = null;
+  readonly #handovers: Handovers;
+  #handingOver: Promise<void> | null = null;
   #flushing: Promise<void> = Promise.resolve();
   #bootstrapLogged = false;
 
@@ -106,6 +110,15 @@ export class NodeRuntime implements AsyncDisposable {
     const { kv, cluster, instanceId, env, log, dataFolder } = options;
     const { identity } = database;
     this.#announcement = new Announcement({ env, kv, cluster, instanceId, identity, dataFolder });
+    this.#handovers = new Handovers({
+      instanceId,
+      clock: env.clock,
+      log,
+      shards: database.shards,
+      placements: this.#placements,
+      nodeServiceOf: options.nodeServiceOf,
+      isStanding: () => this.#announcement.isStanding,
+    });
     this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts: database });
     this.#limits = new LiveLimits({
       kv,
@@ -193,6 +206,8 @@ export class NodeRuntime implements AsyncDisposable {
     );
     env.clock.every(flushMillis, () => this.#flush(), onError('background flush failed'), signal);
     env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
+    const onUnended = onError('cannot end handovers of shards');
+    env.clock.every(markMillis, () => this.#handOver('end'), onUnended, signal);
     const { doubts } = this.database;
     const onUnsaved = onError('cannot write the ledger of doubt');
     env.clock.every(doubtsMillis, () => doubts.save(), onUnsaved, signal);
@@ -234,6 +249,7 @@ export class NodeRuntime implements AsyncDisposable {
         if (this.database.isLoaded) {
           this.#jobs.reconcile();
           this.#onShardReady();
+          this.#leave();
         }
       }
       return view;
@@ -300,6 +316,30 @@ export class NodeRuntime implements AsyncDisposable {
     }
   }
 
+  /** At once, so that moves take no longer than they must; failing that with the next timer. */
+  #leave(): void {
+    this.#handOver('leave').catch((error: unknown) => {
+      if (this.#stop.signal.aborted) return;
+      const { log } = this.#options;
+      log.warn({ error: messageOf(error) }, 'shards that were handed over are not left yet');
+    });
+  }
+
+  /** One at a time. @param how leaves what this node gave, or ends what it took too */
+  #handOver(how: 'leave' | 'end'): Promise<void> {
+    this.#handingOver ??= this.#handOverOnce(how).finally(() => {
+      this.#handingOver = null;
+    });
+    return this.#handingOver;
+  }
+
+  async #handOverOnce(how: 'leave' | 'end'): Promise<void> {
+    const { signal } = this.#stop;
+    const hasLeft = await this.#handovers.leave(signal);
+    const isChanged = hasLeft || (how === 'end' && (await this.#handovers.end(signal)));
+    if (isChanged) await this.#options.topology.refresh(signal);
+  }
+
   #onShardReady(): void {
     this.#mark().catch((error: unknown) => {
       if (this.#stop.signal.aborted) return;
@@ -333,13 +373,16 @@ export class NodeRuntime implements AsyncDisposable {
     ];
     // Shards that have nothing to fetch are ready one right after the other.
     await env.clock.sleep(markTogetherMillis, signal);
+    const sources = this.#jobs.readyShards().values();
+    const leavingAtOnce = await this.#handovers.leavingAtOnce(sources, signal);
     // Read when the placement is: a shard may have got another source since.
     const mark = (current: Placement): Placement => {
       const ready = this.#jobs.readyShards();
-      return markShardsAvailable(current, instanceId, (shard) => {
+      const marked = markShardsAvailable(current, instanceId, (shard) => {
         const owned = ready.get(shard.id);
         return owned !== undefined && isSameAssignment(owned, shard);
       });
+      return finishHandovers(marked, leavingAtOnce);
     };
     const { placementVersion } = await topology.refresh(signal);
     await this.#endIfTaken(() => this.#announcement.check(signal));
@@ -419,6 +462,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#limits[Symbol.asyncDispose]();
     await this.#jobs[Symbol.asyncDispose]();
     await this.#marking?.catch(() => {});
+    await this.#handingOver?.catch(() => {});
     await this.#flushing.catch(() => {});
     await this.#lastSnapshot();
     await this.database.doubts.save().catch((error: unknown) => {

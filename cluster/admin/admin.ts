@@ -45,6 +45,7 @@ import {
   resetInstance,
   resetInstances,
 } from '../placement/algorithm.ts';
+import { finishHandovers } from '../placement/handover.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
 import { compareAndSet } from '../kv/stored_json.ts';
 
@@ -301,7 +302,8 @@ export class ClusterAdmin {
   }
 
   /**
-   * What nodes do: marks shards that an instance has bootstrapped AVAILABLE.
+   * What nodes do: marks shards that an instance has bootstrapped AVAILABLE. All owners are taken to
+   * know, so that givers leave at once.
    * @throws {TsdbError} NOT_FOUND when the instance or the placement is not there
    */
   markAvailable(
@@ -309,10 +311,10 @@ export class ClusterAdmin {
     isBootstrapped: IsBootstrapped,
     signal: AbortSignal,
   ): Promise<VersionedPlacement> {
-    return this.placements.update(
-      (placement) => markShardsAvailable(placement, instanceId, isBootstrapped),
-      signal,
-    );
+    return this.placements.update((placement) => {
+      const marked = markShardsAvailable(placement, instanceId, isBootstrapped);
+      return finishHandovers(marked, new Map(marked.instances.map(({ id }) => [id, true])));
+    }, signal);
   }
 
   /** What nodes do that find their data folder new or rolled back. */

@@ -34,6 +34,7 @@ const health = {
   bootCount: 3,
   placementVersion: 7,
   unixNanos: 1_700_000_000_123_456_789n,
+  retires: true,
 };
 
 function serve(service: Partial<NodeService>, port = 0): Promise<GrpcServer> {

@@ -87,6 +87,7 @@ class Stage {
       incarnation: 'a',
       bootCount: 1,
       placementVersion: 1,
+      retires: true,
       unixNanos: peer === 'older release' ? 0n : BigInt(wallMillis) * 1_000_000n,
     };
   }

@@ -203,6 +203,11 @@ export interface NodeHealth {
   readonly placementVersion: number;
   /** What the wall clock of the node shows; 0 of a node that does not say. */
   readonly unixNanos: UnixNanos;
+  /**
+   * It answers no more for a shard that another one is read for, and leaves it later
+   * (placement/handover.ts); a node of a former version does not.
+   */
+  readonly retires: boolean;
 }
 
 /**

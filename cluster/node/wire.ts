@@ -269,6 +269,7 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     bootCount: Number(message['bootCount']),
     placementVersion: message['placementVersion'],
     unixNanos: message['unixNanos'],
+    retires: message['retires'],
   }),
 );
 

@@ -168,10 +168,10 @@ export function replaceInstances(
 export type IsBootstrapped = (shard: Shard) => boolean;
 
 /**
- * Marks INITIALIZING shards of an instance AVAILABLE; their LEAVING partners go, and an instance
- * that thereby loses its last shard goes too. A shard that was assigned anew since it was
- * bootstrapped stays INITIALIZING, since writes that others acknowledged meanwhile may be missing;
- * others that are not INITIALIZING are passed over.
+ * Marks INITIALIZING shards of an instance AVAILABLE: step 1 of a handover, so the LEAVING partners
+ * stay until `finishHandovers`. A shard that was assigned anew since it was bootstrapped stays
+ * INITIALIZING, since writes that others acknowledged meanwhile may be missing; others that are not
+ * INITIALIZING are passed over.
  *
  * @returns the placement itself when nothing changes
  * @throws {TsdbError} NOT_FOUND when the instance is not in the placement
@@ -183,29 +183,24 @@ export function markShardsAvailable(
 ): Placement {
   const instance = existing(placement, instanceId);
   const isReady = (shard: Shard) => shard.state === 'INITIALIZING' && isBootstrapped(shard);
-  const taken = new Set(
-    instance.shards.filter(isReady).map((shard) => `${shard.id}/${shard.sourceId}`),
-  );
-  if (taken.size === 0) return placement;
-  const instances = placement.instances.flatMap((owner): Instance[] => {
-    if (owner === instance) {
-      const shards = owner.shards.map(
-        (shard): Shard => (isReady(shard) ? { ...shard, state: 'AVAILABLE', sourceId: '' } : shard),
-      );
-      return [{ ...owner, shards }];
-    }
-    const shards = owner.shards.filter(
-      (shard) => shard.state !== 'LEAVING' || !taken.has(`${shard.id}/${owner.id}`),
-    );
-    if (shards.length === owner.shards.length) return [owner];
-    return shards.length === 0 ? [] : [{ ...owner, shards }];
+  if (!instance.shards.some(isReady)) return placement;
+  const givers = new Map(placement.instances.map(({ id, shards }) => [id, shards]));
+  const isGiver = ({ id, sourceId }: Shard) =>
+    givers.get(sourceId)?.some((given) => given.id === id && given.state === 'LEAVING') === true;
+  const shards = instance.shards.map((shard): Shard => {
+    if (!isReady(shard)) return shard;
+    return { ...shard, state: 'AVAILABLE', sourceId: isGiver(shard) ? shard.sourceId : '' };
   });
+  const instances = placement.instances.map((owner) =>
+    owner === instance ? { ...owner, shards } : owner,
+  );
   return { ...placement, instances };
 }
 
 /**
  * An instance lost its data or went back in time: its AVAILABLE shards are INITIALIZING again, from
- * any peer. What it was about to hand over it cannot: the receiver takes it from any peer too.
+ * any peer, or from an owner that has not left yet. What it was about to hand over it cannot: the
+ * receiver takes it from any peer too; what it has handed over it leaves.
  *
  * @returns the placement itself when nothing changes
  * @throws {TsdbError} NOT_FOUND when the instance is not in the placement
@@ -228,7 +223,7 @@ export function resetInstance(placement: Placement, instanceId: string): Placeme
       .filter(({ state }) => state !== 'LEAVING')
       .map(
         (shard): Shard =>
-          shard.state === 'AVAILABLE' ? { ...shard, state: 'INITIALIZING', sourceId: '' } : shard,
+          shard.state === 'AVAILABLE' ? { ...shard, state: 'INITIALIZING' } : shard,
       );
     return shards.length === 0 ? [] : [{ ...owner, shards }];
   });
@@ -295,6 +290,11 @@ function takeOut(
     const instance = draft.instances.get(id)!;
     for (const [shard, { state, sourceId }] of [...instance.shards].sort(([a], [b]) => a - b)) {
       if (state === 'LEAVING') continue;
+      if (state === 'AVAILABLE' && sourceId !== '') {
+        throw badRequest(
+          `shard ${shard} of ${id} is being handed over: ${sourceId} has not left it yet`,
+        );
+      }
       const source = draft.instances.get(sourceId);
       const fits = (to: DraftInstance) => draft.canOwn(shard, to, instance);
       // Who names another one for it does not want it back where it came from, which may be gone.

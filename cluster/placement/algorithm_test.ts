@@ -22,6 +22,7 @@ import {
   resetInstance,
   resetInstances,
 } from './algorithm.ts';
+import { finishHandovers } from './handover.ts';
 import { placementFromStored, placementToStored } from './stored.ts';
 import { targetLoads } from './draft.ts';
 
@@ -52,13 +53,18 @@ function readyShards(placement: Placement, id: string): Map<number, string> {
   );
 }
 
-/** Every instance marks everything that it has. */
+/** All owners know of the placement. */
+function finish(placement: Placement): Placement {
+  return finishHandovers(placement, new Map(placement.instances.map(({ id }) => [id, true])));
+}
+
+/** Every instance marks everything that it has, and what is handed over is left. */
 function settle(placement: Placement): Placement {
   let next = placement;
   for (const { id } of placement.instances) {
-    if (instanceById(next, id) === undefined) continue;
     next = markShardsAvailable(next, id, bootstrappedFrom(readyShards(next, id)));
   }
+  next = finish(next);
   assert.ok(isSettled(next));
   return next;
 }
@@ -161,7 +167,9 @@ test('removeInstances() hands over to the group, and the instance vanishes with 
 
   const half = new Map(taken.slice(0, 8).map(({ id }) => [id, 'a1']));
   const partly = markShardsAvailable(after, 'a0', bootstrappedFrom(half));
-  assert.equal(instanceById(partly, 'a1')!.shards.length, 8);
+  assert.equal(placementProblem(partly), null);
+  assert.equal(instanceById(partly, 'a1')!.shards.length, 16);
+  assert.equal(instanceById(finish(partly), 'a1')!.shards.length, 8);
   assert.equal(instanceById(settle(partly), 'a1'), undefined);
 });
 
@@ -205,7 +213,7 @@ test('markShardsAvailable() leaves a shard INITIALIZING whose source changed aft
   for (const [shard, source] of bootstrapped) {
     seen.add(source);
     const { state, sourceId } = instanceById(marked, 'd0')!.shards.find(({ id }) => id === shard)!;
-    if (source === 'b0') assert.deepEqual([state, sourceId], ['AVAILABLE', '']);
+    if (source === 'b0') assert.deepEqual([state, sourceId], ['AVAILABLE', 'b0']);
     else {
       assert.deepEqual([state, sourceId], ['INITIALIZING', 'b0']);
       assert.equal(stateAt(marked, source, shard), 'AVAILABLE');
@@ -216,6 +224,37 @@ test('markShardsAvailable() leaves a shard INITIALIZING whose source changed aft
     () => markShardsAvailable(changed, 'nobody', bootstrappedFrom(bootstrapped)),
     /instance not found/,
   );
+});
+
+test('what is being handed over is not moved by others, and may come back', () => {
+  const base = settle(initPlacement(threeGroups(1), { numShards: 4, replicaFactor: 3 }));
+  const moving = replaceInstances(base, ['c0'], [info('c1', 'c')], orderly);
+  const ready = bootstrappedFrom(readyShards(moving, 'c1'));
+  const marked = markShardsAvailable(moving, 'c1', ready);
+  const ofC1 = instanceById(marked, 'c1')!.shards;
+  assert.ok(ofC1.every((shard) => shard.state === 'AVAILABLE' && shard.sourceId === 'c0'));
+  assert.throws(
+    () => replaceInstances(marked, ['c1'], [info('c2', 'c')], forced),
+    /shard 0 of c1 is being handed over: c0 has not left it yet/,
+  );
+  assert.throws(() => removeInstances(marked, ['a0'], orderly), /do not have all shards.*\[c0\]/);
+  const grown = addInstances(marked, [info('c2', 'c')], forced);
+  assert.equal(instanceById(grown, 'c2')!.shards.length, 0);
+
+  const back = addInstances(marked, [info('c0', 'c')], orderly);
+  assert.equal(placementProblem(back), null);
+  assert.ok(isLeaving(instanceById(back, 'c1')!));
+  const ofC0 = instanceById(back, 'c0')!.shards;
+  assert.ok(ofC0.every((shard) => shard.state === 'AVAILABLE' && shard.sourceId === 'c1'));
+  assert.deepEqual(finish(back), base);
+});
+
+test('resetInstance() of a taker begins its handover again, of a giver ends it', () => {
+  const base = settle(initPlacement(threeGroups(1), { numShards: 4, replicaFactor: 3 }));
+  const moving = replaceInstances(base, ['c0'], [info('c1', 'c')], orderly);
+  const marked = markShardsAvailable(moving, 'c1', bootstrappedFrom(readyShards(moving, 'c1')));
+  assert.deepEqual(resetInstance(marked, 'c1'), moving);
+  assert.deepEqual(resetInstance(marked, 'c0'), finish(marked));
 });
 
 const stateAt = (placement: Placement, instance: string, shard: number) =>
@@ -280,6 +319,7 @@ type Step =
   | { kind: 'add'; group: number; weight: number; force: boolean }
   | { kind: 'remove' | 'replace'; pick: number; group: number; force: boolean }
   | { kind: 'mark'; pick: number; share: number }
+  | { kind: 'finish'; known: readonly (boolean | null)[] }
   | { kind: 'reset'; pick: number }
   | { kind: 'settle' };
 
@@ -297,6 +337,10 @@ const steps = fc.array(
     }),
     fc.record({ kind: fc.constantFrom('remove' as const, 'replace' as const), pick, group, force }),
     fc.record({ kind: fc.constant('mark' as const), pick, share: fc.integer({ min: 1, max: 3 }) }),
+    fc.record({
+      kind: fc.constant('finish' as const),
+      known: fc.array(fc.constantFrom(true, true, false, null), { minLength: 3, maxLength: 5 }),
+    }),
     fc.record({ kind: fc.constant('reset' as const), pick }),
     fc.record({ kind: fc.constant('settle' as const) }),
   ),
@@ -361,6 +405,15 @@ function apply(
       const { id } = chosen(step.pick);
       const ready = [...readyShards(placement, id)].filter((_, i) => i % step.share === 0);
       return markShardsAvailable(placement, id, bootstrappedFrom(new Map(ready)));
+    }
+    case 'finish': {
+      const says = placement.instances.map(
+        ({ id }, i) => [id, step.known[i % step.known.length]!] as const,
+      );
+      return finishHandovers(
+        placement,
+        new Map(says.filter((each): each is readonly [string, boolean] => each[1] !== null)),
+      );
     }
     case 'reset':
       return resetInstance(placement, chosen(step.pick).id);

@@ -64,10 +64,19 @@ export class Draft {
   }
 
   /**
-   * Whether `to` may own the shard when `from` gives it up: it has it not already, and no other
-   * owner is in its isolation group.
+   * Whether `to` may own the shard when `from` gives it up: it has it not already, no other owner is
+   * in its isolation group, and neither of the two is handing it over with a third one just now.
    */
   canOwn(shardId: number, to: DraftInstance, from: DraftInstance | null): boolean {
+    const given = from?.shards.get(shardId);
+    if (given?.state === 'AVAILABLE' && given.sourceId !== '' && given.sourceId !== to.info.id) {
+      return false;
+    }
+    if (to.shards.get(shardId)?.state === 'LEAVING') {
+      const receiver = this.receiverOf(shardId, to);
+      const isAwaited = receiver?.shards.get(shardId)!.state === 'INITIALIZING';
+      if (!isAwaited && (receiver === null || receiver !== from)) return false;
+    }
     for (const owner of this.owners[shardId]!) {
       if (owner === to) return false;
       if (owner !== from && owner.info.isolationGroup === to.info.isolationGroup) return false;
@@ -78,7 +87,8 @@ export class Draft {
   /**
    * Gives a replica from one instance to another. An AVAILABLE one stays LEAVING at the giver until
    * the receiver has it. A receiver that was about to leave the shard keeps it: it has all data, so
-   * it is AVAILABLE at once, and whoever took it over from it now takes over from the giver.
+   * it is AVAILABLE at once, and whoever took it over from it now takes over from the giver. One that
+   * had handed it over to the giver gets it back: the giver then leaves as it was about to do.
    */
   moveShard(shardId: number, from: DraftInstance, to: DraftInstance): void {
     assert(this.canOwn(shardId, to, from), 'a moved shard breaks no rule');
@@ -91,6 +101,7 @@ export class Draft {
     if (given.state === 'AVAILABLE') {
       sourceId = from.info.id;
       given.state = 'LEAVING';
+      given.sourceId = '';
     } else {
       from.shards.delete(shardId);
     }
@@ -100,6 +111,7 @@ export class Draft {
       to.shards.set(shardId, { state: 'INITIALIZING', sourceId });
     } else {
       kept.state = 'AVAILABLE';
+      if (receiver === from && given.state === 'LEAVING') kept.sourceId = from.info.id;
       if (receiver !== null && receiver !== from) receiver.shards.get(shardId)!.sourceId = sourceId;
     }
     this.#own(to, shardId);

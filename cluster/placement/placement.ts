@@ -7,8 +7,9 @@
  *
  *     every shard has exactly `replicaFactor` owners that are INITIALIZING or AVAILABLE,
  *     these lie in different isolation groups,
- *     a LEAVING shard has one INITIALIZING partner elsewhere whose `sourceId` names the leaving owner, and
- *     an INITIALIZING shard with a `sourceId` has its LEAVING partner there.
+ *     a LEAVING shard has one partner elsewhere whose `sourceId` names the leaving owner: INITIALIZING as
+ *     long as it takes the shard over, then AVAILABLE until the leaving owner goes (handover.ts), and
+ *     a shard with a `sourceId` has its LEAVING partner there.
  */
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
@@ -20,8 +21,8 @@ export interface Shard {
   readonly id: number;
   readonly state: ShardState;
   /**
-   * The instance that an INITIALIZING shard takes over from; '' in the first placement and after a
-   * reset.
+   * The instance that an INITIALIZING shard takes over from, or that an AVAILABLE one has taken over
+   * from and that has not left yet; '' in the first placement and after a reset.
    */
   readonly sourceId: string;
   /** 0 for storage; aggregators take a shard over, and give it up, at a time. */
@@ -124,8 +125,8 @@ export function placementProblem(placement: Placement): string | null {
       if (shard.state === 'LEAVING') leaving.add(`${shard.id}/${instance.id}`);
       else groupsOfShard[shard.id]!.push(instance.isolationGroup);
       if (shard.sourceId === '') continue;
-      if (shard.state !== 'INITIALIZING') {
-        return `shard ${shard.id} of instance ${instance.id} is ${shard.state} and has a source: ${shard.sourceId}`;
+      if (shard.state === 'LEAVING') {
+        return `shard ${shard.id} of instance ${instance.id} is LEAVING and has a source: ${shard.sourceId}`;
       }
       const pair = `${shard.id}/${shard.sourceId}`;
       if (sources.has(pair)) return `shard ${shard.id} leaves ${shard.sourceId} for two instances`;
@@ -133,12 +134,10 @@ export function placementProblem(placement: Placement): string | null {
     }
   }
   for (const pair of sources) {
-    if (!leaving.has(pair))
-      return `an INITIALIZING shard has no LEAVING source (shard/source): ${pair}`;
+    if (!leaving.has(pair)) return `a shard has no LEAVING source (shard/source): ${pair}`;
   }
   for (const pair of leaving) {
-    if (!sources.has(pair))
-      return `a LEAVING shard has no INITIALIZING receiver (shard/instance): ${pair}`;
+    if (!sources.has(pair)) return `a LEAVING shard has no receiver (shard/instance): ${pair}`;
   }
   for (const [shard, groups] of groupsOfShard.entries()) {
     if (groups.length !== replicaFactor) {

@@ -257,6 +257,7 @@ export class FakeNode implements NodeService {
       bootCount: 1,
       placementVersion: this.#placementOf().version,
       unixNanos: realEnv.clock.nowNanos(),
+      retires: true,
     };
   }
 

@@ -4,10 +4,10 @@
  */
 import { BrokenInvariant } from '#lib/assert.ts';
 import { backOff, type Backoff, untilAborted } from '#lib/env/wait.ts';
-import type { Env } from '#lib/env/env.ts';
+import type { Clock, Env } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import { type ReadConsistency, readReplicasRequired } from './consistency.ts';
-import { fetchRetriesMax } from '../limits.ts';
+import { fetchRetriesMax, staleRetriesMax } from '../limits.ts';
 import type { NodeService } from '../node/service.ts';
 import type { Ownership } from '../topology/ownership.ts';
 import type { SessionOptions } from './types.ts';
@@ -46,6 +46,14 @@ export interface Answer {
   readonly shards: Uint32Array;
 }
 
+/** What a round does when it has too few answers; null for nothing more. */
+interface Remedies {
+  /** Before failed ones are asked again, in a next round. */
+  readonly pause: ((until: AbortSignal) => Promise<void>) | null;
+  /** Whether there is a newer placement than that of the round. */
+  readonly lookUp: (() => Promise<boolean>) | null;
+}
+
 export interface Gathered<T> {
   readonly answers: readonly T[];
   readonly warnings: readonly string[];
@@ -66,20 +74,31 @@ export async function fanOut<T extends Answer>(
   let view = topology.view;
   let round = new Round(options, plan, readable(view));
   try {
-    for (let retry = 0; ; retry++) {
+    for (let retry = 0, staleRetry = 0; ; ) {
       const loading = options.ownNode?.isLoaded === false ? options.ownNode.whenLoaded : null;
       const pause = (until: AbortSignal): Promise<void> =>
         backOffUnless(loading, env, retry, until);
-      const isAgain = await round.run(view, signal, retry < fetchRetriesMax ? pause : null);
-      if (!isAgain) break;
-      const next = await topology.refresh(signal).catch(() => topology.view);
+      const { placementVersion } = view;
+      const isNewer = (now: TopologyView): boolean => now.placementVersion !== placementVersion;
+      const lookUp = async (): Promise<boolean> => isNewer(await topology.refresh(signal));
+      const next = await round.run(view, signal, {
+        pause: retry < fetchRetriesMax ? pause : null,
+        lookUp: staleRetry < staleRetriesMax ? lookUp : null,
+      });
+      if (next === 'over') break;
+      if (next === 'newer') staleRetry += 1;
+      else retry += 1;
+      const now =
+        next === 'newer'
+          ? topology.view
+          : await topology.refresh(signal).catch(() => topology.view);
       // Answers of one placement must not be counted in another one: owners of one replica may have
       // changed.
-      if (next.placementVersion !== view.placementVersion) {
+      if (isNewer(now)) {
         round.end();
-        round = new Round(options, plan, readable(next));
+        round = new Round(options, plan, readable(now));
       }
-      view = next;
+      view = now;
     }
     return { answers: [...round.answers.values()], warnings: round.warnings() };
   } finally {
@@ -153,15 +172,17 @@ class Round<T extends Answer> {
 
   /**
    * Asks the instances that can still help, but for those that are asked already.
-   * @param pause before failed ones are asked again, in a next round; null when this is the last
-   * @returns whether there is to be a next round; else the level has what it takes
+   * Nodes leave out shards of which the reader may not know all owners, so when all have answered,
+   * and answers lack shards, the placement is looked up before anything else.
+   * @returns over when the level has what it takes; else what the next round is for: to ask again, or
+   * a newer placement
    * @throws {TsdbError} when it has not, and no further round could help
    */
   async run(
     view: TopologyView,
     signal: AbortSignal,
-    pause: ((until: AbortSignal) => Promise<void>) | null,
-  ): Promise<boolean> {
+    { pause, lookUp }: Remedies,
+  ): Promise<'over' | 'again' | 'newer'> {
     const { clock } = this.#options.env;
     const ended = new AbortController();
     const until = AbortSignal.any([signal, ended.signal]);
@@ -172,22 +193,27 @@ class Round<T extends Answer> {
     let isPausing = false;
     let restIsOver = false;
     let isResting = false;
+    const look = new Look(lookUp);
     try {
       for (;;) {
         if (this.#refusal !== null) throw this.#refusal.error;
-        if (this.shortCount('wanted') === 0) return false;
+        if (this.shortCount('wanted') === 0) return 'over';
+        if (look.isNewer) return 'newer';
         const isEnough = this.shortCount('accepted') === 0;
         if (signal.aborted) {
-          if (isEnough && isDeadline(signal.reason)) return false;
+          if (isEnough && isDeadline(signal.reason)) return 'over';
           throw this.failure(signal);
         }
-        if (isEnough && (this.#asked.size === 0 || restIsOver)) return false;
-        if (this.#asked.size === 0 && (pause === null || this.#isOverLimit())) {
+        const isAnswered = this.#asked.size === 0;
+        const mayBeStale = isAnswered && !look.isOver && this.#lacksShards();
+        if (isEnough && ((isAnswered && !mayBeStale) || restIsOver)) return 'over';
+        if (isAnswered && !mayBeStale && (pause === null || this.#isOverLimit())) {
           throw this.failure(signal);
         }
-        if (pauseIsOver) return true;
+        if (pauseIsOver) return 'again';
         const { promise, resolve } = Promise.withResolvers<void>();
         this.#onChange = resolve;
+        if (mayBeStale) look.begin(clock, until, () => this.#onChange());
         if (isEnough && !isResting) {
           isResting = true;
           const over = (): void => {
@@ -216,6 +242,16 @@ class Round<T extends Answer> {
   /** Nobody waits for what has not answered. */
   end(): void {
     this.#over.abort(new TsdbError('CANCELLED', 'the read is over'));
+  }
+
+  /** An instance has answered, and not for all shards that it may be read for. */
+  #lacksShards(): boolean {
+    for (const [index, { shards }] of this.answers) {
+      const whole = new Set(shards);
+      const isLacking = (shard: number): boolean => this.#isRead[shard] === 1 && !whole.has(shard);
+      if (this.#ownership.readableShards[index]!.some(isLacking)) return true;
+    }
+    return false;
   }
 
   /** An instance that may be asked again has failed, or answered for less than was asked. */
@@ -341,10 +377,37 @@ class Round<T extends Answer> {
       const missing = this.#ownership.readableShards[index]!.length - shards.length;
       if (missing > 0) {
         const { id } = this.#ownership.instances[index]!;
-        texts.push(`${id}: ${missing} shards are not yet bootstrapped to read`);
+        texts.push(`${id}: ${missing} shards are not yet bootstrapped to read, or moved since`);
       }
     }
     return texts.length === 0 ? '' : `: ${texts.slice(0, errorsKeptMax).join('; ')}`;
+  }
+}
+
+/** One look at the placement that stands, as long as it does not take too long. */
+class Look {
+  /** Nothing is to be expected of it any more, or ever was. */
+  isOver: boolean;
+  isNewer = false;
+  readonly #lookUp: Remedies['lookUp'];
+  #isBegun = false;
+
+  constructor(lookUp: Remedies['lookUp']) {
+    this.#lookUp = lookUp;
+    this.isOver = lookUp === null;
+  }
+
+  begin(clock: Clock, until: AbortSignal, onChange: () => void): void {
+    if (this.#isBegun || this.#lookUp === null) return;
+    this.#isBegun = true;
+    const found = (isNewer: boolean): void => {
+      this.isOver = true;
+      this.isNewer ||= isNewer;
+      onChange();
+    };
+    const notFound = (): void => found(false);
+    this.#lookUp().then(found, notFound);
+    clock.sleep(restMillisMax, until).then(notFound, () => {});
   }
 }
 

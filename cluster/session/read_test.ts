@@ -174,6 +174,26 @@ test('INITIALIZING shards are never read, LEAVING ones are', async () => {
   assert.equal(cluster.node('a2').fetches.length, 0);
 });
 
+test('who does not know yet that shards have moved looks the placement up, and reads anew', async () => {
+  for (const consistency of ['majority', 'unstrict_majority'] as const) {
+    await using cluster = await FakeCluster.start(['a1'], { replicaFactor: 1, numShards: 8 });
+    await written(cluster);
+    await cluster.add('a2');
+    await cluster.seen();
+    cluster.held = cluster.topology.view;
+    for (const job of jobs) plant(cluster, 'a2', job, 1, 1);
+    await cluster.markAll();
+    await cluster.seen();
+    const { bundle, warnings } = await cluster.fetch({ consistency });
+    assert.deepEqual(Object.keys(textsOf(bundle)).sort(), [...jobs].sort());
+    assert.deepEqual(warnings, []);
+    assert.deepEqual(
+      ['a1', 'a2'].map((id) => cluster.node(id).fetches.length),
+      [2, 1],
+    );
+  }
+});
+
 test('before any shard is AVAILABLE nothing can be read', async () => {
   await using cluster = await FakeCluster.start(three, rf3);
   for (const id of three) await cluster.admin.resetInstance(id, cluster.signal);
@@ -189,7 +209,10 @@ test('an instance that has not bootstrapped a shard does not count for it', asyn
   assert.deepEqual((await cluster.fetch({ consistency: 'majority' })).warnings, []);
   await assert.rejects(
     cluster.fetch({ consistency: 'all' }),
-    rejected('UNAVAILABLE', /shards=1: a1: 1 shards are not yet bootstrapped to read$/),
+    rejected(
+      'UNAVAILABLE',
+      /shards=1: a1: 1 shards are not yet bootstrapped to read, or moved since$/,
+    ),
   );
 });
 

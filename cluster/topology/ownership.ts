@@ -4,11 +4,12 @@
  * class and not once a shard or row.
  */
 import { assert } from '#lib/assert.ts';
+import { retiredOwners } from '../placement/handover.ts';
 import type { Instance, Placement, ShardState } from '../placement/placement.ts';
 
 /**
- * One replica of a shard whose acknowledgement counts: an AVAILABLE owner, or a LEAVING and
- * INITIALIZING pair as one. An INITIALIZING owner without a source is written to but does not
+ * One replica of a shard whose acknowledgement counts: an AVAILABLE owner, or a LEAVING one and the
+ * one that takes over from it as one, also when the latter is AVAILABLE already (handover.ts). An INITIALIZING owner without a source is written to but does not
  * count: its shard may be given to another instance before it is AVAILABLE, and what only it has
  * would be lost then.
  */
@@ -44,10 +45,12 @@ export class Ownership {
     this.instances = placement.instances;
     const owners: Owner[][] = Array.from({ length: placement.numShards }, () => []);
     const readable: number[][] = placement.instances.map(() => []);
-    for (const [index, { shards }] of placement.instances.entries()) {
+    const retired = retiredOwners(placement);
+    for (const [index, { id: instanceId, shards }] of placement.instances.entries()) {
       for (const { id, state, sourceId } of shards) {
         owners[id]!.push({ index, state, sourceId });
-        if (state !== 'INITIALIZING') readable[index]!.push(id);
+        const isRetired = retired.get(id)?.has(instanceId) === true;
+        if (state !== 'INITIALIZING' && !isRetired) readable[index]!.push(id);
       }
     }
     this.readableShards = readable.map((shards) => Uint32Array.from(shards));
@@ -88,12 +91,12 @@ function classOf(owners: readonly Owner[], instances: readonly Instance[]): Shar
   assert(owners.length <= membersMax, 'a shard has at most two owners for each replica');
   const replicas: Replica[] = [];
   for (const [bit, owner] of owners.entries()) {
-    if (owner.state === 'AVAILABLE') replicas.push({ mask: 1 << bit });
-    if (owner.state !== 'INITIALIZING' || owner.sourceId === '') continue;
+    if (owner.state === 'LEAVING') continue;
     const source = owners.findIndex(
       ({ index, state }) => state === 'LEAVING' && instances[index]!.id === owner.sourceId,
     );
     if (source >= 0) replicas.push({ mask: (1 << bit) | (1 << source) });
+    else if (owner.state === 'AVAILABLE') replicas.push({ mask: 1 << bit });
   }
   return { members: owners.map(({ index }) => index), replicas };
 }

@@ -1,5 +1,6 @@
 /** From whom a shard is taken: a pure function of the placement. */
 import { type Assigned, isFirstAssignment } from '#cluster/placement/assignments.ts';
+import { retiredOwners } from '#cluster/placement/handover.ts';
 import type { Instance, Placement, Shard } from '#cluster/placement/placement.ts';
 
 export interface DonorPlan {
@@ -30,8 +31,12 @@ export function donorPlan(
   const others = placement.instances.filter(
     ({ id, shards }) => id !== instanceId && shards.some((other) => other.id === shard.id),
   );
-  const owners = others.filter(({ shards }) =>
-    shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
+  // Who handed it over is the same replica as who has it now.
+  const retired = retiredOwners(placement).get(shard.id);
+  const owners = others.filter(
+    ({ id, shards }) =>
+      retired?.has(id) !== true &&
+      shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
   );
   // One that never had it must not begin empty, and so count, while others have what they gave up.
   const isNew =

@@ -426,6 +426,7 @@ export class Database implements NodeService, AsyncDisposable {
       bootCount: identity.boot,
       placementVersion: this.shards.version,
       unixNanos: this.env.clock.nowNanos(),
+      retires: true,
     };
   }
 

@@ -4,6 +4,7 @@
  *     placement   INITIALIZING / AVAILABLE / LEAVING     decides who writes and who counts
  *     local       bootstrapping / ready                  decides whether an answer is whole
  */
+import { retiredOwners } from '#cluster/placement/handover.ts';
 import { instanceById, type Placement, type ShardState } from '#cluster/placement/placement.ts';
 
 export interface OwnedShard {
@@ -13,6 +14,8 @@ export interface OwnedShard {
   readonly sourceId: string;
   /** As in `Shard`. */
   readonly assignment: string | undefined;
+  /** It is LEAVING, and another instance is read in its place. */
+  readonly isRetired: boolean;
 }
 
 export interface ShardChange {
@@ -30,8 +33,14 @@ export class ShardTable {
   readonly #instanceId: string;
   #owned: ReadonlyMap<number, OwnedShard> = new Map();
   #owners = new Map<number, ReadonlySet<string>>();
+  /** By shard: owners that are read, or will be when they have it. */
+  #readers = new Map<number, ReadonlySet<string>>();
   /** By shard: writers with an older placement do not know all of its owners. */
   #writerVersionMin = new Map<number, number>();
+  /** By shard: readers with an older placement may count an owner that is not read any more. */
+  #readerVersionMin = new Map<number, number>();
+  /** Who had which shard before this placement version this process does not know. */
+  #firstVersion = 0;
   placement: Placement | null = null;
   version = 0;
   /** No shard refuses a writer with this placement version or a later one. */
@@ -56,10 +65,22 @@ export class ShardTable {
 
   /**
    * Whether a writer with this placement version knows every owner of a shard. When one was added
-   * since, the writer's acknowledgement would leave it out.
+   * since, the writer's acknowledgement would leave it out. Version 0 is of a writer that knows no
+   * placement, and is refused where shards move.
    */
   writerIsStale(shard: number, placementVersion: number): boolean {
-    return placementVersion < (this.#writerVersionMin.get(shard) ?? 0);
+    const known = placementVersion === 0 ? 0 : this.#firstVersion;
+    return placementVersion < (this.#writerVersionMin.get(shard) ?? known);
+  }
+
+  /**
+   * Whether a reader with this placement version may count an owner of the shard that is not read any
+   * more, and that may not know it: an answer to it must not count. Version 0 is of a reader that
+   * counts nobody.
+   */
+  readerIsStale(shard: number, placementVersion: number): boolean {
+    if (placementVersion === 0) return false;
+    return placementVersion < (this.#readerVersionMin.get(shard) ?? this.#firstVersion);
   }
 
   /**
@@ -69,18 +90,25 @@ export class ShardTable {
   adopt(placement: Placement | null, version: number): ShardChange {
     if (version < this.version) {
       this.#owners.clear();
-      this.#writerVersionMin.clear();
-      this.writerVersionMax = 0;
+      this.#readers.clear();
     }
     const before = this.#owned;
     const mine = placement === null ? undefined : instanceById(placement, this.#instanceId);
+    const retired = placement === null ? new Map() : retiredOwners(placement);
     this.#owned = new Map(
       (mine?.shards ?? []).map(({ id, state, sourceId, assignment }) => [
         id,
-        { id, state, sourceId, assignment },
+        {
+          id,
+          state,
+          // Whom an AVAILABLE shard came from changes nothing here.
+          sourceId: state === 'INITIALIZING' ? sourceId : '',
+          assignment,
+          isRetired: retired.get(id)?.has(this.#instanceId) === true,
+        },
       ]),
     );
-    this.#noteOwners(placement, version);
+    this.#noteOwners(placement, version, retired);
     this.placement = placement;
     this.version = version;
     return {
@@ -89,7 +117,11 @@ export class ShardTable {
     };
   }
 
-  #noteOwners(placement: Placement | null, version: number): void {
+  #noteOwners(
+    placement: Placement | null,
+    version: number,
+    retired: ReturnType<typeof retiredOwners>,
+  ): void {
     const owners = new Map<number, Set<string>>();
     const moving = new Set<number>();
     for (const instance of placement?.instances ?? []) {
@@ -97,10 +129,16 @@ export class ShardTable {
         let set = owners.get(shard.id);
         if (set === undefined) owners.set(shard.id, (set = new Set()));
         set.add(instance.id);
-        if (shard.state === 'INITIALIZING') moving.add(shard.id);
+        if (shard.state !== 'AVAILABLE') moving.add(shard.id);
       }
     }
     const first = this.placement === null || this.#owners.size === 0;
+    if (first) {
+      this.#firstVersion = version;
+      this.#writerVersionMin.clear();
+      this.#readerVersionMin.clear();
+      this.writerVersionMax = version;
+    }
     for (const [shard, now] of owners) {
       const known = this.#owners.get(shard);
       const grew = first ? moving.has(shard) : !isSubset(now, known);
@@ -108,7 +146,26 @@ export class ShardTable {
       this.#writerVersionMin.set(shard, version);
       this.writerVersionMax = version;
     }
+    this.#noteReaders(owners, retired, version);
     this.#owners = owners;
+  }
+
+  #noteReaders(
+    owners: ReadonlyMap<number, ReadonlySet<string>>,
+    retired: ReturnType<typeof retiredOwners>,
+    version: number,
+  ): void {
+    const before = this.#readers;
+    this.#readers = new Map();
+    for (const [shard, all] of owners) {
+      const gone = retired.get(shard);
+      const now = gone === undefined ? all : all.difference(gone);
+      this.#readers.set(shard, now);
+      const known = before.get(shard);
+      if (known !== undefined && !isSubset(known, now)) {
+        this.#readerVersionMin.set(shard, version);
+      }
+    }
   }
 }
 

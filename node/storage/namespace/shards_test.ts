@@ -60,13 +60,14 @@ test('a placement that was deleted and made anew counts from 1 again', () => {
   assert.deepEqual(change.removed, [0]);
   assert.equal(table.version, 1);
   assert.equal(table.writerIsStale(1, 1), false);
-  assert.equal(table.writerVersionMax, 0);
+  assert.equal(table.readerIsStale(1, 1), false);
+  assert.equal(table.writerVersionMax, 1);
 });
 
 test('a donor refuses writers that do not know the new owner of a moving shard', () => {
   const table = new ShardTable('a');
   table.adopt(placementOf({ a: { 0: 'AVAILABLE', 1: 'AVAILABLE' } }), 2);
-  assert.equal(table.writerIsStale(0, 1), false);
+  assert.equal(table.writerIsStale(0, 2), false);
   table.adopt(
     placementOf({ a: { 0: 'LEAVING', 1: 'AVAILABLE' }, b: { 0: 'INITIALIZING' } }, 'a'),
     3,
@@ -79,8 +80,45 @@ test('a donor refuses writers that do not know the new owner of a moving shard',
 test('the end of a move refuses nobody: the owners were known before', () => {
   const table = new ShardTable('b');
   table.adopt(placementOf({ a: { 0: 'LEAVING' }, b: { 0: 'INITIALIZING' } }, 'a'), 3);
-  table.adopt(placementOf({ b: { 0: 'AVAILABLE' } }), 4);
+  table.adopt(placementOf({ a: { 0: 'LEAVING' }, b: { 0: 'AVAILABLE' } }, 'a'), 4);
+  table.adopt(placementOf({ b: { 0: 'AVAILABLE' } }), 5);
   assert.equal(table.writerIsStale(0, 3), false);
+});
+
+test('once another one is read in its place a giver is retired, and older readers are stale', () => {
+  const step1 = placementOf(
+    { a: { 0: 'LEAVING', 1: 'AVAILABLE' }, b: { 0: 'AVAILABLE' }, c: { 0: 'AVAILABLE' } },
+    'a',
+  );
+  for (const id of ['a', 'b', 'c']) {
+    const table = new ShardTable(id);
+    table.adopt(placementOf({ a: { 0: 'AVAILABLE', 1: 'AVAILABLE' }, c: { 0: 'AVAILABLE' } }), 2);
+    const moving = { 0: 'LEAVING', 1: 'AVAILABLE' } as const;
+    table.adopt(
+      placementOf({ a: moving, b: { 0: 'INITIALIZING' }, c: { 0: 'AVAILABLE' } }, 'a'),
+      3,
+    );
+    assert.equal(table.readerIsStale(0, 2), false);
+    table.adopt(step1, 4);
+    assert.equal(table.get(0)!.isRetired, id === 'a');
+    assert.equal(table.readerIsStale(0, 3), true);
+    assert.equal(table.readerIsStale(0, 4), false);
+    assert.equal(table.readerIsStale(1, 3), false);
+    table.adopt(placementOf({ b: { 0: 'AVAILABLE' }, c: { 0: 'AVAILABLE' } }), 5);
+    assert.equal(table.readerIsStale(0, 4), false);
+  }
+});
+
+test('what was before its start a node does not know: older readers and writers are stale', () => {
+  const table = new ShardTable('a');
+  table.adopt(placementOf({ a: { 0: 'AVAILABLE' } }), 7);
+  assert.equal(table.readerIsStale(0, 6), true);
+  assert.equal(table.writerIsStale(0, 6), true);
+  assert.equal(table.readerIsStale(0, 7), false);
+  assert.equal(table.writerIsStale(0, 7), false);
+  // Whoever names no placement counts nobody.
+  assert.equal(table.readerIsStale(0, 0), false);
+  assert.equal(table.writerIsStale(0, 0), false);
 });
 
 test('after a restart in the middle of a move older writers are refused too', () => {

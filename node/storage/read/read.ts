@@ -353,6 +353,7 @@ function tooLarge(): Error {
 export class WholeShards {
   readonly #namespace: NamespaceState;
   readonly #shards: ShardTable;
+  readonly #placementVersion: number;
   /** Where blocks start that have something of the answer; null for all. */
   readonly #starts: TimeRange | null;
   /** By shard, how often it had been lost. */
@@ -360,16 +361,18 @@ export class WholeShards {
 
   /**
    * To be made before the index is asked. @param range of the answer; null for all times @param
-   * wanted null for all
+   * wanted null for all @param placementVersion of the reader; 0 when it counts no replicas
    */
   constructor(
     namespace: NamespaceState,
     shards: ShardTable,
     range: TimeRange | null,
     wanted: Uint32Array | null,
+    placementVersion: number,
   ) {
     this.#namespace = namespace;
     this.#shards = shards;
+    this.#placementVersion = placementVersion;
     // A block before it may reach into the range.
     const reachNanos = namespace.blockSizeNanos - 1n;
     this.#starts = range && { startNanos: range.startNanos - reachNanos, endNanos: range.endNanos };
@@ -391,7 +394,8 @@ export class WholeShards {
 
   #isWhole(shard: number): boolean {
     const owned = this.#shards.get(shard);
-    if (owned === undefined || owned.state === 'INITIALIZING') return false;
+    if (owned === undefined || owned.state === 'INITIALIZING' || owned.isRetired) return false;
+    if (this.#shards.readerIsStale(shard, this.#placementVersion)) return false;
     const { readyShards } = this.#namespace;
     if (this.#starts === null) return readyShards.has(shard);
     return readyShards.hasBlocksFrom(shard, this.#starts.startNanos, this.#starts.endNanos);

@@ -51,8 +51,9 @@ export class Reads {
     const namespace = this.#parts.namespaceOf(request.namespace);
     this.counts.fetches += 1;
     return admission.limited('reads', async () => {
-      await admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, shards, request, request.shards);
+      const { placementVersion } = request;
+      await admission.placementVersion(placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, request, request.shards, placementVersion);
       const { slots, exhaustive } = namespace.index.query(request.query, request, {
         limit: request.seriesLimit,
         shards: request.shards,
@@ -70,8 +71,9 @@ export class Reads {
     const namespace = this.#parts.namespaceOf(request.namespace);
     this.counts.fetches += 1;
     return admission.limited('reads', async () => {
-      await admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, shards, request, null);
+      const { placementVersion } = request;
+      await admission.placementVersion(placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, request, null, placementVersion);
       const found = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
@@ -88,8 +90,9 @@ export class Reads {
     const { admission, shards, queries } = this.#parts;
     const namespace = this.#parts.namespaceOf(request.namespace);
     return admission.limited('reads', async () => {
-      await admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, shards, request, null);
+      const { placementVersion } = request;
+      await admission.placementVersion(placementVersion, signal);
+      const whole = new WholeShards(namespace, shards, request, null, placementVersion);
       const { tagNames, namesOnly, limit } = request;
       const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
         tagNames,
@@ -108,7 +111,8 @@ export class Reads {
     const namespace = this.#parts.namespaceOf(request.namespace);
     return admission.limited('reads', async () => {
       await admission.placementVersion(request.placementVersion, signal);
-      const whole = new WholeShards(namespace, shards, null, request.shards).atEnd();
+      // Each shard is asked of one replica only.
+      const whole = new WholeShards(namespace, shards, null, request.shards, 0).atEnd();
       const millis = clock.monotonicMillis();
       return statisticsResponse(namespace, store, request, whole, millis);
     });
