@@ -118,8 +118,11 @@ export function read(
 }
 
 /** The same, and a refusal is wrong too. */
-export async function answeredRead(cluster: SimulatedCluster): Promise<Rows | null> {
-  const rows = await read(cluster);
+export async function answeredRead(
+  cluster: SimulatedCluster,
+  by: SimulatedCoordinator = reader(cluster),
+): Promise<Rows | null> {
+  const rows = await read(cluster, by);
   if (rows === null) cluster.fail('a majority read is refused');
   return rows;
 }
