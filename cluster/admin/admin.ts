@@ -115,7 +115,7 @@ export class ClusterAdmin {
     this.cluster = setup.cluster;
     const { kv, cluster, random, service } = setup;
     this.placements = new PlacementStore(kv, cluster, random, service ?? storageService);
-    this.namespaces = new NamespaceStore(setup.kv, setup.cluster);
+    this.namespaces = new NamespaceStore(kv, cluster, setup.clock);
     this.#deletions = new DeletionLog(setup.kv, setup.cluster, setup.writtenVersion);
     this.#clock = setup.clock;
     this.#localInstance = setup.localInstance ?? localInstanceDefault;

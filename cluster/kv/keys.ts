@@ -5,6 +5,7 @@
  *     _kv/<environment>/<zone>/placement/<service>/assignments
  *     _kv/<environment>/<zone>/placement_history/<service>/<version, ten digits>
  *     _kv/<environment>/<zone>/tsdb.node.namespaces
+ *     _kv/<environment>/<zone>/tsdb.node.namespaces/numbers
  *     _kv/<environment>/<zone>/tsdb.node.deletions/head
  *     _kv/<environment>/<zone>/tsdb.node.deletions/entry/<sequence, 16 digits>
  *     _kv/<environment>/<zone>/tsdb.node.deletions_applied/<instance>
@@ -58,6 +59,11 @@ export function placementHistoryKey(
 
 export function namespacesKey(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.namespaces`;
+}
+
+/** Changed with the namespaces, and read and watched with them: its key begins with theirs. */
+export function namespaceNumbersKey(cluster: ClusterName): string {
+  return `${namespacesKey(cluster)}/numbers`;
 }
 
 /** All deletions with their head. */

@@ -74,6 +74,8 @@ export interface NamespaceOptions {
 export interface Namespace {
   readonly name: string;
   readonly options: NamespaceOptions;
+  /** Of no other one, also of this name (`numbers.ts`); not set where no number was given. */
+  readonly number?: number;
 }
 
 /**
@@ -138,10 +140,11 @@ export function updateNamespace(
   name: string,
   update: NamespaceUpdate,
 ): NamespaceRegistry {
-  const { options } = namespaceOf(registry, name);
+  const namespace = namespaceOf(registry, name);
+  const { options } = namespace;
   const { retentionOptions } = options;
   const updated: Namespace = {
-    name,
+    ...namespace,
     options: {
       ...options,
       retentionOptions: {
@@ -183,7 +186,7 @@ export function advanceStaging(
   const { stagingStatus } = namespace.options;
   if (stagingOrder.indexOf(status) <= stagingOrder.indexOf(stagingStatus)) return registry;
   if (status === 'READY') checkReadyable(namespace);
-  const advanced = { name, options: { ...namespace.options, stagingStatus: status } };
+  const advanced = { ...namespace, options: { ...namespace.options, stagingStatus: status } };
   if (status !== 'READY') return withNamespace(registry, advanced);
   return registryOf([...deleteNamespace(registry, name).values(), advanced]);
 }

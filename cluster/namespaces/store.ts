@@ -1,6 +1,6 @@
 /** The namespaces of a cluster in the key-value store: read, and changed by compare-and-set. */
-import { type ClusterName, namespacesKey } from '../kv/keys.ts';
-import type { Compare, Kv, Operation } from '../kv/kv.ts';
+import { type ClusterName, namespaceNumbersKey, namespacesKey } from '../kv/keys.ts';
+import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
 import { emptyRegistry, type NamespaceRegistry } from './namespaces.ts';
 import { registryFromJson, registryToStored } from './json.ts';
 import {
@@ -8,25 +8,42 @@ import {
   decodeStored,
   encodeJson,
   nothingStored,
-  type Stored,
   unchanged,
 } from '../kv/stored_json.ts';
+import {
+  numbersToStored,
+  type StoredRegistry,
+  withNewNumbers,
+  withStoredNumbers,
+} from './numbers.ts';
 import { withUnreadKeys } from '../unread_keys.ts';
 
 export class NamespaceStore {
   readonly kv: Kv;
   readonly key: string;
+  readonly #numbersKey: string;
+  readonly #clock: { nowMillis(): number };
 
-  constructor(kv: Kv, cluster: ClusterName) {
+  /** @param clock of whoever makes namespaces: numbers are at least its time */
+  constructor(
+    kv: Kv,
+    cluster: ClusterName,
+    clock: { nowMillis(): number } = { nowMillis: () => 0 },
+  ) {
     this.kv = kv;
     this.key = namespacesKey(cluster);
+    this.#numbersKey = namespaceNumbersKey(cluster);
+    this.#clock = clock;
   }
 
   /** An empty registry of version 0 when none was ever added. */
-  async get(signal: AbortSignal): Promise<Stored<NamespaceRegistry>> {
-    const item = await this.kv.get(this.key, signal);
-    if (item === null) return nothingStored(emptyRegistry);
-    return decodeStored(item, registryFromJson);
+  async get(signal: AbortSignal): Promise<StoredRegistry> {
+    const { items } = await this.kv.list(this.key, signal);
+    const itemOf = (key: string) => items.find((item) => item.key === key) ?? null;
+    const item = itemOf(this.key);
+    return item === null
+      ? nothingStored(emptyRegistry)
+      : storedRegistry(item, itemOf(this.#numbersKey));
   }
 
   /**
@@ -52,14 +69,34 @@ export class NamespaceStore {
 
   /** The transaction that writes `next` over `current`, for those who write other keys with it. */
   writing(
-    current: Stored<NamespaceRegistry>,
+    current: StoredRegistry,
     next: NamespaceRegistry,
   ): { compares: Compare[]; operations: Operation[] } {
     const before = registryToStored(current.value);
     const json = withUnreadKeys(registryToStored(next), before, current.unread);
-    return {
-      compares: [unchanged(this.key, current)],
-      operations: [{ kind: 'put', key: this.key, value: encodeJson(json) }],
-    };
+    const operations: Operation[] = [{ kind: 'put', key: this.key, value: encodeJson(json) }];
+    const isSameNames =
+      next.size === current.value.size && next.keys().every((name) => current.value.has(name));
+    if (!isSameNames) {
+      const atLeast = Math.floor(this.#clock.nowMillis());
+      const { registry, lastNumber } = withNewNumbers(current, next, atLeast);
+      const numbers = numbersToStored(current, registry, lastNumber);
+      operations.push({ kind: 'put', key: this.#numbersKey, value: encodeJson(numbers) });
+    }
+    return { compares: [unchanged(this.key, current)], operations };
   }
+}
+
+/**
+ * A registry with the numbers of its namespaces, from their two keys.
+ * @throws {TsdbError} INTERNAL naming the key that is damaged
+ */
+export function storedRegistry(item: KeyValue, numbers: KeyValue | null): StoredRegistry {
+  const stored = decodeStored(item, registryFromJson);
+  if (numbers === null) return stored;
+  const { value, unread } = decodeStored(numbers, (json, unreadKeys) =>
+    withStoredNumbers(stored.value, json, unreadKeys),
+  );
+  const { registry, lastNumber } = value;
+  return { ...stored, value: registry, lastNumber, unreadOfNumbers: unread };
 }

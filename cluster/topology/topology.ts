@@ -8,17 +8,17 @@ import type { Log } from '#lib/log.ts';
 import {
   assignmentsKey,
   type ClusterName,
+  namespaceNumbersKey,
   namespacesKey,
   placementKey,
   storageService,
 } from '../kv/keys.ts';
 import { type KeyValue, type Kv, RevisionCompacted } from '../kv/kv.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
-import { registryFromJson } from '../namespaces/json.ts';
+import { storedRegistry } from '../namespaces/store.ts';
 import { Ownership } from './ownership.ts';
 import type { Placement } from '../placement/placement.ts';
 import { storedPlacement } from '../placement/store.ts';
-import { decodeStored } from '../kv/stored_json.ts';
 
 /** One state of the cluster; never changes. */
 export interface TopologyView {
@@ -72,9 +72,10 @@ export class Topology implements TopologySource, AsyncDisposable {
   readonly #placementKey: string;
   readonly #assignmentsKey: string;
   readonly #namespacesKey: string;
+  readonly #numbersKey: string;
   readonly #known = new Map<string, Known>();
-  /** The newest ones that were seen. */
-  #assignments: KeyValue | null = null;
+  /** The newest assignments and numbers of namespaces that were seen, by key. */
+  readonly #beside = new Map<string, KeyValue>();
   readonly #listeners = new Set<(view: TopologyView) => void>();
   readonly #stop = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
@@ -84,6 +85,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     this.#placementKey = placementKey(options.cluster, options.service ?? storageService);
     this.#assignmentsKey = assignmentsKey(options.cluster, options.service ?? storageService);
     this.#namespacesKey = namespacesKey(options.cluster);
+    this.#numbersKey = namespaceNumbersKey(options.cluster);
   }
 
   /** Reads and follows the store from now on; `whenLoaded` waits for the first state. */
@@ -160,7 +162,7 @@ export class Topology implements TopologySource, AsyncDisposable {
           for (const event of events) {
             if (event.kind === 'put' && event.item.key === key) {
               const { modRevision } = event.item;
-              this.#noteAssignments(items, modRevision);
+              this.#noteBeside(items, modRevision);
               this.#adopt(key, event.item, modRevision);
             } else if (event.kind === 'delete' && event.key === key) {
               this.#adopt(key, null, event.modRevision);
@@ -179,15 +181,17 @@ export class Topology implements TopologySource, AsyncDisposable {
 
   #adoptListed(key: string, items: readonly KeyValue[], revision: number): void {
     const item = items.find((each) => each.key === key) ?? null;
-    this.#noteAssignments(items, revision);
+    this.#noteBeside(items, revision);
     this.#adopt(key, item, item?.modRevision ?? revision);
   }
 
-  /** Those that came with the placement of this revision, or are older. */
-  #noteAssignments(items: readonly KeyValue[], revision: number): void {
+  /** What came with the placement or the namespaces of this revision, or is older. */
+  #noteBeside(items: readonly KeyValue[], revision: number): void {
     for (const item of items) {
-      if (item.key !== this.#assignmentsKey || item.modRevision > revision) continue;
-      if (item.modRevision > (this.#assignments?.modRevision ?? 0)) this.#assignments = item;
+      const isBeside = item.key === this.#assignmentsKey || item.key === this.#numbersKey;
+      if (!isBeside || item.modRevision > revision) continue;
+      const known = this.#beside.get(item.key);
+      if (item.modRevision > (known?.modRevision ?? 0)) this.#beside.set(item.key, item);
     }
   }
 
@@ -215,7 +219,10 @@ export class Topology implements TopologySource, AsyncDisposable {
     if (item === null) {
       return { ...this.#current, placement: null, placementVersion: 0, ownership: null };
     }
-    const { value, version } = storedPlacement(item, this.#assignments);
+    const { value, version } = storedPlacement(
+      item,
+      this.#beside.get(this.#assignmentsKey) ?? null,
+    );
     return {
       ...this.#current,
       placement: value,
@@ -225,7 +232,8 @@ export class Topology implements TopologySource, AsyncDisposable {
   }
 
   #withNamespaces(item: KeyValue | null): TopologyView {
-    const namespaces = item === null ? emptyRegistry : decodeStored(item, registryFromJson).value;
+    const numbers = this.#beside.get(this.#numbersKey) ?? null;
+    const namespaces = item === null ? emptyRegistry : storedRegistry(item, numbers).value;
     return { ...this.#current, namespaces, namespacesRevision: item?.modRevision ?? 0 };
   }
 }

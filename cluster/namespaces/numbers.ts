@@ -1,0 +1,117 @@
+/**
+ * Numbers of namespaces: one that is deleted and made again under its name is another one, and who
+ * hears of that late must not take rows of the one for the other. So each gets a number when it is
+ * made, higher than all that were given, and at least the time in Unix milliseconds: also a store
+ * that was restored from a backup gives none again, unless clocks are set back.
+ *
+ * The numbers lie beside the registry in a key of their own, since releases before this one refuse
+ * registries with keys that they do not know. What such a release makes has no number.
+ */
+import { Fields } from '../fields.ts';
+import type { Stored } from '../kv/stored_json.ts';
+import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
+import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
+
+/** Of namespaces that were made by releases that gave none. */
+const unnumbered = 1;
+
+/** What messages say of a namespace: never 0, which stands for a sender that does not know. */
+export function namespaceNumber({ number }: Pick<Namespace, 'number'>): number {
+  return number ?? unnumbered;
+}
+
+/** The same of the namespace with this name; 0 when there is none. */
+export function namespaceNumberIn(namespaces: NamespaceRegistry, name: string): number {
+  const namespace = namespaces.get(name);
+  return namespace === undefined ? 0 : namespaceNumber(namespace);
+}
+
+/** Whether the second one, of the same name, was made when the first one was deleted. */
+export function isMadeAgain(
+  known: Pick<Namespace, 'number'>,
+  next: Pick<Namespace, 'number'>,
+): boolean {
+  // A lower one is that of a restored store: nobody has deleted anything.
+  return namespaceNumber(next) > namespaceNumber(known);
+}
+
+/** Whether a message names a namespace that was deleted since, and made again. */
+export function namesEarlier(
+  { namespaceNumber: named = 0 }: { readonly namespaceNumber?: number },
+  known: Pick<Namespace, 'number'>,
+): boolean {
+  return named !== 0 && named < namespaceNumber(known);
+}
+
+/** A registry with the numbers of its namespaces, and what of them only a writer needs. */
+export interface StoredRegistry extends Stored<NamespaceRegistry> {
+  /** The highest number that was given; not set when none was. */
+  readonly lastNumber?: number;
+  readonly unreadOfNumbers?: readonly UnreadKeys[];
+}
+
+/**
+ * The registry that follows another one: namespaces of new names get numbers.
+ * @param atLeast the lowest one that may be given
+ */
+export function withNewNumbers(
+  current: StoredRegistry,
+  next: NamespaceRegistry,
+  atLeast: number,
+): { readonly registry: NamespaceRegistry; readonly lastNumber: number } {
+  let lastNumber = current.lastNumber ?? unnumbered;
+  const registry = registryOf(
+    [...next.values()].map(({ name, options }) => {
+      const before = current.value.get(name);
+      if (before === undefined) lastNumber = Math.max(lastNumber + 1, atLeast);
+      const number = before === undefined ? lastNumber : before.number;
+      return number === undefined ? { name, options } : { name, options, number };
+    }),
+  );
+  return { registry, lastNumber };
+}
+
+/** `{"last": "1700000000001", "namespaces": {"metrics": {"number": "1700000000001"}}}` */
+export function numbersToStored(
+  current: StoredRegistry,
+  registry: NamespaceRegistry,
+  lastNumber: number,
+): object {
+  const before = numbersJson(current.value, current.lastNumber ?? unnumbered);
+  return withUnreadKeys(numbersJson(registry, lastNumber), before, current.unreadOfNumbers ?? []);
+}
+
+function numbersJson(registry: NamespaceRegistry, lastNumber: number): object {
+  const numbered = [...registry.values()].filter(({ number }) => number !== undefined);
+  return {
+    last: String(lastNumber),
+    namespaces: Object.fromEntries(
+      numbered.map(({ name, number }) => [name, { number: String(number) }]),
+    ),
+  };
+}
+
+/**
+ * @param json as `numbersToStored` makes it
+ * @param unread gets the keys that this version does not know
+ * @throws {TsdbError} BAD_REQUEST naming the field
+ */
+export function withStoredNumbers(
+  registry: NamespaceRegistry,
+  json: unknown,
+  unread: UnreadKeys[],
+): { readonly registry: NamespaceRegistry; readonly lastNumber: number } {
+  const fields = Fields.ofStored(json, 'numbers', unread);
+  const lastNumber = Number(fields.int64('last', BigInt(unnumbered)));
+  const numbers = new Map<string, number>();
+  fields.record('namespaces', (item, name) => {
+    numbers.set(name, Number(item.int64('number', BigInt(unnumbered))));
+    item.end();
+  });
+  fields.end();
+  const namespaces = [...registry.values()].map(({ name, options }): Namespace => {
+    const number = numbers.get(name);
+    return number === undefined ? { name, options } : { name, options, number };
+  });
+  return { registry: registryOf(namespaces), lastNumber };
+}
