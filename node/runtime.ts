@@ -97,6 +97,8 @@ export class NodeRuntime implements AsyncDisposable {
   #handingOver: Promise<void> | null = null;
   #flushing: Promise<void> = Promise.resolve();
   #bootstrapLogged = false;
+  #refreshing = false;
+  #refreshAgain = false;
 
   private constructor(options: RuntimeOptions, database: Database) {
     this.#options = options;
@@ -129,6 +131,7 @@ export class NodeRuntime implements AsyncDisposable {
       shards: database.shards,
       onLimits: (limits) => database.setLimits(limits),
     });
+    database.admission.onUnknownNamespace = () => this.#refreshNamespaces();
     this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits);
   }
 
@@ -276,6 +279,27 @@ export class NodeRuntime implements AsyncDisposable {
         'placement adopted',
       );
     }
+  }
+
+  /**
+   * A writer or reader knows of a namespace what this node has not been told yet. What is asked
+   * while it is read may be newer than what is read: once more then.
+   */
+  #refreshNamespaces(): void {
+    this.#refreshAgain = this.#refreshing;
+    if (this.#refreshing) return;
+    this.#refreshing = true;
+    const { topology, log } = this.#options;
+    topology
+      .refresh(this.#stop.signal)
+      .catch((error: unknown) => {
+        if (this.#stop.signal.aborted) return;
+        log.warn({ error: messageOf(error) }, 'cannot read the namespaces anew');
+      })
+      .finally(() => {
+        this.#refreshing = false;
+        if (this.#refreshAgain && !this.#stop.signal.aborted) this.#refreshNamespaces();
+      });
   }
 
   /**

@@ -102,7 +102,13 @@ test('a write goes over whole, and its outcomes and references come back', async
   const values = new Float64Array(new BigUint64Array([0x7ff0000000000002n, 5n]).buffer);
   builder.setRows(2, ...columns, 1_000_000, values);
   const batch = builder.finish();
-  const request = { namespace: 'ns', placementVersion: 9, referenceEpoch: 'x', batch };
+  const request = {
+    namespace: 'ns',
+    namespaceNumber: 2 ** 53 - 1,
+    placementVersion: 9,
+    referenceEpoch: 'x',
+    batch,
+  };
   const response = await client.write(request, signal);
   assert.deepEqual([...response.outcomes], [0, 3]);
   assert.deepEqual(response.references, Uint32Array.of(4_000_000_000, 1, 0, 0));
@@ -134,6 +140,7 @@ test('a fetch of many megabytes comes in pages and is whole again', async () => 
   };
   const request: FetchRequest = {
     namespace: 'ns',
+    namespaceNumber: 1_700_000_000_000,
     placementVersion: 4_294_967_295,
     query,
     startNanos: -5n,
@@ -169,7 +176,10 @@ test('fetch by ID, truncate and health carry what they are given', async () => {
   using client = clientOf(server);
   const ids = [Uint8Array.of(0, 255), new Uint8Array(0)];
   const range = { startNanos: 0n, endNanos: 1n };
-  await client.fetchById({ namespace: 'ns', placementVersion: 0, ids, ...range }, signal);
+  await client.fetchById(
+    { namespace: 'ns', namespaceNumber: 5, placementVersion: 0, ids, ...range },
+    signal,
+  );
   assert.deepEqual(
     seen[0]!.ids.map((id) => [...id]),
     [[0, 255], []],
@@ -195,6 +205,7 @@ test('an aggregation of many values comes in pages, and tags that were cut are w
   using client = clientOf(server);
   const request: AggregateRequest = {
     namespace: 'ns',
+    namespaceNumber: 1_700_000_000_000,
     placementVersion: 1,
     query: { kind: 'all' },
     startNanos: 1n,
@@ -220,6 +231,7 @@ test('a shard streams page by page, pages of any size', async () => {
   using client = clientOf(server);
   const request = {
     namespace: 'ns',
+    namespaceNumber: 1_700_000_000_000,
     shard: 0,
     placementVersion: 3,
     deletionSequence: 5,
@@ -258,6 +270,7 @@ test('errors keep their code and reason, also in the middle of a stream', async 
   await assert.rejects(client.write(write, signal), is('RESOURCE_EXHAUSTED', /memory is full/));
   const fetch: FetchRequest = {
     namespace: 'ns',
+    namespaceNumber: 1_700_000_000_000,
     placementVersion: 1,
     query: { kind: 'all' },
     startNanos: 0n,
@@ -298,6 +311,7 @@ test('a client that leaves is seen by the node', async () => {
   const stop = new AbortController();
   const fetch: FetchRequest = {
     namespace: 'ns',
+    namespaceNumber: 1_700_000_000_000,
     placementVersion: 1,
     query: { kind: 'all' },
     startNanos: 0n,

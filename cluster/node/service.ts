@@ -22,7 +22,10 @@ export const rowOutcome = {
   tooFarFuture: 3,
   /** The series' shard is not owned by this node in its placement. */
   shardNotOwned: 4,
-  /** This node adopted a newer placement in which the shard moves: refresh and send again. */
+  /**
+   * This node adopted a newer placement in which the shard moves, or knows that the namespace was
+   * deleted and made again: refresh and send again.
+   */
   stalePlacement: 5,
   /** New-series or memory limit; retry later. */
   resourceExhausted: 6,
@@ -30,8 +33,17 @@ export const rowOutcome = {
   badSeries: 7,
 } as const;
 
-export interface WriteRequest {
+/** Of which namespace a message is. */
+export interface OfNamespace {
   readonly namespace: string;
+  /**
+   * The number of it that the sender knows (`cluster/namespaces/numbers.ts`): another one of the
+   * same name is not meant. Not set, or 0: whichever there is.
+   */
+  readonly namespaceNumber?: number;
+}
+
+export interface WriteRequest extends OfNamespace {
   readonly placementVersion: number;
   /**
    * `referenceEpoch` of the node's answer that gave the references; '' when the batch holds none.
@@ -74,8 +86,7 @@ export interface TimeRange {
   readonly endNanos: UnixNanos;
 }
 
-export interface FetchRequest extends TimeRange {
-  readonly namespace: string;
+export interface FetchRequest extends OfNamespace, TimeRange {
   readonly placementVersion: number;
   readonly query: IndexQuery;
   /** Only series of these shards; null for all that the node has. */
@@ -94,14 +105,12 @@ export interface FetchResponse {
   readonly shards: Uint32Array;
 }
 
-export interface FetchByIdRequest extends TimeRange {
-  readonly namespace: string;
+export interface FetchByIdRequest extends OfNamespace, TimeRange {
   readonly placementVersion: number;
   readonly ids: readonly Uint8Array[];
 }
 
-export interface AggregateRequest extends TimeRange {
-  readonly namespace: string;
+export interface AggregateRequest extends OfNamespace, TimeRange {
   readonly placementVersion: number;
   readonly query: IndexQuery;
   /** Only these tag names; empty for all. */
@@ -118,8 +127,7 @@ export interface AggregateResponse {
   readonly shards: Uint32Array;
 }
 
-export interface StatisticsRequest {
-  readonly namespace: string;
+export interface StatisticsRequest extends OfNamespace {
   readonly placementVersion: number;
   /** Only series of these shards, sorted; null for all that the node has. */
   readonly shards: Uint32Array | null;
@@ -170,8 +178,7 @@ export interface StatisticsResponse {
 }
 
 /** One page of a shard's sealed blocks, for a peer that bootstraps. */
-export interface StreamShardRequest {
-  readonly namespace: string;
+export interface StreamShardRequest extends OfNamespace {
   readonly shard: number;
   /** The asker's placement version: the donor adopts it before it streams. */
   readonly placementVersion: number;

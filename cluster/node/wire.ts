@@ -55,6 +55,7 @@ export const writeRequestWire: Wire<WriteRequest> = wire(
   (request) => ({ ...request }),
   (message) => ({
     namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     referenceEpoch: message['referenceEpoch'],
     batch: plain(message['batch']),
@@ -82,6 +83,7 @@ export const fetchRequestWire: Wire<FetchRequest> = wire(
   }),
   (message) => ({
     namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     query: queryOf(message['query']),
     startNanos: message['startNanos'],
@@ -97,6 +99,7 @@ export const fetchByIdRequestWire: Wire<FetchByIdRequest> = wire(
   (request) => ({ ...request }),
   (message) => ({
     namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     ids: (message['ids'] as Uint8Array[]).map(plain),
     startNanos: message['startNanos'],
@@ -122,6 +125,7 @@ export const aggregateRequestWire: Wire<AggregateRequest> = wire(
   (request) => ({ ...request, query: queryToMessage(request.query) }),
   (message) => ({
     namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     query: queryOf(message['query']),
     startNanos: message['startNanos'],
@@ -156,6 +160,7 @@ export const statisticsRequestWire: Wire<StatisticsRequest> = wire(
   }),
   (message) => ({
     namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     shards: message['allShards'] ? null : wordsOf(message['shards'], 'shards'),
     limit: message['limit'],
@@ -234,6 +239,7 @@ export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
   (request) => ({ ...request }),
   (message) => ({
     namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
     shard: message['shard'],
     placementVersion: message['placementVersion'],
     deletionSequence: message['deletionSequence'],

@@ -100,6 +100,8 @@ export class FakeNode implements NodeService {
   failures = 0;
   /** What it answers as the highest version that it has accepted. */
   highestVersion = 0;
+  /** The number that it knows the namespace by: rows for an earlier one are stale. */
+  namespaceNumber = 0;
   /** Batches of a higher version are refused: their writer's clock is ahead. */
   versionMax: number = Number.POSITIVE_INFINITY;
   /** Outcome for the rows of a series key. */
@@ -188,7 +190,10 @@ export class FakeNode implements NodeService {
       }
       const state = shards.get(series.shard);
       if (state === undefined) outcomes[row] = rowOutcome.shardNotOwned;
-      else if (state !== 'AVAILABLE' && request.placementVersion < version) {
+      else if (
+        (request.namespaceNumber ?? 0) < this.namespaceNumber ||
+        (state !== 'AVAILABLE' && request.placementVersion < version)
+      ) {
         outcomes[row] = rowOutcome.stalePlacement;
       } else outcomes[row] = this.refuses.get(series.key) ?? rowOutcome.written;
       if (outcomes[row] !== rowOutcome.written) continue;
@@ -454,7 +459,7 @@ export class FakeCluster implements AsyncDisposable {
     const { numShards, replicaFactor } = shape;
     const body = { numShards, replicationFactor: replicaFactor, instances: ids.map(instanceOf) };
     await admin.placementInit(body, plainRequest, signal);
-    await cluster.#addNamespace();
+    await cluster.addNamespace();
     await cluster.markAll();
     await cluster.topology.until(({ namespaces }) => namespaces.size > 0, signal);
     return cluster;
@@ -549,7 +554,8 @@ export class FakeCluster implements AsyncDisposable {
     };
   }
 
-  async #addNamespace(): Promise<void> {
+  /** The one that its writes go to. */
+  async addNamespace(): Promise<void> {
     const minutes = (count: number) => `${count}m`;
     const options = {
       retentionOptions: {

@@ -8,6 +8,7 @@ import type { Clock, Env } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import { type ReadConsistency, readReplicasRequired } from './consistency.ts';
 import { fetchRetriesMax, staleRetriesMax } from '../limits.ts';
+import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
 import type { NodeService } from '../node/service.ts';
 import type { Ownership } from '../topology/ownership.ts';
 import type { SessionOptions } from './types.ts';
@@ -30,6 +31,7 @@ export interface Question {
   readonly instanceIndex: number;
   readonly ownership: Ownership;
   readonly placementVersion: number;
+  readonly namespaces: NamespaceRegistry;
   /** Shards to read there; null for all that the instance has. */
   readonly shards: Uint32Array | null;
 }
@@ -333,6 +335,7 @@ class Round<T extends Answer> {
         instanceIndex: index,
         ownership,
         placementVersion: view.placementVersion,
+        namespaces: view.namespaces,
         shards: this.#shardsAsked(index),
       };
       const answer = await untilAborted(this.#plan.ask(question, until), until);

@@ -8,6 +8,7 @@ import { mergeBundles } from './bundle_merge.ts';
 import type { ReadConsistency } from './consistency.ts';
 import { type Answer, fanOut, type FanOut, type Gathered } from './fan_out.ts';
 import { fetchBytesMaxDefault } from '../limits.ts';
+import { namespaceNumberIn } from '../namespaces/numbers.ts';
 import type { AggregateResponse } from '../node/service.ts';
 import type {
   AggregateOptions,
@@ -41,10 +42,11 @@ export class SessionReader {
       {
         level: this.#level(options.consistency),
         shardsOf: () => null,
-        ask: ({ node, placementVersion, shards }, until) =>
+        ask: ({ node, placementVersion, namespaces, shards }, until) =>
           node.fetch(
             {
               namespace,
+              namespaceNumber: namespaceNumberIn(namespaces, namespace),
               placementVersion,
               query,
               startNanos,
@@ -81,11 +83,12 @@ export class SessionReader {
       {
         level: this.#level(options.consistency),
         shardsOf: (numShards) => Uint32Array.from(ids, (id) => shardOf(id, numShards)),
-        ask: ({ node, placementVersion, shards, ownership }, until) => {
+        ask: ({ node, placementVersion, namespaces, shards, ownership }, until) => {
+          const namespaceNumber = namespaceNumberIn(namespaces, namespace);
           const here = new Set(shards);
           const asked = ids.filter((id) => here.has(shardOf(id, ownership.numShards)));
           return node.fetchById(
-            { namespace, placementVersion, ids: asked, startNanos, endNanos },
+            { namespace, namespaceNumber, placementVersion, ids: asked, startNanos, endNanos },
             until,
           );
         },
@@ -107,10 +110,11 @@ export class SessionReader {
       {
         level: this.#level(options.consistency),
         shardsOf: () => null,
-        ask: ({ node, placementVersion }, until) =>
+        ask: ({ node, placementVersion, namespaces }, until) =>
           node.aggregate(
             {
               namespace,
+              namespaceNumber: namespaceNumberIn(namespaces, namespace),
               placementVersion,
               query,
               startNanos,
@@ -136,7 +140,7 @@ export class SessionReader {
   ): Promise<ClusterStatistics> {
     const { env, topology, nodeOf } = this.#options;
     this.#checkNamespace(options.namespace);
-    const { ownership, placementVersion } = topology.view;
+    const { ownership, placementVersion, namespaces } = topology.view;
     if (ownership === null) {
       throw new TsdbError('UNAVAILABLE', 'cannot read: there is no placement');
     }
@@ -144,7 +148,8 @@ export class SessionReader {
     const until = new WorkSignal(env, timeoutMillis, signal);
     try {
       const node = (index: number) => nodeOf(ownership.instances[index]!);
-      const plan = { ...options, ownership, placementVersion, nodeOf: node };
+      const namespaceNumber = namespaceNumberIn(namespaces, options.namespace);
+      const plan = { ...options, namespaceNumber, ownership, placementVersion, nodeOf: node };
       return await clusterStatistics(plan, until.signal);
     } finally {
       until.end(readIsOver);

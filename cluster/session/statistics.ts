@@ -26,6 +26,8 @@ export interface StatisticsPlan {
   readonly placementVersion: number;
   readonly nodeOf: (instanceIndex: number) => NodeService;
   readonly namespace: string;
+  /** The number that it is known by. */
+  readonly namespaceNumber: number;
   /** Most rows of each list. */
   readonly limit: number;
   /** The tag that holds the metric name. */
@@ -95,7 +97,7 @@ async function ask(
   failures: Map<number, string>,
   signal: AbortSignal,
 ): Promise<StatisticsResponse | null> {
-  const { ownership, namespace, placementVersion, metricName, limit } = plan;
+  const { ownership, namespace, namespaceNumber, placementVersion, metricName, limit } = plan;
   const { id } = ownership.instances[instance]!;
   const isAll =
     ownership.readsWhole[instance]! && ownership.readableShards[instance]!.length === shards.length;
@@ -104,6 +106,7 @@ async function ask(
     if (node.statistics === undefined) throw new Error('its version gives no statistics');
     const request = {
       namespace,
+      namespaceNumber,
       placementVersion,
       shards: isAll ? null : shards,
       limit: isAlone ? limit : limit * rowsOfNodeFactor,

@@ -97,6 +97,7 @@ const planOf = (ownership: Ownership, nodes: readonly NodeService[]) => ({
   placementVersion: 3,
   nodeOf: (index: number) => nodes[index]!,
   namespace: 'default',
+  namespaceNumber: 7,
   limit: 5,
   metricName: '__name__',
 });
@@ -173,6 +174,7 @@ test('request and answer go over the wire', async () => {
   assert.ok(method.kind === 'unary');
   const request: StatisticsRequest = {
     namespace: 'default',
+    namespaceNumber: 1_700_000_000_000,
     placementVersion: 4,
     shards: Uint32Array.of(1, 3),
     limit: 7,

@@ -13,6 +13,7 @@ import {
   staleRetriesMax,
   writeRetriesMax,
 } from '../limits.ts';
+import { namespaceNumberIn } from '../namespaces/numbers.ts';
 import { type NodeService, rowOutcome, type WriteResponse } from '../node/service.ts';
 import type { Ownership } from '../topology/ownership.ts';
 import {
@@ -164,8 +165,9 @@ export class SessionWriter {
       const next = attempt.isStale
         ? await this.#newerView(view, staleRetries - 1, until.signal)
         : await this.#viewAfter(writeBackoff, retries - 1, until.signal);
-      // Without a placement nobody can have the rows: they stay as the attempt left them.
-      if (next === null || next.ownership === null) break;
+      // Without placement or namespace nobody can have the rows: they stay as the attempt left
+      // them.
+      if (next === null || next.ownership === null || !next.namespaces.has(work.namespace)) break;
       view = next;
       picked = stillKnown(copy, picked, series);
       clearOutcomes(outcomes, picked);
@@ -186,7 +188,7 @@ export class SessionWriter {
     const stale = attempt.staleWritten();
     if (stale.length === 0 || until.aborted) return;
     const view = await this.#newerView(sent, 0, until);
-    if (view === null || view.ownership === null) return;
+    if (view === null || view.ownership === null || !view.namespaces.has(work.namespace)) return;
     const picked = stillKnown(work.copy, stale, work.series);
     if (picked.length === 0) return;
     await new Attempt(this, work, view, view.ownership, picked, until).finished;
@@ -200,7 +202,10 @@ export class SessionWriter {
   ): Promise<TopologyView | null> {
     const { topology } = this.#options;
     const now = await topology.refresh(until).catch(() => topology.view);
-    if (now.placementVersion !== view.placementVersion) return now;
+    const isNewer =
+      now.placementVersion !== view.placementVersion ||
+      now.namespacesRevision !== view.namespacesRevision;
+    if (isNewer) return now;
     return this.#viewAfter(staleBackoff, retry, until);
   }
 
@@ -348,13 +353,17 @@ class Attempt {
   /** Resolves when the last request has ended. */
   readonly finished: Promise<void>;
   readonly errors: string[] = [];
-  /** An instance has a newer placement, or other shards, than the view of this attempt. */
+  /**
+   * An instance has a newer placement, other shards, or another namespace of the name than the view
+   * of this attempt.
+   */
   isStale = false;
   /** An instance refused the version, since our clock is ahead. */
   isClockAhead = false;
   readonly #writer: SessionWriter;
   readonly #work: Work;
   readonly #view: TopologyView;
+  readonly #namespaceNumber: number;
   readonly #ownership: Ownership;
   readonly #until: AbortSignal;
   readonly #count: Acknowledgements;
@@ -375,6 +384,7 @@ class Attempt {
     this.#writer = writer;
     this.#work = work;
     this.#view = view;
+    this.#namespaceNumber = namespaceNumberIn(view.namespaces, work.namespace);
     this.#ownership = ownership;
     this.#until = until;
     this.decided = new Promise((resolve, reject) => {
@@ -471,7 +481,11 @@ class Attempt {
     const request = writer.nextRequest();
     const node = writer.nodeOf(this.#ownership, target.instanceIndex);
     const { id } = this.#ownership.instances[target.instanceIndex]!;
-    const head = { namespace: work.namespace, placementVersion: view.placementVersion };
+    const head = {
+      namespace: work.namespace,
+      namespaceNumber: this.#namespaceNumber,
+      placementVersion: view.placementVersion,
+    };
     const packed =
       node.writeColumns === undefined
         ? writer.pack(work, rows, references)

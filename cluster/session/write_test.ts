@@ -1,3 +1,4 @@
+import { plainRequest } from '../admin/admin.ts';
 import { readBatch } from '#engine/batch/batch.ts';
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -359,6 +360,27 @@ test('a node with a newer placement sends the session to the new owners', async 
   assert.deepEqual(cluster.env.sleptMillis, []);
   const owners = jobs.map((job) => Object.keys(cluster.stored(job)).sort().join());
   assert.deepEqual([...new Set(owners)].sort(), ['a1,a2,b1,c1', 'a1,b1,c1']);
+});
+
+test('nodes that know that the namespace was made again get the rows with its number', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  const { admin, signal } = cluster;
+  cluster.held = cluster.topology.view;
+  await admin.namespaceDelete('ns', plainRequest, signal);
+  await cluster.addNamespace();
+  const { number } = (await admin.namespaces.get(signal)).value.get('ns')!;
+  for (const id of three) cluster.node(id).namespaceNumber = number!;
+  assert.equal((await cluster.write([['j', 1, 1]])).outcomes, null);
+  await until(() => Object.keys(cluster.stored('j')).length === 3);
+});
+
+test('a namespace that was deleted since gets no rows', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  cluster.held = cluster.topology.view;
+  await cluster.admin.namespaceDelete('ns', plainRequest, cluster.signal);
+  for (const id of three) cluster.node(id).namespaceNumber = Number.MAX_SAFE_INTEGER;
+  assert.deepEqual([...(await cluster.write([['j', 1, 1]])).outcomes!], [writeOutcome.unavailable]);
+  assert.deepEqual(cluster.stored('j'), {});
 });
 
 test('rows that a minority refused as stale reach the new owners after the acknowledged write', async () => {

@@ -2,6 +2,7 @@
  * Takes a shard from its peers: their streams, each sorted by block and ID, are merged into
  * filesets. Their data stay on disk, their series enter the index.
  */
+import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import type { NodeService, StreamShardPage, StreamShardRequest } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import type { Clock } from '#lib/env/env.ts';
@@ -59,6 +60,7 @@ export async function bootstrapFromPeers(
 ): Promise<PeersReport> {
   const request = {
     namespace: namespace.name,
+    namespaceNumber: namespaceNumber(namespace.definition),
     shard,
     placementVersion: parts.shards.version,
     deletionSequence: parts.deletions.appliedSequence,

@@ -5,6 +5,7 @@
  */
 import { noQueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
+import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -20,6 +21,7 @@ import type {
   StreamShardRequest,
   WriteRequest,
   WriteResponse,
+  OfNamespace,
 } from '#cluster/node/service.ts';
 import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
@@ -194,7 +196,8 @@ export class Database implements NodeService, AsyncDisposable {
       memory,
       fileCache,
     });
-    const namespaceOf = (name: string): NamespaceState => this.#served(name);
+    const namespaceOf = (request: OfNamespace, signal: AbortSignal): Promise<NamespaceState> =>
+      this.#named(request, signal);
     this.writes = new Writes({
       store,
       shards,
@@ -305,7 +308,9 @@ export class Database implements NodeService, AsyncDisposable {
       if (placement !== null) for (const shard of change.removed) this.#lostShards.add(shard);
       await this.#dropLostShards();
       await this.removal.dropNamespaces(registry);
-      return { ...change, addedNamespaces: this.#takeNamespaces(registry) };
+      const addedNamespaces = this.#takeNamespaces(registry);
+      this.admission.wake();
+      return { ...change, addedNamespaces };
     });
   }
 
@@ -428,6 +433,18 @@ export class Database implements NodeService, AsyncDisposable {
       unixNanos: this.env.clock.nowNanos(),
       retires: true,
     };
+  }
+
+  /** The namespace that a request names, once this node knows the one that is meant. */
+  async #named(request: OfNamespace, signal: AbortSignal): Promise<NamespaceState> {
+    const namespace = this.#served(request.namespace);
+    const numberNow = (): number => {
+      const known = this.namespaces.get(request.namespace);
+      return known === undefined ? Number.POSITIVE_INFINITY : namespaceNumber(known.definition);
+    };
+    if ((request.namespaceNumber ?? 0) <= namespaceNumber(namespace.definition)) return namespace;
+    await this.admission.namespaceNumber(request, numberNow, signal);
+    return this.#served(request.namespace);
   }
 
   /** The namespace, when this node can serve at all. */

@@ -259,6 +259,79 @@ test('shards that are not owned are refused, and moving ones to writers that do 
   assert.ok([...byReference.outcomes].every((outcome) => outcome === rowOutcome.stalePlacement));
 });
 
+/** The namespace as it was made, or made again, with this number. */
+const metricsOf = (number: number) => registryOf([{ ...namespaceOf('metrics'), number }]);
+const rowAt = (seconds: number) => [
+  { series: cpu('a'), nanos: now - BigInt(seconds) * second, value: seconds },
+];
+
+test('a namespace that was made again has none of the old rows, and takes none for the old one', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder, { registry: metricsOf(7) });
+  await writeRows(database, rowAt(1), { namespaceNumber: 7 });
+  // Its deletion was never seen.
+  await database.applyTopology(onePlacement, 1, metricsOf(8));
+  for (const { id } of database.shards.all()) {
+    database.namespaces.get('metrics')!.readyShards.add(id);
+  }
+  assert.equal((await readAll(database)).size, 0);
+  const stale = await writeRows(database, rowAt(2), { namespaceNumber: 7 });
+  assert.deepEqual([...stale.outcomes], [rowOutcome.stalePlacement]);
+  assert.deepEqual([...stale.references], [0, 0]);
+  assert.equal((await writeRows(database, rowAt(3), { namespaceNumber: 8 })).outcomes.length, 0);
+  // Of a release that does not say.
+  assert.equal((await writeRows(database, rowAt(4))).outcomes.length, 0);
+  const kept = [...(await readAll(database)).values()].flat().map(([, value]) => value);
+  assert.deepEqual(kept, [4, 3]);
+  const pages = database.streamShard(
+    {
+      namespace: 'metrics',
+      namespaceNumber: 7,
+      shard: 0,
+      placementVersion: 1,
+      blockStartsNanos: [],
+      damagedToo: false,
+    },
+    never,
+  );
+  await assert.rejects(pages.next(), /cannot stream: namespace was made again: metrics/);
+  // A restored store gives a lower number: nobody has deleted anything.
+  await database.applyTopology(onePlacement, 1, metricsOf(6));
+  assert.equal([...(await readAll(database)).values()].flat().length, 2);
+  assert.equal((await writeRows(database, rowAt(5), { namespaceNumber: 6 })).outcomes.length, 0);
+});
+
+test('rows for a namespace that was made again wait until the node knows it, and then no longer', async () => {
+  const slept: number[] = [];
+  let isWaiting = true;
+  const sleep = async (millis: number, signal: AbortSignal) => {
+    if (millis !== 2_000) return realEnv.clock.sleep(millis, signal);
+    slept.push(millis);
+    if (isWaiting) await realEnv.clock.sleep(60_000, signal);
+  };
+  const env = { ...realEnv, clock: overriding(realEnv.clock, { sleep }) };
+  const { database } = await openDatabase(temporaryFolder(), { env, registry: metricsOf(7) });
+  await writeRows(database, rowAt(1), { namespaceNumber: 7 });
+  let asked = 0;
+  database.admission.onUnknownNamespace = () => {
+    asked += 1;
+    if (isWaiting) void database.applyTopology(onePlacement, 1, metricsOf(8));
+  };
+  assert.equal((await writeRows(database, rowAt(2), { namespaceNumber: 8 })).outcomes.length, 0);
+  const values = async () =>
+    [...(await readAll(database)).values()].flat().map(([, value]) => value);
+  assert.deepEqual(await values(), [2]);
+  assert.equal(asked, 1);
+  isWaiting = false;
+  const unknown = writeRows(database, rowAt(3), { namespaceNumber: 9 });
+  await assert.rejects(unknown, {
+    code: 'UNAVAILABLE',
+    message: /made again, which is not known here/,
+  });
+  assert.deepEqual([asked, slept.length], [2, 2]);
+  assert.deepEqual(await values(), [2]);
+});
+
 test('a shard that went is forgotten, and the log gives its rows to nobody', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder);

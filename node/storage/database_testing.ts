@@ -194,11 +194,17 @@ export function batchOf(
 export async function writeRows(
   database: Database,
   rows: readonly TestRow[],
-  more: { namespace?: string; placementVersion?: number; referenceEpoch?: string } = {},
+  more: {
+    namespace?: string;
+    namespaceNumber?: number;
+    placementVersion?: number;
+    referenceEpoch?: string;
+  } = {},
 ): Promise<WriteResponse> {
   return database.write(
     {
       namespace: more.namespace ?? 'metrics',
+      namespaceNumber: more.namespaceNumber ?? 0,
       placementVersion: more.placementVersion ?? database.shards.version,
       referenceEpoch: more.referenceEpoch ?? database.referenceEpoch,
       batch: batchOf(rows),

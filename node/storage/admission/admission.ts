@@ -1,12 +1,16 @@
 /**
  * Which requests begin: as many at a time as the limits allow, and not before this node knows their
- * placement.
+ * placement and their namespace.
  */
+import type { OfNamespace } from '#cluster/node/service.ts';
 import type { QueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 
-/** Longest wait for a placement version that a request names and this node has not seen yet. */
+/**
+ * Longest wait for a placement version or a namespace that a request names and this node has not
+ * seen yet.
+ */
 export const placementWaitMillisMax = 2_000;
 
 /** 0 = no limit. */
@@ -28,7 +32,9 @@ export class Admission {
   readonly #adopted: AdoptedPlacement;
   /** May be changed at any time, by `Database.setLimits`. */
   limits: RequestLimits;
-  #versionWaiters: { version: number; resolve: () => void }[] = [];
+  #waiters: { isOver: () => boolean; resolve: () => void }[] = [];
+  /** Reads the namespaces of the cluster anew: a request names one that was made since. */
+  onUnknownNamespace: () => void = () => {};
   /** Under way. */
   readonly outstanding: { writes: number; reads: number } = { writes: 0, reads: 0 };
   /** Counts of this process, for metrics. */
@@ -67,9 +73,41 @@ export class Admission {
   async placementVersion(version: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (version <= this.#adopted.version) return;
+    await this.#until(() => version <= this.#adopted.version, signal);
+    if (version > this.#adopted.version) {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `placement version ${version} is not known here yet, but ${this.#adopted.version}`,
+      );
+    }
+  }
+
+  /**
+   * Waits until this node knows a namespace by the number that the caller knows, or a higher one.
+   * @param numberNow the number that it is known by here
+   * @throws {TsdbError} UNAVAILABLE when it takes too long
+   */
+  async namespaceNumber(
+    { namespace, namespaceNumber: number = 0 }: OfNamespace,
+    numberNow: () => number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (number <= numberNow()) return;
+    this.onUnknownNamespace();
+    await this.#until(() => number <= numberNow(), signal);
+    if (number > numberNow()) {
+      throw new TsdbError(
+        'UNAVAILABLE',
+        `namespace was made again, which is not known here yet: ${namespace}`,
+      );
+    }
+  }
+
+  /** Waits until it holds after a change of the topology, or long enough. */
+  async #until(isOver: () => boolean, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiter = { version, resolve };
-    this.#versionWaiters.push(waiter);
+    const waiter = { isOver, resolve };
+    this.#waiters.push(waiter);
     const stop = new AbortController();
     const timeout = this.#clock.sleep(
       placementWaitMillisMax,
@@ -79,21 +117,13 @@ export class Admission {
       await Promise.race([promise, timeout.catch(() => {})]);
     } finally {
       stop.abort();
-      this.#versionWaiters = this.#versionWaiters.filter((other) => other !== waiter);
+      this.#waiters = this.#waiters.filter((other) => other !== waiter);
     }
     signal.throwIfAborted();
-    if (version > this.#adopted.version) {
-      throw new TsdbError(
-        'UNAVAILABLE',
-        `placement version ${version} is not known here yet, but ${this.#adopted.version}`,
-      );
-    }
   }
 
-  /** Called when a placement was adopted. */
+  /** Called when a placement or namespaces were adopted. */
   wake(): void {
-    for (const { version, resolve } of this.#versionWaiters) {
-      if (version <= this.#adopted.version) resolve();
-    }
+    for (const { isOver, resolve } of this.#waiters) if (isOver()) resolve();
   }
 }

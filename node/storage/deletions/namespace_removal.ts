@@ -4,6 +4,7 @@
  * bit.
  */
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
+import { isMadeAgain } from '#cluster/namespaces/numbers.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -123,9 +124,12 @@ export class NamespaceRemoval implements AsyncDisposable {
     const { namespaces, log } = this.#parts;
     for (const [name, namespace] of namespaces) {
       const definition = registry.get(name);
-      // The block size of a namespace never changes, so this is another one of the same name.
+      // The block size of a namespace never changes, so with another one it is another one of the
+      // same name, made by a release that gives no numbers.
       const isSame =
-        definition?.options.retentionOptions.blockSizeNanos === namespace.blockSizeNanos;
+        definition !== undefined &&
+        definition.options.retentionOptions.blockSizeNanos === namespace.blockSizeNanos &&
+        !isMadeAgain(namespace.definition, definition);
       if (isSame) continue;
       namespaces.delete(name);
       namespace.isDropped = true;

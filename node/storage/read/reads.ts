@@ -2,12 +2,14 @@
  * Requests that read: admitted, answered from index, memory and filesets, and told for which shards
  * the answer is whole.
  */
+import { namesEarlier } from '#cluster/namespaces/numbers.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
   FetchByIdRequest,
   FetchRequest,
   FetchResponse,
+  OfNamespace,
   StatisticsRequest,
   StatisticsResponse,
   StreamShardPage,
@@ -33,8 +35,11 @@ export interface ReadsParts extends ReadParts, StreamParts {
     /** Waits until this node has applied a deletion that the caller has applied. */
     whenApplied(sequence: number, signal: AbortSignal): Promise<void>;
   };
-  /** The namespace with this name. @throws {TsdbError} NOT_FOUND, UNAVAILABLE */
-  readonly namespaceOf: (name: string) => NamespaceState;
+  /**
+   * The namespace that is named, or a later one of the name.
+   * @throws {TsdbError} NOT_FOUND, UNAVAILABLE
+   */
+  readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
 export class Reads {
@@ -47,10 +52,10 @@ export class Reads {
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const { admission, shards, queries } = this.#parts;
-    const namespace = this.#parts.namespaceOf(request.namespace);
+    const { admission, shards, queries, namespaceOf } = this.#parts;
     this.counts.fetches += 1;
     return admission.limited('reads', async () => {
+      const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, request.shards, placementVersion);
@@ -67,10 +72,10 @@ export class Reads {
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    const { admission, shards, queries } = this.#parts;
-    const namespace = this.#parts.namespaceOf(request.namespace);
+    const { admission, shards, queries, namespaceOf } = this.#parts;
     this.counts.fetches += 1;
     return admission.limited('reads', async () => {
+      const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
@@ -87,9 +92,9 @@ export class Reads {
   }
 
   async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const { admission, shards, queries } = this.#parts;
-    const namespace = this.#parts.namespaceOf(request.namespace);
+    const { admission, shards, queries, namespaceOf } = this.#parts;
     return admission.limited('reads', async () => {
+      const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
@@ -107,9 +112,9 @@ export class Reads {
   }
 
   async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
-    const { admission, shards, store, clock } = this.#parts;
-    const namespace = this.#parts.namespaceOf(request.namespace);
+    const { admission, shards, store, clock, namespaceOf } = this.#parts;
     return admission.limited('reads', async () => {
+      const namespace = await namespaceOf(request, signal);
       await admission.placementVersion(request.placementVersion, signal);
       // Each shard is asked of one replica only.
       const whole = new WholeShards(namespace, shards, null, request.shards, 0).atEnd();
@@ -122,8 +127,12 @@ export class Reads {
     request: StreamShardRequest,
     signal: AbortSignal,
   ): AsyncGenerator<StreamShardPage, void, undefined> {
-    const { admission, shards, deletions, sequencer } = this.#parts;
-    const namespace = this.#parts.namespaceOf(request.namespace);
+    const { admission, shards, deletions, sequencer, namespaceOf } = this.#parts;
+    const namespace = await namespaceOf(request, signal);
+    if (namesEarlier(request, namespace.definition)) {
+      const reason = `cannot stream: namespace was made again: ${namespace.name}`;
+      throw new TsdbError('UNAVAILABLE', reason);
+    }
     await admission.placementVersion(request.placementVersion, signal);
     await deletions.whenApplied(request.deletionSequence ?? 0, signal);
     const shard = shards.get(request.shard);

@@ -110,6 +110,17 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#rows.rowCount;
   }
 
+  /** The answer when all rows are refused for one reason, and nothing else is done. */
+  refused(outcome: number): WriteResponse {
+    const { referenceEpoch, versions } = this.#context;
+    return {
+      referenceEpoch,
+      outcomes: new Uint8Array(this.rowCount).fill(outcome),
+      references: this.#references,
+      highestVersion: versions.highest,
+    };
+  }
+
   prepare(): void {
     const context = this.#context;
     const batch = this.#batch;

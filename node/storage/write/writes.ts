@@ -1,5 +1,12 @@
 /** Requests that write: admitted, and put through the sequencer. */
-import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node/service.ts';
+import { namesEarlier } from '#cluster/namespaces/numbers.ts';
+import {
+  type ColumnsWriteRequest,
+  type OfNamespace,
+  rowOutcome,
+  type WriteRequest,
+  type WriteResponse,
+} from '#cluster/node/service.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { Sequencer } from './sequencer.ts';
@@ -9,8 +16,11 @@ import { PendingWrite, type WriteContext } from './write.ts';
 export interface WritesParts extends WriteContext {
   readonly admission: Admission;
   readonly sequencer: Sequencer;
-  /** The namespace with this name. @throws {TsdbError} NOT_FOUND, UNAVAILABLE */
-  readonly namespaceOf: (name: string) => NamespaceState;
+  /**
+   * The namespace that is named, or a later one of the name.
+   * @throws {TsdbError} NOT_FOUND, UNAVAILABLE
+   */
+  readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
 export class Writes {
@@ -34,16 +44,20 @@ export class Writes {
     request: WriteRequest | ColumnsWriteRequest,
     signal: AbortSignal,
   ): Promise<WriteResponse> {
-    const namespace = this.#parts.namespaceOf(request.namespace);
-    const write = new PendingWrite(this.#parts, namespace, request);
-    const { admission, sequencer, versions } = this.#parts;
-    versions.check(write.version);
-    const response = await admission.limited('writes', async () => {
+    const { admission, sequencer, versions, namespaceOf } = this.#parts;
+    return admission.limited('writes', async () => {
+      const namespace = await namespaceOf(request, signal);
+      const write = new PendingWrite(this.#parts, namespace, request);
+      versions.check(write.version);
+      if (namesEarlier(request, namespace.definition)) {
+        this.counts.rowsRefused += write.rowCount;
+        return write.refused(rowOutcome.stalePlacement);
+      }
       await admission.placementVersion(request.placementVersion, signal);
-      return sequencer.submit(write, signal);
+      const response = await sequencer.submit(write, signal);
+      this.counts.rowsWritten += write.writtenCount;
+      this.counts.rowsRefused += write.rowCount - write.writtenCount;
+      return response;
     });
-    this.counts.rowsWritten += write.writtenCount;
-    this.counts.rowsRefused += write.rowCount - write.writtenCount;
-    return response;
   }
 }

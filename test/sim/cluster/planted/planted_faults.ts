@@ -141,4 +141,10 @@ export const plantedFaults: readonly PlantedFault[] = [
       },
     ],
   },
+  {
+    name: 'a-namespace-known-by-its-name',
+    file: 'node/storage/database.ts',
+    right: '    await this.admission.namespaceNumber(request, numberNow, signal);\n',
+    wrong: '    void numberNow;\n',
+  },
 ];
