@@ -47,6 +47,32 @@ const madeAgain: Story = {
   },
 };
 
+const madeAgainUnseen: Story = {
+  name: 'namespace-made-again-before-its-writer-knows',
+  issue: 22,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { coordinators: 2 });
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const stale = reader(cluster, 1);
+    const nodes = ['a', 'b'].map((id) => nodeOf(cluster, id).kv!.weather);
+    const weathers = [stale.kv.weather, ...nodes];
+    for (const weather of weathers) weather.heldWatches = new RegExp(namespacesKey(clusterName));
+    const administration = new Administration(cluster);
+    void administration.deleteNamespace(reader(cluster), namespace);
+    await seconds(cluster, 1);
+    await administration.addNamespace(reader(cluster), namespace);
+    await seconds(cluster, 1);
+    world.trace('a writer writes that knows the old namespace, as a and b do');
+    await acknowledged(cluster, rowsOfNow(cluster, 2), stale);
+    await seconds(cluster, 1);
+    for (const weather of weathers) weather.heldWatches = null;
+    await seconds(cluster, repairSeconds);
+    await answeredReadWithout(cluster, 'c');
+  },
+};
+
 const sealedSince: Story = {
   name: 'late-deletion-of-a-sealed-chunk',
   issue: 23,
@@ -131,6 +157,7 @@ const retiredEarly: Story = {
 
 export const deletionStories: readonly Story[] = [
   madeAgain,
+  madeAgainUnseen,
   sealedSince,
   staleTruncation,
   retiredEarly,
