@@ -143,6 +143,25 @@ test('a damaged snapshot that does not name the segments which stay leaves their
   assert.ok(losses > 0);
 });
 
+test('a bad last page of a log that never rests takes no rows of more than a second unseen', async () => {
+  let millis = 0;
+  const clock = { ...realEnv.clock, monotonicMillis: () => millis };
+  const disk = simulated();
+  const { database } = await open({ ...realEnv, clock }, disk);
+  for (const row of groups) {
+    await writeRows(database, [row]);
+    millis += 700;
+  }
+  const copy = disk.copy();
+  const [, bytes] = [...copy.names].find(([path]) => isLog(path))!;
+  assert.ok(bytes.length > 8192);
+  const tail = await found(copy, isLog, bytes.length & ~4095, bytes.length);
+  assert.ok(tail.missing.length <= 2);
+  const { missing, doubted } = await found(copy, isLog, 4096, 8192);
+  assert.ok(missing.length > 0);
+  for (const { nanos } of missing) assert.ok(doubted.has(blockOf(nanos)));
+});
+
 test('damage of a segment that stays doubts the namespaces alone that it stays for', async () => {
   const disk = simulated();
   const names = [metrics, namespaceOf('stays', { snapshotEnabled: false })];

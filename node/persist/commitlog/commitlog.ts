@@ -119,6 +119,8 @@ export class Commitlog implements AsyncDisposable {
   #unsyncedBytes = 0;
   #syncedAtMillis: number;
   #writtenAtMillis = 0;
+  /** When a page was begun whose mark tells of those before it. */
+  #pageBegunAtMillis: number;
   /** What is known of earlier segments, and stands in no segment that was synced. */
   #earlier: SegmentMark[] = [];
   /** Why the newest write was refused; '' when it was not. */
@@ -141,6 +143,7 @@ export class Commitlog implements AsyncDisposable {
     this.#log = log;
     this.#options = options;
     this.#syncedAtMillis = env.clock.monotonicMillis();
+    this.#pageBegunAtMillis = this.#syncedAtMillis;
   }
 
   /** Opens the folder; its segments are known to be older, and the first write opens a new one. */
@@ -356,10 +359,7 @@ export class Commitlog implements AsyncDisposable {
     const segment = this.#current;
     if (segment === null || segment.markedEnd >= segment.groupEnd) return;
     this.#buffer.reset(segment.info.number, segment.salt);
-    // A bad sector must not take the rows and what tells of them.
-    const left = -segment.position & (pageBytes - 1);
-    const padding = left > 0 && left < recordHeaderBytes ? left + pageBytes : left;
-    if (padding > 0) this.#buffer.addPadding(padding);
+    this.#beginPage(segment);
     this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
     const bytes = this.#buffer.bytes();
     try {
@@ -371,6 +371,14 @@ export class Commitlog implements AsyncDisposable {
     } catch (error) {
       await this.#abandon(segment, error);
     }
+  }
+
+  /** What follows lies in another page: a bad one must not take rows and what tells of them. */
+  #beginPage({ position }: OpenSegment): void {
+    const left = -position & (pageBytes - 1);
+    const padding = left > 0 && left < recordHeaderBytes ? left + pageBytes : left;
+    if (padding > 0) this.#buffer.addPadding(padding);
+    this.#pageBegunAtMillis = this.#env.clock.monotonicMillis();
   }
 
   /** Closes the open segment; the next write opens another. For snapshots and deletion. */
@@ -476,7 +484,13 @@ export class Commitlog implements AsyncDisposable {
   #addMarks(segment: OpenSegment): number {
     if (segment.position === segmentHeaderBytes) {
       for (const mark of this.#earlier) this.#buffer.addMark(mark);
-    } else this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
+    } else {
+      // A log that never rests would have the rows of many seconds in its last page, and of them no
+      // mark elsewhere.
+      const now = this.#env.clock.monotonicMillis();
+      if (now - this.#pageBegunAtMillis >= markAfterMillis) this.#beginPage(segment);
+      this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
+    }
     return this.#buffer.bytes().length;
   }
 
