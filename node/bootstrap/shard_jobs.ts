@@ -57,6 +57,7 @@ interface Job {
   attempts: number;
   /** Of these the last ones, which failed since the blocks are damaged at a peer too. */
   refusals: number;
+  blocksAtOnce: number;
   readonly stop: AbortController;
 }
 
@@ -65,8 +66,11 @@ const retryMillisMax = 10_000;
 /** Shards that one node streams from its peers at a time. */
 export const streamShardsAtOnce = 4;
 
-/** Blocks that an attempt fetches when some are lacking: what is done of many stays done. */
-const blocksAtOnce = 16;
+/**
+ * Blocks that an attempt fetches when some are lacking: what is done of many stays done. Half as
+ * many after each refusal, so that one that nobody has all of is given up alone.
+ */
+const blocksAtOnceMax = 16;
 
 /** A peer that does not say in this time that it is well is no donor now. */
 const healthMillisMax = 4_000;
@@ -216,6 +220,7 @@ export class ShardJobs implements AsyncDisposable {
       fetched: noBlocks,
       attempts: 0,
       refusals: 0,
+      blocksAtOnce: blocksAtOnceMax,
       stop,
     };
     let jobs = this.#jobs.get(namespace);
@@ -269,7 +274,7 @@ export class ShardJobs implements AsyncDisposable {
     const { log, env } = parts;
     const signal = this.#signalOf(job);
     const wanted = this.#withoutExpired(job);
-    job.fetching = wanted === null ? null : new Set([...wanted].slice(0, blocksAtOnce));
+    job.fetching = wanted === null ? null : new Set([...wanted].slice(0, job.blocksAtOnce));
     job.wanted = wanted === null ? noBlocks : wanted.difference(job.fetching!);
     try {
       const isFetched = job.fetching?.size !== 0 && (await this.#attempt(job, signal));
@@ -277,21 +282,28 @@ export class ShardJobs implements AsyncDisposable {
       if (signal.aborted) return;
       job.attempts = 0;
       job.refusals = 0;
+      job.blocksAtOnce = Math.min(2 * job.blocksAtOnce, blocksAtOnceMax);
       if (isFetched) job.fetched = unionOf(job.fetched, job.fetching);
       this.#regain(job, isFetched);
     } catch (error) {
       // Nobody waits for this: as a rejection that nobody handles it ends the process.
       if (error instanceof BrokenInvariant) throw error;
       if (signal.aborted) return;
-      job.wanted = unionOf(job.fetching, job.wanted);
+      const isRefusal = error instanceof TsdbError && error.code === 'CONFLICT';
+      // What fails for another reason is not to keep the rest waiting.
+      job.wanted = isRefusal
+        ? unionOf(job.fetching, job.wanted)
+        : unionOf(job.wanted, job.fetching);
       job.fetching = noBlocks;
       const { attempts } = job;
       const fields = { namespace: job.namespace.name, shard: job.shard, attempt: attempts };
       log.warn({ ...fields, error: messageOf(error) }, 'shard is not bootstrapped yet');
       const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempts, 10));
       job.attempts += 1;
-      const isRefusal = error instanceof TsdbError && error.code === 'CONFLICT';
-      if (isRefusal) job.refusals += 1;
+      if (isRefusal) {
+        job.refusals += 1;
+        job.blocksAtOnce = Math.ceil(job.blocksAtOnce / 2);
+      }
       this.#again(job, delay * (0.5 + env.random.fraction()));
       return;
     }

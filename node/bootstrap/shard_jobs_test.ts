@@ -249,3 +249,22 @@ test('a repair during which the namespace is truncated ends, and a namespace tha
   assert.ok(next.readyShards.has(0));
   assert.ok(database.isBootstrapped);
 });
+
+test('of many blocks in doubt, one that nobody has all of is given up alone', async () => {
+  const hasty = {
+    ...realEnv.clock,
+    sleep: (_: number, signal: AbortSignal) => realEnv.clock.sleep(0, signal),
+  };
+  const { database, donor, jobs, namespace } = await openTwo('AVAILABLE', hasty);
+  const doubted = new Set(
+    Array.from({ length: 20 }, (_, i) => firstBlock - BigInt(i) * blockSizeNanos),
+  );
+  database.doubts.add('test', 'metrics', [0], doubted);
+  namespace.readyShards.doubt(0, doubted);
+  const damaged = firstBlock - 5n * blockSizeNanos;
+  donor.namespaces.get('metrics')!.readyShards.lose(0, new Set([damaged]));
+  jobs.reconcile();
+  await until(() => namespace.readyShards.has(0));
+  assert.equal(database.doubts.size, 0);
+  assert.equal(database.doubts.counts.blocksLost, 1);
+});

@@ -56,7 +56,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'initializing-owners-are-read',
     file: 'node/storage/read/read.ts',
-    right: "if (owned === undefined || owned.state === 'INITIALIZING') return false;",
+    right:
+      "if (owned === undefined || owned.state === 'INITIALIZING' || owned.isRetired) return false;",
     wrong: 'if (owned === undefined) return false;\n    if (this.#starts !== null) return true;',
   },
   {
@@ -75,8 +76,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a-donor-that-takes-writers-of-before',
     file: 'node/storage/namespace/shards.ts',
-    right: 'return placementVersion < (this.#writerVersionMin.get(shard) ?? 0);',
-    wrong: 'return placementVersion < 0 * (this.#writerVersionMin.get(shard) ?? 0);',
+    right: 'return placementVersion < (this.#writerVersionMin.get(shard) ?? known);',
+    wrong: 'return placementVersion < 0 * (this.#writerVersionMin.get(shard) ?? known);',
   },
   {
     name: 'readiness-of-an-earlier-assignment',
