@@ -164,7 +164,10 @@ test('a bad last page of a log that never rests takes no rows of more than a sec
 
 test('damage of a segment that stays doubts the namespaces alone that it stays for', async () => {
   const disk = simulated();
-  const names = [metrics, namespaceOf('stays', { snapshotEnabled: false })];
+  const names = [
+    metrics,
+    namespaceOf('stays', { snapshotEnabled: false, coldWritesEnabled: true }),
+  ];
   const options = { env: { ...realEnv, disk }, registry: registryOf(names) };
   const { database } = await openDatabase(dataFolder, options);
   for (const { name: namespace } of names)
