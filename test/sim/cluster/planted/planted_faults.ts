@@ -48,10 +48,10 @@ export const plantedFaults: readonly PlantedFault[] = [
       '    await sequencer.exclusive(() => commitlog.deleteSegmentsBefore(segment));\n    let series = 0;\n    let entries = 0;\n    let chunkBytes = 0;\n    for (const namespace of',
   },
   {
-    name: 'initializing-owners-count',
+    name: 'a-pair-counts-as-two',
     file: 'cluster/topology/ownership.ts',
-    right: "if (owner.state === 'AVAILABLE') replicas",
-    wrong: "if (owner.state !== 'LEAVING') replicas",
+    right: 'replicas.push({ mask: (1 << bit) | (1 << source) });',
+    wrong: 'replicas.push({ mask: 1 << bit }, { mask: 1 << source });',
   },
   {
     name: 'initializing-owners-are-read',
