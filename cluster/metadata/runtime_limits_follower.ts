@@ -6,7 +6,8 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterName } from '../kv/keys.ts';
-import { type Kv, RevisionCompacted } from '../kv/kv.ts';
+import { followKey } from '../kv/follow_key.ts';
+import type { Kv } from '../kv/kv.ts';
 import {
   noRuntimeLimits,
   type RuntimeLimitKey,
@@ -24,9 +25,6 @@ export interface RuntimeLimitsFollowerOptions {
   /** Called with the limits that stand, after each change. */
   readonly onChange: (limits: RuntimeLimits) => void;
 }
-
-const retryMillisFirst = 100;
-const retryMillisMax = 5_000;
 
 export class RuntimeLimitsFollower implements AsyncDisposable {
   readonly #options: RuntimeLimitsFollowerOptions;
@@ -46,29 +44,11 @@ export class RuntimeLimitsFollower implements AsyncDisposable {
     return this;
   }
 
-  async #follow(key: RuntimeLimitKey): Promise<void> {
+  #follow(key: RuntimeLimitKey): Promise<void> {
     const { kv, cluster, env, log } = this.#options;
-    const { signal } = this.#stop;
     const path = runtimeLimitPath(cluster, key);
-    for (let delay = retryMillisFirst; !signal.aborted; ) {
-      try {
-        const { items, revision } = await kv.list(path, signal);
-        this.#take(key, items.find((item) => item.key === path)?.value ?? null);
-        delay = retryMillisFirst;
-        for await (const { events } of kv.watch(path, revision + 1, signal)) {
-          for (const event of events) {
-            if (event.kind === 'put' && event.item.key === path) this.#take(key, event.item.value);
-            else if (event.kind === 'delete' && event.key === path) this.#take(key, null);
-          }
-        }
-      } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof RevisionCompacted) continue;
-        log.warn({ key, error: messageOf(error) }, 'cannot follow a limit; retrying');
-        await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal).catch(() => {});
-        delay = Math.min(retryMillisMax, delay * 2);
-      }
-    }
+    const onValue = (value: Uint8Array | null): void => this.#take(key, value);
+    return followKey({ kv, env, log, key: path, onValue }, this.#stop.signal);
   }
 
   #take(key: RuntimeLimitKey, value: Uint8Array | null): void {
