@@ -127,6 +127,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       prove,
       isAnswering: (instance, signal) =>
         isAnswering(options.nodeOf(instance), env.clock.deadline(proofMillisMax, signal)),
+      nodeOf: options.nodeOf,
     },
     ingest,
     writeBodyBytesMax: config.writeBodyBytesMax,

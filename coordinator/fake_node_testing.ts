@@ -134,6 +134,9 @@ export class FakeNode implements NodeService {
       placementVersion: 1,
       unixNanos: this.unixNanos(),
       retires: true,
+      formatLevel: 2,
+      formatLevelWritten: 2,
+      formatLevelOfReaders: 2,
     };
   }
 

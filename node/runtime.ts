@@ -14,11 +14,13 @@ import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import { Announcement, InstanceTaken } from './identity/announcement.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
+import { NodeFormats } from './formats.ts';
 import { DeletionFollower } from './deletion_follower.ts';
 import { Handovers } from './handovers.ts';
 import { LiveLimits } from './live_limits.ts';
@@ -83,6 +85,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #jobs: ShardJobs;
   readonly #deletions: DeletionFollower;
   readonly #limits: LiveLimits;
+  readonly #formats: NodeFormats;
   readonly #metrics: NodeMetrics;
   readonly #placements: PlacementStore;
   readonly #announcement: Announcement;
@@ -100,8 +103,9 @@ export class NodeRuntime implements AsyncDisposable {
   #refreshing = false;
   #refreshAgain = false;
 
-  private constructor(options: RuntimeOptions, database: Database) {
+  private constructor(options: RuntimeOptions, formats: NodeFormats, database: Database) {
     this.#options = options;
+    this.#formats = formats;
     this.database = database;
     this.#placements = new PlacementStore(options.kv, options.cluster, options.env.random);
     this.#jobs = new ShardJobs({
@@ -141,6 +145,8 @@ export class NodeRuntime implements AsyncDisposable {
    */
   static async start(options: RuntimeOptions): Promise<NodeRuntime> {
     const { env, log, dataFolder } = options;
+    // Before this start is counted in the folder, or anything else of it is changed.
+    const formats = await NodeFormats.open(env, log, dataFolder);
     const database = await Database.open(env, log, {
       instanceId: options.instanceId,
       dataFolder,
@@ -150,15 +156,18 @@ export class NodeRuntime implements AsyncDisposable {
       cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
+      formats,
       retentionHoldMillis,
     });
-    const runtime = new NodeRuntime(options, database);
+    const runtime = new NodeRuntime(options, formats, database);
     runtime.#begin();
     return runtime;
   }
 
   #begin(): void {
+    const { kv, cluster, onFatal } = this.#options;
     this.#limits.follow();
+    this.#formats.follow({ kv, cluster, onFatal });
     this.#following = this.#run().catch((error: unknown) => {
       if (!this.#stop.signal.aborted) this.#options.onFatal(error);
     });
@@ -194,6 +203,7 @@ export class NodeRuntime implements AsyncDisposable {
     );
     this.database.setLoaded();
     this.#deletions.follow();
+    void this.#formats.whenKnown.then(() => this.#explainFormats());
     for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
     this.#jobs.reconcile();
     this.#onShardReady();
@@ -225,6 +235,17 @@ export class NodeRuntime implements AsyncDisposable {
       await topology.until((next) => next !== last, signal);
       view = await this.#takeTopology();
     }
+  }
+
+  /** A new cluster is finished by its first placement. */
+  #explainFormats(): void {
+    const level = this.#formats.level();
+    const { log, topology } = this.#options;
+    if (level === formatLevelNewest || topology.view.placement === null) return;
+    log.info(
+      { level, newest: formatLevelNewest },
+      'the formats of the release before are written, so that it can still be gone back to; "tsdbctl upgrade finish" ends that',
+    );
   }
 
   async #rehearse(): Promise<void> {
@@ -484,6 +505,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#following;
     await this.#deletions[Symbol.asyncDispose]();
     await this.#limits[Symbol.asyncDispose]();
+    await this.#formats[Symbol.asyncDispose]();
     await this.#jobs[Symbol.asyncDispose]();
     await this.#marking?.catch(() => {});
     await this.#handingOver?.catch(() => {});

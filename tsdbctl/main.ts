@@ -7,6 +7,7 @@ import { flushNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
 import { verifyFolder } from './data/verify.ts';
 import { resetInstances } from './placement/reset.ts';
+import { finishUpgrade, upgradeStatusText } from './upgrade/upgrade.ts';
 
 const usages: Readonly<Record<string, string>> = {
   'data flush': `tsdbctl data flush [--node URL] [--namespace NAME]
@@ -26,19 +27,27 @@ const usages: Readonly<Record<string, string>> = {
   and those that come back take their shards from others; says no when one of them runs, or nobody else has a shard
   --coordinator URL  http://127.0.0.1:7201 when not given
   --force            all the same`,
+  'upgrade status': `tsdbctl upgrade status [--coordinator URL]
+  tells which formats the cluster writes, and who is in the way of those of this release
+  --coordinator URL  http://127.0.0.1:7201 when not given`,
+  'upgrade finish': `tsdbctl upgrade finish [--coordinator URL] [--force]
+  has the formats of this release written, when every process reads them: the release before must not be started
+  after that
+  --coordinator URL  http://127.0.0.1:7201 when not given
+  --force            also while clients read by gRPC that do not say what they can read`,
 };
 const usage = `${Object.values(usages).join('\n\n')}
 
 -h, --help prints this, of one command when one is named; --version the version`;
 
-async function postJson(url: string, body: unknown): Promise<{ status: number; text: string }> {
+async function send(
+  method: 'GET' | 'POST',
+  url: string,
+  body?: unknown,
+): Promise<{ status: number; text: string }> {
   const headers = { 'content-type': 'application/json' };
-  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
-  return { status: response.status, text: await response.text() };
-}
-
-async function post(url: string): Promise<{ status: number; text: string }> {
-  const response = await fetch(url, { method: 'POST' });
+  const json = body === undefined ? {} : { headers, body: JSON.stringify(body) };
+  const response = await fetch(url, { method, ...json });
   return { status: response.status, text: await response.text() };
 }
 
@@ -78,7 +87,7 @@ async function main(): Promise<number> {
     throw new TsdbError('BAD_REQUEST', `${what}\n\n${usage}`);
   }
   if (verb === 'flush') {
-    print(await flushNode(post, values.node, namespace));
+    print(await flushNode((url) => send('POST', url), values.node, namespace));
     return 0;
   }
   if (verb === 'reset') {
@@ -87,7 +96,17 @@ async function main(): Promise<number> {
       throw new TsdbError('BAD_REQUEST', `INSTANCE is not given\n\n${commandUsage}`);
     }
     const { coordinator, force } = values;
-    print(await resetInstances(postJson, { coordinator, instanceIds, force }));
+    print(await resetInstances(send, { coordinator, instanceIds, force }));
+    return 0;
+  }
+  if (subject === 'upgrade') {
+    const { coordinator, force } = values;
+    const isStatus = verb === 'status';
+    print(
+      await (isStatus
+        ? upgradeStatusText(send, coordinator)
+        : finishUpgrade(send, { coordinator, force })),
+    );
     return 0;
   }
   if (folder === undefined) {

@@ -47,7 +47,15 @@ import {
 } from '../placement/algorithm.ts';
 import { finishHandovers } from '../placement/handover.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
-import { compareAndSet } from '../kv/stored_json.ts';
+import { compareAndSet, nothingStored } from '../kv/stored_json.ts';
+import type { NodeService } from '../node/service.ts';
+import {
+  finishingFirst,
+  upgradeFinish,
+  type UpgradeStatus,
+  upgradeStatus,
+  type UpgradeTarget,
+} from './upgrade.ts';
 
 /** Of the headers `Dry-Run` and `Force`. */
 export interface AdminOptions {
@@ -86,6 +94,8 @@ export interface AdminSetup {
   readonly service?: string;
   /** The one instance of database/create with type local. */
   readonly localInstance?: InstanceInfo;
+  /** The service of an instance, which says what formats it reads; nobody is asked without it. */
+  readonly nodeOf?: (instance: Instance) => Pick<NodeService, 'health'>;
 }
 
 /** Instance that database/create makes for type local. */
@@ -109,6 +119,7 @@ export class ClusterAdmin {
   readonly #localInstance: InstanceInfo;
   readonly #deletions: DeletionLog;
   readonly #clock: Clock;
+  readonly #upgrade: UpgradeTarget;
 
   constructor(setup: AdminSetup) {
     this.#kv = setup.kv;
@@ -119,6 +130,9 @@ export class ClusterAdmin {
     this.#deletions = new DeletionLog(setup.kv, setup.cluster, setup.writtenVersion);
     this.#clock = setup.clock;
     this.#localInstance = setup.localInstance ?? localInstanceDefault;
+    const { placements } = this;
+    const nodeOf = setup.nodeOf ?? null;
+    this.#upgrade = { kv, cluster, clock: setup.clock, placements, nodeOf };
   }
 
   /**
@@ -134,7 +148,8 @@ export class ClusterAdmin {
     const { placements, namespaces, cluster } = this;
     const kv = this.#kv;
     const localInstance = this.#localInstance;
-    const target = { kv, placements, namespaces, localInstance, zone: cluster.zone };
+    const withFirst = (placement: Placement) => finishingFirst(this.#upgrade, placement, signal);
+    const target = { kv, placements, namespaces, localInstance, zone: cluster.zone, withFirst };
     return databaseCreate(target, body, options, signal);
   }
 
@@ -168,7 +183,16 @@ export class ClusterAdmin {
     fields.end();
     if ((await this.placements.get(signal)).value !== null) throw alreadyExists();
     const placement = initPlacement(instances, shape);
-    if (!options.dryRun) await this.placements.create(placement, signal);
+    if (!options.dryRun) {
+      const finished = await finishingFirst(this.#upgrade, placement, signal);
+      const writes = this.placements.writing(nothingStored(null), placement);
+      const { succeeded } = await this.#kv.transact(
+        [...writes.compares, ...finished.compares],
+        [...writes.operations, ...finished.operations],
+        signal,
+      );
+      if (!succeeded) throw alreadyExists();
+    }
     return answer({ placement, version: 0 });
   }
 
@@ -262,6 +286,16 @@ export class ClusterAdmin {
       }
     }
     return this.#change((placement) => resetInstances(placement, ids, { force }), options, signal);
+  }
+
+  /** GET upgrade. @throws {TsdbError} NOT_FOUND without a placement */
+  upgradeStatus(signal: AbortSignal): Promise<UpgradeStatus> {
+    return upgradeStatus(this.#upgrade, signal);
+  }
+
+  /** POST upgrade/finish. @throws {TsdbError} NOT_FOUND, CONFLICT that names who is in the way */
+  upgradeFinish(options: AdminOptions, signal: AbortSignal): Promise<UpgradeStatus> {
+    return upgradeFinish(this.#upgrade, options, signal);
   }
 
   /** DELETE placement. */

@@ -4,7 +4,7 @@
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
-import type { Kv } from '../kv/kv.ts';
+import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
 import {
   addNamespace,
@@ -51,6 +51,10 @@ export interface DatabaseTarget {
   readonly namespaces: NamespaceStore;
   readonly localInstance: InstanceInfo;
   readonly zone: string;
+  /** What is written together with a first placement. */
+  readonly withFirst: (
+    placement: Placement,
+  ) => Promise<{ compares: readonly Compare[]; operations: readonly Operation[] }>;
 }
 
 interface DatabaseRequest {
@@ -84,6 +88,9 @@ export function databaseCreate(
         const placing = target.placements.writing(currentPlacement, placement);
         writes.compares.push(...placing.compares);
         writes.operations.push(...placing.operations);
+        const others = await target.withFirst(placement);
+        writes.compares.push(...others.compares);
+        writes.operations.push(...others.operations);
       }
       const result = {
         namespace: { registry: registryToJson(registry) },

@@ -9,6 +9,7 @@
  *     _kv/<environment>/<zone>/tsdb.node.deletions/head
  *     _kv/<environment>/<zone>/tsdb.node.deletions/entry/<sequence, 16 digits>
  *     _kv/<environment>/<zone>/tsdb.node.deletions_applied/<instance>
+ *     _kv/<environment>/<zone>/tsdb.node.formats/finished
  */
 import { badRequest } from '#lib/errors.ts';
 import { segmentProblem } from '../names.ts';
@@ -74,4 +75,9 @@ export function deletionsPrefix(cluster: ClusterName): string {
 /** What each instance has applied of them. */
 export function deletionsAppliedPrefix(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.deletions_applied/`;
+}
+
+/** The level of formats (lib/format_level.ts) that every process of the cluster reads. */
+export function finishedFormatsKey(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.formats/finished`;
 }

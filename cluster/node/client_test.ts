@@ -35,6 +35,9 @@ const health = {
   placementVersion: 7,
   unixNanos: 1_700_000_000_123_456_789n,
   retires: true,
+  formatLevel: 2,
+  formatLevelWritten: 2,
+  formatLevelOfReaders: 2,
 };
 
 function serve(service: Partial<NodeService>, port = 0): Promise<GrpcServer> {
@@ -150,7 +153,8 @@ test('a fetch of many megabytes comes in pages and is whole again', async () => 
     fetchData: true,
   };
   const response = await client.fetch(request, signal);
-  assert.deepEqual(seen[0], request);
+  // What this process reads is said of every request.
+  assert.deepEqual(seen[0], { ...request, formatLevel: 2 });
   assert.equal(response.exhaustive, false);
   assert.deepEqual(response.shards, Uint32Array.of(1, 63));
   for (const key of ['tagsData', 'tagsOffset', 'idScheme', 'chunkOffset'] as const) {

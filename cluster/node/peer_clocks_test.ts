@@ -88,6 +88,9 @@ class Stage {
       bootCount: 1,
       placementVersion: 1,
       retires: true,
+      formatLevel: 2,
+      formatLevelWritten: 2,
+      formatLevelOfReaders: 2,
       unixNanos: peer === 'older release' ? 0n : BigInt(wallMillis) * 1_000_000n,
     };
   }

@@ -86,7 +86,16 @@ export interface TimeRange {
   readonly endNanos: UnixNanos;
 }
 
-export interface FetchRequest extends OfNamespace, TimeRange {
+/** Who reads chunks. */
+export interface OfReader {
+  /**
+   * The highest level of formats that it reads (lib/format_level.ts). Not set: all that the node
+   * does, as in the same process.
+   */
+  readonly formatLevel?: number;
+}
+
+export interface FetchRequest extends OfNamespace, OfReader, TimeRange {
   readonly placementVersion: number;
   readonly query: IndexQuery;
   /** Only series of these shards; null for all that the node has. */
@@ -105,7 +114,7 @@ export interface FetchResponse {
   readonly shards: Uint32Array;
 }
 
-export interface FetchByIdRequest extends OfNamespace, TimeRange {
+export interface FetchByIdRequest extends OfNamespace, OfReader, TimeRange {
   readonly placementVersion: number;
   readonly ids: readonly Uint8Array[];
 }
@@ -215,6 +224,12 @@ export interface NodeHealth {
    * (placement/handover.ts); a node of a former version does not.
    */
   readonly retires: boolean;
+  /** Levels of formats (lib/format_level.ts): the highest that the node reads. */
+  readonly formatLevel: number;
+  /** The one that it writes: that of the cluster when the upgrade to it is finished. */
+  readonly formatLevelWritten: number;
+  /** The lowest one of those who have read from it lately; `formatLevel` when none reads less. */
+  readonly formatLevelOfReaders: number;
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { loadProto, type ProtoCodec, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
 import { badRequest } from '#lib/errors.ts';
+import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { BundlePart } from './bundle_pages.ts';
 import type {
@@ -77,12 +78,14 @@ export const fetchRequestWire: Wire<FetchRequest> = wire(
   'FetchRequest',
   (request) => ({
     ...request,
+    formatLevel: formatLevelNewest,
     query: queryToMessage(request.query),
     shards: request.shards === null ? null : bytesOf(request.shards),
     allShards: request.shards === null,
   }),
   (message) => ({
     namespace: message['namespace'],
+    formatLevel: levelOf(message),
     namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     query: queryOf(message['query']),
@@ -96,9 +99,10 @@ export const fetchRequestWire: Wire<FetchRequest> = wire(
 
 export const fetchByIdRequestWire: Wire<FetchByIdRequest> = wire(
   'FetchByIdRequest',
-  (request) => ({ ...request }),
+  (request) => ({ ...request, formatLevel: formatLevelNewest }),
   (message) => ({
     namespace: message['namespace'],
+    formatLevel: levelOf(message),
     namespaceNumber: Number(message['namespaceNumber']),
     placementVersion: message['placementVersion'],
     ids: (message['ids'] as Uint8Array[]).map(plain),
@@ -276,8 +280,16 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     placementVersion: message['placementVersion'],
     unixNanos: message['unixNanos'],
     retires: message['retires'],
+    formatLevel: levelOf(message),
+    formatLevelWritten: message['formatLevelWritten'] || formatLevelFirst,
+    formatLevelOfReaders: message['formatLevelOfReaders'] || formatLevelFirst,
   }),
 );
+
+/** Release 0.1.0 does not say it. */
+function levelOf(message: ProtoMessage): number {
+  return message['formatLevel'] || formatLevelFirst;
+}
 
 function lastToMessage(last: FetchPage['last']): ProtoMessage {
   if (last === null) return { last: false };

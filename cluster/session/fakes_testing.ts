@@ -263,6 +263,9 @@ export class FakeNode implements NodeService {
       placementVersion: this.#placementOf().version,
       unixNanos: realEnv.clock.nowNanos(),
       retires: true,
+      formatLevel: 2,
+      formatLevelWritten: 2,
+      formatLevelOfReaders: 2,
     };
   }
 

@@ -3,6 +3,7 @@ import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
+import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
@@ -31,6 +32,8 @@ export interface AdminApiSetup {
   readonly prove: (namespace: string, signal: AbortSignal) => Promise<void>;
   /** Whether the process of an instance answers. */
   readonly isAnswering: (instance: Instance, signal: AbortSignal) => Promise<boolean>;
+  /** The service of an instance of `cluster`. */
+  readonly nodeOf: (instance: Instance) => Pick<NodeService, 'health'>;
 }
 
 /** A request, with the cluster that its headers name. */
@@ -49,15 +52,17 @@ type AdminPlain = PlainHandler<AdminApiSetup>;
 type AdminJson = JsonHandler<AdminApiSetup>;
 
 function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
-  const { kv, clock, random, cluster, localInstance, writtenVersion } = setup;
+  const { kv, clock, random, localInstance, writtenVersion, nodeOf } = setup;
   const { pathParameters, urlParameters, signal } = request;
+  const cluster = clusterOf(request, setup.cluster);
   const admin = new ClusterAdmin({
     kv,
-    cluster: clusterOf(request, cluster),
+    cluster,
     clock,
     random,
     writtenVersion,
     ...(localInstance === null ? {} : { localInstance }),
+    ...(isOwn(setup, cluster) ? { nodeOf } : {}),
   });
   const options = optionsOf(request);
   return { setup, admin, options, id: pathParameters['id'] ?? '', urlParameters, signal };
@@ -129,19 +134,32 @@ export const namespaceUpdate: AdminJson = jsonCall(({ admin, options, signal }, 
 );
 
 export const namespaceReady: AdminJson = jsonCall(({ setup, admin, options, signal }, body) => {
-  const { environment, zone } = setup.cluster;
-  const own = admin.cluster.environment === environment && admin.cluster.zone === zone;
   const refuse = () =>
     Promise.reject(
       badRequest('cannot prove a namespace of another environment or zone: use force'),
     );
-  return admin.namespaceReady(body, options, own ? setup.prove : refuse, signal);
+  return admin.namespaceReady(
+    body,
+    options,
+    isOwn(setup, admin.cluster) ? setup.prove : refuse,
+    signal,
+  );
 });
 
 export const namespaceDelete: AdminPlain = plainCall(({ setup, admin, id, options, signal }) => {
   setup.checkClock('delete a namespace');
   return admin.namespaceDelete(id, options, signal);
 });
+
+export const upgradeGet: AdminPlain = plainCall(({ admin, signal }) => admin.upgradeStatus(signal));
+
+export const upgradeFinish: AdminPlain = plainCall(({ admin, options, signal }) =>
+  admin.upgradeFinish(options, signal),
+);
+
+function isOwn({ cluster }: AdminApiSetup, { environment, zone }: ClusterName): boolean {
+  return environment === cluster.environment && zone === cluster.zone;
+}
 
 function clusterOf(request: ApiRequest, own: ClusterName): ClusterName {
   return {

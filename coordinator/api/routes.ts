@@ -28,6 +28,8 @@ import {
   placementReplace,
   placementReset,
   placementSet,
+  upgradeFinish,
+  upgradeGet,
 } from './admin.ts';
 import {
   alertmanagers,
@@ -141,6 +143,8 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['PUT', namespace(), 'other', json(namespaceUpdate, admin)],
     ['POST', namespace('/ready'), 'other', json(namespaceReady, admin)],
     ['DELETE', namespace('/{id}'), 'other', plain(namespaceDelete, admin)],
+    ['GET', ['/api/v1/services/tsdb/upgrade'], 'other', plain(upgradeGet, admin)],
+    ['POST', ['/api/v1/services/tsdb/upgrade/finish'], 'other', plain(upgradeFinish, admin)],
 
     ['GET', ['/'], 'other', plain(frontPage, page)],
     ['GET', ['/health', '/-/healthy'], 'other', plain(health, ops)],

@@ -25,16 +25,20 @@ import { badRequest } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { checkedId } from '#lib/series_id/series_name.ts';
 
+/** This node: for the answer to a health check, which says what its readers read. */
+interface NodeBehind extends Pick<NodeService, 'health'> {
+  readonly readers: { note(formatLevel: number | undefined): void };
+}
+
 export class ClusterService implements NodeService {
   readonly #session: Session;
   readonly #topology: TopologySource;
-  readonly #nodeHealth: (signal: AbortSignal) => Promise<NodeHealth>;
+  readonly #node: NodeBehind;
 
-  /** @param node this node, for the answer to a health check */
-  constructor(session: Session, topology: TopologySource, node: Pick<NodeService, 'health'>) {
+  constructor(session: Session, topology: TopologySource, node: NodeBehind) {
     this.#session = session;
     this.#topology = topology;
-    this.#nodeHealth = (signal) => node.health(signal);
+    this.#node = node;
   }
 
   /**
@@ -68,6 +72,7 @@ export class ClusterService implements NodeService {
   }
 
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    this.#node.readers.note(request.formatLevel);
     const { bundle, exhaustive, warnings } = await this.#session.fetch(
       { ...request, requireExhaustive: false },
       signal,
@@ -76,6 +81,7 @@ export class ClusterService implements NodeService {
   }
 
   async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    this.#node.readers.note(request.formatLevel);
     const { bundle, exhaustive, warnings } = await this.#session.fetchById(request, signal);
     return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
   }
@@ -107,7 +113,7 @@ export class ClusterService implements NodeService {
   }
 
   health(signal: AbortSignal): Promise<NodeHealth> {
-    return this.#nodeHealth(signal);
+    return this.#node.health(signal);
   }
 
   /** None when fewer replicas answered than the level asks for: it is not told of which shards. */

@@ -12,12 +12,16 @@ const all = { ...range, query: { kind: 'all' } } as const;
 async function openCluster() {
   const cluster = await FakeCluster.start(three, { replicaFactor: 3, numShards: 8 });
   const { session, topology } = cluster;
-  const service = new ClusterService(session, topology, cluster.node('a1'));
+  const readers: (number | undefined)[] = [];
+  const service = new ClusterService(session, topology, {
+    health: (signal) => cluster.node('a1').health(signal),
+    readers: { note: (level) => void readers.push(level) },
+  });
   const backend = new ClusterBackend(session, topology);
   const loseTwo = () => {
     for (const id of ['b1', 'c1']) cluster.node(id).mode = 'down';
   };
-  return { cluster, service, backend, loseTwo };
+  return { cluster, service, backend, loseTwo, readers };
 }
 
 test('by gRPC an answer of too few replicas is whole for no shard', async () => {
@@ -39,6 +43,16 @@ test('by gRPC an answer of too few replicas is whole for no shard', async () => 
   assert.deepEqual(await wholeShards(), [8, 8, 8]);
   loseTwo();
   assert.deepEqual(await wholeShards(), [0, 0, 0]);
+});
+
+test('who reads by gRPC is noted with the formats that it reads', async () => {
+  const { cluster, service, readers } = await openCluster();
+  await using _ = cluster;
+  const request = { ...all, placementVersion: 0, shards: null, seriesLimit: 0, fetchData: true };
+  await service.fetch({ ...request, formatLevel: 1 }, cluster.signal);
+  const byId = { ...range, placementVersion: 0, ids: [], formatLevel: 2 };
+  await service.fetchById(byId, cluster.signal);
+  assert.deepEqual(readers, [1, 2]);
 });
 
 test('by JSON an answer of too few replicas is not exhaustive, and refused where it has to be', async () => {

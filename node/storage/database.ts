@@ -31,6 +31,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { type FormatLevels, formatLevelNewest, newestFormats } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import {
   Commitlog,
@@ -56,6 +57,7 @@ import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
+import { ReaderLevels } from './read/reader_levels.ts';
 import { Reads } from './read/reads.ts';
 import { RetentionClock } from '../clock/retention_clock.ts';
 import { VersionBound } from '../clock/version_bound.ts';
@@ -80,6 +82,8 @@ export interface DatabaseOptions {
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
   readonly limits: RequestLimits;
+  /** What may be written; the newest formats when it is not given. */
+  readonly formats?: FormatLevels;
   /** As in `RetentionClock`; 0 when it is not given, since tests go through days. */
   readonly retentionHoldMillis?: number;
 }
@@ -114,6 +118,8 @@ export class Database implements NodeService, AsyncDisposable {
   readonly versions: VersionBound;
   readonly retentionClock: RetentionClock;
   readonly doubts: DoubtLedger;
+  readonly formats: FormatLevels;
+  readonly readers: ReaderLevels;
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -146,6 +152,8 @@ export class Database implements NodeService, AsyncDisposable {
     this.identity = identity;
     this.commitlog = commitlog;
     this.doubts = doubts;
+    this.formats = options.formats ?? newestFormats;
+    this.readers = new ReaderLevels(clock);
     const { namespaces } = this;
     const store = openSampleStore({ random, memoryBytesMax });
     this.store = store;
@@ -360,10 +368,12 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+    this.readers.note(request.formatLevel);
     return this.reads.fetch(request, signal);
   }
 
   fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+    this.readers.note(request.formatLevel);
     return this.reads.fetchById(request, signal);
   }
 
@@ -432,6 +442,9 @@ export class Database implements NodeService, AsyncDisposable {
       placementVersion: this.shards.version,
       unixNanos: this.env.clock.nowNanos(),
       retires: true,
+      formatLevel: formatLevelNewest,
+      formatLevelWritten: this.formats.level(),
+      formatLevelOfReaders: this.readers.lowest(),
     };
   }
 

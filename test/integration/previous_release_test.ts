@@ -43,6 +43,14 @@ test("today's process serves every sample of the previous release's data folder"
     const flushed = await call('POST', `http://127.0.0.1:${server.ports.httpNode}/flush`, {});
     assert.equal(flushed.status, 200, flushed.text);
     assert.deepEqual(await samplesOf(server.url), samples);
+    // Of its own accord it writes nothing that the release before could not read.
+    assert.match(server.program.log(), /tsdbctl upgrade finish/);
+    const { formatLevel } = await ok(server, 'GET', '/services/tsdb/upgrade');
+    assert.deepEqual(formatLevel, { newest: 2, finished: 1 });
+    await ok(server, 'POST', '/services/tsdb/upgrade/finish');
+    await eventually('a folder that knows of the end of the upgrade', async () =>
+      JSON.parse(readFileSync(join(folder, 'data/formats.json'), 'utf8')),
+    );
     await server.program.stop('SIGKILL');
     await server.start();
     assert.deepEqual(await eventually('an answer', () => samplesOf(server.url)), samples);
@@ -103,12 +111,27 @@ if (checkout !== null) {
     try {
       await Promise.all([old.start(), today.start()]);
       await bothWork(old, today);
+      await cannotBeFinished(today);
       for (const { program } of [old, today]) assert.doesNotMatch(program.log(), /damaged/);
     } finally {
       await Promise.all([old.program.stop('SIGKILL'), today.program.stop('SIGKILL')]);
       rmSync(folder, { recursive: true, force: true });
     }
   });
+}
+
+/** Formats of today are not written while a process of the previous release could not read them. */
+async function cannotBeFinished(today: NodeServer): Promise<void> {
+  const { formatLevel, instances } = await ok(today, 'GET', '/services/tsdb/upgrade');
+  assert.deepEqual(formatLevel, { newest: 2, finished: 1 });
+  assert.deepEqual(instances.old, { reads: 1, writes: 1, readersRead: 1 });
+  // The coordinator of the previous release has read from it.
+  assert.deepEqual(instances.today, { reads: 2, writes: 1, readersRead: 1 });
+  const path = `${today.url}/api/v1/services/tsdb/upgrade/finish`;
+  const refused = await call('POST', path);
+  assert.equal(refused.status, 409);
+  assert.match(refused.text, /old is of an earlier release/);
+  assert.match(refused.text, /today was read .* coordinator or client of an earlier release/);
 }
 
 async function ok(server: NodeServer, method: string, path: string, body?: unknown) {

@@ -1,5 +1,6 @@
 /** What is in a node's data folder: every file with its length and what it is. */
 import type { Env } from '#lib/env/env.ts';
+import { readFormatLevel } from '#node/persist/format_level_file.ts';
 import { namespaceOfFolder } from '#node/persist/fileset/format.ts';
 
 export interface DataFile {
@@ -14,7 +15,7 @@ export interface DataFolder {
   readonly namespaces: ReadonlyMap<string, NamespaceFiles>;
   readonly snapshots: readonly DataFile[];
   readonly segments: readonly DataFile[];
-  /** Identity, process ID, key-value store, tombstones, ledger of doubt. */
+  /** Identity, level of formats, process ID, key-value store, tombstones, ledger of doubt. */
   readonly others: readonly DataFile[];
   /** Damaged files that a node has renamed. */
   readonly setAside: readonly DataFile[];
@@ -38,7 +39,7 @@ const ofIndex = /^data\/([^/]+)\/index\.db$/;
 const ofSegment = /^commitlogs\/commitlog-\d+\.db$/;
 const ofSnapshot = /^snapshots\/snapshot-\d+\.db$/;
 const ofOthers =
-  /^(node_identity\.json|folder_mark\.json|doubts-[01]\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
+  /^(node_identity\.json|formats\.json|folder_mark\.json|doubts-[01]\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
 
 interface NamespaceParts {
   readonly name: string;
@@ -46,8 +47,12 @@ interface NamespaceParts {
   index: DataFile | null;
 }
 
-/** @throws the system's error when the folder cannot be read */
+/**
+ * @throws {TsdbError} INTERNAL when it may hold formats that this release cannot read, and the
+ *   system's error when the folder cannot be read
+ */
 export async function readDataFolder(env: Env, folder: string): Promise<DataFolder> {
+  await readFormatLevel(env.disk, folder);
   const namespaces = new Map<string, NamespaceParts>();
   const found = {
     snapshots: [] as DataFile[],

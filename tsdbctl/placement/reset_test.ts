@@ -6,7 +6,7 @@ const options = { coordinator: 'http://127.0.0.1:7201', instanceIds: ['a', 'c'],
 
 test('a reset asks the coordinator for all instances at once, and says what stands then', async () => {
   const sent: unknown[] = [];
-  const said = await resetInstances(async (url, body) => {
+  const said = await resetInstances(async (_, url, body) => {
     sent.push([url, body]);
     return { status: 200, text: '{"placement":{},"version":9}' };
   }, options);

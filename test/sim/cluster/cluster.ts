@@ -2,7 +2,7 @@
  * A simulated cluster with what is known of its rows: writes note what they send and what was
  * acknowledged, reads are held against that. Random runs and told stories are both made of it.
  */
-import { plainRequest } from '#cluster/admin/admin.ts';
+import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
 import { decodeStored } from '#cluster/kv/stored_json.ts';
 import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
 import { registryFromJson } from '#cluster/namespaces/json.ts';
@@ -47,6 +47,8 @@ export interface ClusterShape {
   readonly numShards: number;
   /** `namespace` alone when not given. */
   readonly namespaces?: readonly string[];
+  /** The release before made its placement, so the formats of today are not written yet. */
+  readonly isOfFormerRelease?: boolean;
 }
 
 export interface ReadOptions {
@@ -103,7 +105,11 @@ export class SimulatedCluster {
     for (const id of nodes) world.addNode(id, id[0]!);
     for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
     this.#watchPlacements();
-    const { admin } = world.coordinators[0]!;
+    const [first] = world.coordinators;
+    const { env } = first!.process;
+    // One that cannot ask the nodes what they read.
+    const former = new ClusterAdmin({ ...env, kv: first!.kv, cluster: clusterName });
+    const admin = shape.isOfFormerRelease === true ? former : first!.admin;
     const instances = [...world.nodes.values()].map((node) => world.infoOf(node));
     const body = { numShards, replicationFactor: replicaFactor, instances };
     await admin.placementInit(body, plainRequest, never);

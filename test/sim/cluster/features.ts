@@ -15,6 +15,7 @@ export const features = [
   'namespaces',
   'deletions',
   'equality',
+  'upgrade',
 ] as const;
 
 export type Feature = (typeof features)[number];

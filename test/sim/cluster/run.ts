@@ -2,6 +2,9 @@
  * A random run of a simulated cluster: writers and readers at a steady pace, a fault every half
  * minute, and at the end a cluster that must have recovered by itself.
  */
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import { count } from '../counts.ts';
 import {
@@ -19,6 +22,7 @@ import type { Feature } from './features.ts';
 import type { SimulatedRow } from './series.ts';
 import type { SimulatedCoordinator } from './world.ts';
 
+const never: AbortSignal = new AbortController().signal;
 const writeMillis = 100;
 const readMillis = 200;
 const faultMillis = 30_000;
@@ -29,6 +33,10 @@ const settledUsuallyMillis = 60_000;
 const slowPace = 10;
 /** So long replicas may stay different when nothing ails the cluster any more. */
 const equalMillisMax = 60_000;
+/** Until the end of an upgrade is tried again. */
+const upgradeRetryMillis = 5_000;
+/** So long may nodes of a cluster that has settled not know that its upgrade is finished. */
+const upgradeMillisMax = 60_000;
 /** Rows that may be written again. */
 const recentMax = 40;
 
@@ -85,6 +93,8 @@ class Run {
   readonly #used = new Set<string>();
   #nextValue = 1;
   #pace = 1;
+  /** The release before does not keep the versions that tell a rewrite from what it replaces. */
+  #isUpgraded = false;
   #isOver = false;
 
   constructor(cluster: SimulatedCluster, options: RunOptions) {
@@ -96,6 +106,7 @@ class Run {
   async go(): Promise<void> {
     const cluster = this.#cluster;
     const random = this.#random;
+    const { size, features } = this.#options;
     const { world } = cluster;
     const { time } = world;
     const groups = ['a', 'b', 'c', 'd'].slice(0, 3 + random.below(2));
@@ -105,6 +116,7 @@ class Run {
       ),
       coordinators: 2 + random.below(2),
       numShards: 4,
+      isOfFormerRelease: features.has('upgrade'),
     });
     this.#every(writeMillis, () => this.#write());
     this.#every(readMillis, () => this.#read());
@@ -112,10 +124,11 @@ class Run {
       const before = world.wallMillis - retentionMillis - blockMillis;
       for (const history of cluster.histories.values()) history.forgetBefore(before);
     });
-    const { size, features } = this.#options;
     const changes = new Changes(cluster);
     if (features.has('deletions')) this.#every(deletionMillis, () => changes.deleteRows());
     if (features.has('namespaces')) this.#every(namespaceMillis, () => changes.changeNamespace());
+    this.#isUpgraded = !features.has('upgrade');
+    const isFinished = this.#isUpgraded ? null : this.#finishUpgrade();
     const faults = new Faults(cluster, features);
     for (let fault = 0; fault < size; fault += 1) {
       await time.sleep(faultMillis * (0.5 + random.fraction()));
@@ -133,8 +146,41 @@ class Run {
     await time.until(() => changes.isIdle);
     await cluster.settle();
     await changes.administration.settle();
+    await isFinished;
+    await this.#allWriteNewestFormats();
     if (features.has('equality')) await this.#becomeEqual();
     await cluster.checkEveryMajority();
+  }
+
+  /** At some time of the run, as soon as all nodes that are asked answer. */
+  async #finishUpgrade(): Promise<void> {
+    const { time } = this.#cluster.world;
+    const random = this.#cluster.world.randomFor('upgrade');
+    await time.sleep(random.below(this.#options.size * faultMillis + 1));
+    for (;;) {
+      try {
+        await this.#cluster.world.coordinators[0]!.admin.upgradeFinish(plainRequest, never);
+        this.#isUpgraded = true;
+        return;
+      } catch (error) {
+        if (!(error instanceof TsdbError)) throw error;
+        await time.sleep(upgradeRetryMillis);
+      }
+    }
+  }
+
+  /** Folders that were wiped, and nodes that joined since, hear of it too. */
+  async #allWriteNewestFormats(): Promise<void> {
+    const { world } = this.#cluster;
+    const levels = (): (number | undefined)[] =>
+      [...world.nodes.values()].map(({ runtime }) => runtime?.database.formats.level());
+    const endMillis = world.time.nowMillis + upgradeMillisMax;
+    while (levels().some((level) => level !== formatLevelNewest)) {
+      if (world.time.nowMillis > endMillis) {
+        this.#cluster.fail(`nodes write formats of other levels: ${levels().join()}`);
+      }
+      await world.time.sleep(1_000);
+    }
   }
 
   /** Whoever compares replicas has some time for it. */
@@ -190,7 +236,8 @@ class Run {
     const random = this.#random;
     const value = this.#nextValue;
     this.#nextValue += 1;
-    const isRewrite = random.below(20) === 0 && this.#options.features.has('rewrites');
+    const isRewrite =
+      random.below(20) === 0 && this.#options.features.has('rewrites') && this.#isUpgraded;
     const recent = this.#recent.get(name) ?? [];
     if (isRewrite && recent.length > 0) {
       const { series, timeMillis } = random.pick(recent);

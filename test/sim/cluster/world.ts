@@ -7,6 +7,7 @@ import { ClusterAdmin } from '#cluster/admin/admin.ts';
 import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { nodeMethods } from '#cluster/node/methods.ts';
+import type { Instance } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -245,7 +246,8 @@ export class World {
       env,
       log,
     });
-    const admin = new ClusterAdmin({ ...env, kv, cluster });
+    const nodeOf = (instance: Instance) => connections.nodeOf(instance);
+    const admin = new ClusterAdmin({ ...env, kv, cluster, nodeOf });
     return { process, kv, topology, session, admin };
   }
 

@@ -70,11 +70,14 @@ const lateNamespace: Story = {
     const { weather } = d.kv!;
     weather.heldWatches = new RegExp(namespacesKey(clusterName));
     await cluster.addNamespace(namespace);
-    await until(cluster, 'a, b and c have the new namespace', () =>
-      ['a', 'b', 'c'].every((id) => {
-        const { database } = nodeOf(cluster, id).runtime!;
-        return database.namespaces.get(namespace)?.readyShards.has(0) === true;
-      }),
+    await until(
+      cluster,
+      'a, b, c and the coordinators have the new namespace',
+      () =>
+        ['a', 'b', 'c'].every((id) => {
+          const { database } = nodeOf(cluster, id).runtime!;
+          return database.namespaces.get(namespace)?.readyShards.has(0) === true;
+        }) && world.coordinators.every(({ topology }) => topology.view.namespaces.has(namespace)),
     );
     await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 1));
     await replace(cluster, 'c', 'd');

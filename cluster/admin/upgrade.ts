@@ -1,0 +1,186 @@
+/**
+ * The end of an upgrade: who reads which formats (lib/format_level.ts), and the switch to the newest
+ * ones. It is one key of the key-value store that only ever rises, written when every instance of
+ * the placement has said that it reads them, and so have those who read from it.
+ */
+import type { Clock } from '#lib/env/env.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { formatLevelNewest } from '#lib/format_level.ts';
+import { type ClusterName, finishedFormatsKey } from '../kv/keys.ts';
+import type { Compare, Kv, Operation } from '../kv/kv.ts';
+import { compareAndSet, unchanged } from '../kv/stored_json.ts';
+import { finishedLevelOf, finishedLevelValue } from '../metadata/finished_formats.ts';
+import type { NodeHealth, NodeService } from '../node/service.ts';
+import type { Instance, Placement } from '../placement/placement.ts';
+import type { PlacementStore } from '../placement/store.ts';
+
+export interface UpgradeTarget {
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly clock: Clock;
+  readonly placements: PlacementStore;
+  /** The service of an instance; null where the nodes of the cluster cannot be asked. */
+  readonly nodeOf: ((instance: Instance) => Pick<NodeService, 'health'>) | null;
+}
+
+/** Levels that an instance announces, or why it does not. */
+export type InstanceFormats =
+  | { readonly reads: number; readonly writes: number; readonly readersRead: number }
+  | { readonly error: string };
+
+export interface UpgradeStatus {
+  readonly formatLevel: {
+    /** Of the process that answers. */
+    readonly newest: number;
+    /** Of the cluster: what is written. */
+    readonly finished: number;
+  };
+  readonly instances: Readonly<Record<string, InstanceFormats>>;
+  /** What is in the way of the newest one, an instance each; empty when nothing is. */
+  readonly behind: readonly string[];
+}
+
+/** An instance that does not say in this time what it reads counts as one that cannot be reached. */
+const healthMillisMax = 2_000;
+
+/** @throws {TsdbError} NOT_FOUND without a placement */
+export async function upgradeStatus(
+  target: UpgradeTarget,
+  signal: AbortSignal,
+): Promise<UpgradeStatus> {
+  const placement = (await target.placements.require(signal)).value;
+  const { level } = await finishedOf(target, signal);
+  return statusOf(target, placement, level, signal);
+}
+
+/**
+ * Has the newest formats written from now on; nothing when they are already.
+ * @param dryRun writes nothing
+ * @param force whoever reads from the instances: clients that do not say what they read are known to
+ *   be able to. What the instances read is asked for all the same
+ * @throws {TsdbError} NOT_FOUND without a placement, CONFLICT that names who is in the way
+ */
+export function upgradeFinish(
+  target: UpgradeTarget,
+  { dryRun, force }: { readonly dryRun: boolean; readonly force: boolean },
+  signal: AbortSignal,
+): Promise<UpgradeStatus> {
+  return compareAndSet(
+    target.kv,
+    async () => {
+      const { value: placement, modRevision } = await target.placements.require(signal);
+      const finished = await finishedOf(target, signal);
+      const before = await statusOf(target, placement, finished.level, signal, force);
+      if (finished.level >= formatLevelNewest) {
+        return { compares: [], operations: [], result: before };
+      }
+      if (before.behind.length > 0) {
+        const who = before.behind.join('; ');
+        throw new TsdbError(
+          'CONFLICT',
+          `cannot finish the upgrade to formats of level ${formatLevelNewest}: ${who}`,
+        );
+      }
+      const formatLevel = { ...before.formatLevel, finished: formatLevelNewest };
+      const { compares, operations } = finishing(target, finished);
+      return {
+        // Who joined meanwhile was not asked.
+        compares: [...compares, unchanged(target.placements.key, { modRevision })],
+        operations: dryRun ? [] : operations,
+        result: { ...before, formatLevel },
+      };
+    },
+    signal,
+  );
+}
+
+/**
+ * What is written with the first placement of a cluster: that it is finished, since there are no
+ * data, when all of its instances read the newest formats. Nothing when one does not say so: the
+ * upgrade is finished by hand then.
+ */
+export async function finishingFirst(
+  target: UpgradeTarget,
+  placement: Placement,
+  signal: AbortSignal,
+): Promise<{ compares: readonly Compare[]; operations: readonly Operation[] }> {
+  const finished = await finishedOf(target, signal);
+  const nothing = { compares: [], operations: [] };
+  if (finished.level >= formatLevelNewest) return nothing;
+  const { behind } = await statusOf(target, placement, finished.level, signal);
+  return behind.length > 0 ? nothing : finishing(target, finished);
+}
+
+interface Finished {
+  readonly level: number;
+  readonly modRevision: number;
+}
+
+async function finishedOf({ kv, cluster }: UpgradeTarget, signal: AbortSignal): Promise<Finished> {
+  const item = await kv.get(finishedFormatsKey(cluster), signal);
+  return { level: finishedLevelOf(item?.value ?? null), modRevision: item?.modRevision ?? 0 };
+}
+
+function finishing(
+  { cluster }: UpgradeTarget,
+  before: Finished,
+): { compares: readonly Compare[]; operations: readonly Operation[] } {
+  const key = finishedFormatsKey(cluster);
+  const value = finishedLevelValue(formatLevelNewest);
+  return { compares: [unchanged(key, before)], operations: [{ kind: 'put', key, value }] };
+}
+
+async function statusOf(
+  target: UpgradeTarget,
+  { instances }: Placement,
+  finished: number,
+  signal: AbortSignal,
+  whoeverReads = false,
+): Promise<UpgradeStatus> {
+  const asked = await Promise.all(
+    instances.map(async (instance) => [instance.id, await askFormats(target, instance, signal)]),
+  );
+  const byId = Object.fromEntries(asked) as Record<string, InstanceFormats>;
+  const behind = Object.entries(byId).flatMap(([id, formats]) => {
+    const problem = problemOf(formats, whoeverReads);
+    return problem === null ? [] : [`${id} ${problem}`];
+  });
+  return { formatLevel: { newest: formatLevelNewest, finished }, instances: byId, behind };
+}
+
+function problemOf(formats: InstanceFormats, whoeverReads: boolean): string | null {
+  if ('error' in formats) return `does not answer (${formats.error})`;
+  const { reads, readersRead } = formats;
+  if (reads < formatLevelNewest) {
+    return `is of an earlier release, which reads formats up to level ${reads}`;
+  }
+  if (readersRead < formatLevelNewest && !whoeverReads) {
+    return `was read in the last ten minutes by a coordinator or client of an earlier release, which reads formats up to level ${readersRead}`;
+  }
+  return null;
+}
+
+async function askFormats(
+  { nodeOf, clock }: UpgradeTarget,
+  instance: Instance,
+  signal: AbortSignal,
+): Promise<InstanceFormats> {
+  if (nodeOf === null)
+    return { error: 'it is of another environment or zone: ask a coordinator of that' };
+  let health: NodeHealth;
+  try {
+    health = await nodeOf(instance).health(clock.deadline(healthMillisMax, signal));
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof TsdbError)) throw error;
+    return { error: messageOf(error) };
+  }
+  if (health.instanceId !== instance.id) {
+    return { error: `instance ${health.instanceId} answers at its endpoint` };
+  }
+  return {
+    reads: health.formatLevel,
+    writes: health.formatLevelWritten,
+    readersRead: health.formatLevelOfReaders,
+  };
+}

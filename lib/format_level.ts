@@ -1,0 +1,28 @@
+/**
+ * Levels of the formats of files, logs and messages. A process reads all levels up to its newest
+ * one, and writes a format only when the level that it came with is finished for the cluster: every
+ * process reads it then, and nobody goes back to a release that does not. Until then the older
+ * format is written, so that a rolling upgrade can be rolled back.
+ *
+ *     level  release  what may be written from then on
+ *     1      0.1.0    what that release writes
+ *     2      0.2.0    (a line for each format)
+ *
+ * A format that comes with a level names it by a constant of its own beside its encoder, and its
+ * writer asks `level() >= thatConstant`.
+ */
+
+/** Of release 0.1.0, and of whoever says nothing. */
+export const formatLevelFirst = 1;
+
+/** The highest one that this release reads. */
+export const formatLevelNewest = 2;
+
+/** What a writer asks. */
+export interface FormatLevels {
+  /** Formats up to this level may be written now; it never falls. */
+  level(): number;
+}
+
+/** Everything may be written: for what nobody else reads, and for tests. */
+export const newestFormats: FormatLevels = { level: () => formatLevelNewest };

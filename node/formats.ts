@@ -1,0 +1,91 @@
+/**
+ * The level of formats that this node writes (lib/format_level.ts). It goes by the cluster's, which
+ * `tsdbctl upgrade finish` raises in the key-value store; the data folder remembers it before
+ * anything is written by it, so that a start without the key-value store knows it too.
+ */
+import { finishedLevelOf } from '#cluster/metadata/finished_formats.ts';
+import { followKey } from '#cluster/kv/follow_key.ts';
+import { type ClusterName, finishedFormatsKey } from '#cluster/kv/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import type { Env } from '#lib/env/env.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { type FormatLevels, formatLevelNewest } from '#lib/format_level.ts';
+import type { Log } from '#lib/log.ts';
+import { readFormatLevel, writeFormatLevel } from './persist/format_level_file.ts';
+
+export interface FollowFormatsOptions {
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  /** Called when the cluster writes what this release cannot read: the process must end. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+export class NodeFormats implements FormatLevels, AsyncDisposable {
+  readonly #env: Env;
+  readonly #log: Log;
+  readonly #dataFolder: string;
+  #level: number;
+  readonly #stop = new AbortController();
+  #following: Promise<void> = Promise.resolve();
+  readonly #known = Promise.withResolvers<void>();
+
+  private constructor(env: Env, log: Log, dataFolder: string, level: number) {
+    this.#env = env;
+    this.#log = log;
+    this.#dataFolder = dataFolder;
+    this.#level = level;
+  }
+
+  /** @throws {TsdbError} INTERNAL when the folder may hold what this release cannot read */
+  static async open(env: Env, log: Log, dataFolder: string): Promise<NodeFormats> {
+    return new NodeFormats(env, log, dataFolder, await readFormatLevel(env.disk, dataFolder));
+  }
+
+  level(): number {
+    return this.#level;
+  }
+
+  /** Resolves when the level of the cluster was read for the first time. */
+  get whenKnown(): Promise<void> {
+    return this.#known.promise;
+  }
+
+  /** Takes the level of the cluster from now on. */
+  follow({ kv, cluster, onFatal }: FollowFormatsOptions): void {
+    const key = finishedFormatsKey(cluster);
+    const onValue = async (value: Uint8Array | null): Promise<void> => {
+      let level: number;
+      try {
+        level = finishedLevelOf(value);
+      } catch (error) {
+        this.#log.error({ key, error: messageOf(error) }, 'ignoring a damaged value');
+        return;
+      }
+      if (level <= formatLevelNewest) {
+        await this.#raise(level);
+        return this.#known.resolve();
+      }
+      onFatal(
+        new TsdbError(
+          'INTERNAL',
+          `the cluster writes formats of level ${level}, and this release reads levels up to ${formatLevelNewest}: run the release of the other nodes`,
+        ),
+      );
+    };
+    const options = { kv, env: this.#env, log: this.#log, key, onValue };
+    this.#following = followKey(options, this.#stop.signal);
+  }
+
+  /** A lower one is of a store that was restored from a backup: files of the higher one are here. */
+  async #raise(level: number): Promise<void> {
+    if (level <= this.#level) return;
+    await writeFormatLevel(this.#env.disk, this.#dataFolder, level);
+    this.#level = level;
+    this.#log.info({ level }, 'formats of this level are written from now on');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
+    await this.#following;
+  }
+}

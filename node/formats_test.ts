@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { finishedFormatsKey } from '#cluster/kv/keys.ts';
+import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { silentLog } from '#lib/log.ts';
+import { NodeFormats } from './formats.ts';
+import { TestCluster } from './cluster_testing.ts';
+
+const { signal } = new AbortController();
+const cluster = { environment: 'default_env', zone: 'embedded' };
+const key = finishedFormatsKey(cluster);
+
+function put(kv: ReturnType<MemoryKvStore['client']>, text: string) {
+  return kv.transact([], [{ kind: 'put', key, value: new TextEncoder().encode(text) }], signal);
+}
+
+async function eventually(holds: () => boolean): Promise<void> {
+  const giveUp = realEnv.clock.deadline(10_000, signal);
+  while (!holds()) await realEnv.clock.sleep(5, giveUp);
+}
+
+test('a node writes the level that its cluster has finished, and its folder remembers it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tsdb-formats-'));
+  try {
+    const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+    const fatal: unknown[] = [];
+    const follow = { kv, cluster, onFatal: (error: unknown) => fatal.push(error) };
+    {
+      await using formats = await NodeFormats.open(realEnv, silentLog, folder);
+      formats.follow(follow);
+      assert.equal(formats.level(), 1, 'nothing is finished yet');
+      await put(kv, 'no JSON');
+      await put(kv, '{"level":2,"later":true}');
+      await eventually(() => formats.level() === 2);
+      assert.deepEqual(JSON.parse(readFileSync(join(folder, 'formats.json'), 'utf8')), {
+        level: 2,
+      });
+      // As in a store that was restored from a backup.
+      await put(kv, '{"level":1}');
+    }
+    {
+      await using formats = await NodeFormats.open(realEnv, silentLog, folder);
+      assert.equal(formats.level(), 2, 'known before the key-value store is reached');
+      formats.follow(follow);
+      await put(kv, '{"level":3}');
+      await eventually(() => fatal.length > 0);
+      assert.match(
+        String(fatal[0]),
+        /writes formats of level 3, and this release reads .* up to 2/,
+      );
+      assert.equal(formats.level(), 2);
+    }
+    assert.equal(fatal.length, 1);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('a folder of a level that this release does not read is left as it is', async () => {
+  await using cluster = new TestCluster();
+  await cluster.start('a');
+  await cluster.stop('a');
+  const folder = cluster.dataFolder('a');
+  const identity = join(folder, 'node_identity.json');
+  const before = readFileSync(identity, 'utf8');
+  for (const [text, reason] of [
+    ['{"level":3}', /may hold formats of level 3, and this release reads levels up to 2/],
+    ['{"level":0}', /formats\.json: level is not a whole number from 1: 0/],
+    ['{', /cannot read .*formats\.json/],
+  ] as const) {
+    writeFileSync(join(folder, 'formats.json'), text);
+    await assert.rejects(cluster.start('a'), reason);
+  }
+  assert.equal(readFileSync(identity, 'utf8'), before, 'the start is not counted');
+});
