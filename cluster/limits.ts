@@ -37,6 +37,12 @@ export const outstandingBytesPerInstanceMax: number = 256 << 20;
 /** Attempts of one write after the first: failures for a passing reason. */
 export const writeRetriesMax = 2;
 
+/** Rows of a session's retries for each row that it sends for the first time. */
+export const retryShareMax = 0.1;
+
+/** Rows that a session may send again when it had nothing to send again for long. */
+export const retryRowsSavedMax = 200_000;
+
 /** Attempts of one write that follow a 'stale placement' or 'shard not owned'. */
 export const staleRetriesMax = 4;
 

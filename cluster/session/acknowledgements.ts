@@ -25,6 +25,11 @@ export interface CountedRows {
   readonly slots: Uint32Array;
   /** By slot; read in the constructor only. */
   readonly idHash: Uint32Array;
+  /**
+   * What `acknowledged()` of an attempt before, under the same placement, gave: who has a row is not
+   * asked again. Taken over.
+   */
+  readonly acknowledged?: Uint16Array;
 }
 
 /** Rows that the attempt did not write. */
@@ -72,14 +77,17 @@ export class Acknowledgements {
     this.#acknowledged = new Uint16Array(classCount);
     this.#failed = new Uint16Array(classCount);
     this.#refused = new Uint16Array(classCount);
+    const { acknowledged } = rows;
+    if (acknowledged !== undefined) this.#masks = emptyMasks(rowCount, acknowledged);
     if (classCount === 1) {
       this.#classOfRow = null;
       this.#present = [0];
-      this.targets = ownership.classes[0]!.members.map((instanceIndex) => ({
+      const all = ownership.classes[0]!.members.map((instanceIndex) => ({
         instanceIndex,
         rows: picked,
         rowCount: picked?.length ?? rowCount,
       }));
+      this.targets = this.#withoutAcknowledged(all);
       return;
     }
     this.#classOfRow = new Uint32Array(rowCount);
@@ -87,7 +95,17 @@ export class Acknowledgements {
     const present: number[] = [];
     for (const [at, count] of rowsOfClass.entries()) if (count > 0) present.push(at);
     this.#present = present;
-    this.targets = this.#splitRows(rowsOfClass);
+    this.targets = this.#withoutAcknowledged(this.#splitRows(rowsOfClass));
+  }
+
+  /** By row, the members of its class that have written it. A copy. */
+  acknowledged(): Uint16Array {
+    const acknowledged = new Uint16Array(this.#rowCount);
+    if (this.#masks !== null) acknowledged.set(this.#masks.acknowledged);
+    this.#eachRow((row) => {
+      acknowledged[row]! |= this.#acknowledged[this.#classOf(row)]!;
+    });
+    return acknowledged;
   }
 
   /** The instance wrote all its rows. */
@@ -104,17 +122,12 @@ export class Acknowledgements {
 
   /** @param outcomes a `rowOutcome` for each row of the target */
   answered(target: WriteTarget, outcomes: Uint8Array): void {
-    this.#masks ??= {
-      acknowledged: new Uint16Array(this.#rowCount),
-      refused: new Uint16Array(this.#rowCount),
-      failed: new Uint16Array(this.#rowCount),
-      outcome: new Uint8Array(this.#rowCount),
-    };
+    this.#masks ??= emptyMasks(this.#rowCount, new Uint16Array(this.#rowCount));
     const { acknowledged, refused, failed, outcome } = this.#masks;
     const bitOfClass = this.#bitsOf(target.instanceIndex);
     for (let i = 0; i < target.rowCount; i++) {
       const row = target.rows === null ? i : target.rows[i]!;
-      const bit = bitOfClass[this.#classOfRow === null ? 0 : this.#classOfRow[row]!]!;
+      const bit = bitOfClass[this.#classOf(row)]!;
       const code = outcomes[i]!;
       if (code === rowOutcome.written) {
         acknowledged[row]! |= bit;
@@ -173,7 +186,7 @@ export class Acknowledgements {
   }
 
   #verdictOfRow(row: number): Verdict {
-    const at = this.#classOfRow === null ? 0 : this.#classOfRow[row]!;
+    const at = this.#classOf(row);
     const masks = this.#masks;
     if (masks === null) return this.#verdict(at, 0, 0, 0);
     return this.#verdict(at, masks.acknowledged[row]!, masks.refused[row]!, masks.failed[row]!);
@@ -256,11 +269,38 @@ export class Acknowledgements {
     }));
   }
 
+  /** Targets with the rows that they have not acknowledged before. */
+  #withoutAcknowledged(targets: WriteTarget[]): WriteTarget[] {
+    const acknowledged = this.#masks?.acknowledged;
+    if (acknowledged === undefined) return targets;
+    return targets.flatMap((target) => {
+      const bitOfClass = this.#bitsOf(target.instanceIndex);
+      const all = target.rows ?? Uint32Array.from({ length: target.rowCount }, (_, row) => row);
+      const rows = all.filter(
+        (row) => (acknowledged[row]! & bitOfClass[this.#classOf(row)]!) === 0,
+      );
+      return rows.length === 0 ? [] : [{ ...target, rows, rowCount: rows.length }];
+    });
+  }
+
+  #classOf(row: number): number {
+    return this.#classOfRow === null ? 0 : this.#classOfRow[row]!;
+  }
+
   #eachRow(visit: (row: number) => void): void {
     const picked = this.#picked;
     const count = picked?.length ?? this.#rowCount;
     for (let i = 0; i < count; i++) visit(picked === null ? i : picked[i]!);
   }
+}
+
+function emptyMasks(rowCount: number, acknowledged: Uint16Array): RowMasks {
+  return {
+    acknowledged,
+    refused: new Uint16Array(rowCount),
+    failed: new Uint16Array(rowCount),
+    outcome: new Uint8Array(rowCount),
+  };
 }
 
 /** Fills in the class of each row; returns the number of rows by class. */

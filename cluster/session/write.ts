@@ -28,6 +28,7 @@ import {
 } from './pack_rows.ts';
 import { ClockRefusals } from './clock_refusals.ts';
 import { References } from './references.ts';
+import { RetryBudget } from './retry_budget.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
 import {
@@ -45,6 +46,9 @@ const staleBackoff: Backoff = { firstMillis: 100, factor: 2 };
 
 /** When no instance failed. */
 const tooFewReplicas = 'too few replicas are AVAILABLE, or took the rows';
+
+/** As in `RetryBudget`. */
+const tooManyRetries = 'not tried again: too much of what was sent had to be already';
 
 /** Instances' errors that a result keeps. */
 const errorsKeptMax = 16;
@@ -65,6 +69,7 @@ export class SessionWriter {
   readonly #signals: WorkSignals;
   readonly #versions: HybridClock;
   readonly #clockRefusals: ClockRefusals;
+  readonly #retries = new RetryBudget();
   #lastRequest = 0;
   #rowsOutstanding = 0;
 
@@ -108,6 +113,7 @@ export class SessionWriter {
       this.#pool.give(copy);
     });
     this.#rowsOutstanding += rowCount;
+    this.#retries.earn(rowCount);
     try {
       return await this.#run(work, view, until, signal);
     } finally {
@@ -136,10 +142,12 @@ export class SessionWriter {
     let view = firstView;
     let retries = 0;
     let staleRetries = 0;
+    let before: Attempt | null = null;
     while (picked === null || picked.length > 0) {
       const { ownership } = view;
       assert(ownership !== null, 'rows are sent to owners of a placement');
-      const attempt = new Attempt(this, work, view, ownership, picked, until.signal);
+      const attempt = new Attempt(this, work, view, ownership, picked, before, until.signal);
+      before = attempt;
       const sent = view;
       work.borrow();
       const giveBack = () => work.giveBack();
@@ -161,7 +169,12 @@ export class SessionWriter {
         if (next >= work.version) this.#clockRefusals.note(attempt.errors);
         work.version = next;
       }
+      // A node that knows a newer placement is not one that has too much to do.
       if (attempt.isStale ? staleRetries++ >= staleRetriesMax : retries++ >= writeRetriesMax) break;
+      if (!attempt.isStale && !this.#retries.spend(picked.length)) {
+        errors.add(tooManyRetries);
+        break;
+      }
       const next = attempt.isStale
         ? await this.#newerView(view, staleRetries - 1, until.signal)
         : await this.#viewAfter(writeBackoff, retries - 1, until.signal);
@@ -191,7 +204,7 @@ export class SessionWriter {
     if (view === null || view.ownership === null || !view.namespaces.has(work.namespace)) return;
     const picked = stillKnown(work.copy, stale, work.series);
     if (picked.length === 0) return;
-    await new Attempt(this, work, view, view.ownership, picked, until).finished;
+    await new Attempt(this, work, view, view.ownership, picked, attempt, until).finished;
   }
 
   /** The view of the store now; when a node knows better than the store, after a short while. */
@@ -379,6 +392,7 @@ class Attempt {
     view: TopologyView,
     ownership: Ownership,
     picked: TargetRows,
+    before: Attempt | null,
     until: AbortSignal,
   ) {
     this.#writer = writer;
@@ -395,7 +409,15 @@ class Attempt {
     this.#count = new Acknowledgements(
       ownership,
       writeReplicasRequired(consistency, ownership.replicaFactor),
-      { rowCount: copy.rowCount, picked, slots: copy.slots, idHash: series.idHash },
+      {
+        rowCount: copy.rowCount,
+        picked,
+        slots: copy.slots,
+        idHash: series.idHash,
+        ...(before?.holdsUnder(view) === true
+          ? { acknowledged: before.#count.acknowledged() }
+          : {}),
+      },
     );
     // Batches are built here, before the first await, while the caller's columns and the table
     // hold.
@@ -404,6 +426,15 @@ class Attempt {
     this.finished = Promise.all(requests).then(
       () => {},
       (error: unknown) => this.#stopProcess(error),
+    );
+  }
+
+  /** Whether who has acknowledged a row counts under this view, too. */
+  holdsUnder(view: TopologyView): boolean {
+    // What an instance had may be another one's, or be lost, under another placement.
+    return (
+      view.ownership === this.#ownership &&
+      namespaceNumberIn(view.namespaces, this.#work.namespace) === this.#namespaceNumber
     );
   }
 

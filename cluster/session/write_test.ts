@@ -176,6 +176,65 @@ test('retries are bounded', async () => {
   assert.equal(cluster.env.sleptMillis.length, 2);
 });
 
+test('who has acknowledged a row is not asked again while the others are', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  for (const id of ['b1', 'c1']) cluster.node(id).failures = 1;
+  assert.equal((await cluster.write(jobs.map((job) => [job, 1, 1]))).outcomes, null);
+  const counts = () => three.map((id) => cluster.node(id).writes.map(({ rowCount }) => rowCount));
+  await until(() => counts().every((each) => each.length === 1));
+  assert.deepEqual(counts(), [[20], [20], [20]]);
+  // By row: two replicas have no room for one series, and one of them has it then.
+  const full = (id: string) => cluster.node(id).refuses;
+  for (const id of ['b1', 'c1']) full(id).set(keyOfJob('j3'), rowOutcome.resourceExhausted);
+  const writing = cluster.write(jobs.map((job) => [job, 2, 2]));
+  await until(() => cluster.env.sleptMillis.length === 2);
+  full('b1').clear();
+  assert.equal((await writing).outcomes, null);
+  await until(() => counts()[2]!.length === 3);
+  assert.deepEqual(counts(), [
+    [20, 20],
+    [20, 20, 1],
+    [20, 20, 1],
+  ]);
+});
+
+test('what was acknowledged under another placement does not count for the next attempt', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  for (const id of ['b1', 'c1']) cluster.node(id).failures = 1;
+  cluster.held = cluster.topology.view;
+  const writing = cluster.write([['j', 1, 1]]);
+  await until(() => cluster.stored('j')['a1'] !== undefined);
+  // Meanwhile a1 has lost what it had.
+  cluster.node('a1').samples.clear();
+  await cluster.admin.resetInstance('a1', cluster.signal);
+  await cluster.adopt();
+  cluster.held = null;
+  assert.equal((await writing).outcomes, null);
+  await until(() => Object.keys(cluster.stored('j')).length === 3);
+});
+
+test('an overloaded cluster gets no more than a tenth of its load again', async () => {
+  await using cluster = await FakeCluster.start(three, rf3);
+  for (const id of three) cluster.node(id).mode = 'down';
+  const rows = Array.from({ length: 20_000 }, (_, i) => ['j', i, 1] as const);
+  const retries: number[] = [];
+  for (let i = 0; i < 30; i++) {
+    const before = cluster.env.sleptMillis.length;
+    const { outcomes, errors } = await cluster.write(rows);
+    assert.ok(outcomes!.every(isRetryable));
+    retries.push(cluster.env.sleptMillis.length - before);
+    if (retries.at(-1)! < 2) assert.match(errors.join(), /not tried again: too much/);
+  }
+  const sum = (counts: readonly number[]) => counts.reduce((a, b) => a + b, 0);
+  assert.deepEqual(retries.slice(0, 5), [2, 2, 2, 2, 2], 'what was saved');
+  assert.ok(sum(retries.slice(10)) <= 2, retries.join());
+  // A single row is not kept from it by that.
+  for (const id of three) cluster.node(id).mode = 'up';
+  await cluster.write(rows.slice(0, 2000));
+  for (const id of ['a1', 'b1']) cluster.node(id).failures = 1;
+  assert.equal((await cluster.write([['j', 1, 1]])).outcomes, null);
+});
+
 test('the signal of the caller ends the write with its reason', async () => {
   await using cluster = await FakeCluster.start(three, rf3);
   for (const id of three) cluster.node(id).mode = 'hung';
