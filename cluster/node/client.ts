@@ -186,17 +186,22 @@ interface Connection {
   failures: number;
   /** Why requests are refused at once, or null. */
   problem: string | null;
+  /** Asked for since the last check. */
+  isUsed: boolean;
 }
 
 /**
  * A connection to each instance, made when first asked for, checked every four seconds. After four
  * failed checks requests fail at once, until a check succeeds again: a node that hangs must not
- * cost every request its whole deadline.
+ * cost every request its whole deadline. The checks end with the instance: who asks for one that is
+ * not in the placement, as by an older view of it, has a connection as long as he asks.
  */
 export class NodeConnections implements Disposable {
   readonly #options: NodeConnectionsOptions;
   readonly #connections = new Map<string, Connection>();
   #following: Disposable | null = null;
+  /** Endpoints of the placement by instance; null as long as none was seen. */
+  #placed: ReadonlyMap<string, string> | null = null;
 
   constructor(options: NodeConnectionsOptions) {
     this.#options = options;
@@ -204,7 +209,10 @@ export class NodeConnections implements Disposable {
 
   nodeOf(instance: Instance): NodeService {
     const known = this.#connections.get(instance.id);
-    if (known?.endpoint === instance.endpoint) return known.service;
+    if (known?.endpoint === instance.endpoint) {
+      known.isUsed = true;
+      return known.service;
+    }
     this.#close(instance.id);
     const connection = this.#connect(instance);
     this.#connections.set(instance.id, connection);
@@ -223,8 +231,14 @@ export class NodeConnections implements Disposable {
   }
 
   #retain(placement: Placement | null): void {
-    const ids = new Set(placement?.instances.map(({ id }) => id));
-    for (const id of this.#connections.keys()) if (!ids.has(id)) this.#close(id);
+    this.#placed = new Map(placement?.instances.map(({ id, endpoint }) => [id, endpoint]));
+    for (const [id, { endpoint }] of this.#connections) {
+      if (!this.#isPlaced(id, endpoint)) this.#close(id);
+    }
+  }
+
+  #isPlaced(id: string, endpoint: string): boolean {
+    return this.#placed === null || this.#placed.get(id) === endpoint;
   }
 
   #connect({ id, endpoint }: Instance): Connection {
@@ -237,9 +251,12 @@ export class NodeConnections implements Disposable {
       stop,
       failures: 0,
       problem: null,
+      isUsed: true,
       service: guarded(client, () => connection.problem),
     };
     const check = async () => {
+      if (!connection.isUsed && !this.#isPlaced(id, endpoint)) return this.#close(id);
+      connection.isUsed = false;
       const problem = await healthProblem(client, id, env, stop.signal);
       if (stop.signal.aborted) return;
       connection.failures = problem === null ? 0 : connection.failures + 1;

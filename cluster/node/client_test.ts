@@ -414,6 +414,44 @@ test('an instance that moved to another endpoint gets another connection, a gone
   assert.notEqual(connections.nodeOf(moved), node);
 });
 
+test('an instance outside of the placement is checked only as long as somebody asks for it', async () => {
+  const { env, runTasks } = manualEnv();
+  let checks = 0;
+  await using server = await serve({
+    health: () => {
+      checks += 1;
+      return Promise.resolve(health);
+    },
+  });
+  using connections = new NodeConnections({ env, log: silentLog });
+  const placed = { id: 'h1', endpoint: `127.0.0.1:${server.port}` } as Instance;
+  const view = { placement: { instances: [placed] } as unknown as Placement };
+  let tell: (view: { readonly placement: Placement | null }) => void = () => {};
+  connections.follow({
+    subscribe(listener) {
+      tell = listener;
+      return { [Symbol.dispose]: () => {} };
+    },
+  });
+  tell(view);
+  connections.nodeOf(placed);
+  for (let i = 0; i < 3; i++) await runTasks();
+  assert.equal(checks, 3, 'an instance of the placement is always checked');
+  tell({ placement: null });
+  // By an older view of the placement.
+  connections.nodeOf(placed);
+  await runTasks();
+  connections.nodeOf(placed);
+  for (let i = 0; i < 5; i++) await runTasks();
+  assert.equal(checks, 5);
+  // One that has another endpoint now is not checked at the old one.
+  tell(view);
+  connections.nodeOf(placed);
+  tell({ placement: { instances: [{ ...placed, endpoint: 'elsewhere:1' }] } as never });
+  for (let i = 0; i < 3; i++) await runTasks();
+  assert.equal(checks, 5);
+});
+
 test('a session writes and reads over gRPC as it does in the process', async () => {
   using connections = new NodeConnections({ env: realEnv, log: silentLog });
   const servers = new Map<string, GrpcServer>();

@@ -131,6 +131,7 @@ test('an unstrict read waits for hung replicas a moment only, a strict one to it
   const unstrict = await cluster.fetch();
   assert.equal(unstrict.bundle.seriesCount, 20);
   assert.match(unstrict.warnings.join(), /a1: has not answered; b1: has not answered/);
+  assert.deepEqual(cluster.env.sleptMillis, [2_000]);
   const expireSoon = async () => {
     for (let i = 0; i < 5; i++) await turn();
     cluster.env.expire();
