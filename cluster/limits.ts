@@ -43,6 +43,12 @@ export const retryShareMax = 0.1;
 /** Rows that a session may send again when it had nothing to send again for long. */
 export const retryRowsSavedMax = 200_000;
 
+/** Memory of the references that a session keeps, of all instances and namespaces together. */
+export const referenceBytesMax: number = 512 << 20;
+
+/** References that were not used for so long make room for others. */
+export const referenceIdleMillis = 60_000;
+
 /** Attempts of one write that follow a 'stale placement' or 'shard not owned'. */
 export const staleRetriesMax = 4;
 

@@ -27,19 +27,52 @@ export class References {
   epoch = '';
   /** Number of the latest request whose answer set the epoch. */
   #epochRequest = 0;
-  #words = new Uint32Array(firstSlots * wordsPerSlot);
+  #words: Uint32Array;
+  #isDropped = false;
+  readonly #onBytes: (difference: number) => void;
   /** Takes what is read only to have it near. */
   readonly #touched = new Uint32Array(1);
+
+  /** @param onBytes told how many more bytes are taken now, or fewer */
+  constructor(onBytes: (difference: number) => void = () => {}) {
+    this.#onBytes = onBytes;
+    this.#words = new Uint32Array(firstSlots * wordsPerSlot);
+    onBytes(this.#words.byteLength);
+  }
+
+  get bytes(): number {
+    return this.#words.byteLength;
+  }
+
+  /** Bytes once there is room for slots up to this one. */
+  bytesWith(slotMax: number): number {
+    return this.#wordsWith(slotMax) * Uint32Array.BYTES_PER_ELEMENT;
+  }
 
   /** Makes room for slots up to this one. */
   reserve(slotMax: number): void {
     const words = this.#words;
-    if ((slotMax + 1) * wordsPerSlot <= words.length) return;
-    const larger = new Uint32Array(
-      Math.max((slotMax + 1) * wordsPerSlot, Math.ceil(words.length * 1.5)),
-    );
+    const needed = this.#wordsWith(slotMax);
+    if (needed === words.length) return;
+    const larger = new Uint32Array(needed);
     larger.set(words);
+    if (!this.#isDropped) this.#onBytes(larger.byteLength - words.byteLength);
     this.#words = larger;
+  }
+
+  #wordsWith(slotMax: number): number {
+    const { length } = this.#words;
+    const needed = (slotMax + 1) * wordsPerSlot;
+    return needed <= length ? length : Math.max(needed, Math.ceil(length * 1.5));
+  }
+
+  /** Forgets all, and learns nothing any more: what is on its way still goes by it. */
+  drop(): void {
+    if (this.#isDropped) return;
+    this.#onBytes(-this.#words.byteLength);
+    this.#isDropped = true;
+    this.#words = new Uint32Array(firstSlots * wordsPerSlot);
+    this.epoch = '';
   }
 
   /**
@@ -120,9 +153,10 @@ export class References {
     generations: ArrayLike<number>,
     references: Uint32Array,
   ): void {
+    if (this.#isDropped) return;
     if (epoch !== this.epoch) {
       if (request < this.#epochRequest) return;
-      this.#words = new Uint32Array(firstSlots * wordsPerSlot);
+      this.#words.fill(0);
       this.epoch = epoch;
     }
     this.#epochRequest = Math.max(this.#epochRequest, request);

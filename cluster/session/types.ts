@@ -36,6 +36,8 @@ export interface SessionOptions {
   readonly truncateTimeoutMillis?: number;
   /** Rows on their way to one instance; more fail there at once. Default 2 million. */
   readonly rowsPerInstanceMax?: number;
+  /** As in `ReferenceTables`. Default 512 MiB. */
+  readonly referenceBytesMax?: number;
 }
 
 /**
@@ -62,6 +64,8 @@ export interface SessionRows {
 export interface SeriesTable {
   /** murmur3_32 of the ID. */
   readonly idHash: Uint32Array;
+  /** Its slots mean nothing to another write: no references are kept for them. */
+  readonly isOfOneWrite?: true;
   /** Changes when the slot is given to another series; never 0 for a slot in use. */
   readonly generation: Uint32Array;
   /** Not 0 when rows of the series are refused; `problem` says why. */

@@ -27,7 +27,8 @@ import {
   stillKnown,
 } from './pack_rows.ts';
 import { ClockRefusals } from './clock_refusals.ts';
-import { References } from './references.ts';
+import { ReferenceTables } from './reference_tables.ts';
+import type { References } from './references.ts';
 import { RetryBudget } from './retry_budget.ts';
 import type { SeriesTable, SessionOptions, SessionRows, WriteOptions } from './types.ts';
 import type { TopologyView } from '../topology/topology.ts';
@@ -63,8 +64,9 @@ export class SessionWriter {
   readonly #options: SessionOptions;
   readonly #pool = new ColumnPool();
   readonly #packer: RowPacker = new RowPacker(this.#pool);
-  /** By series table, then by "<instance>\n<namespace>". */
-  readonly #references = new WeakMap<SeriesTable, Map<string, References>>();
+  readonly #references: ReferenceTables;
+  /** The view of which instances and namespaces have references. */
+  #referencesView: TopologyView | null = null;
   readonly #inFlight = new Map<string, InFlight>();
   readonly #signals: WorkSignals;
   readonly #versions: HybridClock;
@@ -75,6 +77,7 @@ export class SessionWriter {
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#references = new ReferenceTables(options.env.clock, options.referenceBytesMax);
     this.#versions = new HybridClock(options.env.clock);
     this.#clockRefusals = new ClockRefusals(options.log, options.env.clock);
     this.#signals = new WorkSignals(
@@ -98,6 +101,7 @@ export class SessionWriter {
     if (rowCount === 0) return wholeResult(0, []);
     const { view } = this.#options.topology;
     checkWritable(view, namespace);
+    this.#retainReferences(view);
     if (this.#rowsOutstanding + rowCount > outstandingRowsMax) {
       throw new TsdbError(
         'RESOURCE_EXHAUSTED',
@@ -236,20 +240,8 @@ export class SessionWriter {
     return this.#options.topology.refresh(until).catch(() => this.#options.topology.view);
   }
 
-  referencesOf(series: SeriesTable, instanceId: string, namespace: string): References {
-    let ofTable = this.#references.get(series);
-    if (ofTable === undefined) {
-      ofTable = new Map();
-      this.#references.set(series, ofTable);
-    }
-    const key = `${instanceId}\n${namespace}`;
-    let references = ofTable.get(key);
-    if (references === undefined) {
-      this.#dropUnused(ofTable);
-      references = new References();
-      ofTable.set(key, references);
-    }
-    return references;
+  referencesOf({ series, namespace, copy }: Work, instanceId: string): References {
+    return this.#references.of(series, instanceId, namespace, copy.slotMax);
   }
 
   nodeOf(ownership: Ownership, instanceIndex: number): NodeService {
@@ -306,14 +298,12 @@ export class SessionWriter {
     if (flight.rows === 0) this.#inFlight.delete(instanceId);
   }
 
-  /** References of instances and namespaces that are no more. */
-  #dropUnused(ofTable: Map<string, References>): void {
-    const { placement, namespaces } = this.#options.topology.view;
-    const ids = new Set(placement?.instances.map(({ id }) => id));
-    for (const key of ofTable.keys()) {
-      const [instanceId, namespace] = key.split('\n') as [string, string];
-      if (!ids.has(instanceId) || !namespaces.has(namespace)) ofTable.delete(key);
-    }
+  /** What has left the cluster leaves its references. */
+  #retainReferences(view: TopologyView): void {
+    if (this.#referencesView === view) return;
+    this.#referencesView = view;
+    const ids = new Set(view.placement?.instances.map(({ id }) => id));
+    this.#references.retain(ids, view.namespaces);
   }
 }
 
@@ -478,7 +468,7 @@ class Attempt {
   async #send(target: WriteTarget, instanceId: string): Promise<Uint8Array | null> {
     const work = this.#work;
     const writer = this.#writer;
-    const references = writer.referencesOf(work.series, instanceId, work.namespace);
+    const references = writer.referencesOf(work, instanceId);
     const answer = await this.#request(target, target.rows, target.rowCount, references);
     if (answer.outcomes.length === 0) return null;
     const outcomes = new Uint8Array(answer.outcomes);

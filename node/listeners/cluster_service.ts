@@ -129,6 +129,7 @@ export class ClusterService implements NodeService {
 
 /** The dictionary of a batch as the session's series table: slots are its ordinals. */
 class DictionarySeries implements SeriesTable {
+  readonly isOfOneWrite = true;
   readonly idHash: Uint32Array;
   readonly generation: Uint32Array;
   readonly refused: Uint8Array;

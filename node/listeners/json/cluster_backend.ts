@@ -110,6 +110,7 @@ function wholeOrNot<Answer extends { exhaustive: boolean; warnings: readonly str
 
 /** A series table of one series, for one write. */
 class OneSeries implements SeriesTable {
+  readonly isOfOneWrite = true;
   readonly idHash: Uint32Array;
   readonly generation: Uint32Array = Uint32Array.of(1);
   readonly refused: Uint8Array = new Uint8Array(1);
