@@ -298,35 +298,30 @@ export class Database implements NodeService, AsyncDisposable {
 
   /**
    * Takes a newer placement and the current namespaces, between two groups of writes. What was lost
-   * is forgotten and its files are deleted; what is new is empty and not ready.
+   * is forgotten and its files are deleted, bit by bit after that; what is new is empty and not
+   * ready. Calls must not overlap.
    * @throws {TsdbError} when log or disk fail, or there are too many namespaces: goes on from there
    * when it is called again
    */
-  applyTopology(
+  async applyTopology(
     placement: Placement | null,
     version: number,
     registry: NamespaceRegistry,
   ): Promise<TopologyChange> {
-    return this.sequencer.exclusive(async () => {
-      // One that comes back must be empty before rows are taken for it.
-      await this.#dropLostShards();
+    // One that comes back must be empty before rows are taken for it.
+    if (this.#lostShards.size > 0) await this.removal.dropShards(this.#lostShards);
+    const topologyChange = await this.sequencer.exclusive(async () => {
       const change = this.shards.adopt(placement, version);
       this.admission.wake();
       // Without a placement nobody else has the data, so nothing is given up.
       if (placement !== null) for (const shard of change.removed) this.#lostShards.add(shard);
-      await this.#dropLostShards();
       await this.removal.dropNamespaces(registry);
       const addedNamespaces = this.#takeNamespaces(registry);
       this.admission.wake();
       return { ...change, addedNamespaces };
     });
-  }
-
-  async #dropLostShards(): Promise<void> {
-    for (const shard of this.#lostShards) {
-      await this.removal.dropShard(shard);
-      this.#lostShards.delete(shard);
-    }
+    await this.removal.dropShards(this.#lostShards);
+    return topologyChange;
   }
 
   #takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {

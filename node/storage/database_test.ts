@@ -353,6 +353,42 @@ test('a shard that went is forgotten, and the log gives its rows to nobody', asy
   assert.equal(report.replay.rowsPassedOver, 20 - left);
 });
 
+test('writes go on while many shards leave, and one that comes back is empty', async () => {
+  const folder = temporaryFolder();
+  const numShards = 300;
+  const every = Array.from({ length: numShards }, (_, id) => id);
+  const owning = (ids: readonly number[]) => {
+    const states = Object.fromEntries(ids.map((id) => [id, 'AVAILABLE' as const]));
+    return placementOf({ a: states }, { numShards });
+  };
+  const { database } = await openDatabase(folder, { placement: owning(every) });
+  const hosts = Array.from({ length: 1000 }, (_, i) => `h${i}`);
+  await writeRows(
+    database,
+    hosts.map((host) => ({ series: cpu(host), nanos: now, value: 1 })),
+  );
+  await database.flush(null, never);
+  const { index } = database.namespaces.get('metrics')!;
+  const shardOfHost = (slot: number) => index.shard(slot);
+  const slots = Array.from({ length: 2000 }, (_, slot) => slot).filter((slot) => index.has(slot));
+  const keptSeries = slots.filter((slot) => shardOfHost(slot) < 3).length;
+  assert.ok(keptSeries > 0);
+  const registry = registryOf([namespaceOf('metrics')]);
+  const done: string[] = [];
+  const changing = database.applyTopology(owning([0, 1, 2]), 2, registry);
+  await Promise.all([
+    changing.then(() => done.push('all are gone')),
+    writeRows(database, [{ series: cpu('h0'), nanos: now + 1n, value: 2 }]).then(() =>
+      done.push('a write'),
+    ),
+  ]);
+  assert.deepEqual(done, ['a write', 'all are gone']);
+  assert.equal((await readAll(database)).size, keptSeries);
+  assert.ok(readdirSync(join(folder, 'data/metrics')).length <= 4);
+  await database.applyTopology(owning(every), 3, registry);
+  assert.equal((await readAll(database)).size, keptSeries);
+});
+
 test('a namespace that was truncated or dropped does not come back from the log', async () => {
   const folder = temporaryFolder();
   const both = registryOf([namespaceOf('metrics'), namespaceOf('other')]);

@@ -25,6 +25,9 @@ export const namespaceOrdinalsMax = 1024;
 /** Series that are released in one stretch of the main loop: some milliseconds. */
 const seriesAtOnce = 4096;
 
+/** Shards that are dropped in one step: each costs some calls of the disk. */
+const shardsAtOnce = 32;
+
 /** What it takes to remove namespaces and shards. */
 export interface RemovalParts {
   readonly env: Env;
@@ -158,19 +161,58 @@ export class NamespaceRemoval implements AsyncDisposable {
   }
 
   /**
-   * A step of the sequencer: forgets a shard of all namespaces.
+   * Forgets shards of all namespaces, which this node does not own any more, some in each step of
+   * the sequencer: writes go on in between.
+   * @param shards those that are gone are taken out of it
    * @throws {TsdbError} UNAVAILABLE when the disk fails; to be called again then
    */
-  async dropShard(shard: number): Promise<void> {
-    const { namespaces, dataFolder } = this.#parts;
+  async dropShards(shards: Set<number>): Promise<void> {
+    if (shards.size === 0) return;
+    const { namespaces, env } = this.#parts;
+    const never = new AbortController().signal;
+    // They get no series any more, but one of another shard may get the slot of one that left.
+    const slotsOf = new Map<NamespaceState, ReadonlyMap<number, readonly number[]>>();
     for (const namespace of namespaces.values()) {
-      namespace.readyShards.delete(shard);
-      namespace.release(namespace.slotsOfShard(shard));
-      const { name } = namespace;
-      await namespace.files.drop([shard], () =>
-        this.#removeFolder(shardFolder(dataFolder, name, shard)),
-      );
+      const steps = namespace.slotsByShardInSteps(shards);
+      let step = steps.next();
+      for (; step.done !== true; step = steps.next()) await env.clock.sleep(0, never);
+      slotsOf.set(namespace, step.value);
     }
+    let lot: number[] = [];
+    let series = 0;
+    for (const shard of [...shards]) {
+      lot.push(shard);
+      for (const byShard of slotsOf.values()) series += byShard.get(shard)?.length ?? 0;
+      if (lot.length < shardsAtOnce && series < seriesAtOnce) continue;
+      await this.#dropLot(lot, slotsOf, shards);
+      lot = [];
+      series = 0;
+    }
+    await this.#dropLot(lot, slotsOf, shards);
+  }
+
+  async #dropLot(
+    lot: readonly number[],
+    slotsOf: ReadonlyMap<NamespaceState, ReadonlyMap<number, readonly number[]>>,
+    shards: Set<number>,
+  ): Promise<void> {
+    const { namespaces, dataFolder, sequencer } = this.#parts;
+    await sequencer.exclusive(async () => {
+      for (const namespace of namespaces.values()) {
+        const { name, index } = namespace;
+        const slots = lot.flatMap((shard) =>
+          (slotsOf.get(namespace)?.get(shard) ?? []).filter(
+            (slot) => index.has(slot) && index.shard(slot) === shard,
+          ),
+        );
+        for (const shard of lot) namespace.readyShards.delete(shard);
+        namespace.release(Uint32Array.from(slots).sort());
+        await namespace.files.drop(lot, async () => {
+          for (const shard of lot) await this.#removeFolder(shardFolder(dataFolder, name, shard));
+        });
+      }
+    });
+    for (const shard of lot) shards.delete(shard);
   }
 
   /**

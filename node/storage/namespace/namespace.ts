@@ -66,6 +66,9 @@ export interface Expired {
   readonly filesets: number;
 }
 
+/** Slots that are looked at in one stretch of the main loop: some milliseconds. */
+const slotsAtOnce = 16_384;
+
 export class NamespaceState {
   readonly name: string;
   /** Number of the namespace in the store; another one after all was deleted. */
@@ -433,14 +436,26 @@ export class NamespaceState {
     return slots.subarray(0, count);
   }
 
-  /** Slots of the series of a shard, ascending; of all shards with null. */
-  slotsOfShard(shard: number | null): Uint32Array {
-    const slots: number[] = [];
+  /**
+   * Slots of the series of these shards, in steps between which the index may change: a slot may be
+   * another series' by then.
+   * @returns ascending, of shards that have any
+   */
+  *slotsByShardInSteps(
+    shards: ReadonlySet<number>,
+  ): Generator<void, ReadonlyMap<number, readonly number[]>> {
+    const slots = new Map<number, number[]>();
     for (let slot = 0; slot < this.slotsEnd; slot += 1) {
-      if (!this.index.has(slot)) continue;
-      if (shard === null || this.index.shard(slot) === shard) slots.push(slot);
+      if (slot > 0 && slot % slotsAtOnce === 0) yield;
+      const { index } = this;
+      if (!index.has(slot)) continue;
+      const shard = index.shard(slot);
+      if (!shards.has(shard)) continue;
+      const known = slots.get(shard);
+      if (known === undefined) slots.set(shard, [slot]);
+      else known.push(slot);
     }
-    return Uint32Array.from(slots);
+    return slots;
   }
 }
 
