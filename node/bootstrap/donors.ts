@@ -18,6 +18,37 @@ export interface DonorPlan {
   readonly areRemains: boolean;
 }
 
+interface Owner {
+  readonly instance: Instance;
+  /** The shard as the instance has it. */
+  readonly own: Shard;
+}
+
+interface LookedThrough {
+  /** By shard, in the order of the instances. */
+  readonly ownersOf: ReadonlyMap<number, readonly Owner[]>;
+  readonly retiredOf: ReturnType<typeof retiredOwners>;
+}
+
+/** A plan is made for each shard of a placement, which never changes. */
+const known = new WeakMap<Placement, LookedThrough>();
+
+function lookedThrough(placement: Placement): LookedThrough {
+  let found = known.get(placement);
+  if (found !== undefined) return found;
+  const ownersOf = new Map<number, Owner[]>();
+  for (const instance of placement.instances) {
+    for (const own of instance.shards) {
+      const owners = ownersOf.get(own.id);
+      if (owners === undefined) ownersOf.set(own.id, [{ instance, own }]);
+      else owners.push({ instance, own });
+    }
+  }
+  found = { ownersOf, retiredOf: retiredOwners(placement) };
+  known.set(placement, found);
+  return found;
+}
+
 /**
  * @param shard of `instanceId`, as the placement has it
  * @param sourceFailed the LEAVING source cannot be reached: the other replicas must do
@@ -28,26 +59,25 @@ export function donorPlan(
   shard: Assigned & Pick<Shard, 'id'>,
   sourceFailed: boolean,
 ): DonorPlan {
-  const others = placement.instances.filter(
-    ({ id, shards }) => id !== instanceId && shards.some((other) => other.id === shard.id),
+  const { ownersOf, retiredOf } = lookedThrough(placement);
+  const others = (ownersOf.get(shard.id) ?? []).filter(
+    ({ instance }) => instance.id !== instanceId,
   );
   // Who handed it over is the same replica as who has it now.
-  const retired = retiredOwners(placement).get(shard.id);
-  const owners = others.filter(
-    ({ id, shards }) =>
-      retired?.has(id) !== true &&
-      shards.some((other) => other.id === shard.id && other.state !== 'INITIALIZING'),
-  );
+  const retired = retiredOf.get(shard.id);
+  const owners = others
+    .filter(
+      ({ instance, own }) => retired?.has(instance.id) !== true && own.state !== 'INITIALIZING',
+    )
+    .map(({ instance }) => instance);
   // One that never had it must not begin empty, and so count, while others have what they gave up.
   const isNew =
     isFirstAssignment(placement, shard) &&
-    others.every(({ shards }) =>
-      shards.some((other) => other.id === shard.id && isFirstAssignment(placement, other)),
-    );
+    others.every(({ own }) => isFirstAssignment(placement, own));
   if (owners.length === 0 && !isNew) {
     const needed = others.length;
     return {
-      candidates: others,
+      candidates: others.map(({ instance }) => instance),
       needed,
       areAll: true,
       areCovering: needed === 0,
