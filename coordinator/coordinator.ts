@@ -152,6 +152,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       parseSelector,
       clock: env.clock,
       checkClock,
+      noteDeletion: (version) => session.noteDeletion(version),
     },
     compat: { clock: env.clock, version: options.version },
     ops: {

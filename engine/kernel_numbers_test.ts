@@ -6,7 +6,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { versionMax, versionNanos } from '#lib/hybrid_clock.ts';
+import {
+  liveLagMax,
+  versionGrain,
+  versionMax,
+  versionNanos,
+  versionsPerMilli,
+} from '#lib/hybrid_clock.ts';
 import { tagsBytesMax } from '#lib/tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import * as format from './batch/format.ts';
@@ -34,7 +40,9 @@ function assertNumbers(file: string, expected: Record<string, number>): void {
 }
 
 test('the kernels have the version clock of lib/hybrid_clock.ts', () => {
-  assertNumbers('codec/kernel/codec.ts', { versionMax, versionNanos: Number(versionNanos) });
+  assertNumbers('codec/kernel/codec.ts', { versionMax });
+  assertNumbers('codec/kernel/rows.ts', { versionsPerMilli, versionNanos: Number(versionNanos) });
+  assertNumbers('store/kernel/store.kernel.ts', { liveLagMax, versionGrain });
 });
 
 test('the batch kernels lay batches out as engine/batch/format.ts says', () => {
@@ -55,6 +63,8 @@ test('the batch kernels lay batches out as engine/batch/format.ts says', () => {
     ENCODING_DELTA: columnEncoding.delta,
     ENCODING_WHOLE: columnEncoding.whole,
   });
+  const { derivesVersions } = format.batchFlag;
+  assertNumbers('batch/kernel/replay.kernel.ts', { FLAG_DERIVES_VERSIONS: derivesVersions });
   assertNumbers('batch/kernel/replay.kernel.ts', {
     MAGIC: format.batchMagic,
     FORMAT_VERSION: format.batchFormatVersion,

@@ -6,7 +6,8 @@
  *
  *     level  release  what may be written from then on
  *     1      0.1.0    what that release writes
- *     2      0.2.0    (a line for each format)
+ *     2      0.2.0    chunks with the version of each row (docs/formats/chunk.md, kind 4 and form 5 of kind 3),
+ *                     batches that derive versions (docs/formats/batch.md)
  *
  * A format that comes with a level names it by a constant of its own beside its encoder, and its
  * writer asks `level() >= thatConstant`.
@@ -17,6 +18,9 @@ export const formatLevelFirst = 1;
 
 /** The highest one that this release reads. */
 export const formatLevelNewest = 2;
+
+/** Chunks that keep the version of each row, and batches that derive the versions of their rows. */
+export const rowVersionsFormatLevel = 2;
 
 /** What a writer asks. */
 export interface FormatLevels {

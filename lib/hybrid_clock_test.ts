@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  derivedVersion,
   HybridClock,
+  liveLagMax,
   nextVersion,
   versionAtMillis,
   versionAtNanos,
+  versionGrain,
   versionNanos,
   versionsPerMilli,
 } from './hybrid_clock.ts';
@@ -16,6 +19,23 @@ test('a version is a time in 1/64 milliseconds, from milliseconds as from nanose
     assert.equal(BigInt(versionAtMillis(millis)), versionAtNanos(nanos));
   }
   assert.deepEqual([-1n, -15_625n, -15_626n, 15_624n].map(versionAtNanos), [-1n, -1n, -2n, 0n]);
+});
+
+test('a derived version is the time of a row that is written soon, else steps of a second from it', () => {
+  const nanos = 1_700_000_000_000_000_000n;
+  const atTime = Number(versionAtNanos(nanos));
+  for (const lag of [0, 1, 64_000, liveLagMax - 1]) {
+    assert.equal(derivedVersion(atTime + lag, nanos), atTime);
+  }
+  assert.equal(derivedVersion(atTime + liveLagMax, nanos), atTime + liveLagMax);
+  assert.equal(derivedVersion(atTime - 1, nanos), atTime - versionGrain);
+  assert.equal(derivedVersion(5, nanos), 0);
+  let before = 0;
+  for (let version = atTime - 2 ** 22; version < atTime + 2 ** 22; version += 9999) {
+    const derived = derivedVersion(version, nanos);
+    assert.ok(derived <= version && derived >= before, 'in the order of batches, never above');
+    before = derived;
+  }
 });
 
 test('HybridClock.next() follows the clock, and goes on when that stands or goes back', () => {

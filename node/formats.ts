@@ -16,6 +16,8 @@ import { readFormatLevel, writeFormatLevel } from './persist/format_level_file.t
 export interface FollowFormatsOptions {
   readonly kv: Kv;
   readonly cluster: ClusterName;
+  /** Called when the level is higher than before. */
+  readonly onRaise: () => void;
   /** Called when the cluster writes what this release cannot read: the process must end. */
   readonly onFatal: (error: unknown) => void;
 }
@@ -51,7 +53,7 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
   }
 
   /** Takes the level of the cluster from now on. */
-  follow({ kv, cluster, onFatal }: FollowFormatsOptions): void {
+  follow({ kv, cluster, onRaise, onFatal }: FollowFormatsOptions): void {
     const key = finishedFormatsKey(cluster);
     const onValue = async (value: Uint8Array | null): Promise<void> => {
       let level: number;
@@ -62,7 +64,7 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
         return;
       }
       if (level <= formatLevelNewest) {
-        await this.#raise(level);
+        if (await this.#raise(level)) onRaise();
         return this.#known.resolve();
       }
       onFatal(
@@ -76,12 +78,16 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
     this.#following = followKey(options, this.#stop.signal);
   }
 
-  /** A lower one is of a store that was restored from a backup: files of the higher one are here. */
-  async #raise(level: number): Promise<void> {
-    if (level <= this.#level) return;
+  /**
+   * A lower one is of a store that was restored from a backup: files of the higher one are here.
+   * @returns whether the level is higher now
+   */
+  async #raise(level: number): Promise<boolean> {
+    if (level <= this.#level) return false;
     await writeFormatLevel(this.#env.disk, this.#dataFolder, level);
     this.#level = level;
     this.#log.info({ level }, 'formats of this level are written from now on');
+    return true;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

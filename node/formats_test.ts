@@ -28,14 +28,16 @@ test('a node writes the level that its cluster has finished, and its folder reme
   try {
     const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
     const fatal: unknown[] = [];
-    const follow = { kv, cluster, onFatal: (error: unknown) => fatal.push(error) };
+    let raised = 0;
+    const onRaise = () => void (raised += 1);
+    const follow = { kv, cluster, onRaise, onFatal: (error: unknown) => fatal.push(error) };
     {
       await using formats = await NodeFormats.open(realEnv, silentLog, folder);
       formats.follow(follow);
       assert.equal(formats.level(), 1, 'nothing is finished yet');
       await put(kv, 'no JSON');
       await put(kv, '{"level":2,"later":true}');
-      await eventually(() => formats.level() === 2);
+      await eventually(() => formats.level() === 2 && raised === 1);
       assert.deepEqual(JSON.parse(readFileSync(join(folder, 'formats.json'), 'utf8')), {
         level: 2,
       });

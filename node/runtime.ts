@@ -167,7 +167,8 @@ export class NodeRuntime implements AsyncDisposable {
   #begin(): void {
     const { kv, cluster, onFatal } = this.#options;
     this.#limits.follow();
-    this.#formats.follow({ kv, cluster, onFatal });
+    const onRaise = () => this.database.keepRowVersions();
+    this.#formats.follow({ kv, cluster, onRaise, onFatal });
     this.#following = this.#run().catch((error: unknown) => {
       if (!this.#stop.signal.aborted) this.#options.onFatal(error);
     });

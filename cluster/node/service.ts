@@ -31,6 +31,11 @@ export const rowOutcome = {
   resourceExhausted: 6,
   /** Dictionary entry malformed: tags, ID or sizes. */
   badSeries: 7,
+  /**
+   * Another value stands at that time, or may, and the version that was derived for the row does not
+   * replace it: send it in a batch that derives none.
+   */
+  superseded: 8,
 } as const;
 
 /** Of which namespace a message is. */
@@ -77,6 +82,10 @@ export interface WriteResponse {
    * writers go on above it. 0 of a node that does not say.
    */
   readonly highestVersion: number;
+  /** The highest version of a deletion that the node knows. Not set, or 0: none. */
+  readonly deletionVersion?: number;
+  /** The level of formats that the node writes (lib/format_level.ts). Not set: that of release 0.1.0. */
+  readonly formatLevelWritten?: number;
 }
 
 export interface TimeRange {

@@ -71,6 +71,8 @@ export const writeResponseWire: Wire<WriteResponse> = wire(
     outcomes: plain(message['outcomes']),
     references: wordsOf(message['references'], 'references'),
     highestVersion: Number(message['highestVersion']),
+    deletionVersion: Number(message['deletionVersion']),
+    formatLevelWritten: message['formatLevelWritten'],
   }),
 );
 

@@ -46,6 +46,8 @@ interface RowMasks {
   readonly refused: Uint16Array;
   /** Not written for a passing reason. */
   readonly failed: Uint16Array;
+  /** 1: an instance has another value in the place of the row. */
+  readonly superseded: Uint8Array;
   /** The last outcome that was not written. */
   readonly outcome: Uint8Array;
 }
@@ -65,6 +67,8 @@ export class Acknowledgements {
   #masks: RowMasks | null = null;
   #exhausted = false;
   #clockAhead = false;
+  /** An instance has another value in the place of a row. */
+  hasSuperseded = false;
 
   /** @param required replicas that must acknowledge each row */
   constructor(ownership: Ownership, required: number, rows: CountedRows) {
@@ -123,7 +127,7 @@ export class Acknowledgements {
   /** @param outcomes a `rowOutcome` for each row of the target */
   answered(target: WriteTarget, outcomes: Uint8Array): void {
     this.#masks ??= emptyMasks(this.#rowCount, new Uint16Array(this.#rowCount));
-    const { acknowledged, refused, failed, outcome } = this.#masks;
+    const { acknowledged, refused, failed, superseded, outcome } = this.#masks;
     const bitOfClass = this.#bitsOf(target.instanceIndex);
     for (let i = 0; i < target.rowCount; i++) {
       const row = target.rows === null ? i : target.rows[i]!;
@@ -137,6 +141,10 @@ export class Acknowledgements {
         refused[row]! |= bit;
         outcome[row] = code;
       } else {
+        if (code === rowOutcome.superseded) {
+          superseded[row] = 1;
+          this.hasSuperseded = true;
+        }
         failed[row]! |= bit;
         if (outcome[row] === 0) outcome[row] = code;
       }
@@ -189,6 +197,8 @@ export class Acknowledgements {
     const at = this.#classOf(row);
     const masks = this.#masks;
     if (masks === null) return this.#verdict(at, 0, 0, 0);
+    // Whoever has taken the row as it is: all get it as what comes after that value.
+    if (masks.superseded[row] === 1) return failedForNow;
     return this.#verdict(at, masks.acknowledged[row]!, masks.refused[row]!, masks.failed[row]!);
   }
 
@@ -299,6 +309,7 @@ function emptyMasks(rowCount: number, acknowledged: Uint16Array): RowMasks {
     acknowledged,
     refused: new Uint16Array(rowCount),
     failed: new Uint16Array(rowCount),
+    superseded: new Uint8Array(rowCount),
     outcome: new Uint8Array(rowCount),
   };
 }

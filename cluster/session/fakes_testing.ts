@@ -93,13 +93,26 @@ export class FakeNode implements NodeService {
   readonly id: string;
   /** By series key: timestamp → value. */
   readonly samples: Map<string, Map<bigint, number>> = new Map();
-  readonly writes: { rowCount: number; seriesCount: number; version: number }[] = [];
+  readonly writes: {
+    rowCount: number;
+    seriesCount: number;
+    version: number;
+    derivesVersions: boolean;
+  }[] = [];
   epoch = 'boot1';
   mode: 'up' | 'down' | 'hung' = 'up';
   /** Fails that many requests before it works. */
   failures = 0;
   /** What it answers as the highest version that it has accepted. */
   highestVersion = 0;
+  /** What it answers as the highest version of a deletion. */
+  deletionVersion = 0;
+  /** Turns of the event loop before it answers. */
+  turnsBefore = 1;
+  /** What it answers as the level of formats that it writes. */
+  formatLevelWritten = 1;
+  /** Series keys with other values: rows that derive their versions are superseded. */
+  readonly supersedes: Set<string> = new Set();
   /** The number that it knows the namespace by: rows for an earlier one are stale. */
   namespaceNumber = 0;
   /** Batches of a higher version are refused: their writer's clock is ahead. */
@@ -195,20 +208,24 @@ export class FakeNode implements NodeService {
         (state !== 'AVAILABLE' && request.placementVersion < version)
       ) {
         outcomes[row] = rowOutcome.stalePlacement;
+      } else if (batch.derivesVersions && this.supersedes.has(series.key)) {
+        outcomes[row] = rowOutcome.superseded;
       } else outcomes[row] = this.refuses.get(series.key) ?? rowOutcome.written;
       if (outcomes[row] !== rowOutcome.written) continue;
       const points = this.samples.get(series.key) ?? new Map<bigint, number>();
       points.set(batch.timestamps[row]! * BigInt(batch.timeUnitNanos), batch.values[row]!);
       this.samples.set(series.key, points);
     }
-    const { rowCount, seriesCount, version: batchVersion } = batch;
-    this.writes.push({ rowCount, seriesCount, version: batchVersion });
+    const { rowCount, seriesCount, version: batchVersion, derivesVersions } = batch;
+    this.writes.push({ rowCount, seriesCount, version: batchVersion, derivesVersions });
     const allWritten = outcomes.every((outcome) => outcome === rowOutcome.written);
     return {
       referenceEpoch: this.epoch,
       outcomes: allWritten ? new Uint8Array(0) : outcomes,
       references,
       highestVersion: this.highestVersion,
+      deletionVersion: this.deletionVersion,
+      formatLevelWritten: this.formatLevelWritten,
     };
   }
 
@@ -270,7 +287,9 @@ export class FakeNode implements NodeService {
   }
 
   async #answering(signal: AbortSignal): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
+    for (let turns = 0; turns < this.turnsBefore; turns++) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (this.mode === 'hung') {
       await new Promise((_, reject) => {
         const onAbort = () => reject(signal.reason as Error);

@@ -204,12 +204,14 @@ export class RowPacker {
   }
 
   /**
+   * @param derivesVersions as in `BatchView`
    * @param picked rows of the copy, ascending; null for all
    *   Their series are those of the copy still: see `stillKnown`
    * @throws {TsdbError} BAD_REQUEST when the batch would be too large
    */
   pack(
     version: number,
+    derivesVersions: boolean,
     copy: RowsCopy,
     picked: Uint32Array | null,
     series: SeriesTable,
@@ -221,7 +223,7 @@ export class RowPacker {
     const columns = this.#pool.take(rowCount);
     const { slots, generations } = columns;
     const { timestamps, values } = this.#rowsOf(copy, picked, columns);
-    builder.begin(version);
+    builder.begin(version, derivesVersions);
     const entries = this.#refer(columns, rowCount, copy, picked, references, series);
     for (const slot of entries.entrySlots) {
       builder.addSeries(
@@ -239,6 +241,7 @@ export class RowPacker {
   /** As `pack`; columns that hold for all rows of the copy are the copy's own. */
   packColumns(
     version: number,
+    derivesVersions: boolean,
     copy: RowsCopy,
     picked: Uint32Array | null,
     series: SeriesTable,
@@ -253,6 +256,7 @@ export class RowPacker {
     const dictionary = dictionaryOf(series, entries.entrySlots);
     const batch: BatchView = {
       version,
+      derivesVersions,
       rowCount,
       slots,
       generations,

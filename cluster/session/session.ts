@@ -93,6 +93,14 @@ export class Session {
     return this.#writer.lastVersion;
   }
 
+  /**
+   * This process has made a deletion: what it writes from now on is later, also for nodes that hear of
+   * the deletion after it, so no versions are derived that would say otherwise.
+   */
+  noteDeletion(version: number): void {
+    this.#writer.noteDeletion(version);
+  }
+
   /** Rows of writes whose outcome is not known yet. */
   get outstandingRows(): number {
     return this.#writer.outstandingRows;

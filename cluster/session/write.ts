@@ -4,7 +4,8 @@
 import { assert, BrokenInvariant } from '#lib/assert.ts';
 import { backOff, type Backoff, type TimedWork, untilAborted, WorkSignals } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { HybridClock } from '#lib/hybrid_clock.ts';
+import { formatLevelFirst, rowVersionsFormatLevel } from '#lib/format_level.ts';
+import { HybridClock, liveLagMax } from '#lib/hybrid_clock.ts';
 import { type WriteConsistency, writeReplicasRequired } from './consistency.ts';
 import {
   outstandingBytesPerInstanceMax,
@@ -73,6 +74,10 @@ export class SessionWriter {
   readonly #clockRefusals: ClockRefusals;
   readonly #retries = new RetryBudget();
   #lastRequest = 0;
+  /** Writes up to this version have it themselves: see `Session.noteDeletion`. */
+  #underivedUpTo = -1;
+  /** What nodes have said that they write: then all of them read it, and will. */
+  #formatLevel = formatLevelFirst;
   #rowsOutstanding = 0;
 
   constructor(options: SessionOptions) {
@@ -111,11 +116,16 @@ export class SessionWriter {
     signal.throwIfAborted();
     const copy = copyRows(rows, series, this.#pool);
     const version = this.#versions.next();
+    const derivesVersions =
+      this.#formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
     const until = this.#signals.begin(signal);
-    const work = new Work({ namespace, copy, series, consistency, version }, () => {
-      until.end();
-      this.#pool.give(copy);
-    });
+    const work = new Work(
+      { namespace, copy, series, consistency, version, derivesVersions },
+      () => {
+        until.end();
+        this.#pool.give(copy);
+      },
+    );
     this.#rowsOutstanding += rowCount;
     this.#retries.earn(rowCount);
     try {
@@ -147,10 +157,20 @@ export class SessionWriter {
     let retries = 0;
     let staleRetries = 0;
     let before: Attempt | null = null;
+    let { derivesVersions } = work;
     while (picked === null || picked.length > 0) {
       const { ownership } = view;
       assert(ownership !== null, 'rows are sent to owners of a placement');
-      const attempt = new Attempt(this, work, view, ownership, picked, before, until.signal);
+      const attempt = new Attempt(
+        this,
+        work,
+        view,
+        ownership,
+        picked,
+        before,
+        until.signal,
+        derivesVersions,
+      );
       before = attempt;
       const sent = view;
       work.borrow();
@@ -172,6 +192,15 @@ export class SessionWriter {
         // A lower one: the clock was set back since, and the next attempt may pass.
         if (next >= work.version) this.#clockRefusals.note(attempt.errors);
         work.version = next;
+      }
+      if (attempt.hasSuperseded) {
+        // At once, and to all owners, whoever took the rows as they were: with the write's own version
+        // they come after what is in their way. It happens once a write.
+        derivesVersions = false;
+        before = null;
+        picked = stillKnown(copy, picked, series);
+        clearOutcomes(outcomes, picked);
+        continue;
       }
       // A node that knows a newer placement is not one that has too much to do.
       if (attempt.isStale ? staleRetries++ >= staleRetriesMax : retries++ >= writeRetriesMax) break;
@@ -208,7 +237,9 @@ export class SessionWriter {
     if (view === null || view.ownership === null || !view.namespaces.has(work.namespace)) return;
     const picked = stillKnown(work.copy, stale, work.series);
     if (picked.length === 0) return;
-    await new Attempt(this, work, view, view.ownership, picked, attempt, until).finished;
+    const { derivesVersions } = attempt;
+    const owners = view.ownership;
+    await new Attempt(this, work, view, owners, picked, attempt, until, derivesVersions).finished;
   }
 
   /** The view of the store now; when a node knows better than the store, after a short while. */
@@ -248,12 +279,22 @@ export class SessionWriter {
     return this.#options.nodeOf(ownership.instances[instanceIndex]!);
   }
 
-  pack(work: Work, picked: TargetRows, references: References): PackedBatch {
-    return this.#packer.pack(work.version, work.copy, picked, work.series, references);
+  pack(
+    { version, copy, series }: Work,
+    derivesVersions: boolean,
+    picked: TargetRows,
+    references: References,
+  ): PackedBatch {
+    return this.#packer.pack(version, derivesVersions, copy, picked, series, references);
   }
 
-  packColumns(work: Work, picked: TargetRows, references: References): PackedColumns {
-    return this.#packer.packColumns(work.version, work.copy, picked, work.series, references);
+  packColumns(
+    { version, copy, series }: Work,
+    derivesVersions: boolean,
+    picked: TargetRows,
+    references: References,
+  ): PackedColumns {
+    return this.#packer.packColumns(version, derivesVersions, copy, picked, series, references);
   }
 
   /** The highest version that was given or heard of. */
@@ -261,9 +302,24 @@ export class SessionWriter {
     return this.#versions.last;
   }
 
-  /** A node has accepted this version, of whomever: later writes of this session come after it. */
-  learnVersion(highest: number): void {
-    this.#versions.raise(highest);
+  /**
+   * A node has accepted this version, of whomever: later writes of this session come after it. What it
+   * writes itself all nodes read.
+   */
+  learn({
+    highestVersion,
+    deletionVersion = 0,
+    formatLevelWritten = formatLevelFirst,
+  }: WriteResponse): void {
+    this.#versions.raise(highestVersion);
+    this.noteDeletion(deletionVersion);
+    this.#formatLevel = Math.max(this.#formatLevel, formatLevelWritten);
+  }
+
+  /** As `Session.noteDeletion`. */
+  noteDeletion(version: number): void {
+    // Versions that are derived for later rows are above it.
+    this.#underivedUpTo = Math.max(this.#underivedUpTo, version + liveLagMax);
   }
 
   giveBack(columns: Columns): void {
@@ -315,6 +371,8 @@ interface WriteFacts {
   readonly consistency: WriteConsistency;
   /** All replicas get the same version, and all attempts but one after a refusal of it. */
   readonly version: number;
+  /** Rows have versions that are derived from their times, until another value is in the way. */
+  readonly derivesVersions: boolean;
 }
 
 /**
@@ -326,16 +384,18 @@ class Work implements WriteFacts {
   readonly series: SeriesTable;
   readonly consistency: WriteConsistency;
   version: number;
+  readonly derivesVersions: boolean;
   readonly #onEnd: () => void;
   #borrowers = 1;
 
   /** @param onEnd called when the last one has given them back */
-  constructor({ namespace, copy, series, consistency, version }: WriteFacts, onEnd: () => void) {
-    this.namespace = namespace;
-    this.copy = copy;
-    this.series = series;
-    this.consistency = consistency;
-    this.version = version;
+  constructor(facts: WriteFacts, onEnd: () => void) {
+    this.namespace = facts.namespace;
+    this.copy = facts.copy;
+    this.series = facts.series;
+    this.consistency = facts.consistency;
+    this.version = facts.version;
+    this.derivesVersions = facts.derivesVersions;
     this.#onEnd = onEnd;
   }
 
@@ -369,6 +429,8 @@ class Attempt {
   readonly #namespaceNumber: number;
   readonly #ownership: Ownership;
   readonly #until: AbortSignal;
+  /** Also for what it sends after it was decided: a version that is higher might beat a later write. */
+  readonly derivesVersions: boolean;
   readonly #count: Acknowledgements;
   #isDecided = false;
   #unwritten: Unwritten | null = null;
@@ -384,6 +446,7 @@ class Attempt {
     picked: TargetRows,
     before: Attempt | null,
     until: AbortSignal,
+    derivesVersions: boolean,
   ) {
     this.#writer = writer;
     this.#work = work;
@@ -391,6 +454,7 @@ class Attempt {
     this.#namespaceNumber = namespaceNumberIn(view.namespaces, work.namespace);
     this.#ownership = ownership;
     this.#until = until;
+    this.derivesVersions = derivesVersions;
     this.decided = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -417,6 +481,11 @@ class Attempt {
       () => {},
       (error: unknown) => this.#stopProcess(error),
     );
+  }
+
+  /** An instance has another value in the place of a row, which the row did not replace. */
+  get hasSuperseded(): boolean {
+    return this.derivesVersions && this.#count.hasSuperseded;
   }
 
   /** Whether who has acknowledged a row counts under this view, too. */
@@ -509,8 +578,8 @@ class Attempt {
     };
     const packed =
       node.writeColumns === undefined
-        ? writer.pack(work, rows, references)
-        : writer.packColumns(work, rows, references);
+        ? writer.pack(work, this.derivesVersions, rows, references)
+        : writer.packColumns(work, this.derivesVersions, rows, references);
     const { referenceEpoch, entrySlots, entryGenerations, columns } = packed;
     writer.enter(id, rowCount, packed.byteLength);
     let answer: WriteResponse;
@@ -533,7 +602,7 @@ class Attempt {
     } finally {
       writer.leave(id, rowCount, packed.byteLength);
     }
-    writer.learnVersion(answer.highestVersion);
+    writer.learn(answer);
     const { outcomes } = answer;
     if (outcomes.length !== 0 && outcomes.length !== rowCount) {
       throw new TsdbError('INTERNAL', `answered ${outcomes.length} outcomes for ${rowCount} rows`);

@@ -76,6 +76,93 @@ test('a session that is behind others comes after them once a node has answered'
   assert.deepEqual(versions.slice(1), [others + 1, others + 2]);
 });
 
+/** A session that knows that nodes read what derives versions. */
+async function startDeriving(consistency?: 'all'): Promise<FakeCluster> {
+  const cluster = await FakeCluster.start(
+    three,
+    rf3,
+    consistency === undefined ? {} : { writeConsistency: consistency },
+  );
+  for (const id of three) cluster.node(id).formatLevelWritten = 2;
+  await cluster.write([['other', 1, 1]]);
+  await until(() => three.every((id) => cluster.node(id).writes.length === 1));
+  await turn();
+  return cluster;
+}
+
+const modesOf = (cluster: FakeCluster, id: string) =>
+  cluster.node(id).writes.map(({ rowCount, derivesVersions }) => [rowCount, derivesVersions]);
+
+test('batches derive versions once nodes say that they write what needs it', async () => {
+  await using cluster = await startDeriving();
+  await cluster.write([['j', 1, 1]]);
+  await until(() => three.every((id) => cluster.node(id).writes.length === 2));
+  for (const id of three) {
+    assert.deepEqual(modesOf(cluster, id), [
+      [1, false],
+      [1, true],
+    ]);
+  }
+});
+
+test('a row that others supersede is sent to all owners with the version of its write', async () => {
+  await using cluster = await startDeriving();
+  for (const id of ['a1', 'b1']) cluster.node(id).supersedes.add(keyOfJob('j'));
+  const { outcomes } = await cluster.write([
+    ['j', 1, 1],
+    ['k', 1, 2],
+  ]);
+  assert.equal(outcomes, null);
+  await until(() => three.every((id) => cluster.node(id).writes.length === 3));
+  for (const id of three) {
+    assert.deepEqual(modesOf(cluster, id).slice(1), [
+      [2, true],
+      [1, false],
+    ]);
+    const [, derived, own] = cluster.node(id).writes;
+    assert.equal(own!.version, derived!.version);
+  }
+  assert.deepEqual(cluster.stored('j'), { a1: '1=1', b1: '1=1', c1: '1=1' });
+});
+
+test('a row that one owner supersedes before it is written is sent again, after it nothing is', async () => {
+  await using cluster = await startDeriving('all');
+  cluster.node('c1').supersedes.add(keyOfJob('j'));
+  assert.equal((await cluster.write([['j', 1, 1]])).outcomes, null);
+  for (const id of three) {
+    assert.deepEqual(modesOf(cluster, id).slice(1), [
+      [1, true],
+      [1, false],
+    ]);
+  }
+  await using majority = await startDeriving();
+  const late = majority.node('c1');
+  late.supersedes.add(keyOfJob('j'));
+  late.turnsBefore = 20;
+  assert.equal((await majority.write([['j', 1, 1]])).outcomes, null);
+  await until(() => late.writes.length === 2);
+  for (let turns = 0; turns < 50; turns++) await turn();
+  assert.equal(majority.node('a1').writes.length, 2);
+});
+
+test('after a deletion that the session knows writes have their own versions for a while', async () => {
+  await using cluster = await startDeriving();
+  const deletion = versionAtMillis(realEnv.clock.nowMillis());
+  cluster.node('a1').deletionVersion = deletion;
+  await cluster.write([['k', 1, 1]]);
+  await until(() => three.every((id) => cluster.node(id).writes.length === 2));
+  await turn();
+  await cluster.write([['j', 1, 1]]);
+  cluster.env.wallAheadMillis = 20_000;
+  await cluster.write([['j', 2, 1]]);
+  await until(() => three.every((id) => cluster.node(id).writes.length === 4));
+  assert.deepEqual(modesOf(cluster, 'a1').slice(1), [
+    [1, true],
+    [1, false],
+    [1, true],
+  ]);
+});
+
 test('what nodes refuse since our clock is ahead fails for that reason, and the log says so', async () => {
   const said: string[] = [];
   const log = { ...silentLog, error: (_: object, message: string) => void said.push(message) };

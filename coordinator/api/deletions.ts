@@ -22,6 +22,8 @@ export interface DeletionApiSetup {
   readonly clock: Clock;
   /** Throws when our clock is known to be ahead: deletions would refuse rows until their time. */
   readonly checkClock: (what: string) => void;
+  /** As of the session. */
+  readonly noteDeletion: (version: number) => void;
 }
 
 interface DeletionCall {
@@ -48,7 +50,8 @@ export async function deleteSeries(
   }
   const requests = names.map((namespace): DeletionRequest => ({ namespace, ...call.deletion }));
   const deletions = await log.append(requests, namespaces, clock, signal);
-  const { sequence } = deletions.at(-1)!;
+  const { sequence, version } = deletions.at(-1)!;
+  setup.noteDeletion(version);
   const instances = placement?.instances.map(({ id }) => id) ?? [];
   const missing = await log.whenAll(
     instances,

@@ -33,6 +33,7 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
     parseSelector,
     clock,
     checkClock: () => {},
+    noteDeletion: () => {},
   };
   const deleted = async (range: Record<string, string>): Promise<bigint[]> => {
     const parameters = new URLSearchParams({ 'match[]': 'up', namespace: 'default', ...range });

@@ -25,6 +25,7 @@ export { type BatchView, readBatch } from './read.ts';
 /** Builds batches one after the other in buffers that it keeps. */
 export class BatchBuilder {
   #version = 0;
+  #derivesVersions = false;
   #rowCount = 0;
   #timeUnitNanos: TimeUnitNanos = 1_000_000;
   readonly #slots = new Column();
@@ -38,13 +39,17 @@ export class BatchBuilder {
   readonly #tagsEnds = new Column();
   readonly #tagsBytes = new Column();
 
-  /** Forgets everything and starts a batch of this version (lib/hybrid_clock.ts). */
-  begin(version: number): void {
+  /**
+   * Forgets everything and starts a batch of this version (lib/hybrid_clock.ts).
+   * @param derivesVersions as in `BatchView`
+   */
+  begin(version: number, derivesVersions: boolean = false): void {
     assert(
       Number.isInteger(version) && version >= 0 && version <= batchVersionMax,
       'a batch version is a whole number below 2^53',
     );
     this.#version = version;
+    this.#derivesVersions = derivesVersions;
     this.#rowCount = 0;
     this.#seriesCount = 0;
     for (const column of this.#columns()) column.clear();
@@ -131,7 +136,7 @@ export class BatchBuilder {
         ],
       });
     }
-    return writeSections(this.#version, sections);
+    return writeSections(this.#version, sections, this.#derivesVersions);
   }
 
   *#columns(): Generator<Column> {

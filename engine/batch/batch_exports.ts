@@ -16,5 +16,5 @@ export interface BatchExports {
    * Lays the rows of the columns out as a batch at `batch`; answers its length in bytes. At least
    * one row.
    */
-  encodeBatch(rowCount: number, version: number, timeExponent: number): number;
+  encodeBatch(rowCount: number, version: number, timeExponent: number, flags: number): number;
 }

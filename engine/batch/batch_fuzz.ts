@@ -61,6 +61,7 @@ function column<Element>(
 
 interface Content {
   readonly version: number;
+  readonly derivesVersions: boolean;
   readonly slots: Uint32Array;
   readonly generations: Uint32Array;
   readonly timestamps: BigUint64Array;
@@ -88,6 +89,7 @@ function contentOf(pick: Pick): Content {
   }
   return {
     version: pick(2 ** 32) * 2 ** pick(21),
+    derivesVersions: pick(2) === 0,
     slots,
     generations,
     timestamps: BigUint64Array.from(column(pick, rowCount, () => bits64(pick), wrap64)),
@@ -98,7 +100,7 @@ function contentOf(pick: Pick): Content {
 }
 
 function build(builder: BatchBuilder, content: Content): Uint8Array {
-  builder.begin(content.version);
+  builder.begin(content.version, content.derivesVersions);
   for (const { tags, scheme, id } of content.series) builder.addSeries(tags, scheme, id);
   builder.setRows(
     content.slots.length,
@@ -113,6 +115,7 @@ function build(builder: BatchBuilder, content: Content): Uint8Array {
 
 function checkSame(view: BatchView, content: Content): void {
   assert.equal(view.version, content.version);
+  assert.equal(view.derivesVersions, content.derivesVersions);
   assert.deepEqual(view.slots, content.slots);
   assert.deepEqual(view.generations, content.generations);
   const words = (array: BigInt64Array | Float64Array | BigUint64Array): Uint32Array =>
@@ -130,7 +133,7 @@ function checkSame(view: BatchView, content: Content): void {
 
 /** The kernel's bytes are the twin's, and hold the rows. */
 function checkEncoders(encoder: BatchEncoder, twin: BatchEncoderTwin, content: Content): void {
-  const { version, slots, generations, unit } = content;
+  const { version, derivesVersions, slots, generations, unit } = content;
   const rows = {
     rowCount: slots.length,
     slots,
@@ -138,8 +141,8 @@ function checkEncoders(encoder: BatchEncoder, twin: BatchEncoderTwin, content: C
     timestamps: new BigInt64Array(content.timestamps.buffer),
     values: new Float64Array(content.valueBits.buffer),
   };
-  const encoded = encoder.encode(version, rows, unit);
-  assert.deepEqual(encoded, twin.encode(version, rows, unit));
+  const encoded = encoder.encode(version, rows, unit, derivesVersions);
+  assert.deepEqual(encoded, twin.encode(version, rows, unit, derivesVersions));
   if (!generations.includes(0)) checkSame(readBatch(encoded), { ...content, series: [] });
 }
 
@@ -267,6 +270,7 @@ function checkMutated(mutated: Uint8Array): void {
       assert.ok(a!.equals(b!), column);
     }
     assert.equal(again.version, view.version);
+    assert.equal(again.derivesVersions, view.derivesVersions);
   } catch (error) {
     if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
     count('refused: batch');

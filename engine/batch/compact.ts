@@ -12,7 +12,7 @@ import { type PlacedColumn, type PlacedSection, writeSections } from './write.ts
  * @throws {TsdbError} BAD_REQUEST when the sections of the batch are malformed
  */
 export function compactBatch(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const { version, sections } = readSections(bytes);
+  const { version, derivesVersions, sections } = readSections(bytes);
   const compacted: PlacedSection[] = [];
   for (const [kind, { rowCount, timeExponent, columns }] of sections) {
     compacted.push({
@@ -24,7 +24,7 @@ export function compactBatch(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
       ),
     });
   }
-  return writeSections(version, compacted);
+  return writeSections(version, compacted, derivesVersions);
 }
 
 function compactColumn(id: number, encoding: number, bytes: Uint8Array): PlacedColumn {

@@ -4,7 +4,7 @@
  */
 import { assert } from '#lib/assert.ts';
 import { compileWasmFile } from '#lib/env/wasm.ts';
-import { batchRowsMax, exponentOfTimeUnit, type TimeUnitNanos } from './format.ts';
+import { batchFlag, batchRowsMax, exponentOfTimeUnit, type TimeUnitNanos } from './format.ts';
 import type { BatchExports } from './batch_exports.ts';
 
 /** Columns, each `rowCount` long or longer. */
@@ -50,16 +50,24 @@ export class BatchEncoder {
   /**
    * @param version a whole number below 2^53 (lib/hybrid_clock.ts)
    * @param rows at least one
+   * @param derivesVersions as in `BatchView`
    * @returns the batch (docs/formats/batch.md), borrowed until the next one
    */
-  encode(version: number, rows: BatchRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
+  encode(
+    version: number,
+    rows: BatchRows,
+    timeUnitNanos: TimeUnitNanos,
+    derivesVersions: boolean,
+  ): Uint8Array {
     const { rowCount } = rows;
     assert(rowCount > 0 && rowCount <= batchRowsMax, 'a batch has 1 to 2^20 rows');
     this.#slots.set(rows.slots.subarray(0, rowCount));
     this.#generations.set(rows.generations.subarray(0, rowCount));
     this.#times.set(rows.timestamps.subarray(0, rowCount));
     this.#values.set(rows.values.subarray(0, rowCount));
-    const length = this.#kernel.encodeBatch(rowCount, version, exponentOfTimeUnit[timeUnitNanos]);
+    const exponent = exponentOfTimeUnit[timeUnitNanos];
+    const flags = derivesVersions ? batchFlag.derivesVersions : 0;
+    const length = this.#kernel.encodeBatch(rowCount, version, exponent, flags);
     return this.#bytes.subarray(this.#batchAt, this.#batchAt + length);
   }
 }

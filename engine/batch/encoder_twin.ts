@@ -18,7 +18,12 @@ export class BatchEncoderTwin {
   readonly #scratch: Uint8Array[] = [0, 1, 2, 3].map(() => new Uint8Array(0));
 
   /** @returns a fresh buffer (docs/formats/batch.md) */
-  encode(version: number, rows: BatchRows, timeUnitNanos: TimeUnitNanos): Uint8Array {
+  encode(
+    version: number,
+    rows: BatchRows,
+    timeUnitNanos: TimeUnitNanos,
+    derivesVersions: boolean,
+  ): Uint8Array {
     const { rowCount } = rows;
     const slots = rows.slots.subarray(0, rowCount);
     const generations = rows.generations.subarray(0, rowCount);
@@ -26,7 +31,7 @@ export class BatchEncoderTwin {
     const values = rows.values.subarray(0, rowCount);
     const { delta, whole } = columnEncoding;
     const times = new Uint32Array(timestamps.buffer, timestamps.byteOffset, 2 * rowCount);
-    return writeSections(version, [
+    const sections = [
       {
         kind: sectionKind.floatSamples,
         timeExponent: exponentOfTimeUnit[timeUnitNanos],
@@ -42,7 +47,8 @@ export class BatchEncoderTwin {
           this.#column(columnId.value, whole, values, 3, (target) => encodeWhole(values, target)),
         ],
       },
-    ]);
+    ];
+    return writeSections(version, sections, derivesVersions);
   }
 
   /** The column in its short encoding, or raw where that is shorter. */

@@ -29,6 +29,12 @@ export const batchVersionMax: number = Number.MAX_SAFE_INTEGER;
 export const batchSectionsMax = 8;
 export const batchColumnsMax = 16;
 
+/** Bits of a batch's header. */
+export const batchFlag = {
+  /** Rows have the versions that `derivedVersion` of lib/hybrid_clock.ts gives. */
+  derivesVersions: 1,
+} as const;
+
 /** What the rows of a section are. */
 export const sectionKind = { floatSamples: 1, dictionary: 2 } as const;
 

@@ -7,6 +7,7 @@ import { decodeDeltaI64, decodeDeltaU32, decodeWholeF64 } from './columns.ts';
 import {
   batchBytesMax,
   batchColumnsMax,
+  batchFlag,
   batchFormatVersion,
   batchMagic,
   batchRowsMax,
@@ -29,6 +30,8 @@ import {
 export interface BatchView {
   /** Version of all its samples: a whole number below 2^53 (lib/hybrid_clock.ts). */
   readonly version: number;
+  /** Rows have versions that are derived from it and their times (`derivedVersion`). */
+  readonly derivesVersions: boolean;
   readonly rowCount: number;
   /** The node's slot of the series; where the generation is 0, an ordinal of this dictionary. */
   readonly slots: Uint32Array;
@@ -87,7 +90,7 @@ const dictionaryColumns: readonly number[] = [
  * @throws {TsdbError} BAD_REQUEST naming the part that is wrong
  */
 export function readBatch(bytes: Uint8Array): BatchView {
-  const { version, sections } = readSections(bytes);
+  const { version, derivesVersions, sections } = readSections(bytes);
   const samples = sections.get(sectionKind.floatSamples) ?? noColumns;
   const dictionary = sections.get(sectionKind.dictionary) ?? noColumns;
   const rowCount = samples.rowCount;
@@ -105,6 +108,7 @@ export function readBatch(bytes: Uint8Array): BatchView {
   }
   return {
     version,
+    derivesVersions,
     rowCount,
     slots,
     generations,
@@ -121,6 +125,7 @@ export function readBatch(bytes: Uint8Array): BatchView {
 /** Sections by kind, whose columns lie inside of the batch at aligned offsets. */
 export function readSections(given: Uint8Array): {
   readonly version: number;
+  readonly derivesVersions: boolean;
   readonly sections: ReadonlyMap<number, Section>;
 } {
   if (given.length < headerBytes) throw broken('shorter than its header', given.length);
@@ -138,7 +143,8 @@ export function readSections(given: Uint8Array): {
   if (!Number.isInteger(version) || version < 0 || version > batchVersionMax) {
     throw broken('version is not a whole number below 2^53', version);
   }
-  if (words.getUint32(12, true) !== 0 || words.getBigUint64(24, true) !== 0n) {
+  const flags = words.getUint32(12, true);
+  if ((flags & ~batchFlag.derivesVersions) !== 0 || words.getBigUint64(24, true) !== 0n) {
     throw broken('reserved header bytes are not zero', '');
   }
   const sectionCount = words.getUint16(6, true);
@@ -153,7 +159,7 @@ export function readSections(given: Uint8Array): {
     if (sections.has(kind)) throw broken('section kind appears twice', kind);
     sections.set(kind, readSection(bytes, words, entry, kind));
   }
-  return { version, sections };
+  return { version, derivesVersions: flags !== 0, sections };
 }
 
 function readSection(bytes: Uint8Array, words: DataView, entry: number, kind: number): Section {

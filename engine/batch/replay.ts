@@ -11,6 +11,7 @@ import type { StoreRows } from '../store/rows.ts';
 /** A batch whose rows have the slots of this boot. */
 export interface ReplayedBatch {
   readonly version: number;
+  readonly derivesVersions: boolean;
   /** Of the batch as it was logged. */
   readonly rowCount: number;
   /** Oldest and newest row of these, in `timeUnitNanos`. */
@@ -136,6 +137,7 @@ export class BatchReplay {
     const timeUnitNanos = timeUnitOfExponent.get(state.getUint32(36, true))!;
     return {
       version: state.getFloat64(0, true),
+      derivesVersions: state.getUint32(44, true) !== 0,
       rowCount: state.getUint32(24, true),
       first: state.getBigInt64(8, true),
       last: state.getBigInt64(16, true),
@@ -178,7 +180,8 @@ export function replayedByReader(
   bytes: Uint8Array,
 ): ReplayedBatch {
   const batch = readBatch(bytes);
-  const { version, rowCount, slots, generations, timestamps, timeUnitNanos, values } = batch;
+  const { version, derivesVersions, rowCount, timestamps, timeUnitNanos, values } = batch;
+  const { slots, generations } = batch;
   // Values move by their bits, since a number would lose the payload of a signalling NaN.
   const bits = new BigUint64Array(values.buffer, values.byteOffset, rowCount);
   const placed = {
@@ -214,5 +217,6 @@ export function replayedByReader(
     values: new Float64Array(placed.bits.buffer),
   };
   const rows = { rowCount: taken, timeUnitNanos, ...columns };
-  return { version, rowCount, first, last, timeUnitNanos, rowsUnknown, rowsNotHere, rows };
+  const counts = { rowCount, rowsUnknown, rowsNotHere };
+  return { version, derivesVersions, first, last, timeUnitNanos, ...counts, rows };
 }

@@ -21,7 +21,7 @@ test('rows of a log get the slots of this boot, a stale marker keeps its bits', 
     timestamps: BigInt64Array.of(30n, 10n, 20n, 40n),
     values: new Float64Array(bits.buffer),
   };
-  const read = replay.decode(map, new BatchEncoder().encode(77, rows, 1_000_000))!;
+  const read = replay.decode(map, new BatchEncoder().encode(77, rows, 1_000_000, false))!;
   assert.equal(read.rows.rowCount, 1);
   assert.equal(read.rows.slots[0], 1);
   assert.equal(read.rows.generations[0], 7);
@@ -45,7 +45,7 @@ test('what was set and batches are read when the memory has grown for the map', 
     timestamps: BigInt64Array.of(10n, 20n),
     values: Float64Array.of(1, 2),
   };
-  const batch = new BatchEncoder().encode(77, rows, 1_000_000).slice();
+  const batch = new BatchEncoder().encode(77, rows, 1_000_000, false).slice();
   assert.equal(replay.decode(map, batch)!.rows.slots[0], 8);
   replay.setSeries(map, { slot: 1_000_000, generation: 1 }, 9, 3);
   const read = replay.decode(map, batch)!;

@@ -3,6 +3,7 @@ import { badRequest } from '#lib/errors.ts';
 import {
   alignColumn,
   batchBytesMax,
+  batchFlag,
   batchFormatVersion,
   batchMagic,
   columnEntryBytes,
@@ -31,6 +32,7 @@ export interface PlacedSection {
 export function writeSections(
   version: number,
   sections: readonly PlacedSection[],
+  derivesVersions: boolean = false,
 ): Uint8Array<ArrayBuffer> {
   let directory = headerBytes + sections.length * sectionEntryBytes;
   let data = directory;
@@ -49,6 +51,7 @@ export function writeSections(
   words.setUint16(4, batchFormatVersion, true);
   words.setUint16(6, sections.length, true);
   words.setUint32(8, byteLength, true);
+  words.setUint32(12, derivesVersions ? batchFlag.derivesVersions : 0, true);
   words.setFloat64(16, version, true);
   sections.forEach((section, index) => {
     const entry = headerBytes + index * sectionEntryBytes;

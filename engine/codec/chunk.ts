@@ -6,7 +6,7 @@
 import { assert } from '#lib/assert.ts';
 import { badRequest } from '#lib/errors.ts';
 import { versionAtNanos, versionMax } from '#lib/hybrid_clock.ts';
-import { chunkRowsMax, kindFloat, kindRawFloat, kindRows } from './layout.ts';
+import { chunkRowsMax, kindFloat, kindFloatLags, kindRawFloat, kindRows } from './layout.ts';
 
 /** Rows that one chunk can hold; a longer run is several chunks. */
 export { chunkRowsMax } from './layout.ts';
@@ -16,6 +16,7 @@ export const chunkKind: {
   readonly rawFloat: typeof kindRawFloat;
   readonly float: typeof kindFloat;
   readonly rows: typeof kindRows;
+  readonly floatLags: typeof kindFloatLags;
 } = {
   /** Columns as they are: int64 nanoseconds, float64 bits, and the rows' versions when flagged. */
   rawFloat: kindRawFloat,
@@ -23,6 +24,11 @@ export const chunkKind: {
   float: kindFloat,
   /** One row after the other, each with its version, as they were appended (chunk_rows.ts). */
   rows: kindRows,
+  /**
+   * As float, with versions that are as far from the rows' times: all by the same lag, or each by its
+   * own.
+   */
+  floatLags: kindFloatLags,
 };
 
 export type ChunkKind = (typeof chunkKind)[keyof typeof chunkKind];
@@ -33,7 +39,10 @@ const int64Max = 2n ** 63n - 1n;
 
 export interface ChunkHeader {
   readonly kind: ChunkKind;
-  /** Rows have versions of their own: always those of kind rows, never compressed ones. */
+  /**
+   * Rows have versions of their own: always those of kind rows, never those of kind float; of kind float
+   * lags they have all one lag without it.
+   */
   readonly hasRowVersions: boolean;
   /** All timestamps are multiples of it; 1, 1000, 1e6 or 1e9. */
   readonly timeUnitNanos: bigint;
@@ -42,7 +51,7 @@ export interface ChunkHeader {
   readonly firstNanos: bigint;
   /** Inclusive; equal to the first when there is one row. */
   readonly lastNanos: bigint;
-  /** The highest batch version of the rows. */
+  /** No row has a higher version. */
   readonly version: number;
   /** The payload is bytes[payloadStart .. end), and the next chunk begins at end. */
   readonly payloadStart: number;
@@ -53,7 +62,7 @@ export interface ChunkHeader {
 export interface ChunkRows {
   readonly timestampNanos: BigInt64Array;
   readonly values: Float64Array;
-  /** Highest batch version of the rows. */
+  /** Highest version of the rows, or one that none of them is above. */
   readonly version: number;
   /** Version of each row, none above `version`; without it every row has `version`. */
   readonly rowVersions?: Float64Array;
@@ -164,7 +173,7 @@ export function malformed(reason: string, offset: number): Error {
 }
 
 function isKind(kind: number): kind is ChunkKind {
-  return kind === chunkKind.rawFloat || kind === chunkKind.float || kind === chunkKind.rows;
+  return kind >= chunkKind.rawFloat && kind <= chunkKind.floatLags;
 }
 
 /** 0 ns, 1 µs, 2 ms, 3 s: the coarsest unit that all times are multiples of. */
@@ -222,7 +231,7 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
   if (tag & 128 || !isKind(kind)) {
     throw malformed(`has an unknown kind: ${tag}`, offset);
   }
-  if (kind !== chunkKind.rawFloat && hasRowVersions !== (kind === chunkKind.rows)) {
+  if (hasRowVersions ? kind === chunkKind.float : kind === chunkKind.rows) {
     throw malformed('has or lacks row versions against its kind', offset);
   }
   const unit = unitNanosOfCode[(tag >> 4) & 3]!;
@@ -237,8 +246,15 @@ export function parseChunkHeader(bytes: Uint8Array, offset: number, end: number)
   if ((rowCount === 1) !== (firstNanos === lastNanos)) {
     throw malformed('has first and last times that disagree with its rows', offset);
   }
+  if (kind === chunkKind.floatLags && hasRowVersions && rowCount === 1) {
+    throw malformed('has one row with a version beside its own', offset);
+  }
   const version = source.zigzag() + versionAtNanos(lastNanos);
   if (version < 0n || version > BigInt(versionMax)) throw malformed('has a bad version', offset);
+  if (kind === chunkKind.floatLags && !hasRowVersions) {
+    const lag = version - versionAtNanos(lastNanos);
+    if (lag + versionAtNanos(firstNanos) < 0n) throw malformed('has a bad version', offset);
+  }
   if (kind === chunkKind.rawFloat) {
     const rowBytes = hasRowVersions ? 20 : 16;
     if (source.end - source.offset !== rowCount * rowBytes) {

@@ -18,7 +18,7 @@ import {
 import { type ChunkRows, chunkHeaders, encodeRawChunk } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
 import { codecSample } from './samples_testing.ts';
-import { encodeFloatChunk } from './codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk } from './codec_twin.ts';
 import { Decoder } from '../store/decoder.ts';
 import { mergeChunks } from './decoder_twin.ts';
 import { emptyBundle } from './series_bundle.ts';
@@ -100,11 +100,12 @@ function rowCountOf(chunks: Uint8Array): number {
 
 /** In any of the kinds. */
 function encoded(pick: Pick, rows: ChunkRows): Uint8Array {
-  const kind = pick(5);
+  const kind = pick(7);
   if (kind === 0) return encodeRawChunk(rows);
-  if (kind > 2) return encodeFloatChunk(rows);
+  if (kind < 3) return encodeFloatChunk(rows);
   const rowVersions = rows.values.map(() => Math.max(0, rows.version - pick(2 ** 21)));
-  return encodeRowsChunk({ ...rows, rowVersions });
+  const encode = kind < 5 ? encodeRowsChunk : encodeFloatLagsChunk;
+  return encode({ ...rows, rowVersions });
 }
 
 const inputsOfChunk = 60;

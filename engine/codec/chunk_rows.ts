@@ -19,7 +19,7 @@ import {
 const versionsPerMilli = BigInt(versionsOfOneMilli);
 const widthsOfTime = [0, 2, 4, 8] as const;
 const widthsOfValue = [1, 2, 4, 8] as const;
-const widthsOfVersion = [0, 2, 2, 3, 4] as const;
+const widthsOfVersion = [0, 2, 2, 3, 4, 0] as const;
 
 /** Numbers of 0 to 8 bytes, one after the other. */
 class NumberSource {
@@ -83,10 +83,11 @@ export function decodeRowsChunk(bytes: Uint8Array, header: ChunkHeader): Require
     }
 
     const versionForm = control >> 4;
-    if (versionForm > 4) throw malformed('has an unknown form of a version', source.offset);
+    if (versionForm > 5) throw malformed('has an unknown form of a version', source.offset);
     const width = widthsOfVersion[versionForm]!;
     if (versionForm === 1) version += source.unsigned(width);
     else if (versionForm === 2) version += stepMillis * versionsPerMilli + source.signed(width);
+    else if (versionForm === 5) version += stepMillis * versionsPerMilli;
     else version += source.signed(width);
     if (version < 0n || version > BigInt(header.version)) {
       throw malformed('has a bad row version', source.offset);
@@ -174,6 +175,7 @@ function valueFormOf(value: number, bits: bigint, bitsBefore: bigint, numbers: N
 function versionFormOf(delta: bigint, stepMillis: bigint, numbers: Numbers): number {
   if (delta === 0n) return 0;
   const late = delta - stepMillis * versionsPerMilli;
+  if (late === 0n) return 5;
   let form = BigInt.asIntN(24, delta) === delta ? 3 : 4;
   if (BigInt.asUintN(16, delta) === delta) form = 1;
   else if (BigInt.asIntN(16, late) === late) form = 2;

@@ -3,11 +3,12 @@
  * the same refusal for the same bytes, however damaged.
  */
 import assert from 'node:assert/strict';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { countInputs } from '#test/sim/counts.ts';
 import { encodeRawChunk, parseChunkHeader, type ChunkRows } from './chunk.ts';
 import { encodeRowsChunk } from './chunk_rows.ts';
 import { codecSample, randomRows, SeededNumbers } from './samples_testing.ts';
-import { encodeFloatChunk } from './codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk } from './codec_twin.ts';
 import { Decoder } from '../store/decoder.ts';
 import { mergeChunks } from './decoder_twin.ts';
 import { emptyBundle } from './series_bundle.ts';
@@ -17,7 +18,7 @@ import { Store } from '../store/store.ts';
 const twinRowsMax = 3000;
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 
-/** Encodes with the kernel: a store merges a block that was given raw. */
+/** Encodes with the kernel: a store merges a block that it was given. */
 class KernelEncoder {
   readonly #store: Store;
 
@@ -33,9 +34,11 @@ class KernelEncoder {
     });
   }
 
-  encode(rows: ChunkRows): Uint8Array {
+  /** @param keepsRowVersions as kind float lags, else as kind float */
+  encode(chunk: Uint8Array, keepsRowVersions: boolean): Uint8Array {
+    this.#store.keepRowVersions(keepsRowVersions);
     const slot = this.#store.createSeries(0);
-    this.#store.insertChunks(slot, encodeRawChunk(rows));
+    this.#store.insertChunks(slot, chunk);
     const [blockStart] = this.#store.blockStarts(slot);
     const { chunkData } = this.#store.readBlock(Uint32Array.of(slot), blockStart!);
     this.#store.releaseSeries(slot);
@@ -137,12 +140,18 @@ function damaged(bytes: Uint8Array, numbers: SeededNumbers): Uint8Array {
   return copy;
 }
 
-/** Row versions that follow each other closely, or not. */
+/** Row versions that follow each other closely, or not, or the rows' times. */
 function withVersions(rows: ChunkRows, numbers: SeededNumbers): Required<ChunkRows> {
   const spread = [1, 1000, 2 ** 20, 2 ** 30][numbers.below(4)]!;
   const { version } = rows;
-  const rowVersions = rows.values.map(() => Math.max(0, version - numbers.below(spread)));
-  return { ...rows, rowVersions };
+  const isByTime = numbers.below(2) === 0 && rows.timestampNanos[0]! >= 0n;
+  const changeOf = 1 << numbers.below(8);
+  const rowVersions = rows.values.map((_, row) => {
+    const later = numbers.below(changeOf) === 0 ? numbers.below(spread) : 0;
+    if (isByTime) return Number(versionAtNanos(rows.timestampNanos[row]!)) + later;
+    return Math.max(0, version - numbers.below(spread));
+  });
+  return { ...rows, version: rowVersions.reduce((a, b) => Math.max(a, b)), rowVersions };
 }
 
 /** Rows in one block of the encoder's store: not before 1970. */
@@ -154,7 +163,7 @@ function inOneBlock(rows: ChunkRows): ChunkRows {
 
 /** Mutations of each chunk, and how many inputs each round has in all. */
 const mutationCount = 30;
-export const inputsOfRound: number = mutationCount + 3;
+export const inputsOfRound: number = mutationCount + 4;
 
 /** @param size how many rounds of `inputsOfRound` inputs; each takes about a millisecond */
 export function fuzz(seed: number, size: number): void {
@@ -182,12 +191,20 @@ function fuzzRounds(seed: number, size: number): void {
         : codecSample(numbers.u32(), rowCount);
     const label = `${name}, seed ${seed}, round ${round}`;
     const chunk = encodeFloatChunk(rows);
-    const encoded = encoder.encode(rows);
+    const encoded = encoder.encode(encodeRawChunk(rows), false);
     if (!bytesAreEqual(encoded, chunk)) assert.deepEqual(encoded, chunk, `bytes of ${label}`);
     assertSame(decodeWithKernel(decoder, chunk), decodeWithTwin(chunk), label);
-    const inRows = encodeRowsChunk(withVersions(rows, numbers));
+    const versioned = withVersions(rows, numbers);
+    const withLags = encodeFloatLagsChunk(versioned);
+    const encodedLags = encoder.encode(withLags, true);
+    if (!bytesAreEqual(encodedLags, withLags)) {
+      assert.deepEqual(encodedLags, withLags, `bytes with lags of ${label}`);
+    }
+    assertSame(decodeWithKernel(decoder, withLags), decodeWithTwin(withLags), `lags of ${label}`);
+    const inRows = encodeRowsChunk(versioned);
     assertSame(decodeWithKernel(decoder, inRows), decodeWithTwin(inRows), `rows of ${label}`);
-    const bytes = [encodeRawChunk(rows), inRows, inRows][numbers.below(8)] ?? chunk;
+    const others = [encodeRawChunk(rows), inRows, inRows, withLags, withLags, withLags];
+    const bytes = others[numbers.below(10)] ?? chunk;
     for (let count = 0; count < mutationCount; count++) {
       const bad = damaged(bytes, numbers);
       const kernel = decodeWithKernel(decoder, bad);

@@ -3,6 +3,7 @@
  * must give, byte for byte. 64-bit numbers are bigints that wrap; bits are taken one by one.
  */
 import { assert } from '#lib/assert.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import {
   ByteSink,
   ByteSource,
@@ -26,11 +27,27 @@ const powersOfTen = Array.from({ length: exponentMax + 1 }, (_, e) => Number(`1e
 const exactIntegerMax = 2 ** 53;
 
 /**
- * Rows as a compressed chunk.
+ * Rows as a compressed chunk of kind float.
  * @param rows 1 to `chunkRowsMax` rows in strictly ascending time, of which only the highest
  * version stays
  */
 export function encodeFloatChunk(rows: ChunkRows): Uint8Array<ArrayBuffer> {
+  return encodeRows(rows, null);
+}
+
+/**
+ * Rows as a compressed chunk of kind float lags.
+ * @param rows 1 to `chunkRowsMax` rows in strictly ascending time
+ */
+export function encodeFloatLagsChunk(rows: Required<ChunkRows>): Uint8Array<ArrayBuffer> {
+  const lags = Array.from(
+    rows.rowVersions,
+    (version, row) => BigInt(version) - versionAtNanos(rows.timestampNanos[row]!),
+  );
+  return encodeRows(rows, lags);
+}
+
+function encodeRows(rows: ChunkRows, lags: readonly bigint[] | null): Uint8Array<ArrayBuffer> {
   const { timestampNanos, values } = rows;
   const rowCount = timestampNanos.length;
   const timeUnitCode = timeUnitCodeOf(timestampNanos);
@@ -48,15 +65,22 @@ export function encodeFloatChunk(rows: ChunkRows): Uint8Array<ArrayBuffer> {
   payload.byte(control | (isRegular ? 0 : irregularTimesFlag));
   payload.bytes(timeBytes.finish());
   payload.bytes(valueBytes);
+  const lastNanos = timestampNanos[rowCount - 1]!;
+  const highest = lags?.reduce((a, b) => (a > b ? a : b));
+  const hasRowVersions = lags !== null && lags.some((lag) => lag !== highest);
+  if (hasRowVersions) {
+    payload.zigzag(highest! - lags[0]!);
+    encodeIntegers(payload, lags, 0n);
+  }
   return frameChunk(
     {
-      kind: chunkKind.float,
-      hasRowVersions: false,
+      kind: lags === null ? chunkKind.float : chunkKind.floatLags,
+      hasRowVersions,
       timeUnitCode,
       rowCount,
       firstNanos: timestampNanos[0]!,
-      lastNanos: timestampNanos[rowCount - 1]!,
-      version: rows.version,
+      lastNanos,
+      version: lags === null ? rows.version : Number(highest! + versionAtNanos(lastNanos)),
     },
     payload.finish(),
   );
@@ -197,20 +221,43 @@ function encodeFloatBits(values: Float64Array, bits: BigUint64Array): EncodedVal
  * @throws {TsdbError} BAD_REQUEST when the payload is malformed
  */
 export function decodeFloatChunk(bytes: Uint8Array, header: ChunkHeader): Required<ChunkRows> {
-  assert(header.kind === chunkKind.float, 'the chunk is compressed');
+  const { kind } = header;
+  assert(kind === chunkKind.float || kind === chunkKind.floatLags, 'the chunk is compressed');
   const { rowCount } = header;
   const source = new ByteSource(bytes, header.payloadStart, header.end);
   const control = source.byte();
   const timestampNanos = decodeTimes(source, header, (control & irregularTimesFlag) !== 0);
   checkTimes(timestampNanos, header);
   const bits = decodeValues(source, rowCount, control);
+  const rowVersions = decodeVersions(source, header, timestampNanos);
   if (source.offset !== source.end) throw malformed('has bytes after its rows', source.offset);
   return {
     timestampNanos,
     values: new Float64Array(bits.buffer),
     version: header.version,
-    rowVersions: new Float64Array(rowCount).fill(header.version),
+    rowVersions,
   };
+}
+
+function decodeVersions(
+  source: ByteSource,
+  { kind, hasRowVersions, rowCount, version, lastNanos }: ChunkHeader,
+  timestampNanos: BigInt64Array,
+): Float64Array {
+  if (kind === chunkKind.float) return new Float64Array(rowCount).fill(version);
+  const highest = BigInt(version) - versionAtNanos(lastNanos);
+  let lags = Array.from({ length: rowCount }, () => highest);
+  if (hasRowVersions) {
+    lags = decodeIntegers(source, rowCount, BigInt.asIntN(64, highest - source.zigzag()), 0n);
+    if (lags.some((lag) => lag > highest) || !lags.includes(highest)) {
+      throw malformed('has lags that disagree with its version', source.offset);
+    }
+  }
+  const versions = lags.map((lag, row) => lag + versionAtNanos(timestampNanos[row]!));
+  if (versions.some((rowVersion) => rowVersion < 0n)) {
+    throw malformed('has a bad row version', source.offset);
+  }
+  return Float64Array.from(versions, Number);
 }
 
 function decodeTimes(source: ByteSource, header: ChunkHeader, isIrregular: boolean): BigInt64Array {

@@ -6,6 +6,7 @@
 export const kindRawFloat = 1;
 export const kindFloat = 2;
 export const kindRows = 3;
+export const kindFloatLags = 4;
 
 /** Rows that one chunk can hold. */
 export const chunkRowsMax = 65536;

@@ -3,6 +3,7 @@
  * cuts one by time, and gives the rows of one.
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { chunkKind, decodeRawChunk, parseChunkHeader, type ChunkRows } from '../codec/chunk.ts';
 import { decodeRowsChunk } from '../codec/chunk_rows.ts';
 import { loadStoreKernel, wasmPageBytes, wasmPagesMin, type LoadedStoreKernel } from './kernel.ts';
@@ -24,20 +25,24 @@ let workshop: LoadedStoreKernel | null = null;
 /**
  * Merges chunks of one series and one block, in whatever order they come: long chunks in ascending
  * time, every time once. Of rows with one timestamp the one with the higher version stays, on equal
- * versions the one with the larger value bits. A chunk of the result has the highest version of its
- * rows.
+ * versions the one with the larger value bits. The result has the version of each row (kind float
+ * lags) when one of the chunks is of that kind, or when asked; else each of its chunks has the
+ * highest one for all of its rows.
  * @throws {TsdbError} BAD_REQUEST when a chunk is malformed, RESOURCE_EXHAUSTED when there are more
  *   than four million rows
  */
-export function mergeChunks(parts: readonly Uint8Array[]): Uint8Array {
+export function mergeChunks(
+  parts: readonly Uint8Array[],
+  keepsRowVersions: boolean = false,
+): Uint8Array {
   const { kernel, end, rowCount, chunkCount, work, out } = takeIn(parts);
+  if (keepsRowVersions) kernel.setKeepsRowVersions(1);
   return handOut(out, kernel.mergeChunks(chunksAt, end, rowCount, chunkCount, work, out));
 }
 
 /**
- * The rows of a chunk with a time in [startNanos, endNanos), as chunks of its version; nothing when
- * there is none.
- * @param chunk whose rows have no versions of their own
+ * The rows of a chunk with a time in [startNanos, endNanos), as chunks; nothing when there is none.
+ * They are of its kind, or, of one that is not compressed, of kind float.
  * @throws {TsdbError} as `mergeChunks()`
  */
 export function keepRows(chunk: Uint8Array, startNanos: bigint, endNanos: bigint): Uint8Array {
@@ -55,15 +60,20 @@ export function decodeChunk(chunk: Uint8Array): Required<ChunkRows> {
   if (header.kind === chunkKind.rows) return decodeRowsChunk(chunk, header);
   const { rowCount, version } = header;
   const { kernel, end, work, out } = takeIn([chunk]);
-  const args = [chunksAt, end, int64Min, int64Max, rowCount, 1, work, out] as const;
+  const args = [chunksAt, end, int64Min, int64Max, rowCount, 1, work, out, 1] as const;
   if (kernel.decodeChunks(...args) !== rowCount) throw malformedPart();
   const { buffer } = workshop!.memory;
-  const [, nanosAt, valuesAt] = new Uint32Array(buffer, out, 3);
+  const [, nanosAt, valuesAt, , lagsAt] = new Uint32Array(buffer, out, 5);
+  const timestampNanos = new BigInt64Array(buffer, nanosAt, rowCount).slice();
+  const lag = new BigInt64Array(buffer, out + 24, 1)[0]!;
+  const lags = lagsAt === 0 ? null : new BigInt64Array(buffer, lagsAt, rowCount);
   return {
-    timestampNanos: new BigInt64Array(buffer, nanosAt, rowCount).slice(),
+    timestampNanos,
     values: new Float64Array(buffer, valuesAt, rowCount).slice(),
     version,
-    rowVersions: new Float64Array(rowCount).fill(version),
+    rowVersions: Float64Array.from(timestampNanos, (nanos, row) =>
+      Number(versionAtNanos(nanos) + (lags?.[row] ?? lag)),
+    ),
   };
 }
 

@@ -5,18 +5,22 @@
  */
 import assert from 'node:assert/strict';
 import { countInputs } from '#test/sim/counts.ts';
-import { chunkHeaders, chunkRowsMax, encodeRawChunk, type ChunkRows } from '../codec/chunk.ts';
+import {
+  chunkHeaders,
+  chunkKind,
+  chunkRowsMax,
+  encodeRawChunk,
+  type ChunkRows,
+} from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
 import { decodeChunk, keepRows, mergeChunks } from './chunk_merge.ts';
 import { codecSample, SeededNumbers } from '../codec/samples_testing.ts';
-import { encodeFloatChunk } from '../codec/codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk } from '../codec/codec_twin.ts';
 import { decodeChunkRows, mergeChunks as mergeByMap } from '../codec/decoder_twin.ts';
 
 const allTimes = [-(2n ** 63n), 2n ** 63n - 1n] as const;
 /** Longer parts are refused or merged by the kernel alone: the twin would take long. */
 const twinRowsMax = 3000;
-/** Rows of a long chunk that the kernel writes. */
-const longRowsMax = 4096;
 
 /** Some of the rows, with versions of their own unless compressed. */
 function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
@@ -36,7 +40,7 @@ function partOf(rows: ChunkRows, numbers: SeededNumbers): Uint8Array {
   };
   if (numbers.below(3) > 0) return encodeFloatChunk(part);
   const rowVersions = Float64Array.from(kept, () => part.version - numbers.below(4));
-  const encode = numbers.below(2) === 0 ? encodeRawChunk : encodeRowsChunk;
+  const encode = [encodeRawChunk, encodeRowsChunk, encodeFloatLagsChunk][numbers.below(3)]!;
   return encode({ ...part, rowVersions });
 }
 
@@ -56,15 +60,22 @@ function assertSame(parts: readonly Uint8Array[], label: string): void {
     assert.equal(merged, wanted, `one refuses: ${label}`);
     return;
   }
+  const keepsRowVersions = parts.some((part) =>
+    [...chunkHeaders(part)].some(({ kind }) => kind === chunkKind.floatLags),
+  );
   const { timestampNanos, values, rowVersions } = mergeByMap(merged, ...allTimes);
   assertSameBytes(timestampNanos.buffer, wanted.timestampNanos.buffer, `times of ${label}`);
   assertSameBytes(values.buffer, wanted.values.buffer, `values of ${label}`);
+  if (keepsRowVersions) {
+    assertSameBytes(rowVersions.buffer, wanted.rowVersions.buffer, `versions of ${label}`);
+  }
   let row = 0;
-  for (const { rowCount, version } of chunkHeaders(merged)) {
+  for (const { kind, rowCount, version } of chunkHeaders(merged)) {
+    assert.equal(kind, keepsRowVersions ? chunkKind.floatLags : chunkKind.float);
     const own = wanted.rowVersions.subarray(row, row + rowCount);
     const highest = own.reduce((most, of) => Math.max(most, of), 0);
-    assert.ok(version >= highest, `versions of ${label}`);
-    if (wanted.timestampNanos.length > longRowsMax) assert.equal(version, highest, label);
+    if (keepsRowVersions) assert.ok(version >= highest, `version of ${label}`);
+    else assert.equal(version, highest, `version of ${label}`);
     row += rowCount;
   }
   assert.ok(rowVersions.length <= chunkRowsMax * parts.length);
@@ -85,11 +96,11 @@ function assertDecoded(part: Uint8Array, label: string): void {
   assertSameBytes(rows.rowVersions.buffer, wanted.rowVersions.buffer, `versions of ${label}`);
 }
 
-/** A chunk whose rows have no versions of their own is cut as its rows are. */
+/** A chunk is cut as its rows are. */
 function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): void {
   const headers = refusedOr(() => [...chunkHeaders(part)]);
-  if (headers === 'refused' || headers.length !== 1 || headers[0]!.hasRowVersions) return;
-  const [{ firstNanos, lastNanos, version }] = headers as [(typeof headers)[0]];
+  if (headers === 'refused' || headers.length !== 1) return;
+  const [{ firstNanos, lastNanos }] = headers as [(typeof headers)[0]];
   const span = lastNanos - firstNanos;
   const timeInside = (): bigint => firstNanos + (span * BigInt(numbers.below(101))) / 100n;
   const [startNanos, endNanos] = [timeInside(), timeInside() + BigInt(numbers.below(2))];
@@ -108,7 +119,10 @@ function assertCut(part: Uint8Array, numbers: SeededNumbers, label: string): voi
   const range = [first, first + places.length] as const;
   assert.deepEqual(rows.timestampNanos, all.timestampNanos.slice(...range), `times: ${label}`);
   assertSameBytes(rows.values.buffer, all.values.slice(...range).buffer, `values: ${label}`);
-  for (const header of chunkHeaders(kept)) assert.equal(header.version, version, label);
+  const { kind } = headers[0]!;
+  if (kind !== chunkKind.floatLags && kind !== chunkKind.float) return;
+  const versions = all.rowVersions.slice(...range).buffer;
+  assertSameBytes(rows.rowVersions.buffer, versions, `versions: ${label}`);
 }
 
 /** Comparing bytes first makes millions of inputs possible. */

@@ -17,12 +17,17 @@ const keptBytesMax = 32 << 20;
 let workshop: LoadedStoreKernel | null = null;
 
 /**
- * The same rows in fewer bytes. The rows of a head get its highest version, as when it is sealed.
+ * The same rows in fewer bytes: a head becomes what it would be sealed as.
  * @param chunks as `Store.read` gives them
+ * @param keepsRowVersions a head keeps the versions of its rows; else they get the highest one
  */
-export function packChunks({ chunkData, chunkOffset }: StoredChunks): StoredChunks {
+export function packChunks(
+  { chunkData, chunkOffset }: StoredChunks,
+  keepsRowVersions: boolean,
+): StoredChunks {
   workshop ??= loadStoreKernel(memoryBytesMax);
   const { memory, kernel } = workshop;
+  kernel.setKeepsRowVersions(keepsRowVersions ? 1 : 0);
   const count = chunkOffset.length - 1;
   const lengthsAt = aligned(chunksAt + chunkData.length + slackBytes);
   const work = aligned(lengthsAt + 4 * count + slackBytes);

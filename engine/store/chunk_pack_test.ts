@@ -62,7 +62,7 @@ test('packed chunks hold the same rows in fewer bytes, also after they went into
     write(store, slots, start + BigInt((row - late) * 10_000), bits, row * 640);
   }
   const read = store.read(Uint32Array.from(slots), anyStart, anyEnd);
-  const packed = packChunks(read);
+  const packed = packChunks(read, false);
   assert.ok(packed.chunkData.length < 0.9 * read.chunkData.length);
   assert.equal(packed.chunkOffset.at(-1), packed.chunkData.length);
   const other = makeStore();
@@ -84,7 +84,7 @@ test('a head with rows of another chunk in its time keeps the versions of its ro
   // Older than the rows around it, and later in the order of application.
   write(store, [slot], start + 5000n, [2n], 3);
   const read = store.read(Uint32Array.of(slot), anyStart, anyEnd);
-  const packed = packChunks(read);
+  const packed = packChunks(read, false);
   assert.deepEqual(rowsOf(packed.chunkData), rowsOf(read.chunkData));
   assert.ok(rowsOf(packed.chunkData).includes(`${start + 5000n} 0 1`));
 });

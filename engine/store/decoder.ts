@@ -110,6 +110,7 @@ export class Decoder implements Disposable {
       this.#chunkCapacity,
       this.#answers.byteOffset + 64,
       this.#answers.byteOffset,
+      0,
     );
     if (rows === -1) throw malformed(index);
     this.#showColumns();

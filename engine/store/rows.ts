@@ -51,6 +51,7 @@ export const storeOutcome = {
   tooFarPast: 2,
   tooFarFuture: 3,
   resourceExhausted: 6,
+  superseded: 8,
 } as const;
 
 /** Columns of slots, one after the other. */

@@ -36,11 +36,29 @@ export interface SampleStore {
   check(rows: StoreRows, namespaceOrdinal: number, nowNanos: bigint, outcomes: Uint8Array): number;
 
   /**
+   * Whether sealed chunks keep the version of each row (kind 4 of docs/formats/chunk.md), which
+   * release 0.1.0 does not read, or have one for all. From the beginning they have one.
+   */
+  keepRowVersions(keeps: boolean): void;
+
+  readonly keepsRowVersions: boolean;
+
+  /**
+   * Rows with versions up to this one may be in files although the memory never held them: of a start
+   * before, or from other nodes. Rows that derive their versions and may meet them are superseded.
+   */
+  noteFiles(version: number): void;
+
+  /**
    * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series
    * was released since its check is left out.
    * @param version of the batch: decides between rows with one timestamp
+   * @param isDerived rows have the versions that `derivedVersion` gives. One that cannot replace
+   *   another value of its time, or perhaps such in a file, gets the outcome `superseded`: it has to
+   *   be sent with its batch's own version
+   * @returns how many were superseded
    */
-  append(rows: StoreRows, version: number, outcomes: Uint8Array): void;
+  append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived?: boolean): number;
 
   /**
    * Copies of the chunks that overlap [startNanos, endNanos). Rows that are not sealed yet come as

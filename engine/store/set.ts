@@ -46,6 +46,8 @@ export class StoreSet implements SampleStore {
   /** The store that gives the next slots. */
   #current: number;
   readonly #part: RowPart;
+  keepsRowVersions: boolean;
+  #versionOfFiles: number;
 
   constructor(options: StoreSetOptions) {
     const { storeCountMax } = options;
@@ -61,12 +63,16 @@ export class StoreSet implements SampleStore {
     this.#created = 0;
     this.#current = 0;
     this.#part = new RowPart();
+    this.keepsRowVersions = false;
+    this.#versionOfFiles = 0;
     this.#open();
   }
 
   #open(): number {
     const store = this.#options.open();
     for (const [ordinal, options] of this.#namespaces) store.setNamespace(ordinal, options);
+    store.keepRowVersions(this.keepsRowVersions);
+    store.noteFiles(this.#versionOfFiles);
     this.#pageOfStorePage.push(new Uint32Array(pagesOfStoreMax));
     return this.#stores.push(store) - 1;
   }
@@ -179,10 +185,22 @@ export class StoreSet implements SampleStore {
     return refused;
   }
 
-  append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+  keepRowVersions(keeps: boolean): void {
+    this.keepsRowVersions = keeps;
+    for (const store of this.#stores) store.keepRowVersions(keeps);
+  }
+
+  noteFiles(version: number): void {
+    this.#versionOfFiles = Math.max(this.#versionOfFiles, version);
+    for (const store of this.#stores) store.noteFiles(version);
+  }
+
+  append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {
+    let superseded = 0;
     this.#byRows(rows, outcomes, 'append', (store, some, theirs) => {
-      store.append(some, version, theirs);
+      superseded += store.append(some, version, theirs, isDerived);
     });
+    return superseded;
   }
 
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
@@ -311,7 +329,7 @@ export class StoreSet implements SampleStore {
         const some = part.take(index, (slot) => this.#inner(slot), outcomes, purpose === 'append');
         if (some === null) continue;
         call(store, some.rows, some.outcomes);
-        if (purpose === 'check') part.putOutcomes(index, some.outcomes, outcomes);
+        part.putOutcomes(index, some.outcomes, outcomes);
       }
     }
   }

@@ -151,11 +151,24 @@ export class Store implements SampleStore {
     return refused;
   }
 
-  append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+  keepsRowVersions = false;
+
+  keepRowVersions(keeps: boolean): void {
+    this.keepsRowVersions = keeps;
+    this.#kernel.setKeepsRowVersions(keeps ? 1 : 0);
+  }
+
+  noteFiles(version: number): void {
+    this.#kernel.noteFiles(BigInt(version));
+  }
+
+  append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {
     assert(Number.isSafeInteger(version) && version >= 0, 'a version is an exact number');
+    let superseded = 0;
     for (let row = 0; row < rows.rowCount; row += stageRowsMax) {
       const stage = this.#stageRows(rows, row, outcomes, true);
-      this.#run(() =>
+      const { byteOffset } = stage.outcomes;
+      const count = this.#run(() =>
         this.#kernel.append(
           stage.slots.byteOffset,
           stage.generations.byteOffset,
@@ -165,9 +178,16 @@ export class Store implements SampleStore {
           stage.rowCount,
           BigInt(rows.timeUnitNanos),
           BigInt(version),
+          isDerived ? 1 : 0,
         ),
       );
+      // The memory may have grown.
+      if (count > 0) {
+        outcomes.set(new Uint8Array(this.#memory.buffer, byteOffset, stage.rowCount), row);
+      }
+      superseded += count;
     }
+    return superseded;
   }
 
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {

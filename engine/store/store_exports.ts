@@ -11,7 +11,11 @@ export interface StoreExports {
   readonly packWorkBytes: { readonly value: number };
   /** Bytes that the slot at which a read stopped needs. */
   answer(): number;
-  /** Applies the rows whose outcome is 0. */
+  /**
+   * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome;
+   * gives how many.
+   * @param isDerived versions of rows are derived from their times
+   */
   append(
     slots: number,
     generations: number,
@@ -21,7 +25,8 @@ export interface StoreExports {
     rowCount: number,
     unitNanos: bigint,
     version: bigint,
-  ): void;
+    isDerived: number,
+  ): number;
   /** Writes starts (i64) of the blocks that have rows, ascending; gives how many there are. */
   blockStarts(slot: number, out: number, countMax: number): number;
   /**
@@ -52,8 +57,10 @@ export interface StoreExports {
   decodeBytes(rows: number, chunks: number): number;
   /**
    * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the
-   * rows, or -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
-   * milliseconds, nanoseconds and values, and how many rows of the columns lie before them.
+   * rows, or -1 when a payload is malformed. Five u32 at `answers`: addresses of the rows'
+   * milliseconds, nanoseconds and values, how many rows of the columns lie before them, and with
+   * `needLags` the address of their lags (1/64 milliseconds from time to version), 0 when all have
+   * the one that follows it as an i64.
    */
   decodeChunks(
     at: number,
@@ -64,6 +71,7 @@ export interface StoreExports {
     chunks: number,
     work: number,
     answers: number,
+    needLags: number,
   ): number;
   dropBlock(slots: number, count: number, blockStart: bigint): void;
   /**
@@ -90,9 +98,8 @@ export interface StoreExports {
   insertChunks(slot: number, at: number, length: number): number;
   isLive(slot: number): number;
   /**
-   * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one
-   * version for all of them, as chunks of that version at `out`, in work space of `decodeBytes`.
-   * Gives their end, or 0 when the payload is malformed.
+   * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read, as chunks at `out`,
+   * in work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
    */
   keepRows(
     at: number,
@@ -117,6 +124,8 @@ export interface StoreExports {
   ): number;
   /** Room for the long chunks of so many rows. */
   mergedBytesMax(rows: number): number;
+  /** Versions of the rows that are in files are not above. */
+  noteFiles(version: bigint): void;
   /**
    * Writes the chunks of some series, one after the other, to `out` and their lengths (u32) over
    * those given; gives their end, or 0 when a chunk is malformed.
@@ -155,10 +164,13 @@ export interface StoreExports {
   /**
    * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives
    * how many overlap the range, or -1 when one is malformed; the answer is how many rows they have.
+   * What is written of them keeps the version of each row when one of them does.
    */
   scanChunks(at: number, end: number, nanosFrom: bigint, nanosEnd: bigint): number;
   seriesCount(): number;
   seriesEnd(): number;
+  /** Sealed chunks keep the version of each row from now on, or have one for all. */
+  setKeepsRowVersions(keeps: number): void;
   setNamespace(ordinal: number, blockSizeNanos: bigint): void;
   /**
    * Writes the slots (u32) of the series that have rows in a block, ascending, from slot `from` on;

@@ -1,12 +1,15 @@
 /**
  * Holds the store equal to its twin: the same rows, in and out of order, twice and again, over
- * block boundaries, with reads, merges, expiry and releases in between.
+ * block boundaries, with reads, merges, expiry and releases in between. Odd seeds keep the version
+ * of each row; in even ones a sealed chunk has one, so versions are chosen that it does not mix up.
  */
 import assert from 'node:assert/strict';
-import { encodeRawChunk } from '../codec/chunk.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
+import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
-import { encodeFloatChunk } from '../codec/codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk } from '../codec/codec_twin.ts';
+import { decodeChunk } from './chunk_merge.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
 import { Store, type StoredChunks, type StoreNamespace, type StoreRows } from './store.ts';
@@ -40,10 +43,13 @@ class Pair {
   readonly decoder: Decoder;
   /** Live slots with their namespaces. */
   readonly slots: Map<number, number>;
+  readonly keepsRowVersions: boolean;
 
-  constructor() {
+  constructor(keepsRowVersions: boolean) {
+    this.keepsRowVersions = keepsRowVersions;
     const random = { u32: () => 1, bytes: (n: number) => new Uint8Array(n), fraction: () => 0 };
     this.store = new Store({ random, memoryBytesMax: 256 << 20 });
+    this.store.keepRowVersions(keepsRowVersions);
     this.twin = new StoreTwin({ memoryBytesMax: 1 << 30 });
     this.decoder = new Decoder();
     this.slots = new Map();
@@ -67,14 +73,21 @@ class Pair {
     this.slots.delete(slot);
   }
 
-  write(rows: StoreRows, ordinal: number, nowNanos: bigint, version: number): void {
+  write(
+    rows: StoreRows,
+    ordinal: number,
+    nowNanos: bigint,
+    version: number,
+    isDerived: boolean,
+  ): void {
     const outcomes = new Uint8Array(rows.rowCount);
     const twinOutcomes = new Uint8Array(rows.rowCount);
     const refused = this.store.check(rows, ordinal, nowNanos, outcomes);
     assert.equal(refused, this.twin.check(rows, ordinal, nowNanos, twinOutcomes));
     assert.deepEqual(outcomes, twinOutcomes);
-    this.store.append(rows, version, outcomes);
-    this.twin.append(rows, version, outcomes);
+    const superseded = this.store.append(rows, version, outcomes, isDerived);
+    assert.equal(superseded, this.twin.append(rows, version, twinOutcomes, isDerived));
+    assert.deepEqual(outcomes, twinOutcomes);
   }
 
   rowsOf(chunks: StoredChunks, index: number, start: bigint, end: bigint): string[] {
@@ -136,6 +149,15 @@ class Pair {
       const kernel = this.rowsOf(this.store.readBlock(asked, start), 0, ...allTimes);
       const twin = this.rowsOf(this.twin.readBlock(asked, start), 0, ...allTimes);
       assert.deepEqual(kernel, twin, `block ${start} of slot ${slot}`);
+      if (!this.keepsRowVersions) continue;
+      const { chunkData } = this.store.readBlock(asked, start);
+      let from = 0;
+      const versions = [...chunkHeaders(chunkData)].flatMap(({ end }) => {
+        const { rowVersions } = decodeChunk(chunkData.subarray(from, end));
+        from = end;
+        return [...rowVersions];
+      });
+      assert.deepEqual(versions, this.twin.versionsOf(slot, start), `versions of slot ${slot}`);
     }
   }
 }
@@ -193,8 +215,8 @@ function batchOf(
 const rowVersionsApart = 100;
 
 /**
- * Chunks from elsewhere, newer than everything that the store has or older than everything: between
- * these the one version of a sealed chunk cannot always tell.
+ * Chunks from elsewhere. Where a sealed chunk has one version they are newer than everything that
+ * the store has or older than everything: between these it cannot always tell.
  */
 function insertSome(
   numbers: SeededNumbers,
@@ -219,7 +241,8 @@ function insertSome(
     () => encodeRawChunk(rows),
     () => encodeRowsChunk({ ...rows, rowVersions }),
     () => encodeFloatChunk(rows),
-  ][numbers.below(3)]!();
+    () => encodeFloatLagsChunk({ ...rows, rowVersions }),
+  ][numbers.below(pair.keepsRowVersions ? 4 : 3)]!();
   pair.store.insertChunks(slot, chunk);
   pair.twin.insertChunks(slot, chunk);
 }
@@ -229,13 +252,37 @@ interface Expiry {
   readonly twin: Generator<void, Uint32Array>;
 }
 
+/** By a clock that is right, or off by moments or minutes. */
+function versionAbout(numbers: SeededNumbers, nowNanos: bigint): number {
+  const spread = [64, 6400, 2 ** 17, 2 ** 21][numbers.below(4)]!;
+  return Number(versionAtNanos(nowNanos)) + numbers.below(spread) - (spread >> 1);
+}
+
+/** In any order of versions, derived or the batch's own, and again when it is superseded. */
+function writeVersioned(
+  numbers: SeededNumbers,
+  pair: Pair,
+  rows: StoreRows,
+  ordinal: number,
+  nowNanos: bigint,
+): void {
+  const version = versionAbout(numbers, nowNanos);
+  const isDerived = numbers.below(4) > 0;
+  pair.write(rows, ordinal, nowNanos, version, isDerived);
+  if (isDerived && numbers.below(4) === 0) pair.write(rows, ordinal, nowNanos, version, false);
+  if (numbers.below(100) === 0) {
+    pair.store.noteFiles(version);
+    pair.twin.noteFiles(version);
+  }
+}
+
 /** Batches follow each other within moments or hours. */
 const versionSteps = [1000, 1000, 1000, 100_000, 2 ** 21, 2 ** 25, 2 ** 30, 2 ** 34];
 
 /** @param size how many calls; each takes some milliseconds with the twin */
 export function fuzz(seed: number, size: number): void {
   const numbers = new SeededNumbers(seed);
-  const pair = new Pair();
+  const pair = new Pair(seed % 2 === 1);
   const writers = new Map<number, Writer>();
   let nowNanos = startNanos;
   let version = 1_000_000;
@@ -265,7 +312,8 @@ export function fuzz(seed: number, size: number): void {
       const ordinal = numbers.below(namespaces.length);
       const rows = batchOf(numbers, pair, ordinal, nowNanos, writers);
       version += 1 + numbers.below(versionSteps[numbers.below(versionSteps.length)]!);
-      pair.write(rows, ordinal, nowNanos, version);
+      if (pair.keepsRowVersions) writeVersioned(numbers, pair, rows, ordinal, nowNanos);
+      else pair.write(rows, ordinal, nowNanos, version, false);
       nowNanos += BigInt(numbers.below(20)) * second;
     } else if (kind < 82) {
       const start = nowNanos - BigInt(numbers.below(4000)) * second;
@@ -283,7 +331,9 @@ export function fuzz(seed: number, size: number): void {
       // The rows of one chunk may be this far apart, and must not reach into another one's versions.
       if (isNewer) version += rowVersionsApart;
       else versionLowest -= rowVersionsApart;
-      insertSome(numbers, pair, slot, nowNanos, isNewer ? version : versionLowest);
+      const chosen = isNewer ? version : versionLowest;
+      const about = versionAbout(numbers, nowNanos);
+      insertSome(numbers, pair, slot, nowNanos, pair.keepsRowVersions ? about : chosen);
     } else if (kind < 94) {
       const ordinal = numbers.below(namespaces.length);
       const empty = pair.store.expire(ordinal, nowNanos);

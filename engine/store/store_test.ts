@@ -4,7 +4,9 @@ import { rowOutcome } from '#cluster/node/service.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import { blockStartOf, rowNanosMax } from '#lib/block_time.ts';
 import type { Random } from '#lib/env/env.ts';
+import { versionAtNanos } from '#lib/hybrid_clock.ts';
 import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
+import { decodeChunk } from './chunk_merge.ts';
 import { Decoder } from './decoder.ts';
 import { emptyBundle } from '../codec/series_bundle.ts';
 import { fuzz } from './store_fuzz.ts';
@@ -621,4 +623,106 @@ test('batches that seal the heads of all series at once have room, up to the las
   assert.ok(row > 400);
   // The second row of a batch may seal what had room for one: that is beyond the budget.
   assert.ok(store.memoryBytes <= 10 << 20);
+});
+
+/** Writes rows in a batch that derives their versions. */
+function writeDerived(
+  store: Store,
+  rows: [slot: number, nanos: bigint, value: number][],
+  batchVersion: number,
+): number[] {
+  const outcomes = new Uint8Array(rows.length);
+  const superseded = store.append(rowsOf(store, rows), batchVersion, outcomes, true);
+  assert.equal(superseded, outcomes.filter((code) => code === storeOutcome.superseded).length);
+  return [...outcomes];
+}
+
+/** The version of each row of a block, as it is written to a file. */
+function versionsOf(store: Store, slot: number): bigint[] {
+  const { chunkData } = store.readBlock(Uint32Array.of(slot), blockStart);
+  let from = 0;
+  return [...chunkHeaders(chunkData)].flatMap(({ end }) => {
+    const { rowVersions } = decodeChunk(chunkData.subarray(from, end));
+    from = end;
+    return Array.from(rowVersions, BigInt);
+  });
+}
+
+const isWritten = storeOutcome.written;
+const isSuperseded = storeOutcome.superseded;
+/** A batch that comes so many seconds after `now`. */
+const versionAfter = (seconds: number): number => Number(versionAtNanos(now)) + seconds * 64_000;
+
+test('rows that are written soon have their times as versions, late ones steps of a second', () => {
+  const store = newStore();
+  store.keepRowVersions(true);
+  const slot = store.createSeries(0);
+  const times = [0n, 1n, 2n, 100n].map((s) => now - 100n * second + s * second);
+  writeDerived(store, [[slot, times[3]!, 3]], versionAfter(16));
+  writeDerived(store, [[slot, times[0]!, 1]], versionAfter(0.5));
+  const late = versionAtNanos(times[0]!) + 98n * 65_536n;
+  assert.deepEqual(versionsOf(store, slot), [late, versionAtNanos(times[3]!)]);
+  assert.ok(late <= BigInt(versionAfter(0.5)) && late > BigInt(versionAfter(-0.6)));
+});
+
+for (const [where, rowsAfter] of [
+  ['the head', 0],
+  ['a sealed chunk', 300],
+] as const) {
+  test(`a derived row that does not replace what stands in ${where} is superseded`, () => {
+    const store = newStore();
+    store.keepRowVersions(true);
+    const slot = store.createSeries(0);
+    assert.deepEqual(writeDerived(store, [[slot, now, 5]], versionAfter(1)), [isWritten]);
+    for (let i = 1; i <= rowsAfter; i++) {
+      writeDerived(store, [[slot, now + BigInt(i) * 1_000_000n, i]], versionAfter(1));
+    }
+    assert.deepEqual(writeDerived(store, [[slot, now, 5]], versionAfter(2)), [isWritten], 'again');
+    assert.deepEqual(writeDerived(store, [[slot, now, 4]], versionAfter(2)), [isSuperseded]);
+    assert.equal(read(store, slot)[0]![1], 5);
+    write(store, [[slot, now, 4]], { version: versionAfter(2) });
+    assert.equal(read(store, slot)[0]![1], 4, 'with the version of its batch it replaces it');
+    assert.deepEqual(writeDerived(store, [[slot, now, 9]], versionAfter(3)), [isSuperseded]);
+    assert.deepEqual(writeDerived(store, [[slot, now, 9]], versionAfter(40)), [isWritten]);
+    assert.equal(read(store, slot)[0]![1], 9);
+    const [first] = versionsOf(store, slot);
+    assert.equal(first, versionAtNanos(now) + 39n * 65_536n);
+  });
+}
+
+test('a row that may meet another one in a file is superseded until its version tells them apart', () => {
+  const store = newStore();
+  store.keepRowVersions(true);
+  const slot = store.createSeries(0);
+  writeDerived(store, [[slot, now, 5]], versionAfter(1));
+  store.flushBlock(Uint32Array.of(slot), blockStart);
+  store.dropFlushed(Uint32Array.of(slot), blockStart);
+  const before = now - second;
+  assert.deepEqual(writeDerived(store, [[slot, now, 4]], versionAfter(2)), [isSuperseded]);
+  assert.deepEqual(writeDerived(store, [[slot, before, 4]], versionAfter(2)), [isSuperseded]);
+  const later = now + 2n * second;
+  assert.deepEqual(writeDerived(store, [[slot, later, 4]], versionAfter(2)), [isWritten]);
+  assert.deepEqual(writeDerived(store, [[slot, now, 3]], versionAfter(17)), [isWritten]);
+
+  const restarted = newStore();
+  restarted.noteFiles(versionAfter(10));
+  const same = restarted.createSeries(0);
+  assert.deepEqual(writeDerived(restarted, [[same, now, 4]], versionAfter(11)), [isSuperseded]);
+  const next = now + 11n * second;
+  assert.deepEqual(writeDerived(restarted, [[same, next, 4]], versionAfter(11)), [isWritten]);
+});
+
+test('sealed chunks keep the version of each row, or have the highest one for all', () => {
+  for (const keeps of [true, false]) {
+    const store = newStore();
+    store.keepRowVersions(keeps);
+    const slot = store.createSeries(0);
+    const times = Array.from({ length: 300 }, (_, i) => now + BigInt(i) * 1_000_000n);
+    for (const [i, time] of times.entries()) {
+      write(store, [[slot, time, i]], { version: versionAfter(i) });
+    }
+    write(store, [[store.createSeries(0), now, 0]], { version: versionAfter(300) });
+    const expected = times.map((_, i) => BigInt(versionAfter(keeps ? i : 299)));
+    assert.deepEqual(versionsOf(store, slot), expected);
+  }
 });

@@ -11,6 +11,7 @@ import {
   writeWindow,
 } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { derivedVersion, liveLagMax, versionAtNanos } from '#lib/hybrid_clock.ts';
 import { chunkHeaders, encodeRawChunk } from '../codec/chunk.ts';
 import { decodeChunkRows, replaces } from '../codec/decoder_twin.ts';
 import { malformed } from '../codec/chunk.ts';
@@ -47,6 +48,10 @@ export class StoreTwin {
   readonly #series: (Series | null)[];
   readonly #freeSlots: number[];
   #generation: Uint32Array;
+  #batchVersionHighest: number;
+  /** Versions of rows in files are not above: of blocks that were open or had just ended, and others. */
+  #versionRecentFiles: number;
+  #versionOtherFiles: number;
 
   constructor(options: { memoryBytesMax: number }) {
     this.#memoryBytesMax = options.memoryBytesMax;
@@ -54,6 +59,9 @@ export class StoreTwin {
     this.#series = [];
     this.#freeSlots = [];
     this.#generation = new Uint32Array(16);
+    this.#batchVersionHighest = 0;
+    this.#versionRecentFiles = 0;
+    this.#versionOtherFiles = 0;
   }
 
   get generation(): Uint32Array {
@@ -128,17 +136,49 @@ export class StoreTwin {
     return refused;
   }
 
-  append(rows: StoreRows, version: number, outcomes: Uint8Array): void {
+  noteFiles(version: number): void {
+    this.#versionRecentFiles = Math.max(this.#versionRecentFiles, version);
+    this.#versionOtherFiles = Math.max(this.#versionOtherFiles, version);
+  }
+
+  append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {
     const bits = new BigUint64Array(rows.rowCount);
     new Float64Array(bits.buffer).set(rows.values.subarray(0, rows.rowCount));
+    if (rows.rowCount > 0) {
+      this.#batchVersionHighest = Math.max(this.#batchVersionHighest, version);
+    }
+    let superseded = 0;
     for (let i = 0; i < rows.rowCount; i++) {
       if (outcomes[i] !== storeOutcome.written) continue;
       const slot = rows.slots[i]!;
       const series = this.#series[slot];
       if (!series || this.#generation[slot] !== rows.generations[i]) continue;
       const nanos = rows.timestamps[i]! * BigInt(rows.timeUnitNanos);
-      this.#put(series, nanos, { version, bits: bits[i]! });
+      const row = {
+        version: isDerived ? derivedVersion(version, nanos) : version,
+        bits: bits[i]!,
+      };
+      if (!isDerived) this.#put(series, nanos, row);
+      else if (!this.#putDerived(series, nanos, row)) {
+        outcomes[i] = storeOutcome.superseded;
+        superseded++;
+      }
     }
+    return superseded;
+  }
+
+  /** @returns false when another value of the time supersedes it, or one in a file may */
+  #putDerived(series: Series, nanos: bigint, row: Row): boolean {
+    const held = series.rows.get(nanos);
+    if (held?.bits === row.bits && held.version >= row.version) {
+      return true;
+    }
+    const isLive = row.version === Number(versionAtNanos(nanos));
+    const ofFiles = Math.max(this.#versionRecentFiles, isLive ? 0 : this.#versionOtherFiles);
+    if (row.version <= ofFiles) return false;
+    if (held !== undefined && replaces(held, row)) return false;
+    this.#put(series, nanos, row);
+    return true;
   }
 
   read(slots: Uint32Array, startNanos: bigint, endNanos: bigint): StoredChunks {
@@ -184,7 +224,15 @@ export class StoreTwin {
       if (!series?.flushed.delete(blockStartNanos)) continue;
       const rowsBefore = series.rows.size;
       this.#drop(series, (start) => start === blockStartNanos);
-      if (series.rows.size < rowsBefore) dropped++;
+      if (series.rows.size === rowsBefore) continue;
+      dropped++;
+      const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+      const isRecent =
+        Number(versionAtNanos(blockStartNanos + blockSizeNanos)) + liveLagMax >
+        this.#batchVersionHighest;
+      const highest = this.#batchVersionHighest;
+      if (isRecent) this.#versionRecentFiles = Math.max(this.#versionRecentFiles, highest);
+      else this.#versionOtherFiles = Math.max(this.#versionOtherFiles, highest);
     }
     return dropped;
   }
@@ -295,6 +343,17 @@ export class StoreTwin {
       chunkOffset[i + 1] = chunkOffset[i]! + length;
     });
     return { chunkData: new Uint8Array(Buffer.concat(parts)), chunkOffset };
+  }
+
+  /** Version of each row of a series' block, by ascending time. */
+  versionsOf(slot: number, blockStartNanos: bigint): number[] {
+    const series = this.#at(slot);
+    const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
+    const times = BigInt64Array.from(series.rows.keys()).sort();
+    return Array.from(
+      times.filter((nanos) => blockStartOf(nanos, blockSizeNanos) === blockStartNanos),
+      (nanos) => series.rows.get(nanos)!.version,
+    );
   }
 
   #at(slot: number): Series {

@@ -179,7 +179,7 @@ export class WindowsKernel implements WindowEvaluator {
     const found = region(16);
     const bytes = region(this.#bytesMax);
     const entries = region((Math.ceil(this.#bytesMax / chunkBytesMin) + 2) * listedBytes.value);
-    const [times, values, versions, otherTimes, otherValues, otherVersions] = [
+    const [times, values, lags, otherTimes, otherValues, otherLags] = [
       region(columnBytes),
       region(columnBytes),
       region(columnBytes),
@@ -214,11 +214,11 @@ export class WindowsKernel implements WindowEvaluator {
     }
     const held = this.#memory.buffer.byteLength / pageBytes;
     if (pages > held) this.#memory.grow(pages - held);
-    new Uint32Array(this.#memory.buffer, columns, 4).set([times, values, versions, 0]);
+    new Uint32Array(this.#memory.buffer, columns, 4).set([times, values, lags, 0]);
     new Uint32Array(this.#memory.buffer, spareColumns, 4).set([
       otherTimes,
       otherValues,
-      otherVersions,
+      otherLags,
       0,
     ]);
     return layout;

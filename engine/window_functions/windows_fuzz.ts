@@ -7,7 +7,7 @@ import { encodeRawChunk } from '../codec/chunk.ts';
 import { encodeRowsChunk } from '../codec/chunk_rows.ts';
 import type { ChunkRows } from '../codec/chunk.ts';
 import { SeededNumbers } from '../codec/samples_testing.ts';
-import { encodeFloatChunk } from '../codec/codec_twin.ts';
+import { encodeFloatChunk, encodeFloatLagsChunk } from '../codec/codec_twin.ts';
 import { mergeChunks } from '../codec/decoder_twin.ts';
 import { absentBits, makeRowBuffer } from './row.ts';
 import type { RowBuffer } from './row.ts';
@@ -62,8 +62,9 @@ function chunksOf(random: SeededNumbers, rowsMax: number): Uint8Array {
       () => encodeRawChunk(rows),
       () => encodeRowsChunk({ ...rows, rowVersions }),
       () => encodeFloatChunk(rows),
+      () => encodeFloatLagsChunk({ ...rows, rowVersions }),
     ];
-    chunks.push(forms[random.below(3)]!());
+    chunks.push(forms[random.below(4)]!());
     if (random.below(6) === 0) chunks.push(chunks[chunks.length - 1]!);
   }
   return new Uint8Array(Buffer.concat(chunks));
@@ -101,9 +102,10 @@ function requestOf(random: SeededNumbers, windowFunction: WindowFunction): Windo
   };
 }
 
-/** NaNs that were computed may have any sign and payload. */
+/** NaNs that were computed may have any sign and payload, and be quiet or signalling. */
 function comparable(bits: bigint): bigint {
-  return (bits & 0x7ff8000000000000n) === 0x7ff8000000000000n ? 0x7ff8000000000000n : bits;
+  const magnitude = bits & 0x7fffffffffffffffn;
+  return magnitude > 0x7ff0000000000000n ? 0x7ff8000000000000n : bits;
 }
 
 interface Forms {

@@ -25,6 +25,8 @@ const pageMillisMax = 30_000;
 /** What it takes to take a shard from peers. */
 export interface PeersParts extends VolumeParts {
   readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
+  /** As `Database.noteFiles`. */
+  noteFiles(): void;
 }
 
 export interface PeersReport {
@@ -103,7 +105,10 @@ export async function bootstrapFromPeers(
           blockStartNanos,
           source: 'peers',
           deletionVersion: versionMax,
-          onSafe: () => markLive(namespace, source, truncations),
+          onSafe: () => {
+            markLive(namespace, source, truncations);
+            parts.noteFiles();
+          },
         } as const;
         return writeVolume(parts, options, source, AbortSignal.any([either, dropped])).finally(() =>
           dropped.removeEventListener('abort', end),

@@ -376,7 +376,10 @@ class SegmentReplay {
     const { rows } = batch;
     if (rows.rowCount === 0) return;
     if (this.#outcomes.length < rows.rowCount) this.#outcomes = new Uint8Array(rows.rowCount);
-    parts.store.append(rows, batch.version, this.#outcomes);
+    // Who was superseded then was sent again, and whoever is now has lost against a row that is here.
+    const { version, derivesVersions } = batch;
+    const superseded = parts.store.append(rows, version, this.#outcomes, derivesVersions);
+    if (superseded > 0) this.#outcomes.fill(0);
     report.rows += rows.rowCount;
   }
 

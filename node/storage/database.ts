@@ -31,7 +31,13 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { type FormatLevels, formatLevelNewest, newestFormats } from '#lib/format_level.ts';
+import {
+  type FormatLevels,
+  formatLevelNewest,
+  newestFormats,
+  rowVersionsFormatLevel,
+} from '#lib/format_level.ts';
+import { versionAtMillis } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
 import {
   Commitlog,
@@ -157,6 +163,7 @@ export class Database implements NodeService, AsyncDisposable {
     const { namespaces } = this;
     const store = openSampleStore({ random, memoryBytesMax });
     this.store = store;
+    this.keepRowVersions();
     const shards = new ShardTable(instanceId);
     this.shards = shards;
     const queueLimits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
@@ -212,6 +219,7 @@ export class Database implements NodeService, AsyncDisposable {
       commitlog,
       time: peerClocks,
       versions: this.versions,
+      formats: this.formats,
       // A folder that is rolled back comes to a boot again that has given references already.
       referenceEpoch: `${referenceEpochOf(identity)}.${random.bytes(6).toHex()}`,
       encoder: new BatchEncoder(),
@@ -273,8 +281,25 @@ export class Database implements NodeService, AsyncDisposable {
   /** Called when the data of this disk are in memory. */
   setLoaded(): void {
     this.deletions.noteLoaded();
+    // Not before: the rows of the log are their own evidence.
+    this.noteFiles();
     this.#loaded = true;
     this.#loading.resolve();
+  }
+
+  /** Begins to keep the version of each row when the level of formats allows it. */
+  keepRowVersions(): void {
+    if (this.store.keepsRowVersions || this.formats.level() < rowVersionsFormatLevel) return;
+    this.store.keepRowVersions(true);
+  }
+
+  /**
+   * Files have rows now that the memory does not know: rows that are written from here on and derive
+   * their versions may meet them.
+   */
+  noteFiles(): void {
+    const now = versionAtMillis(this.env.clock.nowMillis());
+    this.store.noteFiles(Math.max(now, this.versions.highest));
   }
 
   /** Resolves at `setLoaded`. */
@@ -315,6 +340,8 @@ export class Database implements NodeService, AsyncDisposable {
       this.admission.wake();
       // Without a placement nobody else has the data, so nothing is given up.
       if (placement !== null) for (const shard of change.removed) this.#lostShards.add(shard);
+      // Others have their rows, which come here later.
+      if (this.#loaded && change.added.length > 0) this.noteFiles();
       await this.removal.dropNamespaces(registry);
       const addedNamespaces = this.#takeNamespaces(registry);
       this.admission.wake();

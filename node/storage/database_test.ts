@@ -22,6 +22,7 @@ import {
   samplesOf,
   writeRows,
 } from './database_testing.ts';
+import type { Database } from './database.ts';
 import { overriding } from '#test/overriding.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
 
@@ -98,6 +99,42 @@ test('references are refused by row when they are of another boot or of no serie
     [...(await readAll(database)).keys()],
     ['__name__=cpu,host=a', '__name__=cpu,host=b'],
   );
+});
+
+test('rows that derive their versions replace nothing unseen, and that stays so over a restart', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder);
+  const write = async (to: Database, values: [string, bigint, number][], derives: boolean) => {
+    const rows = values.map(([host, nanos, value]) => ({ series: cpu(host), nanos, value }));
+    const batch = batchOf(rows, undefined, undefined, derives);
+    const request = { namespace: 'metrics', placementVersion: 1, referenceEpoch: '', batch };
+    return [...(await to.write(request, never)).outcomes];
+  };
+  // Later than what a start before may have left.
+  await realEnv.clock.sleep(20, never);
+  const soon = realEnv.clock.nowNanos() - second / 100n;
+  await write(database, [['a', soon, 5]], true);
+  const again = [
+    ['a', soon, 4],
+    ['b', soon, 7],
+    ['c', 0n, 1],
+  ] as const;
+  const { superseded, written, tooFarPast } = rowOutcome;
+  const mixed = await write(database, again as unknown as [string, bigint, number][], true);
+  assert.deepEqual(mixed, [superseded, written, tooFarPast]);
+  assert.equal(database.writes.counts.rowsRefused, 2);
+  assert.deepEqual(await write(database, [['a', soon, 4]], false), []);
+  const expected = new Map([
+    ['__name__=cpu,host=a', [[soon, 4]]],
+    ['__name__=cpu,host=b', [[soon, 7]]],
+  ]);
+  assert.deepEqual(await readAll(database), expected);
+  // As by a crash: the log has the row that was superseded, too.
+  const { database: next } = await openDatabase(folder);
+  assert.deepEqual(await readAll(next), expected);
+  const past = realEnv.clock.nowNanos() - second;
+  assert.deepEqual(await write(next, [['d', past, 1]], true), [superseded], 'a file may have it');
+  assert.deepEqual(await write(next, [['d', past, 1]], false), []);
 });
 
 test('good rows are kept when others are too old, too new or malformed', async () => {

@@ -166,9 +166,10 @@ export function batchOf(
   rows: readonly TestRow[],
   values?: Float64Array,
   version: number = versions.next(),
+  derivesVersions: boolean = false,
 ): Uint8Array {
   const builder = new BatchBuilder();
-  builder.begin(version);
+  builder.begin(version, derivesVersions);
   const slots = new Uint32Array(rows.length);
   const generations = new Uint32Array(rows.length);
   rows.forEach(({ series }, row) => {

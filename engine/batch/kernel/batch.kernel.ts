@@ -43,7 +43,7 @@ const ENCODING_WHOLE: u8 = 3;
  * Lays the rows of the columns out as a batch at `batch`; answers its length in bytes. At least one
  * row.
  */
-export function encodeBatch(rowCount: u32, version: f64, timeExponent: u32): u32 {
+export function encodeBatch(rowCount: u32, version: f64, timeExponent: u32, flags: u32): u32 {
   const directory = BATCH + HEADER_BYTES + SECTION_ENTRY_BYTES;
   let at = directory + COLUMN_COUNT * COLUMN_ENTRY_BYTES;
   const count = <usize>rowCount;
@@ -66,7 +66,7 @@ export function encodeBatch(rowCount: u32, version: f64, timeExponent: u32): u32
   store<u16>(BATCH, FORMAT_VERSION, 4);
   store<u16>(BATCH, 1, 6);
   store<u32>(BATCH, <u32>(at - BATCH), 8);
-  store<u32>(BATCH, 0, 12);
+  store<u32>(BATCH, flags, 12);
   store<f64>(BATCH, version, 16);
   store<u64>(BATCH, 0, 24);
   return <u32>(at - BATCH);

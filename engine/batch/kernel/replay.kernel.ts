@@ -32,6 +32,7 @@ const SECTION_BYTES: usize = 16;
 const COLUMN_BYTES: usize = 16;
 const COLUMN_COUNT: usize = 4;
 const KIND_FLOAT_SAMPLES: u32 = 1;
+const FLAG_DERIVES_VERSIONS: u32 = 1;
 const VERSION_MAX: f64 = 9007199254740991;
 const SAFE_MAX: u64 = 9007199254740991;
 
@@ -57,6 +58,7 @@ const AT_NOT_HERE: usize = 32;
 const AT_EXPONENT: usize = 36;
 /** Where a varint that was read ends. */
 const AT_CURSOR: usize = 40;
+const AT_FLAGS: usize = 44;
 
 /**
  * Reads the batch at `batch` and gives its rows of series that are here the slots of this boot.
@@ -72,7 +74,7 @@ export function decode(length: usize, map: usize, mapCount: u32): i32 {
     load<u16>(BATCH, 4) != FORMAT_VERSION ||
     load<u16>(BATCH, 6) != 1 ||
     <usize>load<u32>(BATCH, 8) != length ||
-    load<u32>(BATCH, 12) != 0 ||
+    load<u32>(BATCH, 12) > FLAG_DERIVES_VERSIONS ||
     load<u64>(BATCH, 24) != 0 ||
     !(version >= 0 && version <= VERSION_MAX && Math.trunc(version) == version)
   ) {
@@ -115,6 +117,7 @@ export function decode(length: usize, map: usize, mapCount: u32): i32 {
   store<f64>(STATE, version, AT_VERSION);
   store<u32>(STATE, <u32>rows, AT_ROWS);
   store<u32>(STATE, exponent, AT_EXPONENT);
+  store<u32>(STATE, load<u32>(BATCH, 12), AT_FLAGS);
   return place(rows, map, mapCount);
 }
 

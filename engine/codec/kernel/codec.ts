@@ -8,11 +8,22 @@ import {
   chunkRowsMax as layoutRowsMax,
   codeBitsMax,
   kindFloat as layoutFloat,
+  kindFloatLags as layoutFloatLags,
   kindRawFloat as layoutRawFloat,
   kindRows as layoutRows,
   tableEntryBytes,
 } from '../layout';
-import { firstDelta, readRows, RowsFound, rowsFoundBytes, rowBytesMin } from './rows';
+import {
+  firstDelta,
+  floorDiv,
+  readRows,
+  rowBytesMin,
+  RowsFound,
+  rowsFoundBytes,
+  versionAt,
+} from './rows';
+
+export { floorDiv, versionAt };
 
 /**
  * A chunk's header as read, and the reader's place in the payload. Lives in memory of the caller.
@@ -21,6 +32,7 @@ import { firstDelta, readRows, RowsFound, rowsFoundBytes, rowBytesMin } from './
 export class Chunk {
   firstNanos: i64;
   lastNanos: i64;
+  /** Highest of the rows, or one that none of them is above. */
   version: i64;
   /** In time units. */
   first: i64;
@@ -28,7 +40,7 @@ export class Chunk {
   unitNanos: i64;
   rowCount: u32;
   kind: u32;
-  /** 1: rows have versions of their own, none above the chunk's. */
+  /** 1: rows have versions of their own, as lags that decoding fills. */
   hasRowVersions: u32;
   cursor: usize;
   end: usize;
@@ -42,6 +54,7 @@ export const chunkStructBytes: usize = chunkFieldsBytes + rowsFoundBytes;
 export const kindRaw: u32 = layoutRawFloat;
 export const kindFloat: u32 = layoutFloat;
 export const kindRows: u32 = layoutRows;
+export const kindFloatLags: u32 = layoutFloatLags;
 /** In front of the rows: the version that the first one is relative to. */
 const rowsHeaderBytes: usize = 8;
 export const chunkRowsMax: u32 = layoutRowsMax;
@@ -50,9 +63,6 @@ export const columnSlackBytes: usize = 64;
 
 /** As in lib/hybrid_clock.ts. */
 export const versionMax: i64 = 9007199254740991;
-/** `versionNanos` of lib/hybrid_clock.ts. */
-const versionNanos: i64 = 15625;
-
 // Places in the tables of engine/codec/books.ts.
 export const bookLengthsOffset: usize = (bookCount * tableEntryBytes) << codeBitsMax;
 export const bookCodesOffset: usize = bookLengthsOffset + bookCount * bookSymbolCount;
@@ -85,17 +95,6 @@ export function powerOfTen(exponent: u32): f64 {
 
 export function unitNanosOf(code: u32): i64 {
   return code == 0 ? 1 : code == 1 ? 1000 : code == 2 ? 1000000 : 1000000000;
-}
-
-export function floorDiv(value: i64, divisor: i64): i64 {
-  const quotient = value / divisor;
-  return quotient * divisor > value ? quotient - 1 : quotient;
-}
-
-/** Version that the one in a header is relative to. */
-@inline
-export function versionReference(lastNanos: i64): i64 {
-  return floorDiv(lastNanos, versionNanos);
 }
 
 /** Span by steps to the nearest, halves away from zero. */
@@ -150,8 +149,8 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   const kind = tag & 15;
   chunk.kind = kind;
   chunk.hasRowVersions = (tag >> 6) & 1;
-  if (tag & 128 || kind < kindRaw || kind > kindRows) return false;
-  if (kind != kindRaw && (chunk.hasRowVersions == 1) != (kind == kindRows)) return false;
+  if (tag & 128 || kind < kindRaw || kind > kindFloatLags) return false;
+  if (chunk.hasRowVersions ? kind == kindFloat : kind == kindRows) return false;
   const unit = unitNanosOf((tag >> 4) & 3);
   chunk.unitNanos = unit;
   const rowCountLess = readVarint(chunk);
@@ -163,14 +162,18 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
   if (first < i64.MIN_VALUE / unit || first > unitsMax) return false;
   if (span > <u64>unitsMax - <u64>first) return false;
   if ((chunk.rowCount == 1) != (span == 0)) return false;
+  if (kind == kindFloatLags && chunk.hasRowVersions && chunk.rowCount == 1) return false;
   chunk.first = first;
   chunk.span = span;
   chunk.firstNanos = first * unit;
   chunk.lastNanos = (first + <i64>span) * unit;
-  const relative = unzigzag(readVarint(chunk));
-  const reference = versionReference(chunk.lastNanos);
-  if (relative < -reference || relative > versionMax - reference) return false;
-  chunk.version = relative + reference;
+  const lag = unzigzag(readVarint(chunk));
+  const reference = versionAt(chunk.lastNanos);
+  if (lag < -reference || lag > versionMax - reference) return false;
+  chunk.version = lag + reference;
+  if (kind == kindFloatLags && !chunk.hasRowVersions && lag < -versionAt(chunk.firstNanos)) {
+    return false;
+  }
   if (chunk.failed) return false;
   if (kind == kindRaw) {
     const rowBytes: u32 = chunk.hasRowVersions ? 20 : 16;
@@ -184,65 +187,95 @@ export function readHeader(chunk: Chunk, p: usize, end: usize): bool {
 
 /**
  * Decodes the rows after a header: int64 nanoseconds and float64 values, `rowCount` each; after
- * both columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
- * @param versions int64s of the rows, filled for chunks of kind rows only
+ * all columns `columnSlackBytes` may be overwritten. False when the payload is malformed.
+ * @param lags int64s of the rows, filled when they have lags of their own
  */
 export function decodeChunk(
   chunk: Chunk,
   tables: usize,
   times: usize,
   values: usize,
-  versions: usize,
+  lags: usize,
 ): bool {
-  if (chunk.kind == kindRaw) return decodeRaw(chunk, times, values);
-  if (chunk.kind == kindRows) return decodeRows(chunk, times, values, versions);
+  if (chunk.kind == kindRaw) return decodeRaw(chunk, times, values, lags);
+  if (chunk.kind == kindRows) return decodeRows(chunk, times, values, lags);
   const control = readByte(chunk);
   if (!decodeTimes(chunk, tables, times, (control & 128) != 0)) return false;
   decodeValues(chunk, tables, values, control);
+  if (chunk.hasRowVersions && !chunk.failed) decodeLags(chunk, tables, times, lags);
   return !chunk.failed && chunk.cursor == chunk.end;
 }
 
-/** Address of the u32 column of a raw chunk with row versions; the cursor is at the payload. */
-export function rowVersionsOf(chunk: Chunk): usize {
-  return chunk.end - (<usize>chunk.rowCount << 2);
+/** Lowest and highest lag of a chunk that was decoded and has lags of its rows. */
+export function lagsFoundOf(chunk: Chunk): RowsFound {
+  return changetype<RowsFound>(changetype<usize>(chunk) + chunkFieldsBytes);
 }
 
-function decodeRaw(chunk: Chunk, times: usize, values: usize): bool {
+function decodeRaw(chunk: Chunk, times: usize, values: usize, lags: usize): bool {
   const rows = <usize>chunk.rowCount;
   const payload = chunk.cursor;
   memory.copy(times, payload, rows << 3);
   memory.copy(values, payload + (rows << 3), rows << 3);
-  if (chunk.hasRowVersions) {
-    const below = rowVersionsOf(chunk);
-    for (let i: usize = 0; i < rows; i++) {
-      if (<i64>load<u32>(below + (i << 2)) > chunk.version) return false;
-    }
+  if (!timesAgree(chunk, times)) return false;
+  if (!chunk.hasRowVersions) return true;
+  const below = payload + (rows << 4);
+  for (let i: usize = 0; i < rows; i++) {
+    const rowVersion = chunk.version - <i64>load<u32>(below + (i << 2));
+    if (rowVersion < 0) return false;
+    store<i64>(lags + (i << 3), rowVersion - versionAt(load<i64>(times + (i << 3))));
   }
-  return timesAgree(chunk, times);
+  findLags(chunk, lags);
+  return true;
 }
 
-/** Lowest and highest version of a chunk of kind rows that was decoded. */
-export function rowsFoundOf(chunk: Chunk): RowsFound {
-  return changetype<RowsFound>(changetype<usize>(chunk) + chunkFieldsBytes);
-}
-
-function decodeRows(chunk: Chunk, times: usize, values: usize, versions: usize): bool {
+function decodeRows(chunk: Chunk, times: usize, values: usize, lags: usize): bool {
   const p = chunk.cursor + rowsHeaderBytes;
-  const found = rowsFoundOf(chunk);
   const end = readRows(
     p,
     chunk.end,
     chunk.rowCount,
     chunk.firstNanos - firstDelta(p),
     load<i64>(chunk.cursor),
+    chunk.version,
     times,
     values,
-    versions,
-    found,
+    lags,
+    lagsFoundOf(chunk),
   );
-  if (end != chunk.end) return false;
-  if (found.versionLowest < 0 || found.versionHighest > chunk.version) return false;
-  return timesAgree(chunk, times);
+  return end == chunk.end && timesAgree(chunk, times);
+}
+
+/** Lags of a compressed chunk: the first one, and a stream of the others. */
+function decodeLags(chunk: Chunk, tables: usize, times: usize, lags: usize): void {
+  const lag = lagOfLast(chunk);
+  readIntegers(chunk, tables, lags, chunk.rowCount, lag - unzigzag(readVarint(chunk)), 0);
+  if (chunk.failed) return;
+  findLags(chunk, lags);
+  if (lagsFoundOf(chunk).lagHighest != lag) return fail(chunk);
+  for (let offset: usize = 0; offset < <usize>chunk.rowCount << 3; offset += 8) {
+    if (load<i64>(lags + offset) < -versionAt(load<i64>(times + offset))) return fail(chunk);
+  }
+}
+
+/**
+ * The lag that the last row would have with the chunk's version: of kind float lags that of all
+ * rows, or the highest one.
+ */
+export function lagOfLast(chunk: Chunk): i64 {
+  return chunk.version - versionAt(chunk.lastNanos);
+}
+
+function findLags(chunk: Chunk, lags: usize): void {
+  const found = lagsFoundOf(chunk);
+  let lowest = i64.MAX_VALUE;
+  let highest = i64.MIN_VALUE;
+  for (let p = lags, end = lags + (<usize>chunk.rowCount << 3); p < end; p += 8) {
+    const lag = load<i64>(p);
+    lowest = min(lowest, lag);
+    highest = max(highest, lag);
+  }
+  found.lagLowest = lowest;
+  found.lagHighest = highest;
 }
 
 /** Ascending, and as the header says. */

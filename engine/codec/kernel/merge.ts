@@ -1,6 +1,15 @@
 // Brings chunks and loose rows of one series together: columns in ascending time, every time once.
-// Of two rows with one time the higher version stays, on equal versions the larger value bits.
-import { Chunk, columnSlackBytes, decodeChunk, kindRows, rowsFoundOf, rowVersionsOf } from './codec';
+// Of two rows with one time the higher version stays, on equal versions the larger value bits. Versions
+// are kept as lags (rows.ts), which have their order.
+import {
+  Chunk,
+  columnSlackBytes,
+  decodeChunk,
+  kindFloatLags,
+  lagOfLast,
+  lagsFoundOf,
+  versionAt,
+} from './codec';
 
 /**
  * Work space of a merge. Chunks that follow each other in time are one run; runs are merged by
@@ -14,28 +23,27 @@ export class Desk {
   runCount: u32;
   times: usize;
   values: usize;
-  versions: usize;
+  lags: usize;
   /** Where merged runs go before the columns change places. */
   timesOther: usize;
   valuesOther: usize;
-  versionsOther: usize;
-  /** Parts, 16 bytes each: first row u32, kind u32, version i64. */
+  lagsOther: usize;
+  /** Parts, 16 bytes each: first row u32, kind u32, lag or version i64. */
   parts: usize;
   /** First row of each run, u32. */
   runs: usize;
   lastNanos: i64;
-  /** Highest and lowest version of all parts. */
-  version: i64;
-  versionLowest: i64;
+  /** Of all parts; one that did not stay may have had it. */
+  lagLowest: i64;
+  lagHighest: i64;
   tables: usize;
 }
 const deskStructBytes: usize = 128;
 
-/**
- * Kind of a part: one version for all rows, versions in the column already, or else their address.
- */
-const oneVersion: u32 = 0;
-const versionsInColumn: u32 = 1;
+/** Kind of a part: one lag for all rows, lags in the column already, or one version for all. */
+const oneLag: u32 = 0;
+const lagsInColumn: u32 = 1;
+const oneVersion: u32 = 2;
 
 @inline
 function columnBytes(rowCapacity: u32): usize {
@@ -64,10 +72,10 @@ export function openDesk(
   let next = at + deskStructBytes;
   desk.times = next;
   desk.values = next + column;
-  desk.versions = next + column * 2;
+  desk.lags = next + column * 2;
   desk.timesOther = next + column * 3;
   desk.valuesOther = next + column * 4;
-  desk.versionsOther = next + column * 5;
+  desk.lagsOther = next + column * 5;
   next += column * 6;
   desk.parts = next;
   desk.runs = next + (<usize>partCapacity + 1) * 16;
@@ -76,17 +84,17 @@ export function openDesk(
   desk.partCount = 0;
   desk.runCount = 0;
   desk.lastNanos = i64.MIN_VALUE;
-  desk.version = 0;
-  desk.versionLowest = i64.MAX_VALUE;
+  desk.lagLowest = i64.MAX_VALUE;
+  desk.lagHighest = i64.MIN_VALUE;
   desk.tables = tables;
   return desk;
 }
 
-function beginPart(desk: Desk, firstNanos: i64, kind: u32, version: i64): void {
+function beginPart(desk: Desk, firstNanos: i64, kind: u32, lagOrVersion: i64): void {
   const part = desk.parts + (<usize>(desk.partCount++) << 4);
   store<u32>(part, desk.rowCount);
   store<u32>(part, kind, 4);
-  store<i64>(part, version, 8);
+  store<i64>(part, lagOrVersion, 8);
   if (desk.runCount == 0 || firstNanos <= desk.lastNanos) {
     store<u32>(desk.runs + (<usize>(desk.runCount++) << 2), desk.rowCount);
   }
@@ -95,40 +103,45 @@ function beginPart(desk: Desk, firstNanos: i64, kind: u32, version: i64): void {
 /** Adds the chunk whose header was read. False when its payload is malformed. */
 export function addChunk(desk: Desk, chunk: Chunk): bool {
   const place = <usize>desk.rowCount << 3;
-  let lowest = chunk.version;
+  let lowest = lagOfLast(chunk);
   let highest = lowest;
-  let kind = oneVersion;
-  if (chunk.kind == kindRows) kind = versionsInColumn;
-  else if (chunk.hasRowVersions) kind = <u32>rowVersionsOf(chunk);
-  beginPart(desk, chunk.firstNanos, kind, chunk.version);
-  const versions = desk.versions + place;
-  if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place, versions)) {
+  if (chunk.hasRowVersions) {
+    beginPart(desk, chunk.firstNanos, lagsInColumn, 0);
+  } else if (chunk.kind == kindFloatLags) {
+    beginPart(desk, chunk.firstNanos, oneLag, lowest);
+  } else {
+    beginPart(desk, chunk.firstNanos, oneVersion, chunk.version);
+    highest = chunk.version - versionAt(chunk.firstNanos);
+  }
+  const lags = desk.lags + place;
+  if (!decodeChunk(chunk, desk.tables, desk.times + place, desk.values + place, lags)) {
     return false;
   }
-  if (chunk.kind == kindRows) {
-    lowest = rowsFoundOf(chunk).versionLowest;
-    highest = rowsFoundOf(chunk).versionHighest;
+  if (chunk.hasRowVersions) {
+    const found = lagsFoundOf(chunk);
+    lowest = found.lagLowest;
+    highest = found.lagHighest;
   }
-  desk.version = max(desk.version, highest);
-  desk.versionLowest = min(desk.versionLowest, lowest);
+  desk.lagLowest = min(desk.lagLowest, lowest);
+  desk.lagHighest = max(desk.lagHighest, highest);
   desk.lastNanos = chunk.lastNanos;
   desk.rowCount += chunk.rowCount;
   return true;
 }
 
 /** Adds one row, in any order. */
-export function addRow(desk: Desk, nanos: i64, valueBits: u64, version: i64): void {
+export function addRow(desk: Desk, nanos: i64, valueBits: u64, lag: i64): void {
   const last = desk.parts + (<usize>desk.partCount << 4) - 16;
-  if (desk.partCount == 0 || load<u32>(last, 4) != versionsInColumn || nanos <= desk.lastNanos) {
-    beginPart(desk, nanos, versionsInColumn, version);
+  if (desk.partCount == 0 || load<u32>(last, 4) != lagsInColumn || nanos <= desk.lastNanos) {
+    beginPart(desk, nanos, lagsInColumn, 0);
   }
   const place = <usize>(desk.rowCount++) << 3;
   store<i64>(desk.times + place, nanos);
   store<u64>(desk.values + place, valueBits);
-  store<i64>(desk.versions + place, version);
+  store<i64>(desk.lags + place, lag);
   desk.lastNanos = nanos;
-  desk.version = max(desk.version, version);
-  desk.versionLowest = min(desk.versionLowest, version);
+  desk.lagLowest = min(desk.lagLowest, lag);
+  desk.lagHighest = max(desk.lagHighest, lag);
 }
 
 /** Where the columns go on: what is put there becomes rows by `addColumns`. */
@@ -137,37 +150,43 @@ export function desksNextRow(desk: Desk): usize {
   return <usize>desk.rowCount << 3;
 }
 
-/** Adds rows in ascending time that were put after the others, with their versions. */
+/** Adds rows in ascending time that were put after the others, with their lags. */
 export function addColumns(desk: Desk, count: u32, lowest: i64, highest: i64): void {
   const place = <usize>desk.rowCount << 3;
-  beginPart(desk, load<i64>(desk.times + place), versionsInColumn, 0);
-  desk.version = max(desk.version, highest);
-  desk.versionLowest = min(desk.versionLowest, lowest);
+  beginPart(desk, load<i64>(desk.times + place), lagsInColumn, 0);
+  desk.lagLowest = min(desk.lagLowest, lowest);
+  desk.lagHighest = max(desk.lagHighest, highest);
   desk.rowCount += count;
   desk.lastNanos = load<i64>(desk.times + place + ((<usize>count - 1) << 3));
 }
 
 /**
- * Brings all rows into the columns in order; versions are filled only when `needVersions` or
- * merged.
+ * Brings all rows into the columns in order; lags are filled when they decide or `needLags`, unless
+ * all rows have the same.
  */
-export function finishDesk(desk: Desk, needVersions: bool): void {
-  if (desk.runCount > 1 || needVersions) fillVersions(desk);
+export function finishDesk(desk: Desk, needLags: bool): void {
+  if (hasLags(desk) && (desk.runCount > 1 || needLags)) fillLags(desk);
   while (desk.runCount > 1) mergePairs(desk);
 }
 
-function fillVersions(desk: Desk): void {
+/** Whether rows have different lags; else all have `lagHighest` and their column holds nothing. */
+@inline
+export function hasLags(desk: Desk): bool {
+  return desk.lagLowest != desk.lagHighest;
+}
+
+function fillLags(desk: Desk): void {
   for (let i: u32 = 0; i < desk.partCount; i++) {
     const part = desk.parts + (<usize>i << 4);
     const kind = load<u32>(part, 4);
-    if (kind == versionsInColumn) continue;
-    const first = load<u32>(part);
+    if (kind == lagsInColumn) continue;
     const end = i + 1 < desk.partCount ? load<u32>(part, 16) : desk.rowCount;
-    const version = load<i64>(part, 8);
-    const column = desk.versions;
-    for (let row = first; row < end; row++) {
-      const below: u32 = kind == oneVersion ? 0 : load<u32>(<usize>kind + (<usize>(row - first) << 2));
-      store<i64>(column + (<usize>row << 3), version - <i64>below);
+    const lagOrVersion = load<i64>(part, 8);
+    const apart = desk.lags - desk.times;
+    const columnEnd = desk.times + (<usize>end << 3);
+    for (let p = desk.times + (<usize>load<u32>(part) << 3); p < columnEnd; p += 8) {
+      const lag = kind == oneLag ? lagOrVersion : lagOrVersion - versionAt(load<i64>(p));
+      store<i64>(p + apart, lag);
     }
   }
 }
@@ -194,9 +213,9 @@ function mergePairs(desk: Desk): void {
   swapped = desk.values;
   desk.values = desk.valuesOther;
   desk.valuesOther = swapped;
-  swapped = desk.versions;
-  desk.versions = desk.versionsOther;
-  desk.versionsOther = swapped;
+  swapped = desk.lags;
+  desk.lags = desk.lagsOther;
+  desk.lagsOther = swapped;
 }
 
 /**
@@ -206,18 +225,20 @@ function mergePairs(desk: Desk): void {
 function mergeTwo(desk: Desk, a: u32, aEnd: u32, b: u32, bEnd: u32, out: u32): u32 {
   const times = desk.times;
   const values = desk.values;
-  const versions = desk.versions;
+  const lags = desk.lags;
+  // Without different lags their column holds nothing.
+  const comparesLags = hasLags(desk);
   while (a < aEnd && b < bEnd) {
     const aTime = load<i64>(times + (<usize>a << 3));
     const bTime = load<i64>(times + (<usize>b << 3));
     let row = a;
     if (bTime < aTime) row = b;
     else if (bTime == aTime) {
-      const aVersion = load<i64>(versions + (<usize>a << 3));
-      const bVersion = load<i64>(versions + (<usize>b << 3));
+      const aLag = comparesLags ? load<i64>(lags + (<usize>a << 3)) : 0;
+      const bLag = comparesLags ? load<i64>(lags + (<usize>b << 3)) : 0;
       const aBits = load<u64>(values + (<usize>a << 3));
       const bBits = load<u64>(values + (<usize>b << 3));
-      if (bVersion > aVersion || (bVersion == aVersion && bBits > aBits)) row = b;
+      if (bLag > aLag || (bLag == aLag && bBits > aBits)) row = b;
       a++;
       b++;
       copyRows(desk, row, out++, 1);
@@ -240,12 +261,12 @@ function copyRows(desk: Desk, from: u32, to: u32, count: u32): void {
   if (count == 1) {
     store<i64>(desk.timesOther + target, load<i64>(desk.times + source));
     store<i64>(desk.valuesOther + target, load<i64>(desk.values + source));
-    store<i64>(desk.versionsOther + target, load<i64>(desk.versions + source));
+    store<i64>(desk.lagsOther + target, load<i64>(desk.lags + source));
     return;
   }
   memory.copy(desk.timesOther + target, desk.times + source, <usize>count << 3);
   memory.copy(desk.valuesOther + target, desk.values + source, <usize>count << 3);
-  memory.copy(desk.versionsOther + target, desk.versions + source, <usize>count << 3);
+  memory.copy(desk.lagsOther + target, desk.lags + source, <usize>count << 3);
 }
 
 /** First row of the desk's ascending times at or after the time. */

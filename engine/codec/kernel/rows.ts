@@ -6,12 +6,19 @@
 // its own (0), that and an int16 of milliseconds more (1), a u32 of milliseconds (2) or an int64 of
 // nanoseconds (3) after the row before; bits 2-3, value: the value before plus an int8 (0), int16
 // (1) or int32 (2), or all eight bytes (3); bits 4-6, version: the same (0), a u16 more (1), an
-// int16 more than the time went on (2), an int24 (3) or an int32 more (4). The row before the first
-// has value 0, no step, and a time and a version that whoever keeps the rows knows.
+// int16 more than the time went on (2), an int24 (3) or an int32 more (4), or just as much more as
+// the time went on (5). The row before the first has value 0, no step, and a time and a version that
+// whoever keeps the rows knows.
+//
+// Rows are read with their lags: the version of a row less its time, both in 1/64 milliseconds.
+// Rows with one time compare by lag as they do by version, and rows that were written as soon as
+// they came about all have the same one.
 
 export const nanosPerMilli: i64 = 1000000;
 /** As in lib/hybrid_clock.ts. */
 export const versionsPerMilli: i64 = 64;
+/** `versionNanos` of lib/hybrid_clock.ts. */
+export const versionNanos: i64 = 15625;
 /** The longest row. */
 export const rowBytesMax: usize = 21;
 /** The shortest. */
@@ -20,12 +27,25 @@ export const rowBytesMin: usize = 2;
 /** What reading rows found besides their columns. */
 @unmanaged
 export class RowsFound {
-  versionLowest: i64;
-  versionHighest: i64;
+  lagLowest: i64;
+  lagHighest: i64;
+  /** Version of the last row. */
+  version: i64;
   /** Step of the last row, in milliseconds. */
   stepMillis: u32;
 }
-export const rowsFoundBytes: usize = 24;
+export const rowsFoundBytes: usize = 32;
+
+export function floorDiv(value: i64, divisor: i64): i64 {
+  const quotient = value / divisor;
+  return quotient * divisor > value ? quotient - 1 : quotient;
+}
+
+/** The version whose time it is: lags count from it. */
+@inline
+export function versionAt(nanos: i64): i64 {
+  return floorDiv(nanos, versionNanos);
+}
 
 /** Time of the row at p, relative to the row before, when that has no step. */
 export function firstDelta(p: usize): i64 {
@@ -37,10 +57,11 @@ export function firstDelta(p: usize): i64 {
 
 /**
  * Reads `count` rows, at least one, into columns; gives the place after them, or 0 when they are
- * malformed: longer than their bytes, or of a form that is never written. Up to `rowBytesMax` bytes
- * after the end may be looked at.
+ * malformed: longer than their bytes, of a form that is never written, or with a version beyond
+ * [0, versionMax]. Up to `rowBytesMax` bytes after the end may be looked at.
  * @param nanos time of the row before the first
  * @param version of the row before the first
+ * @param lags int64s: 1/64 milliseconds from a row's time to its version
  */
 export function readRows(
   p: usize,
@@ -48,32 +69,36 @@ export function readRows(
   count: u32,
   nanos: i64,
   version: i64,
+  versionMax: i64,
   times: usize,
   values: usize,
-  versions: usize,
+  lags: usize,
   found: RowsFound,
 ): usize {
   let step: i64 = 0;
   let bits: u64 = 0;
+  // Whole milliseconds are whole steps of versions, so only other times need a division.
+  let atTime = versionAt(nanos);
   let lowest = i64.MAX_VALUE;
   let highest = i64.MIN_VALUE;
   for (let row: usize = 0; row < <usize>count << 3; row += 8) {
     const control = <u32>load<u8>(p++);
     const timeForm = control & 3;
-    if (timeForm == 0) nanos += step * nanosPerMilli;
-    else if (timeForm < 3) {
+    if (timeForm < 3) {
       if (timeForm == 1) {
         step += <i64>load<i16>(p);
         p += 2;
-      } else {
+      } else if (timeForm == 2) {
         step = <i64>load<u32>(p);
         p += 4;
       }
       nanos += step * nanosPerMilli;
+      atTime += step * versionsPerMilli;
     } else {
       nanos += load<i64>(p);
       p += 8;
       step = 0;
+      atTime = versionAt(nanos);
     }
     const valueForm = (control >> 2) & 3;
     if (valueForm == 3) {
@@ -97,7 +122,9 @@ export function readRows(
       bits = reinterpret<u64>(value);
     }
     const versionForm = control >> 4;
-    if (versionForm == 1) {
+    if (versionForm == 5) {
+      version += step * versionsPerMilli;
+    } else if (versionForm == 1) {
       version += <i64>load<u16>(p);
       p += 2;
     } else if (versionForm == 2) {
@@ -111,15 +138,17 @@ export function readRows(
       version += <i64>load<i32>(p);
       p += 4;
     } else if (versionForm != 0) return 0;
-    if (p > end) return 0;
+    if (p > end || <u64>version > <u64>versionMax) return 0;
+    const lag = version - atTime;
     store<i64>(times + row, nanos);
     store<u64>(values + row, bits);
-    store<i64>(versions + row, version);
-    lowest = min(lowest, version);
-    highest = max(highest, version);
+    store<i64>(lags + row, lag);
+    lowest = min(lowest, lag);
+    highest = max(highest, lag);
   }
   found.stepMillis = <u32>step;
-  found.versionLowest = lowest;
-  found.versionHighest = highest;
+  found.version = version;
+  found.lagLowest = lowest;
+  found.lagHighest = highest;
   return p;
 }

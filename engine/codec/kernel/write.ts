@@ -6,7 +6,7 @@ import {
   kindRows,
   roundedMean,
   unitNanosOf,
-  versionReference,
+  versionAt,
   zigzag,
 } from './codec';
 import { writeIntegers, writeVarint } from './integers';
@@ -17,7 +17,7 @@ import { writeValues } from './values';
  */
 @inline
 export function encodedBytesMax(rows: u32): usize {
-  return 256 + <usize>rows * 28;
+  return 256 + <usize>rows * 40;
 }
 
 /** Everything of a header but the length, at o. */
@@ -28,7 +28,7 @@ function writeHeader(
   rows: u32,
   firstNanos: i64,
   lastNanos: i64,
-  version: i64,
+  lag: i64,
 ): usize {
   const unit = unitNanosOf(unitCode);
   store<u8>(o++, <u8>(kind | (unitCode << 4)));
@@ -36,9 +36,11 @@ function writeHeader(
   const first = firstNanos / unit;
   o = writeVarint(o, zigzag(first));
   o = writeVarint(o, <u64>(lastNanos / unit - first));
-  return writeVarint(o, zigzag(version - versionReference(lastNanos)));
+  return writeVarint(o, zigzag(lag));
 }
 
+/** In the tag: rows have versions of their own. */
+const hasRowVersions: u32 = 64;
 const bodyOffset: usize = 4;
 
 /** Puts the length before a body that was written at o + bodyOffset; gives the chunk's end. */
@@ -66,7 +68,15 @@ function writeRowsHeader(
   ) {
     code--;
   }
-  return writeHeader(o, kind | 64, code, rows, firstNanos, lastNanos, version);
+  return writeHeader(
+    o,
+    kind | hasRowVersions,
+    code,
+    rows,
+    firstNanos,
+    lastNanos,
+    version - versionAt(lastNanos),
+  );
 }
 
 /**
@@ -88,13 +98,13 @@ export function encodeRowsAsTheyAre(
 }
 
 /**
- * Writes rows as a raw chunk with their versions; the versions are int64, none more than 2^32 - 1
- * below `version`. Gives its end.
+ * Writes rows as a raw chunk with their versions, none more than 2^32 - 1 below `version`. Gives its
+ * end.
  */
 export function encodeRaw(
   times: usize,
   values: usize,
-  versions: usize,
+  lags: usize,
   rows: u32,
   version: i64,
   out: usize,
@@ -107,7 +117,8 @@ export function encodeRaw(
   memory.copy(o + bytes, values, bytes);
   o += bytes << 1;
   for (let i: usize = 0; i < <usize>rows; i++) {
-    store<u32>(o, <u32>(version - load<i64>(versions + (i << 3))));
+    const rowVersion = load<i64>(lags + (i << 3)) + versionAt(load<i64>(times + (i << 3)));
+    store<u32>(o, <u32>(version - rowVersion));
     o += 4;
   }
   return frame(out, o);
@@ -116,6 +127,9 @@ export function encodeRaw(
 /**
  * Writes 1 to `encodeRowsMax` rows in strictly ascending time as a compressed chunk; gives its end.
  * @param scratch `encoderScratchBytes`
+ * @param kind float: all rows have one version; float lags
+ * @param lags of the rows; 0 when all have the same
+ * @param lag of all rows, or the highest one; of kind float that of the last row
  * @param out `encodedBytesMax(rows)` free
  */
 export function encodeChunk(
@@ -123,8 +137,10 @@ export function encodeChunk(
   tables: usize,
   times: usize,
   values: usize,
+  kind: u32,
+  lags: usize,
+  lag: i64,
   rows: u32,
-  version: i64,
   out: usize,
 ): usize {
   const lastNanos = load<i64>(times + ((<usize>rows - 1) << 3));
@@ -133,7 +149,8 @@ export function encodeChunk(
   const unitCode = timeUnitCode(times, isRegular ? min<u32>(rows, 2) : rows);
   const unit = unitNanosOf(unitCode);
   const body = out + bodyOffset;
-  const control = writeHeader(body, kindFloat, unitCode, rows, firstNanos, lastNanos, version);
+  const tag = lags == 0 ? kind : kind | hasRowVersions;
+  const control = writeHeader(body, tag, unitCode, rows, firstNanos, lastNanos, lag);
   let o = control + 1;
   if (!isRegular) {
     const steps = <i64>rows - 1;
@@ -145,6 +162,11 @@ export function encodeChunk(
   }
   o = writeValues(scratch, tables, values, <usize>rows, control, o);
   if (!isRegular) store<u8>(control, load<u8>(control) | 128);
+  if (lags != 0) {
+    o = writeVarint(o, zigzag(lag - load<i64>(lags)));
+    memory.copy(scratch, lags, <usize>rows << 3);
+    o = writeIntegers(scratch, tables, <usize>rows, 0, o);
+  }
   return frame(out, o);
 }
 

@@ -2,7 +2,7 @@
 // with the version of its first row, int64; the row before the first has the block's start as its
 // time.
 import { versionMax } from '../../codec/kernel/codec';
-import { stateAt } from './pages';
+import { state, stateAt } from './pages';
 import {
   firstDelta,
   nanosPerMilli,
@@ -14,10 +14,10 @@ import {
 export const headRowsMax: u32 = 256;
 export const headHeaderBytes: usize = 8;
 
-/** Columns that a head is read into: times, values and versions of `headRowsMax` rows. */
+/** Columns that a head is read into: times, values and lags of `headRowsMax` rows. */
 export const headTimesAt: usize = stateAt + 4096;
 export const headValuesAt: usize = headTimesAt + 2112;
-export const headVersionsAt: usize = headValuesAt + 2112;
+export const headLagsAt: usize = headValuesAt + 2112;
 /** What the last `readRows` found besides its rows. */
 const foundAt: usize = stateAt + 4000;
 
@@ -102,7 +102,9 @@ export function writeRow(
   }
   if (versionDelta != 0) {
     const late = versionDelta - millis * versionsPerMilli;
-    if (<u64>versionDelta < 65536) {
+    if (late == 0 && state().keepsRowVersions != 0) {
+      control |= 5 << 4;
+    } else if (<u64>versionDelta < 65536) {
       store<u16>(o, <u16>versionDelta);
       o += 2;
       control |= 1 << 4;
@@ -128,10 +130,11 @@ export function readRows(
   count: u32,
   times: usize,
   values: usize,
-  versions: usize,
+  lags: usize,
 ): usize {
   const found = changetype<RowsFound>(foundAt);
   found.stepMillis = 0;
+  found.version = load<i64>(head);
   if (count == 0) return head + headHeaderBytes;
   const version = load<i64>(head);
   const end = readRowsAt(
@@ -140,9 +143,10 @@ export function readRows(
     count,
     blockStart,
     version,
+    versionMax,
     times,
     values,
-    versions,
+    lags,
     found,
   );
   if (end == 0) unreachable();
@@ -154,13 +158,18 @@ export function stepRead(): u32 {
   return changetype<RowsFound>(foundAt).stepMillis;
 }
 
-/** Lowest and highest version of the rows that were read; there was at least one. */
-export function lowestVersionRead(): i64 {
-  return changetype<RowsFound>(foundAt).versionLowest;
+/** Version of the last row that was read, or what the first one is relative to. */
+export function versionRead(): i64 {
+  return changetype<RowsFound>(foundAt).version;
 }
 
-export function highestVersionRead(): i64 {
-  return changetype<RowsFound>(foundAt).versionHighest;
+/** Lowest and highest lag of the rows that were read; there was at least one. */
+export function lowestLagRead(): i64 {
+  return changetype<RowsFound>(foundAt).lagLowest;
+}
+
+export function highestLagRead(): i64 {
+  return changetype<RowsFound>(foundAt).lagHighest;
 }
 
 /** Time of the first row of a head that has one. */

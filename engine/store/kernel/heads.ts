@@ -1,21 +1,31 @@
 // Appends rows. A row that is later than the last one of its block goes after the head's rows; a
 // full head is sealed into a compressed chunk. Rows in between are kept beside both until there are
 // enough of them to be merged into what they overlap.
-import { Chunk, readHeader } from '../../codec/kernel/codec';
+import {
+  Chunk,
+  columnSlackBytes,
+  decodeChunk,
+  kindFloat,
+  kindFloatLags,
+  lagOfLast,
+  readHeader,
+  versionAt,
+} from '../../codec/kernel/codec';
 import { encodeChunk, encodedBytesMax } from '../../codec/kernel/write';
 import {
   firstNanosOf,
   headHeaderBytes,
   headRowsMax,
+  headLagsAt,
   headTimesAt,
   headValuesAt,
-  headVersionsAt,
-  highestVersionRead,
+  highestLagRead,
   isNearBase,
   isNearVersion,
-  lowestVersionRead,
+  lowestLagRead,
   readRows,
   stepRead,
+  versionRead,
   writeRow,
 } from './head_rows';
 import { rowBytesMax } from '../../codec/kernel/rows';
@@ -28,6 +38,7 @@ import {
   deskRowsMax,
   desksNextRow,
   finishDesk,
+  hasLags,
   openDesk,
 } from '../../codec/kernel/merge';
 import {
@@ -42,7 +53,16 @@ import {
   tablesAt,
   trimDesk,
 } from './pages';
-import { blockSizeOf, lateRowBytes, makeCurrent, Node, nodeOf, park, Series } from './series';
+import {
+  blockSizeOf,
+  findNode,
+  lateRowBytes,
+  makeCurrent,
+  Node,
+  nodeOf,
+  park,
+  Series,
+} from './series';
 
 /**
  * After the state: a chunk header for whoever reads one, a row and a sealed chunk on their way.
@@ -101,14 +121,23 @@ export function isFull(series: Series): bool {
 /**
  * Appends one row, which the caller counts as a sample. Traps when there is no memory at all:
  * admission keeps a reserve for this.
+ * @param isDerived the version is derived from the row's time
+ * @returns false when it is, and another value stands at that time that it cannot replace
  */
-export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): void {
+export function appendRow(
+  series: Series,
+  nanos: i64,
+  bits: u64,
+  version: i64,
+  isDerived: bool,
+): bool {
   if (!isInBlock(series, nanos)) switchBlock(series, nanos);
   const before = series.lastNanos;
   if (nanos > before) {
     const versionBefore = series.lastVersion;
     if (!hasRoom(series) || !isNearVersion(version, versionBefore)) {
-      return appendWithRoom(series, nanos, bits, version);
+      appendWithRoom(series, nanos, bits, version);
+      return true;
     }
     const at = series.head + <usize>series.headBytes;
     const written = writeRow(
@@ -125,9 +154,9 @@ export function appendRow(series: Series, nanos: i64, bits: u64, version: i64): 
     series.lastVersion = version;
     series.lastBits = bits;
     series.headCount++;
-    return;
+    return true;
   }
-  insertRow(series, nanos, bits, version);
+  return insertRow(series, nanos, bits, version, isDerived);
 }
 
 function switchBlock(series: Series, nanos: i64): void {
@@ -142,7 +171,7 @@ function appendWithRoom(series: Series, nanos: i64, bits: u64, version: i64): vo
   if (series.headCount != 0) {
     const isNear =
       isNearVersion(version, series.lastVersion) || isNearBase(version, load<i64>(series.head));
-    if (isFull(series) || !isNear) seal(series);
+    if (isFull(series) || !isNear) sealHead(series);
   }
   const isFirst = series.headCount == 0;
   if (isFirst) beginHead(series, version);
@@ -193,15 +222,6 @@ function resizeHead(series: Series, capacity: u32, bytesKept: usize): void {
   series.headCapacity = <u16>capacity;
 }
 
-/**
- * The version of a sealed chunk is the highest of its rows. While a batch is applied, a chunk of
- * older rows and such of the batch takes one less, so that a row of the batch that comes after
- * them still replaces an older one.
- */
-function sealedVersion(lowest: i64, highest: i64): i64 {
-  return highest == state().batchVersion && lowest < highest ? highest - 1 : highest;
-}
-
 function hasLateRowFrom(node: Node, nanos: i64): bool {
   const end = node.late + <usize>node.lateCount * lateRowBytes;
   for (let at = node.late; at < end; at += lateRowBytes) {
@@ -211,23 +231,23 @@ function hasLateRowFrom(node: Node, nanos: i64): bool {
 }
 
 /** Compresses the head's rows and begins an empty head. */
-function seal(series: Series): void {
+export function sealHead(series: Series): void {
   const count = <u32>series.headCount;
   const head = series.head;
   const node = changetype<Node>(series.current);
-  // A chunk has one version. Late rows and rows that came as chunks from elsewhere must be compared
-  // with the head's rows by the rows' own versions before that.
+  // Where a chunk has one version for all of its rows, late ones and such that came as chunks from
+  // elsewhere must be compared with the head's by the rows' own versions before that.
   const firstNanos = firstNanosOf(head, series.blockStart);
   const isApart = firstNanos > node.areaLastNanos && !hasLateRowFrom(node, firstNanos);
   if (!isApart && mergeBlock(series, node, true)) return;
-  readRows(head, series.blockStart, count, headTimesAt, headValuesAt, headVersionsAt);
-  const end = encodeChunk(
-    encoderAt,
-    tablesAt,
+  readRows(head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt);
+  const hasOneLag = lowestLagRead() == highestLagRead();
+  const end = encodeRun(
     headTimesAt,
     headValuesAt,
+    hasOneLag ? 0 : headLagsAt,
+    highestLagRead(),
     count,
-    sealedVersion(lowestVersionRead(), highestVersionRead()),
     sealedAt,
   );
   series.headBytesSealed = series.headBytes + <u16>rowBytesMax;
@@ -267,13 +287,122 @@ export function addToArea(
   node.areaLastNanos = max(node.areaLastNanos, lastNanos);
 }
 
-/** A row at or before the last one of its block. */
-function insertRow(series: Series, nanos: i64, bits: u64, version: i64): void {
+/** A row at or before the last one of its block; gives what `appendRow` does. */
+function insertRow(series: Series, nanos: i64, bits: u64, version: i64, isDerived: bool): bool {
+  if (isDerived) {
+    const standing = compareWithHeld(series, nanos, bits, version);
+    if (standing == isSuperseded) return false;
+    if (standing == isHeldAlready) {
+      state().sampleCount--;
+      return true;
+    }
+  }
   const isLast = series.headCount != 0 && nanos == series.lastNanos;
   if (isLast && isNearBase(version, load<i64>(series.head))) {
-    return replaceLastRow(series, bits, version);
+    replaceLastRow(series, bits, version);
+  } else {
+    appendLate(series, changetype<Node>(series.current), nanos, bits, version);
   }
-  appendLate(series, changetype<Node>(series.current), nanos, bits, version);
+  return true;
+}
+
+const isNew: u32 = 0;
+const isHeldAlready: u32 = 1;
+const isSuperseded: u32 = 2;
+
+/** The row that wins of those that the memory holds for one time. */
+@unmanaged
+class Held {
+  lag: i64;
+  bits: u64;
+  isSome: u32;
+}
+const heldAt: usize = stateAt + 1600;
+
+@inline
+function offerHeld(held: Held, lag: i64, bits: u64): void {
+  if (held.isSome && (held.lag > lag || (held.lag == lag && held.bits >= bits))) return;
+  held.lag = lag;
+  held.bits = bits;
+  held.isSome = 1;
+}
+
+/**
+ * How a row stands to what the memory holds of its block for its time: a value that it does not
+ * replace supersedes it, unless it is the same.
+ */
+function compareWithHeld(series: Series, nanos: i64, bits: u64, version: i64): u32 {
+  const node = changetype<Node>(series.current);
+  const held = changetype<Held>(heldAt);
+  held.isSome = 0;
+  const count = <u32>series.headCount;
+  if (count != 0 && nanos <= series.lastNanos && nanos >= firstNanosOf(series.head, series.blockStart)) {
+    readRows(series.head, series.blockStart, count, headTimesAt, headValuesAt, headLagsAt);
+    offerRowAt(held, nanos, headTimesAt, headValuesAt, headLagsAt, count, 0);
+  }
+  const lateEnd = node.late + <usize>node.lateCount * lateRowBytes;
+  for (let at = node.late; at < lateEnd; at += lateRowBytes) {
+    if (load<i64>(at) == nanos) offerHeld(held, load<i64>(at, 16), load<u64>(at, 8));
+  }
+  const lag = version - versionAt(nanos);
+  const areaEnd = node.area + node.areaLength;
+  for (let at = node.area; at < areaEnd; ) {
+    const chunk = headerAt(at, areaEnd);
+    at = chunk.end;
+    // A chunk of lower versions holds nothing that the row does not replace.
+    if (nanos < chunk.firstNanos || nanos > chunk.lastNanos || chunk.version < version) continue;
+    const column = (<usize>chunk.rowCount << 3) + columnSlackBytes;
+    const work = deskOf(column * 3);
+    // Without work space to look: whoever wrote it sends it with a version of its own.
+    if (work == 0) return isSuperseded;
+    const hasRowLags = chunk.hasRowVersions != 0;
+    const chunkLag =
+      chunk.kind == kindFloatLags ? lagOfLast(chunk) : chunk.version - versionAt(nanos);
+    const rows = chunk.rowCount;
+    if (!decodeChunk(chunk, tablesAt, work, work + column, work + 2 * column)) unreachable();
+    const lags = hasRowLags ? work + 2 * column : 0;
+    offerRowAt(held, nanos, work, work + column, lags, rows, chunkLag);
+  }
+  if (!held.isSome || held.lag < lag) return isNew;
+  if (held.bits == bits) return isHeldAlready;
+  return held.lag > lag || held.bits > bits ? isSuperseded : isNew;
+}
+
+/** @param lags 0 when all rows have `lag` */
+function offerRowAt(
+  held: Held,
+  nanos: i64,
+  times: usize,
+  values: usize,
+  lags: usize,
+  count: u32,
+  lag: i64,
+): void {
+  let low: u32 = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (load<i64>(times + (<usize>middle << 3)) < nanos) low = middle + 1;
+    else high = middle;
+  }
+  const place = <usize>low << 3;
+  if (low == count || load<i64>(times + place) != nanos) return;
+  offerHeld(held, lags == 0 ? lag : load<i64>(lags + place), load<u64>(values + place));
+}
+
+/**
+ * A row that may stand in a file with another value, which the memory does not tell: one that the
+ * memory holds with the same value was written before, and any other is superseded.
+ * @returns whether it was written before
+ */
+export function isWrittenAlready(series: Series, nanos: i64, bits: u64, version: i64): bool {
+  if (!isInBlock(series, nanos)) {
+    const node = findNode(series, nanos);
+    if (node == null) return false;
+    park(series);
+    makeCurrent(series, node);
+  }
+  return compareWithHeld(series, nanos, bits, version) == isHeldAlready;
 }
 
 /**
@@ -286,7 +415,7 @@ function replaceLastRow(series: Series, bits: u64, version: i64): void {
   if (version < held || (version == held && bits <= series.lastBits)) return;
   const head = series.head;
   const rows = <u32>series.headCount - 1;
-  const end = readRows(head, series.blockStart, rows, headTimesAt, headValuesAt, headVersionsAt);
+  const end = readRows(head, series.blockStart, rows, headTimesAt, headValuesAt, headLagsAt);
   const last = (<usize>rows << 3) - 8;
   const isFirst = rows == 0;
   const written = writeRow(
@@ -295,7 +424,7 @@ function replaceLastRow(series: Series, bits: u64, version: i64): void {
     stepRead(),
     bits,
     isFirst ? 0 : load<u64>(headValuesAt + last),
-    version - (isFirst ? load<i64>(head) : load<i64>(headVersionsAt + last)),
+    version - versionRead(),
   );
   const length = <usize><u32>written - rowAt;
   const kept = end - head;
@@ -326,7 +455,7 @@ function appendLate(series: Series, node: Node, nanos: i64, bits: u64, version: 
   const at = node.late + <usize>node.lateCount * lateRowBytes;
   store<i64>(at, nanos);
   store<u64>(at, bits, 8);
-  store<i64>(at, version, 16);
+  store<i64>(at, version - versionAt(nanos), 16);
   node.lateCount++;
 }
 
@@ -342,8 +471,8 @@ export function addLateRows(desk: Desk, node: Node): void {
 export function addHeadRows(desk: Desk, head: usize, blockStart: i64, count: u32): void {
   if (count == 0) return;
   const next = desksNextRow(desk);
-  readRows(head, blockStart, count, desk.times + next, desk.values + next, desk.versions + next);
-  addColumns(desk, count, lowestVersionRead(), highestVersionRead());
+  readRows(head, blockStart, count, desk.times + next, desk.values + next, desk.lags + next);
+  addColumns(desk, count, lowestLagRead(), highestLagRead());
 }
 
 /** Header of a chunk of our own at `at`, which was checked when it came in. */
@@ -420,8 +549,8 @@ function extentOf(series: Series, node: Node, withHead: bool): Extent {
 
 /**
  * Merges the late rows of the current block, and its head when asked, with what they overlap. The
- * result has one version, so everything with a time in it takes part and the rows' own versions
- * decide first. False without memory for it: then all stays as it is.
+ * result may have one version, so everything with a time in it takes part and the rows' own
+ * versions decide first. False without memory for it: then all stays as it is.
  */
 function mergeBlock(series: Series, node: Node, withHead: bool): bool {
   const extent = extentOf(series, node, withHead);
@@ -456,9 +585,8 @@ function mergeBlock(series: Series, node: Node, withHead: bool): bool {
     rowsBefore += <u32>series.headCount;
     addHeadRows(desk, series.head, series.blockStart, <u32>series.headCount);
   }
-  finishDesk(desk, false);
-  const version = sealedVersion(desk.versionLowest, desk.version);
-  out = encodeRows(desk, version, mergedRowsMax, out);
+  finishDesk(desk, true);
+  out = encodeRows(desk, mergedRowsMax, out);
   if (!replaceArea(node, outStart, out - outStart)) return false;
   node.areaRows = rowsKept + desk.rowCount;
   node.areaLastNanos = max(node.areaLastNanos, extent.lastNanos);
@@ -481,36 +609,71 @@ function replaceArea(node: Node, chunks: usize, length: usize): bool {
   return true;
 }
 
-/** Instead of a version: each chunk has the highest one of its rows, whose versions are filled. */
-export const versionOfRows: i64 = -1;
-
-function highestVersion(desk: Desk, row: u32, rowEnd: u32): i64 {
-  let highest: i64 = 0;
-  const end = desk.versions + (<usize>rowEnd << 3);
-  for (let p = desk.versions + (<usize>row << 3); p < end; p += 8) {
-    highest = max(highest, load<i64>(p));
-  }
-  return highest;
-}
-
 /**
  * Encodes the rows of a finished desk as chunks of even lengths up to a maximum; gives their end.
  */
-export function encodeRows(desk: Desk, version: i64, rowsMax: u32, out: usize): usize {
+export function encodeRows(desk: Desk, rowsMax: u32, out: usize): usize {
   const rowEnd = desk.rowCount;
   const chunkCount = (rowEnd + rowsMax - 1) / rowsMax;
   const rowsEach = chunkCount == 0 ? 0 : (rowEnd + chunkCount - 1) / chunkCount;
   for (let row: u32 = 0; row < rowEnd; row += rowsEach) {
-    const rows = min(rowsEach, rowEnd - row);
-    out = encodeChunk(
-      encoderAt,
-      tablesAt,
-      desk.times + (<usize>row << 3),
-      desk.values + (<usize>row << 3),
-      rows,
-      version == versionOfRows ? highestVersion(desk, row, row + rows) : version,
+    const place = <usize>row << 3;
+    out = encodeRun(
+      desk.times + place,
+      desk.values + place,
+      hasLags(desk) ? desk.lags + place : 0,
+      desk.lagHighest,
+      min(rowsEach, rowEnd - row),
       out,
     );
   }
   return out;
+}
+
+/**
+ * Encodes rows as one chunk: with the version of each row where the memory keeps them, else with
+ * the highest one for all.
+ * @param lags of the rows; 0 when all have `lag`
+ */
+export function encodeRun(
+  times: usize,
+  values: usize,
+  lags: usize,
+  lag: i64,
+  rows: u32,
+  out: usize,
+): usize {
+  if (!state().keepsRowVersions) {
+    if (lags != 0) lag = lagOfHighestVersion(times, lags, rows);
+    return encodeChunk(encoderAt, tablesAt, times, values, kindFloat, 0, lag, rows, out);
+  }
+  if (lags != 0) {
+    let lowest = load<i64>(lags);
+    lag = lowest;
+    for (let p = lags + 8, end = lags + (<usize>rows << 3); p < end; p += 8) {
+      lowest = min(lowest, load<i64>(p));
+      lag = max(lag, load<i64>(p));
+    }
+    if (lowest == lag) lags = 0;
+  }
+  return encodeChunk(encoderAt, tablesAt, times, values, kindFloatLags, lags, lag, rows, out);
+}
+
+/**
+ * The last row's lag with the highest version of all rows. While a batch is applied, a chunk of
+ * older rows and such of the batch takes one less, so that a row of the batch that comes after
+ * them still replaces an older one.
+ */
+function lagOfHighestVersion(times: usize, lags: usize, rows: u32): i64 {
+  let lowest = i64.MAX_VALUE;
+  let highest = i64.MIN_VALUE;
+  let last: i64 = 0;
+  for (let offset: usize = 0; offset < <usize>rows << 3; offset += 8) {
+    last = versionAt(load<i64>(times + offset));
+    const version = last + load<i64>(lags + offset);
+    lowest = min(lowest, version);
+    highest = max(highest, version);
+  }
+  const isOfBatch = highest == state().batchVersion && lowest < highest;
+  return (isOfBatch ? highest - 1 : highest) - last;
 }

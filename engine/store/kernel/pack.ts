@@ -1,9 +1,10 @@
 // Chunks for a snapshot: heads, which a read copies row by row, are encoded as if they were sealed.
-// Rows of a chunk then have its one version, so a head stays as it is where another chunk of the
+// Where the rows of a chunk get its one version, a head stays as it is when another chunk of the
 // series has rows in its time: those are decided by the rows' own versions.
-import { Chunk, columnSlackBytes, decodeChunk, kindRows, readHeader, rowsFoundOf } from '../../codec/kernel/codec';
-import { encodeChunk, encodedBytesMax } from '../../codec/kernel/write';
-import { encoderAt, stateAt, tablesAt } from './pages';
+import { Chunk, columnSlackBytes, decodeChunk, kindRows, lagsFoundOf, readHeader } from '../../codec/kernel/codec';
+import { encodedBytesMax } from '../../codec/kernel/write';
+import { encodeRun } from './heads';
+import { state, stateAt, tablesAt } from './pages';
 
 const packedAt: usize = stateAt + 3072;
 const otherAt: usize = stateAt + 3584;
@@ -51,12 +52,12 @@ function packSeries(chunks: usize, end: usize, work: usize, out: usize): usize {
     if (
       chunk.kind == kindRows &&
       chunk.rowCount <= packRowsMax &&
-      isApart(chunks, end, at, chunk.firstNanos, chunk.lastNanos)
+      (state().keepsRowVersions || isApart(chunks, end, at, chunk.firstNanos, chunk.lastNanos))
     ) {
       const values = work + columnBytes;
-      if (!decodeChunk(chunk, tablesAt, work, values, values + columnBytes)) return 0;
-      const version = rowsFoundOf(chunk).versionHighest;
-      packed = encodeChunk(encoderAt, tablesAt, work, values, chunk.rowCount, version, o);
+      const lags = values + columnBytes;
+      if (!decodeChunk(chunk, tablesAt, work, values, lags)) return 0;
+      packed = encodeRun(work, values, lags, lagsFoundOf(chunk).lagHighest, chunk.rowCount, o);
     }
     if (packed == o || packed - o >= length) {
       memory.copy(o, at, length);

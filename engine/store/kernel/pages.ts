@@ -32,6 +32,16 @@ export class State {
   sampleCount: u64;
   /** Of the batch that is being applied. */
   batchVersion: i64;
+  /** Highest one of any batch that was applied. */
+  batchVersionHighest: i64;
+  /**
+   * Versions of rows that are in files, or came from elsewhere, are not above: `recent` for blocks
+   * that were open or had just ended when their rows left the memory, `other` for older ones.
+   */
+  versionRecentFiles: i64;
+  versionOtherFiles: i64;
+  /** 1: sealed chunks keep the version of each row. */
+  keepsRowVersions: u32;
 
   /** Work space for merges. */
   desk: usize;

@@ -1,11 +1,19 @@
 // Reads of a store: copies of chunks, heads as raw chunks, blocks merged for files, and the check
 // of chunks that come from outside.
-import { Chunk, columnSlackBytes, decodeChunk, readHeader } from '../../codec/kernel/codec';
+import { Chunk, columnSlackBytes, decodeChunk, readHeader, versionAt } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { encodedBytesMax, encodeRaw, encodeRowsAsTheyAre } from '../../codec/kernel/write';
-import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, versionOfRows } from './heads';
+import { addLateRows, addHeadRows, addToArea, encodeRows, headerAt, sealHead } from './heads';
 import { firstNanosOf, highestVersionOf } from './head_rows';
-import { addChunk, Desk, deskBytes, deskRowsMax, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
+import {
+  addChunk,
+  Desk,
+  deskBytes,
+  deskRowsMax,
+  finishDesk,
+  openDesk,
+  rowAt,
+} from '../../codec/kernel/merge';
 import { deskOf, state, stateAt, tablesAt } from './pages';
 import {
   blockSizeOf,
@@ -134,7 +142,8 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
     let low = i64.MAX_VALUE;
     let high: i64 = 0;
     for (; row < rowEnd; row++) {
-      const version = load<i64>(desk.versions + (<usize>row << 3));
+      const place = <usize>row << 3;
+      const version = load<i64>(desk.lags + place) + versionAt(load<i64>(desk.times + place));
       if (max(high, version) - min(low, version) >= versionSpan && row > first) break;
       low = min(low, version);
       high = max(high, version);
@@ -143,7 +152,7 @@ function copyLate(node: Node, start: i64, end: i64, o: usize): usize {
     o = encodeRaw(
       desk.times + place,
       desk.values + place,
-      desk.versions + place,
+      desk.lags + place,
       row - first,
       high,
       o,
@@ -210,11 +219,10 @@ function mergeNode(node: Node, out: usize, room: usize): usize {
   return encodeLong(desk, out);
 }
 
-/** Encodes the rows of a desk as long chunks, each with the highest version of its own rows. */
+/** Encodes the rows of a desk as long chunks. */
 export function encodeLong(desk: Desk, out: usize): usize {
-  finishDesk(desk, desk.rowCount > encodeRowsMax);
-  if (desk.rowCount <= encodeRowsMax) return encodeRows(desk, desk.version, encodeRowsMax, out);
-  return encodeRows(desk, versionOfRows, encodeRowsMax, out);
+  finishDesk(desk, true);
+  return encodeRows(desk, encodeRowsMax, out);
 }
 
 /** At most so many bytes are the long chunks of so many rows. */
@@ -252,6 +260,19 @@ function checkChunks(series: Series, at: usize, end: usize): u32 {
   return insertOk;
 }
 
+/**
+ * Makes the last time of a block that of its chunks, so that no row that may be among them is
+ * written after them unseen. The head's rows, which count from it, are sealed before.
+ */
+function coverArea(series: Series, node: Node): void {
+  if (node.headCount != 0) {
+    makeCurrent(series, node);
+    sealHead(series);
+    park(series);
+  }
+  node.lastNanos = max(node.lastNanos, node.areaLastNanos);
+}
+
 /** Adds chunks from outside to a series: all of them, or none. */
 export function insertChecked(series: Series, at: usize, end: usize): u32 {
   const outcome = checkChunks(series, at, end);
@@ -268,6 +289,7 @@ export function insertChecked(series: Series, at: usize, end: usize): u32 {
     node!.isFlushed = 0;
     addToArea(node!, at, chunkEnd - at, rows, lastNanos);
     state().sampleCount += <u64>rows;
+    if (node!.lastNanos < lastNanos) coverArea(series, node!);
     at = chunkEnd;
   }
   if (current != 0) makeCurrent(series, changetype<Node>(current));

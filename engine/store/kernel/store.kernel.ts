@@ -1,10 +1,19 @@
 // The entry of the store kernel: what store.ts and decoder.ts call. Addresses of columns and
 // answers are in the stage, which the caller asks for.
-import { Chunk, readHeader } from '../../codec/kernel/codec';
+import { Chunk, kindFloatLags, readHeader, versionAt } from '../../codec/kernel/codec';
 import { encodeRowsMax } from '../../codec/kernel/scratch';
 import { headRowsMax } from './head_rows';
-import { appendRow, encodeRows, hasRoom, headCapacityAfter, isFull, isInBlock } from './heads';
-import { addChunk, Desk, deskBytes, finishDesk, openDesk, rowAt } from '../../codec/kernel/merge';
+import {
+  appendRow,
+  encodeRows,
+  hasRoom,
+  headCapacityAfter,
+  isFull,
+  isInBlock,
+  isWrittenAlready,
+} from './heads';
+import { addChunk, Desk, deskBytes, finishDesk, hasLags, openDesk, rowAt } from '../../codec/kernel/merge';
+import { versionNanos } from '../../codec/kernel/rows';
 import {
   initPages,
   stageOf,
@@ -44,6 +53,7 @@ const outcomeUnknownReference: u32 = 1;
 const outcomeTooFarPast: u32 = 2;
 const outcomeTooFarFuture: u32 = 3;
 const outcomeResourceExhausted: u32 = 6;
+const outcomeSuperseded: u32 = 8;
 
 const chunkAt: usize = stateAt + 3584;
 
@@ -226,7 +236,34 @@ function touchRecords(slots: usize, row: usize, rowEnd: usize, seriesEnd: u32): 
   state().touched = seen;
 }
 
-/** Applies the rows whose outcome is 0. */
+/** Sealed chunks keep the version of each row from now on, or have one for all. */
+export function setKeepsRowVersions(keeps: u32): void {
+  state().keepsRowVersions = keeps;
+}
+
+/** Versions of the rows that are in files are not above. */
+export function noteFiles(version: i64): void {
+  const s = state();
+  s.versionRecentFiles = max(s.versionRecentFiles, version);
+  s.versionOtherFiles = max(s.versionOtherFiles, version);
+}
+
+/** `versionGrain` and `liveLagMax` of lib/hybrid_clock.ts. */
+const versionGrain: i64 = 1 << 16;
+const liveLagMax: u64 = 1 << 20;
+
+/** `derivedVersion` of lib/hybrid_clock.ts, by the version of the row's time. */
+@inline
+function derivedVersion(version: i64, atTime: i64): i64 {
+  const lag = version - atTime;
+  return max(<u64>lag < liveLagMax ? atTime : atTime + (lag & -versionGrain), 0);
+}
+
+/**
+ * Applies the rows whose outcome is 0. Those that another value supersedes get that outcome; gives
+ * how many.
+ * @param isDerived versions of rows are derived from their times
+ */
 export function append(
   slots: usize,
   generations: usize,
@@ -236,10 +273,18 @@ export function append(
   rowCount: usize,
   unitNanos: i64,
   version: i64,
-): void {
-  const seriesEnd = state().seriesEnd;
-  state().batchVersion = version;
+  isDerived: bool,
+): u32 {
+  const s = state();
+  const seriesEnd = s.seriesEnd;
+  s.batchVersion = version;
+  s.batchVersionHighest = max(s.batchVersionHighest, version);
+  // 0 where a unit is less than a step of versions.
+  const versionsPerUnit = unitNanos % versionNanos == 0 ? unitNanos / versionNanos : 0;
+  const recentFiles = s.versionRecentFiles;
+  const otherFiles = max(recentFiles, s.versionOtherFiles);
   let appended: u64 = 0;
+  let superseded: u32 = 0;
   let rowTouched: usize = 0;
   for (let row: usize = 0; row < rowCount; row++) {
     if (row == rowTouched) {
@@ -251,11 +296,30 @@ export function append(
     if (slot >= seriesEnd) continue;
     const series = seriesAt(slot);
     if (series.generation != load<u32>(generations + (row << 2)) || !series.isLive) continue;
-    const nanos = load<i64>(times + (row << 3)) * unitNanos;
-    appendRow(series, nanos, load<u64>(values + (row << 3)), version);
-    appended++;
+    const units = load<i64>(times + (row << 3));
+    const nanos = units * unitNanos;
+    const bits = load<u64>(values + (row << 3));
+    let rowVersion = version;
+    if (isDerived) {
+      const atTime = versionsPerUnit != 0 ? units * versionsPerUnit : versionAt(nanos);
+      rowVersion = derivedVersion(version, atTime);
+      if (rowVersion <= (rowVersion == atTime ? recentFiles : otherFiles)) {
+        if (!isWrittenAlready(series, nanos, bits, rowVersion)) {
+          store<u8>(outcomes + row, <u8>outcomeSuperseded);
+          superseded++;
+        }
+        continue;
+      }
+    }
+    if (appendRow(series, nanos, bits, rowVersion, isDerived)) {
+      appended++;
+    } else {
+      store<u8>(outcomes + row, <u8>outcomeSuperseded);
+      superseded++;
+    }
   }
-  state().sampleCount += appended;
+  s.sampleCount += appended;
+  return superseded;
 }
 
 /**
@@ -340,13 +404,20 @@ export function dropBlock(slots: usize, count: u32, blockStart: i64): void {
 
 /** Drops the block of each series that is live and still as it was flushed; gives how many did. */
 export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
-  const seriesEnd = state().seriesEnd;
+  const s = state();
+  const seriesEnd = s.seriesEnd;
   let dropped: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
     const slot = load<u32>(slots + (<usize>i << 2));
     if (slot >= seriesEnd) continue;
     const series = seriesAt(slot);
-    if (series.isLive && dropFlushedBlock(series, blockStart)) dropped++;
+    if (!series.isLive || !dropFlushedBlock(series, blockStart)) continue;
+    dropped++;
+    // A row of such a block may still be written with its time as its version.
+    const isRecent =
+      versionAt(blockStart + blockSizeOf(series)) + <i64>liveLagMax > s.batchVersionHighest;
+    if (isRecent) s.versionRecentFiles = max(s.versionRecentFiles, s.batchVersionHighest);
+    else s.versionOtherFiles = max(s.versionOtherFiles, s.batchVersionHighest);
   }
   return dropped;
 }
@@ -455,20 +526,24 @@ export function memoryBytes(): f64 {
 
 /**
  * For a decoder, whose memory holds no series: reads the headers of chunks in [at, end). Gives how
- * many overlap the range, or -1 when one is malformed; the answer is how many rows they have.
+ * many overlap the range, or -1 when one is malformed; the answer is how many rows they have. What is
+ * written of them keeps the version of each row when one of them does.
  */
 export function scanChunks(at: usize, end: usize, nanosFrom: i64, nanosEnd: i64): i32 {
   const chunk = changetype<Chunk>(chunkAt);
   let rows: u64 = 0;
   let count: i32 = 0;
+  let keepsRowVersions: u32 = 0;
   while (at < end) {
     if (!readHeader(chunk, at, end)) return -1;
     at = chunk.end;
+    if (chunk.kind == kindFloatLags) keepsRowVersions = 1;
     if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
     rows += <u64>chunk.rowCount;
     count++;
   }
   state().answer = rows;
+  state().keepsRowVersions = keepsRowVersions;
   return count;
 }
 
@@ -478,8 +553,10 @@ export function decodeBytes(rows: u32, chunks: u32): usize {
 
 /**
  * Decodes and merges the chunks that overlap the range, in work space of `decodeBytes`. Gives the
- * rows, or -1 when a payload is malformed. Four u32 at `answers`: addresses of the rows'
- * milliseconds, nanoseconds and values, and how many rows of the columns lie before them.
+ * rows, or -1 when a payload is malformed. Five u32 at `answers`: addresses of the rows'
+ * milliseconds, nanoseconds and values, how many rows of the columns lie before them, and with
+ * `needLags` the address of their lags (1/64 milliseconds from time to version), 0 when all have
+ * the one that follows it as an i64.
  */
 export function decodeChunks(
   at: usize,
@@ -490,6 +567,7 @@ export function decodeChunks(
   chunks: u32,
   work: usize,
   answers: usize,
+  needLags: bool,
 ): i32 {
   const chunk = changetype<Chunk>(chunkAt);
   const desk: Desk = openDesk(work, tablesAt, rows, chunks);
@@ -499,7 +577,7 @@ export function decodeChunks(
     if (chunk.lastNanos < nanosFrom || chunk.firstNanos >= nanosEnd) continue;
     if (!addChunk(desk, chunk)) return -1;
   }
-  finishDesk(desk, false);
+  finishDesk(desk, needLags);
   const row = rowAt(desk, nanosFrom);
   const rowEnd = rowAt(desk, nanosEnd);
   fillMillis(desk, row, rowEnd);
@@ -507,6 +585,8 @@ export function decodeChunks(
   store<u32>(answers, <u32>(desk.times + (<usize>row << 3)), 4);
   store<u32>(answers, <u32>(desk.values + (<usize>row << 3)), 8);
   store<u32>(answers, row, 12);
+  store<u32>(answers, hasLags(desk) ? <u32>(desk.lags + (<usize>row << 3)) : 0, 16);
+  store<i64>(answers, desk.lagHighest, 24);
   return <i32>(rowEnd - row);
 }
 
@@ -540,9 +620,8 @@ export function mergeChunks(
 }
 
 /**
- * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read and that has one
- * version for all of them, as chunks of that version at `out`, in work space of `decodeBytes`.
- * Gives their end, or 0 when the payload is malformed.
+ * The rows of [nanosFrom, nanosEnd) of one chunk that `scanChunks` has read, as chunks at `out`, in
+ * work space of `decodeBytes`. Gives their end, or 0 when the payload is malformed.
  */
 export function keepRows(
   at: usize,
@@ -556,10 +635,11 @@ export function keepRows(
   if (!readHeader(chunk, at, end)) return 0;
   const desk: Desk = openDesk(work, tablesAt, chunk.rowCount, 1);
   if (!addChunk(desk, chunk)) return 0;
-  finishDesk(desk, false);
+  finishDesk(desk, true);
   const row = rowAt(desk, nanosFrom);
   desk.rowCount = max(rowAt(desk, nanosEnd), row) - row;
   desk.times += <usize>row << 3;
   desk.values += <usize>row << 3;
-  return encodeRows(desk, desk.version, encodeRowsMax, out);
+  desk.lags += <usize>row << 3;
+  return encodeRows(desk, encodeRowsMax, out);
 }

@@ -3,14 +3,24 @@
 // that overlaps (replicas, late samples) is merged with the rows that it touches. Replicas often
 // hold the same bytes: these are taken once.
 
-import { Chunk, decodeChunk, kindRows, readHeader, rowVersionsOf } from '../../codec/kernel/codec';
+import {
+  Chunk,
+  decodeChunk,
+  kindFloatLags,
+  lagOfLast,
+  readHeader,
+  versionAt,
+} from '../../codec/kernel/codec';
 
-/** Addresses of columns: int64 nanoseconds, float64 values, int64 versions. */
+/**
+ * Addresses of columns: int64 nanoseconds, float64 values, and int64 lags, which order rows of one time
+ * by version (rows.ts).
+ */
 @unmanaged
 export class Columns {
   times: u32;
   values: u32;
-  versions: u32;
+  lags: u32;
   unused: u32;
 }
 
@@ -36,7 +46,7 @@ export class Found {
   /** Rows of the listed chunks. */
   rows: f64;
   chunks: u32;
-  /** 1 when chunks overlap: then rows need versions. */
+  /** 1 when chunks overlap: then rows need lags. */
   overlaps: u32;
 }
 
@@ -146,7 +156,7 @@ export function decodeListed(
   columns: Columns,
   spare: Columns,
 ): i32 {
-  const needsVersions = found.overlaps != 0;
+  const needsLags = found.overlaps != 0;
   let rows: usize = 0;
   for (let index: usize = 0; index < <usize>found.chunks; index++) {
     const entry = listed(list, index);
@@ -156,7 +166,7 @@ export function decodeListed(
       if (!decodeRun(chunk, tables, spare, 0, true)) return -1;
       rows = mergeTail(columns, rows, spare, <usize>chunk.rowCount);
     } else {
-      if (!decodeRun(chunk, tables, columns, rows, needsVersions)) return -1;
+      if (!decodeRun(chunk, tables, columns, rows, needsLags)) return -1;
       rows += <usize>chunk.rowCount;
     }
   }
@@ -169,18 +179,17 @@ function decodeRun(
   tables: usize,
   columns: Columns,
   at: usize,
-  needsVersions: bool,
+  needsLags: bool,
 ): bool {
   const offset = at << 3;
-  // Decoding reads the payload to its end, so the row versions are found before.
-  const below = chunk.hasRowVersions && chunk.kind != kindRows ? rowVersionsOf(chunk) : 0;
   const times = <usize>columns.times + offset;
-  const versions = <usize>columns.versions + offset;
-  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset, versions)) return false;
-  if (!needsVersions || chunk.kind == kindRows) return true;
-  for (let i: usize = 0; i < <usize>chunk.rowCount; i++) {
-    const less: i64 = below == 0 ? 0 : <i64>load<u32>(below + (i << 2));
-    store<i64>(versions + (i << 3), chunk.version - less);
+  const lags = <usize>columns.lags + offset;
+  if (!decodeChunk(chunk, tables, times, <usize>columns.values + offset, lags)) return false;
+  if (!needsLags || chunk.hasRowVersions) return true;
+  const isOneLag = chunk.kind == kindFloatLags;
+  const lag = lagOfLast(chunk);
+  for (let i: usize = 0; i < <usize>chunk.rowCount << 3; i += 8) {
+    store<i64>(lags + i, isOneLag ? lag : chunk.version - versionAt(load<i64>(times + i)));
   }
   return true;
 }
@@ -189,14 +198,14 @@ function decodeRun(
 function copyRow(from: Columns, source: usize, to: Columns, target: usize): void {
   store<i64>(<usize>to.times + (target << 3), load<i64>(<usize>from.times + (source << 3)));
   store<i64>(<usize>to.values + (target << 3), load<i64>(<usize>from.values + (source << 3)));
-  store<i64>(<usize>to.versions + (target << 3), load<i64>(<usize>from.versions + (source << 3)));
+  store<i64>(<usize>to.lags + (target << 3), load<i64>(<usize>from.lags + (source << 3)));
 }
 
 /** Whether row b of the columns stands over row a, which has the same time. */
 function replaces(columns: Columns, b: usize, a: usize): bool {
-  const versionA = load<i64>(<usize>columns.versions + (a << 3));
-  const versionB = load<i64>(<usize>columns.versions + (b << 3));
-  if (versionA != versionB) return versionB > versionA;
+  const lagA = load<i64>(<usize>columns.lags + (a << 3));
+  const lagB = load<i64>(<usize>columns.lags + (b << 3));
+  if (lagA != lagB) return lagB > lagA;
   return load<u64>(<usize>columns.values + (b << 3)) > load<u64>(<usize>columns.values + (a << 3));
 }
 
@@ -234,7 +243,7 @@ function copyColumns(from: Columns, source: usize, to: Columns, target: usize, c
   const bytes = count << 3;
   memory.copy(<usize>to.times + (target << 3), <usize>from.times + (source << 3), bytes);
   memory.copy(<usize>to.values + (target << 3), <usize>from.values + (source << 3), bytes);
-  memory.copy(<usize>to.versions + (target << 3), <usize>from.versions + (source << 3), bytes);
+  memory.copy(<usize>to.lags + (target << 3), <usize>from.lags + (source << 3), bytes);
 }
 
 /** Keeps the rows in [startNanos, endNanos), moved to the front. */

@@ -350,6 +350,29 @@ test('a deletion whose record failed and is there after a power loss has no file
   assert.equal((await valuesOf(again, 'b')).length, 10);
 });
 
+test('rows that come after a deletion have versions that say so', async () => {
+  const { database } = await openDatabase(temporaryFolder(), { registry: cold });
+  await writeRows(database, rowsOf('a', 3));
+  await later();
+  await database.deletions.apply(deletionOf(ofHost('a')));
+  await later();
+  const rows = [{ ...rowsOf('a', 1)[0]!, nanos: realEnv.clock.nowNanos() - 1_000_000_000n }];
+  const send = async (derives: boolean) => {
+    const batch = batchOf(rows, undefined, undefined, derives);
+    const { shards, referenceEpoch } = database;
+    const request = {
+      namespace: 'metrics',
+      placementVersion: shards.version,
+      referenceEpoch,
+      batch,
+    };
+    return [...(await database.write(request, never)).outcomes];
+  };
+  assert.deepEqual(await send(true), [rowOutcome.superseded], 'its time is before the deletion');
+  assert.deepEqual(await send(false), []);
+  assert.equal((await valuesOf(database, 'a')).length, 1);
+});
+
 test('a deletion whose record failed is applied when it is tried again, and flushes go on then', async () => {
   const disk = new SimulatedDisk({ below: () => 0 });
   const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry: cold });

@@ -147,7 +147,7 @@ async function writeLong(
     };
     for (const file of span.files) walks.push(await VolumeWalk.open(env.disk, files, file, null));
     await using writer = FilesetWriter.open(env.disk, folder, info);
-    await mergeWalks(walks, writer, pace, signal);
+    await mergeWalks(walks, writer, parts.store.keepsRowVersions, pace, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
       if (isStill()) return;
@@ -187,6 +187,7 @@ async function writeLong(
 async function mergeWalks(
   walks: readonly VolumeWalk[],
   writer: FilesetWriter,
+  keepsRowVersions: boolean,
   pace: Pace,
   signal: AbortSignal,
 ): Promise<void> {
@@ -205,7 +206,7 @@ async function mergeWalks(
       parts.push(chunks);
       walk.step();
     }
-    writer.put(id, name, parts.length === 1 ? parts[0]! : merged(parts));
+    writer.put(id, name, parts.length === 1 ? parts[0]! : merged(parts, keepsRowVersions));
     if (writer.isFull) await writer.drain();
     if (count % seriesAtOnce !== 0) continue;
     signal.throwIfAborted();
@@ -223,9 +224,9 @@ function leastOf(walks: readonly VolumeWalk[]): VolumeWalk | null {
 }
 
 /** Merged chunks; where there are too many rows for one piece of work, as they are. */
-function merged(parts: readonly Uint8Array[]): Uint8Array {
+function merged(parts: readonly Uint8Array[], keepsRowVersions: boolean): Uint8Array {
   try {
-    return mergeChunks(parts);
+    return mergeChunks(parts, keepsRowVersions);
   } catch (error) {
     if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
     return new Uint8Array(Buffer.concat(parts));

@@ -244,7 +244,10 @@ export class Snapshots {
       const some = slots
         .subarray(first, end)
         .filter((slot, i) => generation[slot] === generations[first + i]);
-      const { chunkData, chunkOffset } = packChunks(store.read(some, anyStart, anyEnd));
+      const { chunkData, chunkOffset } = packChunks(
+        store.read(some, anyStart, anyEnd),
+        store.keepsRowVersions,
+      );
       const { buffer } = writer;
       const ordinal = namespace.ordinalIn(buffer);
       const copied: SeriesChunks[] = [];

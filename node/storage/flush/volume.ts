@@ -119,7 +119,7 @@ export async function writeVolume(
     const isLong = extent.blockSizeNanos > namespace.blockSizeNanos;
     const endNanos = blockStartNanos + namespace.blockSizeNanos;
     const block = isLong ? { startNanos: blockStartNanos, endNanos } : null;
-    const merge = new Merge(writer, old, block, options.pace);
+    const merge = new Merge(writer, old, block, options.pace, parts.store.keepsRowVersions);
     const isChanged = await merge.run(source, signal);
     const endStep = (): void => {
       signal.throwIfAborted();
@@ -228,19 +228,25 @@ class Merge {
   readonly given: SeriesName[] = [];
   readonly #block: BlockRange | null;
   readonly #pace: Pace | undefined;
+  readonly #keepsRowVersions: boolean;
   #copied = 0;
 
-  /** @param block in which the rows that come lie, when the old volume is longer */
+  /**
+   * @param block in which the rows that come lie, when the old volume is longer
+   * @param keepsRowVersions as of the store
+   */
   constructor(
     writer: FilesetWriter,
     old: VolumeWalk,
     block: BlockRange | null,
     pace: Pace | undefined,
+    keepsRowVersions: boolean,
   ) {
     this.#writer = writer;
     this.#old = old;
     this.#block = block;
     this.#pace = pace;
+    this.#keepsRowVersions = keepsRowVersions;
   }
 
   /** @returns whether the result differs from the old volume */
@@ -274,8 +280,8 @@ class Merge {
       before === null || before.length === 0
         ? series.chunks
         : this.#block === null
-          ? merge(before, series.chunks)
-          : mergeInBlock(before, series.chunks, this.#block);
+          ? merge(before, series.chunks, this.#keepsRowVersions)
+          : mergeInBlock(before, series.chunks, this.#block, this.#keepsRowVersions);
     if (before === null || old.isCut || !areEqual(before, merged)) this.#isChanged = true;
     writer.put(series.id, series.name, merged);
     old.step();
@@ -303,15 +309,20 @@ interface BlockRange {
 }
 
 /**
- * Chunks of a volume with more in one block. Merging gives all rows of a chunk the highest version
+ * Chunks of a volume with more in one block. Merging may give all rows of a chunk the highest version
  * among them, and of its own block the flush has every row: so what a long volume has of other
  * blocks stays apart, with the version that it had. It would stand over rows else that memory has
  * of those blocks.
  */
-function mergeInBlock(before: Uint8Array, more: Uint8Array, block: BlockRange): Uint8Array {
+function mergeInBlock(
+  before: Uint8Array,
+  more: Uint8Array,
+  block: BlockRange,
+  keepsRowVersions: boolean,
+): Uint8Array {
   const { startNanos, endNanos } = block;
   const inside = keepRange(before, startNanos, endNanos);
-  const merged = inside.length === 0 ? more : merge(inside, more);
+  const merged = inside.length === 0 ? more : merge(inside, more, keepsRowVersions);
   if (inside === before) return merged;
   // As after a replay of the log: there is nothing new, and the chunks stay whole.
   if (areEqual(merged, inside)) return before;
@@ -321,9 +332,9 @@ function mergeInBlock(before: Uint8Array, more: Uint8Array, block: BlockRange): 
 }
 
 /** Merged chunks; where there are too many rows for one piece of work, both as they are. */
-function merge(before: Uint8Array, more: Uint8Array): Uint8Array {
+function merge(before: Uint8Array, more: Uint8Array, keepsRowVersions: boolean): Uint8Array {
   try {
-    return mergeChunks([before, more]);
+    return mergeChunks([before, more], keepsRowVersions);
   } catch (error) {
     if (!(error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED')) throw error;
     const both = new Uint8Array(before.length + more.length);

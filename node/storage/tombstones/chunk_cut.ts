@@ -2,6 +2,7 @@
 import {
   type ChunkHeader,
   chunkHeaders,
+  chunkKind,
   type ChunkRows,
   encodeRawChunk,
 } from '#engine/codec/chunk.ts';
@@ -14,8 +15,8 @@ export interface Cut {
   readonly endNanos: bigint;
   readonly version: number;
   /**
-   * Rows of a chunk that is newer than the deletion all stay, unless they have versions of their
-   * own.
+   * Rows of a chunk that is newer than the deletion all stay, where it has one version for all of
+   * them.
    */
   readonly keepsNewerChunks?: boolean;
 }
@@ -49,10 +50,12 @@ export function keepRange(
   const from = startNanos ?? nanosMin;
   const until = endNanos ?? nanosMax;
   return cutEach(chunks, (bytes, header) => {
-    const { firstNanos, lastNanos, hasRowVersions } = header;
+    const { firstNanos, lastNanos } = header;
     if (firstNanos >= from && lastNanos < until) return bytes;
     if (lastNanos < from || firstNanos >= until) return null;
-    if (!hasRowVersions) return keepRows(bytes, from, until);
+    if (hasOneVersion(header) || header.kind === chunkKind.floatLags) {
+      return keepRows(bytes, from, until);
+    }
     const version = Number.MAX_SAFE_INTEGER;
     return cutChunk(bytes, header, [
       { startNanos: nanosMin, endNanos: from, version },
@@ -106,14 +109,19 @@ function deletes(cut: Cut, rows: Required<ChunkRows>, row: number, header: Chunk
   const nanos = rows.timestampNanos[row]!;
   if (nanos < cut.startNanos || nanos >= cut.endNanos) return false;
   if (rows.rowVersions[row]! <= cut.version) return true;
-  if (header.hasRowVersions || cut.keepsNewerChunks === true) return false;
+  if (!hasOneVersion(header) || cut.keepsNewerChunks === true) return false;
   return versionAtNanos(nanos) <= BigInt(cut.version);
+}
+
+/** All rows have the chunk's version. */
+function hasOneVersion({ kind, hasRowVersions }: ChunkHeader): boolean {
+  return !hasRowVersions && kind !== chunkKind.floatLags;
 }
 
 function encode(
   rows: Required<ChunkRows>,
   places: readonly number[],
-  { hasRowVersions, version }: ChunkHeader,
+  header: ChunkHeader,
 ): Uint8Array {
   const timestampNanos = BigInt64Array.from(places, (row) => rows.timestampNanos[row]!);
   // By bits, since a number would lose the payload of a signalling NaN.
@@ -121,8 +129,35 @@ function encode(
   const from = new BigUint64Array(buffer, byteOffset, length);
   const bits = BigUint64Array.from(places, (row) => from[row]!);
   const values = new Float64Array(bits.buffer);
-  if (!hasRowVersions) return mergeChunks([encodeRawChunk({ timestampNanos, values, version })]);
+  if (hasOneVersion(header)) {
+    const { version } = header;
+    return mergeChunks([encodeRawChunk({ timestampNanos, values, version })]);
+  }
   const rowVersions = Float64Array.from(places, (row) => rows.rowVersions[row]!);
-  const highest = rowVersions.reduce((a, b) => Math.max(a, b), 0);
-  return encodeRawChunk({ timestampNanos, values, version: highest, rowVersions });
+  const raw = encodeVersioned({ timestampNanos, values, rowVersions });
+  return header.kind === chunkKind.floatLags ? mergeChunks([raw], true) : raw;
+}
+
+/** Raw chunks: several where versions are too far apart for one. */
+function encodeVersioned(rows: Omit<Required<ChunkRows>, 'version'>): Uint8Array {
+  const { timestampNanos, values, rowVersions } = rows;
+  const parts: Uint8Array[] = [];
+  for (let first = 0, end = 0; first < rowVersions.length; first = end) {
+    let [lowest, highest] = [rowVersions[first]!, rowVersions[first]!];
+    for (end = first + 1; end < rowVersions.length; end += 1) {
+      const version = rowVersions[end]!;
+      if (Math.max(highest, version) - Math.min(lowest, version) >= 2 ** 32) break;
+      lowest = Math.min(lowest, version);
+      highest = Math.max(highest, version);
+    }
+    parts.push(
+      encodeRawChunk({
+        timestampNanos: timestampNanos.slice(first, end),
+        values: values.slice(first, end),
+        version: highest,
+        rowVersions: rowVersions.slice(first, end),
+      }),
+    );
+  }
+  return parts.length === 1 ? parts[0]! : new Uint8Array(Buffer.concat(parts));
 }

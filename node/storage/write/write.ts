@@ -11,6 +11,8 @@ import type { StoreRows } from '#engine/store/store.ts';
 import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { FormatLevels } from '#lib/format_level.ts';
+import { derivedVersion, liveLagMax } from '#lib/hybrid_clock.ts';
 import type { VersionBound } from '../../clock/version_bound.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
@@ -28,6 +30,7 @@ export interface WriteContext {
   /** What the window of times that are taken goes by. */
   readonly time: { nowNanos(): UnixNanos };
   readonly versions: VersionBound;
+  readonly formats: FormatLevels;
   readonly referenceEpoch: string;
   /** Reused from batch to batch: the sequencer prepares one at a time. */
   readonly encoder: BatchEncoder;
@@ -79,6 +82,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   /** Their names, until they are recorded. */
   #madeNames: SeriesName[] = [];
   #isRecorded = false;
+  #supersededCount = 0;
   #span: TimeSpan = emptySpan;
 
   /** @throws {TsdbError} BAD_REQUEST when the batch is malformed */
@@ -105,20 +109,14 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#batch.version;
   }
 
-  /** Rows that were taken, once `prepare` has run. */
+  /** Rows that were taken, once `prepare` and, of those that were superseded, `apply` has run. */
   get writtenCount(): number {
-    return this.#rows.rowCount;
+    return this.#rows.rowCount - this.#supersededCount;
   }
 
   /** The answer when all rows are refused for one reason, and nothing else is done. */
   refused(outcome: number): WriteResponse {
-    const { referenceEpoch, versions } = this.#context;
-    return {
-      referenceEpoch,
-      outcomes: new Uint8Array(this.rowCount).fill(outcome),
-      references: this.#references,
-      highestVersion: versions.highest,
-    };
+    return this.#response(new Uint8Array(this.rowCount).fill(outcome));
   }
 
   prepare(): void {
@@ -138,7 +136,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
       refused += namespace.tombstones.refuse(batch, this.#outcomes, tagsOf);
       // The writer is told, so that it comes after the deletion when it sends the rows again.
       context.versions.accept(namespace.tombstones.versionMax);
-    }
+    } else if (batch.derivesVersions) refused += this.#supersedeBeforeDeletions();
     if (refused === 0) this.#outcomes = noOutcomes;
     else {
       this.#outcomes = this.#outcomes.slice();
@@ -184,7 +182,7 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const context = this.#context;
     const batch = this.#batch;
     const rows = this.#rows;
-    return context.encoder.encode(batch.version, rows, batch.timeUnitNanos);
+    return context.encoder.encode(batch.version, rows, batch.timeUnitNanos, batch.derivesVersions);
   }
 
   apply(): WriteResponse {
@@ -192,16 +190,62 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const rows = this.#rows;
     const namespace = this.#namespace;
     if (rows.rowCount > 0) {
-      context.store.append(rows, this.#batch.version, context.scratch.zeros(rows.rowCount));
-      context.versions.accept(this.#batch.version);
+      const { version, derivesVersions } = this.#batch;
+      const outcomes = context.scratch.zeros(rows.rowCount);
+      const superseded = context.store.append(rows, version, outcomes, derivesVersions);
+      if (superseded > 0) this.#noteSuperseded(outcomes, superseded);
+      context.versions.accept(version);
       markRowsLive(namespace, rows, this.#span);
     }
+    return this.#response(this.#outcomes);
+  }
+
+  #response(outcomes: Uint8Array): WriteResponse {
+    const { referenceEpoch, versions, formats } = this.#context;
     return {
-      referenceEpoch: context.referenceEpoch,
-      outcomes: this.#outcomes,
+      referenceEpoch,
+      outcomes,
       references: this.#references,
-      highestVersion: context.versions.highest,
+      highestVersion: versions.highest,
+      deletionVersion: Math.max(this.#namespace.tombstones.versionMax, 0),
+      formatLevelWritten: formats.level(),
     };
+  }
+
+  /** @param outcomes of the rows that were taken */
+  #noteSuperseded(outcomes: Uint8Array, count: number): void {
+    this.#supersededCount = count;
+    if (this.#outcomes.length === 0) {
+      this.#outcomes = outcomes.slice();
+      return;
+    }
+    let taken = 0;
+    for (const [row, outcome] of this.#outcomes.entries()) {
+      if (outcome !== rowOutcome.written) continue;
+      this.#outcomes[row] = outcomes[taken]!;
+      taken += 1;
+    }
+  }
+
+  /**
+   * Rows of a batch that is later than all deletions, while the versions that would be derived for
+   * them are not: a deletion that is still being applied would take them.
+   * @returns how many have to come with the batch's version
+   */
+  #supersedeBeforeDeletions(): number {
+    const batch = this.#batch;
+    const outcomes = this.#outcomes;
+    const { versionMax } = this.#namespace.tombstones;
+    if (versionMax <= batch.version - liveLagMax) return 0;
+    const unit = BigInt(batch.timeUnitNanos);
+    let count = 0;
+    for (let row = 0; row < batch.rowCount; row += 1) {
+      if (outcomes[row] !== rowOutcome.written) continue;
+      if (derivedVersion(batch.version, batch.timestamps[row]! * unit) > versionMax) continue;
+      outcomes[row] = rowOutcome.superseded;
+      count += 1;
+    }
+    return count;
   }
 
   /** Series that expire have no references any more, though their slots are not free yet. */

@@ -2,6 +2,7 @@
  * What people do to a simulated cluster's namespaces and rows through its coordinators, noted in
  * what is known of the rows.
  */
+import { deletionConfirmMillisMax } from '#cluster/limits.ts';
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
@@ -56,7 +57,9 @@ export class Administration {
     return this.#delete('delete rows', by, rows, async () => {
       const { namespaces } = await by.topology.refresh(never);
       const made = await log.append([request], namespaces, by.process.env.clock, never);
-      return made.at(-1)!.sequence;
+      const { sequence, version } = made.at(-1)!;
+      by.session.noteDeletion(version);
+      return sequence;
     });
   }
 
@@ -147,12 +150,18 @@ export class Administration {
     const isDone = await this.#tried(whole, async () => {
       sequence = await call();
     });
+    // Who asked is answered when all have applied it, or after a while.
+    const answer = isDone
+      ? Promise.race([
+          this.#confirm(by, deleted, sequence),
+          by.process.env.clock.sleep(deletionConfirmMillisMax, never),
+        ])
+      : Promise.resolve();
+    await answer;
     by.process.onEnd.delete(settle);
     settle();
-    if (!isDone) return false;
-    this.#standing.set(deleted, sequence);
-    await this.#confirm(by, deleted, sequence);
-    return true;
+    if (isDone) this.#standing.set(deleted, sequence);
+    return isDone;
   }
 
   #begin(what: string, rows: DeletedRows, versionMillis: number | null): Deleted {

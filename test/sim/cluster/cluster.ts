@@ -17,6 +17,7 @@ import { placementFromStored } from '#cluster/placement/stored.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { FetchResult } from '#cluster/session/types.ts';
 import { isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
+import { versionsPerMilli } from '#lib/hybrid_clock.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { namespaceOf, samplesOfBundle } from '#node/storage/database_testing.ts';
 import { History, type ReadFacts, type Rows, type VersionTime } from './history.ts';
@@ -187,10 +188,11 @@ export class SimulatedCluster {
   }
 
   /** The time of the version that the coordinator gives next. */
-  #versionOf({ process }: SimulatedCoordinator): VersionTime {
+  #versionOf({ process, session }: SimulatedCoordinator): VersionTime {
     const fromMillis = process.env.clock.nowMillis();
-    // After a clock was set back versions go on above the last one.
-    const toMillis = Math.max(fromMillis, this.#versionMillis.get(process) ?? 0);
+    // After a clock was set back versions go on above the last one, and above those of others.
+    const lastMillis = Math.ceil((session.lastVersion + 1) / versionsPerMilli);
+    const toMillis = Math.max(fromMillis, lastMillis, this.#versionMillis.get(process) ?? 0);
     this.#versionMillis.set(process, toMillis);
     return { fromMillis, toMillis };
   }
