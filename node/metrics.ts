@@ -10,6 +10,7 @@ import type { VersionBound } from './clock/version_bound.ts';
 import type { Commitlog } from './persist/commitlog/commitlog.ts';
 import type { Admission } from './storage/admission/admission.ts';
 import type { MemoryBudget } from './storage/admission/memory_budget.ts';
+import type { ReadMemory } from './storage/admission/read_memory.ts';
 import type { QueryLimitCounter } from './storage/admission/query_limits.ts';
 import type { DoubtLedger } from './doubt/ledger.ts';
 import type { SeriesRate } from './storage/admission/series_rate.ts';
@@ -34,6 +35,7 @@ export interface CountedParts {
   readonly sequencer: Sequencer;
   readonly fileCache: FileCache;
   readonly memory: MemoryBudget;
+  readonly readMemory: ReadMemory;
   readonly flusher: Pick<Flusher, 'counts'>;
   readonly snapshots: Pick<Snapshots, 'counts'>;
   readonly deletions: Pick<Deletions, 'counts' | 'size'>;
@@ -78,6 +80,8 @@ export function registerNodeMetrics(
   gauge('cache_bytes', 'Memory of pages and directories of filesets.', () => {
     return parts.fileCache.memoryBytes;
   });
+  gauge('read_bytes', 'Memory of answers that are made or sent.', () => parts.readMemory.bytes);
+  gauge('reads_waiting', 'Reads that wait for memory.', () => parts.readMemory.waiting);
   gauge('filesets', 'Filesets in use.', () => sum(parts, ({ files }) => files.all(null).length));
   gauge('namespaces', 'Namespaces.', () => parts.namespaces.size);
   for (const state of ['INITIALIZING', 'AVAILABLE', 'LEAVING'] as const) {
@@ -201,6 +205,11 @@ function registerLimits(metrics: Metrics, parts: CountedParts, limits: LimitCoun
     metrics.countedElsewhere(`tsdb_node_${name}_total`, help, read);
   total('writes_over_limit', 'Writes refused: too many at a time.', () => admission.refused.writes);
   total('reads_over_limit', 'Reads refused: too many at a time.', () => admission.refused.reads);
+  total(
+    'reads_over_memory',
+    'Reads refused: others took the memory of answers.',
+    () => parts.readMemory.refused,
+  );
   total('new_series_over_limit', 'New series refused by their rate.', () => newSeries.refused);
   const done = (name: string, help: string, kind: QueryLimitName) =>
     total(name, help, () => queries.total(kind));

@@ -37,14 +37,14 @@ export function nodeMethods(service: NodeService): readonly GrpcMethod[] {
     unary(nodePaths.write, writeRequestWire, writeResponseWire, (request, signal) =>
       service.write(request, signal),
     ),
-    streaming(nodePaths.fetch, fetchRequestWire, async (request, send, signal) => {
-      await sendFetch(await service.fetch(request, signal), send);
+    answering(nodePaths.fetch, fetchRequestWire, async (request, send, signal, sent) => {
+      await sendFetch(await service.fetch(request, signal, sent), send);
     }),
-    streaming(nodePaths.fetchById, fetchByIdRequestWire, async (request, send, signal) => {
-      await sendFetch(await service.fetchById(request, signal), send);
+    answering(nodePaths.fetchById, fetchByIdRequestWire, async (request, send, signal, sent) => {
+      await sendFetch(await service.fetchById(request, signal, sent), send);
     }),
-    streaming(nodePaths.aggregate, aggregateRequestWire, async (request, send, signal) => {
-      const response = await service.aggregate(request, signal);
+    answering(nodePaths.aggregate, aggregateRequestWire, async (request, send, signal, sent) => {
+      const response = await service.aggregate(request, signal, sent);
       for (const page of aggregatePages(response)) await send(aggregatePageWire.encode(page));
     }),
     unary(
@@ -107,6 +107,22 @@ function streaming<Q>(
       throw new TsdbError('BAD_REQUEST', `${path}: the request is missing`);
     },
   };
+}
+
+/** One request, and one answer in pages, of which it is told when the last one is sent. */
+function answering<Q>(
+  path: string,
+  request: Wire<Q>,
+  handle: (request: Q, send: Send, signal: AbortSignal, sent: Promise<void>) => Promise<void>,
+): GrpcMethod {
+  return streaming(path, request, async (decoded, send, signal) => {
+    const sent = Promise.withResolvers<void>();
+    try {
+      await handle(decoded, send, signal, sent.promise);
+    } finally {
+      sent.resolve();
+    }
+  });
 }
 
 async function sendFetch(response: FetchResponse, send: Send): Promise<void> {

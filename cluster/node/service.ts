@@ -250,9 +250,27 @@ export interface NodeService {
   write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse>;
   /** The same write for a session of the same process; only a node that is in it has this. */
   writeColumns?(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse>;
-  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse>;
-  fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse>;
-  aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse>;
+  /**
+   * @param sent of a caller that sends the answer on: resolves when it has left the process, and its
+   *   memory is free again
+   */
+  fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    sent?: Promise<unknown>,
+  ): Promise<FetchResponse>;
+  /** @param sent as of `fetch` */
+  fetchById(
+    request: FetchByIdRequest,
+    signal: AbortSignal,
+    sent?: Promise<unknown>,
+  ): Promise<FetchResponse>;
+  /** @param sent as of `fetch` */
+  aggregate(
+    request: AggregateRequest,
+    signal: AbortSignal,
+    sent?: Promise<unknown>,
+  ): Promise<AggregateResponse>;
   /** Cardinality of the index; a node of a former version has no such method. */
   statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;
   /** Deletes all series of a namespace on this node; resolves to their number. */

@@ -51,6 +51,7 @@ import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { Admission, type RequestLimits } from './admission/admission.ts';
 import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
 import { QueryLimitCounter } from './admission/query_limits.ts';
+import { ReadMemory } from './admission/read_memory.ts';
 import { SeriesRate } from './admission/series_rate.ts';
 import { Deletions } from './deletions/deletions.ts';
 import { NamespaceRemoval } from './deletions/namespace_removal.ts';
@@ -134,6 +135,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly newSeries: SeriesRate;
   readonly admission: Admission;
   readonly queries: QueryLimitCounter;
+  readonly readMemory: ReadMemory;
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   #loaded = false;
   readonly #loading = Promise.withResolvers<void>();
@@ -178,6 +180,7 @@ export class Database implements NodeService, AsyncDisposable {
     });
     this.fileCache = fileCache;
     this.admission = new Admission(clock, shards, limits);
+    this.readMemory = new ReadMemory(clock, memoryBytesMax);
     this.queries = new QueryLimitCounter(clock, limits.query ?? noQueryLimits);
     this.newSeries = new SeriesRate(clock, limits.newSeriesPerSecondMax);
     /** What nearly all of the background takes. */
@@ -235,6 +238,7 @@ export class Database implements NodeService, AsyncDisposable {
       disk,
       cache: fileCache,
       queries: this.queries,
+      readMemory: this.readMemory,
       sequencer,
       admission: this.admission,
       deletions,
@@ -263,8 +267,13 @@ export class Database implements NodeService, AsyncDisposable {
   #memoryUse(): MemoryUse {
     let indexBytes = 0;
     for (const { index } of this.namespaces.values()) indexBytes += index.memoryBytes;
-    const { store, fileCache } = this;
-    return { storeBytes: store.memoryBytes, indexBytes, cacheBytes: fileCache.memoryBytes };
+    const { store, fileCache, readMemory } = this;
+    return {
+      storeBytes: store.memoryBytes,
+      indexBytes,
+      cacheBytes: fileCache.memoryBytes,
+      readBytes: readMemory.bytes,
+    };
   }
 
   /** Takes other limits from now on. */
@@ -389,18 +398,30 @@ export class Database implements NodeService, AsyncDisposable {
     return this.writes.write(request, signal);
   }
 
-  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+  fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    sent?: Promise<unknown>,
+  ): Promise<FetchResponse> {
     this.readers.note(request.formatLevel);
-    return this.reads.fetch(request, signal);
+    return this.reads.fetch(request, signal, sent);
   }
 
-  fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+  fetchById(
+    request: FetchByIdRequest,
+    signal: AbortSignal,
+    sent?: Promise<unknown>,
+  ): Promise<FetchResponse> {
     this.readers.note(request.formatLevel);
-    return this.reads.fetchById(request, signal);
+    return this.reads.fetchById(request, signal, sent);
   }
 
-  aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    return this.reads.aggregate(request, signal);
+  aggregate(
+    request: AggregateRequest,
+    signal: AbortSignal,
+    sent?: Promise<unknown>,
+  ): Promise<AggregateResponse> {
+    return this.reads.aggregate(request, signal, sent);
   }
 
   statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {

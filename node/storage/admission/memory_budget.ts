@@ -1,5 +1,5 @@
 /**
- * One number for heads, chunks, index and caches of a node. When it runs short the cache of files
+ * One number for heads, chunks, index, caches and answers of a node. When it runs short the cache of files
  * shrinks, blocks are flushed early, and at last new series are refused (429), before the process
  * could die.
  */
@@ -22,6 +22,8 @@ export interface MemoryUse {
   readonly storeBytes: number;
   readonly indexBytes: number;
   readonly cacheBytes: number;
+  /** Answers of reads, until they have left. */
+  readonly readBytes: number;
 }
 
 export class MemoryBudget {
@@ -82,6 +84,6 @@ export class MemoryBudget {
   }
 }
 
-function sumOf({ storeBytes, indexBytes, cacheBytes }: MemoryUse): number {
-  return storeBytes + indexBytes + cacheBytes;
+function sumOf({ storeBytes, indexBytes, cacheBytes, readBytes }: MemoryUse): number {
+  return storeBytes + indexBytes + cacheBytes + readBytes;
 }

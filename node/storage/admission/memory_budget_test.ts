@@ -42,7 +42,7 @@ test('over the budget new series are refused, known ones are written, and flushe
 });
 
 test('the parts of the budget are measured together', () => {
-  const use = { storeBytes: 30, indexBytes: 30, cacheBytes: 5 };
+  const use = { storeBytes: 30, indexBytes: 30, cacheBytes: 5, readBytes: 0 };
   const budget = new MemoryBudget(100, () => use);
   assert.deepEqual(
     [budget.isShort, budget.isStillShort, budget.admitsSeries()],

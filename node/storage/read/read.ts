@@ -16,9 +16,11 @@ import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { cutAnswer, keeperOf } from './answer_cut.ts';
 import type { Directory } from '../filesets/directory.ts';
 import type { FileCache } from '../filesets/file_cache.ts';
+import type { SeriesTags } from '../../index/namespace_index.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { QueryLimitCounter } from '../admission/query_limits.ts';
+import type { ReadReservation } from '../admission/read_memory.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { DatedFile } from '../tombstones/tombstones.ts';
 
@@ -32,6 +34,13 @@ const filesAtOnce = 8;
 /** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
 const gapBytesMax = 16 * 1024;
 const runBytesMax = 4 * 1024 * 1024;
+
+/** What a series takes of memory and of an answer, before more is known. */
+const chunkBytesGuess = 64;
+/** Of so many series the names are measured, to know what all of them take. */
+const seriesMeasured = 1024;
+/** When more is needed than was foreseen, so much beyond what is foreseen now. */
+const foreseenFactor = 1.25;
 
 interface Range {
   readonly startNanos: UnixNanos;
@@ -56,34 +65,88 @@ interface FilePart {
 
 /**
  * Series with tags and IDs, and with their chunks that overlap the range, or without chunks.
- * @param slots ascending
+ * @param slots ascending; of series that are there now
+ * @param reservation grows to what it takes, and holds what the answer takes then
  */
 export async function bundleOf(
   parts: ReadParts,
   namespace: NamespaceState,
   slots: Uint32Array,
   range: Range | null,
+  reservation: ReadReservation,
   signal: AbortSignal,
 ): Promise<SeriesBundle> {
-  if (range === null) {
-    const chunkOffset = new Uint32Array(slots.length + 1);
-    return { ...namespace.index.tagsOf(slots), chunkData: new Uint8Array(0), chunkOffset };
-  }
-  let current = slots;
+  const generations = generationsOf(parts.store, slots);
   const { truncations } = namespace;
+  // A slot may be another series' after each wait.
+  const stillHere = (): Uint32Array => {
+    const { generation } = parts.store;
+    const { index } = namespace;
+    return namespace.truncations === truncations
+      ? slots.filter((slot, i) => generation[slot] === generations[i] && index.has(slot))
+      : new Uint32Array(0);
+  };
+  const chunkBytes = range === null ? 0 : chunkBytesGuess * slots.length;
+  await reservation.growTo(
+    Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax),
+    signal,
+  );
+  if (range === null) {
+    const current = stillHere();
+    const names = namespace.index.tagsOf(current);
+    const chunkOffset = new Uint32Array(current.length + 1);
+    await holdOnly(reservation, namesBytes(names), signal);
+    return { ...names, chunkData: new Uint8Array(0), chunkOffset };
+  }
   for (;;) {
     signal.throwIfAborted();
-    const read = new SeriesRead(parts, namespace, current, range);
+    const read = SeriesRead.begin(parts, namespace, stillHere(), range, reservation.bytes);
+    if (typeof read === 'number') {
+      // What is foreseen may be more than what comes: it is no reason to refuse.
+      const isAll = reservation.bytes === reservation.bytesMax;
+      const bytes = isAll ? read : Math.min(read, reservation.bytesMax);
+      await reservation.growTo(bytes, signal);
+      continue;
+    }
     try {
-      const bundle = await read.run(signal);
-      if (bundle !== null) return bundle;
+      const bundle = await read.run(reservation, signal);
+      if (bundle !== null) {
+        await holdOnly(reservation, namesBytes(bundle) + bundle.chunkData.length, signal);
+        return bundle;
+      }
       // A fileset went away or was found to be damaged, so what there is now is read from the
       // start.
-      current = namespace.truncations === truncations ? read.slotsStillHere() : new Uint32Array(0);
     } finally {
       read.unpin();
     }
   }
+}
+
+/** What was needed only on the way is given back. */
+async function holdOnly(
+  reservation: ReadReservation,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<void> {
+  await reservation.growTo(bytes, signal);
+  reservation.shrinkTo(bytes);
+}
+
+function namesBytes({ tagsData, tagsOffset, idData }: SeriesTags): number {
+  // Two offsets of the columns, an ID scheme, and the offset of the chunks.
+  return tagsData.length + idData.length + 13 * tagsOffset.length;
+}
+
+/** As some of the series have it. */
+function namesBytesGuess({ index }: NamespaceState, slots: Uint32Array): number {
+  const step = Math.max(1, Math.floor(slots.length / seriesMeasured));
+  let bytes = 0;
+  let measured = 0;
+  for (let i = 0; i < slots.length; i += step) {
+    bytes += index.tagsLength(slots[i]!) + 13;
+    measured += 1;
+  }
+  return measured === 0 ? 0 : Math.ceil((bytes / measured) * slots.length);
 }
 
 /** One attempt to read series. */
@@ -92,7 +155,7 @@ class SeriesRead {
   readonly #namespace: NamespaceState;
   readonly #slots: Uint32Array;
   readonly #generations: Uint32Array;
-  readonly #names: ReturnType<NamespaceState['index']['tagsOf']>;
+  readonly #names: SeriesTags;
   readonly #memory: MemoryPart;
   /** By shard: places of its series in the answer. */
   readonly #placesOfShard: Map<number, Uint32Array>;
@@ -101,13 +164,39 @@ class SeriesRead {
   readonly #lengths: Float64Array;
   #isDamaged = false;
 
-  constructor(parts: ReadParts, namespace: NamespaceState, slots: Uint32Array, range: Range) {
+  /**
+   * Copies what memory has, and pins the filesets.
+   * @param bytesMax of names and of what memory has
+   * @returns the bytes that it will probably take when it takes more than that
+   */
+  static begin(
+    parts: ReadParts,
+    namespace: NamespaceState,
+    slots: Uint32Array,
+    range: Range,
+    bytesMax: number,
+  ): SeriesRead | number {
+    const names = namespace.index.tagsOf(slots);
+    const ofNames = namesBytes(names);
+    const memory = readMemory(parts.store, slots, range, bytesMax - ofNames);
+    if (typeof memory === 'number') return ofNames + memory;
+    return new SeriesRead(parts, namespace, slots, range, names, memory);
+  }
+
+  private constructor(
+    parts: ReadParts,
+    namespace: NamespaceState,
+    slots: Uint32Array,
+    range: Range,
+    names: SeriesTags,
+    memory: MemoryPart,
+  ) {
     this.#parts = parts;
     this.#namespace = namespace;
     this.#slots = slots;
     this.#generations = generationsOf(parts.store, slots);
-    this.#names = namespace.index.tagsOf(slots);
-    this.#memory = readMemory(parts.store, slots, range);
+    this.#names = names;
+    this.#memory = memory;
     this.#placesOfShard = byShard(namespace, slots);
     for (const shard of this.#placesOfShard.keys()) {
       this.#files.push(...namespace.files.pinRange(shard, range.startNanos, range.endNanos));
@@ -120,13 +209,8 @@ class SeriesRead {
     for (const file of this.#files) this.#namespace.files.unpin(file);
   }
 
-  slotsStillHere(): Uint32Array {
-    const { generation } = this.#parts.store;
-    return this.#slots.filter((slot, i) => generation[slot] === this.#generations[i]);
-  }
-
   /** @returns null when it must be tried again */
-  async run(signal: AbortSignal): Promise<SeriesBundle | null> {
+  async run(reservation: ReadReservation, signal: AbortSignal): Promise<SeriesBundle | null> {
     const memory = this.#memory;
     const names = this.#names;
     const slots = this.#slots;
@@ -142,8 +226,17 @@ class SeriesRead {
     }
     this.#countReads(fileParts);
     const chunkOffset = this.#layOut();
+    const chunkBytes = chunkOffset.at(-1)!;
+    const fileBytes = chunkBytes - memory.bytes.length;
+    await reservation.growTo(
+      namesBytes(names) +
+        memory.bytes.length +
+        chunkBytes +
+        Math.min(fileBytes, filesAtOnce * runBytesMax),
+      signal,
+    );
     // All of it is written below, so it is not filled with zeros first.
-    const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(chunkOffset.at(-1)!).buffer);
+    const chunkData = new Uint8Array(Buffer.allocUnsafeSlow(chunkBytes).buffer);
     /** By place: where the next bytes go. Chunks of files come first, in order of time. */
     const next = chunkOffset.slice(0, slots.length);
     const targets = fileParts.map(({ places, directory, entries }) =>
@@ -305,15 +398,24 @@ class MemoryPart {
   }
 }
 
-function readMemory(store: SampleStore, slots: Uint32Array, range: Range): MemoryPart {
+/** @returns the bytes that it will probably take when it takes more than `bytesMax` */
+function readMemory(
+  store: SampleStore,
+  slots: Uint32Array,
+  range: Range,
+  bytesMax: number,
+): MemoryPart | number {
   const offsets = new Uint32Array(slots.length + 1);
   const target = new ByteCollector();
   for (let first = 0; first < slots.length; first += seriesAtOnce) {
     const some = slots.subarray(first, first + seriesAtOnce);
     const perSeries = first === 0 ? 0 : target.length / first;
-    target.expect(Math.min(perSeries * slots.length, fetchBytesMax));
+    target.expect(Math.min(perSeries * slots.length, fetchBytesMax, Math.max(bytesMax, 0)));
     offsets.set(store.readInto(target, some, range.startNanos, range.endNanos), first);
     if (target.length > fetchBytesMax) throw tooLarge();
+    if (target.length <= bytesMax) continue;
+    const foreseen = (target.length / (first + some.length)) * slots.length;
+    return Math.ceil(foreseenFactor * foreseen);
   }
   return new MemoryPart(offsets, target.view());
 }

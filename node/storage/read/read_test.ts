@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
+import type { ReadReservation } from '../admission/read_memory.ts';
 import { closeDatabases, never, openDatabase, writeRows } from '../database_testing.ts';
 import { bundleOf, fetchBytesMax } from './read.ts';
 
@@ -29,7 +30,14 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
   const [slotOfLong, slotOfShort] = [references[0]!, references.at(-2)!];
   const range = { startNanos: 0n, endNanos: endNanos + 1n };
   const parts = { store: database.store, cache: database.fileCache, queries: database.queries };
-  const read = (slots: Uint32Array) => bundleOf(parts, namespace, slots, range, never);
+  const unlimited: ReadReservation = {
+    bytes: Infinity,
+    bytesMax: Infinity,
+    growTo: async () => {},
+    shrinkTo: () => {},
+    [Symbol.dispose]: () => {},
+  };
+  const read = (slots: Uint32Array) => bundleOf(parts, namespace, slots, range, unlimited, never);
   const bytesOfLong = (await read(Uint32Array.of(slotOfLong))).chunkData.length;
   // The first piece is of long series, from which it would be concluded that all are so long.
   const firstPiece = 4096;
@@ -39,6 +47,45 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
   const { chunkData } = await read(slots);
   assert.ok(chunkData.length > firstPiece * bytesOfLong);
   assert.ok(chunkData.buffer.byteLength <= fetchBytesMax, `${chunkData.buffer.byteLength} bytes`);
+});
+
+test('answers that wait to be sent count against the memory of reads', async () => {
+  const { database } = await openDatabase(join(folder, 'memory'), {
+    memoryBytesMax: 64 * 1024 * 1024,
+  });
+  const endNanos = realEnv.clock.nowNanos();
+  await writeRows(
+    database,
+    Array.from({ length: 1500 }, (_, i) => ({
+      series: { __name__: 'up', text: `${i}`.padStart(4000, 'x') },
+      nanos: endNanos,
+      value: i,
+    })),
+  );
+  const { readMemory } = database;
+  assert.equal(readMemory.bytesMax, 16 * 1024 * 1024);
+  const sending = Promise.withResolvers<void>();
+  const read = (sent?: Promise<void>, signal = never) => {
+    const head = { namespace: 'metrics', placementVersion: 0, shards: null, seriesLimit: 0 };
+    const range = { startNanos: 0n, endNanos: endNanos + 1n };
+    const request = { ...head, ...range, query: { kind: 'all' }, fetchData: true } as const;
+    return database.fetch(request, signal, sent);
+  };
+  assert.equal((await read()).bundle.seriesCount, 1500);
+  assert.equal(readMemory.bytes, 0, 'nobody sends it on');
+  // Six megabytes each.
+  for (let i = 0; i < 2; i += 1) await read(sending.promise);
+  assert.ok(readMemory.bytes > 12_000_000 && readMemory.bytes < 13_000_000);
+  const left = new AbortController();
+  const third = read(undefined, left.signal);
+  const fourth = read();
+  for (let i = 0; i < 20; i += 1) await realEnv.clock.sleep(1, never);
+  assert.equal(readMemory.waiting, 2);
+  left.abort(new Error('the client left'));
+  await assert.rejects(third, /the client left/);
+  sending.resolve();
+  assert.equal((await fourth).bundle.seriesCount, 1500);
+  assert.equal(readMemory.bytes, 0);
 });
 
 test('a shard that is lost and ready again while an answer is read is not whole in it', async () => {

@@ -18,6 +18,7 @@ import type {
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { Admission } from '../admission/admission.ts';
+import type { ReadMemory, ReadReservation } from '../admission/read_memory.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from '../write/sequencer.ts';
@@ -30,6 +31,7 @@ export interface ReadsParts extends ReadParts, StreamParts {
   readonly clock: Clock;
   readonly shards: ShardTable;
   readonly admission: Admission;
+  readonly readMemory: ReadMemory;
   readonly sequencer: Sequencer;
   readonly deletions: {
     /** Waits until this node has applied a deletion that the caller has applied. */
@@ -42,6 +44,22 @@ export interface ReadsParts extends ReadParts, StreamParts {
   readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
+/** Resolves when an answer has left the process. */
+type Sent = Promise<unknown>;
+
+/** Bytes of a character of names and values, and of the text around it. */
+const characterBytes = 2;
+const textBytesMin = 32;
+
+function textBytes(tags: AggregateResponse['tags']): number {
+  let bytes = 0;
+  for (const { name, values } of tags) {
+    bytes += characterBytes * name.length + textBytesMin;
+    for (const value of values) bytes += characterBytes * value.length + textBytesMin;
+  }
+  return bytes;
+}
+
 export class Reads {
   readonly #parts: ReadsParts;
   /** Counts of this process, for metrics. */
@@ -51,10 +69,11 @@ export class Reads {
     this.#parts = parts;
   }
 
-  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+  /** @param sent as in `NodeService.fetch` */
+  async fetch(request: FetchRequest, signal: AbortSignal, sent?: Sent): Promise<FetchResponse> {
     const { admission, shards, queries, namespaceOf } = this.#parts;
     this.counts.fetches += 1;
-    return admission.limited('reads', async () => {
+    return this.#admitted(signal, sent, async (reservation) => {
       const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
@@ -66,15 +85,20 @@ export class Reads {
       const range = request.fetchData ? request : null;
       if (range === null) queries.add('metadata', slots.length);
       else queries.add('seriesBlocks', slots.length * namespace.blockCount(range));
-      const bundle = await bundleOf(this.#parts, namespace, slots, range, signal);
+      const bundle = await bundleOf(this.#parts, namespace, slots, range, reservation, signal);
       return { bundle, exhaustive, shards: whole.atEnd() };
     });
   }
 
-  async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+  /** @param sent as in `NodeService.fetch` */
+  async fetchById(
+    request: FetchByIdRequest,
+    signal: AbortSignal,
+    sent?: Sent,
+  ): Promise<FetchResponse> {
     const { admission, shards, queries, namespaceOf } = this.#parts;
     this.counts.fetches += 1;
-    return admission.limited('reads', async () => {
+    return this.#admitted(signal, sent, async (reservation) => {
       const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
@@ -86,14 +110,19 @@ export class Reads {
       }
       const slots = Uint32Array.from(found).sort();
       queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
-      const bundle = await bundleOf(this.#parts, namespace, slots, request, signal);
+      const bundle = await bundleOf(this.#parts, namespace, slots, request, reservation, signal);
       return { bundle, exhaustive: true, shards: whole.atEnd() };
     });
   }
 
-  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
+  /** @param sent as in `NodeService.fetch` */
+  async aggregate(
+    request: AggregateRequest,
+    signal: AbortSignal,
+    sent?: Sent,
+  ): Promise<AggregateResponse> {
     const { admission, shards, queries, namespaceOf } = this.#parts;
-    return admission.limited('reads', async () => {
+    return this.#admitted(signal, sent, async (reservation) => {
       const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
@@ -107,7 +136,32 @@ export class Reads {
       });
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       queries.add('metadata', read);
+      await reservation.growTo(textBytes(tags), signal);
       return { tags, exhaustive, shards: whole.atEnd() };
+    });
+  }
+
+  /** Reads as many at a time as limits and memory allow. */
+  #admitted<T>(
+    signal: AbortSignal,
+    sent: Sent | undefined,
+    read: (reservation: ReadReservation) => Promise<T>,
+  ): Promise<T> {
+    const { admission, readMemory } = this.#parts;
+    return admission.limited('reads', async () => {
+      const reservation = await readMemory.enter(0, signal);
+      let isSending = false;
+      try {
+        const answer = await read(reservation);
+        if (sent !== undefined) {
+          isSending = true;
+          const end = (): void => reservation[Symbol.dispose]();
+          sent.then(end, end);
+        }
+        return answer;
+      } finally {
+        if (!isSending) reservation[Symbol.dispose]();
+      }
     });
   }
 
