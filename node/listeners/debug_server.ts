@@ -22,6 +22,7 @@ import type { Metrics } from '#lib/metrics.ts';
 import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
 import type { Commitlog } from '../persist/commitlog/commitlog.ts';
 import type { DoubtLedger } from '../doubt/ledger.ts';
+import { runsOf } from '../persist/doubt_file.ts';
 import type { NodeIdentity } from '../identity/node_identity.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ShardTable } from '../storage/namespace/shards.ts';
@@ -153,7 +154,7 @@ function dump(node: DumpedParts): object {
       found: String(foundNanos),
       namespace,
       blockStartsByShard: Object.fromEntries(
-        [...blocks].map(([shard, starts]) => [shard, [...starts].map(String)]),
+        [...blocks].map(([shard, starts]) => [shard, runsOf(starts)]),
       ),
     })),
     shards: shards.all(),

@@ -13,7 +13,7 @@ export interface StoredDoubt {
   readonly cause: string;
   readonly foundNanos: UnixNanos;
   readonly namespace: string;
-  /** Starts of the blocks, by shard. */
+  /** Starts of the blocks, by shard. A set is never changed, but another one put in its place. */
   readonly blocks: ReadonlyMap<number, ReadonlySet<UnixNanos>>;
 }
 
@@ -28,21 +28,62 @@ const copyNames = ['doubts-0.json', 'doubts-1.json'] as const;
 const checksumPattern = /^[0-9a-f]{8}$/;
 const nanosPattern = /^-?\d{1,19}$/;
 
+/** First and last start of blocks at one distance, and that; '0' of a single block. */
+export type StoredRun = readonly [first: string, last: string, step: string];
+
+/**
+ * Runs of sets. Of a million blocks those of a few shards change between two saves, and all of them
+ * would hold the main loop for a second.
+ */
+const knownRuns = new WeakMap<ReadonlySet<UnixNanos>, readonly StoredRun[]>();
+
+/** Blocks as the file has them, ascending. */
+export function runsOf(starts: ReadonlySet<UnixNanos>): readonly StoredRun[] {
+  const known = knownRuns.get(starts);
+  if (known !== undefined) return known;
+  const ascending = [...starts].sort((a, b) => (a < b ? -1 : 1));
+  const runs: StoredRun[] = [];
+  for (let at = 0; at < ascending.length; ) {
+    const first = ascending[at]!;
+    const step = at + 1 < ascending.length ? ascending[at + 1]! - first : 0n;
+    let last = at;
+    while (last + 1 < ascending.length && ascending[last + 1]! - ascending[last]! === step) last++;
+    runs.push([String(first), String(ascending[last]!), last === at ? '0' : String(step)]);
+    at = last + 1;
+  }
+  knownRuns.set(starts, runs);
+  return runs;
+}
+
+function startsOf(runs: readonly StoredRun[]): Set<UnixNanos> {
+  const starts = new Set<UnixNanos>();
+  for (const [firstText, lastText, stepText] of runs) {
+    const [first, last, step] = [nanosOf(firstText), nanosOf(lastText), nanosOf(stepText)];
+    const isRun = step > 0n ? last >= first && (last - first) % step === 0n : first === last;
+    if (!isRun) throw new Error(`not a run of blocks: ${firstText} ${lastText} ${stepText}`);
+    for (let start = first; start <= last; start += step > 0n ? step : 1n) starts.add(start);
+  }
+  return starts;
+}
+
 /** Shards of one doubt that have the same blocks stand together: usually all of them. */
 function encode({ sequence, doubts }: StoredLedger): Uint8Array {
   const json = JSON.stringify({
     version: formatVersion,
     sequence,
     doubts: doubts.map(({ cause, foundNanos, namespace, blocks }) => {
-      const shardsByBlocks = new Map<string, number[]>();
+      const groupOf = new Map<
+        string,
+        { shards: number[]; blockStartsNanos: readonly StoredRun[] }
+      >();
       for (const [shard, starts] of blocks) {
-        const text = [...starts].join();
-        shardsByBlocks.set(text, [...(shardsByBlocks.get(text) ?? []), shard]);
+        const runs = runsOf(starts);
+        const text = runs.join(';');
+        const group = groupOf.get(text);
+        if (group === undefined) groupOf.set(text, { shards: [shard], blockStartsNanos: runs });
+        else group.shards.push(shard);
       }
-      const groups = [...shardsByBlocks].map(([text, shards]) => ({
-        shards,
-        blockStartsNanos: text.split(','),
-      }));
+      const groups = [...groupOf.values()];
       return { cause, foundNanos: String(foundNanos), namespace, groups };
     }),
   });
@@ -66,7 +107,7 @@ function decode(bytes: Uint8Array): StoredLedger {
       cause: string;
       foundNanos: string;
       namespace: string;
-      groups: { shards: number[]; blockStartsNanos: string[] }[];
+      groups: { shards: number[]; blockStartsNanos: StoredRun[] }[];
     }[];
   };
   if (plain.version !== formatVersion) {
@@ -75,7 +116,7 @@ function decode(bytes: Uint8Array): StoredLedger {
   const doubts = plain.doubts.map(({ cause, foundNanos, namespace, groups }) => {
     const blocks = new Map<number, ReadonlySet<UnixNanos>>();
     for (const { shards, blockStartsNanos } of groups) {
-      const starts = new Set(blockStartsNanos.map(nanosOf));
+      const starts = startsOf(blockStartsNanos);
       for (const shard of shards) blocks.set(shard, starts);
     }
     return { cause, foundNanos: nanosOf(foundNanos), namespace, blocks };
