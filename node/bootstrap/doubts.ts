@@ -8,7 +8,7 @@ import type { Log } from '#lib/log.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { DoubtLedger } from '../doubt/ledger.ts';
-import type { RowSpan } from '../persist/commitlog/format.ts';
+import { anyNamespace, type RowSpan } from '../persist/commitlog/format.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ShardTable } from '../storage/namespace/shards.ts';
 import type { LogLoss } from './log_loss.ts';
@@ -54,9 +54,9 @@ function note(parts: DoubtParts, cause: string, spans: readonly RowSpan[] | null
     const { name } = namespace;
     const limits = limitsOf(parts, namespace);
     const blocks = new Set<UnixNanos>();
-    for (const { firstNanos, lastNanos } of spans?.filter((span) => span.namespace === name) ?? [
-      limits,
-    ]) {
+    const isMeant = (span: RowSpan): boolean =>
+      span.namespace === name || span.namespace === anyNamespace;
+    for (const { firstNanos, lastNanos } of spans?.filter(isMeant) ?? [limits]) {
       const last = lastNanos < limits.lastNanos ? lastNanos : limits.lastNanos;
       const first = firstNanos > limits.firstNanos ? firstNanos : limits.firstNanos;
       let start = namespace.blockStartOf(first);

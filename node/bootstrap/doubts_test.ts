@@ -97,6 +97,49 @@ test('blocks of rows that a bad sector of the log took are in doubt, wherever it
   assert.ok(losses > 10);
 });
 
+test('of many namespaces, too, what damage took is in doubt, whichever marks went with it', async () => {
+  const names = ['n0', 'n1', 'n2', 'n3', 'n4', 'n5'];
+  const registry = registryOf(names.map((name) => namespaceOf(name, { coldWritesEnabled: true })));
+  const disk = simulated();
+  const { database } = await openDatabase('data', { env: { ...realEnv, disk }, registry });
+  const rows = Array.from({ length: 24 }, (_, i) => ({
+    namespace: names[(i * 5) % names.length]!,
+    nanos: blocks[i % 3]! + BigInt(i),
+  }));
+  for (const { namespace, nanos } of rows) {
+    await writeRows(database, [{ series: { __name__: 'cpu' }, nanos, value: 1 }], { namespace });
+  }
+  const copy = disk.copy();
+  await closeDatabases();
+  const [, bytes] = [...copy.names].find(([path]) => isLog(path))!;
+  let losses = 0;
+  let everything = 0;
+  for (const width of [sectorBytes, 16 * sectorBytes]) {
+    for (let start = 0; start < bytes.length; start += width) {
+      const damaged = simulated();
+      damaged.restore(copy);
+      damaged.zero(isLog, start, start + width);
+      const after = await openDatabase('data', { env: { ...realEnv, disk: damaged }, registry });
+      // The last group has no mark behind it, and that of the group before it may go with it.
+      for (const { namespace, nanos } of rows.slice(0, -2)) {
+        const samples = (await readAll(after.database, namespace)).get('__name__=cpu') ?? [];
+        if (samples.some(([at]) => at === nanos)) continue;
+        losses += 1;
+        const { doubts, shards } = after.database;
+        const isDoubted = ({ id }: { readonly id: number }): boolean =>
+          doubts.blocksOf(namespace, id).has(blockOf(nanos));
+        const isTail = start + width >= bytes.length - sectorBytes;
+        assert.ok(isTail || shards.all().every(isDoubted), `${namespace} ${nanos}: ${start}`);
+      }
+      // Four blocks of four shards of each; all that there are when a name of the last group went.
+      if (after.database.doubts.size > 6 * 4 * 4) everything += 1;
+      await closeDatabases();
+    }
+  }
+  assert.ok(losses > 20);
+  assert.ok(everything <= 2, `${everything} times all is in doubt`);
+});
+
 test('what the last write before a power loss left torn is in no doubt', async () => {
   const { running } = await disksOf();
   const [, bytes] = [...running.names].find(([path]) => isLog(path))!;

@@ -3,7 +3,13 @@
  * are missing, and of which times they may be. What a crash tore in the middle of a write was
  * acknowledged to nobody.
  */
-import { type RowSpan, segmentHeaderBytes, type SegmentMark } from '../persist/commitlog/format.ts';
+import {
+  anyNamespace,
+  type MarkSince,
+  type RowSpan,
+  segmentHeaderBytes,
+  type SegmentMark,
+} from '../persist/commitlog/format.ts';
 import type { SegmentProblem } from '../persist/commitlog/reader.ts';
 
 /** What was found in one file. */
@@ -33,6 +39,18 @@ export interface LogLoss {
 /** Of marks that speak of one segment, the one that knows most. @param b stands behind `a` */
 export function laterMark(a: SegmentMark | undefined, b: SegmentMark): SegmentMark {
   return a === undefined || b.syncedEnd >= a.syncedEnd ? b : a;
+}
+
+/**
+ * Of which times the rows before a mark are, that adds to a whole one.
+ * @param base of that; undefined when it cannot be read any more
+ */
+export function spansWithBase(
+  { spans, firstNanos, lastNanos }: MarkSince,
+  base: readonly RowSpan[] | undefined,
+): readonly RowSpan[] {
+  if (base === undefined) return [{ namespace: anyNamespace, firstNanos, lastNanos }];
+  return spans.length === 0 ? base : [...base, ...spans];
 }
 
 /** @param mark the one that knows most of the segment, its own or that of a later one */

@@ -15,6 +15,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { type Commitlog, commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
 import {
+  anyNamespace,
   type DictionaryEntry,
   type RowSpan,
   segmentHeaderBytes,
@@ -22,6 +23,7 @@ import {
   type SeriesChunks,
 } from '../persist/commitlog/format.ts';
 import {
+  type LogRecord,
   readSegment,
   readSegmentHeader,
   type SegmentProblem,
@@ -39,6 +41,7 @@ import {
   lossOfSegment,
   lossOfSnapshot,
   type SegmentReading,
+  spansWithBase,
 } from './log_loss.ts';
 
 /** What it takes to replay a log. */
@@ -129,7 +132,7 @@ export async function replayCommitlog(
     }
     const replay = new SegmentReplay(parts, indexes, batches, number, path, names, report);
     readings.set(number, await replay.run(signal));
-    for (const mark of replay.marks) {
+    for (const mark of replay.allMarks()) {
       marks.set(mark.segment, laterMark(marks.get(mark.segment), mark));
     }
     report.segments += 1;
@@ -153,7 +156,12 @@ export async function replayCommitlog(
 /** @param only namespaces whose rows in the file count, of those that are known; null for all */
 function lossOf(loss: LogLoss, only: ReadonlySet<string> | null): LogLoss {
   if (loss.spans === null || only === null) return loss;
-  return { ...loss, spans: loss.spans.filter(({ namespace }) => only.has(namespace)) };
+  const spans = loss.spans.flatMap((span) => {
+    if (only.has(span.namespace)) return [span];
+    if (span.namespace !== anyNamespace) return [];
+    return [...only].map((namespace) => ({ ...span, namespace }));
+  });
+  return { ...loss, spans };
 }
 
 /** Up to where nothing is amiss: what a crash tore must not pass for synced later on. */
@@ -183,8 +191,12 @@ class SegmentReplay {
   readonly #namespaces = new Map<number, SegmentNamespace>();
   /** By segment: namespaces that the snapshot leaves to it. */
   readonly kept: Map<number, Set<string>> = new Map();
-  /** All that it says of itself and of segments before it. */
+  /** What it says of segments before it; of a snapshot all that it says. */
   readonly marks: SegmentMark[] = [];
+  /** What it says of itself, as far as it knows most. */
+  #ownMark: SegmentMark | undefined;
+  /** Spans of its whole marks, by where they stand. */
+  readonly #wholeMarks = new Map<number, readonly RowSpan[]>();
   readonly #problems: SegmentProblem[] = [];
   #recordsMalformed = 0;
   /** By namespace. */
@@ -216,6 +228,10 @@ class SegmentReplay {
     this.#report = report;
   }
 
+  allMarks(): readonly SegmentMark[] {
+    return this.#ownMark === undefined ? this.marks : [...this.marks, this.#ownMark];
+  }
+
   async run(signal: AbortSignal): Promise<SegmentReading> {
     const { disk } = this.#parts.env;
     const path = this.#path;
@@ -230,14 +246,8 @@ class SegmentReplay {
         this.#noteMalformed('its lengths are wrong', 'record of the commit log cannot be read');
         continue;
       }
-      if (record.kind === 'mark') {
-        const { segment, syncedEnd, spans } = record;
-        this.marks.push({ segment, syncedEnd, spans });
-        if (segment === this.#number) {
-          // It knows of the rows before it, whatever became of their series.
-          this.#spansWithoutSeries.clear();
-          this.#lacksNamespaces = false;
-        }
+      if (record.kind === 'mark' || record.kind === 'markSince') {
+        this.#addMark(record);
         continue;
       }
       if (record.kind === 'namespace') {
@@ -295,6 +305,21 @@ class SegmentReplay {
       spansWithoutSeries: [...this.#spansWithoutSeries.values()],
       lacksNamespaces: this.#lacksNamespaces,
     };
+  }
+
+  #addMark(record: Extract<LogRecord, { kind: 'mark' | 'markSince' }>): void {
+    const { segment, syncedEnd } = record;
+    let { spans } = record;
+    if (segment !== this.#number || this.#number === 0) {
+      this.marks.push({ segment, syncedEnd, spans });
+      return;
+    }
+    if (record.kind === 'mark') this.#wholeMarks.set(record.at, spans);
+    else spans = spansWithBase(record, this.#wholeMarks.get(record.baseAt));
+    this.#ownMark = laterMark(this.#ownMark, { segment, syncedEnd, spans });
+    // It knows of the rows before it, whatever became of their series.
+    this.#spansWithoutSeries.clear();
+    this.#lacksNamespaces = false;
   }
 
   #noteMalformed(error: string, what: string): void {

@@ -9,6 +9,7 @@ import type { DiskFile, Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import {
   encodeSegmentHeader,
+  type MarkSince,
   recordHeaderBytes,
   type RowSpan,
   SegmentBuffer,
@@ -60,6 +61,9 @@ export interface SegmentInfo {
   readonly oldestMillis: Map<string, number>;
   /** Of the newest row, or of what it says of rows elsewhere. */
   readonly newestMillis: Map<string, number>;
+  /** The same of all namespaces; infinite when there is none. */
+  oldestOfAllMillis: number;
+  newestOfAllMillis: number;
 }
 
 /**
@@ -73,6 +77,16 @@ const probeMillisMin = 1000;
 
 /** What a disk loses at once, at least. */
 const pageBytes = 4096;
+
+/**
+ * Marks tell the times of rows as coarsely, so that those of a namespace change once in that time,
+ * and not with each group; blocks of usual sizes begin with a minute.
+ */
+const markMillis = 60_000;
+
+/** When so much has changed since the last mark that says all, the next one says all again. */
+const changedMin = 4;
+const changedPart = 1 / 4;
 
 /** A log that nobody writes to for so long notes that its end was synced. */
 const markAfterMillis = 1000;
@@ -88,6 +102,17 @@ interface OpenSegment {
   groupEnd: number;
   /** As the last mark that was written says: everything before it was synced. */
   markedEnd: number;
+  /** The last mark that names all namespaces; null when there is none yet. */
+  base: MarkBase | null;
+}
+
+interface MarkBase {
+  /** Where its record begins in the file. */
+  readonly at: number;
+  /** Namespaces that it names. */
+  readonly size: number;
+  /** Namespaces of which it does not have all the times. */
+  readonly changed: Set<string>;
 }
 
 const segmentName = /^commitlog-(\d+)\.db$/;
@@ -160,6 +185,8 @@ export class Commitlog implements AsyncDisposable {
         dictionarySeries: 0,
         oldestMillis: new Map(),
         newestMillis: new Map(),
+        oldestOfAllMillis: Infinity,
+        newestOfAllMillis: -Infinity,
       });
       commitlog.#nextNumber = number + 1;
     }
@@ -195,8 +222,16 @@ export class Commitlog implements AsyncDisposable {
     const before = info.oldestMillis.get(namespace);
     if (before === undefined || oldestMillis < before) {
       info.oldestMillis.set(namespace, oldestMillis);
+      info.oldestOfAllMillis = Math.min(info.oldestOfAllMillis, oldestMillis);
+      this.#noteChange(info, namespace, before, oldestMillis);
     }
     this.noteNeeded(segment, namespace, newestMillis);
+  }
+
+  /** What the last whole mark says of a namespace may not be all any more. */
+  #noteChange(info: SegmentInfo, namespace: string, before: number | undefined, now: number): void {
+    if (before !== undefined && minuteOf(before) === minuteOf(now)) return;
+    if (this.#current?.info === info) this.#current.base?.changed.add(namespace);
   }
 
   /** Notes that a segment says something of rows up to a time, which others hold. */
@@ -206,6 +241,8 @@ export class Commitlog implements AsyncDisposable {
     const before = info.newestMillis.get(namespace);
     if (before === undefined || newestMillis > before) {
       info.newestMillis.set(namespace, newestMillis);
+      info.newestOfAllMillis = Math.max(info.newestOfAllMillis, newestMillis);
+      this.#noteChange(info, namespace, before, newestMillis);
     }
   }
 
@@ -360,7 +397,7 @@ export class Commitlog implements AsyncDisposable {
     if (segment === null || segment.markedEnd >= segment.groupEnd) return;
     this.#buffer.reset(segment.info.number, segment.salt);
     this.#beginPage(segment);
-    this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
+    this.#addWholeMark(segment);
     const bytes = this.#buffer.bytes();
     try {
       await segment.file.write(segment.position, [bytes]);
@@ -488,10 +525,21 @@ export class Commitlog implements AsyncDisposable {
       // A log that never rests would have the rows of many seconds in its last page, and of them no
       // mark elsewhere.
       const now = this.#env.clock.monotonicMillis();
-      if (now - this.#pageBegunAtMillis >= markAfterMillis) this.#beginPage(segment);
-      this.#buffer.addMark(markOf(segment.info, segment.syncedPosition));
+      const isDue = now - this.#pageBegunAtMillis >= markAfterMillis;
+      if (isDue) this.#beginPage(segment);
+      const { base } = segment;
+      if (isDue || base === null || base.changed.size > changedMin + base.size * changedPart) {
+        this.#addWholeMark(segment);
+      } else this.#buffer.addMarkSince(markSinceOf(segment, base));
     }
     return this.#buffer.bytes().length;
+  }
+
+  #addWholeMark(segment: OpenSegment): void {
+    const mark = markOf(segment.info, segment.syncedPosition);
+    const at = segment.position + this.#buffer.byteLength;
+    segment.base = { at, size: mark.spans.length, changed: new Set() };
+    this.#buffer.addMark(mark);
   }
 
   async #syncSegment(segment: OpenSegment): Promise<void> {
@@ -539,6 +587,8 @@ export class Commitlog implements AsyncDisposable {
           dictionarySeries: 0,
           oldestMillis: new Map(),
           newestMillis: new Map(),
+          oldestOfAllMillis: Infinity,
+          newestOfAllMillis: -Infinity,
         },
         file,
         salt,
@@ -546,6 +596,7 @@ export class Commitlog implements AsyncDisposable {
         syncedPosition: segmentHeaderBytes,
         groupEnd: segmentHeaderBytes,
         markedEnd: segmentHeaderBytes,
+        base: null,
       };
       return this.#current;
     } catch (error) {
@@ -586,13 +637,46 @@ export class Commitlog implements AsyncDisposable {
 
 /** Everything of a segment before a byte was synced, and where the rows lie that it was told of. */
 function markOf(info: SegmentInfo, syncedEnd: number): SegmentMark {
-  const spans: RowSpan[] = [];
-  for (const [namespace, oldest] of info.oldestMillis) {
-    const newest = info.newestMillis.get(namespace)!;
-    const firstNanos = BigInt(Math.floor(oldest)) * 1_000_000n;
-    spans.push({ namespace, firstNanos, lastNanos: BigInt(Math.ceil(newest)) * 1_000_000n });
-  }
+  const spans = spansOf(info, info.oldestMillis.keys());
   return { segment: info.number, syncedEnd, spans };
+}
+
+/** The same for who can read the mark at the base. A log of truncations alone has no rows. */
+function markSinceOf({ info, syncedPosition }: OpenSegment, base: MarkBase): MarkSince {
+  const spans = spansOf(info, base.changed);
+  const hasRows = info.oldestOfAllMillis <= info.newestOfAllMillis;
+  return {
+    segment: info.number,
+    syncedEnd: syncedPosition,
+    spans,
+    baseAt: base.at,
+    firstNanos: hasRows ? firstNanosOf(info.oldestOfAllMillis) : 0n,
+    lastNanos: hasRows ? lastNanosOf(info.newestOfAllMillis) : -1n,
+  };
+}
+
+function spansOf(info: SegmentInfo, namespaces: Iterable<string>): RowSpan[] {
+  const spans: RowSpan[] = [];
+  for (const namespace of namespaces) {
+    const oldest = info.oldestMillis.get(namespace);
+    // It may say something of rows that others hold.
+    if (oldest === undefined) continue;
+    const lastNanos = lastNanosOf(info.newestMillis.get(namespace)!);
+    spans.push({ namespace, firstNanos: firstNanosOf(oldest), lastNanos });
+  }
+  return spans;
+}
+
+function minuteOf(millis: number): number {
+  return Math.floor(millis / markMillis);
+}
+
+function firstNanosOf(millis: number): bigint {
+  return BigInt(minuteOf(millis) * markMillis) * 1_000_000n;
+}
+
+function lastNanosOf(millis: number): bigint {
+  return BigInt((minuteOf(millis) + 1) * markMillis) * 1_000_000n - 1n;
 }
 
 function refused(error: unknown): TsdbError {

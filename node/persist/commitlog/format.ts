@@ -30,6 +30,7 @@ export const recordKind = {
   delete: 8,
   mark: 9,
   padding: 10,
+  markSince: 11,
 } as const;
 
 /** The marker is the salt mixed with this, so that a salt of 0 does not look like empty space. */
@@ -117,6 +118,9 @@ export interface DictionaryEntry {
 
 const dictionaryEntryBytes = 20;
 
+/** In place of the name of a namespace: rows of any. */
+export const anyNamespace = '';
+
 /** Where rows of a namespace may lie: no earlier than the first time, no later than the last. */
 export interface RowSpan {
   readonly namespace: string;
@@ -133,7 +137,20 @@ export interface SegmentMark {
   readonly spans: readonly RowSpan[];
 }
 
+/**
+ * A mark of the segment that it stands in, that adds to a whole one there. Where that cannot be read
+ * any more, rows of any namespace may lie anywhere between the first and the last.
+ */
+export interface MarkSince extends SegmentMark {
+  /** Where the record of the whole one begins in the file. */
+  readonly baseAt: number;
+  /** Of all rows of the segment. */
+  readonly firstNanos: bigint;
+  readonly lastNanos: bigint;
+}
+
 const markHeadBytes = 16;
+const markSinceHeadBytes = 40;
 const rowSpanHeadBytes = 24;
 
 /** Chunks of one series, one after the other (docs/formats/chunk.md). */
@@ -349,15 +366,34 @@ export class SegmentBuffer {
   }
 
   /** What is known of a segment, so that damage in it is told from a write that a crash tore. */
-  addMark({ segment, syncedEnd, spans }: SegmentMark): void {
+  addMark(mark: SegmentMark): void {
+    this.#addSpans(recordKind.mark, markHeadBytes, mark);
+  }
+
+  /** What was added to the mark that stands in this segment at `baseAt`. */
+  addMarkSince(mark: MarkSince): void {
+    this.#addSpans(recordKind.markSince, markSinceHeadBytes, mark, (head) => {
+      this.#view.setBigUint64(head + 16, BigInt(mark.baseAt), true);
+      this.#view.setBigInt64(head + 24, mark.firstNanos, true);
+      this.#view.setBigInt64(head + 32, mark.lastNanos, true);
+    });
+  }
+
+  #addSpans(
+    kind: number,
+    headBytes: number,
+    { segment, syncedEnd, spans }: SegmentMark,
+    setRest: (head: number) => void = () => {},
+  ): void {
     this.#closeSeries();
     const names = spans.map(({ namespace }) => new TextEncoder().encode(namespace));
-    let size = markHeadBytes;
+    let size = headBytes;
     for (const name of names) size += rowSpanHeadBytes + name.length;
-    const start = this.#open(recordKind.mark, size);
+    const start = this.#open(kind, size);
     this.#view.setBigUint64(start, BigInt(segment), true);
     this.#view.setBigUint64(start + 8, BigInt(syncedEnd), true);
-    let at = start + markHeadBytes;
+    setRest(start);
+    let at = start + headBytes;
     spans.forEach(({ firstNanos, lastNanos }, i) => {
       const name = names[i]!;
       this.#view.setBigInt64(at, firstNanos, true);
@@ -492,8 +528,31 @@ export function decodeChunks(payload: Uint8Array): SeriesChunks[] | null {
 export function decodeMark(payload: Uint8Array): SegmentMark | null {
   if (payload.length < markHeadBytes) return null;
   const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+  const spans = decodeSpans(payload, view, markHeadBytes);
+  const segment = Number(view.getBigUint64(0, true));
+  return spans && { segment, syncedEnd: Number(view.getBigUint64(8, true)), spans };
+}
+
+/** @returns null when the lengths do not fit */
+export function decodeMarkSince(payload: Uint8Array): MarkSince | null {
+  if (payload.length < markSinceHeadBytes) return null;
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+  const spans = decodeSpans(payload, view, markSinceHeadBytes);
+  return (
+    spans && {
+      segment: Number(view.getBigUint64(0, true)),
+      syncedEnd: Number(view.getBigUint64(8, true)),
+      baseAt: Number(view.getBigUint64(16, true)),
+      firstNanos: view.getBigInt64(24, true),
+      lastNanos: view.getBigInt64(32, true),
+      spans,
+    }
+  );
+}
+
+function decodeSpans(payload: Uint8Array, view: DataView, headBytes: number): RowSpan[] | null {
   const spans: RowSpan[] = [];
-  for (let at = markHeadBytes; at < payload.length; ) {
+  for (let at = headBytes; at < payload.length; ) {
     if (payload.length - at < rowSpanHeadBytes) return null;
     const length = view.getUint32(at + 16, true);
     const name = at + rowSpanHeadBytes;
@@ -505,6 +564,5 @@ export function decodeMark(payload: Uint8Array): SegmentMark | null {
     });
     at = name + length;
   }
-  const segment = Number(view.getBigUint64(0, true));
-  return { segment, syncedEnd: Number(view.getBigUint64(8, true)), spans };
+  return spans;
 }

@@ -11,8 +11,10 @@ import {
   decodeChunks,
   decodeDictionary,
   decodeMark,
+  decodeMarkSince,
   decodeSegmentHeader,
   markerOf,
+  type MarkSince,
   paddedLength,
   recordChecksum,
   recordHeaderBytes,
@@ -55,7 +57,12 @@ export type LogRecord =
       readonly namespaceOrdinal: number;
       readonly segments: readonly number[];
     }
-  | ({ readonly kind: 'mark' } & SegmentMark)
+  | ({
+      readonly kind: 'mark';
+      /** Where the record begins in the file. */
+      readonly at: number;
+    } & SegmentMark)
+  | ({ readonly kind: 'markSince' } & MarkSince)
   | { readonly kind: 'end'; readonly seriesCount: number; readonly chunkBytes: number }
   /** Its checksum is right, and its lengths are not those of its kind. */
   | { readonly kind: 'malformed' };
@@ -264,6 +271,7 @@ const payloadBytesMin: ReadonlyMap<number, number> = new Map<number, number>([
   [recordKind.chunks, 8],
   [recordKind.kept, 8],
   [recordKind.mark, 16],
+  [recordKind.markSince, 40],
   [recordKind.end, 16],
 ]);
 
@@ -301,7 +309,12 @@ function recordOf(window: Window, kind: number, payload: number, length: number)
     }
     case recordKind.mark: {
       const mark = decodeMark(window.bytes.subarray(payload, payload + length));
-      return mark === null ? malformed : { kind: 'mark', ...mark };
+      const at = window.start + payload - recordHeaderBytes;
+      return mark === null ? malformed : { kind: 'mark', at, ...mark };
+    }
+    case recordKind.markSince: {
+      const mark = decodeMarkSince(window.bytes.subarray(payload, payload + length));
+      return mark === null ? malformed : { kind: 'markSince', ...mark };
     }
     default: {
       const seriesCount = Number(window.view.getBigUint64(payload, true));
