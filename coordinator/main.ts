@@ -3,6 +3,7 @@
  * Service.
  */
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
+import { followFinishedFormats } from '#cluster/metadata/finished_formats_follower.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { type Config, ConfigError, configPathsOf, loadConfig } from '#lib/config/config.ts';
@@ -61,6 +62,13 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
   metrics.collectProcess();
   const kv = stack.use(await openClusterKv(discovery, singleNodeEndpoint, env, log));
   const cluster = clusterNameOf(discovery);
+  const stopFollowing = new AbortController();
+  const formats = { kv, cluster, env, log, onLevel: () => {}, onFatal: fatal };
+  const following = followFinishedFormats(formats, stopFollowing.signal);
+  stack.defer(async () => {
+    stopFollowing.abort();
+    await following;
+  });
   const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
   const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
   const coordinator = stack.use(

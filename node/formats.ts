@@ -3,13 +3,12 @@
  * `tsdbctl upgrade finish` raises in the key-value store; the data folder remembers it before
  * anything is written by it, so that a start without the key-value store knows it too.
  */
-import { finishedLevelOf } from '#cluster/metadata/finished_formats.ts';
-import { followKey } from '#cluster/kv/follow_key.ts';
-import { type ClusterName, finishedFormatsKey } from '#cluster/kv/keys.ts';
+import { followFinishedFormats } from '#cluster/metadata/finished_formats_follower.ts';
+import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import type { Env } from '#lib/env/env.ts';
-import { messageOf, TsdbError } from '#lib/errors.ts';
-import { type FormatLevels, formatLevelNewest } from '#lib/format_level.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import { readFormatLevel, writeFormatLevel } from './persist/format_level_file.ts';
 
@@ -54,28 +53,12 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
 
   /** Takes the level of the cluster from now on. */
   follow({ kv, cluster, onRaise, onFatal }: FollowFormatsOptions): void {
-    const key = finishedFormatsKey(cluster);
-    const onValue = async (value: Uint8Array | null): Promise<void> => {
-      let level: number;
-      try {
-        level = finishedLevelOf(value);
-      } catch (error) {
-        this.#log.error({ key, error: messageOf(error) }, 'ignoring a damaged value');
-        return;
-      }
-      if (level <= formatLevelNewest) {
-        if (await this.#raise(level)) onRaise();
-        return this.#known.resolve();
-      }
-      onFatal(
-        new TsdbError(
-          'INTERNAL',
-          `the cluster writes formats of level ${level}, and this release reads levels up to ${formatLevelNewest}: run the release of the other nodes`,
-        ),
-      );
+    const onLevel = async (level: number): Promise<void> => {
+      if (await this.#raise(level)) onRaise();
+      this.#known.resolve();
     };
-    const options = { kv, env: this.#env, log: this.#log, key, onValue };
-    this.#following = followKey(options, this.#stop.signal);
+    const options = { kv, cluster, env: this.#env, log: this.#log, onLevel, onFatal };
+    this.#following = followFinishedFormats(options, this.#stop.signal);
   }
 
   /**

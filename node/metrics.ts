@@ -4,6 +4,7 @@
  */
 import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_limits.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
+import type { FormatLevels } from '#lib/format_level.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { VersionBound } from './clock/version_bound.ts';
@@ -36,6 +37,7 @@ export interface CountedParts {
   readonly fileCache: FileCache;
   readonly memory: MemoryBudget;
   readonly readMemory: ReadMemory;
+  readonly formats: FormatLevels;
   readonly flusher: Pick<Flusher, 'counts'>;
   readonly snapshots: Pick<Snapshots, 'counts'>;
   readonly deletions: Pick<Deletions, 'counts' | 'size'>;
@@ -89,6 +91,7 @@ export function registerNodeMetrics(
       parts.shards.all().reduce((count, shard) => count + (shard.state === state ? 1 : 0), 0),
     );
   }
+  gauge('format_level', 'Level of formats that are written.', () => parts.formats.level());
   gauge('placement_version', 'Version of the adopted placement.', () => parts.shards.version);
   gauge(
     'write_queue_bytes',

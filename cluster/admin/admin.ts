@@ -51,6 +51,7 @@ import { compareAndSet, nothingStored } from '../kv/stored_json.ts';
 import type { NodeService } from '../node/service.ts';
 import {
   finishingFirst,
+  refuseFormerReleases,
   upgradeFinish,
   type UpgradeStatus,
   upgradeStatus,
@@ -206,6 +207,7 @@ export class ClusterAdmin {
     const instances = this.#instancesOf(fields, 'instances');
     const force = forceOf(fields, options);
     fields.end();
+    await this.#refuseFormerReleases(instances, signal);
     return this.#change(
       (placement) => addInstances(placement, instances, { force }),
       options,
@@ -249,6 +251,7 @@ export class ClusterAdmin {
     const candidates = this.#instancesOf(fields, 'candidates');
     const force = forceOf(fields, options);
     fields.end();
+    await this.#refuseFormerReleases(candidates, signal);
     return this.#change(
       (placement) => replaceInstances(placement, leavingIds, candidates, { force }),
       options,
@@ -286,6 +289,11 @@ export class ClusterAdmin {
       }
     }
     return this.#change((placement) => resetInstances(placement, ids, { force }), options, signal);
+  }
+
+  #refuseFormerReleases(joining: readonly InstanceInfo[], signal: AbortSignal): Promise<void> {
+    const instances = joining.map((info) => ({ ...info, shards: [] }));
+    return refuseFormerReleases(this.#upgrade, instances, signal);
   }
 
   /** GET upgrade. @throws {TsdbError} NOT_FOUND without a placement */

@@ -5,7 +5,7 @@
  */
 import type { Clock } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
-import { formatLevelNewest } from '#lib/format_level.ts';
+import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import { type ClusterName, finishedFormatsKey } from '../kv/keys.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import { compareAndSet, unchanged } from '../kv/stored_json.ts';
@@ -50,7 +50,7 @@ export async function upgradeStatus(
 ): Promise<UpgradeStatus> {
   const placement = (await target.placements.require(signal)).value;
   const { level } = await finishedOf(target, signal);
-  return statusOf(target, placement, level, signal);
+  return statusOf(target, placement, { finished: level }, signal);
 }
 
 /**
@@ -70,7 +70,12 @@ export function upgradeFinish(
     async () => {
       const { value: placement, modRevision } = await target.placements.require(signal);
       const finished = await finishedOf(target, signal);
-      const before = await statusOf(target, placement, finished.level, signal, force);
+      const before = await statusOf(
+        target,
+        placement,
+        { finished: finished.level, whoeverReads: force },
+        signal,
+      );
       if (finished.level >= formatLevelNewest) {
         return { compares: [], operations: [], result: before };
       }
@@ -107,8 +112,35 @@ export async function finishingFirst(
   const finished = await finishedOf(target, signal);
   const nothing = { compares: [], operations: [] };
   if (finished.level >= formatLevelNewest) return nothing;
-  const { behind } = await statusOf(target, placement, finished.level, signal);
+  const { behind } = await statusOf(target, placement, { finished: finished.level }, signal);
   return behind.length > 0 ? nothing : finishing(target, finished);
+}
+
+/**
+ * Refuses instances that are to join and say that they cannot read what the cluster writes. Who does
+ * not answer yet ends by itself when it does.
+ * @throws {TsdbError} CONFLICT that names them
+ */
+export async function refuseFormerReleases(
+  target: UpgradeTarget,
+  instances: readonly Instance[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { level } = await finishedOf(target, signal);
+  if (level === formatLevelFirst) return;
+  const asked = await Promise.all(
+    instances.map(async (instance) => {
+      const formats = await askFormats(target, instance, signal);
+      const isBehind = 'reads' in formats && formats.reads < level;
+      return isBehind ? [`${instance.id} reads up to ${formats.reads}`] : [];
+    }),
+  );
+  const behind = asked.flat();
+  if (behind.length === 0) return;
+  throw new TsdbError(
+    'CONFLICT',
+    `the cluster writes formats of level ${level}, which instances of an earlier release cannot read: ${behind.join(', ')}`,
+  );
 }
 
 interface Finished {
@@ -133,10 +165,10 @@ function finishing(
 async function statusOf(
   target: UpgradeTarget,
   { instances }: Placement,
-  finished: number,
+  options: { readonly finished: number; readonly whoeverReads?: boolean },
   signal: AbortSignal,
-  whoeverReads = false,
 ): Promise<UpgradeStatus> {
+  const { finished, whoeverReads = false } = options;
   const asked = await Promise.all(
     instances.map(async (instance) => [instance.id, await askFormats(target, instance, signal)]),
   );

@@ -83,6 +83,26 @@ test('an upgrade is finished when all instances read the newest formats, and who
   assert.equal(again.formatLevel.finished, 2, 'what is finished stays so, whoever is away');
 });
 
+test('who cannot read what is written does not join', async () => {
+  const { admin, said, init } = openAdmin();
+  said.set('a', {});
+  await init(['a']);
+  said.set('old', { formatLevel: 1 });
+  const force = { dryRun: false, force: true };
+  const add = (id: string) => admin.placementAdd({ instances: [instance(id)] }, force, signal);
+  const conflict = {
+    code: 'CONFLICT',
+    message: /level 2, .*earlier release.*: old reads up to 1$/,
+  };
+  await assert.rejects(add('old'), conflict);
+  const replace = { leavingInstanceIDs: ['a'], candidates: [instance('old')] };
+  await assert.rejects(admin.placementReplace(replace, force, signal), conflict);
+  // One that does not run yet, and one that was upgraded.
+  await add('b');
+  said.set('old', {});
+  assert.ok('old' in (await add('old')).placement.instances);
+});
+
 test('a new cluster is finished at once when all of its instances say that they read everything', async () => {
   for (const isOld of [false, true]) {
     const { admin, said, init, finishedLevel } = openAdmin();
