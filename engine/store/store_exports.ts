@@ -73,6 +73,23 @@ export interface StoreExports {
     answers: number,
     needLags: number,
   ): number;
+  /**
+   * Writes two u64 to `out`, the digest of the rows in [nanosFrom, nanosEnd) of chunks that
+   * `scanChunks` has read with this range, in work space of `decodeBytes`. Chunks that follow each
+   * other in time are not merged. Gives the rows, or -1 when a payload is malformed.
+   * @param id what `hashId` has written
+   */
+  digestRows(
+    id: number,
+    at: number,
+    end: number,
+    nanosFrom: bigint,
+    nanosEnd: bigint,
+    rows: number,
+    chunks: number,
+    work: number,
+    out: number,
+  ): number;
   dropBlock(slots: number, count: number, blockStart: bigint): void;
   /**
    * Drops the block of each series that is live and still as it was flushed; gives how many did.
@@ -92,6 +109,11 @@ export interface StoreExports {
     countMax: number,
   ): number;
   generationOf(slot: number): number;
+  /**
+   * Writes two u64 to `out`, the hash of an ID.
+   * @param at the ID, with zeros after it up to a multiple of eight bytes
+   */
+  hashId(at: number, length: number, out: number): void;
   /** Begins a memory that is all zero; `tablesAddress` then takes the codec's tables. */
   init(pageMax: number): void;
   /** 0, or why the chunks are refused (`insert…` in reads.ts). */

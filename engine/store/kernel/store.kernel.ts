@@ -46,6 +46,7 @@ import {
   takeSlot,
 } from './series';
 
+export { digestRows, hashId } from './digest';
 export { packChunks, packRoomBytes, packWorkBytes } from './pack';
 
 const outcomeWritten: u32 = 0;

@@ -1,0 +1,55 @@
+/** The obvious way to digest rows: one by one, in numbers of any length. The kernel is held equal to it. */
+import { mergeChunks } from '../codec/decoder_twin.ts';
+import type { SeriesDigest } from './row_digest.ts';
+
+const seedLow = 0x9e3779b97f4a7c15n;
+const seedHigh = 0xc2b2ae3d27d4eb4fn;
+
+function wrap(x: bigint): bigint {
+  return BigInt.asUintN(64, x);
+}
+
+function mix(x: bigint): bigint {
+  let mixed = wrap(x);
+  mixed = wrap((mixed ^ (mixed >> 30n)) * 0xbf58476d1ce4e5b9n);
+  mixed = wrap((mixed ^ (mixed >> 27n)) * 0x94d049bb133111ebn);
+  return mixed ^ (mixed >> 31n);
+}
+
+function rotatedLeft(x: bigint, bits: bigint): bigint {
+  return wrap((x << bits) | (x >> (64n - bits)));
+}
+
+function hashOf(id: Uint8Array): { low: bigint; high: bigint } {
+  const length = BigInt(id.length);
+  let low = mix(seedLow + length);
+  let high = mix(seedHigh + length);
+  const padded = new Uint8Array(Math.ceil(id.length / 8) * 8);
+  padded.set(id);
+  for (const word of new BigUint64Array(padded.buffer)) {
+    low = mix(low ^ word);
+    high = mix(high + word);
+  }
+  return { low, high };
+}
+
+/** As `digestSeries()`. @throws {TsdbError} BAD_REQUEST when a chunk is malformed */
+export function digestByRows(
+  id: Uint8Array,
+  parts: readonly Uint8Array[],
+  startNanos: bigint,
+  endNanos: bigint,
+): SeriesDigest {
+  const chunks = new Uint8Array(Buffer.concat(parts));
+  const { timestampNanos, values } = mergeChunks(chunks, startNanos, endNanos);
+  const bits = new BigUint64Array(values.buffer, values.byteOffset, values.length);
+  const hash = hashOf(id);
+  let low = 0n;
+  let high = 0n;
+  timestampNanos.forEach((nanos, row) => {
+    const time = mix(nanos + hash.low);
+    low = wrap(low + mix(time ^ bits[row]!));
+    high = wrap(high + mix(wrap(rotatedLeft(time, 29n) + bits[row]!) ^ hash.high));
+  });
+  return { idHash: Number(hash.low >> 32n), low, high };
+}
