@@ -14,6 +14,8 @@ export const httpStatusOfCode = {
   /** The client went away. */
   CANCELLED: 499,
   INTERNAL: 500,
+  /** A node of another release does not know the method. */
+  UNIMPLEMENTED: 501,
   /** The caller has something to mend first, as its clock; it may send the same again then. */
   FAILED_PRECONDITION: 503,
   /** Not able now: not bootstrapped, no quorum, disk full; clients retry. */

@@ -8,6 +8,8 @@ import { wirePageBytesMax } from '../limits.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
+  CompareRowsRequest,
+  CompareRowsResponse,
   FetchByIdRequest,
   FetchRequest,
   FetchResponse,
@@ -15,6 +17,7 @@ import type {
   NodeService,
   StatisticsRequest,
   StatisticsResponse,
+  StreamDifferentRequest,
   StreamShardPage,
   StreamShardRequest,
   WriteRequest,
@@ -32,7 +35,10 @@ import {
   fetchRequestWire,
   healthRequestWire,
   healthResponseWire,
+  compareRowsRequestWire,
+  compareRowsResponseWire,
   nodePaths,
+  streamDifferentRequestWire,
   streamShardPageWire,
   streamShardRequestWire,
   truncateRequestWire,
@@ -107,20 +113,25 @@ export class NodeClient implements NodeService, Disposable {
     return truncateResponseWire.decode(await this.#client.unary(nodePaths.truncate, bytes, signal));
   }
 
-  async *streamShard(
-    request: StreamShardRequest,
+  streamShard(request: StreamShardRequest, signal: AbortSignal): AsyncIterable<StreamShardPage> {
+    return this.#pages(nodePaths.streamShard, streamShardRequestWire.encode(request), signal);
+  }
+
+  async compareRows(
+    request: CompareRowsRequest,
+    signal: AbortSignal,
+  ): Promise<CompareRowsResponse> {
+    const bytes = compareRowsRequestWire.encode(request);
+    const answer = await this.#client.unary(nodePaths.compareRows, bytes, signal);
+    return compareRowsResponseWire.decode(answer);
+  }
+
+  streamDifferent(
+    request: StreamDifferentRequest,
     signal: AbortSignal,
   ): AsyncIterable<StreamShardPage> {
-    const joiner = new BundleJoiner();
-    const bytes = streamShardRequestWire.encode(request);
-    let isOpen = false;
-    for await (const message of this.#stream(nodePaths.streamShard, bytes, signal)) {
-      const { part, more } = streamShardPageWire.decode(message);
-      joiner.add(part);
-      isOpen = more;
-      if (!more) yield { bundle: joiner.finish() };
-    }
-    if (isOpen) throw cutOff(nodePaths.streamShard);
+    const bytes = streamDifferentRequestWire.encode(request);
+    return this.#pages(nodePaths.streamDifferent, bytes, signal);
   }
 
   async health(signal: AbortSignal): Promise<NodeHealth> {
@@ -130,6 +141,22 @@ export class NodeClient implements NodeService, Disposable {
 
   [Symbol.dispose](): void {
     this.#client[Symbol.dispose]();
+  }
+
+  async *#pages(
+    path: string,
+    request: Uint8Array,
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamShardPage> {
+    const joiner = new BundleJoiner();
+    let isOpen = false;
+    for await (const message of this.#stream(path, request, signal)) {
+      const { part, more } = streamShardPageWire.decode(message);
+      joiner.add(part);
+      isOpen = more;
+      if (!more) yield { bundle: joiner.finish() };
+    }
+    if (isOpen) throw cutOff(path);
   }
 
   async #fetchPages(
@@ -318,6 +345,8 @@ function guarded(client: NodeClient, problemNow: () => string | null): NodeServi
     statistics: async (request, signal) => check().statistics(request, signal),
     truncate: async (namespace, signal) => check().truncate(namespace, signal),
     streamShard: (request, signal) => check().streamShard(request, signal),
+    compareRows: async (request, signal) => check().compareRows(request, signal),
+    streamDifferent: (request, signal) => check().streamDifferent(request, signal),
     health: (signal) => client.health(signal),
   };
 }

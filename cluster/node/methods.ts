@@ -4,7 +4,7 @@ import type { GrpcMethod } from '#lib/env/grpc.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { bundleParts } from './bundle_pages.ts';
 import { wirePageBytesMax } from '../limits.ts';
-import type { AggregateResponse, FetchResponse, NodeService } from './service.ts';
+import type { AggregateResponse, FetchResponse, NodeService, StreamShardPage } from './service.ts';
 import {
   type AggregatePage,
   aggregatePageWire,
@@ -14,9 +14,12 @@ import {
   fetchRequestWire,
   healthRequestWire,
   healthResponseWire,
+  compareRowsRequestWire,
+  compareRowsResponseWire,
   nodePaths,
   statisticsRequestWire,
   statisticsResponseWire,
+  streamDifferentRequestWire,
   streamShardPageWire,
   streamShardRequestWire,
   truncateRequestWire,
@@ -60,17 +63,27 @@ export function nodeMethods(service: NodeService): readonly GrpcMethod[] {
       service.truncate(namespace, signal),
     ),
     streaming(nodePaths.streamShard, streamShardRequestWire, async (request, send, signal) => {
-      for await (const { bundle } of service.streamShard(request, signal)) {
-        const parts = bundleParts(bundle, wirePageBytesMax);
-        for (let part = parts.next(); part.done !== true; ) {
-          const next = parts.next();
-          await send(streamShardPageWire.encode({ part: part.value, more: next.done !== true }));
-          part = next;
-        }
-      }
+      await sendPages(service.streamShard(request, signal), send);
     }),
     unary(nodePaths.health, healthRequestWire, healthResponseWire, (_, signal) =>
       service.health(signal),
+    ),
+    unary(
+      nodePaths.compareRows,
+      compareRowsRequestWire,
+      compareRowsResponseWire,
+      (request, signal) => {
+        if (service.compareRows === undefined) throw notComparedHere();
+        return service.compareRows(request, signal);
+      },
+    ),
+    streaming(
+      nodePaths.streamDifferent,
+      streamDifferentRequestWire,
+      async (request, send, signal) => {
+        if (service.streamDifferent === undefined) throw notComparedHere();
+        await sendPages(service.streamDifferent(request, signal), send);
+      },
     ),
   ];
 }
@@ -123,6 +136,21 @@ function answering<Q>(
       sent.resolve();
     }
   });
+}
+
+function notComparedHere(): TsdbError {
+  return new TsdbError('UNIMPLEMENTED', 'rows are not compared here: ask the storage nodes');
+}
+
+async function sendPages(pages: AsyncIterable<StreamShardPage>, send: Send): Promise<void> {
+  for await (const { bundle } of pages) {
+    const parts = bundleParts(bundle, wirePageBytesMax);
+    for (let part = parts.next(); part.done !== true; ) {
+      const next = parts.next();
+      await send(streamShardPageWire.encode({ part: part.value, more: next.done !== true }));
+      part = next;
+    }
+  }
 }
 
 async function sendFetch(response: FetchResponse, send: Send): Promise<void> {

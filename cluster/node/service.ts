@@ -216,6 +216,68 @@ export interface StreamShardPage {
   readonly bundle: SeriesBundle;
 }
 
+/** What a comparison of replicas has to be equal in (docs/REPAIR.md). */
+export interface ComparedShard extends OfNamespace {
+  readonly shard: number;
+  /** The asker's placement version: the other one adopts it first. */
+  readonly placementVersion: number;
+  /** The asker has applied the deletions up to this one, and no later one. */
+  readonly deletionSequence: number;
+  readonly retentionNanos: bigint;
+}
+
+export interface CompareRowsRequest extends ComparedShard {
+  /** At most `comparedBlocksMax`. */
+  readonly blockStartsNanos: readonly bigint[];
+  /** Of one block: sums of 2^rangeBits ranges of series at most are wanted too. Null: of none. */
+  readonly rangeBits: number | null;
+}
+
+/** Why a block is not compared now, or that it is. */
+export const compareState = {
+  compared: 0,
+  /** Other deletions of series are applied here, or one is being applied. */
+  deletionsDiffer: 1,
+  /** The namespace has another retention here. */
+  retentionDiffers: 2,
+  /** The shard is not AVAILABLE and whole here, or rows of the block are damaged or in doubt. */
+  notWhole: 3,
+  expired: 4,
+  /** Its sums are being made, or its files changed meanwhile. */
+  notReady: 5,
+} as const;
+
+/** Blocks of one comparison. */
+export const comparedBlocksMax = 128;
+
+export interface CompareRowsResponse {
+  /** A `compareState` for each block of the request. */
+  readonly states: Uint8Array;
+  /** Two sums for each block; 0 of those that are not compared. */
+  readonly roots: BigUint64Array;
+  /** Of `ranges`, when they were asked for. */
+  readonly rangeBits: number;
+  /** Two sums for each of 2^rangeBits ranges, or none. */
+  readonly ranges: BigUint64Array;
+  /** When all rows of the namespace were deleted here last; 0 when this process knows of no time. */
+  readonly truncatedAtNanos: UnixNanos;
+}
+
+/** Series of some ranges, but for those that the asker has just so. */
+export interface StreamDifferentRequest extends ComparedShard {
+  readonly blockStartNanos: bigint;
+  readonly rangeBits: number;
+  /** Ascending, at most `differentRangesMax`. */
+  readonly ranges: Uint32Array;
+  /** Low sums of the series that the asker has in these ranges, ascending. */
+  readonly known: BigUint64Array;
+  /** Names are wanted, and no rows. */
+  readonly namesOnly: boolean;
+}
+
+/** Ranges of one stream: of a quarter of a million series. */
+export const differentRangesMax = 4096;
+
 export interface NodeHealth {
   readonly ok: boolean;
   readonly status: string;
@@ -280,5 +342,15 @@ export interface NodeService {
    * is not set
    */
   streamShard(request: StreamShardRequest, signal: AbortSignal): AsyncIterable<StreamShardPage>;
+  /**
+   * What the rows of blocks add up to here. A node of a former version has neither this nor the
+   * next one, and rejects with UNIMPLEMENTED.
+   */
+  compareRows?(request: CompareRowsRequest, signal: AbortSignal): Promise<CompareRowsResponse>;
+  /** Series of a block that differ from the asker's, sorted by ID. Pages may be empty. */
+  streamDifferent?(
+    request: StreamDifferentRequest,
+    signal: AbortSignal,
+  ): AsyncIterable<StreamShardPage>;
   health(signal: AbortSignal): Promise<NodeHealth>;
 }

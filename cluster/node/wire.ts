@@ -8,12 +8,16 @@ import type { BundlePart } from './bundle_pages.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
+  ComparedShard,
+  CompareRowsRequest,
+  CompareRowsResponse,
   FetchByIdRequest,
   FetchRequest,
   NodeHealth,
   StatisticsCount,
   StatisticsRequest,
   StatisticsResponse,
+  StreamDifferentRequest,
   StreamShardRequest,
   WriteRequest,
   WriteResponse,
@@ -30,6 +34,8 @@ export const nodePaths = {
   truncate: '/tsdb.node.v1.Node/Truncate',
   streamShard: '/tsdb.node.v1.Node/StreamShard',
   health: '/tsdb.node.v1.Node/Health',
+  compareRows: '/tsdb.node.v1.Node/CompareRows',
+  streamDifferent: '/tsdb.node.v1.Node/StreamDifferent',
 } as const;
 
 /** A message type of one direction: bytes on the wire, a value of the contract inside. */
@@ -293,6 +299,69 @@ function levelOf(message: ProtoMessage): number {
   return message['formatLevel'] || formatLevelFirst;
 }
 
+function comparedOf(message: ProtoMessage | null): ComparedShard {
+  if (message === null) throw badRequest('cannot compare rows: of is missing');
+  return {
+    namespace: message['namespace'],
+    namespaceNumber: Number(message['namespaceNumber']),
+    shard: message['shard'],
+    placementVersion: message['placementVersion'],
+    deletionSequence: message['deletionSequence'],
+    retentionNanos: message['retentionNanos'],
+  };
+}
+
+export const compareRowsRequestWire: Wire<CompareRowsRequest> = wire(
+  'CompareRowsRequest',
+  ({ blockStartsNanos, rangeBits, ...of }) => ({
+    of,
+    blockStartsNanos,
+    withRanges: rangeBits !== null,
+    rangeBits: rangeBits ?? 0,
+  }),
+  (message) => ({
+    ...comparedOf(message['of']),
+    blockStartsNanos: message['blockStartsNanos'],
+    rangeBits: message['withRanges'] === true ? message['rangeBits'] : null,
+  }),
+);
+
+export const compareRowsResponseWire: Wire<CompareRowsResponse> = wire(
+  'CompareRowsResponse',
+  (response) => ({
+    ...response,
+    roots: bytesOf(response.roots),
+    ranges: bytesOf(response.ranges),
+  }),
+  (message) => ({
+    states: plain(message['states']),
+    roots: longsOf(message['roots'], 'roots'),
+    rangeBits: message['rangeBits'],
+    ranges: longsOf(message['ranges'], 'ranges'),
+    truncatedAtNanos: message['truncatedAtNanos'],
+  }),
+);
+
+export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
+  'StreamDifferentRequest',
+  ({ blockStartNanos, rangeBits, ranges, known, namesOnly, ...of }) => ({
+    of,
+    blockStartNanos,
+    rangeBits,
+    ranges: bytesOf(ranges),
+    known: bytesOf(known),
+    namesOnly,
+  }),
+  (message) => ({
+    ...comparedOf(message['of']),
+    blockStartNanos: message['blockStartNanos'],
+    rangeBits: message['rangeBits'],
+    ranges: wordsOf(message['ranges'], 'ranges'),
+    known: longsOf(message['known'], 'known'),
+    namesOnly: message['namesOnly'],
+  }),
+);
+
 function lastToMessage(last: FetchPage['last']): ProtoMessage {
   if (last === null) return { last: false };
   return { last: true, exhaustive: last.exhaustive, shards: bytesOf(last.shards) };
@@ -376,7 +445,7 @@ function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-function bytesOf(words: Uint32Array): Uint8Array {
+function bytesOf(words: Uint32Array | BigUint64Array): Uint8Array {
   return new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
 }
 
@@ -387,4 +456,12 @@ function wordsOf(bytes: Uint8Array, field: string): Uint32Array {
   // A message begins anywhere; a column of words has to be aligned.
   const aligned = bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
   return new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.length >>> 2);
+}
+
+function longsOf(bytes: Uint8Array, field: string): BigUint64Array {
+  if (bytes.length % 8 !== 0) {
+    throw badRequest(`${field}: length is not a multiple of 8 bytes: ${bytes.length}`);
+  }
+  const aligned = bytes.byteOffset % 8 === 0 ? bytes : new Uint8Array(bytes);
+  return new BigUint64Array(aligned.buffer, aligned.byteOffset, aligned.length >>> 3);
 }

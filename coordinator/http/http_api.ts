@@ -124,6 +124,7 @@ const errorTypes: Readonly<Record<ErrorCode, string>> = {
   RESOURCE_EXHAUSTED: 'unavailable',
   CANCELLED: 'canceled',
   INTERNAL: 'internal',
+  UNIMPLEMENTED: 'internal',
   FAILED_PRECONDITION: 'unavailable',
   UNAVAILABLE: 'unavailable',
   DEADLINE_EXCEEDED: 'timeout',

@@ -53,6 +53,7 @@ const statusOfCode: Record<ErrorCode, number> = {
   RESOURCE_EXHAUSTED: grpcStatus.resourceExhausted,
   CANCELLED: grpcStatus.cancelled,
   INTERNAL: grpcStatus.internal,
+  UNIMPLEMENTED: grpcStatus.unimplemented,
   FAILED_PRECONDITION: grpcStatus.failedPrecondition,
   UNAVAILABLE: grpcStatus.unavailable,
   DEADLINE_EXCEEDED: grpcStatus.deadlineExceeded,
@@ -68,6 +69,7 @@ const codeOfStatus = new Map<number, ErrorCode>([
   [grpcStatus.failedPrecondition, 'FAILED_PRECONDITION'],
   [grpcStatus.aborted, 'CONFLICT'],
   [grpcStatus.outOfRange, 'BAD_REQUEST'],
+  [grpcStatus.unimplemented, 'UNIMPLEMENTED'],
   [grpcStatus.unavailable, 'UNAVAILABLE'],
 ]);
 

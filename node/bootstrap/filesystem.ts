@@ -17,6 +17,7 @@ import {
   pathAside,
   removeFileset,
   removeFilesetAside,
+  removeLeftRowDigests,
   setFilesetAside,
   shardFolder,
 } from '../persist/fileset/format.ts';
@@ -132,6 +133,7 @@ export async function loadShard(
       }
     }
   }
+  await removeLeftRowDigests(env.disk, folder);
   const { corruptBlocks, unrepairedBlocks } = report;
   if (corruptBlocks.size + unrepairedBlocks.size > 0) {
     const fields = { folder, found: corruptBlocks.size, unrepaired: unrepairedBlocks.size };

@@ -3,7 +3,7 @@
  * filesets. Their data stay on disk, their series enter the index.
  */
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import type { NodeService, StreamShardPage, StreamShardRequest } from '#cluster/node/service.ts';
+import type { NodeService, StreamShardPage } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { untilAborted } from '#lib/env/wait.ts';
@@ -11,6 +11,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { checkedId, copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
 import type { Deletions } from '../storage/deletions/deletions.ts';
+import type { Pace } from '../storage/flush/pace.ts';
 import {
   type VolumeParts,
   type VolumeSeries,
@@ -29,8 +30,14 @@ export interface PeersParts extends VolumeParts {
   noteFiles(): void;
 }
 
+/** Gives pages of a peer, sorted by block and ID. */
+export type PeerStream = (signal: AbortSignal) => AsyncIterable<StreamShardPage>;
+
 export interface PeersReport {
+  /** Blocks that came. */
   blocks: number;
+  /** Filesets that were written for them: none where a block had all of it already. */
+  filesets: number;
   series: number;
   bytes: number;
 }
@@ -69,19 +76,47 @@ export async function bootstrapFromPeers(
     blockStartsNanos: [...(onlyBlocks ?? [])],
     damagedToo,
   };
+  const streams = donors.map(
+    (donor): PeerStream =>
+      (stop) =>
+        donor.streamShard(request, stop),
+  );
+  return mergeFromPeers(parts, namespace, shard, { streams, onlyBlocks }, signal);
+}
+
+/**
+ * Merges what peers stream into filesets of a shard. They have applied the deletions that this node
+ * has applied when it is called.
+ *
+ * @param options.onlyBlocks others are passed over; null for none
+ * @param options.pace of what is copied from the filesets that are there
+ * @throws {TsdbError} as `bootstrapFromPeers`
+ */
+export async function mergeFromPeers(
+  parts: PeersParts,
+  namespace: NamespaceState,
+  shard: number,
+  options: {
+    readonly streams: readonly PeerStream[];
+    readonly onlyBlocks: ReadonlySet<bigint> | null;
+    readonly pace?: Pace;
+  },
+  signal: AbortSignal,
+): Promise<PeersReport> {
+  const { onlyBlocks, pace } = options;
   // It counts among those of this node already, and the donors are not asked to have applied it.
   if (parts.deletions.applying?.namespace === namespace.name) {
     throw new TsdbError('UNAVAILABLE', `series are being deleted: ${namespace.name}`);
   }
   // What is deleted from here on, the donors may have streamed before.
   const { versionMax } = namespace.tombstones;
-  const report: PeersReport = { blocks: 0, series: 0, bytes: 0 };
+  const report: PeersReport = { blocks: 0, filesets: 0, series: 0, bytes: 0 };
   const { truncations } = namespace;
   const stop = new AbortController();
   const either = AbortSignal.any([signal, stop.signal]);
   const { clock } = parts.env;
-  const streams = donors.map((donor) =>
-    seriesOf(pagesOf(donor, request, clock, either), namespace),
+  const streams = options.streams.map((stream) =>
+    seriesOf(pagesOf(stream, clock, either), namespace),
   );
   const merged = new PeekedStream(mergeStreams(streams));
   try {
@@ -99,7 +134,7 @@ export async function bootstrapFromPeers(
         // Whoever drops the shard must not wait for a peer.
         const end = () => stop.abort(dropped.reason);
         dropped.addEventListener('abort', end, { once: true });
-        const options = {
+        const volume = {
           namespace,
           shard,
           blockStartNanos,
@@ -109,12 +144,14 @@ export async function bootstrapFromPeers(
             markLive(namespace, source, truncations);
             parts.noteFiles();
           },
+          ...(pace === undefined ? {} : { pace }),
         } as const;
-        return writeVolume(parts, options, source, AbortSignal.any([either, dropped])).finally(() =>
+        return writeVolume(parts, volume, source, AbortSignal.any([either, dropped])).finally(() =>
           dropped.removeEventListener('abort', end),
         );
       });
       report.blocks += 1;
+      report.filesets += written.volumes;
       report.series += written.series;
       report.bytes += written.bytes;
     }
@@ -223,13 +260,12 @@ class BlockSource implements VolumeSource {
  * @throws {TsdbError} DEADLINE_EXCEEDED
  */
 async function* pagesOf(
-  donor: NodeService,
-  request: StreamShardRequest,
+  stream: PeerStream,
   clock: Clock,
   signal: AbortSignal,
 ): AsyncGenerator<StreamShardPage, void, undefined> {
   const stop = new AbortController();
-  const pages = donor.streamShard(request, AbortSignal.any([signal, stop.signal]));
+  const pages = stream(AbortSignal.any([signal, stop.signal]));
   const iterator = pages[Symbol.asyncIterator]();
   try {
     for (;;) {

@@ -10,6 +10,8 @@ import type {
   AggregateRequest,
   AggregateResponse,
   ColumnsWriteRequest,
+  CompareRowsRequest,
+  CompareRowsResponse,
   FetchByIdRequest,
   FetchRequest,
   FetchResponse,
@@ -17,6 +19,7 @@ import type {
   NodeService,
   StatisticsRequest,
   StatisticsResponse,
+  StreamDifferentRequest,
   StreamShardPage,
   StreamShardRequest,
   WriteRequest,
@@ -53,6 +56,8 @@ import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
 import { QueryLimitCounter } from './admission/query_limits.ts';
 import { ReadMemory } from './admission/read_memory.ts';
 import { SeriesRate } from './admission/series_rate.ts';
+import { BlockDigests } from './comparison/block_digests.ts';
+import { Comparisons } from './comparison/comparisons.ts';
 import { Deletions } from './deletions/deletions.ts';
 import { NamespaceRemoval } from './deletions/namespace_removal.ts';
 import { CacheKeeper, type CachePolicy } from './filesets/cache_policy.ts';
@@ -132,6 +137,8 @@ export class Database implements NodeService, AsyncDisposable {
   readonly namespaces: Map<string, NamespaceState> = new Map();
   readonly writes: Writes;
   readonly reads: Reads;
+  readonly digests: BlockDigests;
+  readonly comparisons: Comparisons;
   readonly newSeries: SeriesRate;
   readonly admission: Admission;
   readonly queries: QueryLimitCounter;
@@ -242,6 +249,16 @@ export class Database implements NodeService, AsyncDisposable {
       sequencer,
       admission: this.admission,
       deletions,
+      namespaceOf,
+    });
+    this.digests = new BlockDigests({ env, log, store });
+    this.comparisons = new Comparisons({
+      env,
+      store,
+      shards,
+      admission: this.admission,
+      deletions,
+      digests: this.digests,
       namespaceOf,
     });
   }
@@ -435,6 +452,17 @@ export class Database implements NodeService, AsyncDisposable {
     return this.reads.streamShard(request, signal);
   }
 
+  compareRows(request: CompareRowsRequest, signal: AbortSignal): Promise<CompareRowsResponse> {
+    return this.comparisons.compareRows(request, signal);
+  }
+
+  streamDifferent(
+    request: StreamDifferentRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamShardPage, void, undefined> {
+    return this.comparisons.streamDifferent(request, signal);
+  }
+
   async truncate(name: string, _signal: AbortSignal): Promise<number> {
     // Looked up in the step: it may have been dropped since the call, and its files may be another
     // one's.
@@ -515,6 +543,7 @@ export class Database implements NodeService, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#loaded = false;
+    await this.digests[Symbol.asyncDispose]();
     await this.sequencer[Symbol.asyncDispose]();
     await this.commitlog[Symbol.asyncDispose]();
     for (const { files } of this.namespaces.values()) await files.settled();

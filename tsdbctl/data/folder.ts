@@ -17,6 +17,8 @@ export interface DataFolder {
   readonly segments: readonly DataFile[];
   /** Identity, level of formats, process ID, key-value store, tombstones, ledger of doubt. */
   readonly others: readonly DataFile[];
+  /** Digests of the rows of filesets, by which replicas are compared. */
+  readonly rowDigests: readonly DataFile[];
   /** Damaged files that a node has renamed. */
   readonly setAside: readonly DataFile[];
   /** Left by a write that did not end; a start removes them. */
@@ -38,6 +40,7 @@ const ofShard =
 const ofIndex = /^data\/([^/]+)\/index\.db$/;
 const ofSegment = /^commitlogs\/commitlog-\d+\.db$/;
 const ofSnapshot = /^snapshots\/snapshot-\d+\.db$/;
+const ofRowDigests = /^data\/[^/]+\/\d+\/fileset-(?:-?\d+)-\d+-rows\.db$/;
 const ofOthers =
   /^(node_identity\.json|formats\.json|folder_mark\.json|doubts-[01]\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
 
@@ -58,6 +61,7 @@ export async function readDataFolder(env: Env, folder: string): Promise<DataFold
     snapshots: [] as DataFile[],
     segments: [] as DataFile[],
     others: [] as DataFile[],
+    rowDigests: [] as DataFile[],
     setAside: [] as DataFile[],
     unfinished: [] as DataFile[],
     unknown: [] as DataFile[],
@@ -83,6 +87,7 @@ export async function readDataFolder(env: Env, folder: string): Promise<DataFold
     else if (ofSegment.test(path)) found.segments.push(file);
     else if (ofSnapshot.test(path)) found.snapshots.push(file);
     else if (ofOthers.test(path)) found.others.push(file);
+    else if (ofRowDigests.test(path)) found.rowDigests.push(file);
     else if (path.endsWith('.corrupt')) found.setAside.push(file);
     else if (path.endsWith('.tmp') || path.startsWith('data/.removed-'))
       found.unfinished.push(file);

@@ -58,7 +58,7 @@ class Verification {
 export async function verifyFolder(env: Env, folder: string, print: Print): Promise<number> {
   const found = await readDataFolder(env, folder);
   const all = new Verification(env, folder, print);
-  const { others, setAside, unfinished, unknown } = found;
+  const { others, rowDigests, setAside, unfinished, unknown } = found;
   if (fileCountOf(found) === 0) {
     print(`there are no files in ${folder}`);
     return 0;
@@ -76,6 +76,10 @@ export async function verifyFolder(env: Env, folder: string, print: Print): Prom
   const ledgers = await readLedgerCopies(env.disk, folder).catch((error) => [messageOf(error)]);
   for (const ledger of ledgers) {
     if (typeof ledger === 'string') all.damaged(`${folder}/${ledger}`);
+  }
+  if (rowDigests.length > 0) {
+    const bytes = rowDigests.reduce((sum, file) => sum + file.bytes, 0);
+    print(`digests of rows: ${counted(rowDigests.length, 'file')}, ${bytes} bytes`);
   }
   printFiles(print, 'other files', others);
   printFiles(print, 'set aside for damage before', setAside);

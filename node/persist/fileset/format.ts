@@ -79,6 +79,13 @@ export function filesetPath(folder: string, key: FilesetKey, part: FilesetPart):
   return `${folder}/fileset-${key.blockStartNanos}-${key.volume}-${part}.db`;
 }
 
+/** Where digests of the rows of a fileset are, when replicas were compared (row_digest_file.ts). */
+export function rowDigestPath(folder: string, key: FilesetKey): string {
+  return `${folder}/fileset-${key.blockStartNanos}-${key.volume}-rows.db`;
+}
+
+const rowDigestName = /^fileset-(-?\d+)-(\d+)-rows\.db$/;
+
 const filesetName = /^fileset-(-?\d+)-(\d+)-(info|index|data|digest|checkpoint)\.db(\.corrupt)?$/;
 
 type ListedFileset = FilesetKey & { readonly complete: boolean };
@@ -122,6 +129,19 @@ export async function removeFileset(disk: Disk, folder: string, key: FilesetKey)
   await disk.remove(filesetPath(folder, key, 'checkpoint'));
   await disk.syncFolder(folder);
   for (const part of filesetParts) await disk.remove(filesetPath(folder, key, part));
+  await disk.remove(rowDigestPath(folder, key));
+}
+
+/** Removes digests of rows of which the fileset is not there any more. */
+export async function removeLeftRowDigests(disk: Disk, folder: string): Promise<void> {
+  const names = new Set(await disk.list(folder));
+  for (const name of names) {
+    const match = rowDigestName.exec(name);
+    if (match === null) continue;
+    const key = { blockStartNanos: BigInt(match[1]!), volume: Number(match[2]) };
+    const checkpoint = filesetPath(folder, key, 'checkpoint').slice(folder.length + 1);
+    if (!names.has(checkpoint)) await disk.remove(`${folder}/${name}`);
+  }
 }
 
 /**
@@ -133,6 +153,7 @@ export async function setFilesetAside(disk: Disk, folder: string, key: FilesetKe
     const path = filesetPath(folder, key, part);
     if ((await disk.size(path)) !== null) await disk.rename(path, pathAside(path));
   }
+  await disk.remove(rowDigestPath(folder, key));
   await disk.syncFolder(folder);
 }
 

@@ -15,7 +15,7 @@ export class VolumeWalk implements AsyncDisposable {
   readonly #reader: FilesetReader | null;
   readonly #files: NamespaceFiles;
   readonly #file: BlockFile | null;
-  readonly #cursor: IndexCursor | null;
+  #cursor: IndexCursor | null;
   #window: Uint8Array = new Uint8Array(0);
   #windowStart = 0;
   /** Deletions that the fileset has not seen. */
@@ -57,6 +57,13 @@ export class VolumeWalk implements AsyncDisposable {
 
   step(): void {
     this.id = this.#cursor?.next() === true ? this.#cursor.id() : null;
+  }
+
+  /** Goes to a series, to read its chunks. @returns whether the fileset has it */
+  find(id: Uint8Array): boolean {
+    this.#cursor = this.#reader?.index.find(id) ?? null;
+    this.id = this.#cursor?.id() ?? null;
+    return this.id !== null;
   }
 
   /** The series that it stands on; borrowed until the next step. */

@@ -24,10 +24,11 @@ import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from '../write/sequencer.ts';
 import { bundleOf, type ReadParts, WholeShards } from './read.ts';
 import { statisticsResponse } from './statistics.ts';
-import { type StreamParts, streamPages } from './stream.ts';
+import type { BlockWalkParts } from './block_walk.ts';
+import { streamPages } from './stream.ts';
 
 /** What it takes to answer. */
-export interface ReadsParts extends ReadParts, StreamParts {
+export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly clock: Clock;
   readonly shards: ShardTable;
   readonly admission: Admission;
