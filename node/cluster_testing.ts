@@ -13,6 +13,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import type { RepairOptions } from './repair/options.ts';
 import { NodeRuntime } from './runtime.ts';
 
 const never = new AbortController().signal;
@@ -36,6 +37,10 @@ export class TestCluster implements AsyncDisposable {
   readonly namespaces: NamespaceStore = new NamespaceStore(this.kvStore.client(), cluster);
   readonly nodes: Map<string, TestNode> = new Map();
   readonly fatal: unknown[] = [];
+  /** Whether and how nodes that start compare their rows. */
+  repair: RepairOptions | null = null;
+  /** Told of each call between nodes; what it throws is what the caller gets. */
+  onCall: (id: string, method: keyof NodeService) => void = () => {};
 
   instance(id: string): InstanceInfo {
     return {
@@ -79,6 +84,7 @@ export class TestCluster implements AsyncDisposable {
       },
       limits: { outstandingWritesMax: 0, outstandingReadsMax: 0, newSeriesPerSecondMax: 0 },
       tickMillis: 10_000,
+      ...(this.repair === null ? {} : { repair: this.repair }),
       nodeServiceOf: (instance) => this.serviceOf(instance),
       onFatal: (error) => this.fatal.push(error),
     });
@@ -104,7 +110,11 @@ export class TestCluster implements AsyncDisposable {
             throw new TsdbError('UNAVAILABLE', `cannot reach ${instance.id}`);
           };
         }
-        return database[name as keyof NodeService].bind(database);
+        const method = name as keyof NodeService;
+        return (...args: unknown[]) => {
+          this.onCall(instance.id, method);
+          return (database[method] as (...all: unknown[]) => unknown).apply(database, args);
+        };
       },
     });
   }

@@ -19,6 +19,8 @@ import type { Deletions } from './storage/deletions/deletions.ts';
 import type { FileCache } from './storage/filesets/file_cache.ts';
 import type { Flusher } from './storage/flush/flusher.ts';
 import type { Snapshots } from './storage/flush/snapshot.ts';
+import type { RepairCounts } from './repair/block_repair.ts';
+import type { BlockDigests } from './storage/comparison/block_digests.ts';
 import type { NamespaceState } from './storage/namespace/namespace.ts';
 import type { ShardTable } from './storage/namespace/shards.ts';
 import type { Reads } from './storage/read/reads.ts';
@@ -28,6 +30,7 @@ import type { Writes } from './storage/write/writes.ts';
 /** What is counted. */
 export interface CountedParts {
   readonly doubts: DoubtLedger;
+  readonly digests: Pick<BlockDigests, 'counts'>;
   readonly isBootstrapped: boolean;
   readonly store: Pick<SampleStore, 'seriesCount' | 'sampleCount' | 'memoryBytes'>;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
@@ -55,17 +58,28 @@ export interface LimitCounts {
   readonly ignored: number;
 }
 
+/** What comparisons of replicas have found and done. */
+export interface RepairFigures {
+  readonly counts: RepairCounts & { readonly rounds: number; readonly seconds: number };
+  readonly waiting: number;
+  readonly differing: number;
+  readonly oldestSeconds: number;
+}
+
 export interface NodeMetrics {
   /** Seconds of the last background tick. */
   tickSeconds(seconds: number): void;
   seriesExpired(count: number): void;
   corruption(count: number): void;
+  /** Something was not compared, or not taken. */
+  repairFailure(reason: string): void;
 }
 
 export function registerNodeMetrics(
   metrics: Metrics,
   parts: CountedParts,
   limits: LimitCounts,
+  repairs: RepairFigures,
 ): NodeMetrics {
   const gauge = (name: string, help: string, read: () => number) =>
     metrics.gauge(`tsdb_node_${name}`, help, [], read);
@@ -120,6 +134,7 @@ export function registerNodeMetrics(
     () => parts.peerClocks.voters,
   );
   registerTotals(metrics, parts, limits);
+  registerRepair(metrics, parts, repairs);
   const written = metrics.histogram(
     'tsdb_node_commitlog_write_seconds',
     'Time that a group of writes waits for the commit log.',
@@ -131,7 +146,13 @@ export function registerNodeMetrics(
     'tsdb_node_corruptions_total',
     'Damaged files and ranges of files that were passed over.',
   );
+  const notRepaired = metrics.counter(
+    'tsdb_node_repair_failures_total',
+    'Blocks that were not compared, and comparisons that failed, by reason.',
+    ['reason'],
+  );
   return {
+    repairFailure: (reason) => notRepaired.increase(1, { reason }),
     tickSeconds: (seconds) => tick.set(seconds),
     seriesExpired: (count) => expired.increase(count),
     corruption: (count) => corrupt.increase(count),
@@ -199,6 +220,42 @@ function registerTotals(metrics: Metrics, parts: CountedParts, limits: LimitCoun
   total('deletions_applied', 'Deletions that were applied.', () => deletions.counts.applied);
   total('deletion_filesets', 'Filesets rewritten or removed.', () => deletions.counts.filesets);
   total('deletion_failures', 'Rewrites that failed.', () => deletions.counts.failures);
+}
+
+/** Whether replicas agree. */
+function registerRepair(metrics: Metrics, parts: CountedParts, repairs: RepairFigures): void {
+  const { counts } = repairs;
+  const total = (name: string, help: string, read: () => number) =>
+    metrics.countedElsewhere(`tsdb_node_repair_${name}_total`, help, read);
+  const gauge = (name: string, help: string, read: () => number) =>
+    metrics.gauge(`tsdb_node_repair_${name}`, help, [], read);
+  total('rounds', 'Rounds of comparisons with other replicas.', () => counts.rounds);
+  total('seconds', 'Time of these rounds, rests included.', () => counts.seconds);
+  total('blocks_compared', 'Blocks compared with a peer.', () => counts.blocksCompared);
+  total('blocks_differed', 'Of these, those that differed.', () => counts.blocksDiffered);
+  total('series_fetched', 'Series of which a peer had other rows.', () => counts.seriesFetched);
+  total('bytes_fetched', 'Bytes of their tags and chunks.', () => counts.bytesFetched);
+  total('filesets', 'Filesets written with rows of peers.', () => counts.filesets);
+  total(
+    'digests_made',
+    'Filesets whose rows were added up for comparisons.',
+    () => parts.digests.counts.made,
+  );
+  gauge(
+    'blocks_differing',
+    'Pairs of a block and a peer that differed when they were compared last.',
+    () => repairs.differing,
+  );
+  gauge(
+    'blocks_waiting',
+    'Pairs of a closed block and a peer that were not compared yet.',
+    () => repairs.waiting,
+  );
+  gauge(
+    'oldest_comparison_seconds',
+    'Time since the comparison of a pair that is longest ago.',
+    () => repairs.oldestSeconds,
+  );
 }
 
 /** What limits count and refuse. */

@@ -27,6 +27,8 @@ import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
 import { openIdentity } from './identity/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
+import type { RepairOptions } from './repair/options.ts';
+import { Repairs } from './repair/repairs.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
 import { retentionHoldMillis } from './clock/retention_clock.ts';
@@ -53,11 +55,21 @@ export interface RuntimeOptions {
   readonly rehearses?: boolean;
   /** Between two background ticks. */
   readonly tickMillis: number;
+  /** How replicas are compared. Not at all when it is not given. */
+  readonly repair?: RepairOptions;
   /** The service of another instance, over the network. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
   /** Called with a broken invariant of the background; the process must end. */
   readonly onFatal: (error: unknown) => void;
 }
+
+const noRepair: RepairOptions = {
+  enabled: false,
+  type: 'default',
+  strategy: 'default',
+  throttleMillis: 0,
+  checkIntervalMillis: 0,
+};
 
 const syncCheckMillis = 100;
 /** How often it is looked which blocks are to be flushed. */
@@ -82,6 +94,7 @@ const markTogetherMillis = 1;
 export class NodeRuntime implements AsyncDisposable {
   readonly #options: RuntimeOptions;
   readonly database: Database;
+  readonly repairs: Repairs;
   readonly #jobs: ShardJobs;
   readonly #deletions: DeletionFollower;
   readonly #limits: LiveLimits;
@@ -136,7 +149,13 @@ export class NodeRuntime implements AsyncDisposable {
       onLimits: (limits) => database.setLimits(limits),
     });
     database.admission.onUnknownNamespace = () => this.#refreshNamespaces();
-    this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits);
+    this.repairs = new Repairs({
+      parts: database,
+      options: options.repair ?? noRepair,
+      nodeServiceOf: options.nodeServiceOf,
+      onFailure: (reason) => this.#metrics.repairFailure(reason),
+    });
+    this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits, this.repairs);
   }
 
   /**
@@ -208,6 +227,7 @@ export class NodeRuntime implements AsyncDisposable {
     for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
     this.#jobs.reconcile();
     this.#onShardReady();
+    this.repairs.begin(this.#options.onFatal);
     const onError = (what: string) => (error: unknown) => {
       if (error instanceof BrokenInvariant) this.#options.onFatal(error);
       else log.error({ error: messageOf(error) }, what);
@@ -504,6 +524,7 @@ export class NodeRuntime implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
     await this.#following;
+    await this.repairs[Symbol.asyncDispose]();
     await this.#deletions[Symbol.asyncDispose]();
     await this.#limits[Symbol.asyncDispose]();
     await this.#formats[Symbol.asyncDispose]();

@@ -47,6 +47,7 @@ export interface StartNodeOptions {
     | 'newSeriesPerSecondMax'
     | 'queryLimits'
     | 'cache'
+    | 'repair'
     | 'tickMinimumMillis'
   >;
   /** As in the placement. */
@@ -119,6 +120,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       },
       rehearses: true,
       tickMillis: config.tickMinimumMillis,
+      repair: config.repair,
       nodeServiceOf: options.nodeServiceOf,
       onFatal: options.onFatal,
     }),
@@ -150,7 +152,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const jsonNode = owned.use(
     await serveJson({
       ...config.httpNodeListenAddress,
-      backend: new NodeBackend(database),
+      backend: new NodeBackend(database, () => runtime.repairs.demand()),
       methods: nodeMethods,
       inFlight,
       log,

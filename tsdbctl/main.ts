@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { version } from '#lib/version.ts';
-import { flushNode } from './data/data.ts';
+import { flushNode, repairNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
 import { verifyFolder } from './data/verify.ts';
 import { resetInstances } from './placement/reset.ts';
@@ -14,6 +14,9 @@ const usages: Readonly<Record<string, string>> = {
   writes the memory of the node at URL to filesets; its log is gone then
   --node URL         http://127.0.0.1:9002 when not given
   --namespace NAME   this one alone`,
+  'data repair': `tsdbctl data repair [--node URL]
+  has the node at URL compare its blocks with those of the other replicas now, and take what it lacks
+  --node URL  http://127.0.0.1:9002 when not given`,
   'data verify': `tsdbctl data verify FOLDER
   compares every checksum of a data folder, and tells what each byte is for; stop the node first`,
   'data read': `tsdbctl data read FOLDER [--namespace NAME] [--match TEXT] [--rows] [--limit N]
@@ -48,6 +51,11 @@ async function send(
   const headers = { 'content-type': 'application/json' };
   const json = body === undefined ? {} : { headers, body: JSON.stringify(body) };
   const response = await fetch(url, { method, ...json });
+  return { status: response.status, text: await response.text() };
+}
+
+async function getText(url: string): Promise<{ status: number; text: string }> {
+  const response = await fetch(url);
   return { status: response.status, text: await response.text() };
 }
 
@@ -88,6 +96,11 @@ async function main(): Promise<number> {
   }
   if (verb === 'flush') {
     print(await flushNode((url) => send('POST', url), values.node, namespace));
+    return 0;
+  }
+  if (verb === 'repair') {
+    await repairNode(getText, values.node);
+    print('the comparison is begun; tsdb_node_repair_blocks_differing tells how it ends');
     return 0;
   }
   if (verb === 'reset') {

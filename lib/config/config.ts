@@ -296,6 +296,13 @@ function resolveDb(
           ? null
           : section.cache.series.lru.maxBlocks * cachedBlockBytes,
     },
+    repair: {
+      enabled: section.repair.enabled,
+      type: section.repair.type,
+      strategy: section.repair.strategy,
+      throttleMillis: section.repair.throttle,
+      checkIntervalMillis: section.repair.checkInterval,
+    },
     tickMinimumMillis: section.tick.minimumInterval,
     logLevel: section.logging.level,
     logEncoding: section.logging.encoding ?? null,

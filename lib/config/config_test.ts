@@ -160,11 +160,33 @@ test('parseConfig() refuses features that are not there instead of ignoring them
   carbon: {ingester: {listenAddress: "0.0.0.0:7204"}}
   writeForwarding: {}
 db:
-  repair: {enabled: true}
+  tracing: {enabled: true}
 `);
   assert.equal(problems.length, 3);
   for (const problem of problems) assert.match(problem, /not supported/);
-  parse('db:\n  repair: {enabled: false}\n');
+});
+
+test('parseConfig() takes the repair settings of M3, and refuses words that are none', () => {
+  const repairOf = (text: string) => parse(text).db!.repair;
+  assert.deepEqual(repairOf('db: {}'), {
+    enabled: true,
+    type: 'default',
+    strategy: 'default',
+    throttleMillis: 90_000,
+    checkIntervalMillis: 60_000,
+  });
+  const given =
+    'db: {repair: {enabled: false, type: only_compare, strategy: full_sweep, throttle: 2m, checkInterval: 30s}}';
+  assert.deepEqual(repairOf(given), {
+    enabled: false,
+    type: 'only_compare',
+    strategy: 'full_sweep',
+    throttleMillis: 120_000,
+    checkIntervalMillis: 30_000,
+  });
+  const [problem] = problemsOf('db:\n  repair: {type: always}\n');
+  assert.match(problem!, /db\.repair\.type: .*only_compare.*always/);
+  assert.match(problemsOf('db:\n  repair: {checkInterval: 0s}\n')[0]!, /checkInterval/);
 });
 
 test('parseConfig() refuses an order of bootstrap that would be ignored, and memory that no store can have', () => {

@@ -8,6 +8,7 @@ import {
   count,
   documented,
   durationMillis,
+  flag,
   isDisabled,
   isFalse,
   notSupported,
@@ -117,6 +118,23 @@ const nodeLimits = z
   })
   .prefault({});
 
+/** Comparisons with the other replicas, of namespaces that say so. */
+const repair = z
+  .strictObject({
+    enabled: flag.default(true),
+    type: oneOf(['default', 'only_compare']).default('default'),
+    strategy: oneOf(['default', 'full_sweep']).default('default'),
+    throttle: timeoutMillis().default(90_000),
+    checkInterval: timeoutMillis().default(60_000),
+    ...tunings(
+      'concurrency',
+      'force',
+      'debugShadowComparisonsEnabled',
+      'debugShadowComparisonsPercentage',
+    ),
+  })
+  .prefault({});
+
 /** What is kept in memory of filesets. */
 const cache = z
   .strictObject({
@@ -153,6 +171,7 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
   bootstrap,
   limits: nodeLimits,
   cache,
+  repair,
   tick: z
     .strictObject({
       minimumInterval: timeoutMillis().default(10_000),
@@ -180,7 +199,6 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
     'debug',
   ),
   coordinator: notSupported('the section stands beside "db:", not below it'),
-  repair: notSupported('repair', isDisabled),
   replication: notSupported('replication between clusters'),
   proto: notSupported('values typed by a schema', isDisabled),
   tracing: notSupported('tracing'),

@@ -131,6 +131,13 @@ export interface DbSection {
       readonly lru: { readonly maxBlocks?: number | undefined };
     };
   };
+  readonly repair: {
+    readonly enabled: boolean;
+    readonly type: 'default' | 'only_compare';
+    readonly strategy: 'default' | 'full_sweep';
+    readonly throttle: number;
+    readonly checkInterval: number;
+  };
   readonly tick: { readonly minimumInterval: number };
   readonly logging: LoggingSection;
   readonly metrics: MetricsSection;

@@ -82,6 +82,14 @@ export interface DbConfig {
     /** Null: the node's default. */
     readonly pageBytesMax: number | null;
   };
+  /** How replicas are compared. */
+  readonly repair: {
+    readonly enabled: boolean;
+    readonly type: 'default' | 'only_compare';
+    readonly strategy: 'default' | 'full_sweep';
+    readonly throttleMillis: number;
+    readonly checkIntervalMillis: number;
+  };
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
   readonly logEncoding: LogEncodingConfig;

@@ -17,7 +17,7 @@ import {
   openDatabase,
   writeRows,
 } from '#node/storage/database_testing.ts';
-import { flushNode } from './data.ts';
+import { flushNode, repairNode } from './data.ts';
 import { readFolder } from './read.ts';
 import { verifyFolder } from './verify.ts';
 
@@ -252,4 +252,18 @@ test('a flush names the node that refuses it, with its words', async () => {
     message: 'cannot flush: a:9002 answers 404: no such namespace',
   });
   assert.deepEqual(asked, ['http://a:9002/flush', 'http://a:9002/flush?namespace=x+y']);
+});
+
+test('a repair that the node refuses is told with its words', async () => {
+  const asked: string[] = [];
+  const get = (status: number, text: string) => (url: string) => {
+    asked.push(url);
+    return Promise.resolve({ status, text });
+  };
+  await repairNode(get(200, '{}\n'), 'http://a:9002');
+  const refused = get(400, 'cannot repair: db.repair.enabled is false');
+  await assert.rejects(repairNode(refused, 'http://a:9002'), {
+    message: 'cannot repair: a:9002 answers 400: cannot repair: db.repair.enabled is false',
+  });
+  assert.deepEqual(asked, ['http://a:9002/repair', 'http://a:9002/repair']);
 });

@@ -82,6 +82,11 @@ export interface JsonBackend {
    * Of the node: writes memory to filesets and deletes the commit log that held it; null for all.
    */
   flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<JsonFlushed>;
+  /**
+   * Of the node: begins to compare its blocks with those of the other replicas.
+   * @throws {TsdbError} BAD_REQUEST when that is not enabled
+   */
+  repair(): void;
   /** Whether there is a namespace of exactly this name. */
   hasNamespace(name: string): boolean;
   /** Of the node; null for the cluster. */

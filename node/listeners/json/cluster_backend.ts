@@ -87,6 +87,10 @@ export class ClusterBackend implements JsonBackend {
     return Promise.reject(badRequest('cannot flush: ask each node, at its own address'));
   }
 
+  repair(): never {
+    throw badRequest('cannot repair: ask each node, at its own address');
+  }
+
   bootstrapState(): null {
     return null;
   }

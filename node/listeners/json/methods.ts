@@ -47,6 +47,7 @@ export const clusterMethods: ReadonlyMap<string, JsonMethod> = new Map<string, J
 export const nodeMethods: ReadonlyMap<string, JsonMethod> = new Map<string, JsonMethod>([
   ...clusterMethods,
   ['/flush', { verb: 'POST', takesQuery: true, call: flush }],
+  ['/repair', { verb: 'GET', call: repair }],
   ['/bootstrapped', { verb: 'GET', call: bootstrapped }],
   [
     '/bootstrappedinplacementornoplacement',
@@ -232,6 +233,12 @@ async function flush(
   const name = fields.textOr('nameSpace', '');
   fields.end();
   return `${JSON.stringify(await backend.flush(name === '' ? null : [name], signal))}\n`;
+}
+
+/** Ends when the round is begun; metrics tell what it does. */
+async function repair(backend: JsonBackend): Promise<string> {
+  backend.repair();
+  return empty;
 }
 
 function idOf(fields: JsonFields): Uint8Array {

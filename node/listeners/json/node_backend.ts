@@ -48,11 +48,14 @@ export interface NodeParts
 
 export class NodeBackend implements JsonBackend {
   readonly #node: NodeParts;
+  readonly #demandRepair: () => void;
   readonly #builder = new BatchBuilder();
   readonly #versions: HybridClock;
 
-  constructor(node: NodeParts) {
+  /** @param demandRepair begins a round of comparisons with other replicas */
+  constructor(node: NodeParts, demandRepair: () => void) {
     this.#node = node;
+    this.#demandRepair = demandRepair;
     this.#versions = new HybridClock(node.env.clock);
   }
 
@@ -188,6 +191,10 @@ export class NodeBackend implements JsonBackend {
       snapshotBytes: snapshot.bytes,
       segmentsDeleted: snapshot.segmentsDeleted,
     };
+  }
+
+  repair(): void {
+    this.#demandRepair();
   }
 
   hasNamespace(name: string): boolean {

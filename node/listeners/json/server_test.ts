@@ -184,7 +184,10 @@ async function walk(server: HttpServer): Promise<void> {
 test('the node listener answers all methods of SPEC.txt on its own data', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
-  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  await using server = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+  );
   await walk(server);
   const health = await call(server, '/health');
   assert.equal(health.status, 200);
@@ -232,7 +235,10 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
   const { runtime } = await singleNode(cluster);
   await cluster.addNamespace(namespaceOf('cold', { coldWritesEnabled: true }));
   await cluster.until('a', () => runtime.database.namespaces.has('cold'));
-  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  await using server = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+  );
   const good = writeTagged('a', 1);
   const bad: [unknown, RegExp][] = [
     ['{', /not JSON/],
@@ -287,7 +293,10 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
 test('NaN and the infinities go in and out as strings', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
-  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  await using server = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+  );
   const values = ['NaN', '+Inf', '-Inf', 0.1];
   for (const [i, value] of values.entries()) {
     await call(server, '/writetagged', writeTagged('a', value, nowSeconds + i));
@@ -307,7 +316,10 @@ test('NaN and the infinities go in and out as strings', async () => {
 test('before the bootstrap the listeners answer that the node is not bootstrapped', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await cluster.start('a');
-  await using server = await listen(new NodeBackend(runtime.database), 'node');
+  await using server = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+  );
   const answer = await call(server, '/writetagged', writeTagged('a', 1));
   assert.equal(answer.status, 503);
   assert.match(answer.json.error.data.message, /not bootstrapped/);
@@ -319,7 +331,11 @@ test('bodies that have no room beside those that are on their way get 429 with R
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
   const inFlight = new BytesInFlight(1000);
-  await using server = await listen(new NodeBackend(runtime.database), 'node', inFlight);
+  await using server = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+    inFlight,
+  );
   const flushed = await call(server, '/flush', { nameSpace: 'metrics' });
   assert.equal(flushed.status, 200);
   assert.equal(inFlight.bytes, 0, 'what was answered holds nothing');
@@ -335,7 +351,10 @@ test('bodies that have no room beside those that are on their way get 429 with R
 test('a flush on demand answers when rows are in filesets and the commit log is gone', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
-  await using node = await listen(new NodeBackend(runtime.database), 'node');
+  await using node = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+  );
   for (let i = 0; i < 5; i += 1) {
     const datapoint = { timestamp: nowSeconds, value: i };
     const answer = await call(node, '/write', { nameSpace: 'metrics', id: `s${i}`, datapoint });

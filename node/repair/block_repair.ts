@@ -1,0 +1,340 @@
+/**
+ * Compares blocks of one shard with those of one peer, and takes what the peer has and this node
+ * has not (docs/REPAIR.md). Each replica does so for itself, so that all of them come to have the
+ * same.
+ */
+import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
+import {
+  type ComparedShard,
+  compareState,
+  type CompareRowsResponse,
+  differentRangesMax,
+  type NodeService,
+  type StreamDifferentRequest,
+  type StreamShardPage,
+} from '#cluster/node/service.ts';
+import { digestSeries, idHashOf } from '#engine/store/row_digest.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { mergeFromPeers, type PeersParts } from '../bootstrap/peers.ts';
+import { type BlockDigests, comparisonShare } from '../storage/comparison/block_digests.ts';
+import { RangeDigests, rangeOf } from '../storage/comparison/range_digests.ts';
+import { Pace } from '../storage/flush/pace.ts';
+import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import { BlockWalk } from '../storage/read/block_walk.ts';
+
+/** A peer that does not answer for longer is given up. */
+const answerMillisMax = 20_000;
+/** What is taken from peers, so that it leaves room for writes. */
+const fetchBytesPerSecondMax = 32 * 1024 * 1024;
+/** A peer that deleted all rows so long before this node has not done so for the same request. */
+const truncationSpreadNanos = 1_000_000_000n;
+/** Who has not done so after that time was not reached, as whoever asked for it was told. */
+const truncationHoldNanos = 60_000_000_000n;
+
+/** What it takes to compare, and to take what differs. */
+export interface BlockRepairParts extends PeersParts {
+  readonly log: Log;
+  readonly digests: BlockDigests;
+}
+
+/** Counts of this process, for metrics. */
+export interface RepairCounts {
+  blocksCompared: number;
+  blocksDiffered: number;
+  seriesFetched: number;
+  bytesFetched: number;
+  filesets: number;
+}
+
+/** A node of a release that can compare. */
+export type ComparingNode = Required<Pick<NodeService, 'compareRows' | 'streamDifferent'>>;
+
+/** A shard of this node, and another owner of it. */
+export interface Comparison {
+  readonly namespace: NamespaceState;
+  readonly shard: number;
+  readonly peerId: string;
+  readonly peer: ComparingNode;
+  readonly onlyCompare: boolean;
+}
+
+/**
+ * `skipped` was not compared, for a passing reason; `changed` differed, and this node took
+ * something.
+ */
+export type Outcome = 'equal' | 'differs' | 'changed' | 'skipped';
+
+/** Names of `compareState` by number, for logs and metrics. */
+const stateNames = new Map<number, string>(
+  Object.entries(compareState).map(([name, state]) => [state, name]),
+);
+
+export class BlockRepair {
+  readonly #parts: BlockRepairParts;
+  readonly #counts: RepairCounts;
+  readonly #onSkipped: (reason: string) => void;
+
+  /** @param onSkipped told why a block was not compared */
+  constructor(parts: BlockRepairParts, counts: RepairCounts, onSkipped: (reason: string) => void) {
+    this.#parts = parts;
+    this.#counts = counts;
+    this.#onSkipped = onSkipped;
+  }
+
+  /**
+   * @param startsNanos at most `comparedBlocksMax`
+   * @param onOutcome called for each of them, as soon as it is known
+   * @throws {TsdbError} what the peer rejects with
+   */
+  async run(
+    comparison: Comparison,
+    startsNanos: readonly bigint[],
+    onOutcome: (startNanos: bigint, outcome: Outcome) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { digests, env } = this.#parts;
+    const { namespace, shard, peer } = comparison;
+    const skip = (start: bigint, reason: string): void => {
+      this.#onSkipped(reason);
+      onOutcome(start, 'skipped');
+    };
+    const ground = this.#groundOf(comparison);
+    if (ground === null) {
+      for (const start of startsNanos) skip(start, 'deletionsDiffer');
+      return;
+    }
+    const own = new Map<bigint, RangeDigests>();
+    for (const start of startsNanos) {
+      signal.throwIfAborted();
+      const isWhole = namespace.readyShards.hasBlocks(shard, new Set([start]));
+      const sums = isWhole ? await digests.of(namespace, shard, start) : null;
+      if (sums === null) skip(start, isWhole ? 'notReady' : 'notWhole');
+      else own.set(start, sums);
+    }
+    if (own.size === 0) return;
+    const asked = [...own.keys()];
+    const answer = await peer.compareRows(
+      { ...ground.of, blockStartsNanos: asked, rangeBits: null },
+      env.clock.deadline(answerMillisMax, signal),
+    );
+    checkAnswer(answer, asked.length);
+    for (const [i, start] of asked.entries()) {
+      const reason = this.#problemOf(comparison, ground, answer, i, start);
+      if (reason !== null) {
+        skip(start, reason);
+        continue;
+      }
+      const sums = own.get(start)!;
+      const [low, high] = sums.root();
+      this.#counts.blocksCompared += 1;
+      if (answer.roots[2 * i] === low && answer.roots[2 * i + 1] === high) {
+        onOutcome(start, 'equal');
+        continue;
+      }
+      try {
+        onOutcome(start, await this.#mend(comparison, ground, start, sums, signal));
+      } catch (error) {
+        // It rests, so that what fails with it does not keep others waiting.
+        onOutcome(start, 'differs');
+        throw error;
+      }
+    }
+  }
+
+  /** What both sides have to be equal in; null while it changes. */
+  #groundOf({ namespace, shard }: Comparison): Ground | null {
+    const { deletions, shards } = this.#parts;
+    if (deletions.applying?.namespace === namespace.name) return null;
+    return {
+      truncations: namespace.truncations,
+      of: {
+        namespace: namespace.name,
+        namespaceNumber: namespaceNumber(namespace.definition),
+        shard,
+        placementVersion: shards.version,
+        deletionSequence: deletions.appliedSequence,
+        retentionNanos: namespace.retentionNanos,
+      },
+    };
+  }
+
+  /** Why the answer for block `i` is not to be used; null when it is. */
+  #problemOf(
+    comparison: Comparison,
+    ground: Ground,
+    answer: CompareRowsResponse,
+    i: number,
+    start: bigint,
+  ): string | null {
+    const { namespace } = comparison;
+    if (!this.#holds(comparison, ground)) return 'deletionsDiffer';
+    const state = answer.states[i]!;
+    if (state !== compareState.compared) return stateNames.get(state) ?? 'notReady';
+    // Who is about to delete all rows as this node just did must not give them back.
+    const { truncatedAtNanos } = namespace;
+    const isRecent =
+      this.#parts.env.clock.nowNanos() - truncatedAtNanos < truncationHoldNanos &&
+      start <= truncatedAtNanos;
+    const isBehind = answer.truncatedAtNanos + truncationSpreadNanos < truncatedAtNanos;
+    return isRecent && isBehind ? 'truncationsDiffer' : null;
+  }
+
+  /** Whether what this node has added up still stands. */
+  #holds(comparison: Comparison, ground: Ground): boolean {
+    const now = this.#groundOf(comparison);
+    return (
+      now !== null &&
+      !comparison.namespace.isDropped &&
+      now.truncations === ground.truncations &&
+      now.of.deletionSequence === ground.of.deletionSequence &&
+      now.of.retentionNanos === ground.of.retentionNanos
+    );
+  }
+
+  /** Finds out in which ranges the block differs, and takes the series that do. */
+  async #mend(
+    comparison: Comparison,
+    ground: Ground,
+    start: bigint,
+    own: RangeDigests,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
+    const { env } = this.#parts;
+    const answer = await comparison.peer.compareRows(
+      { ...ground.of, blockStartsNanos: [start], rangeBits: own.rangeBits },
+      env.clock.deadline(answerMillisMax, signal),
+    );
+    checkAnswer(answer, 1);
+    const reason = this.#problemOf(comparison, ground, answer, 0, start);
+    if (reason !== null) {
+      this.#onSkipped(reason);
+      return 'skipped';
+    }
+    if (answer.rangeBits > own.rangeBits || answer.ranges.length !== 2 * 2 ** answer.rangeBits) {
+      throw badRequest(`cannot compare rows: a peer gave ranges that nobody asked for`);
+    }
+    const theirs = new RangeDigests(answer.rangeBits, answer.ranges);
+    const ranges = own.folded(answer.rangeBits).differing(theirs);
+    // Its rows have changed since it gave their sum.
+    if (ranges.length === 0) return 'equal';
+    this.#counts.blocksDiffered += 1;
+    let filesets = 0;
+    let series = 0;
+    for (let first = 0; first < ranges.length; first += differentRangesMax) {
+      const some = Uint32Array.from(ranges.slice(first, first + differentRangesMax));
+      const request: StreamDifferentRequest = {
+        ...ground.of,
+        blockStartNanos: start,
+        rangeBits: answer.rangeBits,
+        ranges: some,
+        known: await this.#lowSums(comparison, start, answer.rangeBits, some, signal),
+        namesOnly: comparison.onlyCompare,
+      };
+      if (!this.#holds(comparison, ground)) return 'skipped';
+      const taken = await this.#take(comparison, request, signal);
+      series += taken.series;
+      filesets += taken.filesets;
+    }
+    const { namespace, shard, peerId, onlyCompare } = comparison;
+    const fields = {
+      namespace: namespace.name,
+      shard,
+      block: String(start),
+      peer: peerId,
+      ranges: ranges.length,
+      series,
+    };
+    if (onlyCompare) this.#parts.log.warn(fields, 'replicas differ, and are only compared');
+    else if (filesets > 0)
+      this.#parts.log.info(fields, 'rows that were missing are taken from a peer');
+    return filesets > 0 ? 'changed' : 'differs';
+  }
+
+  /** Low sums of the series of these ranges, ascending. */
+  async #lowSums(
+    { namespace, shard }: Comparison,
+    start: bigint,
+    rangeBits: number,
+    ranges: Uint32Array,
+    signal: AbortSignal,
+  ): Promise<BigUint64Array> {
+    const { env, store } = this.#parts;
+    const wanted = new Uint8Array(2 ** rangeBits);
+    for (const range of ranges) wanted[range] = 1;
+    const pace = this.#pace();
+    await using walk = new BlockWalk({ store, disk: env.disk }, namespace, shard, start, {
+      wants: (id) => wanted[rangeOf(idHashOf(id), rangeBits)] === 1,
+      rest: () => pace.rest(signal),
+    });
+    const sums: bigint[] = [];
+    const endNanos = start + namespace.blockSizeNanos;
+    for (let series = await walk.next(); series !== null; series = await walk.next()) {
+      sums.push(digestSeries(series.id, series.chunks, start, endNanos).low);
+      await pace.rest(signal);
+    }
+    if (walk.hasMetDamage) {
+      throw new TsdbError('UNAVAILABLE', 'cannot compare rows: some are damaged on this node');
+    }
+    return BigUint64Array.from(sums).sort();
+  }
+
+  async #take(
+    { namespace, shard, peer, onlyCompare }: Comparison,
+    request: StreamDifferentRequest,
+    signal: AbortSignal,
+  ): Promise<{ readonly series: number; readonly filesets: number }> {
+    const counts = { series: 0 };
+    const pages = (stop: AbortSignal): AsyncGenerator<StreamShardPage, void, undefined> =>
+      this.#counted(peer.streamDifferent(request, stop), counts, stop);
+    if (onlyCompare) {
+      for await (const _ of pages(signal));
+      return { series: counts.series, filesets: 0 };
+    }
+    const { filesets } = await mergeFromPeers(
+      this.#parts,
+      namespace,
+      shard,
+      {
+        streams: [pages],
+        onlyBlocks: new Set([request.blockStartNanos]),
+        pace: this.#pace(),
+      },
+      signal,
+    );
+    this.#counts.filesets += filesets;
+    return { series: counts.series, filesets };
+  }
+
+  /** Counts what comes, and takes no more of it than the limit allows. */
+  async *#counted(
+    pages: AsyncIterable<StreamShardPage>,
+    counts: { series: number },
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamShardPage, void, undefined> {
+    const { clock } = this.#parts.env;
+    for await (const page of pages) {
+      const { seriesCount, tagsData, chunkData } = page.bundle;
+      const bytes = tagsData.length + chunkData.length;
+      counts.series += seriesCount;
+      this.#counts.seriesFetched += seriesCount;
+      this.#counts.bytesFetched += bytes;
+      yield page;
+      await clock.sleep((1000 * bytes) / fetchBytesPerSecondMax, signal);
+    }
+  }
+
+  #pace(): Pace {
+    return new Pace(this.#parts.env.clock, () => comparisonShare);
+  }
+}
+
+interface Ground {
+  readonly truncations: number;
+  readonly of: ComparedShard;
+}
+
+function checkAnswer({ states, roots }: CompareRowsResponse, blocks: number): void {
+  if (states.length === blocks && roots.length === 2 * blocks) return;
+  throw badRequest(`cannot compare rows: a peer answered for other blocks: ${states.length}`);
+}
