@@ -354,6 +354,7 @@ function shortNamespace(name: string): Namespace {
     name,
     options: {
       ...options,
+      repairEnabled: true,
       retentionOptions: {
         ...options.retentionOptions,
         retentionPeriodNanos: BigInt(retentionMillis) * nanosPerMilli,

@@ -31,8 +31,11 @@ const namespaceMillis = 8_000;
 /** A cluster that takes longer to settle is written to less often, or it would take us long too. */
 const settledUsuallyMillis = 60_000;
 const slowPace = 10;
-/** So long replicas may stay different when nothing ails the cluster any more. */
-const equalMillisMax = 60_000;
+/**
+ * So long replicas may stay different when nothing ails the cluster any more: until the last block
+ * is closed, flushed and compared.
+ */
+const equalMillisMax = blockMillis + bufferPastMillis + 60_000;
 /** Until the end of an upgrade is tried again. */
 const upgradeRetryMillis = 5_000;
 /** So long may nodes of a cluster that has settled not know that its upgrade is finished. */

@@ -15,6 +15,7 @@ import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
+import type { RepairOptions } from '#node/repair/options.ts';
 import { NodeRuntime } from '#node/runtime.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { type DiskCopy, SimulatedDisk } from '../simulated_disk.ts';
@@ -31,6 +32,14 @@ export const clusterName: ClusterName = { environment: environmentDefault, zone:
 const startMillis = 1_700_000_000_000;
 const memoryBytesMax = 24 << 20;
 const port = 9000;
+/** Blocks of a minute are compared every few seconds. */
+const repair: RepairOptions = {
+  enabled: true,
+  type: 'default',
+  strategy: 'full_sweep',
+  throttleMillis: 5_000,
+  checkIntervalMillis: 5_000,
+};
 /** A process that has ended by itself, or was killed, is started again after so long at most. */
 const restartMillisMax = 4_000;
 
@@ -295,6 +304,7 @@ export class World {
       },
       limits: { outstandingWritesMax: 0, outstandingReadsMax: 0, newSeriesPerSecondMax: 0 },
       tickMillis: 10_000,
+      repair,
       nodeServiceOf: (instance) => connections.nodeOf(instance),
       onFatal: (error) => this.#onFatal(process, error),
     });

@@ -1,4 +1,5 @@
 /** What one replica missed comes to it from the others. */
+import { blockMillis, bufferPastMillis } from '../cluster.ts';
 import { replicaDifference } from '../equality.ts';
 import {
   acknowledged,
@@ -18,7 +19,8 @@ const missedRow: Story = {
     await foundThree(cluster);
     await acknowledged(cluster, rowsOfNow(cluster, 1));
     await acknowledgedWithout(cluster, 'c', rowsOfNow(cluster, 2));
-    await seconds(cluster, repairSeconds);
+    // Blocks are compared when they are closed and flushed.
+    await seconds(cluster, (blockMillis + bufferPastMillis) / 1000 + repairSeconds);
     const difference = await replicaDifference(cluster);
     if (difference !== null) cluster.fail(`replicas stay different: ${difference}`);
   },
