@@ -508,6 +508,13 @@ test('namespace update changes what is mutable and names what is not', async () 
   const updated = await update({ retentionOptions: { retentionPeriodDuration: '4d' } });
   const ns = updated.registry.namespaces['ns'] as { retentionOptions: Record<string, string> };
   assert.equal(ns.retentionOptions['retentionPeriodNanos'], '345600000000000');
+  const repairOf = async (options: object): Promise<unknown> => {
+    const { registry } = await update(options);
+    return (registry.namespaces['ns'] as { repairEnabled: unknown }).repairEnabled;
+  };
+  assert.equal(await repairOf({ repairEnabled: true }), true);
+  assert.equal(await repairOf({ retentionOptions: { retentionPeriodDuration: '5d' } }), true);
+  assert.equal(await repairOf({ repairEnabled: false }), false);
   await assert.rejects(
     update({ flushEnabled: false }),
     refused(

@@ -128,6 +128,7 @@ export function addNamespace(registry: NamespaceRegistry, namespace: Namespace):
 
 /** What an update may change; null leaves it as it is. */
 export interface NamespaceUpdate {
+  readonly repairEnabled: boolean | null;
   readonly retentionPeriodNanos: bigint | null;
   readonly runtimeOptions: RuntimeOptions | null;
   readonly aggregations: readonly Aggregation[] | null;
@@ -147,6 +148,7 @@ export function updateNamespace(
     ...namespace,
     options: {
       ...options,
+      repairEnabled: update.repairEnabled ?? options.repairEnabled,
       retentionOptions: {
         ...retentionOptions,
         retentionPeriodNanos: update.retentionPeriodNanos ?? retentionOptions.retentionPeriodNanos,

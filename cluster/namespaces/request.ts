@@ -89,7 +89,11 @@ export function updateOfRequest(body: unknown): { name: string; update: Namespac
   const retention = options.object('retentionOptions');
   const retentionPeriodNanos = retention?.nanos('retentionPeriod') ?? null;
   refuseImmutable(retention, 'RetentionOptions.');
+  // M3 refuses it; a namespace that is there could never be repaired then.
+  const isRepairGiven = options.has('repairEnabled');
+  const repairEnabled = options.boolean('repairEnabled', false);
   const update: NamespaceUpdate = {
+    repairEnabled: isRepairGiven ? repairEnabled : null,
     retentionPeriodNanos,
     runtimeOptions: runtimeOptionsOf(options),
     aggregations: aggregationsOf(options),

@@ -50,6 +50,8 @@ export interface ClusterShape {
   readonly namespaces?: readonly string[];
   /** The release before made its placement, so the formats of today are not written yet. */
   readonly isOfFormerRelease?: boolean;
+  /** Of the namespaces; true when not given. */
+  readonly flushEnabled?: boolean;
 }
 
 export interface ReadOptions {
@@ -102,6 +104,7 @@ export class SimulatedCluster {
   /** Starts the processes, makes placement and namespace, and waits until they are in use. */
   async found(shape: ClusterShape): Promise<void> {
     const { nodes, coordinators, numShards, namespaces = [namespace] } = shape;
+    const more = { flushEnabled: shape.flushEnabled ?? true };
     const { world } = this;
     for (const id of nodes) world.addNode(id, id[0]!);
     for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
@@ -114,16 +117,17 @@ export class SimulatedCluster {
     const instances = [...world.nodes.values()].map((node) => world.infoOf(node));
     const body = { numShards, replicationFactor: replicaFactor, instances };
     await admin.placementInit(body, plainRequest, never);
-    for (const name of namespaces) await this.addNamespace(name);
+    for (const name of namespaces) await this.addNamespace(name, undefined, more);
     await this.settle();
   }
 
   async addNamespace(
     name: string,
     by: SimulatedCoordinator = this.world.coordinators[0]!,
+    more: Partial<Namespace['options']> = {},
   ): Promise<void> {
     await by.admin.namespaces.update(
-      (registry) => addNamespace(registry, shortNamespace(name)),
+      (registry) => addNamespace(registry, shortNamespace(name, more)),
       never,
     );
   }
@@ -348,8 +352,8 @@ function wordOf(outcome: number): 'acknowledged' | 'unknown' | 'refused' {
 }
 
 /** Blocks of a minute and a retention of five: a run sees flushes, merges and expiry. */
-function shortNamespace(name: string): Namespace {
-  const { options } = namespaceOf(name);
+function shortNamespace(name: string, more: Partial<Namespace['options']>): Namespace {
+  const { options } = namespaceOf(name, more);
   return {
     name,
     options: {

@@ -148,4 +148,22 @@ export const plantedFaults: readonly PlantedFault[] = [
     right: '    await this.admission.namespaceNumber(request, numberNow, signal);\n',
     wrong: '    void numberNow;\n',
   },
+  {
+    name: 'digests-without-rows-of-memory',
+    file: 'node/storage/comparison/block_digests.ts',
+    right: 'const members = this.#memoryRows.of(namespace, shard, blockStartNanos);',
+    wrong: 'const members: readonly MemoryMember[] = [];',
+  },
+  {
+    name: 'rows-compared-under-other-deletions',
+    file: 'node/storage/comparison/comparisons.ts',
+    right: 'if (isApplying || deletions.appliedSequence !== deletionSequence) {',
+    wrong: 'if (isApplying && deletions.appliedSequence !== deletionSequence) {',
+    beside: [
+      {
+        right: '    await deletions.whenApplied(request.deletionSequence, signal);\n',
+        wrong: '',
+      },
+    ],
+  },
 ];

@@ -1,7 +1,7 @@
 /** What stories are made of: each step of one is a call of these, of the cluster or of its world. */
 import { type AdminOptions, plainRequest } from '#cluster/admin/admin.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
-import { seriesCount, type SimulatedCluster } from '../cluster.ts';
+import { type ClusterShape, seriesCount, type SimulatedCluster } from '../cluster.ts';
 import type { Rows } from '../history.ts';
 import { seriesName, type SimulatedRow } from '../series.ts';
 import type { SimulatedCoordinator, SimulatedNode } from '../world.ts';
@@ -31,7 +31,7 @@ const stepSecondsMax = 120;
 /** Nodes a, b and c, each of its own isolation group, with all shards each. */
 export async function foundThree(
   cluster: SimulatedCluster,
-  more: { numShards?: number; coordinators?: number; namespaces?: readonly string[] } = {},
+  more: Partial<ClusterShape> = {},
 ): Promise<void> {
   await cluster.found({ nodes: ['a', 'b', 'c'], coordinators: 1, numShards: 1, ...more });
 }
