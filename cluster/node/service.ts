@@ -257,7 +257,7 @@ export interface CompareRowsResponse {
   readonly roots: BigUint64Array;
   /** Of `ranges`, when they were asked for. */
   readonly rangeBits: number;
-  /** Two sums for each of 2^rangeBits ranges, or none. */
+  /** The low sum of each of 2^rangeBits ranges, or none. */
   readonly ranges: BigUint64Array;
   /** When all rows of the namespace were deleted here last; 0 when this process knows of no time. */
   readonly truncatedAtNanos: UnixNanos;
@@ -269,10 +269,22 @@ export interface StreamDifferentRequest extends ComparedShard {
   readonly rangeBits: number;
   /** Ascending, at most `differentRangesMax`. */
   readonly ranges: Uint32Array;
-  /** Low sums of the series that the asker has in these ranges, ascending. */
-  readonly known: BigUint64Array;
+  /**
+   * `markOf` the series that the asker has in these ranges, ascending: half of the bytes of sums.
+   */
+  readonly known: Uint32Array;
+  /**
+   * Odd, below 2^64, another one each time: what differs and has an equal mark by chance is found
+   * the next time.
+   */
+  readonly salt: bigint;
   /** Names are wanted, and no rows. */
   readonly namesOnly: boolean;
+}
+
+/** What tells the low sum of a series from others. @param salt odd */
+export function markOf(low: bigint, salt: bigint): number {
+  return Number(BigInt.asUintN(64, low * salt) >> 32n);
 }
 
 /** Ranges of one stream: of a quarter of a million series. */

@@ -344,12 +344,13 @@ export const compareRowsResponseWire: Wire<CompareRowsResponse> = wire(
 
 export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
   'StreamDifferentRequest',
-  ({ blockStartNanos, rangeBits, ranges, known, namesOnly, ...of }) => ({
+  ({ blockStartNanos, rangeBits, ranges, known, salt, namesOnly, ...of }) => ({
     of,
     blockStartNanos,
     rangeBits,
     ranges: bytesOf(ranges),
     known: bytesOf(known),
+    salt,
     namesOnly,
   }),
   (message) => ({
@@ -357,7 +358,8 @@ export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
     blockStartNanos: message['blockStartNanos'],
     rangeBits: message['rangeBits'],
     ranges: wordsOf(message['ranges'], 'ranges'),
-    known: longsOf(message['known'], 'known'),
+    known: wordsOf(message['known'], 'known'),
+    salt: BigInt(message['salt']),
     namesOnly: message['namesOnly'],
   }),
 );

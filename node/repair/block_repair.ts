@@ -9,6 +9,7 @@ import {
   compareState,
   type CompareRowsResponse,
   differentRangesMax,
+  markOf,
   type NodeService,
   type StreamDifferentRequest,
   type StreamShardPage,
@@ -18,7 +19,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { mergeFromPeers, type PeersParts } from '../bootstrap/peers.ts';
 import { type BlockDigests, comparisonShare } from '../storage/comparison/block_digests.ts';
-import { RangeDigests, rangeOf } from '../storage/comparison/range_digests.ts';
+import { type RangeDigests, rangeOf } from '../storage/comparison/range_digests.ts';
 import { Pace } from '../storage/flush/pace.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import { BlockWalk } from '../storage/read/block_walk.ts';
@@ -211,26 +212,26 @@ export class BlockRepair {
       this.#onSkipped(reason);
       return 'skipped';
     }
-    if (answer.rangeBits > own.rangeBits || answer.ranges.length !== 2 * 2 ** answer.rangeBits) {
+    if (answer.rangeBits > own.rangeBits || answer.ranges.length !== 2 ** answer.rangeBits) {
       throw badRequest(`cannot compare rows: a peer gave ranges that nobody asked for`);
     }
-    const theirs = new RangeDigests(answer.rangeBits, answer.ranges);
-    const ranges = own.folded(answer.rangeBits).differing(theirs);
+    const ranges = own.folded(answer.rangeBits).differing(answer.ranges);
     // Its rows have changed since it gave their sum.
     if (ranges.length === 0) return 'equal';
     this.#counts.blocksDiffered += 1;
     let filesets = 0;
     let series = 0;
     for (let first = 0; first < ranges.length; first += differentRangesMax) {
-      const some = Uint32Array.from(ranges.slice(first, first + differentRangesMax));
-      const request: StreamDifferentRequest = {
+      const some = {
         ...ground.of,
         blockStartNanos: start,
         rangeBits: answer.rangeBits,
-        ranges: some,
-        known: await this.#lowSums(comparison, start, answer.rangeBits, some, signal),
+        ranges: Uint32Array.from(ranges.slice(first, first + differentRangesMax)),
+        salt: this.#salt(),
         namesOnly: comparison.onlyCompare,
       };
+      const known = await this.#marks(comparison.namespace, some, signal);
+      const request: StreamDifferentRequest = { ...some, known };
       if (!this.#holds(comparison, ground)) return 'skipped';
       const taken = await this.#take(comparison, request, signal);
       series += taken.series;
@@ -251,14 +252,18 @@ export class BlockRepair {
     return filesets > 0 ? 'changed' : 'differs';
   }
 
-  /** Low sums of the series of these ranges, ascending. */
-  async #lowSums(
-    { namespace, shard }: Comparison,
-    start: bigint,
-    rangeBits: number,
-    ranges: Uint32Array,
+  #salt(): bigint {
+    const { random } = this.#parts.env;
+    return (BigInt(random.u32()) << 32n) | BigInt(random.u32()) | 1n;
+  }
+
+  /** Marks of the own series of these ranges, ascending. */
+  async #marks(
+    namespace: NamespaceState,
+    request: Omit<StreamDifferentRequest, 'known'>,
     signal: AbortSignal,
-  ): Promise<BigUint64Array> {
+  ): Promise<Uint32Array> {
+    const { shard, blockStartNanos: start, rangeBits, ranges, salt } = request;
     const { env, store } = this.#parts;
     const wanted = new Uint8Array(2 ** rangeBits);
     for (const range of ranges) wanted[range] = 1;
@@ -267,16 +272,17 @@ export class BlockRepair {
       wants: (id) => wanted[rangeOf(idHashOf(id), rangeBits)] === 1,
       rest: () => pace.rest(signal),
     });
-    const sums: bigint[] = [];
+    const marks: number[] = [];
     const endNanos = start + namespace.blockSizeNanos;
     for (let series = await walk.next(); series !== null; series = await walk.next()) {
-      sums.push(digestSeries(series.id, series.chunks, start, endNanos).low);
+      const { low } = digestSeries(series.id, series.chunks, start, endNanos);
+      marks.push(markOf(low, salt));
       await pace.rest(signal);
     }
     if (walk.hasMetDamage) {
       throw new TsdbError('UNAVAILABLE', 'cannot compare rows: some are damaged on this node');
     }
-    return BigUint64Array.from(sums).sort();
+    return Uint32Array.from(marks).sort();
   }
 
   async #take(

@@ -11,6 +11,7 @@ import {
   type CompareRowsRequest,
   type CompareRowsResponse,
   differentRangesMax,
+  markOf,
   type OfNamespace,
   type StreamDifferentRequest,
   type StreamShardPage,
@@ -107,7 +108,7 @@ export class Comparisons {
       states,
       roots,
       rangeBits: ranges?.rangeBits ?? 0,
-      ranges: ranges?.sums ?? new BigUint64Array(0),
+      ranges: ranges?.lowSums() ?? new BigUint64Array(0),
       truncatedAtNanos: namespace.truncatedAtNanos,
     };
   }
@@ -117,12 +118,12 @@ export class Comparisons {
     request: StreamDifferentRequest,
     signal: AbortSignal,
   ): AsyncGenerator<StreamShardPage, void, undefined> {
-    const { shard, blockStartNanos: start, rangeBits, ranges, known, namesOnly } = request;
+    const { shard, blockStartNanos: start, rangeBits, ranges, known, salt, namesOnly } = request;
     checkRangeBits(rangeBits);
     checkCount('ranges', ranges.length, differentRangesMax);
-    if (!known.every((sum, i) => i === 0 || sum >= known[i - 1]!)) {
-      throw badRequest('cannot compare rows: known is not ascending');
-    }
+    const isAscending = known.every((mark, i) => i === 0 || mark >= known[i - 1]!);
+    if (!isAscending) throw badRequest('cannot compare rows: known is not ascending');
+    if (salt % 2n === 0n) throw badRequest(`cannot compare rows: salt is not odd: ${salt}`);
     using _ = this.#begin();
     const namespace = await this.#namespaceOf(request, signal);
     checkStart(namespace, start);
@@ -152,7 +153,8 @@ export class Comparisons {
         start + namespace.blockSizeNanos,
       );
       const isEmpty = low === 0n && high === 0n;
-      if (!isEmpty && !hasSum(known, low)) page.add(series.name, namesOnly ? [] : series.chunks);
+      const isKnown = hasMark(known, markOf(low, salt));
+      if (!isEmpty && !isKnown) page.add(series.name, namesOnly ? [] : series.chunks);
       await pace.rest(signal);
       const isLate = env.clock.monotonicMillis() - pageBegunMillis > pageMillisMax;
       if (page.bytes < streamPageBytesTarget && !isLate) continue;
@@ -246,14 +248,14 @@ function checkStart(namespace: NamespaceState, start: bigint): void {
   throw badRequest(`cannot compare rows: block_starts_nanos has no start of a block: ${start}`);
 }
 
-/** @param sums ascending */
-function hasSum(sums: BigUint64Array, sum: bigint): boolean {
+/** @param marks ascending */
+function hasMark(marks: Uint32Array, mark: number): boolean {
   let low = 0;
-  let high = sums.length;
+  let high = marks.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (sums[middle]! < sum) low = middle + 1;
+    if (marks[middle]! < mark) low = middle + 1;
     else high = middle;
   }
-  return sums[low] === sum;
+  return marks[low] === mark;
 }

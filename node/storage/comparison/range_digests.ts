@@ -72,15 +72,19 @@ export class RangeDigests {
     return this.folded(0).sums;
   }
 
-  /** Ranges in which the other, of as many, has other sums; ascending. */
-  differing(other: RangeDigests): number[] {
-    assert(other.rangeBits === this.rangeBits, 'equal ranges are compared');
+  /** The first sum of each range: enough to tell which of them differ. */
+  lowSums(): BigUint64Array {
+    return this.sums.filter((_, at) => at % 2 === 0);
+  }
+
+  /** Ranges of which another replica has other low sums; ascending. */
+  differing(lowSums: BigUint64Array): number[] {
+    const own = this.lowSums();
+    assert(own.length === lowSums.length, 'equal ranges are compared');
     const ranges: number[] = [];
-    for (let at = 0; at < this.sums.length; at += 2) {
-      if (this.sums[at] !== other.sums[at] || this.sums[at + 1] !== other.sums[at + 1]) {
-        ranges.push(at >>> 1);
-      }
-    }
+    own.forEach((sum, range) => {
+      if (sum !== lowSums[range]) ranges.push(range);
+    });
     return ranges;
   }
 }

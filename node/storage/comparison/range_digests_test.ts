@@ -41,9 +41,9 @@ test('what is taken off again leaves no trace, and ranges that differ are named'
   for (let i = 1000; i < 1003; i += 1) other.add(digestOf(i));
   const ranges = new Set([1000, 1001, 1002].map((i) => rangeOf(digestOf(i).idHash, 4)));
   assert.deepEqual(
-    digests.differing(other),
+    digests.differing(other.lowSums()),
     [...ranges].sort((a, b) => a - b),
   );
   for (let i = 1000; i < 1003; i += 1) other.remove(digestOf(i));
-  assert.deepEqual(digests.differing(other), []);
+  assert.deepEqual(digests.differing(other.lowSums()), []);
 });
