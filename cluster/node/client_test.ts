@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import { BatchBuilder, readBatch } from '#engine/batch/batch.ts';
-import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -13,9 +13,12 @@ import { NodeClient, NodeConnections } from './client.ts';
 import { nodeMethods, nodeRequestBytesMax } from './methods.ts';
 import type {
   AggregateRequest,
+  CompareRowsRequest,
+  CompareRowsResponse,
   FetchByIdRequest,
   FetchRequest,
   NodeService,
+  StreamDifferentRequest,
   StreamShardRequest,
   WriteRequest,
 } from './service.ts';
@@ -482,4 +485,85 @@ test('a session writes and reads over gRPC as it does in the process', async () 
   } finally {
     for (const server of servers.values()) await server[Symbol.asyncDispose]();
   }
+});
+
+const comparedShard = {
+  namespace: 'ns',
+  namespaceNumber: 2 ** 53 - 1,
+  shard: 7,
+  placementVersion: 9,
+  deletionSequence: 4_000_000_000,
+  retentionNanos: 2n ** 62n,
+};
+
+test('a comparison of rows goes over whole, with ranges and without', async () => {
+  const seen: CompareRowsRequest[] = [];
+  const response: CompareRowsResponse = {
+    states: Uint8Array.of(0, 4),
+    roots: BigUint64Array.of(2n ** 64n - 1n, 1n, 0n, 0n),
+    rangeBits: 1,
+    ranges: BigUint64Array.of(3n, 2n ** 63n),
+    truncatedAtNanos: 1_700_000_000_000_000_001n,
+  };
+  await using server = await serve({
+    compareRows(request) {
+      seen.push(request);
+      return Promise.resolve(response);
+    },
+  });
+  using client = clientOf(server);
+  const requests: CompareRowsRequest[] = [null, 0, 16].map((rangeBits) => ({
+    ...comparedShard,
+    blockStartsNanos: [-7_200_000_000_000n, 0n],
+    rangeBits,
+  }));
+  for (const request of requests) {
+    assert.deepEqual(await client.compareRows(request, signal), response);
+  }
+  assert.deepEqual(seen, requests);
+});
+
+test('series that differ come in pages, of which some may be empty', async () => {
+  const seen: StreamDifferentRequest[] = [];
+  const bundle = largeBundle();
+  await using server = await serve({
+    async *streamDifferent(request) {
+      seen.push(request);
+      yield { bundle: emptyBundle };
+      yield { bundle };
+    },
+  });
+  using client = clientOf(server);
+  const request: StreamDifferentRequest = {
+    ...comparedShard,
+    blockStartNanos: -7_200_000_000_000n,
+    rangeBits: 11,
+    ranges: Uint32Array.of(0, 2047),
+    known: Uint32Array.of(0, 2 ** 32 - 1),
+    salt: 2n ** 64n - 1n,
+    namesOnly: true,
+  };
+  const counts: number[] = [];
+  for await (const page of client.streamDifferent(request, signal)) {
+    counts.push(page.bundle.seriesCount);
+  }
+  assert.deepEqual(counts, [0, 4]);
+  assert.deepEqual(seen, [request]);
+});
+
+test('who cannot compare rows says so, as a release does that does not know the call', async () => {
+  await using server = await serve({});
+  using client = clientOf(server);
+  const request = { ...comparedShard, blockStartsNanos: [0n], rangeBits: null };
+  await assert.rejects(client.compareRows(request, signal), { code: 'UNIMPLEMENTED' });
+  const methods = nodeMethods({} as NodeService).filter(({ path }) => !path.includes('Compare'));
+  await using former = await serveGrpc({
+    host: '127.0.0.1',
+    port: 0,
+    methods,
+    requestBytesMax: nodeRequestBytesMax,
+    stopGraceMillis: 0,
+  });
+  using formerClient = clientOf(former);
+  await assert.rejects(formerClient.compareRows(request, signal), { code: 'UNIMPLEMENTED' });
 });

@@ -259,7 +259,7 @@ class BlockSource implements VolumeSource {
  * long, another one is to be asked.
  * @throws {TsdbError} DEADLINE_EXCEEDED
  */
-async function* pagesOf(
+export async function* pagesOf(
   stream: PeerStream,
   clock: Clock,
   signal: AbortSignal,

@@ -17,7 +17,8 @@ import {
 import { digestSeries, idHashOf } from '#engine/store/row_digest.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { mergeFromPeers, type PeersParts } from '../bootstrap/peers.ts';
+import { mergeFromPeers, pagesOf, type PeersParts } from '../bootstrap/peers.ts';
+import type { MemoryBudget } from '../storage/admission/memory_budget.ts';
 import { type BlockDigests, comparisonShare } from '../storage/comparison/block_digests.ts';
 import { type RangeDigests, rangeOf } from '../storage/comparison/range_digests.ts';
 import { Pace } from '../storage/flush/pace.ts';
@@ -28,6 +29,8 @@ import { BlockWalk } from '../storage/read/block_walk.ts';
 const answerMillisMax = 20_000;
 /** What is taken from peers, so that it leaves room for writes. */
 const fetchBytesPerSecondMax = 32 * 1024 * 1024;
+/** What is taken from a peer before files are written; beyond it both go on together. */
+const heldBytesMax = 64 * 1024 * 1024;
 /** A peer that deleted all rows so long before this node has not done so for the same request. */
 const truncationSpreadNanos = 1_000_000_000n;
 /** Who has not done so after that time was not reached, as whoever asked for it was told. */
@@ -37,6 +40,7 @@ const truncationHoldNanos = 60_000_000_000n;
 export interface BlockRepairParts extends PeersParts {
   readonly log: Log;
   readonly digests: BlockDigests;
+  readonly memory: Pick<MemoryBudget, 'isShort'>;
 }
 
 /** Counts of this process, for metrics. */
@@ -233,7 +237,7 @@ export class BlockRepair {
       const known = await this.#marks(comparison.namespace, some, signal);
       const request: StreamDifferentRequest = { ...some, known };
       if (!this.#holds(comparison, ground)) return 'skipped';
-      const taken = await this.#take(comparison, request, signal);
+      const taken = await this.#take(comparison, ground, request, signal);
       series += taken.series;
       filesets += taken.filesets;
     }
@@ -286,28 +290,43 @@ export class BlockRepair {
   }
 
   async #take(
-    { namespace, shard, peer, onlyCompare }: Comparison,
+    comparison: Comparison,
+    ground: Ground,
     request: StreamDifferentRequest,
     signal: AbortSignal,
   ): Promise<{ readonly series: number; readonly filesets: number }> {
+    const { namespace, shard, peer, onlyCompare } = comparison;
     const counts = { series: 0 };
-    const pages = (stop: AbortSignal): AsyncGenerator<StreamShardPage, void, undefined> =>
-      this.#counted(peer.streamDifferent(request, stop), counts, stop);
+    const open = (stop: AbortSignal): AsyncIterable<StreamShardPage> =>
+      peer.streamDifferent(request, stop);
+    const { clock } = this.#parts.env;
+    await using pages = this.#counted(pagesOf(open, clock, signal), counts, signal);
     if (onlyCompare) {
-      for await (const _ of pages(signal));
+      for await (const _ of pages);
       return { series: counts.series, filesets: 0 };
     }
-    const { filesets } = await mergeFromPeers(
-      this.#parts,
-      namespace,
-      shard,
-      {
-        streams: [pages],
-        onlyBlocks: new Set([request.blockStartNanos]),
-        pace: this.#pace(),
-      },
-      signal,
-    );
+    // Who writes files of the shard keeps others from it, so usually all is here before.
+    const here: StreamShardPage[] = [];
+    let bytes = 0;
+    while (bytes < heldBytesMax) {
+      const next = await pages.next();
+      if (next.done === true) break;
+      here.push(next.value);
+      bytes += next.value.bundle.chunkData.length + next.value.bundle.tagsData.length;
+    }
+    if (counts.series === 0) return { series: 0, filesets: 0 };
+    // What came has not seen a deletion that was applied since.
+    if (!this.#holds(comparison, ground)) throw changedMeanwhile(namespace);
+    const stream = async function* (): AsyncGenerator<StreamShardPage, void, undefined> {
+      yield* here;
+      yield* pages;
+    };
+    const options = {
+      streams: [stream],
+      onlyBlocks: new Set([request.blockStartNanos]),
+      pace: this.#pace(),
+    };
+    const { filesets } = await mergeFromPeers(this.#parts, namespace, shard, options, signal);
     this.#counts.filesets += filesets;
     return { series: counts.series, filesets };
   }
@@ -331,8 +350,15 @@ export class BlockRepair {
   }
 
   #pace(): Pace {
-    return new Pace(this.#parts.env.clock, () => comparisonShare);
+    const { env, memory } = this.#parts;
+    // A flush may wait for the shard's files.
+    return new Pace(env.clock, () => (memory.isShort ? 1 : comparisonShare));
   }
+}
+
+function changedMeanwhile({ name }: NamespaceState): TsdbError {
+  const reason = `cannot compare rows: some were deleted meanwhile: ${name}`;
+  return new TsdbError('UNAVAILABLE', reason);
 }
 
 interface Ground {

@@ -213,6 +213,23 @@ test('the cluster listener answers through the session, from all shards of two n
   assert.equal((await call(server, '/bootstrapped')).status, 404);
 });
 
+test('a repair is begun on demand, and refused where nothing is compared', async () => {
+  for (const enabled of [true, false]) {
+    await using cluster = new TestCluster();
+    const strategy = { type: 'default', strategy: 'default' } as const;
+    cluster.repair = { enabled, ...strategy, throttleMillis: 1, checkIntervalMillis: 3_600_000 };
+    const { runtime } = await singleNode(cluster);
+    await using server = await listen(
+      new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+      'node',
+    );
+    const { status, json } = await call(server, '/repair');
+    assert.equal(status, enabled ? 200 : 400);
+    if (!enabled) assert.match(JSON.stringify(json), /db\.repair\.enabled is false/);
+    else await cluster.until('a', () => runtime.repairs.counts.rounds === 1);
+  }
+});
+
 test('a series that too few replicas were asked for comes with the reason, on the port of the cluster', async () => {
   await using cluster = new TestCluster();
   const { topology } = await cluster.start('a');
