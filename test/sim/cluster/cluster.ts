@@ -52,6 +52,8 @@ export interface ClusterShape {
   readonly isOfFormerRelease?: boolean;
   /** Of the namespaces; true when not given. */
   readonly flushEnabled?: boolean;
+  /** Of the namespaces, other than usual. */
+  readonly options?: Partial<Namespace['options']>;
 }
 
 export interface ReadOptions {
@@ -104,7 +106,6 @@ export class SimulatedCluster {
   /** Starts the processes, makes placement and namespace, and waits until they are in use. */
   async found(shape: ClusterShape): Promise<void> {
     const { nodes, coordinators, numShards, namespaces = [namespace] } = shape;
-    const more = { flushEnabled: shape.flushEnabled ?? true };
     const { world } = this;
     for (const id of nodes) world.addNode(id, id[0]!);
     for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
@@ -117,7 +118,7 @@ export class SimulatedCluster {
     const instances = [...world.nodes.values()].map((node) => world.infoOf(node));
     const body = { numShards, replicationFactor: replicaFactor, instances };
     await admin.placementInit(body, plainRequest, never);
-    for (const name of namespaces) await this.addNamespace(name, undefined, more);
+    for (const name of namespaces) await this.addNamespace(name, undefined, shape.options);
     await this.settle();
   }
 
@@ -358,7 +359,7 @@ function shortNamespace(name: string, more: Partial<Namespace['options']>): Name
     name,
     options: {
       ...options,
-      repairEnabled: true,
+      repairEnabled: more.repairEnabled ?? true,
       retentionOptions: {
         ...options.retentionOptions,
         retentionPeriodNanos: BigInt(retentionMillis) * nanosPerMilli,

@@ -32,7 +32,7 @@ const missedRow: Story = {
   issue: 27,
   wrong: /replicas stay different/,
   async tell(cluster) {
-    await foundThree(cluster);
+    await foundThree(cluster, { options: { repairEnabled: true } });
     await acknowledged(cluster, rowsOfNow(cluster, 1));
     await acknowledgedWithout(cluster, 'c', rowsOfNow(cluster, 2));
     await seconds(cluster, comparedSeconds);
@@ -45,7 +45,7 @@ const missedInMemory: Story = {
   issue: 27,
   wrong: /replicas stay different/,
   async tell(cluster) {
-    await foundThree(cluster, { flushEnabled: false });
+    await foundThree(cluster, { options: { repairEnabled: true, flushEnabled: false } });
     await acknowledged(cluster, rowsOfNow(cluster, 1));
     await acknowledgedWithout(cluster, 'c', rowsOfNow(cluster, 2));
     await seconds(cluster, comparedSeconds);
@@ -59,7 +59,7 @@ const deletedElsewhere: Story = {
   wrong: /rows are wrong[^]*was deleted by delete rows|replicas stay different/,
   async tell(cluster) {
     const { world } = cluster;
-    await foundThree(cluster);
+    await foundThree(cluster, { options: { repairEnabled: true } });
     await acknowledged(cluster, rowsOfNow(cluster, 1));
     await seconds(cluster, comparedSeconds);
     const { weather } = nodeOf(cluster, 'c').kv!;

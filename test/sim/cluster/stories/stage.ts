@@ -33,7 +33,10 @@ export async function foundThree(
   cluster: SimulatedCluster,
   more: Partial<ClusterShape> = {},
 ): Promise<void> {
-  await cluster.found({ nodes: ['a', 'b', 'c'], coordinators: 1, numShards: 1, ...more });
+  const shape = { nodes: ['a', 'b', 'c'], coordinators: 1, numShards: 1 };
+  // What the stories tell would be mended before they read.
+  const options = { repairEnabled: false, ...more.options };
+  await cluster.found({ ...shape, ...more, options });
 }
 
 export function nodeOf({ world }: SimulatedCluster, id: string): SimulatedNode {
