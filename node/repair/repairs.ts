@@ -25,8 +25,11 @@ const blocksAtOnce = 8;
 const blocksMax = 4096;
 /** The first round, after the data of the disk are loaded. */
 const firstMillisMax = 5_000;
-/** A closed block whose rows are in memory still is flushed soon, and compared then. */
-const unflushedMillisMax = 900_000;
+/**
+ * A block that has rows in memory is flushed soon, and is compared then: while late rows come, others
+ * are on their way to other replicas. One that is written to all the time waits no longer than this.
+ */
+const heldMillisMax = 900_000;
 const peerRestMillisFirst = 1_000;
 const peerRestMillisMax = 60_000;
 /** A peer of a release that cannot compare is asked again after so long. */
@@ -49,7 +52,11 @@ export interface RepairsOptions {
 }
 
 /** Blocks of a shard as they were compared with one peer. */
-type Compared = Map<bigint, ComparedBlock>;
+interface Pair {
+  readonly compared: Map<bigint, ComparedBlock>;
+  /** Since when blocks wait for a flush. */
+  readonly heldSince: Map<bigint, number>;
+}
 
 interface PeerRest {
   failures: number;
@@ -61,15 +68,16 @@ interface Work {
   readonly namespace: NamespaceState;
   readonly shard: number;
   readonly peer: Instance;
-  readonly compared: Compared;
-  due: bigint[];
+  readonly pair: Pair;
+  readonly isAsked: boolean;
+  readonly due: bigint[];
 }
 
 export class Repairs implements AsyncDisposable {
   readonly #options: RepairsOptions;
   readonly #blocks: BlockRepair;
   /** By namespace, then by shard and peer. */
-  readonly #compared = new Map<NamespaceState, Map<string, Compared>>();
+  readonly #pairs = new Map<NamespaceState, Map<string, Pair>>();
   /** Peers that failed, by instance. */
   readonly #rests = new Map<string, PeerRest>();
   readonly #stop = new AbortController();
@@ -131,8 +139,8 @@ export class Repairs implements AsyncDisposable {
   }
 
   *#all(): Generator<ComparedBlock, void, undefined> {
-    for (const pairs of this.#compared.values()) {
-      for (const compared of pairs.values()) yield* compared.values();
+    for (const pairs of this.#pairs.values()) {
+      for (const { compared } of pairs.values()) yield* compared.values();
     }
   }
 
@@ -163,14 +171,14 @@ export class Repairs implements AsyncDisposable {
   async #round(isAsked: boolean): Promise<void> {
     const started = this.#nowMillis();
     const { namespaces } = this.#options.parts;
-    for (const namespace of this.#compared.keys()) {
-      if (namespaces.get(namespace.name) !== namespace) this.#compared.delete(namespace);
+    for (const namespace of this.#pairs.keys()) {
+      if (namespaces.get(namespace.name) !== namespace) this.#pairs.delete(namespace);
     }
     if (isAsked) this.#rests.clear();
     this.waiting = 0;
     for (const namespace of [...namespaces.values()]) {
       if (namespace.options.repairEnabled) await this.#compareAll(namespace, isAsked);
-      else this.#compared.delete(namespace);
+      else this.#pairs.delete(namespace);
     }
     this.counts.rounds += 1;
     this.counts.seconds += (this.#nowMillis() - started) / 1000;
@@ -191,7 +199,7 @@ export class Repairs implements AsyncDisposable {
       }
     }
     const starts = works.length === 0 ? 0 : this.#startsOf(namespace).length;
-    for (const { compared } of works) this.waiting += Math.max(starts - compared.size, 0);
+    for (const { pair } of works) this.waiting += Math.max(starts - pair.compared.size, 0);
   }
 
   /** Shards that this node has, each with every other owner that has it. */
@@ -201,8 +209,9 @@ export class Repairs implements AsyncDisposable {
     const { placement } = shards;
     if (placement === null) return [];
     const startsNanos = this.#startsOf(namespace);
-    const known = this.#compared.get(namespace) ?? new Map<string, Compared>();
-    const pairs = new Map<string, Compared>();
+    const known = this.#pairs.get(namespace) ?? new Map<string, Pair>();
+    const pairs = new Map<string, Pair>();
+    const isWanted = new Set(startsNanos);
     const works: Work[] = [];
     for (const { id: shard, state } of shards.all()) {
       if (state !== 'AVAILABLE' || !namespace.readyShards.isHere(shard)) continue;
@@ -210,18 +219,23 @@ export class Repairs implements AsyncDisposable {
         const has = peer.shards.some((each) => each.id === shard && each.state === 'AVAILABLE');
         if (peer.id === instanceId || !has) continue;
         const key = `${shard}/${peer.id}`;
-        const compared = known.get(key) ?? new Map<bigint, ComparedBlock>();
-        const isWanted = new Set(startsNanos);
-        for (const start of compared.keys()) if (!isWanted.has(start)) compared.delete(start);
-        pairs.set(key, compared);
+        const pair = known.get(key) ?? { compared: new Map(), heldSince: new Map() };
+        for (const blocks of [pair.compared, pair.heldSince]) {
+          for (const start of blocks.keys()) if (!isWanted.has(start)) blocks.delete(start);
+        }
+        pairs.set(key, pair);
         const fileOf = (start: bigint): object | null => namespace.files.get(shard, start);
         const due = isAsked
           ? [...startsNanos]
-          : dueBlocks(startsNanos, compared, { strategy, nowMillis: this.#nowMillis(), fileOf });
-        works.push({ namespace, shard, peer, compared, due });
+          : dueBlocks(startsNanos, pair.compared, {
+              strategy,
+              nowMillis: this.#nowMillis(),
+              fileOf,
+            });
+        works.push({ namespace, shard, peer, pair, isAsked, due });
       }
     }
-    this.#compared.set(namespace, pairs);
+    this.#pairs.set(namespace, pairs);
     return works;
   }
 
@@ -243,17 +257,19 @@ export class Repairs implements AsyncDisposable {
   }
 
   async #compare(work: Work, startsNanos: readonly bigint[]): Promise<void> {
-    const { namespace, shard, peer, compared } = work;
+    const { namespace, shard, peer, pair } = work;
     const { parts, options, nodeServiceOf, onFailure } = this.#options;
     const { signal } = this.#stop;
     signal.throwIfAborted();
     if (namespace.isDropped) return;
     const rest = this.#rests.get(peer.id);
     if (rest !== undefined && this.#nowMillis() < rest.notBeforeMillis) return;
-    const starts = startsNanos.filter((start) => !this.#waitsForFlush(namespace, shard, start));
+    const starts = startsNanos.filter((start) => !this.#isHeld(work, start));
     if (starts.length === 0) return;
     const onOutcome = (start: bigint, outcome: Outcome): void => {
       if (outcome === 'skipped') return;
+      const { compared } = pair;
+      pair.heldSince.delete(start);
       const file = namespace.files.get(shard, start);
       const now = { file, atMillis: this.#nowMillis(), hasChanged: outcome === 'changed' };
       compared.set(
@@ -293,15 +309,16 @@ export class Repairs implements AsyncDisposable {
     }
   }
 
-  /** A block without a fileset whose rows are in memory is flushed soon, and would be added up twice. */
-  #waitsForFlush(namespace: NamespaceState, shard: number, start: bigint): boolean {
-    const { digests, env } = this.#options.parts;
-    const { flushEnabled, retentionOptions } = namespace.options;
-    if (!flushEnabled || namespace.files.get(shard, start) !== null) return false;
-    const closedNanos = start + namespace.blockSizeNanos + retentionOptions.bufferPastNanos;
-    const waitsUntilNanos = closedNanos + BigInt(unflushedMillisMax) * nanosPerMilli;
-    if (env.clock.nowNanos() > waitsUntilNanos) return false;
-    return digests.hasMemoryRows(namespace, shard, start);
+  /** Whether a block waits for the flush of its rows. */
+  #isHeld({ namespace, shard, pair, isAsked }: Work, start: bigint): boolean {
+    const { digests } = this.#options.parts;
+    const isFlushedSoon =
+      namespace.options.flushEnabled && digests.hasMemoryRows(namespace, shard, start);
+    if (isAsked || !isFlushedSoon) return false;
+    const now = this.#nowMillis();
+    const since = pair.heldSince.get(start) ?? now;
+    pair.heldSince.set(start, since);
+    return now - since < heldMillisMax;
   }
 
   #nowMillis(): number {
