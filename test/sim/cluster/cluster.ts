@@ -50,8 +50,6 @@ export interface ClusterShape {
   readonly namespaces?: readonly string[];
   /** The release before made its placement, so the formats of today are not written yet. */
   readonly isOfFormerRelease?: boolean;
-  /** Of the namespaces; true when not given. */
-  readonly flushEnabled?: boolean;
   /** Of the namespaces, other than usual. */
   readonly options?: Partial<Namespace['options']>;
 }
