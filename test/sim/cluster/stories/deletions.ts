@@ -128,6 +128,31 @@ const staleTruncation: Story = {
   },
 };
 
+const truncatedOnOldDisk: Story = {
+  name: 'truncation-and-a-restored-copy',
+  issue: 24,
+  wrong: /rows are wrong[^]*was deleted by truncate/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, 1);
+    const a = nodeOf(cluster, 'a');
+    const copy = a.disk.copy();
+    world.trace('a copy is made of the disk of a, which runs');
+    // Nothing of the rows is under way any more, and the folder has been marked since.
+    await seconds(cluster, repairSeconds + 10);
+    await new Administration(cluster).truncate(reader(cluster), namespace);
+    await seconds(cluster, 5);
+    world.turnOff(a, true);
+    a.disk.restore(copy);
+    world.trace('the disk of a is what it was before the truncation');
+    await comesBack(cluster, 'a');
+    await seconds(cluster, 20);
+    await cluster.checkEveryMajority();
+  },
+};
+
 const retiredEarly: Story = {
   name: 'deletion-that-a-clock-ahead-retires',
   issue: 26,
@@ -160,5 +185,6 @@ export const deletionStories: readonly Story[] = [
   madeAgainUnseen,
   sealedSince,
   staleTruncation,
+  truncatedOnOldDisk,
   retiredEarly,
 ];
