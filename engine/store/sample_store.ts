@@ -46,8 +46,9 @@ export interface SampleStore {
   /**
    * Rows with versions up to this one may be in files although the memory never held them: of a start
    * before, or from other nodes. Rows that derive their versions and may meet them are superseded.
+   * @param blockEndNanos of the last block that they are of; null for any
    */
-  noteFiles(version: number): void;
+  noteFiles(version: number, blockEndNanos: bigint | null): void;
 
   /**
    * Applies the rows whose outcome is 0; they are readable when this returns. A row whose series

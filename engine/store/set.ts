@@ -72,7 +72,7 @@ export class StoreSet implements SampleStore {
     const store = this.#options.open();
     for (const [ordinal, options] of this.#namespaces) store.setNamespace(ordinal, options);
     store.keepRowVersions(this.keepsRowVersions);
-    store.noteFiles(this.#versionOfFiles);
+    store.noteFiles(this.#versionOfFiles, null);
     this.#pageOfStorePage.push(new Uint32Array(pagesOfStoreMax));
     return this.#stores.push(store) - 1;
   }
@@ -190,9 +190,9 @@ export class StoreSet implements SampleStore {
     for (const store of this.#stores) store.keepRowVersions(keeps);
   }
 
-  noteFiles(version: number): void {
+  noteFiles(version: number, blockEndNanos: bigint | null): void {
     this.#versionOfFiles = Math.max(this.#versionOfFiles, version);
-    for (const store of this.#stores) store.noteFiles(version);
+    for (const store of this.#stores) store.noteFiles(version, blockEndNanos);
   }
 
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {

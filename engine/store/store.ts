@@ -158,8 +158,8 @@ export class Store implements SampleStore {
     this.#kernel.setKeepsRowVersions(keeps ? 1 : 0);
   }
 
-  noteFiles(version: number): void {
-    this.#kernel.noteFiles(BigInt(version));
+  noteFiles(version: number, blockEndNanos: bigint | null): void {
+    this.#kernel.noteFiles(BigInt(version), clampInt64(blockEndNanos ?? 2n ** 63n));
   }
 
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {

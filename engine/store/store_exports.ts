@@ -146,8 +146,8 @@ export interface StoreExports {
   ): number;
   /** Room for the long chunks of so many rows. */
   mergedBytesMax(rows: number): number;
-  /** Versions of the rows that are in files are not above. */
-  noteFiles(version: bigint): void;
+  /** Versions of rows that are in files, of blocks up to this end, are not above. */
+  noteFiles(version: bigint, blockEnd: bigint): void;
   /**
    * Writes the chunks of some series, one after the other, to `out` and their lengths (u32) over
    * those given; gives their end, or 0 when a chunk is malformed.

@@ -271,8 +271,9 @@ function writeVersioned(
   pair.write(rows, ordinal, nowNanos, version, isDerived);
   if (isDerived && numbers.below(4) === 0) pair.write(rows, ordinal, nowNanos, version, false);
   if (numbers.below(100) === 0) {
-    pair.store.noteFiles(version);
-    pair.twin.noteFiles(version);
+    const blockEnd = numbers.below(2) === 0 ? null : nowNanos - BigInt(numbers.below(60)) * second;
+    pair.store.noteFiles(version, blockEnd);
+    pair.twin.noteFiles(version, blockEnd);
   }
 }
 

@@ -705,7 +705,7 @@ test('a row that may meet another one in a file is superseded until its version 
   assert.deepEqual(writeDerived(store, [[slot, now, 3]], versionAfter(17)), [isWritten]);
 
   const restarted = newStore();
-  restarted.noteFiles(versionAfter(10));
+  restarted.noteFiles(versionAfter(10), null);
   const same = restarted.createSeries(0);
   assert.deepEqual(writeDerived(restarted, [[same, now, 4]], versionAfter(11)), [isSuperseded]);
   const next = now + 11n * second;

@@ -136,9 +136,11 @@ export class StoreTwin {
     return refused;
   }
 
-  noteFiles(version: number): void {
-    this.#versionRecentFiles = Math.max(this.#versionRecentFiles, version);
-    this.#versionOtherFiles = Math.max(this.#versionOtherFiles, version);
+  noteFiles(version: number, blockEndNanos: bigint | null): void {
+    const isRecent =
+      blockEndNanos === null || Number(versionAtNanos(blockEndNanos)) + liveLagMax > version;
+    if (isRecent) this.#versionRecentFiles = Math.max(this.#versionRecentFiles, version);
+    else this.#versionOtherFiles = Math.max(this.#versionOtherFiles, version);
   }
 
   append(rows: StoreRows, version: number, outcomes: Uint8Array, isDerived = false): number {
@@ -227,12 +229,7 @@ export class StoreTwin {
       if (series.rows.size === rowsBefore) continue;
       dropped++;
       const { blockSizeNanos } = this.#namespace(series.namespaceOrdinal);
-      const isRecent =
-        Number(versionAtNanos(blockStartNanos + blockSizeNanos)) + liveLagMax >
-        this.#batchVersionHighest;
-      const highest = this.#batchVersionHighest;
-      if (isRecent) this.#versionRecentFiles = Math.max(this.#versionRecentFiles, highest);
-      else this.#versionOtherFiles = Math.max(this.#versionOtherFiles, highest);
+      this.noteFiles(this.#batchVersionHighest, blockStartNanos + blockSizeNanos);
     }
     return dropped;
   }

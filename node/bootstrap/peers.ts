@@ -27,7 +27,7 @@ const pageMillisMax = 30_000;
 export interface PeersParts extends VolumeParts {
   readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
   /** As `Database.noteFiles`. */
-  noteFiles(): void;
+  noteFiles(blockEndNanos: bigint | null): void;
 }
 
 /** Gives pages of a peer, sorted by block and ID. */
@@ -142,7 +142,7 @@ export async function mergeFromPeers(
           deletionVersion: versionMax,
           onSafe: () => {
             markLive(namespace, source, truncations);
-            parts.noteFiles();
+            parts.noteFiles(blockStartNanos + namespace.blockSizeNanos);
           },
           ...(pace === undefined ? {} : { pace }),
         } as const;

@@ -308,7 +308,7 @@ export class Database implements NodeService, AsyncDisposable {
   setLoaded(): void {
     this.deletions.noteLoaded();
     // Not before: the rows of the log are their own evidence.
-    this.noteFiles();
+    this.noteFiles(null);
     this.#loaded = true;
     this.#loading.resolve();
   }
@@ -322,10 +322,11 @@ export class Database implements NodeService, AsyncDisposable {
   /**
    * Files have rows now that the memory does not know: rows that are written from here on and derive
    * their versions may meet them.
+   * @param blockEndNanos of the last block that they are of; null for any
    */
-  noteFiles(): void {
+  noteFiles(blockEndNanos: bigint | null): void {
     const now = versionAtMillis(this.env.clock.nowMillis());
-    this.store.noteFiles(Math.max(now, this.versions.highest));
+    this.store.noteFiles(Math.max(now, this.versions.highest), blockEndNanos);
   }
 
   /** Resolves at `setLoaded`. */
@@ -367,7 +368,7 @@ export class Database implements NodeService, AsyncDisposable {
       // Without a placement nobody else has the data, so nothing is given up.
       if (placement !== null) for (const shard of change.removed) this.#lostShards.add(shard);
       // Others have their rows, which come here later.
-      if (this.#loaded && change.added.length > 0) this.noteFiles();
+      if (this.#loaded && change.added.length > 0) this.noteFiles(null);
       await this.removal.dropNamespaces(registry);
       const addedNamespaces = this.#takeNamespaces(registry);
       this.admission.wake();

@@ -242,11 +242,13 @@ export function setKeepsRowVersions(keeps: u32): void {
   state().keepsRowVersions = keeps;
 }
 
-/** Versions of the rows that are in files are not above. */
-export function noteFiles(version: i64): void {
+/** Versions of rows that are in files, of blocks up to this end, are not above. */
+export function noteFiles(version: i64, blockEnd: i64): void {
   const s = state();
-  s.versionRecentFiles = max(s.versionRecentFiles, version);
-  s.versionOtherFiles = max(s.versionOtherFiles, version);
+  // A row of such a block may still be written with its time as its version.
+  const isRecent = versionAt(blockEnd) + <i64>liveLagMax > version;
+  if (isRecent) s.versionRecentFiles = max(s.versionRecentFiles, version);
+  else s.versionOtherFiles = max(s.versionOtherFiles, version);
 }
 
 /** `versionGrain` and `liveLagMax` of lib/hybrid_clock.ts. */
@@ -414,11 +416,7 @@ export function dropFlushed(slots: usize, count: u32, blockStart: i64): u32 {
     const series = seriesAt(slot);
     if (!series.isLive || !dropFlushedBlock(series, blockStart)) continue;
     dropped++;
-    // A row of such a block may still be written with its time as its version.
-    const isRecent =
-      versionAt(blockStart + blockSizeOf(series)) + <i64>liveLagMax > s.batchVersionHighest;
-    if (isRecent) s.versionRecentFiles = max(s.versionRecentFiles, s.batchVersionHighest);
-    else s.versionOtherFiles = max(s.versionOtherFiles, s.batchVersionHighest);
+    noteFiles(s.batchVersionHighest, blockStart + blockSizeOf(series));
   }
   return dropped;
 }
