@@ -18,6 +18,7 @@ import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
+import type { FormatLevels } from '#lib/format_level.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -48,6 +49,8 @@ export interface CoordinatorOptions {
   readonly nodeOf: (instance: Instance) => NodeService;
   /** When there is one in this process. */
   readonly ownNode?: OwnNode;
+  /** As of `SessionOptions`. */
+  readonly formats?: FormatLevels;
   /** What database/create with type local puts into the placement; null for the default. */
   readonly localInstance: InstanceInfo | null;
   /** Served on the metrics listener; the node of a combined process registers its own here. */
@@ -86,6 +89,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     topology,
     nodeOf: options.nodeOf,
     ...(options.ownNode === undefined ? {} : { ownNode: options.ownNode }),
+    ...(options.formats === undefined ? {} : { formats: options.formats }),
     env,
     log,
     writeConsistency: client.writeConsistencyLevel,

@@ -11,6 +11,7 @@ import { withListenSetting } from '#lib/config/listen_settings.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { formatLevelFirst } from '#lib/format_level.ts';
 import { openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
@@ -63,8 +64,12 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
   const kv = stack.use(await openClusterKv(discovery, singleNodeEndpoint, env, log));
   const cluster = clusterNameOf(discovery);
   const stopFollowing = new AbortController();
-  const formats = { kv, cluster, env, log, onLevel: () => {}, onFatal: fatal };
-  const following = followFinishedFormats(formats, stopFollowing.signal);
+  let finishedLevel = formatLevelFirst;
+  const onLevel = (level: number) => void (finishedLevel = Math.max(finishedLevel, level));
+  const following = followFinishedFormats(
+    { kv, cluster, env, log, onLevel, onFatal: fatal },
+    stopFollowing.signal,
+  );
   stack.defer(async () => {
     stopFollowing.abort();
     await following;
@@ -81,6 +86,7 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
       topology,
       nodeOf: (instance) => connections.nodeOf(instance),
       localInstance: null,
+      formats: { level: () => finishedLevel },
       metrics,
       version,
     }),

@@ -28,10 +28,10 @@ export const versionLeadMillisMax = 30_000;
 
 /**
  * A row that is written within this of its time, 16.4 s, has its time as its derived version, and
- * one that is written later, or before its time, a version in steps of `versionGrain`, 1.024 s.
+ * one that is written later, or before its time, that of its batch in steps of `versionGrain`, 4.1 s.
  */
 export const liveLagMax: number = 2 ** 20;
-export const versionGrain: number = 2 ** 16;
+export const versionGrain: number = 2 ** 18;
 
 /**
  * The version of a row in a batch that derives them: not above the batch's, and such that rows which
@@ -42,7 +42,7 @@ export function derivedVersion(batchVersion: number, unixNanos: bigint): number 
   const atTime = Number(versionAtNanos(unixNanos));
   const lag = batchVersion - atTime;
   if (lag >= 0 && lag < liveLagMax) return Math.max(atTime, 0);
-  return Math.max(atTime + Math.floor(lag / versionGrain) * versionGrain, 0);
+  return Math.floor(batchVersion / versionGrain) * versionGrain;
 }
 
 /** The first version of a time. @param unixMillis may have a fraction */

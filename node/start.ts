@@ -131,6 +131,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     topology,
     nodeOf: (instance) => (instance.id === instanceId ? database : options.nodeServiceOf(instance)),
     ownNode: database,
+    formats: database.formats,
     env,
     log,
     writeConsistency: client.writeConsistencyLevel,

@@ -3,6 +3,7 @@ import type { TimeUnitNanos } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { ReadConsistency, WriteConsistency } from './consistency.ts';
 import type { AggregateResponse, NodeService, TimeRange } from '../node/service.ts';
@@ -24,6 +25,8 @@ export interface SessionOptions {
   readonly ownNode?: OwnNode;
   readonly env: Env;
   readonly log: Log;
+  /** What the cluster has finished, where the process follows it; else nodes' answers tell. */
+  readonly formats?: FormatLevels;
   /** Default majority. */
   readonly writeConsistency?: WriteConsistency;
   /** Default unstrict_majority. */

@@ -116,8 +116,8 @@ export class SessionWriter {
     signal.throwIfAborted();
     const copy = copyRows(rows, series, this.#pool);
     const version = this.#versions.next();
-    const derivesVersions =
-      this.#formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
+    const formatLevel = Math.max(this.#options.formats?.level() ?? 0, this.#formatLevel);
+    const derivesVersions = formatLevel >= rowVersionsFormatLevel && version > this.#underivedUpTo;
     const until = this.#signals.begin(signal);
     const work = new Work(
       { namespace, copy, series, consistency, version, derivesVersions },

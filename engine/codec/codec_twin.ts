@@ -69,8 +69,11 @@ function encodeRows(rows: ChunkRows, lags: readonly bigint[] | null): Uint8Array
   const highest = lags?.reduce((a, b) => (a > b ? a : b));
   const hasRowVersions = lags !== null && lags.some((lag) => lag !== highest);
   if (hasRowVersions) {
+    const versions = lags.map((lag, row) => lag + versionAtNanos(timestampNanos[row]!));
+    const isOfVersions = changesOf(versions) <= changesOf(lags);
+    payload.byte(isOfVersions ? lagStream.versions : lagStream.lags);
     payload.zigzag(highest! - lags[0]!);
-    encodeIntegers(payload, lags, 0n);
+    encodeIntegers(payload, isOfVersions ? versions : lags, 0n);
   }
   return frameChunk(
     {
@@ -84,6 +87,13 @@ function encodeRows(rows: ChunkRows, lags: readonly bigint[] | null): Uint8Array
     },
     payload.finish(),
   );
+}
+
+/** What the stream of a chunk with row versions holds. */
+const lagStream = { lags: 0, versions: 1 } as const;
+
+function changesOf(numbers: readonly bigint[]): number {
+  return numbers.filter((number, row) => row > 0 && number !== numbers[row - 1]).length;
 }
 
 interface EncodedValues {
@@ -246,14 +256,21 @@ function decodeVersions(
 ): Float64Array {
   if (kind === chunkKind.float) return new Float64Array(rowCount).fill(version);
   const highest = BigInt(version) - versionAtNanos(lastNanos);
-  let lags = Array.from({ length: rowCount }, () => highest);
+  const atTimes = Array.from(timestampNanos, versionAtNanos);
+  let lags = atTimes.map(() => highest);
   if (hasRowVersions) {
-    lags = decodeIntegers(source, rowCount, BigInt.asIntN(64, highest - source.zigzag()), 0n);
+    const form = source.byte();
+    if (form > lagStream.versions) throw malformed('has an unknown stream of lags', source.offset);
+    const first = BigInt.asIntN(64, highest - source.zigzag());
+    const isOfVersions = form === lagStream.versions;
+    const base = isOfVersions ? BigInt.asIntN(64, atTimes[0]! + first) : first;
+    lags = decodeIntegers(source, rowCount, base, 0n);
+    if (isOfVersions) lags = lags.map((version, row) => BigInt.asIntN(64, version - atTimes[row]!));
     if (lags.some((lag) => lag > highest) || !lags.includes(highest)) {
       throw malformed('has lags that disagree with its version', source.offset);
     }
   }
-  const versions = lags.map((lag, row) => lag + versionAtNanos(timestampNanos[row]!));
+  const versions = lags.map((lag, row) => lag + atTimes[row]!);
   if (versions.some((rowVersion) => rowVersion < 0n)) {
     throw malformed('has a bad row version', source.offset);
   }

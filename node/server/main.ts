@@ -240,6 +240,7 @@ async function run(config: Config): Promise<void> {
         topology,
         nodeOf,
         ownNode: node.database,
+        formats: node.database.formats,
         localInstance: {
           id: instanceId,
           isolationGroup: 'local',

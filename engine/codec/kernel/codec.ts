@@ -245,16 +245,26 @@ function decodeRows(chunk: Chunk, times: usize, values: usize, lags: usize): boo
   return end == chunk.end && timesAgree(chunk, times);
 }
 
-/** Lags of a compressed chunk: the first one, and a stream of the others. */
+export const streamOfLags: u32 = 0;
+export const streamOfVersions: u32 = 1;
+
+/** Lags of a compressed chunk: the first one, and a stream of them or of the versions. */
 function decodeLags(chunk: Chunk, tables: usize, times: usize, lags: usize): void {
+  const form = readByte(chunk);
+  if (form > streamOfVersions) return fail(chunk);
+  const isOfVersions = form == streamOfVersions;
   const lag = lagOfLast(chunk);
-  readIntegers(chunk, tables, lags, chunk.rowCount, lag - unzigzag(readVarint(chunk)), 0);
+  const first = lag - unzigzag(readVarint(chunk));
+  const base = isOfVersions ? versionAt(chunk.firstNanos) : 0;
+  readIntegers(chunk, tables, lags, chunk.rowCount, base + first, 0);
   if (chunk.failed) return;
-  findLags(chunk, lags);
-  if (lagsFoundOf(chunk).lagHighest != lag) return fail(chunk);
   for (let offset: usize = 0; offset < <usize>chunk.rowCount << 3; offset += 8) {
-    if (load<i64>(lags + offset) < -versionAt(load<i64>(times + offset))) return fail(chunk);
+    const atTime = versionAt(load<i64>(times + offset));
+    if (isOfVersions) store<i64>(lags + offset, load<i64>(lags + offset) - atTime);
+    if (load<i64>(lags + offset) < -atTime) return fail(chunk);
   }
+  findLags(chunk, lags);
+  if (lagsFoundOf(chunk).lagHighest != lag) fail(chunk);
 }
 
 /**

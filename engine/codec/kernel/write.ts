@@ -5,6 +5,8 @@ import {
   kindRaw,
   kindRows,
   roundedMean,
+  streamOfLags,
+  streamOfVersions,
   unitNanosOf,
   versionAt,
   zigzag,
@@ -163,11 +165,34 @@ export function encodeChunk(
   o = writeValues(scratch, tables, values, <usize>rows, control, o);
   if (!isRegular) store<u8>(control, load<u8>(control) | 128);
   if (lags != 0) {
-    o = writeVarint(o, zigzag(lag - load<i64>(lags)));
-    memory.copy(scratch, lags, <usize>rows << 3);
+    const form = fillLagStream(scratch, times, lags, rows);
+    store<u8>(o, <u8>form);
+    o = writeVarint(o + 1, zigzag(lag - load<i64>(lags)));
     o = writeIntegers(scratch, tables, <usize>rows, 0, o);
   }
   return frame(out, o);
+}
+
+/**
+ * Fills lags, or the versions that they stand for, whichever change less often: lags of rows that
+ * were written as they came about, versions of such that were written together.
+ */
+function fillLagStream(stream: usize, times: usize, lags: usize, rows: u32): u32 {
+  let lagChanges: u32 = 0;
+  let versionChanges: u32 = 0;
+  let before: i64 = 0;
+  for (let offset: usize = 0; offset < <usize>rows << 3; offset += 8) {
+    const version = load<i64>(lags + offset) + versionAt(load<i64>(times + offset));
+    store<i64>(stream + offset, version);
+    if (offset != 0) {
+      if (version != before) versionChanges++;
+      if (load<i64>(lags + offset) != load<i64>(lags + offset - 8)) lagChanges++;
+    }
+    before = version;
+  }
+  if (versionChanges <= lagChanges) return streamOfVersions;
+  memory.copy(stream, lags, <usize>rows << 3);
+  return streamOfLags;
 }
 
 /** 0 ns, 1 µs, 2 ms, 3 s: the coarsest unit that all times are multiples of. */

@@ -252,14 +252,14 @@ export function noteFiles(version: i64, blockEnd: i64): void {
 }
 
 /** `versionGrain` and `liveLagMax` of lib/hybrid_clock.ts. */
-const versionGrain: i64 = 1 << 16;
+const versionGrain: i64 = 1 << 18;
 const liveLagMax: u64 = 1 << 20;
 
 /** `derivedVersion` of lib/hybrid_clock.ts, by the version of the row's time. */
 @inline
 function derivedVersion(version: i64, atTime: i64): i64 {
   const lag = version - atTime;
-  return max(<u64>lag < liveLagMax ? atTime : atTime + (lag & -versionGrain), 0);
+  return max(<u64>lag < liveLagMax ? atTime : version & -versionGrain, 0);
 }
 
 /**
