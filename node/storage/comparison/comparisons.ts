@@ -45,7 +45,7 @@ export interface ComparisonsParts {
   readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly admission: Admission;
-  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying' | 'whenApplied'>;
+  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
   readonly digests: BlockDigests;
   /**
    * The namespace that is named, or a later one of the name.
@@ -183,14 +183,13 @@ export class Comparisons {
   }
 
   async #namespaceOf(request: ComparedShard, signal: AbortSignal): Promise<NamespaceState> {
-    const { admission, deletions, namespaceOf } = this.#parts;
+    const { admission, namespaceOf } = this.#parts;
     const namespace = await namespaceOf(request, signal);
     if (namesEarlier(request, namespace.definition)) {
       const reason = `cannot compare rows: namespace was made again: ${namespace.name}`;
       throw new TsdbError('UNAVAILABLE', reason);
     }
     await admission.placementVersion(request.placementVersion, signal);
-    await deletions.whenApplied(request.deletionSequence, signal);
     return namespace;
   }
 

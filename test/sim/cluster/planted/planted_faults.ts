@@ -159,11 +159,5 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'node/storage/comparison/comparisons.ts',
     right: 'if (isApplying || deletions.appliedSequence !== deletionSequence) {',
     wrong: 'if (isApplying && deletions.appliedSequence !== deletionSequence) {',
-    beside: [
-      {
-        right: '    await deletions.whenApplied(request.deletionSequence, signal);\n',
-        wrong: '',
-      },
-    ],
   },
 ];
