@@ -128,7 +128,10 @@ class Run {
       for (const history of cluster.histories.values()) history.forgetBefore(before);
     });
     const changes = new Changes(cluster);
-    if (features.has('deletions')) this.#every(deletionMillis, () => changes.deleteRows());
+    if (features.has('deletions')) {
+      // At format level 1 late ones take rows of sealed chunks that were written after them.
+      this.#every(deletionMillis, async () => this.#isUpgraded && changes.deleteRows());
+    }
     if (features.has('namespaces')) this.#every(namespaceMillis, () => changes.changeNamespace());
     this.#isUpgraded = !features.has('upgrade');
     const isFinished = this.#isUpgraded ? null : this.#finishUpgrade();
