@@ -41,9 +41,17 @@ export function floorDiv(value: i64, divisor: i64): i64 {
   return quotient * divisor > value ? quotient - 1 : quotient;
 }
 
+/** Times `versionNanos` it is 1 modulo 2^64, so multiples of `versionNanos` are divided by it. */
+const versionNanosInverse: i64 = 8723391485480952121;
+/** The highest version of a time. */
+const versionOfTimeMax: i64 = 590295810358705;
+
 /** The version whose time it is: lags count from it. */
 @inline
 export function versionAt(nanos: i64): i64 {
+  // Any other time gives a product beyond that: usual ones, of whole milliseconds, need no division.
+  const quotient = nanos * versionNanosInverse;
+  if (<u64>(quotient + versionOfTimeMax) <= <u64>versionOfTimeMax << 1) return quotient;
   return floorDiv(nanos, versionNanos);
 }
 
