@@ -106,6 +106,8 @@ export interface NodePorts {
   readonly httpNode: number;
   readonly httpCluster: number;
   readonly kv: number;
+  /** `/metrics` of the storage node. */
+  readonly nodeMetrics: number;
 }
 
 export interface ServerOptions {
@@ -117,6 +119,9 @@ export interface ServerOptions {
   readonly coordinator?: boolean;
   /** Folder of the sources to run; default: these. */
   readonly checkout?: string;
+  /** Further settings of `db`, a line each. */
+  readonly settings?: readonly string[];
+  readonly environment?: Record<string, string>;
 }
 
 /** A storage node process (with coordinator unless said) on free ports. */
@@ -161,6 +166,7 @@ export class NodeServer {
         ? []
         : [`  hostID: {resolver: config, value: ${options.hostId}}`]),
       ...(options.etcdEndpoint === undefined ? [`  kv: {listenAddress: "127.0.0.1:${kv}"}`] : []),
+      ...(options.settings ?? []).map((line) => `  ${line}`),
     ];
     const file = join(options.folder, 'tsdb.yml');
     writeFileSync(file, `${lines.join('\n')}\n`);
@@ -169,10 +175,10 @@ export class NodeServer {
       options.folder,
       process.execPath,
       ['--max-semi-space-size=4', '--heap-growing-percent=100', 'node/main.mjs', '-f', file],
-      {},
+      options.environment,
       options.checkout,
     );
-    const ports = { coordinator, metrics, grpc, httpNode, httpCluster, kv };
+    const ports = { coordinator, metrics, grpc, httpNode, httpCluster, kv, nodeMetrics };
     return new NodeServer(program, ports, options.folder);
   }
 
@@ -208,9 +214,15 @@ export interface Answer {
 }
 
 /** One HTTP request; a body that is no string is sent as JSON. */
-export async function call(method: string, url: string, body?: unknown): Promise<Answer> {
+export async function call(
+  method: string,
+  url: string,
+  body?: unknown,
+  timeoutMillis?: number,
+): Promise<Answer> {
   const response = await fetch(url, {
     method,
+    ...(timeoutMillis === undefined ? {} : { signal: AbortSignal.timeout(timeoutMillis) }),
     ...(body === undefined
       ? {}
       : typeof body === 'string'
@@ -261,7 +273,11 @@ export async function shardsAvailable(url: string, timeoutMillis = 60_000): Prom
 export interface Placement {
   readonly instances: Record<
     string,
-    { readonly id: string; readonly shards: readonly { id: number; state: string }[] }
+    {
+      readonly id: string;
+      readonly isolationGroup: string;
+      readonly shards: readonly { id: number; state: string; sourceId: string }[];
+    }
   >;
 }
 

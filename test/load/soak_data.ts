@@ -72,6 +72,12 @@ export function labelsOf(series: number, generation: number): [name: string, val
   ];
 }
 
+/** What a load sends: of which labels a series is, and what it has at each scrape. */
+export interface LoadData {
+  readonly labelsOf: (series: number, generation: number) => [name: string, value: string][];
+  readonly valueOf: (series: number, scrape: number) => number;
+}
+
 const sampleBytes = 16;
 /** Any time of these years has six bytes as a varint. */
 const timeBytes = 6;
@@ -82,15 +88,22 @@ export class SliceBody {
   readonly #body: Buffer;
   /** Where the samples of the series are in it. */
   readonly #sampleAt: Uint32Array;
+  readonly #valueOf: LoadData['valueOf'];
 
-  constructor(slice: number, seriesCount: number, generation: number) {
+  constructor(
+    slice: number,
+    seriesCount: number,
+    generation: number,
+    data: LoadData = { labelsOf, valueOf },
+  ) {
+    this.#valueOf = data.valueOf;
     this.#first = slice * seriesOfSlice;
     const end = Math.min(this.#first + seriesOfSlice, seriesCount);
     const raw: number[] = [];
     const samplesAt: number[] = [];
     for (let series = this.#first; series < end; series += 1) {
       const one: number[] = [];
-      for (const [name, value] of labelsOf(series, generation)) {
+      for (const [name, value] of data.labelsOf(series, generation)) {
         const label: number[] = [];
         lengthField(label, 1, Buffer.from(name));
         lengthField(label, 2, Buffer.from(value));
@@ -116,7 +129,7 @@ export class SliceBody {
     if (time.length !== timeBytes) throw new Error(`a time of ${time.length} bytes: ${unixMillis}`);
     for (let i = 0; i < this.#sampleAt.length; i += 1) {
       const at = this.#sampleAt[i]!;
-      view.setFloat64(at + 1, valueOf(this.#first + i, scrape), true);
+      view.setFloat64(at + 1, this.#valueOf(this.#first + i, scrape), true);
       for (let byte = 0; byte < timeBytes; byte += 1) body[at + 10 + byte] = time[byte]!;
     }
     return body;

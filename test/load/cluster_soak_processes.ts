@@ -1,0 +1,391 @@
+/**
+ * A cluster of processes on this machine: etcd, coordinators and storage nodes in isolation groups,
+ * what an operator does to its placement, and whether it is whole. Who ends without being told to is
+ * started again, as systemd or Kubernetes would.
+ */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import {
+  type Answer,
+  call,
+  eventually,
+  namespaceReady,
+  NodeServer,
+  type Placement,
+  Program,
+  shardsAvailable,
+} from '../integration/process.ts';
+import { freePorts } from '../ports.ts';
+import { ProcessUsage } from './process_usage.ts';
+
+export interface ClusterOptions {
+  readonly folder: string;
+  readonly etcdBinary: string;
+  /** An isolation group for each node of the first placement. */
+  readonly groups: readonly string[];
+  readonly coordinators: number;
+  readonly shards: number;
+  readonly blockSeconds: number;
+  readonly retentionSeconds: number;
+  /** Setting `db.memoryMax` of each node. */
+  readonly memoryMax: string;
+}
+
+export const namespace = 'soak';
+const replicas = 3;
+const lookMillis = 500;
+const askTimeoutMillis = 10_000;
+/** An administrative request waits for nodes and etcd. */
+const changeTimeoutMillis = 60_000;
+const startTimeoutMillis = 120_000;
+const wholeEveryMillis = 500;
+/** How much of a log tells why a process ended. */
+const logTail = 1500;
+const movedClock = fileURLToPath(new URL('./moved_clock.mjs', import.meta.url));
+
+/** A storage node as an instance of the placement. */
+export interface Member {
+  readonly id: string;
+  readonly group: string;
+  readonly server: NodeServer;
+  /** Its data folder. */
+  readonly data: string;
+  /** What moves its clock. */
+  readonly clockFile: string;
+  state: 'runs' | 'stopped' | 'paused';
+}
+
+export class SoakCluster {
+  readonly #options: ClusterOptions;
+  readonly #report: (line: string) => void;
+  readonly etcd: Program;
+  readonly etcdFolder: string;
+  readonly #etcdEndpoint: string;
+  readonly coordinators: Program[] = [];
+  /** Of the coordinators. */
+  readonly urls: string[] = [];
+  readonly members: Member[] = [];
+  readonly usage: ProcessUsage = new ProcessUsage();
+  /** Processes that ended by themselves. */
+  readonly surprises: string[] = [];
+  /** Programs that have been told to end. */
+  readonly #down = new Set<Program>();
+  readonly #ended = new AbortController();
+  #watching: Promise<void> = Promise.resolve();
+  #lastNumber = 0;
+
+  private constructor(
+    options: ClusterOptions,
+    ports: readonly number[],
+    report: (line: string) => void,
+  ) {
+    this.#options = options;
+    this.#report = report;
+    const { folder } = options;
+    const [client, peer, ...rest] = ports as [number, number, ...number[]];
+    this.#etcdEndpoint = `127.0.0.1:${client}`;
+    this.etcdFolder = join(folder, 'etcd');
+    const [clientUrl, peerUrl] = [`http://127.0.0.1:${client}`, `http://127.0.0.1:${peer}`];
+    this.etcd = new Program('etcd', folder, options.etcdBinary, [
+      ...['--data-dir', this.etcdFolder],
+      ...['--listen-client-urls', clientUrl, '--advertise-client-urls', clientUrl],
+      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
+      ...['--initial-cluster', `default=${peerUrl}`],
+    ]);
+    for (let i = 0; i < options.coordinators; i += 1) {
+      const [port, metrics] = rest.slice(2 * i) as [number, number];
+      const name = `coordinator-${i + 1}`;
+      const file = join(folder, `${name}.yml`);
+      writeFileSync(
+        file,
+        `coordinator:
+  listenAddress: 127.0.0.1:${port}
+  metrics: {prometheus: {listenAddress: "127.0.0.1:${metrics}"}}
+  discovery: {type: tsdb_cluster, tsdbCluster: {env: test, zone: embedded, endpoints: ["${this.#etcdEndpoint}"]}}
+  clusters: [{client: {writeConsistencyLevel: majority, readConsistencyLevel: majority}}]
+`,
+      );
+      const args = ['coordinator/main.ts', '-f', file];
+      this.coordinators.push(new Program(name, folder, process.execPath, args));
+      this.urls.push(`http://127.0.0.1:${port}`);
+    }
+  }
+
+  static async create(
+    options: ClusterOptions,
+    report: (line: string) => void,
+  ): Promise<SoakCluster> {
+    const ports = await freePorts(2 + 2 * options.coordinators);
+    mkdirSync(options.folder, { recursive: true });
+    return new SoakCluster(options, ports, report);
+  }
+
+  /** Starts all, and makes the placement and the namespace. */
+  async start(): Promise<void> {
+    const { groups, shards } = this.#options;
+    this.etcd.start();
+    for (const coordinator of this.coordinators) coordinator.start();
+    const first: Member[] = [];
+    for (const group of groups) first.push(await this.#startedMember(group));
+    this.#watching = this.#watch();
+    for (const url of this.urls) {
+      await eventually('a coordinator answers', async () => (await fetch(`${url}/health`)).ok);
+    }
+    await this.#change('POST', '/api/v1/placement/init', {
+      num_shards: shards,
+      replication_factor: replicas,
+      instances: first.map(instanceOf),
+    });
+    await shardsAvailable(this.urls[0]!, startTimeoutMillis);
+    const { blockSeconds, retentionSeconds } = this.#options;
+    const buffer = `${Math.floor(blockSeconds / 4)}s`;
+    await this.#change('POST', '/api/v1/services/tsdb/namespace', {
+      name: namespace,
+      options: {
+        bootstrapEnabled: true,
+        flushEnabled: true,
+        writesToCommitLog: true,
+        cleanupEnabled: true,
+        snapshotEnabled: true,
+        repairEnabled: true,
+        coldWritesEnabled: true,
+        retentionOptions: {
+          retentionPeriodDuration: `${retentionSeconds}s`,
+          blockSizeDuration: `${blockSeconds}s`,
+          bufferFutureDuration: buffer,
+          bufferPastDuration: buffer,
+        },
+        indexOptions: { enabled: true, blockSizeDuration: `${blockSeconds}s` },
+        aggregationOptions: { aggregations: [{ aggregated: false }] },
+      },
+    });
+    await namespaceReady(this.urls[0]!, namespace);
+    await this.whole(startTimeoutMillis);
+  }
+
+  async #startedMember(group: string): Promise<Member> {
+    this.#lastNumber += 1;
+    const id = `n${this.#lastNumber}`;
+    const folder = join(this.#options.folder, id);
+    const clockFile = join(folder, 'clock');
+    const server = await NodeServer.create({
+      folder,
+      etcdEndpoint: this.#etcdEndpoint,
+      hostId: id,
+      coordinator: false,
+      settings: ['commitlog: {sync: always}', `memoryMax: ${this.#options.memoryMax}`],
+      environment: { NODE_OPTIONS: `--import=${movedClock}`, TSDB_TEST_CLOCK_FILE: clockFile },
+    });
+    const data = join(folder, 'data');
+    const member: Member = { id, group, server, data, clockFile, state: 'stopped' };
+    this.members.push(member);
+    this.begin(member);
+    return member;
+  }
+
+  /** Starts a member's process; whether it is whole is another question. */
+  begin(member: Member): void {
+    member.server.program.start();
+    this.#down.delete(member.server.program);
+    member.state = 'runs';
+  }
+
+  async end(member: Member, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
+    member.state = 'stopped';
+    await this.endProgram(member.server.program, signal);
+  }
+
+  async endProgram(program: Program, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
+    this.#down.add(program);
+    this.#look();
+    await program.stop(signal);
+  }
+
+  beginProgram(program: Program): void {
+    program.start();
+    this.#down.delete(program);
+  }
+
+  /** Stops a process where it is, as a machine that hangs; `false` lets it go on. */
+  pause(member: Member, isPaused: boolean): void {
+    process.kill(member.server.program.pid, isPaused ? 'SIGSTOP' : 'SIGCONT');
+    member.state = isPaused ? 'paused' : 'runs';
+  }
+
+  /** Adds nodes of these groups to the placement. */
+  async add(groups: readonly string[]): Promise<Member[]> {
+    const added: Member[] = [];
+    for (const group of groups) added.push(await this.#startedMember(group));
+    await this.#answering(added);
+    await this.#change('POST', '/api/v1/placement', { instances: added.map(instanceOf) });
+    return added;
+  }
+
+  /** A new node takes the place of a member, which goes when its shards are handed over. */
+  async replace(member: Member): Promise<Member> {
+    const candidate = await this.#startedMember(member.group);
+    await this.#answering([candidate]);
+    await this.#change('POST', '/api/v1/placement/replace', {
+      leavingInstanceIDs: [member.id],
+      candidates: [instanceOf(candidate)],
+    });
+    return candidate;
+  }
+
+  async remove(member: Member): Promise<void> {
+    await this.#change('POST', '/api/v1/placement/remove', { instance_ids: [member.id] });
+  }
+
+  /** Ends the process of a member that is in no placement any more, and removes its folder. */
+  async retire(member: Member): Promise<void> {
+    await this.end(member, 'SIGTERM');
+    this.members.splice(this.members.indexOf(member), 1);
+    rmSync(member.server.folder, { recursive: true, force: true });
+  }
+
+  async #answering(members: readonly Member[]): Promise<void> {
+    for (const { id, server } of members) {
+      await eventually(
+        `${id} answers`,
+        async () => (await ask(`http://127.0.0.1:${server.ports.httpNode}/health`)).status === 200,
+        startTimeoutMillis,
+      );
+    }
+  }
+
+  /** What is refused while the cluster is busy is asked for again. */
+  async #change(method: string, path: string, body: unknown): Promise<void> {
+    await eventually(
+      `${method} ${path}`,
+      async () => {
+        const { status, text } = await call(
+          method,
+          `${this.urls[0]!}${path}`,
+          body,
+          changeTimeoutMillis,
+        );
+        if (status >= 300) throw new Error(`${status} ${text.slice(0, 500)}`);
+        return true;
+      },
+      changeTimeoutMillis,
+    );
+  }
+
+  /**
+   * Waits until every shard is AVAILABLE and handed over, every node whole and without doubt, and a
+   * coordinator ready; resolves to the milliseconds that it took.
+   *
+   * @throws what is not whole when the time is over
+   */
+  async whole(timeoutMillis: number): Promise<number> {
+    const begin = performance.now();
+    for (;;) {
+      const lacking = await this.#lacking();
+      if (lacking === null) return performance.now() - begin;
+      if (performance.now() - begin > timeoutMillis) {
+        throw new Error(`not whole within ${timeoutMillis / 1000} s: ${lacking}; ${this.states()}`);
+      }
+      await delay(wholeEveryMillis);
+    }
+  }
+
+  async #lacking(): Promise<string | null> {
+    try {
+      const { status, text, json } = await ask(`${this.urls[0]!}/api/v1/placement`);
+      if (status !== 200) return `placement: ${status} ${text}`;
+      const { instances } = json.placement as Placement;
+      for (const { id, shards } of Object.values(instances)) {
+        const moving = shards.filter(
+          ({ state, sourceId }) => state !== 'AVAILABLE' || sourceId !== '',
+        );
+        if (moving.length > 0) return `${moving.length} shards of ${id} are ${moving[0]!.state}`;
+      }
+      for (const { id, server } of this.members) {
+        if (instances[id] === undefined) continue;
+        const { httpNode, nodeMetrics } = server.ports;
+        const bootstrapped = await ask(`http://127.0.0.1:${httpNode}/bootstrapped`);
+        if (bootstrapped.status !== 200) return `${id}: ${bootstrapped.text.slice(0, 300)}`;
+        const metrics = await ask(`http://127.0.0.1:${nodeMetrics}/metrics`);
+        const inDoubt = /^tsdb_node_blocks_in_doubt (.*)$/m.exec(metrics.text)?.[1];
+        if (inDoubt !== '0') return `${id}: ${inDoubt} blocks in doubt`;
+      }
+      for (const url of this.urls) {
+        const ready = await ask(`${url}/ready`);
+        if (ready.status !== 200) return `coordinator: ${ready.text.slice(0, 300)}`;
+      }
+      return null;
+    } catch (error) {
+      return String(error);
+    }
+  }
+
+  async metric(member: Member, name: string): Promise<number> {
+    const { text } = await ask(`http://127.0.0.1:${member.server.ports.nodeMetrics}/metrics`);
+    const value = new RegExp(`^tsdb_node_${name} (.*)$`, 'm').exec(text)?.[1];
+    if (value === undefined) throw new Error(`no metric tsdb_node_${name}`);
+    return Number(value);
+  }
+
+  /** Has what is in a node's memory written to filesets. */
+  async flush(member: Member): Promise<void> {
+    const url = `http://127.0.0.1:${member.server.ports.httpNode}/flush`;
+    const { status, text } = await call('POST', url, undefined, changeTimeoutMillis);
+    if (status !== 200) throw new Error(`flush: ${status} ${text}`);
+  }
+
+  /** In one line, for the record of a failure. */
+  states(): string {
+    return this.members.map(({ id, group, state }) => `${id}(${group}) ${state}`).join(', ');
+  }
+
+  #programs(): Program[] {
+    return [this.etcd, ...this.coordinators, ...this.members.map(({ server }) => server.program)];
+  }
+
+  #look(): void {
+    this.usage.look('this process', process.pid);
+    for (const program of this.#programs()) {
+      if (program.running) this.usage.look(program.name, program.pid);
+    }
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      this.#look();
+      for (const program of this.#programs()) {
+        if (program.running || this.#down.has(program)) continue;
+        const text = `${new Date().toISOString()} ${program.name} ended by itself: ${program.log().slice(-logTail)}`;
+        this.surprises.push(text);
+        this.#report(text);
+        program.start();
+      }
+      await delay(lookMillis, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#ended.abort();
+    await this.#watching;
+    this.#look();
+    await Promise.all(this.#programs().map((program) => program.stop('SIGKILL')));
+  }
+}
+
+function instanceOf({ id, group, server }: Member): object {
+  return {
+    id,
+    isolation_group: group,
+    zone: 'embedded',
+    weight: 100,
+    endpoint: `127.0.0.1:${server.ports.grpc}`,
+    hostname: '127.0.0.1',
+    port: server.ports.grpc,
+  };
+}
+
+function ask(url: string): Promise<Answer> {
+  return call('GET', url, undefined, askTimeoutMillis);
+}
