@@ -17,8 +17,9 @@ import { acknowledged, type Ledger, notSent } from './cluster_soak_ledger.ts';
 import { seriesOfSlice } from './soak_data.ts';
 
 const readTimeoutMillis = 60_000;
-/** Samples of one read, when everything is read. */
-const samplesOfRead = 200_000;
+/** When everything is read: two million samples of a slice in one read, as ten sums a series. */
+const stepsOfWindow = 100;
+const windowsOfRead = 10;
 /** A random read has steps of a length between these. */
 const windowStepsMin = 10;
 const windowStepsMax = 2000;
@@ -125,50 +126,122 @@ export class ClusterChecker {
   }
 
   /**
-   * Reads everything from one time to another, slice by slice; a piece that is refused is asked for
-   * again, for some minutes.
+   * Reads everything from one time to another, slice by slice: windows of which all was
+   * acknowledged by their sums, which tell every sample since no two values are alike; samples where
+   * a sum is another one, or not all was acknowledged.
    */
   async readAll(fromUnixMillis: number = 0, toUnixMillis: number = Infinity): Promise<void> {
-    const { startUnixMillis, stepMillis, seriesCount } = this.#parts.grid;
-    const stepsOfRead = Math.max(
-      1,
-      Math.floor(samplesOfRead / Math.min(seriesOfSlice, seriesCount)),
-    );
-    for (let slice = 0; slice < sliceCount(this.#parts.grid); slice += 1) {
-      const newest = this.#parts.ledger.endOf(slice);
-      const from = Math.max(0, Math.floor((fromUnixMillis - startUnixMillis) / stepMillis));
-      const end = Math.min(newest, Math.ceil((toUnixMillis - startUnixMillis) / stepMillis));
-      for (let fromStep = from; fromStep < end; fromStep += stepsOfRead) {
-        await this.#holdWhenTaken({
-          selector: `slice="${slice}"`,
-          slice,
-          firstSeries: slice * seriesOfSlice,
-          endSeries: Math.min((slice + 1) * seriesOfSlice, seriesCount),
-          fromStep,
-          endStep: Math.min(end, fromStep + stepsOfRead),
-        });
+    const { grid, ledger } = this.#parts;
+    const stepOf = (unixMillis: number): number =>
+      (unixMillis - grid.startUnixMillis) / grid.stepMillis;
+    for (let slice = 0; slice < sliceCount(grid); slice += 1) {
+      const end = Math.min(ledger.endOf(slice), Math.ceil(stepOf(toUnixMillis)));
+      let step = Math.max(0, Math.floor(stepOf(fromUnixMillis)));
+      while (step < end) {
+        const windows = this.#wholeWindows(slice, step, end);
+        if (windows === 0) {
+          await this.#holdWindow(slice, step, Math.min(end, step + stepsOfWindow));
+          step += stepsOfWindow;
+          continue;
+        }
+        const piece = this.#sliceSteps(slice, step, step + windows * stepsOfWindow);
+        for (const other of await this.#whenTaken(piece, () => this.#otherSums(piece))) {
+          const from = step + other * stepsOfWindow;
+          if (await this.#holdWindow(slice, from, from + stepsOfWindow)) {
+            this.#fail(`${piece.selector}: sum of steps ${from}… is wrong, and samples are right`);
+          }
+        }
+        step += windows * stepsOfWindow;
       }
     }
   }
 
-  async #holdWhenTaken(piece: Piece): Promise<void> {
+  /** How many windows from a step on have nothing but what was acknowledged. */
+  #wholeWindows(slice: number, from: number, end: number): number {
+    const windowsEnd = Math.min(end, from + windowsOfRead * stepsOfWindow);
+    const states = this.#parts.ledger.statesOf(slice, from, windowsEnd);
+    const other = states.findIndex((state) => state !== acknowledged);
+    return Math.floor((other === -1 ? states.length : other) / stepsOfWindow);
+  }
+
+  #sliceSteps(slice: number, fromStep: number, endStep: number): Piece {
+    return {
+      selector: `slice="${slice}"`,
+      slice,
+      firstSeries: slice * seriesOfSlice,
+      endSeries: Math.min((slice + 1) * seriesOfSlice, this.#parts.grid.seriesCount),
+      fromStep,
+      endStep,
+    };
+  }
+
+  /** Whether all is right. */
+  async #holdWindow(slice: number, fromStep: number, endStep: number): Promise<boolean> {
+    const piece = this.#sliceSteps(slice, fromStep, endStep);
+    const [isRight] = await this.#whenTaken(piece, async () => {
+      const held = await this.#hold(piece);
+      return held === null ? null : [held];
+    });
+    return isRight === true;
+  }
+
+  /** Asks until an answer is no refusal; after minutes that is a failure, and there is nothing. */
+  async #whenTaken<T>(piece: Piece, read: () => Promise<T[] | null>): Promise<T[]> {
     const end = performance.now() + pieceTimeoutMillis;
-    while (!(await this.#hold(piece))) {
+    for (;;) {
+      const answer = await read();
+      if (answer !== null) return answer;
       if (performance.now() > end) {
         const seconds = pieceTimeoutMillis / 1000;
         this.#fail(`${piece.selector} steps ${piece.fromStep}…: no read for ${seconds} s`);
-        return;
+        return [];
       }
       await delay(this.#parts.againMillis);
     }
   }
 
-  /** False: the read was refused. */
-  async #hold(piece: Piece): Promise<boolean> {
+  /** Windows of which a series has another sum than it was sent; null when the read is refused. */
+  async #otherSums(piece: Piece): Promise<number[] | null> {
+    const { grid } = this.#parts;
+    const { firstSeries, endSeries, fromStep, endStep } = piece;
+    const windows = (endStep - fromStep) / stepsOfWindow;
+    const windowMillis = stepsOfWindow * grid.stepMillis;
+    const firstMillis = timeOf(grid, fromStep + stepsOfWindow - 1);
+    const result = await this.#ask('query_range', {
+      query: `sum_over_time(${metricName}{${piece.selector}}[${windowMillis}ms])`,
+      start: String(firstMillis / 1000),
+      end: String(timeOf(grid, endStep - 1) / 1000),
+      step: String(windowMillis / 1000),
+    });
+    if (result === null) return null;
+    const sums = new Float64Array((endSeries - firstSeries) * windows);
+    for (const { metric, values } of result) {
+      const row = (Number(metric.series) - firstSeries) * windows;
+      for (const [seconds, text] of values) {
+        sums[row + Math.round((seconds * 1000 - firstMillis) / windowMillis)] = Number(text);
+      }
+    }
+    const others = new Set<number>();
+    for (let series = firstSeries; series < endSeries; series += 1) {
+      for (let window = 0; window < windows; window += 1) {
+        let sum = 0;
+        const from = fromStep + window * stepsOfWindow;
+        for (let step = from; step < from + stepsOfWindow; step += 1) {
+          sum += clusterData.valueOf(series, step);
+        }
+        if (sums[(series - firstSeries) * windows + window] !== sum) others.add(window);
+      }
+    }
+    this.counts.samplesHeld += (windows - others.size) * stepsOfWindow * (endSeries - firstSeries);
+    return [...others];
+  }
+
+  /** Whether all is right; null when the read is refused. */
+  async #hold(piece: Piece): Promise<boolean | null> {
     const begin = new Date().toISOString();
     const around = this.#parts.circumstances();
     const held = await this.#read(piece);
-    if (held === null) return false;
+    if (held === null) return null;
     this.counts.missing += held.missing;
     this.counts.wrong += held.wrong;
     if (held.first === null) return true;
@@ -185,7 +258,7 @@ export class ClusterChecker {
         ? `  ${seconds} s later the read is refused`
         : `  ${seconds} s later ${again.missing} missing, ${again.wrong} wrong`,
     );
-    return true;
+    return false;
   }
 
   #fail(text: string): void {
@@ -201,22 +274,30 @@ export class ClusterChecker {
     const { stepMillis } = this.#parts.grid;
     const query = `${metricName}{${piece.selector}}[${(endStep - fromStep) * stepMillis}ms]`;
     const time = String(timeOf(this.#parts.grid, endStep - 1) / 1000);
+    const result = await this.#ask('query', { query, time });
+    if (result === null) return null;
+    const after = this.#parts.ledger.statesOf(slice, fromStep, endStep);
+    return this.#compare(piece, result, before, after);
+  }
+
+  /** Null when the read is refused. */
+  async #ask(
+    path: string,
+    parameters: Record<string, string>,
+  ): Promise<readonly AnsweredSeries[] | null> {
     const url = this.#parts.random.pick(this.#parts.urls);
-    let result: readonly AnsweredSeries[];
     this.counts.reads += 1;
     try {
-      const asked = `${url}/api/v1/query?${new URLSearchParams({ query, time })}`;
+      const asked = `${url}/api/v1/${path}?${new URLSearchParams(parameters)}`;
       const { status, text, json } = await call('GET', asked, undefined, readTimeoutMillis);
       if (status !== 200) throw new Error(`${status} ${text.slice(0, 300)}`);
       if (json.warnings !== undefined) throw new Error(`in part: ${json.warnings}`);
-      result = json.data.result;
+      return json.data.result as readonly AnsweredSeries[];
     } catch (error) {
       this.counts.readsRefused += 1;
       this.#noteRefusal(String(error));
       return null;
     }
-    const after = this.#parts.ledger.statesOf(slice, fromStep, endStep);
-    return this.#compare(piece, result, before, after);
   }
 
   #compare(

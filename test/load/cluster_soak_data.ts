@@ -7,7 +7,7 @@ import { type LoadData, seriesOfSlice } from './soak_data.ts';
 export const metricName = 'cluster_soak';
 /** Series that share the label `part`, which is what a random read asks for. */
 export const seriesOfPart = 20;
-/** Above every count of series, so that no two samples have one value; sums stay exact. */
+/** Above every count of series, so that no two samples have one value; sums of windows are exact. */
 const seriesMax = 2 ** 24;
 
 export const clusterData: LoadData = {
@@ -20,7 +20,7 @@ export const clusterData: LoadData = {
     ['series', String(series)],
     ['slice', String(Math.floor(series / seriesOfSlice))],
   ],
-  valueOf: (series, step) => step * seriesMax + series,
+  valueOf: (series, step) => (step + 1) * seriesMax + series,
 };
 
 /** Where the samples lie in time: series and steps are counted from 0. */

@@ -19,7 +19,6 @@ import { type ClusterSoakOutcome, reportOf } from './cluster_soak_report.ts';
 import { ClusterWriter } from './cluster_soak_writer.ts';
 
 const grid: Grid = { seriesCount: 3, startUnixMillis: 1_795_000_000_000, stepMillis: 100 };
-const steps = 4;
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-cluster-soak-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -29,25 +28,56 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A checker of an answer in which steps of the last series are changed. */
+/** What a store has of the last series: values by step. */
+type Values = Map<number, number>;
+
+/**
+ * A checker that has read everything from a store in which steps of the last series are changed; of
+ * so many steps the last one was not acknowledged.
+ */
 async function checked(
-  change: (values: [number, string][]) => void,
+  steps: number,
+  change: (values: Values) => void,
 ): Promise<{ checker: ClusterChecker; reports: string[] }> {
-  const result = Array.from({ length: grid.seriesCount }, (_, series) => {
-    const values = Array.from({ length: steps }, (__, step): [number, string] => [
-      timeOf(grid, step) / 1000,
-      String(clusterData.valueOf(series, step)),
-    ]);
-    if (series === grid.seriesCount - 1) change(values);
-    return { metric: { __name__: metricName, series: String(series) }, values };
-  });
-  const url = await listening(
-    createServer((_, response) => response.end(JSON.stringify({ data: { result } }))),
+  const stored = Array.from(
+    { length: grid.seriesCount },
+    (_, series): Values =>
+      new Map(
+        Array.from({ length: steps }, (__, step) => [step, clusterData.valueOf(series, step)]),
+      ),
   );
-  const ledger = new Ledger(1, steps + 1);
+  change(stored.at(-1)!);
+  const url = await listening(
+    createServer((request, response) => {
+      const asked = new URL(request.url!, 'http://127.0.0.1');
+      const windowMillis = Number(/\[(\d+)ms\]/.exec(asked.searchParams.get('query')!)![1]);
+      const stepOf = (name: string): number =>
+        (Number(asked.searchParams.get(name)) * 1000 - grid.startUnixMillis) / grid.stepMillis;
+      const window = windowMillis / grid.stepMillis;
+      const inWindow = (values: Values, end: number): [number, number][] =>
+        [...values]
+          .filter(([step]) => step > end - window && step <= end)
+          .sort(([a], [b]) => a - b);
+      const result = stored.map((values, series) => {
+        const answered: [number, string][] = [];
+        if (asked.pathname === '/api/v1/query_range') {
+          for (let end = stepOf('start'); end <= stepOf('end'); end += window) {
+            const sum = inWindow(values, end).reduce((before, [, value]) => before + value, 0);
+            answered.push([timeOf(grid, end) / 1000, String(sum)]);
+          }
+        } else {
+          for (const [step, value] of inWindow(values, stepOf('time'))) {
+            answered.push([timeOf(grid, step) / 1000, String(value)]);
+          }
+        }
+        return { metric: { __name__: metricName, series: String(series) }, values: answered };
+      });
+      response.end(JSON.stringify({ data: { result } }));
+    }),
+  );
+  const ledger = new Ledger(1, steps);
   for (let step = 0; step < steps; step += 1) {
     ledger.noteSent(0, step);
-    // The last one may be there or not.
     if (step < steps - 1) ledger.noteAcknowledged(0, step);
   }
   const reports: string[] = [];
@@ -65,28 +95,30 @@ async function checked(
 }
 
 test('the checker holds acknowledged samples against answers', async () => {
-  const whole = await checked(() => {});
-  assert.deepEqual(whole.checker.failures, []);
-  assert.equal(whole.checker.counts.samplesHeld, grid.seriesCount * (steps - 1));
+  // Samples alone, and sums of windows before them.
+  for (const steps of [4, 350]) {
+    const acknowledged = steps - 1;
+    const whole = await checked(steps, () => {});
+    assert.deepEqual(whole.checker.failures, []);
+    assert.equal(whole.checker.counts.samplesHeld, grid.seriesCount * acknowledged);
 
-  const unknown = await checked((values) => values.pop());
-  assert.deepEqual(unknown.checker.failures, [], 'what was not acknowledged may be missing');
+    const unknown = await checked(steps, (values) => values.delete(acknowledged));
+    assert.deepEqual(unknown.checker.failures, [], 'what was not acknowledged may be missing');
 
-  const missing = await checked((values) => values.splice(1, 1));
-  assert.equal(missing.checker.counts.missing, 1);
-  assert.match(
-    missing.checker.failures[0]!,
-    /series 2 step 1 \(request of slice 0\) at 2026-11-18T11:06:40\.100Z: is missing.*kill two; n1\(a\) stopped/,
-  );
-  assert.match(missing.reports.at(-1)!, /0.01 s later 1 missing/);
+    const missing = await checked(steps, (values) => values.delete(1));
+    assert.equal(missing.checker.counts.missing, 1);
+    assert.match(
+      missing.checker.failures[0]!,
+      /series 2 step 1 \(request of slice 0\) at 2026-11-18T11:06:40\.100Z: is missing.*kill two; n1\(a\) stopped/,
+    );
+    assert.match(missing.reports.at(-1)!, /0.01 s later 1 missing/);
 
-  const wrong = await checked((values) => {
-    values[0] = [values[0]![0], String(clusterData.valueOf(2, 1))];
-  });
-  assert.deepEqual([wrong.checker.counts.missing, wrong.checker.counts.wrong], [0, 1]);
+    const wrong = await checked(steps, (values) => values.set(2, clusterData.valueOf(2, 1)));
+    assert.deepEqual([wrong.checker.counts.missing, wrong.checker.counts.wrong], [0, 1]);
 
-  const never = await checked((values) => values.push([timeOf(grid, steps) / 1000, '1']));
-  assert.equal(never.checker.counts.wrong, 1, 'nobody sent that');
+    const between = await checked(steps, (values) => values.set(1.5, 1));
+    assert.equal(between.checker.counts.wrong, 1, 'nobody sent that');
+  }
 });
 
 test('the writer sends again what passes, to the next coordinator, and counts first attempts', async () => {
