@@ -37,7 +37,12 @@ export function reportOf(outcome: ClusterSoakOutcome): {
   readonly isGood: boolean;
 } {
   const { writes, reads, pauses, faults, failures, surprises, usage, diskBytes } = outcome;
-  const isGood = reads.missing === 0 && reads.wrong === 0 && failures.length === 0;
+  // Prometheus drops what is refused for good, and all that is sent is good.
+  const isGood =
+    reads.missing === 0 &&
+    reads.wrong === 0 &&
+    writes.requestsRefused === 0 &&
+    failures.length === 0;
   const longest = longestOf(pauses);
   const lines = [
     `${outcome.seconds.toFixed(0)} s, ${faults.filter(({ isSkipped }) => !isSkipped).length} faults`,

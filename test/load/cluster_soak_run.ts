@@ -7,7 +7,7 @@
  *         [--block 300] [--memory 1GiB] [--reads 5] [--pause 10] [--etcd-away 120] [--folder FOLDER] [--keep]
  *
  * SIGTERM ends it early, with everything read. Exits with 1 when anything that was acknowledged is
- * missing, an answer is wrong, or the cluster does not become whole.
+ * missing, an answer is wrong, a request is refused for good, or the cluster does not become whole.
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';

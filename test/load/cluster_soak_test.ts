@@ -204,6 +204,8 @@ test('the report tells the longest pause by its fault, and fails by what is miss
   assert.match(text, /n1: 3\.0 CPU seconds, 256 MiB at most, 4 MiB on disk/);
   assert.equal(reportOf({ ...outcome, reads: { ...outcome.reads, missing: 1 } }).isGood, false);
   assert.equal(reportOf({ ...outcome, reads: { ...outcome.reads, wrong: 1 } }).isGood, false);
+  const refused = { ...outcome.writes, requestsRefused: 1 };
+  assert.equal(reportOf({ ...outcome, writes: refused }).isGood, false);
   assert.equal(reportOf({ ...outcome, failures: ['not whole'] }).isGood, false);
 });
 
