@@ -70,6 +70,13 @@ interface RawStream<Request, Answer> extends AsyncIterable<Answer> {
   on(event: 'error', listener: () => void): void;
 }
 
+/** How far a watch is. */
+interface WatchPlace {
+  nextRevision: number;
+  /** Whether its last stream failed, and the next one has brought nothing yet. */
+  isInterrupted: boolean;
+}
+
 class EtcdKv implements Kv {
   readonly #clients: readonly Etcd3[];
   readonly #options: EtcdKvOptions;
@@ -122,7 +129,7 @@ class EtcdKv implements Kv {
     signal: AbortSignal,
   ): AsyncGenerator<WatchBatch, void, void> {
     const stop = AbortSignal.any([signal, this.#closed.signal]);
-    const place = { nextRevision: fromRevision };
+    const place: WatchPlace = { nextRevision: fromRevision, isInterrupted: false };
     let retryMillis: number = etcdLimits.watchRetryMillisMin;
     while (!stop.aborted) {
       const before = place.nextRevision;
@@ -131,7 +138,7 @@ class EtcdKv implements Kv {
       } catch (error) {
         if (error instanceof RevisionCompacted) throw error;
         if (stop.aborted) break;
-        await this.#recoverFrom(error, prefix, stop);
+        await this.#recoverFrom(error, prefix, place, stop);
       }
       if (place.nextRevision !== before) retryMillis = etcdLimits.watchRetryMillisMin;
       else retryMillis = Math.min(2 * retryMillis, etcdLimits.watchRetryMillisMax);
@@ -179,7 +186,7 @@ class EtcdKv implements Kv {
   /** One stream of the watch; moves `place` after what was handed out. */
   async *#watchOnce(
     prefix: string,
-    place: { nextRevision: number },
+    place: WatchPlace,
     stop: AbortSignal,
   ): AsyncGenerator<WatchBatch, void, void> {
     const stream = await this.#openStream<object, IWatchResponse>('Watch', 'watch');
@@ -198,6 +205,10 @@ class EtcdKv implements Kv {
         const compactRevision = Number(answer.compact_revision);
         if (compactRevision > 0) throw new RevisionCompacted(compactRevision);
         if (answer.canceled) throw new TsdbError('UNAVAILABLE', answer.cancel_reason);
+        if (place.isInterrupted) {
+          place.isInterrupted = false;
+          this.#options.log.info({ prefix }, 'watch goes on');
+        }
         const headerRevision = Number(answer.header.revision);
         if (answer.created) {
           // Without a start the watch begins here, and a resumed one must too.
@@ -222,8 +233,18 @@ class EtcdKv implements Kv {
   }
 
   /** Moves on to the next endpoint, and lets the package renew a login that is no longer good. */
-  async #recoverFrom(error: unknown, prefix: string, stop: AbortSignal): Promise<void> {
-    this.#options.log.warn({ prefix, error: messageOf(error) }, 'watch was interrupted; resuming');
+  async #recoverFrom(
+    error: unknown,
+    prefix: string,
+    place: WatchPlace,
+    stop: AbortSignal,
+  ): Promise<void> {
+    // Once for as long as it lasts: a watch of each prefix tries every other second.
+    if (!place.isInterrupted) {
+      const because = { prefix, error: messageOf(error) };
+      this.#options.log.warn(because, 'watch was interrupted; resuming');
+    }
+    place.isInterrupted = true;
     this.#moveOn();
     if (this.#options.auth === undefined) return;
     await this.get(prefix === '' ? '\0' : prefix, stop).catch(() => {});

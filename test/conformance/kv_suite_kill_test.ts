@@ -4,13 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { openEtcdKv } from '#cluster/kv/etcd.ts';
 import type { Kv, WatchBatch } from '#cluster/kv/kv.ts';
 import { RevisionCompacted } from '#cluster/kv/kv.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { connectGrpc } from '#lib/env/grpc.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { silentLog } from '#lib/log.ts';
+import { type Log, silentLog } from '#lib/log.ts';
 import { freePort, startEmbedded, untilAnswered } from './kv_suite_servers.ts';
 
 const never = new AbortController().signal;
@@ -103,6 +104,37 @@ suite('a store that is killed', { concurrency: true }, () => {
         revisions,
         revisions.map((_, index) => index + 2),
       );
+    }));
+
+  test('a watch tells once that the store is away, and once that it is back', () =>
+    inFolder(async (folder) => {
+      const port = await freePort();
+      const told: string[] = [];
+      const tell = (_fields: object, message: string): void => void told.push(message);
+      const log: Log = { ...silentLog, info: tell, warn: tell };
+      const endpoint = `127.0.0.1:${port}`;
+      await using kv = openEtcdKv({ endpoints: [endpoint], env: realEnv, log });
+      const seen: string[] = [];
+      const watching = async (): Promise<void> => {
+        for await (const { events } of kv.watch('k/', 1, never)) {
+          for (const event of events) if (event.kind === 'put') seen.push(event.item.key);
+        }
+      };
+      const untilSeen = async (key: string): Promise<void> => {
+        while (!seen.includes(key)) await delay(20);
+      };
+      for (const key of ['k/1', 'k/2', 'k/3']) {
+        await using server = await startEmbedded(folder, port);
+        await untilAnswered(endpoint);
+        if (key === 'k/1') watching().catch(() => {});
+        await untilDone(() => kv.transact([], [put(key, 'x')], never));
+        await untilSeen(key);
+        await server.kill();
+        // It is tried again several times.
+        if (key !== 'k/3') await delay(1000);
+      }
+      const [interrupted, back] = ['watch was interrupted; resuming', 'watch goes on'];
+      assert.deepEqual(told.slice(0, 4), [interrupted, back, interrupted, back]);
     }));
 
   test('a watch whose place was compacted while it was cut off says so', () =>
