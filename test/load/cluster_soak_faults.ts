@@ -271,10 +271,14 @@ async function readDamaged(
   damaged: readonly string[],
 ): Promise<void> {
   await cluster.whole(times.wholeTimeoutMillis);
-  const starts = new Set(
-    damaged.filter((path) => path.includes('fileset-')).map((path) => blockStartOf(path)),
-  );
+  const starts = damaged
+    .filter((path) => path.includes('fileset-'))
+    .map((path) => blockStartOf(path))
+    .sort((a, b) => a - b);
+  let readTo = 0;
   for (const start of starts) {
-    await checker.readAll(start, start + blocksOfFileset * times.blockMillis);
+    const from = Math.max(start, readTo);
+    readTo = start + blocksOfFileset * times.blockMillis;
+    if (from < readTo) await checker.readAll(from, readTo);
   }
 }
