@@ -92,7 +92,7 @@ export async function soakCluster(
       fromUnixMillis,
       toUnixMillis: Date.now(),
       untilWholeMillis,
-      requests: writer.counts.requests - before.requests,
+      firstAttempts: writer.counts.firstAttempts - before.firstAttempts,
       firstAttemptsAcknowledged:
         writer.counts.firstAttemptsAcknowledged - before.firstAttemptsAcknowledged,
     });

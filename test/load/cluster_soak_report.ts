@@ -13,8 +13,8 @@ export interface FaultRecord {
   readonly toUnixMillis: number;
   /** From when the fault was over. */
   readonly untilWholeMillis: number;
-  /** Requests from its begin until the cluster was whole. */
-  readonly requests: number;
+  /** From its begin until the cluster was whole. */
+  readonly firstAttempts: number;
   readonly firstAttemptsAcknowledged: number;
 }
 
@@ -100,9 +100,9 @@ function duringOf(pause: Pause, faults: readonly FaultRecord[]): string {
   return names.length === 0 ? 'no fault' : names.join(', ');
 }
 
-function shareOf(counts: { requests: number; firstAttemptsAcknowledged: number }): string {
-  if (counts.requests === 0) return 'none';
-  return `${((100 * counts.firstAttemptsAcknowledged) / counts.requests).toFixed(3)} %`;
+function shareOf(counts: { firstAttempts: number; firstAttemptsAcknowledged: number }): string {
+  if (counts.firstAttempts === 0) return 'none';
+  return `${((100 * counts.firstAttemptsAcknowledged) / counts.firstAttempts).toFixed(3)} %`;
 }
 
 const secondsOf = (millis: number): string => (millis / 1000).toFixed(1);

@@ -151,6 +151,7 @@ test('the writer sends again what passes, to the next coordinator, and counts fi
     requests: stepsMax,
     requestsAcknowledged: 3,
     // The first coordinator is no process: the first request fails there, and after each 5xx again.
+    firstAttempts: stepsMax,
     firstAttemptsAcknowledged: 1,
     attemptsFailed: 5,
     requestsRefused: 1,
@@ -166,6 +167,7 @@ test('the report tells the longest pause by its fault, and fails by what is miss
     writes: {
       requests: 200,
       requestsAcknowledged: 200,
+      firstAttempts: 200,
       firstAttemptsAcknowledged: 199,
       attemptsFailed: 1,
       requestsRefused: 0,
@@ -185,7 +187,7 @@ test('the report tells the longest pause by its fault, and fails by what is miss
         fromUnixMillis: 10_000,
         toUnixMillis: 20_000,
         untilWholeMillis: 3000,
-        requests: 100,
+        firstAttempts: 100,
         firstAttemptsAcknowledged: 99,
       },
     ],

@@ -22,6 +22,8 @@ const problemsMax = 100;
 export interface WriteCounts {
   requests: number;
   requestsAcknowledged: number;
+  /** Those that have an answer, or none in time. */
+  firstAttempts: number;
   firstAttemptsAcknowledged: number;
   attemptsFailed: number;
   /** Prometheus drops these. */
@@ -49,6 +51,7 @@ export class ClusterWriter {
   readonly counts: WriteCounts = {
     requests: 0,
     requestsAcknowledged: 0,
+    firstAttempts: 0,
     firstAttemptsAcknowledged: 0,
     attemptsFailed: 0,
     requestsRefused: 0,
@@ -121,7 +124,10 @@ export class ClusterWriter {
     for (let attempt = 0, backoff = backoffMinMillis; ; attempt += 1) {
       let problem: string;
       try {
-        const { status, text } = await this.#post(this.#urls[at % this.#urls.length]!, body);
+        const url = this.#urls[at % this.#urls.length]!;
+        const { status, text } = await this.#post(url, body).finally(() => {
+          if (attempt === 0) counts.firstAttempts += 1;
+        });
         if (status === 200) {
           const now = Date.now();
           this.#ledger.noteAcknowledged(slice, step);
