@@ -65,8 +65,12 @@ export async function soakCluster(
   });
   const ended = new AbortController();
   const givenUp = new AbortController();
-  const writing = writer.run(ended.signal, givenUp.signal);
-  const reading = checker.run(options.readsPerSecond, ended.signal);
+  const load = Promise.all([
+    writer.run(ended.signal, givenUp.signal),
+    checker.run(options.readsPerSecond, ended.signal),
+  ]);
+  // Whoever waits for it hears of its error, once the processes can be ended.
+  load.catch(() => {});
   const records: FaultRecord[] = [];
   const failures: string[] = [];
   const begin = performance.now();
@@ -78,7 +82,7 @@ export async function soakCluster(
       signal: interrupted,
     }).catch(() => {});
   };
-  const context = { cluster, checker, random, times: options.times, report };
+  const context = { cluster, checker, random, times: options.times };
 
   const befall = async (name: string): Promise<void> => {
     const fault = faults[name]!;
@@ -132,7 +136,7 @@ export async function soakCluster(
   }
   ended.abort();
   const givingUp = setTimeout(() => givenUp.abort(), drainMillis);
-  await Promise.all([writing, reading]);
+  await load;
   clearTimeout(givingUp);
   try {
     await readInTheEnd(cluster, checker, options.times.wholeTimeoutMillis, (what) => {

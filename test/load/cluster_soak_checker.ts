@@ -176,25 +176,25 @@ export class ClusterChecker {
   }
 
   /** Whether all is right. */
-  async #holdWindow(slice: number, fromStep: number, endStep: number): Promise<boolean> {
+  #holdWindow(slice: number, fromStep: number, endStep: number): Promise<boolean> {
     const piece = this.#sliceSteps(slice, fromStep, endStep);
-    const [isRight] = await this.#whenTaken(piece, async () => {
-      const held = await this.#hold(piece);
-      return held === null ? null : [held];
-    });
-    return isRight === true;
+    return this.#whenTaken(piece, () => this.#hold(piece));
   }
 
-  /** Asks until an answer is no refusal; after minutes that is a failure, and there is nothing. */
-  async #whenTaken<T>(piece: Piece, read: () => Promise<T[] | null>): Promise<T[]> {
+  /**
+   * Asks until an answer is no refusal.
+   *
+   * @throws after minutes: then there is nothing to hold what was acknowledged against
+   */
+  async #whenTaken<T>(piece: Piece, read: () => Promise<T | null>): Promise<T> {
     const end = performance.now() + pieceTimeoutMillis;
     for (;;) {
       const answer = await read();
       if (answer !== null) return answer;
       if (performance.now() > end) {
         const seconds = pieceTimeoutMillis / 1000;
-        this.#fail(`${piece.selector} steps ${piece.fromStep}…: no read for ${seconds} s`);
-        return [];
+        const { selector, fromStep } = piece;
+        throw new Error(`${selector} from step ${fromStep} on cannot be read for ${seconds} s`);
       }
       await delay(this.#parts.againMillis);
     }

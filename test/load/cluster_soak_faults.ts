@@ -24,7 +24,6 @@ export interface FaultContext {
   readonly checker: ClusterChecker;
   readonly random: SeededRandom;
   readonly times: FaultTimes;
-  readonly report: (line: string) => void;
 }
 
 export interface FaultTimes {

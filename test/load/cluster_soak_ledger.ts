@@ -6,7 +6,7 @@ import { seriesOfSlice } from './soak_data.ts';
 
 /** States of a request. What was sent and not acknowledged may be there or not. */
 export const notSent = 0;
-export const sent = 1;
+const sent = 1;
 export const acknowledged = 2;
 
 export class Ledger {
