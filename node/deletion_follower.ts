@@ -45,7 +45,6 @@ export class DeletionFollower implements AsyncDisposable {
   readonly #stop = new AbortController();
   /** Versions of those that stand. */
   readonly #standing = new Set<number>();
-  #headSequence = 0;
   #published: DeletionProgress = { applied: -1, cleaned: -1 };
   #following: Promise<void> = Promise.resolve();
 
@@ -67,15 +66,30 @@ export class DeletionFollower implements AsyncDisposable {
     }
     this.#standing.clear();
     for (const { version } of deletions) this.#standing.add(version);
-    this.#headSequence = head.sequence;
     parts.deletions.cleanSequence = head.cleanSequence;
-    await parts.deletions.keep(this.#standing, head.sequence);
+    await parts.deletions.keep(this.#standing);
     for (const deletion of deletions) {
       signal.throwIfAborted();
       await this.#apply(deletion);
     }
     await this.publish(signal);
     return revision;
+  }
+
+  /**
+   * Tells a store that is another one than before, or an older state of it, what this node knows:
+   * deletions that it has lost, and how far this node is.
+   * @throws {TsdbError} UNAVAILABLE when the store cannot be reached: to be called again
+   */
+  async republish(signal: AbortSignal): Promise<void> {
+    const { parts } = this.#options;
+    for (;;) {
+      const lost = await this.#log.republish(parts.deletions.applied(), signal);
+      if (lost === 0) break;
+      parts.log.warn({ lost }, 'the key-value store has lost deletions: they are published again');
+    }
+    this.#published = { applied: -1, cleaned: -1 };
+    await this.publish(signal);
   }
 
   async #apply(deletion: Deletion): Promise<void> {
@@ -137,7 +151,6 @@ export class DeletionFollower implements AsyncDisposable {
       return;
     }
     this.#standing.add(deletion.version);
-    this.#headSequence = Math.max(this.#headSequence, deletion.sequence);
     await this.#apply(deletion);
   }
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
-import { nextVersion } from '#lib/hybrid_clock.ts';
+import { nextVersion, versionsPerMilli } from '#lib/hybrid_clock.ts';
 import { type IndexQuery, queryToJson } from '#lib/index_query.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import {
@@ -36,8 +36,8 @@ import {
 } from '../kv/stored_json.ts';
 import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 
-/** Entries that one transaction retires; etcd takes 128 operations. */
-const retiredAtOnceMax = 64;
+/** Entries that one transaction writes or retires; etcd takes 128 operations. */
+const operationsAtOnceMax = 64;
 
 /** What stands over all entries. */
 export interface DeletionHead {
@@ -190,8 +190,8 @@ export class DeletionLog {
       if (namespace === undefined) {
         throw new TsdbError('NOT_FOUND', `namespace is not found: ${request.namespace}`);
       }
-      sequence += 1;
       version = nextVersion(clock.nowMillis(), Math.max(version, this.#writtenVersion()));
+      sequence = nextSequence(sequence, version);
       const expiresNanos = expiryOf(namespace, now);
       const deletion = { ...request, sequence, version, createdNanos: now, expiresNanos };
       // What its reader refuses would stand for ever and delete nothing.
@@ -215,6 +215,44 @@ export class DeletionLog {
       ],
       deletions: made,
     };
+  }
+
+  /**
+   * Appends deletions anew that the store has lost, as one does that is restored from a backup. They
+   * keep their versions, and their numbers where nobody else has these.
+   * @returns how many were lost
+   */
+  republish(known: readonly Deletion[], signal: AbortSignal): Promise<number> {
+    return compareAndSet(
+      this.kv,
+      async () => {
+        const { head, deletions } = await this.#read(signal);
+        const versions = new Set(deletions.map(({ version }) => version));
+        const taken = new Set(deletions.map(({ sequence }) => sequence));
+        const lost = known
+          .filter(({ version }) => !versions.has(version))
+          .sort((a, b) => a.sequence - b.sequence);
+        const operations: Operation[] = [];
+        let { sequence, version } = head.value;
+        for (const deletion of lost.slice(0, operationsAtOnceMax)) {
+          version = Math.max(version, deletion.version);
+          const isTaken = taken.has(deletion.sequence);
+          const own = isTaken ? nextSequence(sequence, version) : deletion.sequence;
+          sequence = Math.max(sequence, own);
+          const value = encodeJson(deletionToJson({ ...deletion, sequence: own }));
+          operations.push({ kind: 'put', key: this.#entryKey(own), value });
+        }
+        if (operations.length > 0) {
+          operations.push(this.#puttingHead(head, { ...head.value, sequence, version }));
+        }
+        return {
+          compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
+          operations,
+          result: lost.length,
+        };
+      },
+      signal,
+    );
   }
 
   /** Retires what has expired. @returns how many, at most some dozens at a time */
@@ -248,7 +286,7 @@ export class DeletionLog {
   ): Promise<readonly Deletion[]> {
     const expired = deletions
       .filter((deletion) => isExpired(deletion, registry.get(deletion.namespace), nowNanos))
-      .slice(0, retiredAtOnceMax);
+      .slice(0, operationsAtOnceMax);
     if (expired.length === 0) return expired;
     const placement = await this.kv.get(this.#placementKey, signal);
     if (placement === null) return expired;
@@ -326,6 +364,14 @@ export class DeletionLog {
     }
     return [...waiting];
   }
+}
+
+/**
+ * The number of the next deletion: at least the time of its version in Unix milliseconds, so that a
+ * store that was restored from a backup gives no number again.
+ */
+function nextSequence(last: number, version: number): number {
+  return Math.max(last + 1, Math.floor(version / versionsPerMilli));
 }
 
 function checkQuery(query: IndexQuery): void {

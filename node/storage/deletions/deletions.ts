@@ -73,6 +73,8 @@ export class Deletions {
   /** When the deletion that is being applied has its record and is swept, or has failed. */
   #sweep: Promise<void> = Promise.resolve();
   #waiters: { sequence: number; resolve: () => void }[] = [];
+  /** Versions of those that delete nothing here, since they cannot be understood. */
+  readonly #notUnderstood = new Set<number>();
   /** Versions of those whose records the log had when it was replayed. */
   readonly #replayed = new Set<number>();
   /** Series of which a replay has taken everything in a block out of memory. */
@@ -137,6 +139,7 @@ export class Deletions {
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'BAD_REQUEST')) throw error;
       const { sequence } = deletion;
+      this.#notUnderstood.add(deletion.version);
       this.#parts.log.error({ sequence, error: error.message }, 'deletion cannot be understood');
       return null;
     }
@@ -182,11 +185,14 @@ export class Deletions {
    * @throws {TsdbError} UNAVAILABLE when log or disk fail; to be called again then
    */
   async apply(deletion: Deletion): Promise<void> {
-    if (deletion.sequence <= this.appliedSequence) return;
     const { log } = this.#parts;
     const { sequence, namespace: name, version } = deletion;
     const tombstones = this.of(name);
     const { unswept } = tombstones;
+    const isKnown = tombstones.has(version) || this.#notUnderstood.has(version);
+    // A number alone says nothing: a store that was restored may have given it again.
+    if (sequence <= this.appliedSequence && isKnown && unswept?.deletion.version !== version)
+      return;
     this.applying = deletion;
     if (!tombstones.has(version) || unswept?.deletion.version === version) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -198,7 +204,7 @@ export class Deletions {
         resolve();
       }
     }
-    await this.#save(sequence);
+    await this.#save(Math.max(sequence, this.appliedSequence));
     this.applying = null;
     this.counts.applied += 1;
     log.info({ sequence, namespace: name, selectors: deletion.selectors.join() }, 'series deleted');
@@ -332,6 +338,16 @@ export class Deletions {
     }
   }
 
+  /** Those that are applied, and whose rows may not all have expired. */
+  applied(): Deletion[] {
+    const now = this.#parts.retentionClock.nowNanos();
+    return [...this.#byNamespace.values()].flatMap(({ all, unswept }) =>
+      all
+        .filter((tombstone) => tombstone !== unswept && tombstone.deletion.expiresNanos > now)
+        .map(({ deletion }) => deletion),
+    );
+  }
+
   /** Waits until no deletion is being applied. */
   async swept(): Promise<void> {
     await this.#sweep;
@@ -365,9 +381,8 @@ export class Deletions {
   /**
    * Forgets deletions that were retired and have expired.
    * @param standing versions of those in the key-value store
-   * @param headSequence of the newest one ever
    */
-  async keep(standing: ReadonlySet<number>, headSequence: number): Promise<void> {
+  async keep(standing: ReadonlySet<number>): Promise<void> {
     const now = this.#parts.retentionClock.nowNanos();
     let changed = false;
     if (this.applying !== null && !standing.has(this.applying.version)) this.applying = null;
@@ -382,10 +397,7 @@ export class Deletions {
         this.#byNamespace.delete(name);
       }
     }
-    // A store that has begun anew counts from 1 again.
-    const isAnew = headSequence < this.appliedSequence;
-    if (isAnew) this.#parts.log.warn({ headSequence }, 'the deletions of the cluster begin anew');
-    if (changed || isAnew) await this.#save(isAnew ? 0 : this.appliedSequence);
+    if (changed) await this.#save(this.appliedSequence);
   }
 
   /**

@@ -275,6 +275,18 @@ test('without tombstones.bin, or with a damaged one, all deletions are applied a
   assert.deepEqual(await valuesOf(again, 'a'), []);
 });
 
+test('a deletion is applied although its number is that of one that was applied before', async () => {
+  const { database } = await openDatabase(temporaryFolder(), { registry: cold });
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
+  await later();
+  const first = deletionOf(ofHost('a'));
+  const second = deletionOf(ofHost('b'), { sequence: first.sequence });
+  for (const deletion of [first, second, first]) await database.deletions.apply(deletion);
+  assert.equal(database.deletions.counts.applied, 2);
+  assert.deepEqual(await valuesOf(database, 'b'), []);
+  assert.deepEqual(database.deletions.applied(), [first, second]);
+});
+
 test('deletions are forgotten when they were retired and have expired, and not before', async () => {
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });
   await writeRows(database, rowsOf('a', 10));
@@ -282,7 +294,7 @@ test('deletions are forgotten when they were retired and have expired, and not b
   const standing = deletionOf(ofHost('b'), { expiresNanos: 1n });
   const fresh = deletionOf(ofHost('c'));
   for (const deletion of [expired, standing, fresh]) await database.deletions.apply(deletion);
-  await database.deletions.keep(new Set([standing.version]), fresh.sequence);
+  await database.deletions.keep(new Set([standing.version]));
   const { all } = database.deletions.of('metrics');
   assert.deepEqual(
     all.map(({ deletion }) => deletion.sequence),
