@@ -13,6 +13,15 @@ export const placementHistoryMax = 100;
 
 export const namespacesMax = 1_000;
 
+/**
+ * Versions by which an approval raises a placement, so that none comes again: it writes one after the
+ * other.
+ */
+export const placementRaisesMax = 10_000;
+
+/** Lineages of the key-value store that a process may have slept through (kv/lineage.ts). */
+export const lineagesMax = 64;
+
 /** Attempts of a compare-and-set that lost against another writer. */
 export const compareAndSetAttemptsMax = 16;
 

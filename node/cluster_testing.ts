@@ -13,6 +13,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { readKnownStore } from './identity/known_store.ts';
 import type { RepairOptions } from './repair/options.ts';
 import { NodeRuntime } from './runtime.ts';
 
@@ -62,7 +63,8 @@ export class TestCluster implements AsyncDisposable {
 
   async start(id: string, env: Env = realEnv): Promise<TestNode> {
     const kv = this.kvStore.client();
-    const topology = new Topology({ kv, cluster, env, log: silentLog }).start();
+    const remembered = () => readKnownStore(env.disk, silentLog, this.dataFolder(id));
+    const topology = new Topology({ kv, cluster, env, log: silentLog, remembered }).start();
     const metrics = new Metrics();
     const runtime = await NodeRuntime.start({
       env,

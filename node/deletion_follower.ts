@@ -3,7 +3,8 @@
  * node is.
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
-import { type Kv, RevisionCompacted } from '#cluster/kv/kv.ts';
+import { type KeyValue, type Kv, RevisionCompacted } from '#cluster/kv/kv.ts';
+import { breakBetween, type SeenKey } from '#cluster/kv/lineage.ts';
 import { decodeStored } from '#cluster/kv/stored_json.ts';
 import {
   DeletionLog,
@@ -32,17 +33,26 @@ export interface DeletionFollowerOptions {
   readonly cluster: ClusterName;
   readonly instanceId: string;
   readonly parts: DeletionFollowerParts;
+  /** Called when the store is older than what was read of it before. */
+  readonly onOlderStore: (reason: string) => Promise<void>;
 }
 
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
 /** How often old deletions are looked for, by every node. */
 const retireMillis = 600_000;
+/** A watch says nothing of a store that went back: how often the head is read anew. */
+const rereadMillis = 10_000;
 
 export class DeletionFollower implements AsyncDisposable {
   readonly #options: DeletionFollowerOptions;
   readonly #log: DeletionLog;
   readonly #stop = new AbortController();
+  /** Ends the watch when the store has gone back. */
+  #renewal = new AbortController();
+  #isToRepublish = false;
+  /** Head of the deletions as it was seen last. */
+  #seen: SeenKey | null = null;
   /** Versions of those that stand. */
   readonly #standing = new Set<number>();
   #published: DeletionProgress = { applied: -1, cleaned: -1 };
@@ -60,7 +70,19 @@ export class DeletionFollower implements AsyncDisposable {
    */
   async catchUp(signal: AbortSignal): Promise<number> {
     const { parts } = this.#options;
-    const { head, deletions, damaged, revision } = await this.#log.list(signal);
+    if (this.#isToRepublish) {
+      this.#isToRepublish = false;
+      try {
+        await this.#republish(signal);
+      } catch (error) {
+        this.#isToRepublish = true;
+        throw error;
+      }
+    }
+    const before = this.#seen;
+    const { head, deletions, damaged, seen, revision } = await this.#log.list(signal);
+    await this.#compare(before, seen);
+    this.#seen = seen;
     for (const { key, reason } of damaged) {
       parts.log.error({ key, reason }, 'ignoring a damaged deletion');
     }
@@ -77,11 +99,17 @@ export class DeletionFollower implements AsyncDisposable {
   }
 
   /**
-   * Tells a store that is another one than before, or an older state of it, what this node knows:
-   * deletions that it has lost, and how far this node is.
-   * @throws {TsdbError} UNAVAILABLE when the store cannot be reached: to be called again
+   * The store is another one than before, or an older state of it: it is read anew, and told what this
+   * node knows.
    */
-  async republish(signal: AbortSignal): Promise<void> {
+  renew(): void {
+    this.#isToRepublish = true;
+    this.#renewal.abort();
+    this.#renewal = new AbortController();
+  }
+
+  /** Deletions that the store has lost, and how far this node is. */
+  async #republish(signal: AbortSignal): Promise<void> {
     const { parts } = this.#options;
     for (;;) {
       const lost = await this.#log.republish(parts.deletions.applied(), signal);
@@ -89,7 +117,16 @@ export class DeletionFollower implements AsyncDisposable {
       parts.log.warn({ lost }, 'the key-value store has lost deletions: they are published again');
     }
     this.#published = { applied: -1, cleaned: -1 };
-    await this.publish(signal);
+  }
+
+  /** @throws {TsdbError} UNAVAILABLE when the store has gone back: all is to be read again */
+  async #compare(before: SeenKey | null, now: SeenKey): Promise<void> {
+    const reason = before === null ? null : breakBetween(before, now);
+    if (reason === null) return;
+    await this.#options.onOlderStore(`${this.#log.headKey}: ${reason}`);
+    this.#seen = null;
+    this.renew();
+    throw new TsdbError('UNAVAILABLE', `the key-value store has gone back: ${reason}`);
   }
 
   async #apply(deletion: Deletion): Promise<void> {
@@ -104,11 +141,28 @@ export class DeletionFollower implements AsyncDisposable {
     const { signal } = this.#stop;
     this.#following = this.#run();
     env.clock.every(
+      rereadMillis,
+      () => this.#reread(),
+      (error) => log.debug({ error: messageOf(error) }, 'cannot read the deletions'),
+      signal,
+    );
+    env.clock.every(
       retireMillis,
       () => this.#retire(),
       (error) => log.warn({ error: messageOf(error) }, 'old deletions are not retired yet'),
       signal,
     );
+  }
+
+  /** When the watch has missed something, all are listed. */
+  async #reread(): Promise<void> {
+    const seen = this.#seen;
+    const item = await this.#options.kv.get(this.#log.headKey, this.#stop.signal);
+    const now = { item, modRevision: item?.modRevision ?? seen?.modRevision ?? 0 };
+    const isSame = item?.modRevision === seen?.item?.modRevision;
+    if (seen === null || (isSame && breakBetween(seen, now) === null)) return;
+    this.#renewal.abort();
+    this.#renewal = new AbortController();
   }
 
   async #run(): Promise<void> {
@@ -117,13 +171,14 @@ export class DeletionFollower implements AsyncDisposable {
     const { signal } = this.#stop;
     for (let delay = retryMillisFirst; !signal.aborted; ) {
       try {
+        const until = AbortSignal.any([signal, this.#renewal.signal]);
         const revision = await this.catchUp(signal);
         delay = retryMillisFirst;
-        for await (const { events } of kv.watch(this.#log.prefix, revision + 1, signal)) {
+        for await (const { events } of kv.watch(this.#log.prefix, revision + 1, until)) {
           let gone = false;
           for (const event of events) {
             if (event.kind === 'delete') gone = true;
-            else if (event.item.key.endsWith('/head')) this.#note(event.item.value);
+            else if (event.item.key === this.#log.headKey) this.#note(event.item);
             else await this.#take(event.item);
           }
           // Those that were retired are looked for by a listing.
@@ -154,8 +209,10 @@ export class DeletionFollower implements AsyncDisposable {
     await this.#apply(deletion);
   }
 
-  #note(value: Uint8Array): void {
+  #note(item: KeyValue): void {
+    const { value, modRevision } = item;
     const { deletions } = this.#options.parts;
+    if (modRevision > (this.#seen?.modRevision ?? 0)) this.#seen = { item, modRevision };
     try {
       const { cleanSequence } = headFromJson(JSON.parse(new TextDecoder().decode(value)), []);
       deletions.cleanSequence = Math.max(deletions.cleanSequence, cleanSequence);

@@ -2,15 +2,16 @@
  * The life of a storage node: identity, data of its disk, the topology that it follows, shards that
  * come and go, and the background tick. Servers and key-value store are brought by others.
  */
-import { type ClusterName, namespacesKey } from '#cluster/kv/keys.ts';
+import { type ClusterName, knownPrefix, namespacesKey } from '#cluster/kv/keys.ts';
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import { finishHandovers } from '#cluster/placement/handover.ts';
-import type { Instance, Placement } from '#cluster/placement/placement.ts';
+import { type Instance, instanceById, type Placement } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
-import type { Topology, TopologyView } from '#cluster/topology/topology.ts';
+import { encodeKnownReport, knownOfStore } from '#cluster/admin/known_reports.ts';
+import type { KnownStore, Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -25,6 +26,7 @@ import { DeletionFollower } from './deletion_follower.ts';
 import { Handovers } from './handovers.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
+import { knownStoreFile, readKnownStore, writeKnownStore } from './identity/known_store.ts';
 import { openIdentity } from './identity/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import type { RepairOptions } from './repair/options.ts';
@@ -104,6 +106,10 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #announcement: Announcement;
   /** Of the namespaces that are adopted. */
   #namespacesRevision = 0;
+  /** What the folder says of the store. */
+  #knownStore: KnownStore | null;
+  /** Lineages of the view and of the store for which this node has told what it knows. */
+  #lineages = '';
   /** Bytes of the log when the folder was marked last. */
   #markedBytes = 0;
   readonly #stop = new AbortController();
@@ -116,8 +122,14 @@ export class NodeRuntime implements AsyncDisposable {
   #refreshing = false;
   #refreshAgain = false;
 
-  private constructor(options: RuntimeOptions, formats: NodeFormats, database: Database) {
+  private constructor(
+    options: RuntimeOptions,
+    formats: NodeFormats,
+    database: Database,
+    knownStore: KnownStore | null,
+  ) {
     this.#options = options;
+    this.#knownStore = knownStore;
     this.#formats = formats;
     this.database = database;
     this.#placements = new PlacementStore(options.kv, options.cluster, options.env.random);
@@ -128,7 +140,17 @@ export class NodeRuntime implements AsyncDisposable {
     });
     const { kv, cluster, instanceId, env, log, dataFolder } = options;
     const { identity } = database;
-    this.#announcement = new Announcement({ env, kv, cluster, instanceId, identity, dataFolder });
+    const onOlderStore = (reason: string) => options.topology.forsake(reason, this.#stop.signal);
+    this.#announcement = new Announcement({
+      env,
+      kv,
+      cluster,
+      instanceId,
+      identity,
+      dataFolder,
+      storeLineageId: () => options.topology.view.storeLineageId,
+      onOlderStore,
+    });
     this.#handovers = new Handovers({
       instanceId,
       clock: env.clock,
@@ -138,7 +160,8 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       isStanding: () => this.#announcement.isStanding,
     });
-    this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts: database });
+    const parts = database;
+    this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts, onOlderStore });
     this.#limits = new LiveLimits({
       kv,
       cluster,
@@ -178,7 +201,8 @@ export class NodeRuntime implements AsyncDisposable {
       formats,
       retentionHoldMillis,
     });
-    const runtime = new NodeRuntime(options, formats, database);
+    const knownStore = await readKnownStore(env.disk, log, dataFolder);
+    const runtime = new NodeRuntime(options, formats, database, knownStore);
     runtime.#begin();
     return runtime;
   }
@@ -196,7 +220,11 @@ export class NodeRuntime implements AsyncDisposable {
   async #run(): Promise<void> {
     const { topology, env, log, nodeServiceOf } = this.#options;
     const { signal } = this.#stop;
-    await topology.whenLoaded(signal);
+    const { lineageId, storeLineageId } = await topology.whenLoaded(signal);
+    if (lineageId !== storeLineageId) this.#deletions.renew();
+    await this.#retrying('cannot tell what is known of the key-value store', () =>
+      this.#reportKnown(topology.view),
+    );
     await this.#retrying('cannot compare the data folder with the cluster', () => this.#announce());
     await this.#retrying('cannot read the placement', () => topology.refresh(signal));
     let view = await this.#takeTopology();
@@ -301,7 +329,64 @@ export class NodeRuntime implements AsyncDisposable {
     });
   }
 
+  /** The folder knows what is adopted before anything is done by it. */
+  async #rememberStore(): Promise<void> {
+    const { topology, env, dataFolder } = this.#options;
+    const { known } = topology;
+    if (known === null || isSameStore(known, this.#knownStore)) return;
+    await this.#giveUpWhatIsNotHere(known);
+    try {
+      await writeKnownStore(env.disk, dataFolder, known);
+    } catch (error) {
+      throw new TsdbError('UNAVAILABLE', `cannot write ${knownStoreFile}`, { cause: error });
+    }
+    this.#knownStore = known;
+  }
+
+  /**
+   * A placement that was approved without this node may name it as the owner of what it has given
+   * away since.
+   */
+  async #giveUpWhatIsNotHere(known: KnownStore): Promise<void> {
+    const before = this.#knownStore;
+    if (before === null || before.lineageId === known.lineageId) return;
+    const { instanceId, topology, log } = this.#options;
+    const had = heldShards(before, instanceId);
+    const gone = heldShards(known, instanceId).difference(had);
+    if (gone.size === 0) return;
+    const { signal } = this.#stop;
+    log.error({ shards: [...gone].join() }, 'shards that are not here are given up');
+    await this.#placements.update((current) => resetInstance(current, instanceId), signal);
+    await topology.refresh(signal);
+    throw new TsdbError('UNAVAILABLE', 'the placement names shards that are not here');
+  }
+
+  /**
+   * When the store has gone back: it is told what this node has known of it and what it has lost, and
+   * that this instance is there.
+   */
+  async #reportKnown(view: TopologyView): Promise<void> {
+    const { kv, cluster, topology, instanceId } = this.#options;
+    const { lineageId, storeLineageId, awaitsApproval } = view;
+    const lineages = `${lineageId}/${storeLineageId}/${awaitsApproval}`;
+    if (lineages === this.#lineages) return;
+    const { signal } = this.#stop;
+    const isOfFolder = lineageId !== storeLineageId;
+    if (awaitsApproval) {
+      const key = knownPrefix(cluster) + instanceId;
+      const value = encodeKnownReport(storeLineageId, isOfFolder ? topology.known : null);
+      await kv.transact([], [{ kind: 'put', key, value }], signal);
+    }
+    const isFirst = this.#lineages === '';
+    this.#lineages = lineages;
+    if (isFirst) return;
+    this.#deletions.renew();
+    await this.#endIfTaken(() => this.#announcement.check(signal));
+  }
+
   async #apply(view: TopologyView): Promise<void> {
+    await this.#rememberStore();
+    await this.#reportKnown(view);
     const change = await this.database.applyTopology(
       view.placement,
       view.placementVersion,
@@ -542,4 +627,19 @@ export class NodeRuntime implements AsyncDisposable {
     });
     await this.database[Symbol.asyncDispose]();
   }
+}
+
+/** Shards that the instance has by what was known. */
+function heldShards(known: KnownStore, instanceId: string): ReadonlySet<number> {
+  const { placement } = knownOfStore(known);
+  const shards = placement === null ? [] : (instanceById(placement, instanceId)?.shards ?? []);
+  return new Set(shards.flatMap(({ id, state }) => (state === 'INITIALIZING' ? [] : [id])));
+}
+
+/** Whether two say the same of what is adopted. */
+function isSameStore(one: KnownStore, other: KnownStore | null): boolean {
+  const revisionsOf = ({ lineageId, placement, assignments, namespaces, numbers }: KnownStore) =>
+    [placement, assignments, namespaces, numbers].map((item) => item?.modRevision ?? 0).join() +
+    lineageId;
+  return other !== null && revisionsOf(one) === revisionsOf(other);
 }

@@ -204,6 +204,8 @@ test('a process marks nothing of what another process of its instance has given 
     instanceId: 'a',
     identity: await openIdentity(realEnv, folder),
     dataFolder: folder,
+    storeLineageId: () => '',
+    onOlderStore: async () => {},
   });
   const giveUp = () => cluster.changePlacement((current) => resetInstance(current, 'a'));
   assert.equal(await other.make(giveUp, never), 'new folder');

@@ -5,6 +5,7 @@
  */
 import type { Clock, Random } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { approvePlacement } from './approve.ts';
 import { databaseCreate } from './database_create.ts';
 import { DeletionLog } from '../metadata/deletion_log.ts';
 import { allTime } from '../metadata/deletions.ts';
@@ -47,7 +48,7 @@ import {
 } from '../placement/algorithm.ts';
 import { finishHandovers } from '../placement/handover.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
-import { compareAndSet, nothingStored } from '../kv/stored_json.ts';
+import { compareAndSet } from '../kv/stored_json.ts';
 import type { NodeService } from '../node/service.ts';
 import {
   finishingFirst,
@@ -182,11 +183,12 @@ export class ClusterAdmin {
     };
     fields.ignore('optionOverride');
     fields.end();
-    if ((await this.placements.get(signal)).value !== null) throw alreadyExists();
+    const current = await this.placements.get(signal);
+    if (current.value !== null) throw alreadyExists();
     const placement = initPlacement(instances, shape);
     if (!options.dryRun) {
       const finished = await finishingFirst(this.#upgrade, placement, signal);
-      const writes = this.placements.writing(nothingStored(null), placement);
+      const writes = this.placements.writing(current, placement);
       const { succeeded } = await this.#kv.transact(
         [...writes.compares, ...finished.compares],
         [...writes.operations, ...finished.operations],
@@ -289,6 +291,27 @@ export class ClusterAdmin {
       }
     }
     return this.#change((placement) => resetInstances(placement, ids, { force }), options, signal);
+  }
+
+  /**
+   * POST placement/approve: `{force?}`. The key-value store was restored or made anew: what the
+   * instances knew last stands again.
+   * @throws {TsdbError} CONFLICT that says who has not said what it knew, NOT_FOUND when nobody knew a
+   *   placement
+   */
+  async placementApprove(
+    body: unknown,
+    options: AdminOptions,
+    signal: AbortSignal,
+  ): Promise<PlacementAnswer> {
+    const fields = Fields.of(body, '');
+    const force = forceOf(fields, options);
+    fields.end();
+    const { cluster, placements, namespaces } = this;
+    const target = { kv: this.#kv, cluster, placements, namespaces };
+    const approved = await approvePlacement(target, { dryRun: options.dryRun, force }, signal);
+    if (approved === null) throw new TsdbError('NOT_FOUND', 'placement does not exist');
+    return answer(approved);
   }
 
   #refuseFormerReleases(joining: readonly InstanceInfo[], signal: AbortSignal): Promise<void> {

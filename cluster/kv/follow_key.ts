@@ -19,6 +19,8 @@ export interface FollowKeyOptions {
 
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
+/** A watch says nothing of a store that went back: how often the key is read anew. */
+const rereadMillis = 10_000;
 
 /** Lists the key and watches it from there, again and again; resolves when the signal aborts. */
 export async function followKey(options: FollowKeyOptions, signal: AbortSignal): Promise<void> {
@@ -28,7 +30,8 @@ export async function followKey(options: FollowKeyOptions, signal: AbortSignal):
       const { items, revision } = await kv.list(key, signal);
       await onValue(items.find((item) => item.key === key)?.value ?? null);
       delay = retryMillisFirst;
-      for await (const { events } of kv.watch(key, revision + 1, signal)) {
+      const until = env.clock.deadline(rereadMillis, signal);
+      for await (const { events } of kv.watch(key, revision + 1, until)) {
         for (const event of events) {
           if (event.kind === 'put' && event.item.key === key) await onValue(event.item.value);
           else if (event.kind === 'delete' && event.key === key) await onValue(null);

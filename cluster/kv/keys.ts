@@ -3,6 +3,7 @@
  *
  *     _kv/<environment>/<zone>/placement/<service>
  *     _kv/<environment>/<zone>/placement/<service>/assignments
+ *     _kv/<environment>/<zone>/placement/<service>/lineage
  *     _kv/<environment>/<zone>/placement_history/<service>/<version, ten digits>
  *     _kv/<environment>/<zone>/tsdb.node.namespaces
  *     _kv/<environment>/<zone>/tsdb.node.namespaces/numbers
@@ -10,6 +11,7 @@
  *     _kv/<environment>/<zone>/tsdb.node.deletions/entry/<sequence, 16 digits>
  *     _kv/<environment>/<zone>/tsdb.node.deletions_applied/<instance>
  *     _kv/<environment>/<zone>/tsdb.node.formats/finished
+ *     _kv/<environment>/<zone>/tsdb.node.known/<instance>
  */
 import { badRequest } from '#lib/errors.ts';
 import { segmentProblem } from '../names.ts';
@@ -46,6 +48,11 @@ export function assignmentsKey(cluster: ClusterName, service: string): string {
   return `${placementKey(cluster, service)}/assignments`;
 }
 
+/** Read and watched with the placement: its key begins with the placement's. */
+export function lineageKey(cluster: ClusterName, service: string): string {
+  return `${placementKey(cluster, service)}/lineage`;
+}
+
 export function placementHistoryPrefix(cluster: ClusterName, service: string): string {
   return `${clusterPrefix(cluster)}placement_history/${service}/`;
 }
@@ -80,4 +87,9 @@ export function deletionsAppliedPrefix(cluster: ClusterName): string {
 /** The level of formats (lib/format_level.ts) that every process of the cluster reads. */
 export function finishedFormatsKey(cluster: ClusterName): string {
   return `${clusterPrefix(cluster)}tsdb.node.formats/finished`;
+}
+
+/** What each instance knows of a lineage before the one that awaits approval. */
+export function knownPrefix(cluster: ClusterName): string {
+  return `${clusterPrefix(cluster)}tsdb.node.known/`;
 }

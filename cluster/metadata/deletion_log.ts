@@ -23,7 +23,8 @@ import {
   placementKey,
   storageService,
 } from '../kv/keys.ts';
-import type { Compare, Kv, Operation } from '../kv/kv.ts';
+import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
+import type { SeenKey } from '../kv/lineage.ts';
 import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { placementFromStored } from '../placement/stored.ts';
@@ -67,6 +68,8 @@ export interface DeletionListing {
   readonly deletions: readonly Deletion[];
   /** Entries that cannot be read. */
   readonly damaged: readonly DamagedDeletion[];
+  /** The key of the head, as it was read. */
+  readonly seen: SeenKey;
   /** Watch from the one after it. */
   readonly revision: number;
 }
@@ -99,7 +102,7 @@ export class DeletionLog {
     this.#placementKey = placementKey(cluster, storageService);
   }
 
-  get #headKey(): string {
+  get headKey(): string {
     return `${this.prefix}head`;
   }
 
@@ -109,7 +112,7 @@ export class DeletionLog {
 
   #puttingHead(before: Stored<DeletionHead>, next: DeletionHead): Operation {
     const value = encodeJson(withUnreadKeys(next, before.value, before.unread));
-    return { kind: 'put', key: this.#headKey, value };
+    return { kind: 'put', key: this.headKey, value };
   }
 
   /** @throws {TsdbError} INTERNAL when the head is damaged */
@@ -123,11 +126,14 @@ export class DeletionLog {
   ): Promise<Omit<DeletionListing, 'head'> & { readonly head: Stored<DeletionHead> }> {
     const { items, revision } = await this.kv.list(this.prefix, signal);
     let head = noHead;
+    let headItem: KeyValue | null = null;
     const deletions: Deletion[] = [];
     const damaged: DamagedDeletion[] = [];
     for (const item of items) {
-      if (item.key === this.#headKey) head = decodeStored(item, headFromJson);
-      else {
+      if (item.key === this.headKey) {
+        headItem = item;
+        head = decodeStored(item, headFromJson);
+      } else {
         try {
           deletions.push(decodeStored(item, deletionFromJson).value);
         } catch (error) {
@@ -136,7 +142,8 @@ export class DeletionLog {
       }
     }
     deletions.sort((a, b) => a.sequence - b.sequence);
-    return { head, deletions, damaged, revision };
+    const seen = { item: headItem, modRevision: headItem?.modRevision ?? revision };
+    return { head, deletions, damaged, seen, revision };
   }
 
   /**
@@ -199,7 +206,7 @@ export class DeletionLog {
       made.push(deletion);
     }
     return {
-      compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
+      compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
       operations: [
         ...expired.map(
           (gone): Operation => ({ kind: 'delete', key: this.#entryKey(gone.sequence) }),
@@ -246,7 +253,7 @@ export class DeletionLog {
           operations.push(this.#puttingHead(head, { ...head.value, sequence, version }));
         }
         return {
-          compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
+          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
           operations,
           result: lost.length,
         };
@@ -263,7 +270,7 @@ export class DeletionLog {
         const { head, deletions } = await this.#read(signal);
         const expired = await this.#retirable(deletions, registry, clock.nowNanos(), signal);
         return {
-          compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
+          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
           operations: expired.map(
             ({ sequence }): Operation => ({ kind: 'delete', key: this.#entryKey(sequence) }),
           ),
@@ -315,7 +322,7 @@ export class DeletionLog {
             ? []
             : [this.#puttingHead(head, { ...head.value, cleanSequence: sequence })];
         return {
-          compares: [{ key: this.#headKey, target: 'modRevision', equals: head.modRevision }],
+          compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
           operations,
           result: sequence,
         };

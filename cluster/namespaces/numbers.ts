@@ -43,6 +43,19 @@ export function namesEarlier(
   return named !== 0 && named < namespaceNumber(known);
 }
 
+/** All namespaces of both; of one that both have the one that was made last, the first one's options. */
+export function joinedRegistry(
+  first: NamespaceRegistry,
+  second: NamespaceRegistry,
+): NamespaceRegistry {
+  const joined = new Map(first);
+  for (const [name, namespace] of second) {
+    const known = joined.get(name);
+    if (known === undefined || isMadeAgain(known, namespace)) joined.set(name, namespace);
+  }
+  return registryOf([...joined.values()]);
+}
+
 /** A registry with the numbers of its namespaces, and what of them only a writer needs. */
 export interface StoredRegistry extends Stored<NamespaceRegistry> {
   /** The highest number that was given; not set when none was. */

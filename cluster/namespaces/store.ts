@@ -1,5 +1,12 @@
 /** The namespaces of a cluster in the key-value store: read, and changed by compare-and-set. */
-import { type ClusterName, namespaceNumbersKey, namespacesKey } from '../kv/keys.ts';
+import {
+  type ClusterName,
+  lineageKey,
+  namespaceNumbersKey,
+  namespacesKey,
+  storageService,
+} from '../kv/keys.ts';
+import { refuseUnapproved, type StoreLineage, storedLineage } from '../kv/lineage.ts';
 import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
 import { emptyRegistry, type NamespaceRegistry } from './namespaces.ts';
 import { registryFromJson, registryToStored } from './json.ts';
@@ -11,6 +18,7 @@ import {
   unchanged,
 } from '../kv/stored_json.ts';
 import {
+  namespaceNumber,
   numbersToStored,
   type StoredRegistry,
   withNewNumbers,
@@ -18,10 +26,14 @@ import {
 } from './numbers.ts';
 import { withUnreadKeys } from '../unread_keys.ts';
 
+/** With the lineage of the store that it was read from. */
+export type RegistryOfStore = StoredRegistry & { readonly lineage: StoreLineage };
+
 export class NamespaceStore {
   readonly kv: Kv;
   readonly key: string;
   readonly #numbersKey: string;
+  readonly #lineageKey: string;
   readonly #clock: { nowMillis(): number };
 
   /** @param clock of whoever makes namespaces: numbers are at least its time */
@@ -33,17 +45,19 @@ export class NamespaceStore {
     this.kv = kv;
     this.key = namespacesKey(cluster);
     this.#numbersKey = namespaceNumbersKey(cluster);
+    this.#lineageKey = lineageKey(cluster, storageService);
     this.#clock = clock;
   }
 
   /** An empty registry of version 0 when none was ever added. */
-  async get(signal: AbortSignal): Promise<StoredRegistry> {
+  async get(signal: AbortSignal): Promise<RegistryOfStore> {
+    const lineage = storedLineage(await this.kv.get(this.#lineageKey, signal));
     const { items } = await this.kv.list(this.key, signal);
     const itemOf = (key: string) => items.find((item) => item.key === key) ?? null;
     const item = itemOf(this.key);
-    return item === null
-      ? nothingStored(emptyRegistry)
-      : storedRegistry(item, itemOf(this.#numbersKey));
+    const stored =
+      item === null ? nothingStored(emptyRegistry) : storedRegistry(item, itemOf(this.#numbersKey));
+    return { ...stored, lineage };
   }
 
   /**
@@ -67,23 +81,47 @@ export class NamespaceStore {
     );
   }
 
-  /** The transaction that writes `next` over `current`, for those who write other keys with it. */
+  /**
+   * The transaction that writes `next` over `current`, for those who write other keys with it.
+   * @throws {TsdbError} CONFLICT when the store awaits approval
+   */
   writing(
-    current: StoredRegistry,
+    current: RegistryOfStore,
     next: NamespaceRegistry,
+  ): { compares: Compare[]; operations: Operation[] } {
+    refuseUnapproved(current.lineage);
+    const isSameNames =
+      next.size === current.value.size && next.keys().every((name) => current.value.has(name));
+    if (isSameNames) return this.#putting(current, next, null);
+    const atLeast = Math.floor(this.#clock.nowMillis());
+    const { registry, lastNumber } = withNewNumbers(current, next, atLeast);
+    return this.#putting(current, registry, lastNumber);
+  }
+
+  /** The same for who approves what was known: namespaces keep the numbers that they have. */
+  approving(
+    current: RegistryOfStore,
+    next: NamespaceRegistry,
+  ): { compares: Compare[]; operations: Operation[] } {
+    const numbers = [...next.values()].map(namespaceNumber);
+    return this.#putting(current, next, Math.max(current.lastNumber ?? 0, ...numbers, 1));
+  }
+
+  /** @param lastNumber null when no number changes */
+  #putting(
+    current: RegistryOfStore,
+    next: NamespaceRegistry,
+    lastNumber: number | null,
   ): { compares: Compare[]; operations: Operation[] } {
     const before = registryToStored(current.value);
     const json = withUnreadKeys(registryToStored(next), before, current.unread);
     const operations: Operation[] = [{ kind: 'put', key: this.key, value: encodeJson(json) }];
-    const isSameNames =
-      next.size === current.value.size && next.keys().every((name) => current.value.has(name));
-    if (!isSameNames) {
-      const atLeast = Math.floor(this.#clock.nowMillis());
-      const { registry, lastNumber } = withNewNumbers(current, next, atLeast);
-      const numbers = numbersToStored(current, registry, lastNumber);
+    if (lastNumber !== null) {
+      const numbers = numbersToStored(current, next, lastNumber);
       operations.push({ kind: 'put', key: this.#numbersKey, value: encodeJson(numbers) });
     }
-    return { compares: [unchanged(this.key, current)], operations };
+    const compares = [unchanged(this.key, current), unchanged(this.#lineageKey, current.lineage)];
+    return { compares, operations };
   }
 }
 

@@ -4,12 +4,20 @@ import { TsdbError } from '#lib/errors.ts';
 import {
   assignmentsKey,
   type ClusterName,
+  lineageKey,
   placementHistoryKey,
   placementHistoryPrefix,
   placementKey,
   storageService,
 } from '../kv/keys.ts';
 import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
+import {
+  firstLineage,
+  lineageToStored,
+  refuseUnapproved,
+  type StoreLineage,
+  storedLineage,
+} from '../kv/lineage.ts';
 import { placementHistoryMax } from '../limits.ts';
 import type { UnreadKeys } from '../unread_keys.ts';
 import { assignmentsToStored, withAssignments, withStoredAssignments } from './assignments.ts';
@@ -28,6 +36,8 @@ import {
 export interface StoredPlacement extends Stored<Placement | null> {
   /** As `unread`, of the key of the assignments. */
   readonly unreadOfAssignments?: readonly UnreadKeys[];
+  /** Of the store it was read from. */
+  readonly lineage: StoreLineage;
 }
 
 export class PlacementStore {
@@ -36,6 +46,7 @@ export class PlacementStore {
   readonly service: string;
   readonly key: string;
   readonly #assignmentsKey: string;
+  readonly #lineageKey: string;
   readonly #random: Random;
 
   /** @param random gives assignments their IDs */
@@ -45,15 +56,17 @@ export class PlacementStore {
     this.service = service;
     this.key = placementKey(cluster, service);
     this.#assignmentsKey = assignmentsKey(cluster, service);
+    this.#lineageKey = lineageKey(cluster, service);
     this.#random = random;
   }
 
   async get(signal: AbortSignal): Promise<StoredPlacement> {
     const { items } = await this.kv.list(this.key, signal);
-    const item = items.find(({ key }) => key === this.key);
-    if (item === undefined) return nothingStored(null);
-    const assignments = items.find(({ key }) => key === this.#assignmentsKey) ?? null;
-    return storedPlacement(item, assignments);
+    const itemOf = (wanted: string) => items.find(({ key }) => key === wanted) ?? null;
+    const lineage = storedLineage(itemOf(this.#lineageKey));
+    const item = itemOf(this.key);
+    if (item === null) return { ...nothingStored(null), lineage };
+    return { ...storedPlacement(item, itemOf(this.#assignmentsKey)), lineage };
   }
 
   /** @throws {TsdbError} NOT_FOUND when there is no placement */
@@ -108,9 +121,11 @@ export class PlacementStore {
     );
   }
 
-  /** @throws {TsdbError} CONFLICT when there is one already */
+  /** @throws {TsdbError} CONFLICT when there is one already, or the store awaits approval */
   async create(placement: Placement, signal: AbortSignal): Promise<void> {
-    const { compares, operations } = this.writing(nothingStored(null), placement);
+    const current = await this.get(signal);
+    if (current.value !== null) throw alreadyExists();
+    const { compares, operations } = this.writing(current, placement);
     const { succeeded } = await this.kv.transact(compares, operations, signal);
     if (!succeeded) throw alreadyExists();
   }
@@ -119,24 +134,33 @@ export class PlacementStore {
   delete(signal: AbortSignal): Promise<void> {
     return compareAndSet(
       this.kv,
-      async () => ({
-        compares: [unchanged(this.key, await this.require(signal))],
-        operations: [
-          { kind: 'delete', key: this.key },
-          { kind: 'delete', key: this.#assignmentsKey },
-          { kind: 'deletePrefix', prefix: placementHistoryPrefix(this.cluster, this.service) },
-        ],
-        result: undefined,
-      }),
+      async () => {
+        const current = await this.require(signal);
+        refuseUnapproved(current.lineage);
+        return {
+          compares: [unchanged(this.key, current), unchanged(this.#lineageKey, current.lineage)],
+          operations: [
+            { kind: 'delete', key: this.key },
+            { kind: 'delete', key: this.#assignmentsKey },
+            { kind: 'deletePrefix', prefix: placementHistoryPrefix(this.cluster, this.service) },
+          ],
+          result: undefined,
+        };
+      },
       signal,
     );
   }
 
-  /** The transaction that writes `next` over `current`, for those who write other keys with it. */
+  /**
+   * The transaction that writes `next` over `current`, for those who write other keys with it.
+   * @throws {TsdbError} CONFLICT when the store awaits approval
+   */
   writing(
     current: StoredPlacement,
     next: Placement,
   ): { compares: Compare[]; operations: Operation[] } {
+    const { lineage } = current;
+    refuseUnapproved(lineage);
     const value = encodeJson(placementToStored(next, current));
     const id = this.#random.bytes(8).toHex();
     const { value: before, unreadOfAssignments = [] } = current;
@@ -154,7 +178,46 @@ export class PlacementStore {
     if (version > placementHistoryMax) {
       operations.push({ kind: 'delete', key: historyKey(version - placementHistoryMax) });
     }
-    return { compares: [unchanged(this.key, current)], operations };
+    // A store that is made anew is told from this one by its lineage.
+    if (lineage.modRevision === 0) {
+      const first = { ...lineage, id, follows: [firstLineage.id] };
+      operations.push(this.#puttingLineage(first));
+    }
+    const compares = [unchanged(this.key, current), unchanged(this.#lineageKey, lineage)];
+    return { compares, operations };
+  }
+
+  #puttingLineage(lineage: StoreLineage): Operation {
+    return { kind: 'put', key: this.#lineageKey, value: encodeJson(lineageToStored(lineage)) };
+  }
+
+  /**
+   * The transaction that writes what was known before the store went back, with the IDs of its
+   * assignments, as the placement of the lineage that awaits approval.
+   * @param lineage what stands then
+   */
+  approving(
+    current: StoredPlacement,
+    known: Placement | null,
+    next: Placement | null,
+    lineage: StoreLineage,
+  ): { compares: Compare[]; operations: Operation[] } {
+    const compares = [unchanged(this.key, current), unchanged(this.#lineageKey, current.lineage)];
+    const operations: Operation[] = [this.#puttingLineage(lineage)];
+    if (next === null) return { compares, operations };
+    const value = encodeJson(placementToStored(next, current));
+    const id = this.#random.bytes(8).toHex();
+    const assignments = assignmentsToStored(withAssignments(known, next, id), null);
+    operations.push(
+      { kind: 'put', key: this.key, value },
+      {
+        kind: 'put',
+        key: placementHistoryKey(this.cluster, this.service, current.version + 1),
+        value,
+      },
+      { kind: 'put', key: this.#assignmentsKey, value: encodeJson(assignments) },
+    );
+    return { compares, operations };
   }
 }
 
@@ -165,7 +228,7 @@ export class PlacementStore {
 export function storedPlacement(
   item: KeyValue,
   assignments: KeyValue | null,
-): StoredPlacement & { readonly value: Placement } {
+): Omit<StoredPlacement, 'lineage'> & { readonly value: Placement } {
   const stored = decodeStored(item, placementFromStored);
   if (assignments === null) return stored;
   const { value, unread } = decodeStored(assignments, (json, unreadKeys) =>

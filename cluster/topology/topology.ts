@@ -1,20 +1,39 @@
 /**
  * The cluster as this process knows it: placement and namespaces, read from the key-value store and
- * followed by watches. While the store cannot be reached the last known state stands.
+ * followed by watches. While the store cannot be reached the last known state stands; so it does when
+ * what the store has does not follow from it (kv/lineage.ts), until that is approved.
  */
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { untilAborted } from '#lib/env/wait.ts';
 import type { Log } from '#lib/log.ts';
 import {
   assignmentsKey,
   type ClusterName,
+  lineageKey,
   namespaceNumbersKey,
   namespacesKey,
   placementKey,
   storageService,
 } from '../kv/keys.ts';
-import { type KeyValue, type Kv, RevisionCompacted } from '../kv/kv.ts';
+import {
+  type KeyValue,
+  type Kv,
+  type Listing,
+  RevisionCompacted,
+  type WatchEvent,
+} from '../kv/kv.ts';
+import {
+  breakBetween,
+  lineageToStored,
+  nextLineage,
+  type SeenKey,
+  type StoreLineage,
+  storedLineage,
+} from '../kv/lineage.ts';
+import { encodeJson } from '../kv/stored_json.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { joinedRegistry } from '../namespaces/numbers.ts';
 import { storedRegistry } from '../namespaces/store.ts';
 import { Ownership } from './ownership.ts';
 import type { Placement } from '../placement/placement.ts';
@@ -31,6 +50,24 @@ export interface TopologyView {
   readonly namespaces: NamespaceRegistry;
   /** `modRevision` of their key; 0 when there is none. */
   readonly namespacesRevision: number;
+  /** Lineage of the store (kv/lineage.ts) that placement and namespaces are of. */
+  readonly lineageId: string;
+  /** The one that the store has now: another one as long as it awaits approval. */
+  readonly storeLineageId: string;
+  /** Nobody changes placement or namespaces. */
+  readonly awaitsApproval: boolean;
+}
+
+/** What a process knows of the store: a start goes on from what the one before it knew. */
+export interface KnownStore {
+  readonly lineageId: string;
+  /** The highest one that was seen. */
+  readonly revision: number;
+  /** Null where the store had none. */
+  readonly placement: KeyValue | null;
+  readonly assignments: KeyValue | null;
+  readonly namespaces: KeyValue | null;
+  readonly numbers: KeyValue | null;
 }
 
 export interface TopologySource {
@@ -46,6 +83,9 @@ export const emptyView: TopologyView = {
   ownership: null,
   namespaces: emptyRegistry,
   namespacesRevision: 0,
+  lineageId: '',
+  storeLineageId: '',
+  awaitsApproval: false,
 };
 
 export interface TopologyOptions {
@@ -55,15 +95,24 @@ export interface TopologyOptions {
   readonly service?: string;
   readonly env: Env;
   readonly log: Log;
+  /** What the process before this one knew; null for nothing. */
+  readonly remembered?: () => Promise<KnownStore | null>;
 }
 
 const retryMillisFirst = 100;
 const retryMillisMax = 5_000;
+/** A watch says nothing of a store that went back: how often all is read anew. */
+const rereadMillis = 10_000;
 
 /** What one watched key holds, and the revision that said so. */
-interface Known {
-  readonly modRevision: number;
+interface Known extends SeenKey {
   readonly item: KeyValue | null;
+}
+
+/** What was known when a read began. */
+interface Before {
+  readonly revision: number;
+  readonly known: ReadonlyMap<string, Known>;
 }
 
 export class Topology implements TopologySource, AsyncDisposable {
@@ -71,6 +120,7 @@ export class Topology implements TopologySource, AsyncDisposable {
   readonly #options: TopologyOptions;
   readonly #placementKey: string;
   readonly #assignmentsKey: string;
+  readonly #lineageKey: string;
   readonly #namespacesKey: string;
   readonly #numbersKey: string;
   readonly #known = new Map<string, Known>();
@@ -79,17 +129,36 @@ export class Topology implements TopologySource, AsyncDisposable {
   readonly #listeners = new Set<(view: TopologyView) => void>();
   readonly #stop = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
+  /** The highest revision that was seen of the lineage that is followed. */
+  #revision = 0;
+  /** Null until something is known of the store. */
+  #lineageId: string | null = null;
+  /** Ends the watches when the store turns out to have gone back. */
+  #renewal = new AbortController();
+  #remembering: Promise<void> | null = null;
+  /** One at a time, so that what is known when one begins is older than what it reads. */
+  #reading: Promise<void> = Promise.resolve();
+  /** The one after it, which begins after whoever waits for it has asked. */
+  #nextReading: Promise<void> | null = null;
 
   constructor(options: TopologyOptions) {
     this.#options = options;
     this.#placementKey = placementKey(options.cluster, options.service ?? storageService);
     this.#assignmentsKey = assignmentsKey(options.cluster, options.service ?? storageService);
+    this.#lineageKey = lineageKey(options.cluster, options.service ?? storageService);
     this.#namespacesKey = namespacesKey(options.cluster);
     this.#numbersKey = namespaceNumbersKey(options.cluster);
   }
 
   /** Reads and follows the store from now on; `whenLoaded` waits for the first state. */
   start(): this {
+    const { env, log } = this.#options;
+    env.clock.every(
+      rereadMillis,
+      async () => void (await this.refresh(this.#stop.signal)),
+      (error) => log.debug({ error: messageOf(error) }, 'cannot read placement and namespaces'),
+      this.#stop.signal,
+    );
     this.#running = Promise.all([
       this.#follow(this.#placementKey),
       this.#follow(this.#namespacesKey),
@@ -134,12 +203,53 @@ export class Topology implements TopologySource, AsyncDisposable {
   }
 
   async refresh(signal: AbortSignal): Promise<TopologyView> {
-    const { kv } = this.#options;
-    for (const key of [this.#placementKey, this.#namespacesKey]) {
-      const { items, revision } = await kv.list(key, signal);
-      this.#adoptListed(key, items, revision);
-    }
+    await this.#read(signal);
     return this.#current;
+  }
+
+  /** What is to be remembered for the next start; null as long as nothing is known. */
+  get known(): KnownStore | null {
+    if (this.#lineageId === null) return null;
+    return {
+      lineageId: this.#lineageId,
+      revision: this.#revision,
+      placement: this.#known.get(this.#placementKey)?.item ?? null,
+      assignments: this.#beside.get(this.#assignmentsKey) ?? null,
+      namespaces: this.#known.get(this.#namespacesKey)?.item ?? null,
+      numbers: this.#beside.get(this.#numbersKey) ?? null,
+    };
+  }
+
+  /**
+   * Gives the store a lineage of its own, for those who know that it has gone back.
+   * @param reason in words, for the log
+   */
+  async forsake(reason: string, signal: AbortSignal): Promise<void> {
+    const { kv } = this.#options;
+    const { storeLineageId } = this.#current;
+    await this.#read(signal);
+    if (this.#current.storeLineageId !== storeLineageId) return;
+    await this.#declare(storedLineage(await kv.get(this.#lineageKey, signal)), reason);
+    await this.#read(signal);
+  }
+
+  async #declare(stored: StoreLineage, reason: string): Promise<void> {
+    const { kv, env, log } = this.#options;
+    const next = nextLineage(stored, env.random.bytes(8).toHex());
+    log.error(
+      { reason, lineage: next.id },
+      'the key-value store has gone back, or is another one: placement and namespaces stay as they are known until "tsdbctl placement approve"',
+    );
+    await kv.transact(
+      [{ key: this.#lineageKey, target: 'modRevision', equals: stored.modRevision }],
+      [{ kind: 'put', key: this.#lineageKey, value: encodeJson(lineageToStored(next)) }],
+      this.#stop.signal,
+    );
+  }
+
+  /** What is known is of another lineage than the store's. */
+  get #isBehind(): boolean {
+    return this.#current.lineageId !== this.#current.storeLineageId;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -147,27 +257,154 @@ export class Topology implements TopologySource, AsyncDisposable {
     await this.#running;
   }
 
-  /** Lists one key and watches it from there, again and again until closed. */
+  /** Takes what the process before this one knew, once. */
+  #remember(): Promise<void> {
+    this.#remembering ??= (async () => {
+      const known = (await this.#options.remembered?.()) ?? null;
+      if (known === null || this.#lineageId !== null) return;
+      this.#lineageId = known.lineageId;
+      this.#revision = known.revision;
+      const { placement, namespaces, revision } = known;
+      for (const item of [known.assignments, known.numbers]) {
+        if (item !== null) this.#beside.set(item.key, item);
+      }
+      this.#current = {
+        ...this.#current,
+        lineageId: known.lineageId,
+        storeLineageId: known.lineageId,
+      };
+      this.#adopt(this.#placementKey, placement, placement?.modRevision ?? revision);
+      this.#adopt(this.#namespacesKey, namespaces, namespaces?.modRevision ?? revision);
+    })();
+    return this.#remembering;
+  }
+
+  /** Reads everything, begun after this call, and takes it when it follows from what is known. */
+  #read(signal: AbortSignal): Promise<void> {
+    this.#nextReading ??= this.#reading.then(() => {
+      this.#nextReading = null;
+      const reading = this.#readNow();
+      this.#reading = reading.catch(() => {});
+      return reading;
+    });
+    return untilAborted(this.#nextReading, signal);
+  }
+
+  async #readNow(): Promise<void> {
+    const { kv } = this.#options;
+    const { signal } = this.#stop;
+    await this.#remember();
+    for (;;) {
+      const before: Before = { revision: this.#revision, known: new Map(this.#known) };
+      const placement = await kv.list(this.#placementKey, signal);
+      const namespaces = await kv.list(this.#namespacesKey, signal);
+      const lineage = storedLineage(itemOf(placement, this.#lineageKey));
+      const known = this.#lineageId;
+      let reason: string | null;
+      if (known === null) reason = null;
+      else if (known === lineage.id) reason = this.#breakSince(before, placement, namespaces);
+      else if (lineage.awaitsApproval) return this.#await(lineage, namespaces);
+      else if (lineage.follows.includes(known)) {
+        return this.#takeAnew(lineage, placement, namespaces);
+      } else reason = `its lineage is ${lineage.id}, and was ${known}`;
+      if (reason === null) return this.#take(lineage, placement, namespaces);
+      await this.#declare(lineage, reason);
+    }
+  }
+
+  #breakSince({ revision, known }: Before, ...listings: readonly Listing[]): string | null {
+    for (const [i, key] of [this.#placementKey, this.#namespacesKey].entries()) {
+      const listing = listings[i]!;
+      if (listing.revision < revision) {
+        return `its revision is ${listing.revision}, and was ${revision}`;
+      }
+      const seen = known.get(key);
+      const item = itemOf(listing, key);
+      const now = { item, modRevision: item?.modRevision ?? listing.revision };
+      const reason = seen === undefined ? null : breakBetween(seen, now);
+      if (reason !== null) return `${key}: ${reason}`;
+    }
+    return null;
+  }
+
+  #take(lineage: StoreLineage, placement: Listing, namespaces: Listing): void {
+    const wasBehind = this.#isBehind;
+    if (wasBehind) this.#known.clear();
+    this.#lineageId = lineage.id;
+    this.#revision = Math.max(this.#revision, placement.revision, namespaces.revision);
+    const { id, awaitsApproval } = lineage;
+    const { isLoaded, storeLineageId, awaitsApproval: awaited } = this.#current;
+    const isSame = isLoaded && id === storeLineageId && awaitsApproval === awaited;
+    this.#current = { ...this.#current, lineageId: id, storeLineageId: id, awaitsApproval };
+    this.#adoptListed(this.#placementKey, placement);
+    this.#adoptListed(this.#namespacesKey, namespaces);
+    this.#current = { ...this.#current, isLoaded: true };
+    if (!isSame) this.#tell();
+    if (wasBehind) this.#renew();
+  }
+
+  /** Revisions and versions of the lineage before this one say nothing any more. */
+  #takeAnew(lineage: StoreLineage, placement: Listing, namespaces: Listing): void {
+    if (this.#isBehind) {
+      this.#options.log.info({ lineage: lineage.id }, 'the key-value store is approved');
+    }
+    this.#known.clear();
+    this.#beside.clear();
+    this.#revision = 0;
+    this.#take(lineage, placement, namespaces);
+    this.#renew();
+  }
+
+  /** What is known stands, with the namespaces that were added since. */
+  #await(lineage: StoreLineage, namespaces: Listing): void {
+    const isNew = this.#current.storeLineageId !== lineage.id;
+    if (isNew) {
+      this.#options.log.warn(
+        { lineage: lineage.id },
+        'the lineage of the key-value store awaits "tsdbctl placement approve"',
+      );
+    }
+    const item = itemOf(namespaces, this.#namespacesKey);
+    const numbers = itemOf(namespaces, this.#numbersKey);
+    const stored = item === null ? emptyRegistry : storedRegistry(item, numbers).value;
+    const { namespaces: own, isLoaded } = this.#current;
+    const joined = joinedRegistry(own, stored);
+    const isSame = [...joined].every(([name, { number }]) => own.get(name)?.number === number);
+    this.#current = {
+      ...this.#current,
+      namespaces: isSame ? own : joined,
+      storeLineageId: lineage.id,
+      awaitsApproval: true,
+      isLoaded: true,
+    };
+    if (isNew || !isSame || !isLoaded) this.#tell();
+    if (isNew) this.#renew();
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener(this.#current);
+  }
+
+  /** Watches begin from what is read now. */
+  #renew(): void {
+    this.#renewal.abort();
+    this.#renewal = new AbortController();
+  }
+
+  /** Lists everything and watches one key from there, again and again until closed. */
   async #follow(key: string): Promise<void> {
     const { kv, env, log } = this.#options;
     const { signal } = this.#stop;
     let delayMillis = retryMillisFirst;
     while (!signal.aborted) {
       try {
-        const { items, revision } = await kv.list(key, signal);
-        this.#adoptListed(key, items, revision);
+        const { revision } = await kv.list(key, signal);
+        await this.#read(signal);
         delayMillis = retryMillisFirst;
-        for await (const { events } of kv.watch(key, revision + 1, signal)) {
-          const items = events.flatMap((event) => (event.kind === 'put' ? [event.item] : []));
-          for (const event of events) {
-            if (event.kind === 'put' && event.item.key === key) {
-              const { modRevision } = event.item;
-              this.#noteBeside(items, modRevision);
-              this.#adopt(key, event.item, modRevision);
-            } else if (event.kind === 'delete' && event.key === key) {
-              this.#adopt(key, null, event.modRevision);
-            }
-          }
+        const until = AbortSignal.any([signal, this.#renewal.signal]);
+        for await (const { events } of kv.watch(key, revision + 1, until)) {
+          if (until.aborted) break;
+          await this.#note(key, events);
         }
       } catch (error) {
         if (signal.aborted) return;
@@ -179,7 +416,27 @@ export class Topology implements TopologySource, AsyncDisposable {
     }
   }
 
-  #adoptListed(key: string, items: readonly KeyValue[], revision: number): void {
+  async #note(key: string, events: readonly WatchEvent[]): Promise<void> {
+    const isOfLineage = events.some(
+      (event) => event.kind === 'put' && event.item.key === this.#lineageKey,
+    );
+    if (isOfLineage || this.#isBehind) {
+      await this.#read(this.#stop.signal);
+      return;
+    }
+    const items = events.flatMap((event) => (event.kind === 'put' ? [event.item] : []));
+    for (const event of events) {
+      if (event.kind === 'put' && event.item.key === key) {
+        const { modRevision } = event.item;
+        this.#noteBeside(items, modRevision);
+        this.#adopt(key, event.item, modRevision);
+      } else if (event.kind === 'delete' && event.key === key) {
+        this.#adopt(key, null, event.modRevision);
+      }
+    }
+  }
+
+  #adoptListed(key: string, { items, revision }: Listing): void {
     const item = items.find((each) => each.key === key) ?? null;
     this.#noteBeside(items, revision);
     this.#adopt(key, item, item?.modRevision ?? revision);
@@ -211,8 +468,8 @@ export class Topology implements TopologySource, AsyncDisposable {
       this.#options.log.error({ key, error: messageOf(error) }, 'ignoring a damaged value');
       return;
     }
-    this.#current = { ...next, isLoaded: this.#known.size === 2 };
-    for (const listener of this.#listeners) listener(this.#current);
+    this.#current = next;
+    this.#tell();
   }
 
   #withPlacement(item: KeyValue | null): TopologyView {
@@ -236,4 +493,8 @@ export class Topology implements TopologySource, AsyncDisposable {
     const namespaces = item === null ? emptyRegistry : storedRegistry(item, numbers).value;
     return { ...this.#current, namespaces, namespacesRevision: item?.modRevision ?? 0 };
   }
+}
+
+function itemOf({ items }: Listing, key: string): KeyValue | null {
+  return items.find((item) => item.key === key) ?? null;
 }

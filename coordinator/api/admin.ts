@@ -113,6 +113,10 @@ export const placementReset: AdminJson = jsonCall(({ setup, admin, options, sign
   admin.placementReset(body, options, setup.isAnswering, signal),
 );
 
+export const placementApprove: AdminJson = jsonCall(({ admin, options, signal }, body) =>
+  admin.placementApprove(body, options, signal),
+);
+
 export const placementSet: AdminJson = jsonCall(({ admin, options, signal }, body) =>
   admin.placementSet(body, options, signal),
 );

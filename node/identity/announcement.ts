@@ -3,6 +3,9 @@
  * new folder under a known instance, or one that was rolled back to a copy, is seen by the
  * difference, and never served as if nothing had happened. While it runs, a process also sees that
  * another one has announced itself as the same instance.
+ *
+ * The difference may also be the store's, when it was restored from a backup or made anew: then it is
+ * older than the folder, which notes the revision at which it was told to the store last.
  */
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
@@ -27,6 +30,10 @@ export interface AnnouncementOptions {
   readonly instanceId: string;
   readonly identity: NodeIdentity;
   readonly dataFolder: string;
+  /** The lineage that the store has now (cluster/kv/lineage.ts). */
+  readonly storeLineageId: () => string;
+  /** Called when the store is older than what this instance told it. */
+  readonly onOlderStore: (reason: string) => Promise<void>;
 }
 
 /** What the store says of an instance. */
@@ -37,6 +44,10 @@ interface Seen {
   readonly modRevision: number;
   /** '' when there is none. */
   readonly mark: string;
+  /** When one of the two was written last; 0 when there is none. */
+  readonly revision: number;
+  /** The lineage that the store had when the identity was written. */
+  readonly lineageId: string;
 }
 
 /** Told to a process whose instance another one has taken. */
@@ -55,6 +66,8 @@ export class Announcement {
   /** Of our announcement. */
   #modRevision = 0;
   #mark: FolderMark | null = null;
+  /** When the store was told of this instance last by this process. */
+  #revision = 0;
 
   constructor(options: AnnouncementOptions) {
     this.#options = options;
@@ -80,25 +93,44 @@ export class Announcement {
     this.#mark ??= await readFolderMark(env.disk, dataFolder);
     const seen = await this.#seen(signal);
     if (seen.nonce === this.#nonce) {
-      this.#modRevision = seen.modRevision;
+      await this.#noteTold(seen.modRevision, seen.lineageId);
       return 'continued';
     }
-    const history = historyOf(seen, identity, this.#mark);
+    const lineageId = this.#options.storeLineageId();
+    const isOlder = isOlderStore(seen, this.#mark, lineageId);
+    if (isOlder && seen.lineageId === lineageId) {
+      await this.#options.onOlderStore(olderReason(seen.revision, this.#mark.revision));
+      if (this.#options.storeLineageId() === lineageId) {
+        throw new TsdbError('UNAVAILABLE', 'the key-value store has no lineage of its own yet');
+      }
+      // Announced by the lineage that the store has from now on.
+      return this.make(giveUp, signal);
+    }
+    const history = isOlder ? 'continued' : historyOf(seen, identity, this.#mark);
     if (history !== 'continued') await giveUp(history);
     const { current } = this.#mark;
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
       [
-        this.#identityPut(seen),
-        ...(history === 'continued' || seen.mark === current ? [] : [this.#markOperation(current)]),
+        this.#identityPut(seen, lineageId),
+        ...(isOlder || history !== 'continued' ? [this.#markOperation(current)] : []),
       ],
       signal,
     );
     if (!succeeded) {
       throw new TsdbError('CONFLICT', 'cannot start: another process of this instance is starting');
     }
-    this.#modRevision = revision;
+    await this.#noteTold(revision, lineageId);
     return history;
+  }
+
+  /** The folder knows now what the store has of it, before anything is served. */
+  async #noteTold(revision: number, lineageId: string): Promise<void> {
+    const { env, dataFolder } = this.#options;
+    this.#modRevision = revision;
+    this.#revision = revision;
+    this.#mark = { ...this.#mark!, revision, lineageId };
+    await writeFolderMark(env.disk, dataFolder, this.#mark);
   }
 
   /**
@@ -114,8 +146,9 @@ export class Announcement {
    * @throws {InstanceTaken} when another process serves as this instance; TsdbError UNAVAILABLE
    */
   async check(signal: AbortSignal): Promise<void> {
-    const known = await this.#options.kv.get(this.#identityKey, signal);
-    if (known?.modRevision !== this.#modRevision) await this.#announceAgain(signal);
+    const seen = await this.#seen(signal);
+    const isOurs = seen.modRevision === this.#modRevision;
+    if (!isOurs || seen.revision < this.#revision) await this.#announceAgain(signal);
   }
 
   /**
@@ -127,7 +160,7 @@ export class Announcement {
     const { current, confirmed } = this.#mark!;
     // Of the folder's two marks one is always the store's.
     if (current !== confirmed) await this.#putMark(current, signal);
-    const raised = { current: env.random.bytes(8).toHex(), confirmed: current };
+    const raised = { ...this.#mark!, current: env.random.bytes(8).toHex(), confirmed: current };
     await writeFolderMark(env.disk, dataFolder, raised);
     this.#mark = raised;
     await this.#putMark(raised.current, signal);
@@ -135,35 +168,44 @@ export class Announcement {
 
   async #putMark(mark: string, signal: AbortSignal): Promise<void> {
     for (;;) {
-      const { succeeded } = await this.#options.kv.transact(
+      const { succeeded, revision } = await this.#options.kv.transact(
         [this.isStanding],
         [this.#markOperation(mark)],
         signal,
       );
-      if (succeeded) break;
+      if (succeeded) {
+        if (revision < this.#revision) await this.#announceAgain(signal);
+        else this.#revision = revision;
+        break;
+      }
       await this.#announceAgain(signal);
     }
-    this.#mark = { current: mark, confirmed: mark };
+    this.#mark = { ...this.#mark!, current: mark, confirmed: mark, revision: this.#revision };
   }
 
   /** The store has forgotten this start, as one does that was restored from a backup. */
   async #announceAgain(signal: AbortSignal): Promise<void> {
     const { kv, identity, instanceId } = this.#options;
     const seen = await this.#seen(signal);
-    if (seen.nonce === this.#nonce) {
+    const lineageId = this.#options.storeLineageId();
+    const isOlder = seen.identity === null || seen.revision < this.#revision;
+    if (isOlder && seen.lineageId === lineageId) {
+      await this.#options.onOlderStore(olderReason(seen.revision, this.#revision));
+    }
+    const { identity: other } = seen;
+    const isEarlier = other?.incarnation === identity.incarnation && other.boot < identity.boot;
+    if (seen.nonce !== this.#nonce && !isOlder && !isEarlier) throw new InstanceTaken(instanceId);
+    if (seen.nonce === this.#nonce && !isOlder) {
       this.#modRevision = seen.modRevision;
       return;
     }
-    const isOlder =
-      seen.identity === null ||
-      (seen.identity.incarnation === identity.incarnation && seen.identity.boot < identity.boot);
-    if (!isOlder) throw new InstanceTaken(instanceId);
+    const now = this.#options.storeLineageId();
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
-      [this.#identityPut(seen)],
+      [this.#identityPut(seen, now), this.#markOperation(this.#mark!.current)],
       signal,
     );
-    if (succeeded) this.#modRevision = revision;
+    if (succeeded) await this.#noteTold(revision, now);
   }
 
   async #seen(signal: AbortSignal): Promise<Seen> {
@@ -171,17 +213,19 @@ export class Announcement {
     const known = await kv.get(this.#identityKey, signal);
     const marked = await kv.get(this.#markKey, signal);
     const identity = known === null ? null : decodeIdentity(known.value);
-    const { nonce, ...others } = identity?.others ?? {};
+    const { nonce, lineage, ...others } = identity?.others ?? {};
     return {
       identity: identity === null ? null : { ...identity, others },
       nonce: typeof nonce === 'string' ? nonce : '',
       modRevision: known?.modRevision ?? 0,
       mark: marked === null ? '' : new TextDecoder().decode(marked.value),
+      revision: Math.max(known?.modRevision ?? 0, marked?.modRevision ?? 0),
+      lineageId: typeof lineage === 'string' ? lineage : '',
     };
   }
 
-  #identityPut(seen: Seen): { kind: 'put'; key: string; value: Uint8Array } {
-    const others = { ...seen.identity?.others, nonce: this.#nonce };
+  #identityPut(seen: Seen, lineageId: string): { kind: 'put'; key: string; value: Uint8Array } {
+    const others = { ...seen.identity?.others, nonce: this.#nonce, lineage: lineageId };
     const value = encodeIdentity(this.#options.identity, others);
     return { kind: 'put', key: this.#identityKey, value };
   }
@@ -192,6 +236,19 @@ export class Announcement {
     if (mark === '') return { kind: 'delete', key: this.#markKey };
     return { kind: 'put', key: this.#markKey, value: new TextEncoder().encode(mark) };
   }
+}
+
+/**
+ * Whether the store has forgotten what this folder told it. Revisions of two lineages count apart:
+ * those of one that the instance has gone on with since are not compared.
+ */
+function isOlderStore(seen: Seen, mark: FolderMark, storeLineageId: string): boolean {
+  const isComparable = seen.lineageId === mark.lineageId || seen.lineageId !== storeLineageId;
+  return isComparable && seen.revision < mark.revision;
+}
+
+function olderReason(now: number, before: number): string {
+  return `it has this instance as of revision ${now}, and had it as of ${before}`;
 }
 
 function historyOf(seen: Seen, identity: NodeIdentity, mark: FolderMark): FolderHistory {

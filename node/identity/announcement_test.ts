@@ -25,7 +25,9 @@ function temporaryFolder(): string {
 }
 
 function announcement(kv: Kv, folder: string, identity: NodeIdentity): Announcement {
-  const options = { env: realEnv, cluster, instanceId: 'a' };
+  const storeLineageId = () => '';
+  const onOlderStore = async () => {};
+  const options = { env: realEnv, cluster, instanceId: 'a', storeLineageId, onOlderStore };
   return new Announcement({ ...options, kv, dataFolder: folder, identity });
 }
 
@@ -201,5 +203,5 @@ test('what a later version keeps with an identity is passed over and stays', asy
   const giveUp = async (): Promise<void> => assert.fail('it goes on');
   assert.equal(await announcement(kv, folder, second).make(giveUp, never), 'continued');
   const stored = JSON.parse(new TextDecoder().decode((await kv.get(key, never))!.value));
-  assert.deepEqual({ ...stored, nonce: '' }, { ...second, future: 'key', nonce: '' });
+  assert.deepEqual({ ...stored, nonce: '' }, { ...second, future: 'key', nonce: '', lineage: '' });
 });

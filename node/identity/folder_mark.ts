@@ -10,10 +10,14 @@ import { isUnreadable } from '#lib/env/unreadable.ts';
 export interface FolderMark {
   readonly current: string;
   readonly confirmed: string;
+  /** Of the store when this folder was told to it last; 0 when that is not known. */
+  readonly revision: number;
+  /** Lineage of the store (cluster/kv/lineage.ts) that the revision is of. */
+  readonly lineageId: string;
 }
 
 /** Of a folder that was never marked. */
-export const noMark: FolderMark = { current: '', confirmed: '' };
+export const noMark: FolderMark = { current: '', confirmed: '', revision: 0, lineageId: '' };
 
 export const markFile = 'folder_mark.json';
 
@@ -25,9 +29,10 @@ export async function readFolderMark(disk: Disk, dataFolder: string): Promise<Fo
     const plain = JSON.parse(
       new TextDecoder().decode(await disk.readFile(path)),
     ) as Partial<FolderMark>;
-    const { current, confirmed } = plain;
+    const { current, confirmed, revision = 0, lineageId = '' } = plain;
     if (typeof current !== 'string' || typeof confirmed !== 'string') return noMark;
-    return { current, confirmed };
+    if (!Number.isSafeInteger(revision) || typeof lineageId !== 'string') return noMark;
+    return { current, confirmed, revision, lineageId };
   } catch (error) {
     if (!(error instanceof SyntaxError || isUnreadable(error))) throw error;
     return noMark;

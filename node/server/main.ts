@@ -33,6 +33,7 @@ import { Metrics } from '#lib/metrics.ts';
 import { withSourcePlaces } from '#lib/process/source_places.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
+import { readKnownStore } from '../identity/known_store.ts';
 import { identityFile } from '../identity/node_identity.ts';
 import { startNode } from '../start.ts';
 
@@ -208,7 +209,8 @@ async function run(config: Config): Promise<void> {
   const local = embedded?.local ?? null;
   const kv = stack.use(await openClusterKv(db.discovery, local, env, log));
   const cluster = clusterNameOf(db.discovery);
-  const topology = stack.use(new Topology({ kv, cluster, env, log }).start());
+  const remembered = () => readKnownStore(env.disk, log, db.dataDirectory);
+  const topology = stack.use(new Topology({ kv, cluster, env, log, remembered }).start());
   const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
   const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
   const node = stack.use(

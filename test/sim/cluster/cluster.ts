@@ -108,6 +108,8 @@ export class SimulatedCluster {
     for (const id of nodes) world.addNode(id, id[0]!);
     for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
     this.#watchPlacements();
+    // The first placement asks all of them what they read.
+    while (world.nodes.values().some(({ runtime }) => runtime === null)) await world.time.sleep(1);
     const [first] = world.coordinators;
     const { env } = first!.process;
     // One that cannot ask the nodes what they read.

@@ -34,6 +34,11 @@ const markMillis = 20_000;
 const askedForWeight = 3;
 /** More than the store gets while a backup lies. */
 const revisionsRaised = 1000;
+/** A store that went back is noticed in this time by somebody who runs. */
+const noticedMillisMax = 60_000;
+/** Between two attempts to approve it, and how long each may take. */
+const approveMillis = 3_000;
+const patienceMillis = 20_000;
 /** Of quartz, of a bad one, and of virtual machines that are short of time. */
 const drifts = [0.0002, 0.01, 0.2];
 /** Between two losses of data. */
@@ -165,6 +170,31 @@ export class Faults {
     return () => {
       for (const { weather } of kvs) weather.heldWatches = null;
     };
+  }
+
+  /** Who has restored a store looks until the placement awaits approval, and approves it. */
+  approve(): void {
+    const { world } = this;
+    const endMillis = world.time.nowMillis + noticedMillisMax;
+    const approved = async (): Promise<void> => {
+      for (;;) {
+        const { admin } = this.coordinator();
+        const isLate = world.time.nowMillis > endMillis;
+        try {
+          const approving = admin.placementApprove({}, plainRequest, never).then(() => true);
+          // A coordinator that ends meanwhile says nothing.
+          const patience = world.time.sleep(patienceMillis).then(() => false);
+          if (await Promise.race([approving, patience])) return;
+        } catch (error) {
+          if (!(error instanceof TsdbError)) throw error;
+          world.trace(`not approved: ${messageOf(error)}`);
+          // Nobody misses what the backup does not have.
+          if (isLate && /nothing awaits approval/.test(messageOf(error))) throw error;
+        }
+        await world.time.sleep(approveMillis);
+      }
+    };
+    this.administer('approve', approved);
   }
 
   /** A call of the administration, which may be refused. */
@@ -427,6 +457,7 @@ const faults: Record<string, Fault> = {
       const back = (): void => {
         world.trace(`the store has revision ${backup.revision} again, raised by ${raisedBy}`);
         kvStore.restore(backup, raisedBy);
+        f.approve();
         if (random.below(2) === 0) return;
         // Who restores a store starts what uses it again, to be sure.
         for (const node of world.nodes.values()) world.killNode(node, 'restarted', false);

@@ -15,6 +15,7 @@ import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
+import { readKnownStore } from '#node/identity/known_store.ts';
 import type { RepairOptions } from '#node/repair/options.ts';
 import { NodeRuntime } from '#node/runtime.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
@@ -280,7 +281,8 @@ export class World {
     const { env } = process;
     const kv = new SimulatedKv(process, this.randomFor(`${name} kv`), this.kvStore);
     const cluster = clusterName;
-    const topology = new Topology({ kv, cluster, env, log }).start();
+    const remembered = () => readKnownStore(env.disk, log, 'data');
+    const topology = new Topology({ kv, cluster, env, log, remembered }).start();
     node.kv = kv;
     node.topology = topology;
     const connections = this.#connectionsOf(process, log).follow(topology);

@@ -1,5 +1,7 @@
 /** A key-value store that is brought back to a backup forgets what the cluster has done since. */
 import type { Backup } from '../key_value_store.ts';
+import { plainRequest } from '#cluster/admin/admin.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { Administration } from '../administration.ts';
 import { namespace, type SimulatedCluster } from '../cluster.ts';
 import {
@@ -19,6 +21,8 @@ import {
   takesOver,
 } from './stage.ts';
 
+const never: AbortSignal = new AbortController().signal;
+
 /** A folder with new rows and the store have a new mark by then. */
 const markSeconds = 12;
 
@@ -36,6 +40,22 @@ async function restores(
   await seconds(cluster, 2);
 }
 
+/** A person has it stand again what the nodes knew, once all of them have said it. */
+async function approves(cluster: SimulatedCluster): Promise<void> {
+  const { admin } = cluster.world.coordinators[0]!;
+  for (;;) {
+    try {
+      await admin.placementApprove({}, plainRequest, never);
+      cluster.world.trace('the placement is approved');
+      return;
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      cluster.world.trace(`the placement is not approved: ${error.message}`);
+    }
+    await seconds(cluster, 5);
+  }
+}
+
 const olderRevisions: Story = {
   name: 'restored-store-with-older-revisions',
   issue: 17,
@@ -47,6 +67,7 @@ const olderRevisions: Story = {
     for (const name of ['one', 'two']) await cluster.addNamespace(name);
     await cluster.settle();
     await restores(cluster, backup, 0);
+    await approves(cluster);
     await cluster.addNamespace('new');
     await cluster.settle(120_000);
     await answeredRead(cluster);
@@ -70,6 +91,7 @@ const beforeReplacement: Story = {
     world.trace('all machines lose power, and find the placement of the backup');
     for (const id of ['a', 'b', 'c', 'd']) world.killNode(nodeOf(cluster, id), 'power', true);
     for (const coordinator of world.coordinators) world.killCoordinator(coordinator);
+    await approves(cluster);
     await cluster.settle();
     await answeredReadWithout(cluster, 'a');
   },

@@ -1,0 +1,156 @@
+/**
+ * Approval of a key-value store that went back or was made anew (kv/lineage.ts): the placement that
+ * the instances knew last stands again, with all namespaces that they had.
+ */
+import { TsdbError } from '#lib/errors.ts';
+import { type ClusterName, knownPrefix } from '../kv/keys.ts';
+import type { Kv } from '../kv/kv.ts';
+import type { StoreLineage } from '../kv/lineage.ts';
+import { placementRaisesMax } from '../limits.ts';
+import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
+import { joinedRegistry } from '../namespaces/numbers.ts';
+import type { NamespaceStore } from '../namespaces/store.ts';
+import { resetInstance } from '../placement/algorithm.ts';
+import { instanceById, type Placement, type VersionedPlacement } from '../placement/placement.ts';
+import type { PlacementStore, StoredPlacement } from '../placement/store.ts';
+import { type KnownReport, readKnownReports } from './known_reports.ts';
+
+export interface ApproveTarget {
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly placements: PlacementStore;
+  readonly namespaces: NamespaceStore;
+}
+
+export interface ApproveOptions {
+  readonly dryRun: boolean;
+  /** Although instances have not said what they knew. */
+  readonly force: boolean;
+}
+
+/**
+ * @returns the placement that stands then; null when there was none anywhere
+ * @throws {TsdbError} CONFLICT when nothing awaits approval, when instances have not said what they
+ *   knew, or when somebody else approves at the same time
+ */
+export async function approvePlacement(
+  target: ApproveTarget,
+  { dryRun, force }: ApproveOptions,
+  signal: AbortSignal,
+): Promise<VersionedPlacement | null> {
+  const { kv, cluster, placements } = target;
+  let current = await placements.get(signal);
+  const { lineage } = current;
+  if (!lineage.awaitsApproval) {
+    throw new TsdbError(
+      'CONFLICT',
+      'nothing awaits approval: the key-value store has not gone back',
+    );
+  }
+  const { reports, damaged } = await readKnownReports(kv, cluster, lineage.id, signal);
+  const last = lastKnown(current, reports);
+  if (!force) refuseMissing(current.value, last, reports, damaged);
+  const next = last.placement === null ? null : withoutFresh(last.placement, reports);
+  const versionMin = Math.max(current.version, last.version) + 1;
+  if (versionMin - current.version > placementRaisesMax) {
+    throw new TsdbError(
+      'CONFLICT',
+      `cannot raise the version of the placement from ${current.version} to ${versionMin}: by ${placementRaisesMax} at most`,
+    );
+  }
+  const stands = next === null ? null : { placement: next, version: versionMin };
+  if (dryRun) return stands;
+  // A version that was seen before must not come again for another placement.
+  while (next !== null && current.version < versionMin - 1) {
+    await write(target, placements.approving(current, last.placement, next, lineage), signal);
+    current = await placements.get(signal);
+    if (current.lineage.id !== lineage.id || !current.lineage.awaitsApproval) throw overtaken();
+  }
+  const registry = await target.namespaces.get(signal);
+  const namespaces = joinedRegistry(lastNamespaces(reports), registry.value);
+  const approved = approvedLineage(current.lineage, reports);
+  const placing = placements.approving(current, last.placement, next, approved);
+  const naming = target.namespaces.approving(registry, namespaces);
+  await write(
+    target,
+    {
+      compares: [...placing.compares, ...naming.compares],
+      operations: [
+        ...placing.operations,
+        ...naming.operations,
+        { kind: 'deletePrefix', prefix: knownPrefix(cluster) },
+      ],
+    },
+    signal,
+  );
+  return stands;
+}
+
+async function write(
+  { kv }: ApproveTarget,
+  { compares, operations }: ReturnType<PlacementStore['approving']>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { succeeded } = await kv.transact(compares, operations, signal);
+  if (!succeeded) throw overtaken();
+}
+
+function overtaken(): TsdbError {
+  return new TsdbError('CONFLICT', 'the key-value store was changed meanwhile: try again');
+}
+
+/** The highest version that anybody knew: of equal ones they are the same. */
+function lastKnown(
+  { value, version }: StoredPlacement,
+  reports: readonly KnownReport[],
+): { readonly placement: Placement | null; readonly version: number } {
+  let last = { placement: value, version: value === null ? 0 : version };
+  for (const { known } of reports) {
+    if (known?.placement == null || known.placementVersion <= last.version) continue;
+    last = { placement: known.placement, version: known.placementVersion };
+  }
+  return last;
+}
+
+/** All that were known; each as it was known last. */
+function lastNamespaces(reports: readonly KnownReport[]): NamespaceRegistry {
+  return reports
+    .flatMap(({ known }) => (known === null ? [] : [known]))
+    .sort((a, b) => b.namespacesRevision - a.namespacesRevision)
+    .reduce((joined, { namespaces }) => joinedRegistry(joined, namespaces), emptyRegistry);
+}
+
+function refuseMissing(
+  restored: Placement | null,
+  last: { readonly placement: Placement | null },
+  reports: readonly KnownReport[],
+  damaged: readonly string[],
+): void {
+  const owners = [...(restored?.instances ?? []), ...(last.placement?.instances ?? [])];
+  const said = new Set(reports.map(({ instanceId }) => instanceId));
+  const missing = new Set(owners.map(({ id }) => id)).difference(said);
+  if (missing.size === 0 && damaged.length === 0) return;
+  const why = [
+    ...(missing.size === 0 ? [] : [`not told by: ${[...missing].sort().join(', ')}`]),
+    ...damaged,
+  ].join('; ');
+  throw new TsdbError(
+    'CONFLICT',
+    `instances have not said what they knew of the placement (${why}): start them, or approve by force when they are gone for good`,
+  );
+}
+
+/** Instances that know nothing of the time before have nothing of it either. */
+function withoutFresh(placement: Placement, reports: readonly KnownReport[]): Placement {
+  const fresh = reports.filter(({ known }) => known === null);
+  return fresh.reduce(
+    (next, { instanceId }) =>
+      instanceById(next, instanceId) === undefined ? next : resetInstance(next, instanceId),
+    placement,
+  );
+}
+
+function approvedLineage(lineage: StoreLineage, reports: readonly KnownReport[]): StoreLineage {
+  const before = reports.flatMap(({ known }) => (known === null ? [] : [known.lineageId]));
+  return { ...lineage, follows: [...lineage.follows, ...before], awaitsApproval: false };
+}
