@@ -17,6 +17,7 @@ import type { DoubtLedger } from './doubt/ledger.ts';
 import type { SeriesRate } from './storage/admission/series_rate.ts';
 import type { Deletions } from './storage/deletions/deletions.ts';
 import type { FileCache } from './storage/filesets/file_cache.ts';
+import type { Topology } from '#cluster/topology/topology.ts';
 import type { Flusher } from './storage/flush/flusher.ts';
 import type { Snapshots } from './storage/flush/snapshot.ts';
 import type { RepairCounts } from './repair/block_repair.ts';
@@ -80,6 +81,7 @@ export function registerNodeMetrics(
   parts: CountedParts,
   limits: LimitCounts,
   repairs: RepairFigures,
+  topology: Pick<Topology, 'view'>,
 ): NodeMetrics {
   const gauge = (name: string, help: string, read: () => number) =>
     metrics.gauge(`tsdb_node_${name}`, help, [], read);
@@ -106,6 +108,9 @@ export function registerNodeMetrics(
     );
   }
   gauge('format_level', 'Level of formats that are written.', () => parts.formats.level());
+  gauge('store_lineage_awaits_approval', '1 when the key-value store has gone back.', () =>
+    topology.view.awaitsApproval ? 1 : 0,
+  );
   gauge('placement_version', 'Version of the adopted placement.', () => parts.shards.version);
   gauge(
     'write_queue_bytes',

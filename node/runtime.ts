@@ -178,7 +178,7 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       onFailure: (reason) => this.#metrics.repairFailure(reason),
     });
-    this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits, this.repairs);
+    this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits, this.repairs, options.topology);
   }
 
   /**

@@ -6,6 +6,7 @@ import { version } from '#lib/version.ts';
 import { flushNode, repairNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
 import { verifyFolder } from './data/verify.ts';
+import { approvePlacement } from './placement/approve.ts';
 import { resetInstances } from './placement/reset.ts';
 import { finishUpgrade, upgradeStatusText } from './upgrade/upgrade.ts';
 
@@ -25,6 +26,11 @@ const usages: Readonly<Record<string, string>> = {
   --match TEXT       series whose ID contains TEXT
   --rows             with their rows
   --limit N          N lines of series at most; 1000 when not given`,
+  'placement approve': `tsdbctl placement approve [--coordinator URL] [--force]
+  after the key-value store was restored from a backup or made anew: has the placement and the namespaces stand again
+  that the instances knew last; says no as long as an instance has not said what it knew
+  --coordinator URL  http://127.0.0.1:7201 when not given
+  --force            all the same`,
   'placement reset': `tsdbctl placement reset INSTANCE… [--coordinator URL] [--force]
   has the data of instances not counted any more, since they are gone for good or not trusted: nobody waits for them,
   and those that come back take their shards from others; says no when one of them runs, or nobody else has a shard
@@ -101,6 +107,11 @@ async function main(): Promise<number> {
   if (verb === 'repair') {
     await repairNode(getText, values.node);
     print('the comparison is begun; tsdb_node_repair_blocks_differing tells how it ends');
+    return 0;
+  }
+  if (verb === 'approve') {
+    const { coordinator, force } = values;
+    print(await approvePlacement(send, { coordinator, force }));
     return 0;
   }
   if (verb === 'reset') {

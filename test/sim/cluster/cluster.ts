@@ -109,7 +109,10 @@ export class SimulatedCluster {
     for (let i = 0; i < coordinators; i += 1) world.addCoordinator(`coordinator${i}`);
     this.#watchPlacements();
     // The first placement asks all of them what they read.
-    while (world.nodes.values().some(({ runtime }) => runtime === null)) await world.time.sleep(1);
+    const areReady = (): boolean =>
+      world.nodes.values().every(({ runtime }) => runtime !== null) &&
+      world.coordinators.every(({ topology }) => topology.view.isLoaded);
+    while (!areReady()) await world.time.sleep(1);
     const [first] = world.coordinators;
     const { env } = first!.process;
     // One that cannot ask the nodes what they read.

@@ -108,7 +108,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     name: 'a-nonce-that-is-forgotten',
     file: 'node/identity/announcement.ts',
     right:
-      "    if (seen.nonce === this.#nonce) {\n      this.#modRevision = seen.modRevision;\n      return 'continued';\n    }\n",
+      "    if (seen.nonce === this.#nonce) {\n      await this.#noteTold(seen.modRevision, seen.lineageId);\n      return 'continued';\n    }\n",
     wrong: '',
   },
   {
