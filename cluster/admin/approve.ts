@@ -106,8 +106,10 @@ function lastKnown(
 ): { readonly placement: Placement | null; readonly version: number } {
   let last = { placement: value, version: value === null ? 0 : version };
   for (const { known } of reports) {
-    if (known?.placement == null || known.placementVersion <= last.version) continue;
-    last = { placement: known.placement, version: known.placementVersion };
+    const { placement = null, placementVersion = 0 } = known ?? {};
+    if (placement !== null && placementVersion > last.version) {
+      last = { placement, version: placementVersion };
+    }
   }
   return last;
 }

@@ -190,7 +190,8 @@ export class Announcement {
     const lineageId = this.#options.storeLineageId();
     const isOlder = seen.identity === null || seen.revision < this.#revision;
     if (isOlder && seen.lineageId === lineageId) {
-      await this.#options.onOlderStore(olderReason(seen.revision, this.#revision));
+      const known = seen.identity === null ? 'it does not know this instance any more' : null;
+      await this.#options.onOlderStore(known ?? olderReason(seen.revision, this.#revision));
     }
     const { identity: other } = seen;
     const isEarlier = other?.incarnation === identity.incarnation && other.boot < identity.boot;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, beforeEach, test } from 'node:test';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { overriding } from '#test/overriding.ts';
@@ -24,9 +24,16 @@ function temporaryFolder(): string {
   return `${folder}/data`;
 }
 
+/** What the store says of its lineage, and who was told that it went back. */
+const lineage = { id: '', olderStores: [] as string[] };
+beforeEach(() => Object.assign(lineage, { id: '', olderStores: [] }));
+
 function announcement(kv: Kv, folder: string, identity: NodeIdentity): Announcement {
-  const storeLineageId = () => '';
-  const onOlderStore = async () => {};
+  const storeLineageId = () => lineage.id;
+  const onOlderStore = async (reason: string) => {
+    lineage.olderStores.push(reason);
+    lineage.id = `restored ${lineage.olderStores.length}`;
+  };
   const options = { env: realEnv, cluster, instanceId: 'a', storeLineageId, onOlderStore };
   return new Announcement({ ...options, kv, dataFolder: folder, identity });
 }
@@ -204,4 +211,63 @@ test('what a later version keeps with an identity is passed over and stays', asy
   assert.equal(await announcement(kv, folder, second).make(giveUp, never), 'continued');
   const stored = JSON.parse(new TextDecoder().decode((await kv.get(key, never))!.value));
   assert.deepEqual({ ...stored, nonce: '' }, { ...second, future: 'key', nonce: '', lineage: '' });
+});
+
+/** A store with all keys of another one. */
+async function copyOf(kv: Kv): Promise<Kv> {
+  const copy = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const { items } = await kv.list('', never);
+  // Revisions of these keys count as in the store that they come from: nobody else writes there.
+  for (const { key, value } of items.toSorted((a, b) => a.modRevision - b.modRevision)) {
+    await copy.transact([], [{ kind: 'put', key, value }], never);
+  }
+  return copy;
+}
+
+test('a store that is older than the folder takes nothing from it, whether it runs or starts', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  const { announced } = await start(kv, folder);
+  await announced.raiseMark(never);
+  const backup = await copyOf(kv);
+  const again = await copyOf(kv);
+  for (let i = 0; i < 3; i += 1) await announced.raiseMark(never);
+  const givenUp: string[] = [];
+  assert.equal((await start(backup, folder, givenUp)).history, 'continued');
+  assert.equal(lineage.olderStores.length, 1);
+  assert.match(lineage.olderStores[0]!, /as of revision \d+, and had it as of \d+/);
+  assert.deepEqual(givenUp, []);
+  // From then on the store knows this folder again, and tells an older copy of it.
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  const { announced: next } = await start(backup, folder);
+  for (let i = 0; i < 3; i += 1) await next.raiseMark(never);
+  assert.equal((await start(backup, copy, givenUp)).history, 'rolled back');
+  assert.equal(lineage.olderStores.length, 1);
+  // Another store from the same backup, which knows nothing of that.
+  const { announced: last } = await start(backup, folder, givenUp);
+  await last.raiseMark(never);
+  assert.equal((await start(again, folder)).history, 'continued');
+});
+
+test('a store that has gone back is told by who runs, and this instance is announced anew', async () => {
+  const stores: Kv[] = [new MemoryKvStore({ clock: realEnv.clock }).client()];
+  const kv = overriding(stores[0]!, {
+    get: (...all) => stores[0]!.get(...all),
+    transact: (...all) => stores[0]!.transact(...all),
+  });
+  const folder = temporaryFolder();
+  const { announced } = await start(kv, folder);
+  await announced.raiseMark(never);
+  const backup = await copyOf(stores[0]!);
+  for (let i = 0; i < 3; i += 1) await announced.raiseMark(never);
+  await announced.check(never);
+  assert.deepEqual(lineage.olderStores, []);
+  stores[0] = backup;
+  await announced.check(never);
+  assert.equal(lineage.olderStores.length, 1);
+  await announced.check(never);
+  await announced.raiseMark(never);
+  assert.equal(lineage.olderStores.length, 1);
+  assert.equal((await start(kv, folder)).history, 'continued');
 });

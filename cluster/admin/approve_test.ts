@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
+import { silentLog } from '#lib/log.ts';
+import { overriding } from '#test/overriding.ts';
+import { knownPrefix } from '../kv/keys.ts';
+import type { Kv } from '../kv/kv.ts';
+import { MemoryKvStore } from '../kv/memory.ts';
+import { namespaceNumberIn } from '../namespaces/numbers.ts';
+import { type KnownStore, Topology } from '../topology/topology.ts';
+import { ClusterAdmin, plainRequest } from './admin.ts';
+import { encodeKnownReport } from './known_reports.ts';
+
+const never = new AbortController().signal;
+const cluster = { environment: 'default_env', zone: 'embedded' };
+const newStore = (): Kv => new MemoryKvStore({ clock: realEnv.clock }).client();
+const instance = (id: string) => ({
+  id,
+  isolationGroup: id,
+  zone: 'embedded',
+  weight: 1,
+  endpoint: `${id}:9000`,
+  hostname: id,
+  port: 9000,
+});
+
+/** A cluster on a store that can be exchanged for another one. */
+class Exchanged {
+  store: Kv = newStore();
+  readonly kv: Kv = overriding(this.store, {
+    get: (...all) => this.store.get(...all),
+    list: (...all) => this.store.list(...all),
+    transact: (...all) => this.store.transact(...all),
+    watch: (...all) => this.store.watch(...all),
+  });
+  readonly admin: ClusterAdmin = new ClusterAdmin({
+    kv: this.kv,
+    cluster,
+    clock: realEnv.clock,
+    random: realEnv.random,
+  });
+
+  topology(known: KnownStore | null = null): Topology {
+    const remembered = async () => known;
+    const { kv } = this;
+    return new Topology({ kv, cluster, env: realEnv, log: silentLog, remembered }).start();
+  }
+
+  addNamespace(name: string): Promise<unknown> {
+    const retentionOptions = {
+      retentionPeriodDuration: '48h',
+      blockSizeDuration: '2h',
+      bufferFutureDuration: '10m',
+      bufferPastDuration: '10m',
+    };
+    return this.admin.namespaceAdd({ name, options: { retentionOptions } }, plainRequest, never);
+  }
+
+  async backUp(): Promise<Kv> {
+    const backup = newStore();
+    const { items } = await this.store.list('', never);
+    for (const { key, value } of items.toSorted((a, b) => a.modRevision - b.modRevision)) {
+      await backup.transact([], [{ kind: 'put', key, value }], never);
+    }
+    return backup;
+  }
+
+  /** As a node says it. */
+  async report(id: string, awaits: string, known: KnownStore | null): Promise<void> {
+    const value = encodeKnownReport(awaits, known);
+    await this.kv.transact([], [{ kind: 'put', key: knownPrefix(cluster) + id, value }], never);
+  }
+}
+
+test('what instances knew stands again once it is approved, and nothing is changed before', async () => {
+  const world = new Exchanged();
+  const { admin } = world;
+  const instances = ['a', 'b'].map(instance);
+  await admin.placementInit({ numShards: 2, replicationFactor: 1, instances }, plainRequest, never);
+  await world.addNamespace('first');
+  const backup = await world.backUp();
+  const add = (id: string) =>
+    admin.placementAdd({ instances: [instance(id)], force: true }, plainRequest, never);
+  for (const id of ['c', 'd', 'e']) await add(id);
+  await world.addNamespace('second');
+  await using topology = world.topology();
+  await topology.whenLoaded(never);
+  const before = topology.view;
+  const { known } = topology;
+  assert.equal(before.awaitsApproval, false);
+  await assert.rejects(admin.placementApprove({}, plainRequest, never), /nothing awaits approval/);
+
+  world.store = backup;
+  const { view } = { view: await topology.refresh(never) };
+  assert.equal(view.awaitsApproval, true);
+  assert.equal(view.placementVersion, before.placementVersion);
+  assert.deepEqual(view.placement, before.placement);
+  assert.deepEqual([...view.namespaces.keys()], ['first', 'second']);
+  const refused = { code: 'CONFLICT', message: /placement approve/ };
+  await assert.rejects(add('f'), refused);
+  await assert.rejects(world.addNamespace('third'), refused);
+  await assert.rejects(admin.placementDelete(plainRequest, never), refused);
+  await assert.rejects(admin.namespaceDelete('first', plainRequest, never), refused);
+
+  // One knows nothing of the time before; e says nothing.
+  for (const id of ['a', 'b', 'c']) await world.report(id, view.storeLineageId, known);
+  await world.report('d', view.storeLineageId, null);
+  const silent = { code: 'CONFLICT', message: /not told by: e\)/ };
+  await assert.rejects(admin.placementApprove({}, plainRequest, never), silent);
+  await world.report('e', 'another lineage', known);
+  await assert.rejects(admin.placementApprove({}, plainRequest, never), silent);
+  await world.report('e', view.storeLineageId, known);
+  const { version } = await admin.placementApprove({}, plainRequest, never);
+  assert.ok(version > before.placementVersion);
+
+  const after = await topology.refresh(never);
+  assert.equal(after.awaitsApproval, false);
+  assert.equal(after.lineageId, view.storeLineageId);
+  assert.equal(after.placementVersion, version);
+  assert.deepEqual(
+    after.placement!.instances.map(({ id }) => id),
+    ['a', 'b', 'c', 'd', 'e'],
+  );
+  const { firstAssignment } = before.placement!;
+  assert.equal(after.placement!.firstAssignment, firstAssignment);
+  assert.deepEqual([...after.namespaces.keys()], ['first', 'second']);
+  for (const name of ['first', 'second']) {
+    const number = namespaceNumberIn(before.namespaces, name);
+    assert.equal(namespaceNumberIn(after.namespaces, name), number);
+  }
+  await world.addNamespace('third');
+  await admin.placementRemoveInstance('e', { ...plainRequest, force: true }, never);
+
+  // Who slept through all that takes what stands.
+  await using late = world.topology(known);
+  const awake = await late.whenLoaded(never);
+  assert.equal(awake.placementVersion, version + 1);
+  assert.equal(awake.lineageId, view.storeLineageId);
+  assert.deepEqual([...awake.namespaces.keys()], ['first', 'second', 'third']);
+});
+
+test('a store that is made anew gets what was known, and a cluster of its own in it is told apart', async () => {
+  const world = new Exchanged();
+  const { admin } = world;
+  const body = { numShards: 2, replicationFactor: 1, instances: [instance('a')] };
+  await admin.placementInit(body, plainRequest, never);
+  await world.addNamespace('first');
+  await using topology = world.topology();
+  await topology.whenLoaded(never);
+  const { view: before, known } = topology;
+  world.store = newStore();
+  const { storeLineageId, placement } = await topology.refresh(never);
+  assert.deepEqual(placement, before.placement);
+  await assert.rejects(admin.placementInit(body, plainRequest, never), { code: 'CONFLICT' });
+  await world.report('a', storeLineageId, known);
+  await admin.placementApprove({}, plainRequest, never);
+  const after = await topology.refresh(never);
+  assert.ok(after.placementVersion > before.placementVersion);
+  assert.deepEqual(after.placement, before.placement);
+  assert.deepEqual([...after.namespaces.keys()], ['first']);
+
+  // Somebody makes a placement in another empty store before anybody who knows looks at it.
+  const other = new Exchanged();
+  for (let i = 0; i < 40; i += 1) {
+    await other.kv.transact([], [{ kind: 'put', key: 'x', value: new Uint8Array(1) }], never);
+  }
+  const others = { ...body, instances: [instance('z')] };
+  await other.admin.placementInit(others, plainRequest, never);
+  world.store = other.store;
+  const awaited = await topology.refresh(never);
+  assert.equal(awaited.awaitsApproval, true);
+  assert.deepEqual(awaited.placement, before.placement);
+});
