@@ -178,7 +178,13 @@ export class NodeRuntime implements AsyncDisposable {
       nodeServiceOf: options.nodeServiceOf,
       onFailure: (reason) => this.#metrics.repairFailure(reason),
     });
-    this.#metrics = registerNodeMetrics(options.metrics, database, this.#limits, this.repairs, options.topology);
+    this.#metrics = registerNodeMetrics(
+      options.metrics,
+      database,
+      this.#limits,
+      this.repairs,
+      options.topology,
+    );
   }
 
   /**
