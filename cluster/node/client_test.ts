@@ -241,7 +241,7 @@ test('a shard streams page by page, pages of any size', async () => {
     namespaceNumber: 1_700_000_000_000,
     shard: 0,
     placementVersion: 3,
-    deletionSequence: 5,
+    deletionSequence: 1_700_000_132_016,
     blockStartsNanos: [-7200n, 1_700_000_000_000_000_000n],
     damagedToo: true,
   };

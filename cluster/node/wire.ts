@@ -254,7 +254,7 @@ export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
     namespaceNumber: Number(message['namespaceNumber']),
     shard: message['shard'],
     placementVersion: message['placementVersion'],
-    deletionSequence: message['deletionSequence'],
+    deletionSequence: Number(message['deletionSequence']),
     blockStartsNanos: message['blockStartsNanos'],
     damagedToo: message['damagedToo'],
   }),
@@ -306,7 +306,7 @@ function comparedOf(message: ProtoMessage | null): ComparedShard {
     namespaceNumber: Number(message['namespaceNumber']),
     shard: message['shard'],
     placementVersion: message['placementVersion'],
-    deletionSequence: message['deletionSequence'],
+    deletionSequence: Number(message['deletionSequence']),
     retentionNanos: message['retentionNanos'],
   };
 }

@@ -126,9 +126,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a-watch-that-drops-events',
     file: 'cluster/topology/topology.ts',
-    right: '          for (const event of events) {',
-    wrong:
-      '          for (const event of events.slice(Number(this.#current.placementVersion > 3))) {',
+    right: '    for (const event of events) {',
+    wrong: '    for (const event of events.slice(Number(this.#current.placementVersion > 3))) {',
   },
   {
     name: 'retention-by-any-clock',
