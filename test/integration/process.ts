@@ -1,6 +1,6 @@
 /** Real server processes on loopback for integration tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createWriteStream, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -60,14 +60,18 @@ export class Program {
   }
 
   start(): void {
-    const log = createWriteStream(this.logFile, { flags: 'a' });
+    const log = openSync(this.logFile, 'a');
     const child = spawn(this.#command, this.#args, {
       cwd: this.#checkout,
       env: { ...process.env, ...this.#environment },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', log, log],
     });
-    child.stdout!.pipe(log, { end: false });
-    child.stderr!.pipe(log, { end: false });
+    closeSync(log);
+    // A test that fails ends all the same, and takes its programs with it.
+    child.unref();
+    const onExit = (): void => void child.kill('SIGKILL');
+    process.once('exit', onExit);
+    child.once('exit', () => process.off('exit', onExit));
     this.#child = child;
   }
 
@@ -82,6 +86,7 @@ export class Program {
     const child = this.#child;
     if (child === null) return null;
     if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+    child.ref();
     child.kill(signal);
     const forced = new AbortController();
     void delay(20_000, undefined, { signal: forced.signal }).then(

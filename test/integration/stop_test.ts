@@ -69,7 +69,12 @@ test('one process that is told to end exits with 0, and leaves nothing to read a
 });
 
 test('a start says that the last stop was not clean, and what it reads again', async () => {
+  const start = server.program.log().length;
   await server.start();
+  // Before that the row is sent again with its own version, for files may have others of its time.
+  await eventually('the data is loaded', async () =>
+    server.program.log().slice(start).includes('disk loaded'),
+  );
   const body = { tags: { __name__: 'up' }, timestamp: String(Date.now() / 1000), value: 2 };
   const url = `${server.url}/api/v1/json/write`;
   await eventually(
