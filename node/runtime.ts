@@ -4,7 +4,7 @@
  */
 import { type ClusterName, knownPrefix, namespacesKey } from '#cluster/kv/keys.ts';
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
-import type { NodeService } from '#cluster/node/service.ts';
+import type { Introduction, NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import { finishHandovers } from '#cluster/placement/handover.ts';
@@ -14,6 +14,7 @@ import { encodeKnownReport, knownOfStore } from '#cluster/admin/known_reports.ts
 import type { KnownStore, Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
+import { untilAborted } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
@@ -26,6 +27,7 @@ import { DeletionFollower } from './deletion_follower.ts';
 import { Handovers } from './handovers.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
+import { Introductions } from './identity/introductions.ts';
 import { knownStoreFile, readKnownStore, writeKnownStore } from './identity/known_store.ts';
 import { openIdentity } from './identity/node_identity.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
@@ -86,6 +88,12 @@ const retryMillisMax = 5_000;
 const rehearsalDelayMillis = 100;
 /** What came since then may be missing from a folder that is rolled back, and nobody sees it. */
 const folderMarkMillis = 10_000;
+/** Time to tell the process that has taken this instance what its folder lacks. */
+const lastWordMillisMax = 5_000;
+/** A start waits so long for the key-value store before it goes on by what its folder knows of it. */
+const aloneMillis = 10_000;
+/** How often it is asked who knows the folder, while the store is away. */
+const vouchMillis = 2_000;
 /** How often shards that could not be marked AVAILABLE are tried again. */
 const markMillis = 1_000;
 /** What is forgotten of ended doubts is fetched again after a crash, and harms nobody. */
@@ -104,6 +112,7 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #metrics: NodeMetrics;
   readonly #placements: PlacementStore;
   readonly #announcement: Announcement;
+  readonly #introductions: Introductions;
   /** Of the namespaces that are adopted. */
   #namespacesRevision = 0;
   /** What the folder says of the store. */
@@ -119,6 +128,10 @@ export class NodeRuntime implements AsyncDisposable {
   #handingOver: Promise<void> | null = null;
   #flushing: Promise<void> = Promise.resolve();
   #bootstrapLogged = false;
+  /** Another process has taken this instance. */
+  #isEnding = false;
+  /** What needs the key-value store has begun. */
+  #hasJoined = false;
   #refreshing = false;
   #refreshAgain = false;
 
@@ -150,6 +163,11 @@ export class NodeRuntime implements AsyncDisposable {
       dataFolder,
       storeLineageId: () => options.topology.view.storeLineageId,
       onOlderStore,
+    });
+    this.#introductions = new Introductions({
+      env,
+      instanceId,
+      nodeServiceOf: options.nodeServiceOf,
     });
     this.#handovers = new Handovers({
       instanceId,
@@ -226,13 +244,9 @@ export class NodeRuntime implements AsyncDisposable {
   async #run(): Promise<void> {
     const { topology, env, log, nodeServiceOf } = this.#options;
     const { signal } = this.#stop;
-    const { lineageId, storeLineageId } = await topology.whenLoaded(signal);
-    if (lineageId !== storeLineageId) this.#deletions.renew();
-    await this.#retrying('cannot tell what is known of the key-value store', () =>
-      this.#reportKnown(topology.view),
-    );
-    await this.#retrying('cannot compare the data folder with the cluster', () => this.#announce());
-    await this.#retrying('cannot read the placement', () => topology.refresh(signal));
+    const isAlone = await this.#startsAlone();
+    if (isAlone) this.database.shards.counts = false;
+    else await this.#join();
     let view = await this.#takeTopology();
     // A start that is short of memory flushes, and so reads filesets: what it finds is repaired
     // after it.
@@ -252,16 +266,8 @@ export class NodeRuntime implements AsyncDisposable {
     await this.database.peerClocks.follow({ placement, nodeServiceOf }, signal);
     const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
     this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
-    await this.#retrying('cannot apply the deletions of the cluster', () =>
-      this.#deletions.catchUp(signal),
-    );
+    if (!isAlone) await this.#catchUpDeletions();
     this.database.setLoaded();
-    this.#deletions.follow();
-    void this.#formats.whenKnown.then(() => this.#explainFormats());
-    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
-    this.#jobs.reconcile();
-    this.#onShardReady();
-    this.repairs.begin(this.#options.onFatal);
     const onError = (what: string) => (error: unknown) => {
       if (error instanceof BrokenInvariant) this.#options.onFatal(error);
       else log.error({ error: messageOf(error) }, what);
@@ -273,23 +279,133 @@ export class NodeRuntime implements AsyncDisposable {
       signal,
     );
     env.clock.every(flushMillis, () => this.#flush(), onError('background flush failed'), signal);
-    env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
-    const onUnended = onError('cannot end handovers of shards');
-    env.clock.every(markMillis, () => this.#handOver('end'), onUnended, signal);
     const { doubts } = this.database;
     const onUnsaved = onError('cannot write the ledger of doubt');
     env.clock.every(doubtsMillis, () => doubts.save(), onUnsaved, signal);
-    const onUnmarked = onError('cannot mark the data folder');
-    env.clock.every(folderMarkMillis, () => this.#raiseMark(), onUnmarked, signal);
     env.clock.every(syncCheckMillis, () => this.#sync(), onError('cannot sync'), signal);
     if (this.#options.rehearses === true) {
       this.#rehearse().catch(onError('rehearsal of writes failed'));
     }
+    const onUntold = onError('cannot introduce this node to others');
+    env.clock.every(folderMarkMillis, () => this.#introduce(), onUntold, signal);
+    this.#introduce().catch(onUntold);
+    if (isAlone) view = await this.#endAlone();
+    this.#deletions.follow();
+    void this.#formats.whenKnown.then(() => this.#explainFormats());
+    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
+    this.#hasJoined = true;
+    this.#jobs.reconcile();
+    this.#onShardReady();
+    this.repairs.begin(this.#options.onFatal);
+    env.clock.every(markMillis, () => this.#mark(), onError('cannot mark shards'), signal);
+    const onUnended = onError('cannot end handovers of shards');
+    env.clock.every(markMillis, () => this.#handOver('end'), onUnended, signal);
+    const onUnmarked = onError('cannot mark the data folder');
+    env.clock.every(folderMarkMillis, () => this.#raiseMark(), onUnmarked, signal);
     for (;;) {
       const last = view;
       await topology.until((next) => next !== last, signal);
       view = await this.#takeTopology();
     }
+  }
+
+  /** Compares this node with what the key-value store has of it, and goes on by the placement there. */
+  async #join(): Promise<void> {
+    const { topology } = this.#options;
+    const { signal } = this.#stop;
+    const { lineageId, storeLineageId } = await topology.whenLoaded(signal);
+    if (lineageId !== storeLineageId) this.#deletions.renew();
+    await this.#retrying('cannot tell what is known of the key-value store', () =>
+      this.#reportKnown(topology.view),
+    );
+    await this.#retrying('cannot compare the data folder with the cluster', () => this.#announce());
+    await this.#retrying('cannot read the placement', () => topology.refresh(signal));
+  }
+
+  async #catchUpDeletions(): Promise<void> {
+    await this.#retrying('cannot apply the deletions of the cluster', () =>
+      this.#deletions.catchUp(this.#stop.signal),
+    );
+  }
+
+  /**
+   * Whether this start goes on by what the folder knows of the cluster, since the key-value store
+   * cannot be reached: what it answers counts for no level until the folder is known to be the one
+   * that served last, by the store or by those who own its shards too.
+   */
+  async #startsAlone(): Promise<boolean> {
+    const { topology, env, log } = this.#options;
+    const { signal } = this.#stop;
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    try {
+      await topology.whenLoaded(env.clock.deadline(aloneMillis, either));
+      return false;
+    } catch {
+      signal.throwIfAborted();
+    } finally {
+      stop.abort();
+    }
+    const { isLoaded, placement, placementVersion } = await topology.recall();
+    if (isLoaded || placement === null) return false;
+    log.warn(
+      { placementVersion },
+      'the key-value store cannot be reached: this node goes on by what it knew, and its answers count when those who own its shards know its data folder',
+    );
+    return true;
+  }
+
+  /** Until the key-value store is back. @returns what it has then */
+  async #endAlone(): Promise<TopologyView> {
+    const { env, log } = this.#options;
+    const done = new AbortController();
+    const signal = AbortSignal.any([this.#stop.signal, done.signal]);
+    const onError = (error: unknown): void => {
+      log.warn({ error: messageOf(error) }, 'cannot ask who knows this data folder');
+    };
+    env.clock.every(vouchMillis, () => this.#askForWord(signal), onError, signal);
+    try {
+      await this.#join();
+    } finally {
+      done.abort();
+    }
+    const view = await this.#takeTopology();
+    await this.#catchUpDeletions();
+    this.#count('the key-value store is back: answers of this node count');
+    return view;
+  }
+
+  async #askForWord(signal: AbortSignal): Promise<void> {
+    const { shards } = this.database;
+    if (shards.counts) return;
+    const own = await this.#introduction();
+    const isKnown = await this.#introductions.isVouchedFor(shards.placement, own, signal);
+    if (!isKnown || signal.aborted) return;
+    this.#count('those who own its shards know this data folder: answers of this node count');
+    await this.#introductions.tell(shards.placement, own, signal);
+  }
+
+  #count(reason: string): void {
+    const { shards } = this.database;
+    if (shards.counts || this.#isEnding) return;
+    shards.counts = true;
+    this.#options.log.info({ placementVersion: shards.version }, reason);
+    this.#onShardReady();
+  }
+
+  async #introduction(): Promise<Introduction> {
+    const { instanceId, topology } = this.#options;
+    const folder = await this.#announcement.folder();
+    const { lineageId } = topology.view;
+    const placementVersion = this.database.shards.version;
+    return { ...folder, instanceId, placementVersion, lineageId, asks: false };
+  }
+
+  /** Those who own shards with this node are told again: they may have started since. */
+  async #introduce(): Promise<void> {
+    const { shards } = this.database;
+    if (!shards.counts) return;
+    await this.#introductions.tell(shards.placement, await this.#introduction(), this.#stop.signal);
   }
 
   /** A new cluster is finished by its first placement. */
@@ -392,7 +508,8 @@ export class NodeRuntime implements AsyncDisposable {
 
   async #apply(view: TopologyView): Promise<void> {
     await this.#rememberStore();
-    await this.#reportKnown(view);
+    if (view.isLoaded) await this.#reportKnown(view);
+    this.database.lineageId = view.lineageId;
     const change = await this.database.applyTopology(
       view.placement,
       view.placementVersion,
@@ -440,16 +557,11 @@ export class NodeRuntime implements AsyncDisposable {
    * says.
    */
   async #announce(): Promise<void> {
-    const { instanceId, log } = this.#options;
-    const { signal } = this.#stop;
+    const { log } = this.#options;
     await this.#announcement.make(async (history) => {
       log.error({ history }, 'the data folder is not the one that served last: shards are reset');
-      try {
-        await this.#placements.update((current) => resetInstance(current, instanceId), signal);
-      } catch (error) {
-        if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
-      }
-    }, signal);
+      await this.#resetShards();
+    }, this.#stop.signal);
   }
 
   /** What was written since can be told from an older copy of the folder from now on. */
@@ -461,6 +573,30 @@ export class NodeRuntime implements AsyncDisposable {
       else await this.#announcement.raiseMark(signal);
     });
     this.#markedBytes = bytes;
+    if (this.#announcement.hasMissed) await this.#giveUpWhatIsMissed();
+  }
+
+  /** Two processes have served as this instance, each with its own copy of the folder. */
+  async #giveUpWhatIsMissed(): Promise<void> {
+    const { topology, log } = this.#options;
+    const { signal } = this.#stop;
+    const reason = 'another process of this instance has taken writes that may not be here';
+    log.error({ reason }, 'shards are reset');
+    await this.#resetShards();
+    await topology.refresh(signal);
+    await this.#endIfTaken(() => this.#announcement.noteMended(signal));
+  }
+
+  async #resetShards(): Promise<void> {
+    const { instanceId } = this.#options;
+    try {
+      await this.#placements.update(
+        (current) => resetInstance(current, instanceId),
+        this.#stop.signal,
+      );
+    } catch (error) {
+      if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
+    }
   }
 
   /** Only one process may serve as an instance: the one that was announced last. */
@@ -468,9 +604,31 @@ export class NodeRuntime implements AsyncDisposable {
     try {
       await call();
     } catch (error) {
-      if (error instanceof InstanceTaken) this.#options.onFatal(error);
+      if (error instanceof InstanceTaken) await this.#endTaken(error);
       throw error;
     }
+  }
+
+  /** The other process is told what it cannot have, and nothing more is taken meanwhile. */
+  async #endTaken(error: InstanceTaken): Promise<void> {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    const { database } = this;
+    const { env, log } = this.#options;
+    database.shards.counts = false;
+    const signal = env.clock.deadline(lastWordMillisMax, this.#stop.signal);
+    try {
+      await untilAborted(
+        database.sequencer.exclusive(() => {}),
+        signal,
+      );
+      const { bytes } = database.commitlog.counts;
+      if (bytes !== this.#markedBytes) await this.#announcement.noteRows(signal);
+    } catch (failure) {
+      const fields = { error: messageOf(failure) };
+      log.error(fields, 'cannot tell the other process of this instance which rows it lacks');
+    }
+    this.#options.onFatal(error);
   }
 
   /** At once, so that moves take no longer than they must; failing that with the next timer. */
@@ -543,6 +701,7 @@ export class NodeRuntime implements AsyncDisposable {
     };
     const { placementVersion } = await topology.refresh(signal);
     await this.#endIfTaken(() => this.#announcement.check(signal));
+    if (this.#announcement.hasMissed) return;
     const { version } = await this.#placements.update(mark, signal, knowsAll);
     if (version === placementVersion) return;
     log.info({ version }, 'shards marked AVAILABLE');
@@ -568,7 +727,7 @@ export class NodeRuntime implements AsyncDisposable {
     await database.flusher.runDue(signal);
     await database.cacheKeeper.run(signal);
     await database.deletions.rewriteDue(signal);
-    await this.#deletions.publish(signal);
+    if (this.#hasJoined) await this.#deletions.publish(signal);
     if (await database.snapshots.isDue()) await database.snapshot(snapshotShare, signal);
   }
 

@@ -13,6 +13,7 @@ import type {
   FetchByIdRequest,
   FetchRequest,
   FetchResponse,
+  Introduction,
   NodeHealth,
   NodeService,
   StatisticsRequest,
@@ -134,8 +135,8 @@ export class NodeClient implements NodeService, Disposable {
     return this.#pages(nodePaths.streamDifferent, bytes, signal);
   }
 
-  async health(signal: AbortSignal): Promise<NodeHealth> {
-    const bytes = healthRequestWire.encode(null);
+  async health(signal: AbortSignal, of: Introduction | null = null): Promise<NodeHealth> {
+    const bytes = healthRequestWire.encode(of);
     return healthResponseWire.decode(await this.#client.unary(nodePaths.health, bytes, signal));
   }
 
@@ -347,6 +348,6 @@ function guarded(client: NodeClient, problemNow: () => string | null): NodeServi
     streamShard: (request, signal) => check().streamShard(request, signal),
     compareRows: async (request, signal) => check().compareRows(request, signal),
     streamDifferent: (request, signal) => check().streamDifferent(request, signal),
-    health: (signal) => client.health(signal),
+    health: (signal, of) => client.health(signal, of),
   };
 }

@@ -41,6 +41,7 @@ const health = {
   formatLevel: 2,
   formatLevelWritten: 2,
   formatLevelOfReaders: 2,
+  vouches: false,
 };
 
 function serve(service: Partial<NodeService>, port = 0): Promise<GrpcServer> {
@@ -52,7 +53,7 @@ function serve(service: Partial<NodeService>, port = 0): Promise<GrpcServer> {
     aggregate: unused,
     truncate: unused,
     streamShard: async function* () {},
-    health: () => Promise.resolve(health),
+    health: (_, of = null) => Promise.resolve({ ...health, vouches: of?.asks === true }),
     ...service,
   };
   return listen(whole, port);
@@ -193,6 +194,17 @@ test('fetch by ID, truncate and health carry what they are given', async () => {
   );
   assert.equal(await client.truncate('ns', signal), 5_000_000_000);
   assert.deepEqual(await client.health(signal), health);
+  const introduction = {
+    instanceId: 'a',
+    incarnation: 'one',
+    bootCount: 3,
+    mark: 'm2',
+    markBefore: 'm1',
+    placementVersion: 7,
+    lineageId: 'x',
+    asks: true,
+  };
+  assert.deepEqual(await client.health(signal, introduction), { ...health, vouches: true });
 });
 
 test('an aggregation of many values comes in pages, and tags that were cut are whole again', async () => {

@@ -65,8 +65,8 @@ export function nodeMethods(service: NodeService): readonly GrpcMethod[] {
     streaming(nodePaths.streamShard, streamShardRequestWire, async (request, send, signal) => {
       await sendPages(service.streamShard(request, signal), send);
     }),
-    unary(nodePaths.health, healthRequestWire, healthResponseWire, (_, signal) =>
-      service.health(signal),
+    unary(nodePaths.health, healthRequestWire, healthResponseWire, (of, signal) =>
+      service.health(signal, of),
     ),
     unary(
       nodePaths.compareRows,

@@ -290,6 +290,21 @@ export function markOf(low: bigint, salt: bigint): number {
 /** Ranges of one stream: of a quarter of a million series. */
 export const differentRangesMax = 4096;
 
+/** A node's data folder, as it says it to those who own shards with it (node/identity/witness.ts). */
+export interface Introduction {
+  readonly instanceId: string;
+  readonly incarnation: string;
+  readonly bootCount: number;
+  /** Of what was written to the folder so far, and the one before it; '' for none. */
+  readonly mark: string;
+  readonly markBefore: string;
+  readonly placementVersion: number;
+  /** Of the key-value store that the placement is of (kv/lineage.ts). */
+  readonly lineageId: string;
+  /** It cannot compare its folder with the key-value store, and asks who knows it. */
+  readonly asks: boolean;
+}
+
 export interface NodeHealth {
   readonly ok: boolean;
   readonly status: string;
@@ -313,6 +328,8 @@ export interface NodeHealth {
   readonly formatLevelWritten: number;
   /** The lowest one of those who have read from it lately; `formatLevel` when none reads less. */
   readonly formatLevelOfReaders: number;
+  /** The folder of the node that asked is the one that introduced itself last. */
+  readonly vouches?: boolean;
 }
 
 /**
@@ -364,5 +381,6 @@ export interface NodeService {
     request: StreamDifferentRequest,
     signal: AbortSignal,
   ): AsyncIterable<StreamShardPage>;
-  health(signal: AbortSignal): Promise<NodeHealth>;
+  /** @param of the node that asks, when it is one */
+  health(signal: AbortSignal, of?: Introduction | null): Promise<NodeHealth>;
 }

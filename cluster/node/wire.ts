@@ -13,6 +13,7 @@ import type {
   CompareRowsResponse,
   FetchByIdRequest,
   FetchRequest,
+  Introduction,
   NodeHealth,
   StatisticsCount,
   StatisticsRequest,
@@ -268,11 +269,25 @@ export const streamShardPageWire: Wire<{ readonly part: BundlePart; readonly mor
     (message) => ({ part: partOf(message['bundle']), more: message['more'] }),
   );
 
-export const healthRequestWire: Wire<null> = wire(
+export const healthRequestWire: Wire<Introduction | null> = wire(
   'HealthRequest',
-  () => ({}),
-  () => null,
+  (of) => ({ of }),
+  (message) => introductionOf(message['of']),
 );
+
+function introductionOf(message: ProtoMessage | null): Introduction | null {
+  if (message === null) return null;
+  return {
+    instanceId: message['instanceId'],
+    incarnation: message['incarnation'],
+    bootCount: Number(message['bootCount']),
+    mark: message['mark'],
+    markBefore: message['markBefore'],
+    placementVersion: message['placementVersion'],
+    lineageId: message['lineageId'],
+    asks: message['asks'],
+  };
+}
 
 export const healthResponseWire: Wire<NodeHealth> = wire(
   'HealthResponse',
@@ -291,6 +306,7 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     formatLevel: levelOf(message),
     formatLevelWritten: message['formatLevelWritten'] || formatLevelFirst,
     formatLevelOfReaders: message['formatLevelOfReaders'] || formatLevelFirst,
+    vouches: message['vouches'],
   }),
 );
 

@@ -198,6 +198,12 @@ export class Topology implements TopologySource, AsyncDisposable {
     });
   }
 
+  /** What the process before this one knew, or what the store has when it was read meanwhile. */
+  async recall(): Promise<TopologyView> {
+    await this.#remember();
+    return this.#current;
+  }
+
   whenLoaded(signal: AbortSignal): Promise<TopologyView> {
     return this.until(({ isLoaded }) => isLoaded, signal);
   }

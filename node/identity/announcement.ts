@@ -8,6 +8,7 @@
  * older than the folder, which notes the revision at which it was told to the store last.
  */
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
+import type { Introduction } from '#cluster/node/service.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -48,6 +49,8 @@ interface Seen {
   readonly revision: number;
   /** The lineage that the store had when the identity was written. */
   readonly lineageId: string;
+  /** As `Announcement.hasMissed`. */
+  readonly missed: boolean;
 }
 
 /** Told to a process whose instance another one has taken. */
@@ -68,6 +71,11 @@ export class Announcement {
   #mark: FolderMark | null = null;
   /** When the store was told of this instance last by this process. */
   #revision = 0;
+  /**
+   * A process that this one has followed has acknowledged rows that its folder may lack: they had one
+   * folder, of which one has a copy. To be told when that is mended, by `noteMended`.
+   */
+  hasMissed = false;
 
   constructor(options: AnnouncementOptions) {
     this.#options = options;
@@ -75,6 +83,15 @@ export class Announcement {
     this.#identityKey = `${prefix}tsdb.node.identity/${options.instanceId}`;
     this.#markKey = `${prefix}tsdb.node.mark/${options.instanceId}`;
     this.#nonce = options.env.random.bytes(16).toHex();
+  }
+
+  /** What the folder says of itself. */
+  async folder(): Promise<Pick<Introduction, 'incarnation' | 'bootCount' | 'mark' | 'markBefore'>> {
+    const { env, identity, dataFolder } = this.#options;
+    this.#mark ??= await readFolderMark(env.disk, dataFolder);
+    const { current, confirmed } = this.#mark;
+    const { incarnation, boot } = identity;
+    return { incarnation, bootCount: boot, mark: current, markBefore: confirmed };
   }
 
   /**
@@ -106,13 +123,14 @@ export class Announcement {
       // Announced by the lineage that the store has from now on.
       return this.make(giveUp, signal);
     }
-    const history = isOlder ? 'continued' : historyOf(seen, identity, this.#mark);
+    const known = isOlder ? 'continued' : historyOf(seen, identity, this.#mark);
+    const history = seen.missed && known === 'continued' ? 'rolled back' : known;
     if (history !== 'continued') await giveUp(history);
     const { current } = this.#mark;
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
       [
-        this.#identityPut(seen, lineageId),
+        this.#identityPut(seen, lineageId, false),
         ...(isOlder || history !== 'continued' ? [this.#markOperation(current)] : []),
       ],
       signal,
@@ -166,6 +184,47 @@ export class Announcement {
     await this.#putMark(raised.current, signal);
   }
 
+  /**
+   * For a process whose instance another one has taken: tells it that rows were acknowledged here
+   * since the folder was marked, which its copy of the folder may lack.
+   * @throws {TsdbError} UNAVAILABLE, to be called again then
+   */
+  async noteRows(signal: AbortSignal): Promise<void> {
+    const { kv } = this.#options;
+    for (;;) {
+      const seen = await this.#seen(signal);
+      const { identity, nonce, lineageId, missed } = seen;
+      if (identity === null || nonce === this.#nonce || missed) return;
+      const { others, ...theirs } = identity;
+      const value = encodeIdentity(theirs, { ...others, nonce, lineage: lineageId, missed: true });
+      const { succeeded } = await kv.transact(
+        [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
+        [{ kind: 'put', key: this.#identityKey, value }],
+        signal,
+      );
+      if (succeeded) return;
+    }
+  }
+
+  /**
+   * What `hasMissed` says is mended, or nobody counts on this instance any more.
+   * @throws {InstanceTaken} when another process serves as this instance; TsdbError UNAVAILABLE
+   */
+  async noteMended(signal: AbortSignal): Promise<void> {
+    const { kv, instanceId } = this.#options;
+    const seen = await this.#seen(signal);
+    if (seen.nonce !== this.#nonce) throw new InstanceTaken(instanceId);
+    const { succeeded, revision } = await kv.transact(
+      [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
+      [this.#identityPut(seen, seen.lineageId, false)],
+      signal,
+    );
+    if (!succeeded) return;
+    this.#modRevision = revision;
+    this.#revision = Math.max(this.#revision, revision);
+    this.hasMissed = false;
+  }
+
   async #putMark(mark: string, signal: AbortSignal): Promise<void> {
     for (;;) {
       const { succeeded, revision } = await this.#options.kv.transact(
@@ -197,13 +256,14 @@ export class Announcement {
     const isEarlier = other?.incarnation === identity.incarnation && other.boot < identity.boot;
     if (seen.nonce !== this.#nonce && !isOlder && !isEarlier) throw new InstanceTaken(instanceId);
     if (seen.nonce === this.#nonce && !isOlder) {
+      this.hasMissed = seen.missed;
       this.#modRevision = seen.modRevision;
       return;
     }
     const now = this.#options.storeLineageId();
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
-      [this.#identityPut(seen, now), this.#markOperation(this.#mark!.current)],
+      [this.#identityPut(seen, now, seen.missed), this.#markOperation(this.#mark!.current)],
       signal,
     );
     if (succeeded) await this.#noteTold(revision, now);
@@ -214,7 +274,7 @@ export class Announcement {
     const known = await kv.get(this.#identityKey, signal);
     const marked = await kv.get(this.#markKey, signal);
     const identity = known === null ? null : decodeIdentity(known.value);
-    const { nonce, lineage, ...others } = identity?.others ?? {};
+    const { nonce, lineage, missed, ...others } = identity?.others ?? {};
     return {
       identity: identity === null ? null : { ...identity, others },
       nonce: typeof nonce === 'string' ? nonce : '',
@@ -222,11 +282,17 @@ export class Announcement {
       mark: marked === null ? '' : new TextDecoder().decode(marked.value),
       revision: Math.max(known?.modRevision ?? 0, marked?.modRevision ?? 0),
       lineageId: typeof lineage === 'string' ? lineage : '',
+      missed: missed === true,
     };
   }
 
-  #identityPut(seen: Seen, lineageId: string): { kind: 'put'; key: string; value: Uint8Array } {
-    const others = { ...seen.identity?.others, nonce: this.#nonce, lineage: lineageId };
+  #identityPut(
+    seen: Seen,
+    lineageId: string,
+    missed: boolean,
+  ): { kind: 'put'; key: string; value: Uint8Array } {
+    const own = { nonce: this.#nonce, lineage: lineageId, ...(missed ? { missed } : {}) };
+    const others = { ...seen.identity?.others, ...own };
     const value = encodeIdentity(this.#options.identity, others);
     return { kind: 'put', key: this.#identityKey, value };
   }

@@ -271,3 +271,46 @@ test('a store that has gone back is told by who runs, and this instance is annou
   assert.equal(lineage.olderStores.length, 1);
   assert.equal((await start(kv, folder)).history, 'continued');
 });
+
+test('who took an instance hears that rows were acknowledged which its copy may lack', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  const { announced: first } = await start(kv, folder);
+  await first.raiseMark(never);
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  const { history, announced: second } = await start(kv, copy);
+  assert.equal(history, 'continued');
+  await assert.rejects(first.check(never), InstanceTaken);
+  await first.noteRows(never);
+  await second.check(never);
+  assert.equal(second.hasMissed, true);
+  await second.noteMended(never);
+  await second.raiseMark(never);
+  assert.equal(second.hasMissed, false);
+  // It is said once: the first one is behind from then on.
+  assert.equal((await start(kv, copy)).history, 'continued');
+});
+
+test('a start finds what was said to the one before it, and gives its shards up', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  const { announced: first } = await start(kv, folder);
+  await first.raiseMark(never);
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  await start(kv, copy);
+  await first.noteRows(never);
+  const givenUp: string[] = [];
+  assert.equal((await start(kv, copy, givenUp)).history, 'rolled back');
+  assert.deepEqual(givenUp, ['rolled back']);
+  assert.equal((await start(kv, copy)).history, 'continued');
+});
+
+test('who has not been taken notes no rows', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const { announced } = await start(kv, temporaryFolder());
+  await announced.noteRows(never);
+  await announced.check(never);
+  assert.equal(announced.hasMissed, false);
+});

@@ -15,6 +15,7 @@ import type {
   FetchByIdRequest,
   FetchRequest,
   FetchResponse,
+  Introduction,
   NodeHealth,
   NodeService,
   StatisticsRequest,
@@ -50,6 +51,7 @@ import {
 import { DoubtLedger } from '../doubt/ledger.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity/node_identity.ts';
+import { Witness } from '../identity/witness.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { Admission, type RequestLimits } from './admission/admission.ts';
 import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
@@ -132,6 +134,9 @@ export class Database implements NodeService, AsyncDisposable {
   readonly doubts: DoubtLedger;
   readonly formats: FormatLevels;
   readonly readers: ReaderLevels;
+  readonly witness: Witness = new Witness();
+  /** Of the key-value store that the placement is of (#cluster/kv/lineage.ts). */
+  lineageId = '';
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
@@ -340,7 +345,7 @@ export class Database implements NodeService, AsyncDisposable {
 
   /** Whether every namespace has every shard of the placement, and there is a placement. */
   get isBootstrapped(): boolean {
-    if (!this.#loaded || this.shards.placement === null) return false;
+    if (!this.#loaded || this.shards.placement === null || !this.shards.counts) return false;
     const owned = this.shards.all();
     for (const namespace of this.namespaces.values()) {
       for (const { id } of owned) if (!namespace.readyShards.has(id)) return false;
@@ -501,11 +506,11 @@ export class Database implements NodeService, AsyncDisposable {
     }
   }
 
-  async health(_signal: AbortSignal): Promise<NodeHealth> {
-    const { identity, instanceId } = this;
+  async health(_signal: AbortSignal, of: Introduction | null = null): Promise<NodeHealth> {
+    const { identity, instanceId, shards } = this;
     return {
       ok: true,
-      status: 'up',
+      status: shards.counts ? 'up' : 'the data folder is not checked yet',
       bootstrapped: this.isBootstrapped,
       writesRefused: this.commitlog.refusal(),
       instanceId,
@@ -517,7 +522,19 @@ export class Database implements NodeService, AsyncDisposable {
       formatLevel: formatLevelNewest,
       formatLevelWritten: this.formats.level(),
       formatLevelOfReaders: this.readers.lowest(),
+      vouches: of !== null && this.#hears(of),
     };
+  }
+
+  /** @returns whether this node vouches for the folder of another one that asks */
+  #hears(of: Introduction): boolean {
+    if (!of.asks) {
+      this.witness.note(of);
+      return false;
+    }
+    const { version, counts } = this.shards;
+    const isSame = of.placementVersion === version && of.lineageId === this.lineageId;
+    return counts && isSame && this.witness.vouchesFor(of);
   }
 
   /** The namespace that a request names, once this node knows the one that is meant. */

@@ -202,6 +202,7 @@ export class Comparisons {
     }
     if (namespace.retentionNanos !== retentionNanos) return compareState.retentionDiffers;
     const isWhole =
+      shards.counts &&
       !namespace.isDropped &&
       shards.get(shard)?.state === 'AVAILABLE' &&
       namespace.readyShards.hasBlocks(shard, new Set([start]));

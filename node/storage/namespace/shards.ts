@@ -6,6 +6,7 @@
  */
 import { retiredOwners } from '#cluster/placement/handover.ts';
 import { instanceById, type Placement, type ShardState } from '#cluster/placement/placement.ts';
+import { TsdbError } from '#lib/errors.ts';
 
 export interface OwnedShard {
   readonly id: number;
@@ -43,6 +44,11 @@ export class ShardTable {
   #firstVersion = 0;
   placement: Placement | null = null;
   version = 0;
+  /**
+   * Whether answers count and writes are taken: not before the data folder is known to be the one
+   * that the cluster saw last.
+   */
+  counts = true;
   /** No shard refuses a writer with this placement version or a later one. */
   writerVersionMax = 0;
 
@@ -81,6 +87,15 @@ export class ShardTable {
   readerIsStale(shard: number, placementVersion: number): boolean {
     if (placementVersion === 0) return false;
     return placementVersion < (this.#readerVersionMin.get(shard) ?? this.#firstVersion);
+  }
+
+  /** @throws {TsdbError} UNAVAILABLE when this node does not count yet */
+  checkCounts(): void {
+    if (this.counts) return;
+    throw new TsdbError(
+      'UNAVAILABLE',
+      'the data folder of this node is not checked yet: the key-value store cannot be reached',
+    );
   }
 
   /**

@@ -495,6 +495,7 @@ export class WholeShards {
   }
 
   #isWhole(shard: number): boolean {
+    if (!this.#shards.counts) return false;
     const owned = this.#shards.get(shard);
     if (owned === undefined || owned.state === 'INITIALIZING' || owned.isRetired) return false;
     if (this.#shards.readerIsStale(shard, this.#placementVersion)) return false;

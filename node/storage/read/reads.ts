@@ -188,6 +188,7 @@ export class Reads {
       const reason = `cannot stream: namespace was made again: ${namespace.name}`;
       throw new TsdbError('UNAVAILABLE', reason);
     }
+    shards.checkCounts();
     await admission.placementVersion(request.placementVersion, signal);
     await deletions.whenApplied(request.deletionSequence ?? 0, signal);
     const shard = shards.get(request.shard);

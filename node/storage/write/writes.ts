@@ -9,6 +9,7 @@ import {
 } from '#cluster/node/service.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
+import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from './sequencer.ts';
 import { PendingWrite, type WriteContext } from './write.ts';
 
@@ -16,6 +17,7 @@ import { PendingWrite, type WriteContext } from './write.ts';
 export interface WritesParts extends WriteContext {
   readonly admission: Admission;
   readonly sequencer: Sequencer;
+  readonly shards: ShardTable;
   /**
    * The namespace that is named, or a later one of the name.
    * @throws {TsdbError} NOT_FOUND, UNAVAILABLE
@@ -44,9 +46,10 @@ export class Writes {
     request: WriteRequest | ColumnsWriteRequest,
     signal: AbortSignal,
   ): Promise<WriteResponse> {
-    const { admission, sequencer, versions, namespaceOf } = this.#parts;
+    const { admission, sequencer, shards, versions, namespaceOf } = this.#parts;
     return admission.limited('writes', async () => {
       const namespace = await namespaceOf(request, signal);
+      shards.checkCounts();
       const write = new PendingWrite(this.#parts, namespace, request);
       versions.check(write.version);
       if (namesEarlier(request, namespace.definition)) {

@@ -50,27 +50,6 @@ const staleReader: Story = {
   },
 };
 
-const restartWithoutStore: Story = {
-  name: 'restart-without-key-value-store',
-  issue: 14,
-  wrong: /a majority read is refused/,
-  async tell(cluster) {
-    const { world } = cluster;
-    await foundThree(cluster);
-    await acknowledged(cluster, rowsOfNow(cluster, 1));
-    const a = nodeOf(cluster, 'a');
-    await world.stopNode(a);
-    for (const id of ['b', 'c']) nodeOf(cluster, id).kv!.weather.isCut = true;
-    reader(cluster).kv.weather.isCut = true;
-    world.turnOn(a);
-    a.kv!.weather.isCut = true;
-    world.trace('nobody reaches the key-value store');
-    await seconds(cluster, 30);
-    world.turnOff(nodeOf(cluster, 'b'), false);
-    await answeredRead(cluster);
-  },
-};
-
 /** c is to hand its shard over to d, and hears of the key-value store no more. */
 async function handsOverUnheard(cluster: SimulatedCluster): Promise<void> {
   await joins(cluster, 'd', 'c');
@@ -187,5 +166,4 @@ export const staleViewStories: readonly Story[] = [
   unheardOwners,
   restartedTaker,
   emptiedTaker,
-  restartWithoutStore,
 ];

@@ -1,6 +1,7 @@
 /** All stories (docs/SIMULATION.md). */
 import { messageOf } from '#lib/errors.ts';
 import { SimulatedCluster } from '../cluster.ts';
+import { aloneStories } from './alone.ts';
 import { clockStories } from './clocks.ts';
 import { copyStories } from './copies.ts';
 import { damageStories } from './damage.ts';
@@ -22,6 +23,7 @@ export const stories: readonly Story[] = [
   ...clockStories,
   ...moveStories,
   ...staleViewStories,
+  ...aloneStories,
   ...lostReplicaStories,
   ...waitingStories,
   ...writerStories,

@@ -1,0 +1,93 @@
+/**
+ * Tells the nodes that own shards with this one what its data folder is, again and again, and asks
+ * them when the key-value store cannot be asked.
+ */
+import type { Introduction, NodeService } from '#cluster/node/service.ts';
+import type { Instance, Placement } from '#cluster/placement/placement.ts';
+import type { Env } from '#lib/env/env.ts';
+
+/** Nodes that are told; without the others' word a start waits for the key-value store. */
+const nodesMax = 256;
+const nodesAtOnce = 8;
+const answerMillisMax = 1_000;
+
+export interface IntroductionsOptions {
+  readonly env: Env;
+  readonly instanceId: string;
+  readonly nodeServiceOf: (instance: Instance) => Pick<NodeService, 'health'>;
+}
+
+export class Introductions {
+  readonly #options: IntroductionsOptions;
+
+  constructor(options: IntroductionsOptions) {
+    this.#options = options;
+  }
+
+  /** Those that do not hear it are told the next time. */
+  async tell(placement: Placement | null, own: Introduction, signal: AbortSignal): Promise<void> {
+    await this.#ask(placement, { ...own, asks: false }, signal);
+  }
+
+  /**
+   * Whether so many of the other owners of each shard of this node vouch for its folder that one of
+   * them is among those who acknowledged any write of it.
+   */
+  async isVouchedFor(
+    placement: Placement | null,
+    own: Introduction,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (placement === null) return false;
+    const vouchers = await this.#ask(placement, { ...own, asks: true }, signal);
+    const needed = Math.floor(placement.replicaFactor / 2) + 1;
+    const counts = new Map(this.#shards(placement).map((shard) => [shard, 0]));
+    for (const { id, shards } of placement.instances) {
+      if (!vouchers.has(id)) continue;
+      for (const shard of shards) {
+        const count = counts.get(shard.id);
+        if (count !== undefined && shard.state !== 'INITIALIZING') counts.set(shard.id, count + 1);
+      }
+    }
+    return counts.size > 0 && [...counts.values()].every((count) => count >= needed);
+  }
+
+  #shards({ instances }: Placement): number[] {
+    const own = instances.find(({ id }) => id === this.#options.instanceId);
+    return (own?.shards ?? []).map(({ id }) => id);
+  }
+
+  /** @returns who vouches */
+  async #ask(
+    placement: Placement | null,
+    own: Introduction,
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>> {
+    const { env, instanceId, nodeServiceOf } = this.#options;
+    const vouchers = new Set<string>();
+    if (placement === null) return vouchers;
+    const shards = new Set(this.#shards(placement));
+    const others = placement.instances
+      .filter((other) => other.id !== instanceId && other.shards.some(({ id }) => shards.has(id)))
+      .slice(0, nodesMax);
+    const next = others.values();
+    const work = async (): Promise<void> => {
+      for (const peer of next) {
+        const done = new AbortController();
+        try {
+          const stop = AbortSignal.any([signal, done.signal]);
+          const deadline = env.clock.deadline(answerMillisMax, stop);
+          const answer = await nodeServiceOf(peer).health(deadline, own);
+          if (answer.instanceId === peer.id && answer.vouches === true) vouchers.add(peer.id);
+        } catch {
+          // It does not vouch.
+        } finally {
+          done.abort();
+        }
+        if (signal.aborted) return;
+      }
+    };
+    await Promise.all(Array.from({ length: nodesAtOnce }, work));
+    return vouchers;
+  }
+}
