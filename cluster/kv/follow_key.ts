@@ -25,11 +25,14 @@ const rereadMillis = 10_000;
 /** Lists the key and watches it from there, again and again; resolves when the signal aborts. */
 export async function followKey(options: FollowKeyOptions, signal: AbortSignal): Promise<void> {
   const { kv, env, log, key, onValue } = options;
+  let isFailing = false;
   for (let delay = retryMillisFirst; !signal.aborted; ) {
     try {
       const { items, revision } = await kv.list(key, signal);
       await onValue(items.find((item) => item.key === key)?.value ?? null);
       delay = retryMillisFirst;
+      if (isFailing) log.info({ key }, 'the key-value store is followed again');
+      isFailing = false;
       const until = env.clock.deadline(rereadMillis, signal);
       for await (const { events } of kv.watch(key, revision + 1, until)) {
         for (const event of events) {
@@ -40,7 +43,10 @@ export async function followKey(options: FollowKeyOptions, signal: AbortSignal):
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof RevisionCompacted) continue;
-      log.warn({ key, error: messageOf(error) }, 'cannot follow the key-value store; retrying');
+      // Once for as long as it lasts: a process follows a dozen keys.
+      const fields = { key, error: messageOf(error) };
+      if (!isFailing) log.warn(fields, 'cannot follow the key-value store; retrying');
+      isFailing = true;
       await env.clock.sleep(delay * (0.5 + env.random.fraction()), signal).catch(() => {});
       delay = Math.min(retryMillisMax, delay * 2);
     }

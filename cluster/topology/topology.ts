@@ -402,11 +402,14 @@ export class Topology implements TopologySource, AsyncDisposable {
     const { kv, env, log } = this.#options;
     const { signal } = this.#stop;
     let delayMillis = retryMillisFirst;
+    let isFailing = false;
     while (!signal.aborted) {
       try {
         const { revision } = await kv.list(key, signal);
         await this.#read(signal);
         delayMillis = retryMillisFirst;
+        if (isFailing) log.info({ key }, 'the key-value store is followed again');
+        isFailing = false;
         const until = AbortSignal.any([signal, this.#renewal.signal]);
         for await (const { events } of kv.watch(key, revision + 1, until)) {
           if (until.aborted) break;
@@ -415,7 +418,10 @@ export class Topology implements TopologySource, AsyncDisposable {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof RevisionCompacted) continue;
-        log.warn({ key, error: messageOf(error) }, 'cannot follow the key-value store; retrying');
+        // Once for as long as it lasts: a process follows a dozen keys.
+        const fields = { key, error: messageOf(error) };
+        if (!isFailing) log.warn(fields, 'cannot follow the key-value store; retrying');
+        isFailing = true;
         await env.clock.sleep(delayMillis * (0.5 + env.random.fraction()), signal).catch(() => {});
         delayMillis = Math.min(retryMillisMax, delayMillis * 2);
       }
