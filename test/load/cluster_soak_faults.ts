@@ -53,6 +53,9 @@ const blocksOfFileset = 8;
 /** A full disk has so much left when its node starts on it. */
 const smallDiskMebibytes = 48;
 const refillMillis = 500;
+const heardMillis = 12_000;
+/** A node that starts without etcd serves after some fifteen seconds. */
+const aloneMillisMin = 60_000;
 /** Jumps of one clock: across the limit of a minute either way, and of days. */
 const clockJumpsSeconds = [-90, 90, 1800, 172_800, -172_800];
 
@@ -91,11 +94,13 @@ export const faults: Readonly<Record<string, Fault>> = {
     run: async ({ cluster, random, times }) => {
       const first = random.pick(cluster.members);
       const second = random.pick(cluster.members.filter(({ group }) => group !== first.group));
+      // Of two that are away at once no quorum is left of some shards: nobody could write.
       for (const member of [first, second]) {
         await cluster.end(member);
         await delay(times.downMillis);
+        cluster.begin(member);
+        await cluster.whole(times.wholeTimeoutMillis);
       }
-      for (const member of [first, second]) cluster.begin(member);
       return `${first.id} in ${first.group}, ${second.id} in ${second.group}`;
     },
   },
@@ -193,11 +198,26 @@ export const faults: Readonly<Record<string, Fault>> = {
     },
   },
   'etcd away': {
-    run: async ({ cluster, times }) => {
+    run: async ({ cluster, random, times }) => {
+      const { etcdAwayMillis, downMillis } = times;
+      if (etcdAwayMillis < aloneMillisMin) {
+        await cluster.endProgram(cluster.etcd);
+        await delay(etcdAwayMillis);
+        cluster.beginProgram(cluster.etcd);
+        return `${etcdAwayMillis / 1000} s`;
+      }
+      // Those who own shards with it hear of each node every ten seconds.
+      await delay(heardMillis);
       await cluster.endProgram(cluster.etcd);
-      await delay(times.etcdAwayMillis);
+      await delay(downMillis);
+      const member = random.pick(cluster.members);
+      await cluster.end(member);
+      cluster.begin(member);
+      await delay(etcdAwayMillis - downMillis);
+      const problem = await cluster.problemOf(member);
       cluster.beginProgram(cluster.etcd);
-      return `${times.etcdAwayMillis / 1000} s`;
+      if (problem !== null) throw new Error(`a node does not serve without etcd: ${problem}`);
+      return `${etcdAwayMillis / 1000} s, and ${member.id} was started meanwhile`;
     },
   },
   'restore etcd': {

@@ -302,14 +302,10 @@ export class SoakCluster {
         );
         if (moving.length > 0) return `${moving.length} shards of ${id} are ${moving[0]!.state}`;
       }
-      for (const { id, server } of this.members) {
-        if (instances[id] === undefined) continue;
-        const { httpNode, nodeMetrics } = server.ports;
-        const bootstrapped = await ask(`http://127.0.0.1:${httpNode}/bootstrapped`);
-        if (bootstrapped.status !== 200) return `${id}: ${bootstrapped.text.slice(0, 300)}`;
-        const metrics = await ask(`http://127.0.0.1:${nodeMetrics}/metrics`);
-        const inDoubt = /^tsdb_node_blocks_in_doubt (.*)$/m.exec(metrics.text)?.[1];
-        if (inDoubt !== '0') return `${id}: ${inDoubt} blocks in doubt`;
+      for (const member of this.members) {
+        if (instances[member.id] === undefined) continue;
+        const problem = await this.problemOf(member);
+        if (problem !== null) return problem;
       }
       for (const url of this.urls) {
         const ready = await ask(`${url}/ready`);
@@ -319,6 +315,16 @@ export class SoakCluster {
     } catch (error) {
       return String(error);
     }
+  }
+
+  /** Why the node does not serve as a whole one; null when it does. */
+  async problemOf({ id, server }: Member): Promise<string | null> {
+    const { httpNode, nodeMetrics } = server.ports;
+    const bootstrapped = await ask(`http://127.0.0.1:${httpNode}/bootstrapped`);
+    if (bootstrapped.status !== 200) return `${id}: ${bootstrapped.text.slice(0, 300)}`;
+    const metrics = await ask(`http://127.0.0.1:${nodeMetrics}/metrics`);
+    const inDoubt = /^tsdb_node_blocks_in_doubt (.*)$/m.exec(metrics.text)?.[1];
+    return inDoubt === '0' ? null : `${id}: ${inDoubt} blocks in doubt`;
   }
 
   async metric(member: Member, name: string): Promise<number> {
