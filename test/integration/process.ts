@@ -6,7 +6,8 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from '../ports.ts';
 
-const root = join(import.meta.dirname, '../..');
+/** These sources. */
+export const root: string = join(import.meta.dirname, '../..');
 
 /** Asks until the condition gives something, for at most the time; the last error is the reason. */
 export async function eventually<T>(
@@ -34,7 +35,8 @@ export class Program {
   readonly #command: string;
   readonly #args: readonly string[];
   readonly #environment: Record<string, string>;
-  readonly #checkout: string;
+  /** Folder of the sources that the next start runs. */
+  checkout: string;
   readonly logFile: string;
   #child: ChildProcess | null = null;
 
@@ -51,7 +53,7 @@ export class Program {
     this.#command = command;
     this.#args = args;
     this.#environment = environment;
-    this.#checkout = checkout;
+    this.checkout = checkout;
     this.logFile = join(folder, `${name}.log`);
   }
 
@@ -62,7 +64,7 @@ export class Program {
   start(): void {
     const log = openSync(this.logFile, 'a');
     const child = spawn(this.#command, this.#args, {
-      cwd: this.#checkout,
+      cwd: this.checkout,
       env: { ...process.env, ...this.#environment },
       stdio: ['ignore', log, log],
     });

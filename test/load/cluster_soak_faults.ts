@@ -104,6 +104,10 @@ export const faults: Readonly<Record<string, Fault>> = {
       return `${first.id} in ${first.group}, ${second.id} in ${second.group}`;
     },
   },
+  roll: {
+    whyNot: ({ cluster }) => (cluster.hasRelease ? null : 'there is no --release to roll from'),
+    run: ({ cluster, times }) => cluster.roll(times.wholeTimeoutMillis),
+  },
   'kill all': {
     run: async ({ cluster }) => {
       await Promise.all(cluster.members.map((member) => cluster.end(member)));
@@ -236,15 +240,14 @@ export const faults: Readonly<Record<string, Fault>> = {
       cpSync(backup, cluster.etcdFolder, { recursive: true });
       rmSync(backup, { recursive: true });
       cluster.beginProgram(cluster.etcd);
+      await cluster.approve();
       return `from before replacing ${replaced}`;
     },
   },
 };
 
-/** A restore goes wrong in known ways (test/sim/cluster/open.txt), so it happens when it is asked for. */
-export const usualFaults: readonly string[] = Object.keys(faults).filter(
-  (name) => name !== 'restore etcd',
-);
+/** A roll needs another release. */
+export const usualFaults: readonly string[] = Object.keys(faults).filter((name) => name !== 'roll');
 
 function groupsOf(cluster: SoakCluster): Set<string> {
   return new Set(cluster.members.map(({ group }) => group));

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import {
+  root,
   type Answer,
   call,
   eventually,
@@ -31,6 +32,8 @@ export interface ClusterOptions {
   readonly retentionSeconds: number;
   /** Setting `db.memoryMax` of each node. */
   readonly memoryMax: string;
+  /** Sources of another release, which all processes run at first; null for these. */
+  readonly release: string | null;
 }
 
 export const namespace = 'soak';
@@ -75,6 +78,8 @@ export class SoakCluster {
   readonly #ended = new AbortController();
   #watching: Promise<void> = Promise.resolve();
   #lastNumber = 0;
+  /** Sources that all run. */
+  #checkout: string;
 
   private constructor(
     options: ClusterOptions,
@@ -83,6 +88,7 @@ export class SoakCluster {
   ) {
     this.#options = options;
     this.#report = report;
+    this.#checkout = options.release ?? root;
     const { folder } = options;
     const [client, peer, ...rest] = ports as [number, number, ...number[]];
     this.#etcdEndpoint = `127.0.0.1:${client}`;
@@ -108,7 +114,7 @@ export class SoakCluster {
 `,
       );
       const args = ['coordinator/main.ts', '-f', file];
-      this.coordinators.push(new Program(name, folder, process.execPath, args));
+      this.coordinators.push(new Program(name, folder, process.execPath, args, {}, this.#checkout));
       this.urls.push(`http://127.0.0.1:${port}`);
     }
   }
@@ -176,6 +182,7 @@ export class SoakCluster {
       hostId: id,
       coordinator: false,
       settings: ['commitlog: {sync: always}', `memoryMax: ${this.#options.memoryMax}`],
+      checkout: this.#checkout,
       environment: { NODE_OPTIONS: `--import=${movedClock}`, TSDB_TEST_CLOCK_FILE: clockFile },
     });
     const data = join(folder, 'data');
@@ -212,6 +219,46 @@ export class SoakCluster {
   pause(member: Member, isPaused: boolean): void {
     process.kill(member.server.program.pid, isPaused ? 'SIGSTOP' : 'SIGCONT');
     member.state = isPaused ? 'paused' : 'runs';
+  }
+
+  /** When all know that the key-value store was restored, what they knew stands again. */
+  async approve(): Promise<void> {
+    await eventually(
+      'the placement is approved',
+      async () => {
+        const { status } = await call('POST', `${this.urls[0]!}/api/v1/placement/approve`, {});
+        return status === 200;
+      },
+      startTimeoutMillis,
+    );
+  }
+
+  get hasRelease(): boolean {
+    return this.#options.release !== null;
+  }
+
+  /** All processes, one after the other, are started with the other sources. @returns which these are */
+  async roll(timeoutMillis: number): Promise<string> {
+    const isBack = this.#checkout === root;
+    this.#checkout = isBack ? this.#options.release! : root;
+    const roll = async (program: Program, begin: () => void): Promise<void> => {
+      await this.endProgram(program, 'SIGTERM');
+      program.checkout = this.#checkout;
+      begin();
+      await this.whole(timeoutMillis);
+    };
+    const rollCoordinators = async (): Promise<void> => {
+      for (const program of this.coordinators)
+        await roll(program, () => this.beginProgram(program));
+    };
+    // Coordinators ask for what nodes of the release before cannot do.
+    if (isBack) await rollCoordinators();
+    for (const member of this.members) {
+      member.state = 'stopped';
+      await roll(member.server.program, () => this.begin(member));
+    }
+    if (!isBack) await rollCoordinators();
+    return isBack ? 'back to the release' : 'to these sources';
   }
 
   /** Adds nodes of these groups to the placement. */
@@ -324,7 +371,8 @@ export class SoakCluster {
     if (bootstrapped.status !== 200) return `${id}: ${bootstrapped.text.slice(0, 300)}`;
     const metrics = await ask(`http://127.0.0.1:${nodeMetrics}/metrics`);
     const inDoubt = /^tsdb_node_blocks_in_doubt (.*)$/m.exec(metrics.text)?.[1];
-    return inDoubt === '0' ? null : `${id}: ${inDoubt} blocks in doubt`;
+    // A release without the metric has no doubts.
+    return (inDoubt ?? '0') === '0' ? null : `${id}: ${inDoubt} blocks in doubt`;
   }
 
   async metric(member: Member, name: string): Promise<number> {

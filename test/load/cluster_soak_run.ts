@@ -3,14 +3,14 @@
  * and etcd, written to and read from while nodes are replaced, killed, wiped, damaged and paused.
  *
  *     node test/load/cluster_soak_run.ts [--minutes 30] [--samples 300000] [--series 30000] [--seed 1]
- *         [--groups a,a,b,b,c] [--coordinators 2] [--faults 'replace,kill two'] [--restores]
+ *         [--groups a,a,b,b,c] [--coordinators 2] [--faults 'replace,kill two'] [--release FOLDER]
  *         [--block 300] [--memory 1GiB] [--reads 5] [--pause 10] [--etcd-away 120] [--folder FOLDER] [--keep]
  *
  * SIGTERM ends it early, with everything read. Exits with 1 when anything that was acknowledged is
  * missing, an answer is wrong, a request is refused for good, or the cluster does not become whole.
  */
 import { rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { toolOrSkip } from '../tools.ts';
 import { soakCluster } from './cluster_soak.ts';
@@ -30,9 +30,9 @@ const { values } = parseArgs({
     coordinators: { type: 'string', default: '2' },
     shards: { type: 'string', default: '64' },
     faults: { type: 'string', default: usualFaults.join(',') },
-    restores: { type: 'boolean', default: false },
     block: { type: 'string', default: '300' },
     memory: { type: 'string', default: '1GiB' },
+    release: { type: 'string' },
     reads: { type: 'string', default: '5' },
     pause: { type: 'string', default: '10' },
     'etcd-away': { type: 'string', default: '120' },
@@ -48,7 +48,6 @@ async function main(): Promise<number> {
   const etcdBinary = toolOrSkip('etcd', 'there is no cluster to soak');
   if (etcdBinary === null) return 2;
   const named = values.faults.split(',').filter((name) => name !== '');
-  if (values.restores) named.push('restore etcd');
   const unknown = named.filter((name) => faults[name] === undefined);
   if (unknown.length > 0) {
     console.log(
@@ -70,6 +69,7 @@ async function main(): Promise<number> {
       blockSeconds,
       retentionSeconds: Math.ceil((seconds + retentionSpareSeconds) / blockSeconds) * blockSeconds,
       memoryMax: values.memory,
+      release: values.release === undefined ? null : resolve(values.release),
     },
     report,
   );

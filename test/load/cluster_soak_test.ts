@@ -258,6 +258,7 @@ test('a short soak: a node is killed in two groups, one is replaced, and nothing
       blockSeconds,
       retentionSeconds: 60 * blockSeconds,
       memoryMax: '256MiB',
+      release: null,
     },
     report,
   );

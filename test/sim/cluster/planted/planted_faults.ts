@@ -159,4 +159,22 @@ export const plantedFaults: readonly PlantedFault[] = [
     right: 'if (isApplying || deletions.appliedSequence !== deletionSequence) {',
     wrong: 'if (isApplying && deletions.appliedSequence !== deletionSequence) {',
   },
+  {
+    name: 'a-start-without-the-store-that-counts',
+    file: 'node/runtime.ts',
+    right: 'if (isAlone) this.database.shards.counts = false;',
+    wrong: 'if (isAlone) this.database.shards.counts = true;',
+  },
+  {
+    name: 'a-witness-of-older-copies',
+    file: 'node/identity/witness.ts',
+    right: '(heard.mark === asker.mark || heard.mark === asker.markBefore)',
+    wrong: 'heard.mark !== asker.instanceId',
+  },
+  {
+    name: 'a-taken-process-that-keeps-its-rows-to-itself',
+    file: 'node/runtime.ts',
+    right: 'if (bytes !== this.#markedBytes) await this.#announcement.noteRows(signal);',
+    wrong: 'if (bytes < 0) await this.#announcement.noteRows(signal);',
+  },
 ];
