@@ -10,6 +10,7 @@ import type { UnixNanos } from '#lib/time.ts';
 import {
   type Deletion,
   type DeletionRequest,
+  deletesAll,
   deletionFromJson,
   deletionToJson,
   expiryOf,
@@ -147,7 +148,7 @@ export class DeletionLog {
   }
 
   /**
-   * Appends deletions, all or none, and retires old ones.
+   * Appends deletions, all or none, and retires old ones, also those that a new one covers.
    * @throws {TsdbError} NOT_FOUND for an unknown namespace, RESOURCE_EXHAUSTED when too many stand,
    *   BAD_REQUEST when a query is too long or a time has more than 64 bits, CONFLICT
    */
@@ -184,7 +185,10 @@ export class DeletionLog {
     const { head, deletions } = await this.#read(signal);
     const now = clock.nowNanos();
     const expired = await this.#retirable(deletions, registry, now, signal);
-    if (deletions.length - expired.length + requests.length > standingMax) {
+    const gone = new Set(
+      [...expired, ...coveredBy(requests, deletions)].slice(0, operationsAtOnceMax),
+    );
+    if (deletions.length - gone.size + requests.length > standingMax) {
       throw new TsdbError(
         'RESOURCE_EXHAUSTED',
         `cannot delete: ${standingMax} deletions stand until the retention of their namespaces is over and every instance has applied them`,
@@ -208,8 +212,8 @@ export class DeletionLog {
     return {
       compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
       operations: [
-        ...expired.map(
-          (gone): Operation => ({ kind: 'delete', key: this.#entryKey(gone.sequence) }),
+        ...[...gone].map(
+          (old): Operation => ({ kind: 'delete', key: this.#entryKey(old.sequence) }),
         ),
         ...made.map(
           (deletion): Operation => ({
@@ -379,6 +383,18 @@ export class DeletionLog {
  */
 function nextSequence(last: number, version: number): number {
   return Math.max(last + 1, Math.floor(version / versionsPerMilli));
+}
+
+/**
+ * Entries that need not stand beside deletions of everything in their namespaces, which are later
+ * than all that stand.
+ */
+function coveredBy(
+  requests: readonly DeletionRequest[],
+  standing: readonly Deletion[],
+): readonly Deletion[] {
+  const all = new Set(requests.filter(deletesAll).map(({ namespace }) => namespace));
+  return standing.filter(({ namespace }) => all.has(namespace));
 }
 
 function checkQuery(query: IndexQuery): void {

@@ -162,6 +162,21 @@ test('so many stand and no more, until the retention of their namespace is over'
   assert.ok((await log.retire(registry, held.clock, signal)) > 0);
 });
 
+test('a deletion of everything stands for all of its namespace before it', async () => {
+  const { log, registry, held } = await open();
+  const append = (query: DeletionRequest['query']) =>
+    log.append([requestOf(query)], registry, held.clock, signal);
+  const versions: number[] = [];
+  for (let i = 0; i < 3; i += 1) versions.push((await append(some))[0]!.version);
+  const [all] = await append({ kind: 'all' });
+  assert.ok(versions.every((version) => version < all!.version));
+  assert.deepEqual((await log.list(signal)).deletions, [all]);
+  const [since] = await append(some);
+  const part = { ...requestOf({ kind: 'all' }), startNanos: 0n };
+  const [ofRange] = await log.append([part], registry, held.clock, signal);
+  assert.deepEqual((await log.list(signal)).deletions, [all, since, ofRange]);
+});
+
 test('a retention that became longer keeps deletions longer', async () => {
   const { log, registry, held } = await open();
   const [deletion] = await log.append([requestOf(some)], registry, held.clock, signal);
