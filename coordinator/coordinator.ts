@@ -4,6 +4,7 @@
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import {
   isReady,
@@ -35,7 +36,7 @@ import { parseSelector, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
-import { peerClocksOf, writtenVersionOf } from './writer_clock.ts';
+import { peerClocksOf } from './writer_clock.ts';
 
 export interface CoordinatorOptions {
   readonly config: CoordinatorConfig;

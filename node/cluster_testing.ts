@@ -2,6 +2,8 @@
 import { tmpdir } from 'node:os';
 import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { Truncations } from '#cluster/metadata/truncations.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import { addNamespace, deleteNamespace, type Namespace } from '#cluster/namespaces/namespaces.ts';
 import type { NodeService } from '#cluster/node/service.ts';
@@ -118,6 +120,19 @@ export class TestCluster implements AsyncDisposable {
           return (database[method] as (...all: unknown[]) => unknown).apply(database, args);
         };
       },
+    });
+  }
+
+  /** As of the listeners of a node. */
+  truncations(id: string): Truncations {
+    const { topology } = this.nodes.get(id)!;
+    return new Truncations({
+      log: new DeletionLog(this.kvStore.client(), cluster),
+      clock: realEnv.clock,
+      topology,
+      nodeOf: (instance) => this.serviceOf(instance),
+      checkClock: () => {},
+      noteDeletion: () => {},
     });
   }
 

@@ -165,3 +165,38 @@ test('a damaged entry is passed over, at once and at a start', async () => {
   await world.cluster.untilAvailable('b');
   assert.deepEqual(await world.hosts('b'), { y: 5 });
 });
+
+test('a truncation takes all that was written before it, of every replica, and says of how many series', async () => {
+  await using world = await new Deleting().open();
+  const truncations = world.cluster.truncations('a');
+  await world.write([...rowsOf('x', 20), ...rowsOf('y', 20)]);
+  await world.database('b').flush(null, never);
+  await world.write(rowsOf('z', 5));
+  await realEnv.clock.sleep(3, never);
+  assert.equal(await truncations.truncate('metrics', never), 9);
+  for (const id of ids) assert.deepEqual(await world.hosts(id), {});
+  await realEnv.clock.sleep(3, never);
+  await world.write(rowsOf('x', 2, 7));
+  for (const id of ids) assert.deepEqual(await world.hosts(id), { x: 2 });
+  await assert.rejects(truncations.truncate('other', never), {
+    code: 'NOT_FOUND',
+    message: 'namespace is not found: other',
+  });
+});
+
+test('a truncation that a node has not confirmed is told, stands, and is applied before that node serves', async () => {
+  await using world = await new Deleting().open();
+  await world.write(rowsOf('x', 20));
+  await world.database('c').flush(null, never);
+  await world.write(rowsOf('y', 20));
+  await world.cluster.stop('c');
+  await realEnv.clock.sleep(3, never);
+  await assert.rejects(world.cluster.truncations('a').truncate('metrics', never), {
+    code: 'UNAVAILABLE',
+    message: /^namespace metrics is truncated, but these instances have not .*: c$/,
+  });
+  for (const id of ['a', 'b']) assert.deepEqual(await world.hosts(id), {});
+  await world.cluster.start('c');
+  await world.cluster.until('c', (_, { runtime }) => runtime.database.isLoaded);
+  assert.deepEqual(await world.hosts('c'), {});
+});

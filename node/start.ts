@@ -5,6 +5,9 @@
  */
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
+import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
+import { Truncations } from '#cluster/metadata/truncations.ts';
+import { writtenVersionOf } from '#cluster/metadata/written_version.ts';
 import { nodeMethods as grpcMethods, nodeRequestBytesMax } from '#cluster/node/methods.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
@@ -127,9 +130,11 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   );
   const { database } = runtime;
   const { client } = config;
+  const nodeOf = (instance: Instance): NodeService =>
+    instance.id === instanceId ? database : options.nodeServiceOf(instance);
   const session = new Session({
     topology,
-    nodeOf: (instance) => (instance.id === instanceId ? database : options.nodeServiceOf(instance)),
+    nodeOf,
     ownNode: database,
     formats: database.formats,
     env,
@@ -139,7 +144,19 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     writeTimeoutMillis: client.writeTimeoutMillis,
     fetchTimeoutMillis: client.fetchTimeoutMillis,
   });
-  const clusterService = new ClusterService(session, topology, database);
+  const { peerClocks, versions } = database;
+  const writtenVersion = (): number =>
+    Math.max(versions.highest, writtenVersionOf(session, peerClocks, env.clock));
+  const truncations = new Truncations({
+    log: new DeletionLog(options.kv, options.cluster, writtenVersion),
+    clock: env.clock,
+    topology,
+    nodeOf,
+    checkClock: (what) => peerClocks.checkNotAhead(what),
+    noteDeletion: (version) => session.noteDeletion(version),
+  });
+  database.onTruncate = async (name, signal) => void (await truncations.truncate(name, signal));
+  const clusterService = new ClusterService(session, topology, truncations, database);
   const grpc = (address: { host: string; port: number }, service: NodeService) =>
     serveGrpc({
       ...address,
@@ -162,7 +179,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const jsonCluster = owned.use(
     await serveJson({
       ...config.httpClusterListenAddress,
-      backend: new ClusterBackend(session, topology),
+      backend: new ClusterBackend(session, topology, truncations),
       methods: clusterMethods,
       inFlight,
       log,

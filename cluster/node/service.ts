@@ -259,8 +259,6 @@ export interface CompareRowsResponse {
   readonly rangeBits: number;
   /** The low sum of each of 2^rangeBits ranges, or none. */
   readonly ranges: BigUint64Array;
-  /** When all rows of the namespace were deleted here last; 0 when this process knows of no time. */
-  readonly truncatedAtNanos: UnixNanos;
 }
 
 /** Series of some ranges, but for those that the asker has just so. */
@@ -364,7 +362,11 @@ export interface NodeService {
   ): Promise<AggregateResponse>;
   /** Cardinality of the index; a node of a former version has no such method. */
   statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;
-  /** Deletes all series of a namespace on this node; resolves to their number. */
+  /**
+   * Deletes all series of a namespace, here and on all other nodes; resolves to the number of those
+   * that this node had.
+   * @throws {TsdbError} UNAVAILABLE also when some nodes have not confirmed it yet
+   */
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
   /**
    * @throws {TsdbError} CONFLICT when blocks that are asked for are damaged here, and `damagedToo`

@@ -354,7 +354,6 @@ export const compareRowsResponseWire: Wire<CompareRowsResponse> = wire(
     roots: longsOf(message['roots'], 'roots'),
     rangeBits: message['rangeBits'],
     ranges: longsOf(message['ranges'], 'ranges'),
-    truncatedAtNanos: message['truncatedAtNanos'],
   }),
 );
 

@@ -1,8 +1,8 @@
 /**
- * The reading half of the session: fetch, fetch by ID, aggregate and truncate over the replicas.
+ * The reading half of the session: fetch, fetch by ID and aggregate over the replicas.
  */
-import { untilAborted, WorkSignal } from '#lib/env/wait.ts';
-import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
+import { WorkSignal } from '#lib/env/wait.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hashing/hash.ts';
 import { mergeBundles } from './bundle_merge.ts';
 import type { ReadConsistency } from './consistency.ts';
@@ -21,7 +21,6 @@ import type {
 import { type ClusterStatistics, clusterStatistics, type StatisticsPlan } from './statistics.ts';
 
 const fetchTimeoutMillisDefault = 15_000;
-const truncateTimeoutMillisDefault = 60_000;
 
 /** Offsets of a bundle are 32 bits. */
 const bundleBytesMax = 2 ** 32 - 1;
@@ -151,35 +150,6 @@ export class SessionReader {
       const namespaceNumber = namespaceNumberIn(namespaces, options.namespace);
       const plan = { ...options, namespaceNumber, ownership, placementVersion, nodeOf: node };
       return await clusterStatistics(plan, until.signal);
-    } finally {
-      until.end(readIsOver);
-    }
-  }
-
-  async truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    this.#checkNamespace(namespace);
-    const { topology, nodeOf, env } = this.#options;
-    const instances = topology.view.placement?.instances ?? [];
-    const timeoutMillis = this.#options.truncateTimeoutMillis ?? truncateTimeoutMillisDefault;
-    const until = new WorkSignal(env, timeoutMillis, signal);
-    try {
-      const counts = await Promise.allSettled(
-        instances.map((instance) =>
-          untilAborted(nodeOf(instance).truncate(namespace, until.signal), until.signal),
-        ),
-      );
-      signal.throwIfAborted();
-      const failures = counts.flatMap((count, i) =>
-        count.status === 'rejected' ? [`${instances[i]!.id}: ${messageOf(count.reason)}`] : [],
-      );
-      if (failures.length > 0) {
-        const reason = `cannot truncate ${namespace} on all instances: ${failures.join('; ')}`;
-        throw new TsdbError('UNAVAILABLE', reason);
-      }
-      return counts.reduce(
-        (sum, count) => sum + (count.status === 'fulfilled' ? count.value : 0),
-        0,
-      );
     } finally {
       until.end(readIsOver);
     }

@@ -322,18 +322,3 @@ test('aggregate() unites names and values, sorted, and cuts at the limit', async
   assert.deepEqual((await aggregate(1, { namesOnly: true })).tags, [{ name: 'job', values: [] }]);
   await assert.rejects(aggregate(2, { requireExhaustive: true }), rejected('BAD_REQUEST', /limit/));
 });
-
-test('truncate() empties every instance or names the one that did not', async () => {
-  await using cluster = await FakeCluster.start(three, rf3);
-  await written(cluster);
-  assert.equal(await cluster.session.truncate('ns', cluster.signal), 60);
-  cluster.node('c1').mode = 'down';
-  await assert.rejects(
-    cluster.session.truncate('ns', cluster.signal),
-    rejected('UNAVAILABLE', /c1: connection refused/),
-  );
-  await assert.rejects(
-    cluster.session.truncate('other', cluster.signal),
-    rejected('NOT_FOUND', /"other"/),
-  );
-});

@@ -80,14 +80,6 @@ export class Session {
     return this.#reader.statistics(options, signal);
   }
 
-  /**
-   * Deletes all series of a namespace on every node; resolves to their number over all replicas.
-   * @throws {TsdbError} UNAVAILABLE when a node did not do it, naming it
-   */
-  truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.#reader.truncate(namespace, signal);
-  }
-
   /** The highest version of this session's writes, and of those of others that it has heard of. */
   get lastVersion(): number {
     return this.#writer.lastVersion;

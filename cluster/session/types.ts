@@ -35,8 +35,6 @@ export interface SessionOptions {
   readonly writeTimeoutMillis?: number;
   /** Default 15 s, retries included. */
   readonly fetchTimeoutMillis?: number;
-  /** Default 60 s. */
-  readonly truncateTimeoutMillis?: number;
   /** Rows on their way to one instance; more fail there at once. Default 2 million. */
   readonly rowsPerInstanceMax?: number;
   /** As in `ReferenceTables`. Default 512 MiB. */

@@ -1,13 +1,12 @@
 /**
  * Deletion of series and ranges, as Prometheus has it: the deletion stands when the answer comes.
  */
-import type { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import type { DeletionRequest } from '#cluster/metadata/deletions.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
-import { deletionCleanMillisMax, deletionConfirmMillisMax } from '#cluster/limits.ts';
+import { publishDeletions, type PublishingParts } from '#cluster/metadata/publish_deletions.ts';
+import { deletionCleanMillisMax } from '#cluster/limits.ts';
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
-import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { clampNanos } from '#lib/time.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
@@ -15,15 +14,11 @@ import type { Matcher } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
 import { boundParameter, checkOrder, headerText, selectorsOf } from './parameters.ts';
 
-export interface DeletionApiSetup {
-  readonly log: DeletionLog;
+export interface DeletionApiSetup extends PublishingParts {
   readonly topology: Pick<Topology, 'refresh'>;
   readonly parseSelector: (text: string) => readonly Matcher[];
-  readonly clock: Clock;
   /** Throws when our clock is known to be ahead: deletions would refuse rows until their time. */
   readonly checkClock: (what: string) => void;
-  /** As of the session. */
-  readonly noteDeletion: (version: number) => void;
 }
 
 interface DeletionCall {
@@ -37,32 +32,23 @@ export async function deleteSeries(
   { signal }: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const { log, topology, clock } = setup;
   const call = deletionCallOf(setup, parameters);
   setup.checkClock('delete series');
-  const { namespaces, placement } = await topology.refresh(signal);
+  const view = await setup.topology.refresh(signal);
   const names =
     call.namespaces.length > 0
       ? call.namespaces
-      : [...namespaces.values()].filter(isReady).map(({ name }) => name);
+      : [...view.namespaces.values()].filter(isReady).map(({ name }) => name);
   if (names.length === 0) {
     throw new TsdbError('UNAVAILABLE', 'cannot delete series: no namespace is ready');
   }
   const requests = names.map((namespace): DeletionRequest => ({ namespace, ...call.deletion }));
-  const deletions = await log.append(requests, namespaces, clock, signal);
-  const { sequence, version } = deletions.at(-1)!;
-  setup.noteDeletion(version);
-  const instances = placement?.instances.map(({ id }) => id) ?? [];
-  const missing = await log.whenAll(
-    instances,
-    ({ applied }) => applied >= sequence,
-    clock.deadline(deletionConfirmMillisMax, signal),
-  );
+  const { unconfirmed } = await publishDeletions(setup, requests, view, signal);
   // It stands: those that are away apply it before they serve.
   return noContent(
-    missing.length === 0
+    unconfirmed.length === 0
       ? {}
-      : bothNames('Unconfirmed-Instances', headerText(missing.join(',')).slice(0, 2000)),
+      : bothNames('Unconfirmed-Instances', headerText(unconfirmed.join(',')).slice(0, 2000)),
   );
 }
 

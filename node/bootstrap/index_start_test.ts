@@ -13,6 +13,7 @@ import {
   onePlacement,
   openDatabase,
   readAll,
+  truncateByLog,
   writeRows,
 } from '../storage/database_testing.ts';
 
@@ -161,7 +162,7 @@ test('a damaged index is set aside and made anew', async () => {
 test('series of a namespace that was truncated after the index stay away', async () => {
   const { folder } = await makeFolder();
   const { database } = await openDatabase(folder, { registry });
-  await database.truncate('metrics', never);
+  await truncateByLog(database, 'metrics');
   await writeRows(database, rowsOf(0, 3, 0));
   const expected = await readAll(database);
   await closeDatabases();

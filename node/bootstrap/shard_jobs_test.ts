@@ -15,6 +15,7 @@ import {
   openDatabase,
   placementOf,
   readAll,
+  truncateByLog,
   writeRows,
 } from '../storage/database_testing.ts';
 import { ShardJobs, streamShardsAtOnce } from './shard_jobs.ts';
@@ -236,7 +237,7 @@ test('a repair during which the namespace is truncated ends, and a namespace tha
   const { database, jobs, namespace } = await openTwo('AVAILABLE');
   const { ordinal } = namespace;
   namespace.files.setAside(namespace.files.get(0, firstBlock)!, 'test');
-  await database.truncate('metrics', never);
+  await truncateByLog(database, 'metrics');
   assert.notEqual(namespace.ordinal, ordinal);
   await until(() => namespace.readyShards.has(0));
   assert.equal(jobs.pending, 0);

@@ -2,6 +2,7 @@
  * The node contract answered by the whole cluster, for gRPC on 9001: clients in any language send
  * batches with dictionaries and read without knowing the placement; the session does the rest.
  */
+import type { Truncations } from '#cluster/metadata/truncations.ts';
 import {
   type AggregateRequest,
   type AggregateResponse,
@@ -33,11 +34,18 @@ interface NodeBehind extends Pick<NodeService, 'health'> {
 export class ClusterService implements NodeService {
   readonly #session: Session;
   readonly #topology: TopologySource;
+  readonly #truncations: Pick<Truncations, 'truncate'>;
   readonly #node: NodeBehind;
 
-  constructor(session: Session, topology: TopologySource, node: NodeBehind) {
+  constructor(
+    session: Session,
+    topology: TopologySource,
+    truncations: Pick<Truncations, 'truncate'>,
+    node: NodeBehind,
+  ) {
     this.#session = session;
     this.#topology = topology;
+    this.#truncations = truncations;
     this.#node = node;
   }
 
@@ -104,7 +112,7 @@ export class ClusterService implements NodeService {
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.#session.truncate(namespace, signal);
+    return this.#truncations.truncate(namespace, signal);
   }
 
   // oxlint-disable-next-line require-yield -- the contract's stream, which a cluster has not

@@ -8,16 +8,18 @@ const three = ['a1', 'b1', 'c1'];
 const range = { namespace: 'ns', startNanos: 0n, endNanos: 10n ** 12n } as const;
 const all = { ...range, query: { kind: 'all' } } as const;
 
+const noTruncations = { truncate: () => Promise.resolve(0) };
+
 /** All listeners of the cluster, before and while two of three replicas are away. */
 async function openCluster() {
   const cluster = await FakeCluster.start(three, { replicaFactor: 3, numShards: 8 });
   const { session, topology } = cluster;
   const readers: (number | undefined)[] = [];
-  const service = new ClusterService(session, topology, {
+  const service = new ClusterService(session, topology, noTruncations, {
     health: (signal) => cluster.node('a1').health(signal),
     readers: { note: (level) => void readers.push(level) },
   });
-  const backend = new ClusterBackend(session, topology);
+  const backend = new ClusterBackend(session, topology, noTruncations);
   const loseTwo = () => {
     for (const id of ['b1', 'c1']) cluster.node(id).mode = 'down';
   };

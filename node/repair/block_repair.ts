@@ -31,10 +31,6 @@ const answerMillisMax = 20_000;
 const fetchBytesPerSecondMax = 32 * 1024 * 1024;
 /** What is taken from a peer before files are written; beyond it both go on together. */
 const heldBytesMax = 64 * 1024 * 1024;
-/** A peer that deleted all rows so long before this node has not done so for the same request. */
-const truncationSpreadNanos = 1_000_000_000n;
-/** Who has not done so after that time was not reached, as whoever asked for it was told. */
-const truncationHoldNanos = 60_000_000_000n;
 
 /** What it takes to compare, and to take what differs. */
 export interface BlockRepairParts extends PeersParts {
@@ -125,7 +121,7 @@ export class BlockRepair {
     );
     checkAnswer(answer, asked.length);
     for (const [i, start] of asked.entries()) {
-      const reason = this.#problemOf(comparison, ground, answer, i, start);
+      const reason = this.#problemOf(comparison, ground, answer, i);
       if (reason !== null) {
         skip(start, reason);
         continue;
@@ -170,19 +166,10 @@ export class BlockRepair {
     ground: Ground,
     answer: CompareRowsResponse,
     i: number,
-    start: bigint,
   ): string | null {
-    const { namespace } = comparison;
     if (!this.#holds(comparison, ground)) return 'deletionsDiffer';
     const state = answer.states[i]!;
-    if (state !== compareState.compared) return stateNames.get(state) ?? 'notReady';
-    // Who is about to delete all rows as this node just did must not give them back.
-    const { truncatedAtNanos } = namespace;
-    const isRecent =
-      this.#parts.env.clock.nowNanos() - truncatedAtNanos < truncationHoldNanos &&
-      start <= truncatedAtNanos;
-    const isBehind = answer.truncatedAtNanos + truncationSpreadNanos < truncatedAtNanos;
-    return isRecent && isBehind ? 'truncationsDiffer' : null;
+    return state === compareState.compared ? null : (stateNames.get(state) ?? 'notReady');
   }
 
   /** Whether what this node has added up still stands. */
@@ -211,7 +198,7 @@ export class BlockRepair {
       env.clock.deadline(answerMillisMax, signal),
     );
     checkAnswer(answer, 1);
-    const reason = this.#problemOf(comparison, ground, answer, 0, start);
+    const reason = this.#problemOf(comparison, ground, answer, 0);
     if (reason !== null) {
       this.#onSkipped(reason);
       return 'skipped';

@@ -223,15 +223,3 @@ test('rows are compared under equal deletions only: what one replica has deleted
   for (const id of ['a', 'b']) await rounds(cluster, id, 3);
   assert.doesNotMatch(await seriesOf(cluster, 'b'), /host=2: \d/);
 });
-
-test('what one replica has truncated does not come back from one that is about to', async () => {
-  await using cluster = await started(['a', 'b']);
-  for (const id of ['a', 'b']) await writeRows(databaseOf(cluster, id), rowsOf([1, 2, 3]));
-  await databaseOf(cluster, 'a').truncate('metrics', never);
-  await rounds(cluster, 'a', 3);
-  assert.equal(await seriesOf(cluster, 'a'), '');
-  await databaseOf(cluster, 'b').truncate('metrics', never);
-  await writeRows(databaseOf(cluster, 'b'), rowsOf([4]));
-  const wanted = await seriesOf(cluster, 'b');
-  await until('what was written since', async () => (await seriesOf(cluster, 'a')) === wanted);
-});

@@ -139,6 +139,10 @@ export class Database implements NodeService, AsyncDisposable {
   lineageId = '';
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
   onDamage: (namespace: NamespaceState, file: BlockFile) => void = () => {};
+  /** Deletes all rows of a namespace on all nodes; for who knows the key-value store. */
+  onTruncate: (name: string, signal: AbortSignal) => Promise<void> = () => {
+    throw new TsdbError('UNAVAILABLE', 'cannot truncate: the node is not part of a cluster yet');
+  };
   readonly namespaces: Map<string, NamespaceState> = new Map();
   readonly writes: Writes;
   readonly reads: Reads;
@@ -469,10 +473,10 @@ export class Database implements NodeService, AsyncDisposable {
     return this.comparisons.streamDifferent(request, signal);
   }
 
-  async truncate(name: string, _signal: AbortSignal): Promise<number> {
-    // Looked up in the step: it may have been dropped since the call, and its files may be another
-    // one's.
-    return this.sequencer.exclusive(() => this.removal.deleteAll(this.#served(name)));
+  async truncate(name: string, signal: AbortSignal): Promise<number> {
+    const { seriesCount } = this.#served(name).index;
+    await this.onTruncate(name, signal);
+    return seriesCount;
   }
 
   /**

@@ -20,6 +20,7 @@ import {
   placementOf,
   readAll,
   samplesOf,
+  truncateByLog,
   writeRows,
 } from './database_testing.ts';
 import type { Database } from './database.ts';
@@ -433,7 +434,7 @@ test('a namespace that was truncated or dropped does not come back from the log'
   const rows = [{ series: cpu('a'), nanos: now, value: 1 }];
   const { references } = await writeRows(database, rows);
   await writeRows(database, rows, { namespace: 'other' });
-  assert.equal(await database.truncate('metrics', never), 1);
+  assert.equal(await truncateByLog(database, 'metrics'), 1);
   assert.equal((await readAll(database)).size, 0);
   const gone = await writeRows(database, [
     { series: { slot: references[0]!, generation: references[1]! }, nanos: now, value: 1 },
@@ -456,7 +457,7 @@ test('with sync interval a namespace that was truncated is still so after a powe
   const { database } = await openDatabase('data', options);
   await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
   await database.sequencer.exclusive(() => {});
-  assert.equal(await database.truncate('metrics', never), 1);
+  assert.equal(await truncateByLog(database, 'metrics'), 1);
   disk.crash();
   const { database: again } = await openDatabase('data', options);
   assert.equal((await readAll(again)).size, 0);
@@ -469,7 +470,7 @@ test('with sync interval a truncation that the log did not take is not carried o
   await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
   await database.sequencer.exclusive(() => {});
   disk.troubles.syncFailures = 1000;
-  await assert.rejects(database.truncate('metrics', never), { code: 'UNAVAILABLE' });
+  await assert.rejects(truncateByLog(database, 'metrics'), { code: 'UNAVAILABLE' });
   disk.troubles.syncFailures = 0;
   // A log that failed is not opened again at once.
   for (let isTaken = false; !isTaken; await realEnv.clock.sleep(10, never)) {
@@ -511,7 +512,7 @@ test('a log with more truncations than a store has numbers of namespaces is repl
   const row = { series: cpu('a'), nanos: now, value: 1 };
   for (let i = 0; i <= namespaceOrdinalsMax; i += 1) {
     await writeRows(database, [row]);
-    assert.equal(await database.truncate('metrics', never), 1);
+    assert.equal(await truncateByLog(database, 'metrics'), 1);
     await database.removal.settled();
   }
   await writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
@@ -530,7 +531,7 @@ test('a truncation that is refused for want of a number has changed nothing, als
   // The namespace has one of them.
   for (let i = 1; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('truncate');
   const refused = { code: 'RESOURCE_EXHAUSTED', message: /cannot truncate a namespace: 1024 are/ };
-  await assert.rejects(database.truncate('metrics', never), refused);
+  await assert.rejects(truncateByLog(database, 'metrics'), refused);
   assert.deepEqual(await readAll(database), before);
   disk.crash();
   const { database: again } = await openDatabase('data', { env });
@@ -547,7 +548,7 @@ test('with as many namespaces as there may be, each can be truncated and dropped
     code: 'RESOURCE_EXHAUSTED',
     message: /cannot add a namespace: 1023 are in memory/,
   });
-  assert.equal(await database.truncate('metrics', never), 1);
+  assert.equal(await truncateByLog(database, 'metrics'), 1);
   await database.removal.settled();
   await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('other')]));
   assert.deepEqual([...database.namespaces.keys()], ['other']);
@@ -557,7 +558,7 @@ test('a truncation after the end of its namespace does not touch another one of 
   const { database } = await openDatabase(temporaryFolder());
   const registry = registryOf([namespaceOf('metrics')]);
   const dropped = database.applyTopology(onePlacement, 1, registryOf([]));
-  const truncated = database.truncate('metrics', never);
+  const truncated = truncateByLog(database, 'metrics');
   const addedAgain = database.applyTopology(onePlacement, 1, registry);
   await dropped;
   await assert.rejects(truncated, { code: 'NOT_FOUND' });

@@ -10,6 +10,7 @@ import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Env } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { HybridClock } from '#lib/hybrid_clock.ts';
 import { type Log, silentLog } from '#lib/log.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
@@ -256,4 +257,17 @@ export function samplesOfBundle(bundle: SeriesBundle): Map<string, [bigint, numb
     all.set(tags.map(({ name, value }) => `${name}=${value}`).join(','), rows);
   }
   return all;
+}
+
+/**
+ * Deletes all of a namespace by the node's own log alone, as releases before truncated, and as a
+ * namespace goes.
+ * @returns how many series went
+ */
+export function truncateByLog(database: Database, name: string): Promise<number> {
+  return database.sequencer.exclusive(() => {
+    const namespace = database.namespaces.get(name);
+    if (namespace === undefined) throw new TsdbError('NOT_FOUND', `no namespace: ${name}`);
+    return database.removal.deleteAll(namespace);
+  });
 }

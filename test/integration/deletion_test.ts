@@ -118,6 +118,28 @@ test('bad requests are refused with a reason', async () => {
   assert.equal((await call('GET', `${url}?match[]=up`)).status, 405);
 });
 
+test('a truncation takes all that was written before it, also over a kill, and nothing after it', async () => {
+  await write('filed', 10, 1);
+  await flush();
+  await write('logged', 10, 1);
+  for (const port of [server.ports.httpCluster, server.ports.httpNode]) {
+    const answer = await call('POST', `http://127.0.0.1:${port}/truncate`, {
+      namespace: 'default',
+    });
+    assert.equal(answer.status, 200, answer.text);
+    if (port === server.ports.httpCluster) assert.ok(answer.json.numSeries >= 4, answer.text);
+    assert.deepEqual(await jobs(), {});
+    await write('logged', 3, 9);
+    assert.deepEqual(await jobs(), { logged: [3, 9] });
+  }
+  await killAndStart();
+  assert.deepEqual(await jobs(), { logged: [3, 9] });
+  const unknown = await call('POST', `http://127.0.0.1:${server.ports.httpCluster}/truncate`, {
+    namespace: 'none',
+  });
+  assert.equal(unknown.status, 404, unknown.text);
+});
+
 test('a namespace that is made again does not show the data of the one before it', async () => {
   await write('old', 100, 1);
   await flush();

@@ -1,4 +1,5 @@
 /** The JSON methods on the whole cluster, through a session with its consistency levels. */
+import type { Truncations } from '#cluster/metadata/truncations.ts';
 import type { TimeRange } from '#cluster/node/service.ts';
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
@@ -19,10 +20,16 @@ import type {
 export class ClusterBackend implements JsonBackend {
   readonly #session: Session;
   readonly #topology: TopologySource;
+  readonly #truncations: Pick<Truncations, 'truncate'>;
 
-  constructor(session: Session, topology: TopologySource) {
+  constructor(
+    session: Session,
+    topology: TopologySource,
+    truncations: Pick<Truncations, 'truncate'>,
+  ) {
     this.#session = session;
     this.#topology = topology;
+    this.#truncations = truncations;
   }
 
   async write(namespace: string, row: JsonRow, signal: AbortSignal): Promise<void> {
@@ -72,7 +79,7 @@ export class ClusterBackend implements JsonBackend {
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {
-    return this.#session.truncate(namespace, signal);
+    return this.#truncations.truncate(namespace, signal);
   }
 
   hasNamespace(name: string): boolean {

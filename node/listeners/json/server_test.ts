@@ -184,6 +184,9 @@ async function walk(server: HttpServer): Promise<void> {
 test('the node listener answers all methods of SPEC.txt on its own data', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
+  const truncations = cluster.truncations('a');
+  runtime.database.onTruncate = async (name, signal) =>
+    void (await truncations.truncate(name, signal));
   await using server = await listen(
     new NodeBackend(runtime.database, () => runtime.repairs.demand()),
     'node',
@@ -206,7 +209,9 @@ test('the cluster listener answers through the session, from all shards of two n
   );
   await cluster.untilAvailable('b');
   await cluster.untilAvailable('a');
-  const backend = new ClusterBackend(sessionOf(cluster, 'a'), cluster.nodes.get('a')!.topology);
+  const { topology } = cluster.nodes.get('a')!;
+  const truncations = cluster.truncations('a');
+  const backend = new ClusterBackend(sessionOf(cluster, 'a'), topology, truncations);
   await using server = await listen(backend, 'cluster');
   await walk(server);
   assert.deepEqual((await call(server, '/health')).json, { ok: true, status: 'up' });
@@ -236,7 +241,10 @@ test('a series that too few replicas were asked for comes with the reason, on th
   const session = overriding(sessionOf(cluster, 'a'), {
     fetchById: async () => ({ bundle: emptyBundle, exhaustive: true, warnings: ['b: away'] }),
   });
-  await using server = await listen(new ClusterBackend(session, topology), 'cluster');
+  await using server = await listen(
+    new ClusterBackend(session, topology, cluster.truncations('a')),
+    'cluster',
+  );
   const { status, json } = await call(server, '/fetch', {
     namespace: 'metrics',
     id: 'cpu-a',

@@ -109,7 +109,6 @@ export class Comparisons {
       roots,
       rangeBits: ranges?.rangeBits ?? 0,
       ranges: ranges?.lowSums() ?? new BigUint64Array(0),
-      truncatedAtNanos: namespace.truncatedAtNanos,
     };
   }
 

@@ -24,6 +24,7 @@ import {
   never,
   openDatabase,
   samplesOf,
+  truncateByLog,
 } from '../database_testing.ts';
 import { Pace } from '../flush/pace.ts';
 import { type DiskDice, type DiskEvent, SimulatedDisk } from '#test/sim/simulated_disk.ts';
@@ -425,7 +426,7 @@ class CrashRun {
   async #truncate(database: Database, firstUnderWay: number): Promise<void> {
     count('begun: truncation');
     try {
-      await database.truncate('metrics', never);
+      await truncateByLog(database, 'metrics');
       for (const [key, values] of this.#samples) {
         for (const value of values.keys()) if (value < firstUnderWay) values.delete(value);
         if (values.size === 0) this.#samples.delete(key);

@@ -9,6 +9,7 @@ import {
   onePlacement,
   openDatabase,
   readAll,
+  truncateByLog,
   writeRows,
 } from '../database_testing.ts';
 import { SimulatedDisk } from '#test/sim/simulated_disk.ts';
@@ -102,7 +103,7 @@ test('a namespace that cannot be dropped for a full disk is refused, and gone be
     const gone = { code: 'NOT_FOUND' };
     await assert.rejects(readAll(database, 'other'), gone);
     await assert.rejects(writeRows(database, rowsOf(4), { namespace: 'other' }), gone);
-    await assert.rejects(database.truncate('other', never), gone);
+    await assert.rejects(truncateByLog(database, 'other'), gone);
     await database.removal.removeUnknown('other');
     assert.ok((await disk.list('data/data/other')).length > 0, 'what writes there has not ended');
   }

@@ -2,7 +2,7 @@
  * Deletions of series and ranges on this node (docs/STORAGE.md): each is noted in the log, takes
  * its rows out of memory, and is kept as a tombstone for the filesets that are older than it.
  */
-import type { Deletion } from '#cluster/metadata/deletions.ts';
+import { deletesAll, type Deletion } from '#cluster/metadata/deletions.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { decodeChunk } from '#engine/store/chunk_merge.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
@@ -83,6 +83,8 @@ export class Deletions {
     readonly slots: readonly number[];
     readonly start: bigint;
   }[] = [];
+  /** Of the last deletion of everything in a namespace: its files are to leave the disk at once. */
+  #allSequence = 0;
   #lastAtMillis = 0;
   /**
    * When the oldest deletion came for which files may have to be rewritten; null when there is
@@ -134,6 +136,7 @@ export class Deletions {
     const millis = this.#parts.env.clock.monotonicMillis();
     this.#lastAtMillis = millis;
     this.#dueSinceMillis ??= millis;
+    if (deletesAll(deletion)) this.#allSequence = Math.max(this.#allSequence, deletion.sequence);
     try {
       return tombstones.add(deletion, atNanos);
     } catch (error) {
@@ -442,7 +445,7 @@ export class Deletions {
   async rewriteDue(signal: AbortSignal): Promise<void> {
     if (this.#dueSinceMillis === null) return;
     const { env, log, namespaces } = this.#parts;
-    const isUrgent = this.cleanSequence > this.cleanedSequence;
+    const isUrgent = Math.max(this.cleanSequence, this.#allSequence) > this.cleanedSequence;
     const state = { lastAtMillis: this.#lastAtMillis, sinceMillis: this.#dueSinceMillis, isUrgent };
     if (!isRewriteDue(state, env.clock.monotonicMillis())) return;
     const pace = new Pace(env.clock, () => (isUrgent ? 1 : backgroundShare));

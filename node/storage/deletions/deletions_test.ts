@@ -475,3 +475,21 @@ test('filesets are rewritten when no deletion came for a time, at the latest aft
   assert.ok(isRewriteDue(more, 600 * second));
   assert.ok(isRewriteDue({ ...quiet, isUrgent: true }, 0));
 });
+
+test('files of which everything is deleted leave the disk at once, but for what was written since', async () => {
+  const folder = temporaryFolder();
+  const { database } = await openDatabase(folder, { registry: cold });
+  const { files } = database.namespaces.get('metrics')!;
+  await writeRows(database, [...rowsOf('a', 50), ...rowsOf('b', 50)]);
+  await database.flush(null, never);
+  await later();
+  await database.deletions.apply(deletionOf({ kind: 'all' }));
+  await later();
+  await writeRows(database, rowsOf('b', 3, middle, 100));
+  assert.ok(files.all(null).length > 0);
+  await database.deletions.rewriteDue(never);
+  assert.equal(files.all(null).length, 0);
+  assert.deepEqual(await hostsOf(database), ['b']);
+  assert.deepEqual(await valuesOf(database, 'b'), [100, 101, 102]);
+  assert.equal(database.deletions.cleanedSequence, sequence);
+});

@@ -16,6 +16,7 @@ import {
   samplesOf,
   samplesOfBundle,
   type TestRow,
+  truncateByLog,
   writeRows,
 } from '../database_testing.ts';
 import type { Database } from '../database.ts';
@@ -232,7 +233,7 @@ test('truncation, loss of a shard and retention take filesets away with the rest
   const left = await readAll(database);
   assert.ok(left.size > 0 && left.size < 40);
   assert.deepEqual(readdirSync(join(folder, 'data/metrics')).sort(), ['0', '1']);
-  assert.equal(await database.truncate('metrics', never), left.size);
+  assert.equal(await truncateByLog(database, 'metrics'), left.size);
   assert.equal((await readAll(database)).size, 0);
   await database.removal.settled();
   assert.deepEqual(readdirSync(join(folder, 'data')), []);
@@ -305,7 +306,7 @@ const onePlacementStates = {
 } as const;
 
 const afterAllIsRemoved: Record<string, (database: Database) => Promise<unknown>> = {
-  'a truncation': (database) => database.truncate('metrics', never),
+  'a truncation': (database) => truncateByLog(database, 'metrics'),
   'a shard that left and came back': async (database) => {
     const others = placementOf({ a: {}, b: onePlacementStates }, { numShards: 4 });
     await database.applyTopology(others, 2, cold);

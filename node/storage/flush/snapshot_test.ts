@@ -26,6 +26,7 @@ import {
   openDatabase,
   readAll,
   type TestRow,
+  truncateByLog,
   writeRows,
 } from '../database_testing.ts';
 
@@ -120,7 +121,7 @@ test('what was truncated stays away, whether before the snapshot or after it', a
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder, { registry: cold });
   await writeRows(database, rowsOf(10, 3));
-  await database.truncate('metrics', never);
+  await truncateByLog(database, 'metrics');
   await writeRows(database, rowsOf(4, 3));
   const kept = await readAll(database);
   // The segments before the snapshot are put back, as if there had been no time to delete them.
@@ -136,7 +137,7 @@ test('what was truncated stays away, whether before the snapshot or after it', a
     const { database: again } = await openDatabase(folder, { registry: cold });
     assert.deepEqual(await readAll(again), kept);
     await again.snapshot(1, never);
-    await again.truncate('metrics', never);
+    await truncateByLog(again, 'metrics');
     await writeRows(again, rowsOf(2, 1));
     await closeDatabases();
   }

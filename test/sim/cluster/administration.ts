@@ -6,6 +6,8 @@ import { deletionConfirmMillisMax } from '#cluster/limits.ts';
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
 import { allTime } from '#cluster/metadata/deletions.ts';
+import { publishDeletions, type PublishingParts } from '#cluster/metadata/publish_deletions.ts';
+import { Truncations } from '#cluster/metadata/truncations.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { SimulatedCluster } from './cluster.ts';
@@ -23,8 +25,6 @@ export interface DeletedRows {
 
 /** So long it is waited for the nodes to have applied a deletion. */
 const confirmMillisMax = 60_000;
-/** A truncation that failed may still be on its way to a node for so long. */
-const underWayMillis = 60_000;
 
 const nanosPerMilli = 1_000_000n;
 const never: AbortSignal = new AbortController().signal;
@@ -53,13 +53,9 @@ export class Administration {
             endNanos: BigInt(millis.to + 1) * nanosPerMilli,
           };
     const request = { namespace, query, ...range, selectors: [] };
-    const log = new DeletionLog(by.kv, clusterName);
     return this.#delete('delete rows', by, rows, async () => {
-      const { namespaces } = await by.topology.refresh(never);
-      const made = await log.append([request], namespaces, by.process.env.clock, never);
-      const { sequence, version } = made.at(-1)!;
-      by.session.noteDeletion(version);
-      return sequence;
+      const view = await by.topology.refresh(never);
+      return (await publishDeletions(publishingPartsOf(by), [request], view, never)).sequence;
     });
   }
 
@@ -102,16 +98,18 @@ export class Administration {
     return this.#tried('clean', () => new DeletionLog(by.kv, clusterName).clean(never));
   }
 
-  /** @returns whether all nodes said that they have nothing of it any more */
+  /** @returns whether it stands for sure */
   async truncate(by: SimulatedCoordinator, name: string): Promise<boolean> {
-    const { world } = this.#cluster;
-    const what = `truncate ${name}`;
-    const deleted = this.#begin(what, { namespace: name, series: null, millis: null }, null);
-    const isDone = await this.#tried(what, () => by.session.truncate(name, never));
-    const now = world.time.nowMillis;
-    deleted.settledMillis = isDone ? now : now + underWayMillis;
-    if (isDone) deleted.confirmedMillis = now;
-    return isDone;
+    const truncations = new Truncations({
+      ...publishingPartsOf(by),
+      topology: by.topology,
+      checkClock: () => {},
+      nodeOf: () => ({}),
+    });
+    const rows = { namespace: name, series: null, millis: null };
+    return this.#delete('truncate', by, rows, async () => {
+      return (await truncations.publish(name, never)).sequence;
+    });
   }
 
   /** When nothing ails the cluster, every node applies every deletion. */
@@ -164,7 +162,7 @@ export class Administration {
     return isDone;
   }
 
-  #begin(what: string, rows: DeletedRows, versionMillis: number | null): Deleted {
+  #begin(what: string, rows: DeletedRows, versionMillis: number): Deleted {
     const { namespace, series, millis } = rows;
     const toMillis = Number.POSITIVE_INFINITY;
     const deleted: Deleted = {
@@ -172,8 +170,7 @@ export class Administration {
       series: series === null ? null : seriesName(series),
       fromMillis: millis?.from ?? Number.NEGATIVE_INFINITY,
       toMillis: millis?.to ?? toMillis,
-      startedMillis: this.#cluster.world.time.nowMillis,
-      version: versionMillis === null ? null : { fromMillis: versionMillis, toMillis },
+      version: { fromMillis: versionMillis, toMillis },
       settledMillis: Number.POSITIVE_INFINITY,
       confirmedMillis: Number.POSITIVE_INFINITY,
     };
@@ -214,4 +211,12 @@ export class Administration {
     world.trace(`${what}: done`);
     return true;
   }
+}
+
+function publishingPartsOf({ kv, process, session }: SimulatedCoordinator): PublishingParts {
+  return {
+    log: new DeletionLog(kv, clusterName),
+    clock: process.env.clock,
+    noteDeletion: (version) => session.noteDeletion(version),
+  };
 }

@@ -30,9 +30,8 @@ export interface Deleted {
   /** Unix milliseconds, both inclusive. */
   readonly fromMillis: number;
   readonly toMillis: number;
-  readonly startedMillis: number;
-  /** Rows of later versions stay, also where it comes late; null for one that takes what it finds. */
-  version: VersionTime | null;
+  /** Rows of later versions stay, also where it comes late. */
+  version: VersionTime;
   /** When its outcome was known; Infinity before. Rows that were begun later stay. */
   settledMillis: number;
   /** From then on no read has the rows; Infinity as long as that is not known. */
@@ -55,11 +54,6 @@ export interface ReadFacts {
 
 /** Rows of so many milliseconds lie together. */
 const stretchMillis = 10_000;
-/**
- * A deletion without a version may meet a row so long after its writer has its answer: slower
- * replicas get it still.
- */
-const underWayMillis = 60_000;
 
 /** Writes of one series in one stretch, by Unix milliseconds. */
 type Stretch = Map<number, Written[]>;
@@ -206,15 +200,13 @@ function acknowledgementOf({ writer, settledMillis }: Written): string {
 /** Whether the row was certainly written after the deletion. */
 function stays(written: Written, { settledMillis, version }: Deleted): boolean {
   if (written.startedMillis <= settledMillis) return false;
-  return version === null || written.version.fromMillis > version.toMillis;
+  return written.version.fromMillis > version.toMillis;
 }
 
 /** Whether no read that begins now may have the row. */
 function isGone(written: Written, deleted: Deleted, nowMillis: number): boolean {
-  const { version, startedMillis, confirmedMillis } = deleted;
-  if (confirmedMillis >= nowMillis) return false;
-  if (version !== null) return written.version.toMillis < version.fromMillis;
-  return written.settledMillis + underWayMillis < startedMillis;
+  const { version, confirmedMillis } = deleted;
+  return confirmedMillis < nowMillis && written.version.toMillis < version.fromMillis;
 }
 
 /**

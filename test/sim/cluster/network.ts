@@ -22,8 +22,6 @@ const keepaliveMillis = 15_000;
 const pingMillis = 3_000;
 /** A message that a cut way does not take is sent again after so long. */
 const retransmitMillis = 700;
-/** Requests that nobody sends again by itself: what they do once is not what they do twice. */
-const once = /\/Truncate$/;
 /** Messages of a stream that are on their way before its sender waits. */
 const streamWindow = 8;
 
@@ -103,7 +101,7 @@ export class SimulatedNetwork {
     const closed = new AbortController();
     return {
       unary: (path, request, signal) =>
-        this.#unary(new Call(this, process, target, path, [signal, closed.signal]), path, request),
+        this.#unary(new Call(this, process, target, path, [signal, closed.signal]), request),
       stream: (path, signal) => {
         signal.throwIfAborted();
         return this.#stream(new Call(this, process, target, path, [signal, closed.signal]));
@@ -136,7 +134,7 @@ export class SimulatedNetwork {
     return this.#listeners.get(target)?.at(-1);
   }
 
-  #unary(call: Call, path: string, request: Uint8Array): Promise<Uint8Array> {
+  #unary(call: Call, request: Uint8Array): Promise<Uint8Array> {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     call.onFailure = reject;
     const bytes = request.slice();
@@ -146,7 +144,7 @@ export class SimulatedNetwork {
     };
     call.begin((server, method) => {
       const unary = method as GrpcUnary;
-      const isTwice = this.#random.below(1000) < this.duplicatesPerThousand && !once.test(path);
+      const isTwice = this.#random.below(1000) < this.duplicatesPerThousand;
       if (isTwice) {
         this.counts.duplicated += 1;
         const other = call.serverCall();

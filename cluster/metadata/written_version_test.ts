@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { versionAtMillis } from '#lib/hybrid_clock.ts';
-import { writtenVersionOf } from './writer_clock.ts';
+import { writtenVersionOf } from './written_version.ts';
 
 const startMillis = 1_700_000_000_000;
 const at = (seconds: number): number => versionAtMillis(startMillis + seconds * 1000);
