@@ -461,6 +461,6 @@ class SegmentReplay {
     if (before === undefined || before < atNanos) truncatedAtNanos.set(namespace.name, atNanos);
     this.#batches.clear(namespace.slots);
     this.#indexes.delete(namespace.name);
-    namespace.state?.truncate(atNanos, this.#parts.removal.takeOrdinal('truncate'));
+    namespace.state?.truncate(atNanos, this.#parts.removal.takeOrdinal('delete'));
   }
 }

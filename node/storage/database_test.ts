@@ -529,8 +529,8 @@ test('a truncation that is refused for want of a number has changed nothing, als
   await writeRows(database, [{ series: cpu('a'), nanos: now, value: 1 }]);
   const before = await readAll(database);
   // The namespace has one of them.
-  for (let i = 1; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('truncate');
-  const refused = { code: 'RESOURCE_EXHAUSTED', message: /cannot truncate a namespace: 1024 are/ };
+  for (let i = 1; i < namespaceOrdinalsMax; i += 1) database.removal.takeOrdinal('delete');
+  const refused = { code: 'RESOURCE_EXHAUSTED', message: /cannot delete a namespace: 1024 are/ };
   await assert.rejects(truncateByLog(database, 'metrics'), refused);
   assert.deepEqual(await readAll(database), before);
   disk.crash();

@@ -64,10 +64,10 @@ export class NamespaceRemoval implements AsyncDisposable {
 
   /**
    * A number of the store that no namespace has. One is left when namespaces are added, so that
-   * each of them can be truncated and dropped.
+   * each of them can be dropped.
    * @throws {TsdbError} RESOURCE_EXHAUSTED when all are in use
    */
-  takeOrdinal(use: 'add' | 'truncate'): number {
+  takeOrdinal(use: 'add' | 'delete'): number {
     const freeCount = this.#freeOrdinals.length + namespaceOrdinalsMax - this.#slotsEnd;
     if (freeCount <= (use === 'add' ? 1 : 0)) {
       const inMemory = namespaceOrdinalsMax - freeCount;
@@ -224,7 +224,7 @@ export class NamespaceRemoval implements AsyncDisposable {
     const { env, shards, dataFolder } = this.#parts;
     const atNanos = namespace.filesetTime(env.clock.nowNanos());
     // Before the record: what is refused must not be found in the log by the next start.
-    const ordinal = this.takeOrdinal('truncate');
+    const ordinal = this.takeOrdinal('delete');
     try {
       await this.#logTruncate(namespace, atNanos);
     } catch (error) {
