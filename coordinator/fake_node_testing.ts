@@ -113,10 +113,8 @@ export class FakeNode implements NodeService {
     };
   }
 
-  async truncate(namespace: string): Promise<number> {
-    const { length } = this.seriesOf(namespace);
-    this.namespaces.set(namespace, []);
-    return length;
+  truncate(): Promise<number> {
+    return Promise.reject(new TsdbError('INTERNAL', 'sessions do not truncate'));
   }
 
   // oxlint-disable-next-line require-yield -- a node without files has nothing to stream

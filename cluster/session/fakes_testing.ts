@@ -255,11 +255,8 @@ export class FakeNode implements NodeService {
     return { tags, exhaustive: true, shards: this.#wholeShards() };
   }
 
-  async truncate(_: string, signal: AbortSignal): Promise<number> {
-    await this.#answering(signal);
-    const count = this.samples.size;
-    this.samples.clear();
-    return count;
+  truncate(): Promise<number> {
+    return Promise.reject(new TsdbError('INTERNAL', 'sessions do not truncate'));
   }
 
   async *streamShard(_: unknown, signal: AbortSignal): AsyncIterable<StreamShardPage> {
