@@ -1,6 +1,7 @@
 /** `NodeService` over gRPC, and the connections of a process to the nodes of its placement. */
 import type { Env } from '#lib/env/env.ts';
 import { connectGrpc, type GrpcClient, type GrpcTls } from '#lib/env/grpc.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { BundleJoiner } from './bundle_pages.ts';
@@ -314,10 +315,9 @@ async function healthProblem(
   env: Env,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const done = new AbortController();
-  const stop = AbortSignal.any([signal, done.signal]);
+  const stop = new ChildSignal(signal);
   try {
-    const health = await client.health(env.clock.deadline(healthCheckMillis, stop));
+    const health = await client.health(env.clock.deadline(healthCheckMillis, stop.signal));
     // An address may have been given to another node.
     return health.instanceId === id
       ? null
@@ -325,7 +325,7 @@ async function healthProblem(
   } catch (error) {
     return messageOf(error);
   } finally {
-    done.abort();
+    stop.end();
   }
 }
 

@@ -8,6 +8,7 @@
  * between two rounds whatever this machine's wall clock does meanwhile.
  */
 import type { Clock, Env } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { nanosPerMilli, type UnixNanos } from '#lib/time.ts';
@@ -175,13 +176,12 @@ export class PeerClocks {
 
   /** @returns whether it said what its clock shows */
   async #ask(peer: Instance, signal: AbortSignal): Promise<boolean> {
-    const done = new AbortController();
-    const stop = AbortSignal.any([signal, done.signal]);
+    const stop = new ChildSignal(signal);
     const startMillis = this.#clock.monotonicMillis();
     try {
       const service = this.#peers!.nodeServiceOf(peer);
       const { instanceId, unixNanos } = await service.health(
-        this.#clock.deadline(answerMillisMax, stop),
+        this.#clock.deadline(answerMillisMax, stop.signal),
       );
       const atMillis = this.#clock.monotonicMillis();
       // A release before this one does not say; an address may have been given to another node.
@@ -193,7 +193,7 @@ export class PeerClocks {
     } catch {
       return false;
     } finally {
-      done.abort();
+      stop.end();
     }
   }
 

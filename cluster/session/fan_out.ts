@@ -3,7 +3,7 @@
  * has as many answers as its consistency level wants, and again those that failed.
  */
 import { BrokenInvariant } from '#lib/assert.ts';
-import { backOff, type Backoff, untilAborted } from '#lib/env/wait.ts';
+import { backOff, type Backoff, ChildSignal, untilAborted } from '#lib/env/wait.ts';
 import type { Clock, Env } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import { type ReadConsistency, readReplicasRequired } from './consistency.ts';
@@ -74,7 +74,7 @@ export async function fanOut<T extends Answer>(
 ): Promise<Gathered<T>> {
   const { topology, env } = options;
   let view = topology.view;
-  let round = new Round(options, plan, readable(view));
+  let round = new Round(options, plan, readable(view), signal);
   try {
     for (let retry = 0, staleRetry = 0; ; ) {
       const loading = options.ownNode?.isLoaded === false ? options.ownNode.whenLoaded : null;
@@ -98,7 +98,7 @@ export async function fanOut<T extends Answer>(
       // changed.
       if (isNewer(now)) {
         round.end();
-        round = new Round(options, plan, readable(now));
+        round = new Round(options, plan, readable(now), signal);
       }
       view = now;
     }
@@ -119,12 +119,11 @@ async function backOffUnless(
   signal: AbortSignal,
 ): Promise<void> {
   if (loading === null) return backOff(env, fetchBackoff, retry, signal);
-  const over = new AbortController();
-  const until = AbortSignal.any([signal, over.signal]);
+  const until = new ChildSignal(signal);
   try {
-    await Promise.race([backOff(env, fetchBackoff, retry, until), loading]);
+    await Promise.race([backOff(env, fetchBackoff, retry, until.signal), loading]);
   } finally {
-    over.abort();
+    until.end();
   }
 }
 
@@ -153,12 +152,15 @@ class Round<T extends Answer> {
   readonly #errors = new Map<string, { readonly text: string; readonly code: ErrorCode }>();
   /** Instances that have not answered. */
   readonly #asked = new Set<number>();
-  readonly #over = new AbortController();
+  /** Aborts with the read, or when nobody waits for the answers any more. */
+  readonly #asking: ChildSignal;
+  #isOver = false;
   /** What must not be asked again: a bad request, or a broken invariant. */
   #refusal: { readonly error: unknown } | null = null;
   #onChange: () => void = () => {};
 
-  constructor(options: SessionOptions, plan: FanOut<T>, ownership: Ownership) {
+  constructor(options: SessionOptions, plan: FanOut<T>, ownership: Ownership, signal: AbortSignal) {
+    this.#asking = new ChildSignal(signal);
     this.#options = options;
     this.#plan = plan;
     this.#ownership = ownership;
@@ -186,10 +188,9 @@ class Round<T extends Answer> {
     { pause, lookUp }: Remedies,
   ): Promise<'over' | 'again' | 'newer'> {
     const { clock } = this.#options.env;
-    const ended = new AbortController();
-    const until = AbortSignal.any([signal, ended.signal]);
-    for (const index of this.#helpful())
-      if (!this.#asked.has(index)) this.#ask(index, view, signal);
+    const round = new ChildSignal(signal);
+    const until = round.signal;
+    for (const index of this.#helpful()) if (!this.#asked.has(index)) this.#ask(index, view);
     // Each ends by itself, or with this round.
     let pauseIsOver = false;
     let isPausing = false;
@@ -237,13 +238,14 @@ class Round<T extends Answer> {
       }
     } finally {
       this.#onChange = () => {};
-      ended.abort(new TsdbError('CANCELLED', 'the round is over'));
+      round.end();
     }
   }
 
   /** Nobody waits for what has not answered. */
   end(): void {
-    this.#over.abort(new TsdbError('CANCELLED', 'the read is over'));
+    this.#isOver = true;
+    this.#asking.end();
   }
 
   /** An instance has answered, and not for all shards that it may be read for. */
@@ -317,10 +319,9 @@ class Round<T extends Answer> {
     });
   }
 
-  #ask(index: number, view: TopologyView, signal: AbortSignal): void {
-    const until = AbortSignal.any([signal, this.#over.signal]);
+  #ask(index: number, view: TopologyView): void {
     this.#asked.add(index);
-    void this.#answerOf(index, view, until).finally(() => {
+    void this.#answerOf(index, view, this.#asking.signal).finally(() => {
       this.#asked.delete(index);
       this.#onChange();
     });
@@ -343,7 +344,7 @@ class Round<T extends Answer> {
       this.answers.set(index, answer);
       this.#recount();
     } catch (error) {
-      if (this.#over.signal.aborted) return;
+      if (this.#isOver) return;
       const isRefusal = error instanceof TsdbError && error.code === 'BAD_REQUEST';
       if (isRefusal || error instanceof BrokenInvariant) this.#refusal ??= { error };
       const code = error instanceof TsdbError ? error.code : 'INTERNAL';

@@ -69,6 +69,34 @@ export class WorkSignal {
 }
 
 /**
+ * A signal that aborts with its parent's, and when it is ended, which lets go of the parent:
+ * `AbortSignal.any` with a controller of one's own does this at several times the cost, and its
+ * parents remember it until it is collected.
+ */
+export class ChildSignal {
+  readonly #parent: AbortSignal;
+  readonly #own = new AbortController();
+  readonly #onAbort = (): void => this.#own.abort(this.#parent.reason);
+
+  constructor(parent: AbortSignal) {
+    this.#parent = parent;
+    if (parent.aborted) this.#onAbort();
+    else parent.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#own.signal;
+  }
+
+  end(reason: Error = workIsOver): void {
+    this.#parent.removeEventListener('abort', this.#onAbort);
+    this.#own.abort(reason);
+  }
+}
+
+const workIsOver = new TsdbError('CANCELLED', 'the work is over');
+
+/**
  * Signals for many short pieces of work with the same timeout: one timer serves all of them, and a
  * piece that ends in time aborts nothing. For writes, of which there are thousands a second.
  */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from './real.ts';
-import { WorkSignals } from './wait.ts';
+import { ChildSignal, WorkSignals } from './wait.ts';
 
 function timed() {
   let nowMillis = 0;
@@ -56,4 +56,18 @@ test('the caller ends the work until it is released', () => {
   caller.abort(new Error('gone'));
   assert.match(String(held.signal.reason), /gone/);
   assert.equal(released.signal.aborted, false);
+});
+
+test('a child aborts with its parent for its reason, and not after it has ended', () => {
+  const parent = new AbortController();
+  const running = new ChildSignal(parent.signal);
+  const ended = new ChildSignal(parent.signal);
+  ended.end();
+  assert.equal((ended.signal.reason as Error).message, 'the work is over');
+  assert.ok(!parent.signal.aborted && !running.signal.aborted);
+  const reason = new Error('the caller left');
+  parent.abort(reason);
+  assert.equal(running.signal.reason, reason);
+  assert.notEqual(ended.signal.reason, reason);
+  assert.equal(new ChildSignal(parent.signal).signal.reason, reason);
 });

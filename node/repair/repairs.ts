@@ -6,6 +6,7 @@
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, messageOf, TsdbError } from '#lib/errors.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
@@ -157,14 +158,13 @@ export class Repairs implements AsyncDisposable {
 
   /** Ends early when a round is asked for. */
   async #pause(millis: number): Promise<void> {
-    const done = new AbortController();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
     if (this.#isAsked) resolve();
-    const either = AbortSignal.any([this.#stop.signal, done.signal]);
+    const either = new ChildSignal(this.#stop.signal);
     const { clock } = this.#options.parts.env;
-    await Promise.race([promise, clock.sleep(millis, either).catch(() => {})]);
-    done.abort();
+    await Promise.race([promise, clock.sleep(millis, either.signal).catch(() => {})]);
+    either.end();
     this.#stop.signal.throwIfAborted();
   }
 

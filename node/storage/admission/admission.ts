@@ -5,6 +5,7 @@
 import type { OfNamespace } from '#cluster/node/service.ts';
 import type { QueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Clock } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { TsdbError } from '#lib/errors.ts';
 
 /**
@@ -108,15 +109,12 @@ export class Admission {
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter = { isOver, resolve };
     this.#waiters.push(waiter);
-    const stop = new AbortController();
-    const timeout = this.#clock.sleep(
-      placementWaitMillisMax,
-      AbortSignal.any([signal, stop.signal]),
-    );
+    const stop = new ChildSignal(signal);
+    const timeout = this.#clock.sleep(placementWaitMillisMax, stop.signal);
     try {
       await Promise.race([promise, timeout.catch(() => {})]);
     } finally {
-      stop.abort();
+      stop.end();
       this.#waiters = this.#waiters.filter((other) => other !== waiter);
     }
     signal.throwIfAborted();

@@ -5,6 +5,7 @@
  * many queries at once make each other wait, and do not take the process down.
  */
 import type { Clock } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 
 /** Part of the node's memory. */
@@ -123,8 +124,7 @@ export class ReadMemory {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting = { bytes, resolve, reject };
     queue.push(waiting);
-    const over = new AbortController();
-    const until = AbortSignal.any([signal, over.signal]);
+    const until = new ChildSignal(signal);
     const giveUp = (): void => {
       const at = queue.indexOf(waiting);
       if (at < 0) return;
@@ -132,11 +132,11 @@ export class ReadMemory {
       reject(signal.aborted ? signal.reason : this.#exhausted());
       this.#wake();
     };
-    this.#clock.sleep(readWaitMillisMax, until).then(giveUp, giveUp);
+    this.#clock.sleep(readWaitMillisMax, until.signal).then(giveUp, giveUp);
     try {
       await promise;
     } finally {
-      over.abort();
+      until.end();
     }
   }
 

@@ -69,6 +69,14 @@ export class BlockDigests implements AsyncDisposable {
     return this.#memoryRows.of(namespace, shard, blockStartNanos).length > 0;
   }
 
+  /** As `of`, for blocks that have no rows in memory and are added up already; null for others. */
+  known(namespace: NamespaceState, shard: number, blockStartNanos: bigint): RangeDigests | null {
+    if (this.hasMemoryRows(namespace, shard, blockStartNanos)) return null;
+    const file = namespace.files.get(shard, blockStartNanos);
+    if (file === null) return new RangeDigests(rangeBitsFor(0));
+    return this.#knownOf(namespace, file)?.blocks.get(blockStartNanos) ?? null;
+  }
+
   /**
    * What all rows of a block add up to, those of memory with it; borrowed.
    * @returns null when it cannot be told now: rows are damaged, or files change all the time
@@ -139,17 +147,23 @@ export class BlockDigests implements AsyncDisposable {
   /** @returns null when it is damaged, or something of it is deleted meanwhile */
   async #ofFile(namespace: NamespaceState, file: BlockFile): Promise<FileDigests | null> {
     if (file.damaged.size > 0) return null;
-    const known = this.#kept.get(file);
-    if (known !== undefined && known.revision === revisionOf(namespace, file)) {
-      this.#kept.delete(file);
-      this.#kept.set(file, known);
-      return known;
-    }
+    const known = this.#knownOf(namespace, file);
+    if (known !== null) return known;
     const making =
       this.#making.get(file) ??
       this.#alone(() => this.#load(namespace, file)).finally(() => this.#making.delete(file));
     this.#making.set(file, making);
     return making;
+  }
+
+  /** Those that are kept and still true; they go last when room is made. */
+  #knownOf(namespace: NamespaceState, file: BlockFile): FileDigests | null {
+    if (file.damaged.size > 0) return null;
+    const known = this.#kept.get(file);
+    if (known === undefined || known.revision !== revisionOf(namespace, file)) return null;
+    this.#kept.delete(file);
+    this.#kept.set(file, known);
+    return known;
   }
 
   async #load(namespace: NamespaceState, file: BlockFile): Promise<FileDigests | null> {

@@ -19,6 +19,7 @@ import {
 import { digestSeries, idHashOf } from '#engine/store/row_digest.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { Deletions } from '../deletions/deletions.ts';
@@ -218,15 +219,17 @@ export class Comparisons {
     signal: AbortSignal,
   ): Promise<RangeDigests | null> {
     const { digests, env } = this.#parts;
-    const done = new AbortController();
+    const known = digests.known(namespace, shard, start);
+    if (known !== null) return known;
+    const stop = new ChildSignal(signal);
     const late = env.clock
-      .sleep(millis, AbortSignal.any([signal, done.signal]))
+      .sleep(millis, stop.signal)
       .then(() => null)
       .catch(() => null);
     try {
       return await Promise.race([digests.of(namespace, shard, start), late]);
     } finally {
-      done.abort();
+      stop.end();
       signal.throwIfAborted();
     }
   }
