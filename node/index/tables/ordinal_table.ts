@@ -14,6 +14,7 @@ const partitionSlotsMin = 8;
 export class OrdinalTable {
   readonly #partitions: Uint32Array[];
   readonly #counts: Uint32Array;
+  #slotBytes: number;
   #probePartition: Uint32Array;
   #probeHash: number;
   #probeSlot: number;
@@ -24,6 +25,7 @@ export class OrdinalTable {
       () => new Uint32Array(2 * partitionSlotsMin),
     );
     this.#counts = new Uint32Array(partitionCount);
+    this.#slotBytes = partitionCount * this.#partitions[0]!.byteLength;
     this.#probePartition = this.#partitions[0]!;
     this.#probeHash = 0;
     this.#probeSlot = 0;
@@ -39,6 +41,7 @@ export class OrdinalTable {
       if ((this.#counts[i]! + wanted) * 8 <= slots.length * 3) continue;
       let size = slots.length;
       while ((this.#counts[i]! + wanted) * 8 > size * 3) size *= 2;
+      this.#slotBytes += size * Uint32Array.BYTES_PER_ELEMENT - slots.byteLength;
       slots = resized(slots, size);
       this.#partitions[i] = slots;
     }
@@ -76,6 +79,7 @@ export class OrdinalTable {
     let slots = this.#partitions[partition]!;
     const count = ++this.#counts[partition]!;
     if (count * 8 > slots.length * 3) {
+      this.#slotBytes += slots.byteLength;
       slots = resized(slots, 2 * slots.length);
       this.#partitions[partition] = slots;
     }
@@ -122,9 +126,7 @@ export class OrdinalTable {
   }
 
   get memoryBytes(): number {
-    let bytes = 0;
-    for (const slots of this.#partitions) bytes += slots.byteLength;
-    return bytes;
+    return this.#slotBytes;
   }
 }
 
