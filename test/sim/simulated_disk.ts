@@ -40,12 +40,17 @@ export type DiskEvent =
   | 'flipped bit'
   | 'zeroed bytes';
 
-/** A file's content, apart from the names that lead to it. */
+/**
+ * A file's content, apart from the names that lead to it. Both arrays are its own, and lie at the
+ * beginning of buffers that may be longer, for what is appended; there are zeros behind them.
+ */
 interface Inode {
   durable: Uint8Array;
   content: Uint8Array;
   /** Sectors that were written since the last sync. */
   readonly dirty: Set<number>;
+  /** Bytes of other sectors may differ too: it was cut, or a sync failed. */
+  differsElsewhere: boolean;
 }
 
 /** A disk at a moment. */
@@ -106,6 +111,7 @@ export class SimulatedDisk implements Disk {
     inode.content[at]! ^= bit;
     inode.durable = inode.content.slice();
     inode.dirty.clear();
+    inode.differsElsewhere = false;
     this.onEvent('flipped bit', path);
     return path;
   }
@@ -118,6 +124,7 @@ export class SimulatedDisk implements Disk {
       inode.content = inode.content.slice().fill(0, start, end);
       inode.durable = inode.content.slice();
       inode.dirty.clear();
+      inode.differsElsewhere = false;
       this.onEvent('zeroed bytes', path);
     }
     return paths;
@@ -142,7 +149,7 @@ export class SimulatedDisk implements Disk {
     this.#generation += 1;
     this.#names = new Map();
     for (const [path, bytes] of names) {
-      this.#names.set(path, { durable: bytes.slice(), content: bytes.slice(), dirty: new Set() });
+      this.#names.set(path, inodeOf(bytes));
     }
     this.#durableNames = new Map(this.#names);
   }
@@ -196,6 +203,7 @@ export class SimulatedDisk implements Disk {
     inode.durable = after;
     inode.content = after.slice();
     dirty.clear();
+    inode.differsElsewhere = false;
   }
 
   #failing(perThousand: number): boolean {
@@ -211,7 +219,7 @@ export class SimulatedDisk implements Disk {
         this.onEvent('write without space', path);
         throw systemError('ENOSPC', path);
       }
-      inode = { durable: empty, content: empty, dirty: new Set() };
+      inode = inodeOf(empty);
       this.#names.set(path, inode);
     }
     return this.#file(path, inode);
@@ -247,12 +255,12 @@ export class SimulatedDisk implements Disk {
           this.onEvent('failed sync', path);
           throw systemError('EIO', path);
         }
-        inode.durable = inode.content.slice();
-        inode.dirty.clear();
+        this.#keep(inode);
       },
       truncate: async (length) => {
         check();
         inode.content = inode.content.slice(0, length);
+        inode.differsElsewhere = true;
       },
       size: async () => inode.content.length,
       close: async () => {},
@@ -262,15 +270,27 @@ export class SimulatedDisk implements Disk {
 
   #put(inode: Inode, position: number, bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    const length = Math.max(inode.content.length, position + bytes.length);
-    const content = new Uint8Array(length);
-    content.set(inode.content);
-    content.set(bytes, position);
-    inode.content = content;
+    inode.content = lengthened(inode.content, position + bytes.length);
+    inode.content.set(bytes, position);
     const last = Math.floor((position + bytes.length - 1) / sectorBytes);
     for (let sector = Math.floor(position / sectorBytes); sector <= last; sector += 1) {
       inode.dirty.add(sector);
     }
+  }
+
+  /** All that was written is durable. */
+  #keep(inode: Inode): void {
+    const { content, dirty } = inode;
+    if (inode.differsElsewhere) inode.durable = content.slice();
+    else {
+      inode.durable = lengthened(inode.durable, content.length);
+      for (const sector of dirty) {
+        const start = sector * sectorBytes;
+        inode.durable.set(content.subarray(start, start + sectorBytes), start);
+      }
+    }
+    inode.differsElsewhere = false;
+    dirty.clear();
   }
 
   /** As Linux does it: the pages count as clean afterwards, written or not. */
@@ -279,14 +299,11 @@ export class SimulatedDisk implements Disk {
       if (this.#dice.below(2) === 0) continue;
       const start = sector * sectorBytes;
       const end = Math.min(start + sectorBytes, inode.content.length);
-      if (end > inode.durable.length) {
-        const longer = new Uint8Array(end);
-        longer.set(inode.durable);
-        inode.durable = longer;
-      }
+      inode.durable = lengthened(inode.durable, end);
       inode.durable.set(inode.content.subarray(start, end), start);
     }
     inode.dirty.clear();
+    inode.differsElsewhere = true;
   }
 
   async readFile(path: string): Promise<Uint8Array> {
@@ -296,11 +313,7 @@ export class SimulatedDisk implements Disk {
   }
 
   async writeFileAtomic(path: string, bytes: Uint8Array): Promise<void> {
-    const inode: Inode = {
-      durable: bytes.slice(),
-      content: bytes.slice(),
-      dirty: new Set(),
-    };
+    const inode = inodeOf(bytes);
     this.#names.set(path, inode);
     this.#durableNames.set(path, inode);
   }
@@ -361,7 +374,8 @@ export class SimulatedDisk implements Disk {
       throw systemError('EIO', path);
     }
     for (const [name, inode] of this.#names) {
-      if (name.slice(0, name.lastIndexOf('/')) === path) this.#durableNames.set(name, inode);
+      const isIn = name.startsWith(path) && name.lastIndexOf('/') === path.length;
+      if (isIn) this.#durableNames.set(name, inode);
     }
     for (const name of [...this.#durableNames.keys()]) {
       if (!name.startsWith(`${path}/`) || this.#names.has(name)) continue;
@@ -379,6 +393,25 @@ export class SimulatedDisk implements Disk {
 }
 
 const empty = new Uint8Array(0);
+
+function inodeOf(bytes: Uint8Array): Inode {
+  return {
+    durable: bytes.slice(),
+    content: bytes.slice(),
+    dirty: new Set(),
+    differsElsewhere: false,
+  };
+}
+
+/** The same bytes with zeros behind them, if there are fewer; in the same buffer while it has room. */
+function lengthened(bytes: Uint8Array, length: number): Uint8Array {
+  if (length <= bytes.length) return bytes;
+  const { buffer } = bytes;
+  if (length <= buffer.byteLength) return new Uint8Array(buffer, 0, length);
+  const longer = new Uint8Array(new ArrayBuffer(2 * length), 0, length);
+  longer.set(bytes);
+  return longer;
+}
 
 function systemError(code: string, path: string): Error {
   return Object.assign(new Error(`${code}: ${path}`), { code });

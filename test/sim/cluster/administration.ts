@@ -14,6 +14,7 @@ import type { SimulatedCluster } from './cluster.ts';
 import type { Deleted } from './history.ts';
 import { seriesName } from './series.ts';
 import { clusterName, type SimulatedCoordinator } from './world.ts';
+import { requestSignal } from './request_signal.ts';
 
 /** Rows of a namespace; of all series, and of all time, where null is given. */
 export interface DeletedRows {
@@ -27,7 +28,6 @@ export interface DeletedRows {
 const confirmMillisMax = 60_000;
 
 const nanosPerMilli = 1_000_000n;
-const never: AbortSignal = new AbortController().signal;
 
 export class Administration {
   readonly #cluster: SimulatedCluster;
@@ -54,8 +54,8 @@ export class Administration {
           };
     const request = { namespace, query, ...range, selectors: [] };
     return this.#delete('delete rows', by, rows, async () => {
-      const view = await by.topology.refresh(never);
-      return (await publishDeletions(publishingPartsOf(by), [request], view, never)).sequence;
+      const view = await by.topology.refresh(requestSignal());
+      return (await publishDeletions(publishingPartsOf(by), [request], view, requestSignal())).sequence;
     });
   }
 
@@ -64,11 +64,11 @@ export class Administration {
     const log = new DeletionLog(by.kv, clusterName);
     const rows = { namespace: name, series: null, millis: null };
     return this.#delete('delete namespace', by, rows, async () => {
-      await by.admin.namespaceDelete(name, plainRequest, never);
+      await by.admin.namespaceDelete(name, plainRequest, requestSignal());
       // Others may have been appended since: who has applied them has applied this one.
       for (;;) {
         try {
-          return (await log.list(never)).head.sequence;
+          return (await log.list(requestSignal())).head.sequence;
         } catch (error) {
           if (!(error instanceof TsdbError)) throw error;
         }
@@ -89,13 +89,13 @@ export class Administration {
     const retentionOptions = { retentionPeriodDuration: `${millis}ms` };
     const body = { name, options: { retentionOptions } };
     return this.#tried(`set retention of ${name} to ${millis}`, () =>
-      by.admin.namespaceUpdate(body, plainRequest, never),
+      by.admin.namespaceUpdate(body, plainRequest, requestSignal()),
     );
   }
 
   /** All nodes are asked to rewrite what has deleted rows. @returns whether that is done */
   clean(by: SimulatedCoordinator): Promise<boolean> {
-    return this.#tried('clean', () => new DeletionLog(by.kv, clusterName).clean(never));
+    return this.#tried('clean', () => new DeletionLog(by.kv, clusterName).clean(requestSignal()));
   }
 
   /** @returns whether it stands for sure */
@@ -108,7 +108,7 @@ export class Administration {
     });
     const rows = { namespace: name, series: null, millis: null };
     return this.#delete('truncate', by, rows, async () => {
-      return (await truncations.publish(name, never)).sequence;
+      return (await truncations.publish(name, requestSignal())).sequence;
     });
   }
 
@@ -152,7 +152,7 @@ export class Administration {
     const answer = isDone
       ? Promise.race([
           this.#confirm(by, deleted, sequence),
-          by.process.env.clock.sleep(deletionConfirmMillisMax, never),
+          by.process.env.clock.sleep(deletionConfirmMillisMax, requestSignal()),
         ])
       : Promise.resolve();
     await answer;
@@ -183,7 +183,7 @@ export class Administration {
     const { world } = this.#cluster;
     const log = new DeletionLog(by.kv, clusterName);
     const instances = this.#cluster.placement()?.instances.map(({ id }) => id) ?? [];
-    const deadline = by.process.env.clock.deadline(confirmMillisMax, never);
+    const deadline = by.process.env.clock.deadline(confirmMillisMax, requestSignal());
     const hasApplied = ({ applied }: { applied: number }): boolean => applied >= sequence;
     try {
       if ((await log.whenAll(instances, hasApplied, deadline)).length > 0) return false;

@@ -3,6 +3,7 @@
  * acknowledged, reads are held against that. Random runs and told stories are both made of it.
  */
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import type { KeyValue } from '#cluster/kv/kv.ts';
 import { decodeStored } from '#cluster/kv/stored_json.ts';
 import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
 import { registryFromJson } from '#cluster/namespaces/json.ts';
@@ -17,12 +18,14 @@ import { placementFromStored } from '#cluster/placement/stored.ts';
 import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { FetchResult } from '#cluster/session/types.ts';
 import { isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
+import type { UnreadKeys } from '#cluster/unread_keys.ts';
 import { versionsPerMilli } from '#lib/hybrid_clock.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { namespaceOf, samplesOfBundle } from '#node/storage/database_testing.ts';
 import { History, type ReadFacts, type Rows, type VersionTime } from './history.ts';
 import { seriesName, SimulatedSeries, type SimulatedRow } from './series.ts';
 import { clusterName, type SimulatedCoordinator, World } from './world.ts';
+import { requestSignal } from './request_signal.ts';
 
 export const namespace = 'metrics';
 export const replicaFactor = 3;
@@ -38,7 +41,6 @@ const settleMillisMax = 600_000;
 /** Problems that a failure names. */
 const problemsShownMax = 12;
 
-const never: AbortSignal = new AbortController().signal;
 const nanosPerMilli = 1_000_000n;
 
 export interface ClusterShape {
@@ -70,6 +72,8 @@ export class SimulatedCluster {
   readonly histories: Map<string, History> = new Map();
   readonly #table: SimulatedSeries = new SimulatedSeries(seriesCount);
   readonly #counts = new Map<string, number>();
+  readonly #registry = new LastDecoded(registryFromJson);
+  readonly #placement = new LastDecoded(placementFromStored);
   /** Unix milliseconds up to which a coordinator has given versions. */
   readonly #versionMillis = new WeakMap<SimulatedCoordinator['process'], number>();
 
@@ -120,7 +124,7 @@ export class SimulatedCluster {
     const admin = shape.isOfFormerRelease === true ? former : first!.admin;
     const instances = [...world.nodes.values()].map((node) => world.infoOf(node));
     const body = { numShards, replicationFactor: replicaFactor, instances };
-    await admin.placementInit(body, plainRequest, never);
+    await admin.placementInit(body, plainRequest, requestSignal());
     for (const name of namespaces) await this.addNamespace(name, undefined, shape.options);
     await this.settle();
   }
@@ -132,7 +136,7 @@ export class SimulatedCluster {
   ): Promise<void> {
     await by.admin.namespaces.update(
       (registry) => addNamespace(registry, shortNamespace(name, more)),
-      never,
+      requestSignal(),
     );
   }
 
@@ -146,7 +150,7 @@ export class SimulatedCluster {
       if (item === null || item.modRevision === last) return;
       last = item.modRevision;
       this.note('versions of the placement');
-      const problem = placementProblem(decodeStored(item, placementFromStored).value);
+      const problem = placementProblem(this.#placement.of(item)!);
       if (problem !== null) this.fail(`a stored placement is wrong: ${problem}`);
     });
   }
@@ -177,7 +181,12 @@ export class SimulatedCluster {
     let outcomes: Uint8Array | null;
     try {
       const table = this.#table;
-      ({ outcomes } = await coordinator.session.write(name, table.rows(rows), table, never));
+      ({ outcomes } = await coordinator.session.write(
+        name,
+        table.rows(rows),
+        table,
+        requestSignal(),
+      ));
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
       this.note(`writes failed: ${error.code}`);
@@ -229,7 +238,7 @@ export class SimulatedCluster {
           fetchData: true,
           consistency,
         },
-        never,
+        requestSignal(),
       );
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
@@ -304,15 +313,12 @@ export class SimulatedCluster {
 
   /** As they are stored. */
   namespaces(): NamespaceRegistry {
-    const item = this.world.kvStore.get(namespacesKey(clusterName));
-    return item === null ? emptyRegistry : decodeStored(item, registryFromJson).value;
+    return this.#registry.of(this.world.kvStore.get(namespacesKey(clusterName))) ?? emptyRegistry;
   }
 
   /** As it is stored. */
   placement(): Placement | null {
-    const item = this.world.kvStore.get(placementKey(clusterName, storageService));
-    if (item === null) return null;
-    return decodeStored(item, placementFromStored).value;
+    return this.#placement.of(this.world.kvStore.get(placementKey(clusterName, storageService)));
   }
 
   /** Whichever group is away, everything that was acknowledged is there. */
@@ -337,6 +343,26 @@ export class SimulatedCluster {
       join();
       await world.time.sleep(20_000);
     }
+  }
+}
+
+/** A value of the key-value store, which is asked for far more often than it changes. */
+class LastDecoded<T> {
+  readonly #parse: (json: unknown, unread: UnreadKeys[]) => T;
+  #item: KeyValue | null = null;
+  #value: T | null = null;
+
+  constructor(parse: (json: unknown, unread: UnreadKeys[]) => T) {
+    this.#parse = parse;
+  }
+
+  /** Null when it is not there. */
+  of(item: KeyValue | null): T | null {
+    if (item !== this.#item) {
+      this.#item = item;
+      this.#value = item === null ? null : decodeStored(item, this.#parse).value;
+    }
+    return this.#value;
   }
 }
 

@@ -6,9 +6,9 @@ import type { Placement } from '#cluster/placement/placement.ts';
 import { samplesOf } from '#node/storage/database_testing.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { SimulatedNode } from './world.ts';
+import { requestSignal } from './request_signal.ts';
 
 const nanosPerMilli = 1_000_000n;
-const never: AbortSignal = new AbortController().signal;
 
 /** By series, then by Unix nanoseconds. */
 type Replica = ReadonlyMap<string, ReadonlyMap<bigint, number>>;
@@ -61,7 +61,7 @@ async function replicaOf(
       seriesLimit: 0,
       fetchData: true,
     },
-    never,
+    requestSignal(),
   );
   return new Map([...samplesOf(response)].map(([series, rows]) => [series, new Map(rows)]));
 }

@@ -17,6 +17,7 @@ import {
   type SimulatedNode,
   type World,
 } from './world.ts';
+import { requestSignal } from './request_signal.ts';
 
 /** Begins; what it gives back ends it. Null when it cannot be now. */
 type Fault = (faults: Faults) => (() => void) | null;
@@ -26,7 +27,6 @@ const mayRot =
   /-(data|index|info|digest|checkpoint)\.db$|commitlog-\d+\.db$|snapshot-\d+\.db$|\/index\.db$|doubts-\d\.json$|folder_mark\.json$/;
 const mayNotBeRead = /fileset|commitlog-|snapshot-|index\.db|tombstones\.bin|doubts-/;
 
-const never: AbortSignal = new AbortController().signal;
 const longestMillis = 45_000;
 /** A data folder is marked in this time, while the key-value store can be reached. */
 const markMillis = 20_000;
@@ -181,7 +181,9 @@ export class Faults {
         const { admin } = this.coordinator();
         const isLate = world.time.nowMillis > endMillis;
         try {
-          const approving = admin.placementApprove({}, plainRequest, never).then(() => true);
+          const approving = admin
+            .placementApprove({}, plainRequest, requestSignal())
+            .then(() => true);
           // A coordinator that ends meanwhile says nothing.
           const patience = world.time.sleep(patienceMillis).then(() => false);
           if (await Promise.race([approving, patience])) return;
@@ -358,7 +360,9 @@ const faults: Record<string, Fault> = {
     const node = world.addNode(`${group}${world.nodes.size + 3}`, group);
     const instances = [world.infoOf(node)];
     const { admin } = f.coordinator();
-    f.administer(`add ${node.id}`, () => admin.placementAdd({ instances }, plainRequest, never));
+    f.administer(`add ${node.id}`, () =>
+      admin.placementAdd({ instances }, plainRequest, requestSignal()),
+    );
     return nothing;
   },
   'a node is removed': (f) => {
@@ -367,7 +371,7 @@ const faults: Record<string, Fault> = {
     const { id } = f.random.pick(placement.instances);
     const { admin } = f.coordinator();
     f.administer(`remove ${id}`, () =>
-      admin.placementRemove({ instanceIds: [id] }, plainRequest, never),
+      admin.placementRemove({ instanceIds: [id] }, plainRequest, requestSignal()),
     );
     return nothing;
   },
@@ -380,7 +384,7 @@ const faults: Record<string, Fault> = {
     const body = { leavingInstanceIDs: [id], candidates: [world.infoOf(node)] };
     const { admin } = f.coordinator();
     f.administer(`replace ${id} by ${node.id}`, () =>
-      admin.placementReplace(body, plainRequest, never),
+      admin.placementReplace(body, plainRequest, requestSignal()),
     );
     return nothing;
   },

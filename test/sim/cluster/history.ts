@@ -117,6 +117,7 @@ export class History {
   #checkWritten(series: string, rows: SeriesRows, facts: ReadFacts, problems: string[]): void {
     const stretches = this.#series.get(series);
     const { what, fromMillis, toMillis, startedMillis } = facts;
+    const among = this.#deletionsIn(series, fromMillis, toMillis);
     for (const [millis, value] of rows) {
       if (millis < fromMillis || millis > toMillis) continue;
       const writes = stretches?.get(Math.floor(millis / stretchMillis))?.get(millis) ?? [];
@@ -126,7 +127,8 @@ export class History {
         problems.push(`${what}: ${row} was never written`);
         continue;
       }
-      const deletions = this.#deletionsOf(series, millis);
+      const deletions = deletionsAt(among, millis);
+      if (deletions.length === 0) continue;
       const deletionOf = (written: Written): Deleted | undefined =>
         deletions.find((each) => isGone(written, each, startedMillis));
       if (!those.every((each) => deletionOf(each) !== undefined)) continue;
@@ -137,12 +139,12 @@ export class History {
     }
   }
 
-  #deletionsOf(series: string, millis: number): readonly Deleted[] {
-    if (this.#deletions.length === 0) return none;
+  /** Those that may have rows of the time, both ends inclusive. */
+  #deletionsIn(series: string, fromMillis: number, toMillis: number): readonly Deleted[] {
     return this.#deletions.filter(
       (each) =>
-        millis >= each.fromMillis &&
-        millis <= each.toMillis &&
+        toMillis >= each.fromMillis &&
+        fromMillis <= each.toMillis &&
         (each.series === null || each.series === series),
     );
   }
@@ -158,10 +160,11 @@ export class History {
     const found = new Map(rows);
     const { what, fromMillis, toMillis, startedMillis } = facts;
     const end = Math.floor(toMillis / stretchMillis);
+    const among = this.#deletionsIn(series, fromMillis, toMillis);
     for (let number = Math.floor(fromMillis / stretchMillis); number <= end; number += 1) {
       for (const [millis, writes] of stretches.get(number) ?? []) {
         if (millis < fromMillis || millis > toMillis) continue;
-        const deletions = this.#deletionsOf(series, millis);
+        const deletions = deletionsAt(among, millis);
         const value = found.get(millis);
         if (deletions.length > 0 && value === undefined) this.checkedAbsent += 1;
         const standing = writes.filter(
@@ -188,6 +191,11 @@ export class History {
 }
 
 const none: readonly Deleted[] = [];
+
+function deletionsAt(among: readonly Deleted[], millis: number): readonly Deleted[] {
+  if (among.length === 0) return none;
+  return among.filter(({ fromMillis, toMillis }) => millis >= fromMillis && millis <= toMillis);
+}
 
 function secondsOf(millis: number): string {
   return `at ${(millis / 1000).toFixed(3)} s`;

@@ -15,7 +15,7 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import type { SimulatedProcess } from './process.ts';
-import type { SimulatedTime } from './time.ts';
+import type { SimulatedTime, SimulatedTimer } from './time.ts';
 
 /** After so long without an answer to its pings a connection is given up (`lib/env/grpc.ts`). */
 const keepaliveMillis = 15_000;
@@ -98,16 +98,17 @@ export class SimulatedNetwork {
 
   /** A connection of a process to what listens at the target, now or later. */
   connect(process: SimulatedProcess, target: string): GrpcClient {
-    const closed = new AbortController();
+    const connection: Connection = { calls: new Set(), closedBy: null };
     return {
       unary: (path, request, signal) =>
-        this.#unary(new Call(this, process, target, path, [signal, closed.signal]), request),
+        this.#unary(new Call(this, process, target, path, signal, connection), request),
       stream: (path, signal) => {
         signal.throwIfAborted();
-        return this.#stream(new Call(this, process, target, path, [signal, closed.signal]));
+        return this.#stream(new Call(this, process, target, path, signal, connection));
       },
       [Symbol.dispose]: () => {
-        closed.abort(new TsdbError('CANCELLED', `${target}: the connection is closed`));
+        connection.closedBy ??= new TsdbError('CANCELLED', `${target}: the connection is closed`);
+        for (const call of connection.calls) call.giveUp();
       },
     };
   }
@@ -147,13 +148,14 @@ export class SimulatedNetwork {
       const isTwice = this.#random.below(1000) < this.duplicatesPerThousand;
       if (isTwice) {
         this.counts.duplicated += 1;
-        const other = call.serverCall();
-        unary.handle(bytes.slice(), other).catch(() => {});
+        call.handle((other) => unary.handle(bytes.slice(), other)).catch(() => {});
       }
-      unary.handle(bytes, call.serverCall()).then(
-        (result) => call.toClient(server, () => answer(result.slice())),
-        (error: unknown) => call.failAtServer(server, error),
-      );
+      call
+        .handle((serverCall) => unary.handle(bytes, serverCall))
+        .then(
+          (result) => call.toClient(server, () => answer(result.slice())),
+          (error: unknown) => call.failAtServer(server, error),
+        );
     });
     return promise;
   }
@@ -173,7 +175,7 @@ export class SimulatedNetwork {
     call.begin((server, method) => {
       isOpen = true;
       flush();
-      const serverCall = call.serverCall();
+      const { serverCall } = call;
       serverCall.signal.addEventListener('abort', () => {
         requests.fail(serverCall.signal.reason as Error);
       });
@@ -203,7 +205,10 @@ export class SimulatedNetwork {
           answers.push(copy);
         });
       };
-      (method as GrpcStream).handle(requests.messages(), send, serverCall).then(
+      const handled = call.handle(() =>
+        (method as GrpcStream).handle(requests.messages(), send, serverCall),
+      );
+      handled.then(
         () =>
           inOrder(() => {
             call.end();
@@ -255,59 +260,75 @@ class InOrder {
   }
 }
 
+/** Of one client to one target. */
+interface Connection {
+  /** Those under way. */
+  readonly calls: Set<Call>;
+  closedBy: TsdbError | null;
+}
+
 /** One call, from its client's side to its server's. */
 class Call {
   onFailure: (error: Error) => void = () => {};
+  /** What a handler knows of this call. */
+  readonly serverCall: GrpcCall;
   readonly #network: SimulatedNetwork;
   readonly #client: SimulatedProcess;
   readonly #target: string;
   readonly #path: string;
-  readonly #signals: readonly AbortSignal[];
+  readonly #signal: AbortSignal;
+  readonly #connection: Connection;
   readonly #left = new AbortController();
-  readonly #onAbort: () => void;
+  /** Handlers at work: a call that came twice has two. */
+  #handlers = 0;
+  #hasLeft = false;
   #isOver = false;
   /** The connection was given up: nothing of it arrives any more. */
   #isBroken = false;
   #server: SimulatedProcess | null = null;
+  #ping: SimulatedTimer | null = null;
   readonly #onServerEnd = (): void => this.#breakOff();
+  readonly #onClientEnd = (): void => this.#tellServer();
 
   constructor(
     network: SimulatedNetwork,
     client: SimulatedProcess,
     target: string,
     path: string,
-    signals: readonly AbortSignal[],
+    signal: AbortSignal,
+    connection: Connection,
   ) {
     this.#network = network;
     this.#client = client;
     this.#target = target;
     this.#path = path;
-    this.#signals = signals;
-    this.#onAbort = () => {
-      const { reason } = this.#signals.find(({ aborted }) => aborted)!;
-      this.fail(reason as Error);
-      this.#tellServer();
-    };
+    this.#signal = signal;
+    this.#connection = connection;
+    const { signal: left } = this.#left;
+    this.serverCall = { signal: left, peer: client.name, metadata: () => undefined };
   }
 
   get serverName(): string {
     return this.#target.split(':')[0]!;
   }
 
+  /** Its signal has aborted, or its connection was closed. */
+  readonly giveUp = (): void => {
+    this.fail(this.#signal.aborted ? (this.#signal.reason as Error) : this.#connection.closedBy!);
+    this.#tellServer();
+  };
+
   /** Sends the beginning of the call; it breaks when nothing comes back for too long. */
   begin(arrive: (server: SimulatedProcess, method: GrpcMethod) => void): void {
-    if (this.#signals.some(({ aborted }) => aborted)) {
-      queueMicrotask(this.#onAbort);
+    if (this.#signal.aborted || this.#connection.closedBy !== null) {
+      queueMicrotask(this.giveUp);
       return;
     }
-    for (const signal of this.#signals) {
-      signal.addEventListener('abort', this.#onAbort, { once: true });
-    }
+    this.#signal.addEventListener('abort', this.giveUp, { once: true });
+    this.#connection.calls.add(this);
     this.#watch();
     const client = this.#client;
-    const onClientEnd = (): void => this.#tellServer();
-    client.onEnd.add(onClientEnd);
-    this.#left.signal.addEventListener('abort', () => client.onEnd.delete(onClientEnd));
+    client.onEnd.add(this.#onClientEnd);
     const arrived = (): void => {
       const listener = this.#network.listenerOf(this.#target);
       if (listener === undefined) {
@@ -315,7 +336,7 @@ class Call {
         this.#network.carry(this.serverName, client.name, refused, () => this.#isBroken);
         return;
       }
-      if (this.#left.signal.aborted) return;
+      if (this.#hasLeft) return;
       const method = listener.methods.get(this.#path);
       if (method === undefined) throw new Error(`no such method: ${this.#path}`);
       this.#server = listener.process;
@@ -325,9 +346,14 @@ class Call {
     this.#network.carry(client.name, this.serverName, arrived, () => this.#isBroken);
   }
 
-  /** What a handler knows of this call. */
-  serverCall(): GrpcCall {
-    return { signal: this.#left.signal, peer: this.#client.name, metadata: () => undefined };
+  /** Has the call handled: only then it matters whether the client leaves. */
+  async handle<T>(act: (serverCall: GrpcCall) => Promise<T>): Promise<T> {
+    this.#handlers += 1;
+    try {
+      return await act(this.serverCall);
+    } finally {
+      this.#handlers -= 1;
+    }
   }
 
   toClient(server: SimulatedProcess, arrive: () => void): void {
@@ -355,18 +381,31 @@ class Call {
   }
 
   end(): void {
-    this.#isOver = true;
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
-    this.#server?.onEnd.delete(this.#onServerEnd);
-    if (!this.#left.signal.aborted) this.#left.abort(clientLeft());
+    this.#finish();
+    this.#leave();
   }
 
   fail(error: Error): void {
     if (this.#isOver || !this.#client.isAlive) return;
-    this.#isOver = true;
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
-    this.#server?.onEnd.delete(this.#onServerEnd);
+    this.#finish();
     this.onFailure(error);
+  }
+
+  /** Nothing can befall it any more. */
+  #finish(): void {
+    this.#isOver = true;
+    this.#ping?.cancel();
+    this.#signal.removeEventListener('abort', this.giveUp);
+    this.#connection.calls.delete(this);
+    this.#server?.onEnd.delete(this.#onServerEnd);
+  }
+
+  /** The server's side is over too. */
+  #leave(): void {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    this.#client.onEnd.delete(this.#onClientEnd);
+    if (this.#handlers > 0) this.#left.abort(clientLeft);
   }
 
   cancel(): void {
@@ -380,9 +419,7 @@ class Call {
   }
 
   #tellServer(): void {
-    const leave = (): void => {
-      if (!this.#left.signal.aborted) this.#left.abort(clientLeft());
-    };
+    const leave = (): void => this.#leave();
     this.#network.carry(this.#client.name, this.serverName, leave, () => this.#isBroken);
   }
 
@@ -395,14 +432,14 @@ class Call {
       const back = this.#network.route(this.serverName, this.#client.name);
       cutMillis = there === null || back === null ? cutMillis + pingMillis : 0;
       if (cutMillis < keepaliveMillis) {
-        this.#client.after(pingMillis, check);
+        this.#ping = this.#client.after(pingMillis, check);
         return;
       }
       this.#isBroken = true;
       this.fail(this.#failure('UNAVAILABLE', 'connection lost'));
-      if (!this.#left.signal.aborted) this.#left.abort(clientLeft());
+      this.#leave();
     };
-    this.#client.after(pingMillis, check);
+    this.#ping = this.#client.after(pingMillis, check);
   }
 
   #breakOff(): void {
@@ -415,9 +452,7 @@ class Call {
   }
 }
 
-function clientLeft(): TsdbError {
-  return new TsdbError('CANCELLED', 'the client left or its deadline is over');
-}
+const clientLeft = new TsdbError('CANCELLED', 'the client left or its deadline is over');
 
 /** Messages on their way to one reader. */
 class MessageQueue {

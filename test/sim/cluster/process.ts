@@ -39,7 +39,6 @@ export class SimulatedProcess {
   /** Called when it ends, however that comes. */
   readonly onEnd: Set<() => void> = new Set();
   readonly #world: ProcessWorld;
-  readonly #timers = new Set<SimulatedTimer>();
   #isAlive = true;
 
   /** @param disk null for a process that has none */
@@ -67,25 +66,12 @@ export class SimulatedProcess {
   kill(): void {
     if (!this.#isAlive) return;
     this.#isAlive = false;
-    for (const timer of this.#timers) timer.cancel();
-    this.#timers.clear();
     for (const tell of this.onEnd) tell();
   }
 
   /** Carries out the task after the time, unless the process has ended. */
   after(millis: number, task: () => void): SimulatedTimer {
-    if (!this.#isAlive) return { cancel() {} };
-    const timer = this.#world.time.after(millis, () => {
-      this.#timers.delete(timer);
-      task();
-    });
-    this.#timers.add(timer);
-    return {
-      cancel: () => {
-        this.#timers.delete(timer);
-        timer.cancel();
-      },
-    };
+    return this.#world.time.after(millis, task, this);
   }
 
   #clock(): Clock {

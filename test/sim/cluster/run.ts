@@ -21,8 +21,8 @@ import { Faults } from './faults.ts';
 import type { Feature } from './features.ts';
 import type { SimulatedRow } from './series.ts';
 import type { SimulatedCoordinator } from './world.ts';
+import { requestSignal } from './request_signal.ts';
 
-const never: AbortSignal = new AbortController().signal;
 const writeMillis = 100;
 const readMillis = 200;
 const faultMillis = 30_000;
@@ -63,9 +63,13 @@ export async function runCluster(options: RunOptions): Promise<RunReport> {
   const cluster = new SimulatedCluster(options.seed, options.onTrace);
   const run = new Run(cluster, options);
   const { time, network } = cluster.world;
+  const { stackTraceLimit } = Error;
+  // A tenth of a run's time goes into stacks of errors that a cluster lives with.
+  if (options.onTrace === null) Error.stackTraceLimit = 0;
   try {
     await time.runUntil(run.go());
   } finally {
+    Error.stackTraceLimit = stackTraceLimit;
     for (const [what, times] of cluster.counts) count(what, times);
     for (const history of cluster.histories.values()) {
       count('rows acknowledged', history.acknowledged);
@@ -165,7 +169,10 @@ class Run {
     await time.sleep(random.below(this.#options.size * faultMillis + 1));
     for (;;) {
       try {
-        await this.#cluster.world.coordinators[0]!.admin.upgradeFinish(plainRequest, never);
+        await this.#cluster.world.coordinators[0]!.admin.upgradeFinish(
+          plainRequest,
+          requestSignal(),
+        );
         this.#isUpgraded = true;
         return;
       } catch (error) {

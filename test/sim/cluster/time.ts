@@ -8,11 +8,28 @@ export interface SimulatedTimer {
   cancel(): void;
 }
 
-interface Event {
+/** Whose events come as long as it lives. */
+export interface EventOwner {
+  readonly isAlive: boolean;
+}
+
+class Event implements SimulatedTimer {
   readonly atMillis: number;
   /** Of two events at one time the one that was asked for first comes first. */
   readonly order: number;
   task: (() => void) | null;
+  readonly owner: EventOwner | null;
+
+  constructor(atMillis: number, order: number, task: () => void, owner: EventOwner | null) {
+    this.atMillis = atMillis;
+    this.order = order;
+    this.task = task;
+    this.owner = owner;
+  }
+
+  cancel(): void {
+    this.task = null;
+  }
 }
 
 /** Events of one turn of the real event loop. */
@@ -31,20 +48,12 @@ export class SimulatedTime {
   readonly #waiters = new Set<{ readonly holds: () => boolean; readonly resolve: () => void }>();
   #failure: { readonly error: unknown } | null = null;
 
-  /** Carries the task out after the time. */
-  after(millis: number, task: () => void): SimulatedTimer {
+  /** Carries the task out after the time, unless its owner has died. */
+  after(millis: number, task: () => void, owner: EventOwner | null = null): SimulatedTimer {
     this.#order += 1;
-    const event: Event = {
-      atMillis: this.nowMillis + Math.max(0, millis),
-      order: this.#order,
-      task,
-    };
+    const event = new Event(this.nowMillis + Math.max(0, millis), this.#order, task, owner);
     this.#push(event);
-    return {
-      cancel() {
-        event.task = null;
-      },
-    };
+    return event;
   }
 
   /** Resolves after the time. */
@@ -97,12 +106,13 @@ export class SimulatedTime {
         this.fail(new Error('the simulation stands still: nothing is left to happen'));
         return;
       }
-      if (event.task === null) continue;
+      const { task, owner } = event;
+      if (task === null || owner?.isAlive === false) continue;
       this.nowMillis = event.atMillis;
       this.count += 1;
       this.onEvent();
       try {
-        event.task();
+        task();
       } catch (error) {
         this.fail(error);
       }

@@ -5,7 +5,6 @@ import {
   answeredRead,
   foundThree,
   joins,
-  never,
   nodeOf,
   reader,
   replace,
@@ -14,6 +13,7 @@ import {
   statesIn,
   type Story,
 } from './stage.ts';
+import { requestSignal } from '../request_signal.ts';
 
 const twoLost: Story = {
   name: 'two-replicas-lost',
@@ -32,7 +32,7 @@ const twoLost: Story = {
     await seconds(cluster, 30);
     const { admin } = reader(cluster);
     const gone = { instanceIds: ['a', 'c'] };
-    await admin.placementReset(gone, plainRequest, async () => false, never);
+    await admin.placementReset(gone, plainRequest, async () => false, requestSignal());
     world.trace('a and c are said to be gone for good');
     // b has every row of this story, and is all that there is.
     await cluster.settle();

@@ -13,7 +13,6 @@ import {
   foundThree,
   isWhole,
   joins,
-  never,
   nodeOf,
   reader,
   replace,
@@ -24,6 +23,7 @@ import {
   takesOver,
   until,
 } from './stage.ts';
+import { requestSignal } from '../request_signal.ts';
 
 const movedTwice: Story = {
   name: 'moved-back-and-again',
@@ -42,12 +42,12 @@ const movedTwice: Story = {
     weather.heldWatches = new RegExp(placementKey(clusterName, storageService));
     await until(cluster, 'd has the shard, and cannot say so', () => isWhole(d));
     const { admin } = reader(cluster);
-    await admin.placementAdd({ instances: [world.infoOf(c)] }, forced, never);
+    await admin.placementAdd({ instances: [world.infoOf(c)] }, forced, requestSignal());
     await until(cluster, 'the shard is back at c', () => stateAt(c) === 'AVAILABLE');
     // Who writes knows it too, so that d is not written to.
     await seconds(cluster, 1);
     await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 1));
-    await admin.placementRemove({ instanceIds: ['c'] }, plainRequest, never);
+    await admin.placementRemove({ instanceIds: ['c'] }, plainRequest, requestSignal());
     await seconds(cluster, 10);
     world.trace('d reaches the key-value store again, and was not told of what was in between');
     weather.isCut = false;

@@ -7,7 +7,6 @@ import {
   answeredReadWithout,
   comesBack,
   foundThree,
-  never,
   nodeOf,
   reader,
   repairSeconds,
@@ -16,6 +15,7 @@ import {
   type Story,
   until,
 } from './stage.ts';
+import { requestSignal } from '../request_signal.ts';
 
 /** A folder is marked in this time, so that an older copy of it is known. */
 const markSeconds = 12;
@@ -82,7 +82,7 @@ const nobodyIsWhole: Story = {
     world.wipe(b);
     // As after two starts that gave their shards up: a person resets what runs well.
     const { admin } = reader(cluster);
-    for (const id of ['a', 'c']) await admin.resetInstance(id, never);
+    for (const id of ['a', 'c']) await admin.resetInstance(id, requestSignal());
     world.trace('b has a new disk, and is the first to start');
     world.turnOn(b);
     await seconds(cluster, 5);

@@ -20,8 +20,7 @@ import {
   type Story,
   takesOver,
 } from './stage.ts';
-
-const never: AbortSignal = new AbortController().signal;
+import { requestSignal } from '../request_signal.ts';
 
 /** A folder with new rows and the store have a new mark by then. */
 const markSeconds = 12;
@@ -45,7 +44,7 @@ async function approves(cluster: SimulatedCluster): Promise<void> {
   const { admin } = cluster.world.coordinators[0]!;
   for (;;) {
     try {
-      await admin.placementApprove({}, plainRequest, never);
+      await admin.placementApprove({}, plainRequest, requestSignal());
       cluster.world.trace('the placement is approved');
       return;
     } catch (error) {

@@ -5,6 +5,7 @@ import { type ClusterShape, seriesCount, type SimulatedCluster } from '../cluste
 import type { Rows } from '../history.ts';
 import { seriesName, type SimulatedRow } from '../series.ts';
 import type { SimulatedCoordinator, SimulatedNode } from '../world.ts';
+import { requestSignal } from '../request_signal.ts';
 
 export interface Story {
   /** Words with hyphens between them. */
@@ -17,7 +18,6 @@ export interface Story {
   tell(cluster: SimulatedCluster): Promise<void>;
 }
 
-export const never: AbortSignal = new AbortController().signal;
 export const forced: AdminOptions = { ...plainRequest, force: true };
 
 /** Long enough for whatever a cluster does by itself against damage. */
@@ -155,7 +155,7 @@ export async function replace(
     candidates: [cluster.world.infoOf(nodeOf(cluster, to))],
   };
   const { admin } = reader(cluster);
-  await admin.placementReplace(body, isForced ? forced : plainRequest, never);
+  await admin.placementReplace(body, isForced ? forced : plainRequest, requestSignal());
   cluster.world.trace(`${from} is to be replaced by ${to}`);
 }
 
