@@ -7,6 +7,7 @@ import { TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { SeededRandom } from '#test/seeded_random.ts';
 import { count } from '../counts.ts';
+import { anySignal } from './any_signal.ts';
 import {
   blockMillis,
   bufferPastMillis,
@@ -64,12 +65,15 @@ export async function runCluster(options: RunOptions): Promise<RunReport> {
   const run = new Run(cluster, options);
   const { time, network } = cluster.world;
   const { stackTraceLimit } = Error;
+  const { any } = AbortSignal;
+  AbortSignal.any = anySignal;
   // A tenth of a run's time goes into stacks of errors that a cluster lives with.
   if (options.onTrace === null) Error.stackTraceLimit = 0;
   try {
     await time.runUntil(run.go());
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
+    AbortSignal.any = any;
     for (const [what, times] of cluster.counts) count(what, times);
     for (const history of cluster.histories.values()) {
       count('rows acknowledged', history.acknowledged);
