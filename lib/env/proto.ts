@@ -118,14 +118,20 @@ function codecOf(type: protobuf.Type): ProtoCodec {
 /** protobufjs encodes numbers and Longs but no bigints. */
 function withLongs(value: unknown): unknown {
   if (typeof value === 'bigint') {
+    if (value >= numberMin && value <= numberMax) return Number(value);
     const low = Number(BigInt.asIntN(32, value));
     return { low, high: Number(BigInt.asIntN(32, value >> 32n)), unsigned: false };
   }
   if (Array.isArray(value)) return value.map(withLongs);
   if (value === null || typeof value !== 'object' || value instanceof Uint8Array) return value;
-  const copy: Record<string, unknown> = {};
-  for (const [name, field] of Object.entries(value)) {
+  const copy: ProtoMessage = {};
+  for (const name of Object.keys(value)) {
+    const field: unknown = (value as ProtoMessage)[name];
     if (field !== null && field !== undefined) copy[name] = withLongs(field);
   }
   return copy;
 }
+
+/** What is between these is exact as a number. */
+const numberMin = BigInt(Number.MIN_SAFE_INTEGER);
+const numberMax = BigInt(Number.MAX_SAFE_INTEGER);
