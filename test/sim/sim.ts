@@ -6,8 +6,11 @@
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
+import { messageOf } from '#lib/errors.ts';
 import { toolOptions } from '../command_line.ts';
 import { inputsSoFar, takeCounts } from './counts.ts';
+import { againOf, commitNow, runLong, tellFailure } from './long_campaign.ts';
+import { added, emptySummary, readSummary, type Summary, writeSummary } from './summary.ts';
 
 const usage = `npm run sim -- [options]: seeded campaigns; the same seed gives the same run
   --list             names of the campaigns
@@ -17,7 +20,11 @@ const usage = `npm run sim -- [options]: seeded campaigns; the same seed gives t
   --size N           steps or inputs of one run; 20 when not given
   --inputs N         seeds until the campaign's readers had so many inputs
   --trace            tell what happens, where a campaign does (test/sim/cluster)
-  --minutes N        stop then, whatever is left; a campaign by itself, without --runs, takes seeds until then`;
+  --minutes N        stop then, whatever is left; a campaign by itself, without --runs, takes seeds until then
+  --summary FILE     one campaign, over seeds that fail too, in processes of their own; what they did is added to
+                     the file, and seeds that it has already are left out: the same command goes on where it ended
+  --processes N      so many of these at once; 1 when not given
+  --add FILE         nothing is run: the summary is added to that of --summary (repeatable)`;
 
 const root = join(import.meta.dirname, '..', '..');
 const rooms = '{lib,engine,cluster,kv,node,coordinator,operator,tsdbctl,test/sim}';
@@ -51,11 +58,16 @@ interface RunOptions {
 /** Takes what happens, in words; null when nobody wants to know. */
 type OnTrace = ((line: string) => void) | null;
 
+type Fuzz = (seed: number, size: number, onTrace: OnTrace) => void | Promise<void>;
+
+async function fuzzOf({ file }: Campaign): Promise<Fuzz> {
+  return ((await import(join(root, file))) as { fuzz: Fuzz }).fuzz;
+}
+
 /** @returns false when a seed failed, which is printed with the command that runs it again */
-async function run({ name, file }: Campaign, options: RunOptions): Promise<boolean> {
-  const { fuzz } = (await import(join(root, file))) as {
-    fuzz: (seed: number, size: number, onTrace: OnTrace) => void | Promise<void>;
-  };
+async function run(campaign: Campaign, options: RunOptions): Promise<boolean> {
+  const { name } = campaign;
+  const fuzz = await fuzzOf(campaign);
   const { seed: first, size, inputs, endMillis, onTrace } = options;
   const started = Date.now();
   let told = started;
@@ -75,7 +87,7 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
     } catch (error) {
       console.log(`not ok - ${name}: seed ${seed}, after ${done} good runs`);
       console.log(error instanceof Error ? error.stack : error);
-      console.log(`again: npm run sim -- --only ${name} --seed ${seed} --runs 1 --size ${size}`);
+      console.log(`again: ${againOf(name, seed, size)}`);
       printCounts(name);
       return false;
     }
@@ -88,6 +100,55 @@ async function run({ name, file }: Campaign, options: RunOptions): Promise<boole
   console.log(`ok - ${name}: seeds ${first} to ${first + done - 1}, size ${size}, ${seconds} s`);
   printCounts(name);
   return true;
+}
+
+/** Seeds of a long campaign, also behind one that fails: the summary stands in the file after each. */
+async function runPart(campaign: Campaign, options: RunOptions, path: string): Promise<void> {
+  const { name } = campaign;
+  const { seed: first, runs, size, endMillis } = options;
+  const fuzz = await fuzzOf(campaign);
+  const empty = emptySummary(name, size, commitNow());
+  let summary = empty;
+  for (let seed = first; seed < first + runs && Date.now() < endMillis; seed += 1) {
+    await turn();
+    const before = process.cpuUsage();
+    const failures: Summary['failures'][number][] = [];
+    try {
+      await fuzz(seed, size, null);
+    } catch (thrown) {
+      const error = messageOf(thrown).split('\n').slice(0, 2).join(' ').trim();
+      failures.push({ seed, error, again: againOf(name, seed, size) });
+      tellFailure(name, failures[0]!);
+    }
+    const { user, system } = process.cpuUsage(before);
+    const counts = Object.fromEntries(takeCounts());
+    const cpuSeconds = (user + system) / 1_000_000;
+    const one = { ...empty, seeds: [[seed, seed]] as const, runs: 1, failures, cpuSeconds, counts };
+    summary = added(summary, one);
+    writeSummary(path, summary);
+  }
+}
+
+/** @returns the sum, which is written */
+function addUp(path: string, paths: readonly string[]): Summary {
+  let sum = readSummary(path);
+  for (const each of paths) {
+    const summary = readSummary(each);
+    if (summary === null) throw new Error(`there is no ${each}`);
+    sum = sum === null ? summary : added(sum, summary);
+  }
+  writeSummary(path, sum!);
+  return sum!;
+}
+
+function printSummary({ campaign, runs, failures, cpuSeconds, counts, commits }: Summary): void {
+  for (const [what, number] of Object.entries(counts)) {
+    console.log(`#   ${campaign}: ${what} ${number}`);
+  }
+  for (const failure of failures) tellFailure(campaign, failure);
+  const each = (cpuSeconds / Math.max(runs, 1)).toFixed(1);
+  console.log(`# runs ${runs}, CPU seconds a run ${each}, commits ${commits.join(', ')}`);
+  console.log(`# fail ${failures.length}`);
 }
 
 /** By what was counted, over all campaigns. */
@@ -110,9 +171,19 @@ async function main(): Promise<number> {
     inputs: { type: 'string', default: '0' },
     minutes: { type: 'string' },
     trace: { type: 'boolean', default: false },
+    summary: { type: 'string' },
+    processes: { type: 'string', default: '1' },
+    add: { type: 'string', multiple: true, default: [] },
+    // Of a process of --summary: where its part is written.
+    part: { type: 'string' },
   });
   if (values.list) {
     for (const { name } of campaigns) console.log(name);
+    return 0;
+  }
+  const { summary: summaryPath, part } = values;
+  if (values.add.length > 0 && summaryPath !== undefined) {
+    printSummary(addUp(summaryPath, values.add));
     return 0;
   }
   const chosen = campaigns.filter(
@@ -132,6 +203,28 @@ async function main(): Promise<number> {
     onTrace: values.trace ? (line: string) => console.log(line) : null,
     endMillis: Date.now() + wholeNumber('minutes', values.minutes ?? '1000', 1) * 60_000,
   };
+  if (summaryPath !== undefined || part !== undefined) {
+    if (chosen.length > 1) {
+      console.error(`a summary is of one campaign: ${chosen.map(({ name }) => name).join(', ')}`);
+      return 2;
+    }
+    const [campaign] = chosen;
+    if (part !== undefined) {
+      await runPart(campaign!, options, part);
+      return 0;
+    }
+    const { seed, runs, size, endMillis } = options;
+    const summary = await runLong({
+      campaign: campaign!.name,
+      size,
+      seeds: [seed, seed + runs - 1],
+      processes: wholeNumber('processes', values.processes, 1),
+      endMillis,
+      path: summaryPath!,
+    });
+    printSummary(summary);
+    return summary.failures.length === 0 ? 0 : 1;
+  }
   let failed = 0;
   for (const campaign of chosen) if (!(await run(campaign, options))) failed += 1;
   let inputs = 0;
