@@ -62,7 +62,7 @@ export class WorkSignal {
     this.#caller.removeEventListener('abort', this.#onAbort);
   }
 
-  end(reason: Error): void {
+  end(reason: Error = workIsOver): void {
     this.release();
     this.#stop.abort(reason);
   }

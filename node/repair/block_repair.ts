@@ -7,6 +7,7 @@ import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import {
   type ComparedShard,
   compareState,
+  type CompareRowsRequest,
   type CompareRowsResponse,
   differentRangesMax,
   markOf,
@@ -15,6 +16,7 @@ import {
   type StreamShardPage,
 } from '#cluster/node/service.ts';
 import { digestSeries, idHashOf } from '#engine/store/row_digest.ts';
+import { WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { mergeFromPeers, pagesOf, type PeersParts } from '../bootstrap/peers.ts';
@@ -94,7 +96,7 @@ export class BlockRepair {
     onOutcome: (startNanos: bigint, outcome: Outcome) => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const { digests, env } = this.#parts;
+    const { digests } = this.#parts;
     const { namespace, shard, peer } = comparison;
     const skip = (start: bigint, reason: string): void => {
       this.#onSkipped(reason);
@@ -115,10 +117,8 @@ export class BlockRepair {
     }
     if (own.size === 0) return;
     const asked = [...own.keys()];
-    const answer = await peer.compareRows(
-      { ...ground.of, blockStartsNanos: asked, rangeBits: null },
-      env.clock.deadline(answerMillisMax, signal),
-    );
+    const request = { ...ground.of, blockStartsNanos: asked, rangeBits: null };
+    const answer = await this.#ask(peer, request, signal);
     checkAnswer(answer, asked.length);
     for (const [i, start] of asked.entries()) {
       const reason = this.#problemOf(comparison, ground, answer, i);
@@ -184,6 +184,19 @@ export class BlockRepair {
     );
   }
 
+  async #ask(
+    peer: Comparison['peer'],
+    request: CompareRowsRequest,
+    signal: AbortSignal,
+  ): Promise<CompareRowsResponse> {
+    const work = new WorkSignal(this.#parts.env, answerMillisMax, signal);
+    try {
+      return await peer.compareRows(request, work.signal);
+    } finally {
+      work.end();
+    }
+  }
+
   /** Finds out in which ranges the block differs, and takes the series that do. */
   async #mend(
     comparison: Comparison,
@@ -192,11 +205,8 @@ export class BlockRepair {
     own: RangeDigests,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const { env } = this.#parts;
-    const answer = await comparison.peer.compareRows(
-      { ...ground.of, blockStartsNanos: [start], rangeBits: own.rangeBits },
-      env.clock.deadline(answerMillisMax, signal),
-    );
+    const request = { ...ground.of, blockStartsNanos: [start], rangeBits: own.rangeBits };
+    const answer = await this.#ask(comparison.peer, request, signal);
     checkAnswer(answer, 1);
     const reason = this.#problemOf(comparison, ground, answer, 0);
     if (reason !== null) {

@@ -120,22 +120,20 @@ export class History {
     const among = this.#deletionsIn(series, fromMillis, toMillis);
     for (const [millis, value] of rows) {
       if (millis < fromMillis || millis > toMillis) continue;
-      const writes = stretches?.get(Math.floor(millis / stretchMillis))?.get(millis) ?? [];
-      const those = writes.filter((each) => each.value === value);
-      const row = `${series} @ ${millis} = ${value}`;
-      if (those.length === 0) {
-        problems.push(`${what}: ${row} was never written`);
+      const writes = stretches?.get(Math.floor(millis / stretchMillis))?.get(millis);
+      if (writes?.some((each) => each.value === value) !== true) {
+        problems.push(`${what}: ${series} @ ${millis} = ${value} was never written`);
         continue;
       }
       const deletions = deletionsAt(among, millis);
       if (deletions.length === 0) continue;
+      const those = writes.filter((each) => each.value === value);
       const deletionOf = (written: Written): Deleted | undefined =>
         deletions.find((each) => isGone(written, each, startedMillis));
       if (!those.every((each) => deletionOf(each) !== undefined)) continue;
       const { what: by, confirmedMillis } = deletionOf(those[0]!)!;
-      problems.push(
-        `${what}: ${row} was deleted by ${by}, which stood ${secondsOf(confirmedMillis)}`,
-      );
+      const row = `${what}: ${series} @ ${millis} = ${value}`;
+      problems.push(`${row} was deleted by ${by}, which stood ${secondsOf(confirmedMillis)}`);
     }
   }
 
@@ -176,15 +174,18 @@ export class History {
         const last = standing.at(-1);
         if (last === undefined) continue;
         this.checked += 1;
-        const row = `${what}: ${series} @ ${millis} =`;
+        const row = (): string => `${what}: ${series} @ ${millis} =`;
         if (value === undefined) {
-          problems.push(`${row} ${last.value} is missing, ${acknowledgementOf(last)}`);
+          problems.push(`${row()} ${last.value} is missing, ${acknowledgementOf(last)}`);
           continue;
         }
+        if (writes.length === 1 && last.value === value) continue;
         const ofValue = writes.filter((each) => each.value === value);
         const winner = standing.find((each) => ofValue.every((other) => beats(each, other)));
         if (winner === undefined) continue;
-        problems.push(`${row} ${value} is stale, ${winner.value} was ${acknowledgementOf(winner)}`);
+        problems.push(
+          `${row()} ${value} is stale, ${winner.value} was ${acknowledgementOf(winner)}`,
+        );
       }
     }
   }
