@@ -42,6 +42,8 @@ interface Seen {
   readonly identity: (NodeIdentity & { readonly others: Record<string, unknown> }) | null;
   /** Of the start that announced it; '' for one of a former release. */
   readonly nonce: string;
+  /** Since which boot the folder has gone on; null when nothing says it. */
+  readonly sinceBoot: number | null;
   readonly modRevision: number;
   /** '' when there is none. */
   readonly mark: string;
@@ -76,9 +78,11 @@ export class Announcement {
    * folder, of which one has a copy. To be told when that is mended, by `noteMended`.
    */
   hasMissed = false;
+  #sinceBoot: number;
 
   constructor(options: AnnouncementOptions) {
     this.#options = options;
+    this.#sinceBoot = options.identity.boot;
     const prefix = clusterPrefix(options.cluster);
     this.#identityKey = `${prefix}tsdb.node.identity/${options.instanceId}`;
     this.#markKey = `${prefix}tsdb.node.mark/${options.instanceId}`;
@@ -92,6 +96,14 @@ export class Announcement {
     const { current, confirmed } = this.#mark;
     const { incarnation, boot } = identity;
     return { incarnation, bootCount: boot, mark: current, markBefore: confirmed };
+  }
+
+  /**
+   * The boot since which the folder has been the one that the cluster saw: what it says that earlier
+   * ones did may have been done by a folder that it is a copy of.
+   */
+  get sinceBoot(): number {
+    return this.#sinceBoot;
   }
 
   /**
@@ -110,6 +122,7 @@ export class Announcement {
     this.#mark ??= await readFolderMark(env.disk, dataFolder);
     const seen = await this.#seen(signal);
     if (seen.nonce === this.#nonce) {
+      this.#sinceBoot = seen.sinceBoot ?? identity.boot;
       await this.#noteTold(seen.modRevision, seen.lineageId);
       return 'continued';
     }
@@ -126,6 +139,7 @@ export class Announcement {
     const known = isOlder ? 'continued' : historyOf(seen, identity, this.#mark);
     const history = seen.missed && known === 'continued' ? 'rolled back' : known;
     if (history !== 'continued') await giveUp(history);
+    else if (!isOlder) this.#sinceBoot = seen.sinceBoot ?? identity.boot;
     const { current } = this.#mark;
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
@@ -193,10 +207,11 @@ export class Announcement {
     const { kv } = this.#options;
     for (;;) {
       const seen = await this.#seen(signal);
-      const { identity, nonce, lineageId, missed } = seen;
+      const { identity, nonce, lineageId, sinceBoot, missed } = seen;
       if (identity === null || nonce === this.#nonce || missed) return;
       const { others, ...theirs } = identity;
-      const value = encodeIdentity(theirs, { ...others, nonce, lineage: lineageId, missed: true });
+      const said = { nonce, lineage: lineageId, ...(sinceBoot === null ? {} : { since: sinceBoot }) };
+      const value = encodeIdentity(theirs, { ...others, ...said, missed: true });
       const { succeeded } = await kv.transact(
         [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
         [{ kind: 'put', key: this.#identityKey, value }],
@@ -260,6 +275,8 @@ export class Announcement {
       this.#modRevision = seen.modRevision;
       return;
     }
+    // What the store says now may be as before what this start did.
+    this.#sinceBoot = identity.boot + 1;
     const now = this.#options.storeLineageId();
     const { succeeded, revision } = await kv.transact(
       [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
@@ -274,10 +291,11 @@ export class Announcement {
     const known = await kv.get(this.#identityKey, signal);
     const marked = await kv.get(this.#markKey, signal);
     const identity = known === null ? null : decodeIdentity(known.value);
-    const { nonce, lineage, missed, ...others } = identity?.others ?? {};
+    const { nonce, lineage, missed, since, ...others } = identity?.others ?? {};
     return {
       identity: identity === null ? null : { ...identity, others },
       nonce: typeof nonce === 'string' ? nonce : '',
+      sinceBoot: typeof since === 'number' ? since : null,
       modRevision: known?.modRevision ?? 0,
       mark: marked === null ? '' : new TextDecoder().decode(marked.value),
       revision: Math.max(known?.modRevision ?? 0, marked?.modRevision ?? 0),
@@ -291,9 +309,13 @@ export class Announcement {
     lineageId: string,
     missed: boolean,
   ): { kind: 'put'; key: string; value: Uint8Array } {
-    const own = { nonce: this.#nonce, lineage: lineageId, ...(missed ? { missed } : {}) };
-    const others = { ...seen.identity?.others, ...own };
-    const value = encodeIdentity(this.#options.identity, others);
+    const value = encodeIdentity(this.#options.identity, {
+      ...seen.identity?.others,
+      nonce: this.#nonce,
+      lineage: lineageId,
+      since: this.#sinceBoot,
+      ...(missed ? { missed } : {}),
+    });
     return { kind: 'put', key: this.#identityKey, value };
   }
 

@@ -210,7 +210,22 @@ test('what a later version keeps with an identity is passed over and stays', asy
   const giveUp = async (): Promise<void> => assert.fail('it goes on');
   assert.equal(await announcement(kv, folder, second).make(giveUp, never), 'continued');
   const stored = JSON.parse(new TextDecoder().decode((await kv.get(key, never))!.value));
-  assert.deepEqual({ ...stored, nonce: '' }, { ...second, future: 'key', nonce: '', lineage: '' });
+  const added = { nonce: '', lineage: '', since: 2 };
+  assert.deepEqual({ ...stored, nonce: '' }, { ...second, future: 'key', ...added });
+});
+
+test('a folder has gone on since the boot in which it was new, or was found to be a copy', async () => {
+  const kv = new MemoryKvStore({ clock: realEnv.clock }).client();
+  const folder = temporaryFolder();
+  assert.equal((await start(kv, folder)).announced.sinceBoot, 1);
+  assert.equal((await start(kv, folder)).announced.sinceBoot, 1);
+  const copy = temporaryFolder();
+  cpSync(folder, copy, { recursive: true });
+  assert.equal((await start(kv, folder)).announced.sinceBoot, 1);
+  const { history, announced } = await start(kv, copy);
+  assert.equal(history, 'rolled back');
+  assert.equal(announced.sinceBoot, 3);
+  assert.equal((await start(kv, copy)).announced.sinceBoot, 3);
 });
 
 /** A store with all keys of another one. */
