@@ -256,6 +256,7 @@ test('a shard streams page by page, pages of any size', async () => {
     deletionSequence: 1_700_000_132_016,
     blockStartsNanos: [-7200n, 1_700_000_000_000_000_000n],
     damagedToo: true,
+    next: { fromNanos: -7200n, heldStartsNanos: [-7200n, 7200n], blocksMax: 1 },
   };
   const got: SeriesBundle[] = [];
   for await (const { bundle } of client.streamShard(request, signal)) got.push(bundle);

@@ -209,7 +209,22 @@ export interface StreamShardRequest extends OfNamespace {
    * yet, is wanted too.
    */
   readonly damagedToo: boolean;
+  /** Only these are wanted. Not set: all. A node of a former version takes no notice of it. */
+  readonly next?: NextBlocks;
 }
+
+/** Which blocks of a shard come next, the oldest first. */
+export interface NextBlocks {
+  /** Those that start here or later. */
+  readonly fromNanos: UnixNanos;
+  /** Starts of blocks that the asker has already, at most `heldBlocksMax`. */
+  readonly heldStartsNanos: readonly bigint[];
+  /** Blocks of which there are rows, after which the stream ends; 0 = no limit. */
+  readonly blocksMax: number;
+}
+
+/** Blocks that an asker may say that it has. */
+export const heldBlocksMax = 65_536;
 
 export interface StreamShardPage {
   /** Chunk bytes as stored, not decoded and encoded again. */

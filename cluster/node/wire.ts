@@ -19,6 +19,7 @@ import type {
   StatisticsRequest,
   StatisticsResponse,
   StreamDifferentRequest,
+  NextBlocks,
   StreamShardRequest,
   WriteRequest,
   WriteResponse,
@@ -258,8 +259,17 @@ export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
     deletionSequence: Number(message['deletionSequence']),
     blockStartsNanos: message['blockStartsNanos'],
     damagedToo: message['damagedToo'],
+    ...(message['next'] === null ? {} : { next: nextBlocksOf(message['next']) }),
   }),
 );
+
+function nextBlocksOf(message: ProtoMessage): NextBlocks {
+  return {
+    fromNanos: message['fromNanos'],
+    heldStartsNanos: message['heldStartsNanos'],
+    blocksMax: message['blocksMax'],
+  };
+}
 
 /** A part of a page; `more` says that the page goes on in the next message. */
 export const streamShardPageWire: Wire<{ readonly part: BundlePart; readonly more: boolean }> =

@@ -193,7 +193,8 @@ test('a long fileset is streamed block by block', async () => {
   for (let shard = 0; shard < shards; shard += 1) {
     const parts = { store: database.store, disk: database.env.disk };
     let last = startNanos;
-    for await (const { bundle } of streamPages(parts, namespace, shard, null, never)) {
+    const all = { isWanted: () => true, blocksMax: 0 };
+    for await (const { bundle } of streamPages(parts, namespace, shard, all, never)) {
       for (const { firstNanos, lastNanos, rowCount } of chunkHeaders(bundle.chunkData)) {
         const start = namespace.blockStartOf(firstNanos);
         assert.equal(namespace.blockStartOf(lastNanos), start, 'a chunk lies in one block');

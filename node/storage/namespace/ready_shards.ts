@@ -66,6 +66,11 @@ export class ReadyShards extends Set<number> {
     return blocks !== null && this.#lacking.get(shard)?.isDisjointFrom(blocks) === true;
   }
 
+  /** Whether the shard is here, and lacks nothing of the blocks that are wanted. */
+  hasWanted(shard: number, isWanted: (blockStart: bigint) => boolean): boolean {
+    return this.has(shard) || this.#lacking.get(shard)?.values().some(isWanted) === false;
+  }
+
   /** Whether all rows are here of the blocks that start in [fromNanos, endNanos). */
   hasBlocksFrom(shard: number, fromNanos: UnixNanos, endNanos: UnixNanos): boolean {
     if (this.has(shard)) return true;

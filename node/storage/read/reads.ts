@@ -3,20 +3,21 @@
  * the answer is whole.
  */
 import { namesEarlier } from '#cluster/namespaces/numbers.ts';
-import type {
-  AggregateRequest,
-  AggregateResponse,
-  FetchByIdRequest,
-  FetchRequest,
-  FetchResponse,
-  OfNamespace,
-  StatisticsRequest,
-  StatisticsResponse,
-  StreamShardPage,
-  StreamShardRequest,
+import {
+  type AggregateRequest,
+  type AggregateResponse,
+  type FetchByIdRequest,
+  type FetchRequest,
+  heldBlocksMax,
+  type FetchResponse,
+  type OfNamespace,
+  type StatisticsRequest,
+  type StatisticsResponse,
+  type StreamShardPage,
+  type StreamShardRequest,
 } from '#cluster/node/service.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { ReadMemory, ReadReservation } from '../admission/read_memory.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
@@ -200,19 +201,20 @@ export class Reads {
       );
     }
     const { readyShards } = namespace;
-    const starts = request.blockStartsNanos;
-    const blocks = starts.length === 0 ? null : new Set(starts);
+    const { next } = request;
+    const isWanted = wantedBlocks(request);
     const losses = readyShards.losses(request.shard);
     if (!readyShards.isHere(request.shard) && !damagedToo) {
       throw new TsdbError('UNAVAILABLE', `cannot stream: shard is bootstrapping: ${request.shard}`);
     }
-    if (!damagedToo && !readyShards.hasBlocks(request.shard, blocks)) {
+    if (!damagedToo && !readyShards.hasWanted(request.shard, isWanted)) {
       const reason = `cannot stream: blocks are damaged here, too: shard ${request.shard}`;
       throw new TsdbError('CONFLICT', reason);
     }
     // Writes of older placements that were taken before are applied when this step is done.
     await sequencer.exclusive(() => {});
-    yield* streamPages(this.#parts, namespace, request.shard, blocks, signal);
+    const wanted = { isWanted, blocksMax: next?.blocksMax ?? 0 };
+    yield* streamPages(this.#parts, namespace, request.shard, wanted, signal);
     // What was found damaged on the way, or left this node, is missing in the pages.
     const isAll = damagedToo
       ? shards.get(request.shard) !== undefined
@@ -222,4 +224,21 @@ export class Reads {
       throw new TsdbError('UNAVAILABLE', reason);
     }
   }
+}
+
+/** Tells the starts of the blocks that a peer asks for. */
+function wantedBlocks({
+  blockStartsNanos,
+  next,
+}: StreamShardRequest): (blockStartNanos: bigint) => boolean {
+  const only = blockStartsNanos.length === 0 ? null : new Set(blockStartsNanos);
+  if (next === undefined) return (start) => only === null || only.has(start);
+  const { fromNanos, heldStartsNanos } = next;
+  if (heldStartsNanos.length > heldBlocksMax) {
+    throw badRequest(
+      `cannot stream: next.held_starts_nanos are more than ${heldBlocksMax}: ${heldStartsNanos.length}`,
+    );
+  }
+  const held = new Set(heldStartsNanos);
+  return (start) => start >= fromNanos && !held.has(start) && (only === null || only.has(start));
 }

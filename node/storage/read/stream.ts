@@ -12,15 +12,21 @@ import { PageBuilder, streamPageBytesTarget } from './page_builder.ts';
 const seriesOfPageFirst = 64;
 const seriesOfPageMax = 16_384;
 
-/** @param blocks starts of those that are asked for; null for all */
+/** Which blocks are asked for. */
+export interface WantedBlocks {
+  readonly isWanted: (blockStartNanos: bigint) => boolean;
+  /** Blocks of which there are rows, after which there are no more pages; 0 = no limit. */
+  readonly blocksMax: number;
+}
+
 export async function* streamPages(
   parts: BlockWalkParts,
   namespace: NamespaceState,
   shard: number,
-  blocks: ReadonlySet<bigint> | null,
+  { isWanted, blocksMax }: WantedBlocks,
   signal: AbortSignal,
 ): AsyncGenerator<StreamShardPage, void, undefined> {
-  let starts = new Set<bigint>();
+  const starts = new Set<bigint>();
   for (const { blockStartNanos } of parts.store.blocks(namespace.ordinal)) {
     starts.add(blockStartNanos);
   }
@@ -29,9 +35,10 @@ export async function* streamPages(
       if (start >= namespace.expiredBeforeNanos) starts.add(start);
     }
   }
-  if (blocks !== null) starts = starts.intersection(blocks);
   let seriesOfPage = seriesOfPageFirst;
-  for (const start of [...starts].sort((a, b) => (a < b ? -1 : 1))) {
+  let blocks = 0;
+  for (const start of [...starts].filter(isWanted).sort((a, b) => (a < b ? -1 : 1))) {
+    let isEmpty = true;
     await using walk = new BlockWalk(parts, namespace, shard, start);
     for (;;) {
       signal.throwIfAborted();
@@ -43,6 +50,7 @@ export async function* streamPages(
       }
       if (page.seriesCount === 0) break;
       const bundle = page.finish();
+      isEmpty = false;
       yield { bundle };
       const bytes = bundle.chunkData.length + bundle.tagsData.length;
       if (bytes < streamPageBytesTarget / 2) {
@@ -51,5 +59,7 @@ export async function* streamPages(
         seriesOfPage = Math.max(seriesOfPage >>> 1, 1);
       }
     }
+    if (!isEmpty) blocks += 1;
+    if (blocks === blocksMax && blocksMax > 0) return;
   }
 }
