@@ -149,6 +149,7 @@ export class NodeRuntime implements AsyncDisposable {
     this.#jobs = new ShardJobs({
       parts: database,
       nodeServiceOf: options.nodeServiceOf,
+      sinceBoot: () => this.#announcement.sinceBoot,
       onReady: () => this.#onShardReady(),
     });
     const { kv, cluster, instanceId, env, log, dataFolder } = options;

@@ -3,13 +3,19 @@
  * filesets. Their data stay on disk, their series enter the index.
  */
 import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
-import type { NodeService, StreamShardPage } from '#cluster/node/service.ts';
+import {
+  heldBlocksMax,
+  type NodeService,
+  type StreamShardPage,
+  type StreamShardRequest,
+} from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { checkedId, copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
+import type { TakenAs } from '../persist/fileset/format.ts';
 import type { Deletions } from '../storage/deletions/deletions.ts';
 import type { Pace } from '../storage/flush/pace.ts';
 import {
@@ -22,6 +28,8 @@ import type { NamespaceState } from '../storage/namespace/namespace.ts';
 
 /** A donor that takes longer for a page is given up. */
 const pageMillisMax = 30_000;
+/** A node that is killed on the way fetches no more than these of a shard again. */
+const blocksAtOnce = 1;
 
 /** What it takes to take a shard from peers. */
 export interface PeersParts extends VolumeParts {
@@ -40,6 +48,25 @@ export interface PeersReport {
   filesets: number;
   series: number;
   bytes: number;
+}
+
+/** Of a stream that ends after some blocks. */
+interface LimitedReport extends PeersReport {
+  /** There may be more blocks, all of which start here or later; null when these were all. */
+  readonly moreFromNanos: bigint | null;
+  /** A donor gave all that it has. */
+  readonly isLimitIgnored: boolean;
+}
+
+/** What a donor has given. */
+interface Given {
+  /** But for those that are passed over. */
+  blocks: number;
+  lastStartNanos: bigint | null;
+  /** It gave what it was not asked for, as one of a former release does. */
+  givesAll: boolean;
+  /** Its stream has ended, and so lacks nothing. */
+  isOver: boolean;
 }
 
 /** A series of a stream in one block. */
@@ -67,21 +94,74 @@ export async function bootstrapFromPeers(
   damagedToo: boolean,
   signal: AbortSignal,
 ): Promise<PeersReport> {
-  const request = {
+  const blockStartsNanos = [...(onlyBlocks ?? [])];
+  const request = { ...requestOf(parts, namespace, shard), blockStartsNanos, damagedToo };
+  const streams = streamsOf(donors, request);
+  return mergeFromPeers(parts, namespace, shard, { streams, onlyBlocks }, signal);
+}
+
+function requestOf(
+  parts: PeersParts,
+  namespace: NamespaceState,
+  shard: number,
+): Omit<StreamShardRequest, 'blockStartsNanos' | 'damagedToo'> {
+  return {
     namespace: namespace.name,
     namespaceNumber: namespaceNumber(namespace.definition),
     shard,
     placementVersion: parts.shards.version,
     deletionSequence: parts.deletions.appliedSequence,
-    blockStartsNanos: [...(onlyBlocks ?? [])],
-    damagedToo,
   };
-  const streams = donors.map(
-    (donor): PeerStream =>
-      (stop) =>
-        donor.streamShard(request, stop),
-  );
-  return mergeFromPeers(parts, namespace, shard, { streams, onlyBlocks }, signal);
+}
+
+function streamsOf(donors: readonly NodeService[], request: StreamShardRequest): PeerStream[] {
+  return donors.map((donor) => (stop) => donor.streamShard(request, stop));
+}
+
+/**
+ * Takes a shard from donors that have all of it. Each block is in a fileset, on disk, before the
+ * next one is asked for.
+ *
+ * @param options.held starts of blocks that are here as the donors gave them before; not asked for
+ * @param options.takenAs noted in the filesets that are written, where donors gave a block alone;
+ *   null for nothing
+ * @throws {TsdbError} as `bootstrapFromPeers`; blocks that were written before are here
+ */
+export async function takeShard(
+  parts: PeersParts,
+  namespace: NamespaceState,
+  shard: number,
+  donors: readonly NodeService[],
+  options: { readonly held: ReadonlySet<bigint>; readonly takenAs: TakenAs | null },
+  signal: AbortSignal,
+): Promise<PeersReport> {
+  const total: PeersReport = { blocks: 0, filesets: 0, series: 0, bytes: 0 };
+  const takenAs = options.takenAs ?? undefined;
+  const held = [...options.held].slice(0, heldBlocksMax);
+  let fromNanos = -(2n ** 63n);
+  let blocksMax = blocksAtOnce;
+  const { truncations } = namespace;
+  for (;;) {
+    const heldStartsNanos = held.filter((start) => start >= fromNanos);
+    const request = {
+      ...requestOf(parts, namespace, shard),
+      blockStartsNanos: [],
+      damagedToo: false,
+      next: { fromNanos, heldStartsNanos, blocksMax },
+    };
+    const passesOver = (start: bigint) => start < fromNanos || options.held.has(start);
+    const streams = streamsOf(donors, request);
+    const taking = { streams, passesOver, blocksMax, takenAs };
+    const report = await mergeLimited(parts, namespace, shard, taking, signal);
+    total.blocks += report.blocks;
+    total.filesets += report.filesets;
+    total.series += report.series;
+    total.bytes += report.bytes;
+    if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
+    if (report.moreFromNanos === null) return total;
+    fromNanos = report.moreFromNanos;
+    if (report.isLimitIgnored) blocksMax = 0;
+  }
 }
 
 /**
@@ -103,7 +183,28 @@ export async function mergeFromPeers(
   },
   signal: AbortSignal,
 ): Promise<PeersReport> {
-  const { onlyBlocks, pace } = options;
+  const { streams, onlyBlocks, pace } = options;
+  // A donor of an older version gives all that it has.
+  const passesOver = (start: bigint) => onlyBlocks?.has(start) === false;
+  const merging = { streams, passesOver, blocksMax: 0, pace };
+  return mergeLimited(parts, namespace, shard, merging, signal);
+}
+
+/** @param options.blocksMax after which each of the streams ends; 0 when they end with the shard */
+async function mergeLimited(
+  parts: PeersParts,
+  namespace: NamespaceState,
+  shard: number,
+  options: {
+    readonly streams: readonly PeerStream[];
+    readonly passesOver: (blockStartNanos: bigint) => boolean;
+    readonly blocksMax: number;
+    readonly takenAs?: TakenAs | undefined;
+    readonly pace?: Pace | undefined;
+  },
+  signal: AbortSignal,
+): Promise<LimitedReport> {
+  const { passesOver, blocksMax, takenAs, pace } = options;
   // It counts among those of this node already, and the donors are not asked to have applied it.
   if (parts.deletions.applying?.namespace === namespace.name) {
     throw new TsdbError('UNAVAILABLE', `series are being deleted: ${namespace.name}`);
@@ -115,18 +216,28 @@ export async function mergeFromPeers(
   const stop = new AbortController();
   const either = AbortSignal.any([signal, stop.signal]);
   const { clock } = parts.env;
-  const streams = options.streams.map((stream) =>
-    seriesOf(pagesOf(stream, clock, either), namespace),
-  );
+  const given: Given[] = [];
+  const streams = options.streams.map((stream) => {
+    const one: Given = { blocks: 0, lastStartNanos: null, givesAll: false, isOver: false };
+    given.push(one);
+    return counted(seriesOf(pagesOf(stream, clock, either), namespace), one, options);
+  });
+  // Who ended at the limit may have rows of the blocks that others still give.
+  const isAtLimit = ({ isOver, givesAll, blocks }: Given) =>
+    isOver && !givesAll && blocksMax > 0 && blocks === blocksMax;
+  const isCutBefore = (start: bigint) =>
+    given.some((one) => isAtLimit(one) && one.lastStartNanos! < start);
+  let moreFromNanos: bigint | null = null;
   const merged = new PeekedStream(mergeStreams(streams));
   try {
     for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
       const { blockStartNanos } = first;
+      if (isCutBefore(blockStartNanos)) break;
       const source = new BlockSource(merged, blockStartNanos, (names) =>
         makeSlots(namespace, names, truncations),
       );
-      // A donor of an older version gives all that it has.
-      if (onlyBlocks !== null && !onlyBlocks.has(blockStartNanos)) {
+      moreFromNanos = blockStartNanos + namespace.blockSizeNanos;
+      if (passesOver(blockStartNanos)) {
         await source.passOver();
         continue;
       }
@@ -140,6 +251,8 @@ export async function mergeFromPeers(
           blockStartNanos,
           source: 'peers',
           deletionVersion: versionMax,
+          // A donor may find out at the end that it lacks something.
+          takenAs: () => (given.every(({ isOver }) => isOver) ? takenAs : undefined),
           onSafe: () => {
             markLive(namespace, source, truncations);
             parts.noteFiles(blockStartNanos + namespace.blockSizeNanos);
@@ -159,7 +272,33 @@ export async function mergeFromPeers(
     await merged.close();
   }
   if (namespace.truncations !== truncations) throw truncatedMeanwhile(namespace);
-  return report;
+  return {
+    ...report,
+    moreFromNanos: given.some(isAtLimit) ? moreFromNanos : null,
+    isLimitIgnored: given.some(({ givesAll }) => givesAll),
+  };
+}
+
+/** The same, with what was given noted. */
+async function* counted(
+  stream: AsyncGenerator<StreamedSeries, void, undefined>,
+  given: Given,
+  {
+    passesOver,
+    blocksMax,
+  }: { readonly passesOver: (start: bigint) => boolean; readonly blocksMax: number },
+): AsyncGenerator<StreamedSeries, void, undefined> {
+  for await (const series of stream) {
+    const { blockStartNanos } = series;
+    if (blockStartNanos !== given.lastStartNanos) {
+      const isPassedOver = passesOver(blockStartNanos);
+      if (!isPassedOver) given.blocks += 1;
+      if (isPassedOver || (blocksMax > 0 && given.blocks > blocksMax)) given.givesAll = true;
+      given.lastStartNanos = blockStartNanos;
+    }
+    yield series;
+  }
+  given.isOver = true;
 }
 
 /**

@@ -14,10 +14,11 @@ import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
-import { bootstrapFromPeers, type PeersParts } from './peers.ts';
+import { bootstrapFromPeers, type PeersParts, type PeersReport, takeShard } from './peers.ts';
+import { heldBlocks, type TakenBlocksParts, takenAsOf } from './taken_blocks.ts';
 
 /** What shards are made whole of. */
-export interface ShardJobsParts extends PeersParts {
+export interface ShardJobsParts extends PeersParts, TakenBlocksParts {
   readonly log: Log;
   readonly instanceId: string;
   readonly retentionClock: RetentionClock;
@@ -29,6 +30,8 @@ export interface ShardJobsOptions {
   readonly parts: ShardJobsParts;
   /** The service of another instance. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
+  /** As `Announcement.sinceBoot`. */
+  readonly sinceBoot: () => number;
   /** Called when a shard has become ready in a namespace. */
   readonly onReady: () => void;
 }
@@ -65,6 +68,11 @@ const retryMillisFirst = 250;
 const retryMillisMax = 10_000;
 /** Shards that one node streams from its peers at a time. */
 export const streamShardsAtOnce = 4;
+/**
+ * It begins with one, and for each so many blocks that came there is one more: a node that is killed
+ * on the way fetches again a block, and a fiftieth of what it has.
+ */
+const blocksOfFurtherShard = 50;
 
 /**
  * Blocks that an attempt fetches when some are lacking: what is done of many stays done. Half as
@@ -95,6 +103,10 @@ export class ShardJobs implements AsyncDisposable {
   /** Waits of those that are queued again. */
   readonly #resting = new Set<Promise<void>>();
   readonly #stop = new AbortController();
+  /** Blocks of whole shards that came, or were here. */
+  #blocksTaken = 0;
+  /** Attempts that failed: who waits for a peer in vain keeps no other shard from its own. */
+  #failures = 0;
   /** By shard: the assignment for which it is made ready. */
   readonly #readyFor = new Map<number, OwnedShard>();
 
@@ -237,8 +249,10 @@ export class ShardJobs implements AsyncDisposable {
 
   #startSome(): void {
     while (this.#running.size < streamShardsAtOnce) {
-      const job = this.#waiting.shift();
+      const [job] = this.#waiting;
       if (job === undefined) return;
+      if (job.wanted === null && this.#running.size >= this.#wholeAtOnce()) return;
+      this.#waiting.shift();
       if (job.stop.signal.aborted) continue;
       const running = this.#run(job).finally(() => {
         this.#running.delete(running);
@@ -246,6 +260,10 @@ export class ShardJobs implements AsyncDisposable {
       });
       this.#running.add(running);
     }
+  }
+
+  #wholeAtOnce(): number {
+    return 1 + this.#failures + Math.floor(this.#blocksTaken / blocksOfFurtherShard);
   }
 
   /** Queues a job again after a time in which others have its place. */
@@ -300,6 +318,7 @@ export class ShardJobs implements AsyncDisposable {
       log.warn({ ...fields, error: messageOf(error) }, 'shard is not bootstrapped yet');
       const delay = Math.min(retryMillisMax, retryMillisFirst * 2 ** Math.min(attempts, 10));
       job.attempts += 1;
+      this.#failures += 1;
       if (isRefusal) {
         job.refusals += 1;
         job.blocksAtOnce = Math.ceil(job.blocksAtOnce / 2);
@@ -370,15 +389,18 @@ export class ShardJobs implements AsyncDisposable {
       job.fetching !== null && plan.areAll ? damagedRefusalsMax : damagedRefusalsOfMoveMax;
     const isLastResort =
       plan.areRemains || (job.refusals >= refusalsMax && donors.length === plan.candidates.length);
-    const report = await bootstrapFromPeers(
-      parts,
-      job.namespace,
-      job.shard,
-      donors,
-      job.fetching,
-      isLastResort,
-      signal,
-    );
+    const isWhole = job.fetching === null && plan.areCovering && !isLastResort;
+    const report = await (isWhole
+      ? this.#takeWhole(job, donors, signal)
+      : bootstrapFromPeers(
+          parts,
+          job.namespace,
+          job.shard,
+          donors,
+          job.fetching,
+          isLastResort,
+          signal,
+        ));
     if (report.blocks > 0) {
       parts.log.info(
         { namespace: job.namespace.name, shard: job.shard, peers: donors.length, ...report },
@@ -399,6 +421,23 @@ export class ShardJobs implements AsyncDisposable {
       if (job.fetching === null) parts.doubts.counts.blocksLost += report.blocks;
     }
     return !isLastResort && plan.areCovering;
+  }
+
+  /** But for what was taken for the same assignment before. */
+  async #takeWhole(
+    { namespace, shard, assigned }: Job,
+    donors: readonly NodeService[],
+    signal: AbortSignal,
+  ): Promise<PeersReport & { readonly held: number }> {
+    const { parts, sinceBoot } = this.#options;
+    const takenAs = takenAsOf(parts, namespace, assigned);
+    const held =
+      takenAs === null
+        ? new Set<bigint>()
+        : heldBlocks(parts, namespace, shard, takenAs, sinceBoot());
+    const report = await takeShard(parts, namespace, shard, donors, { held, takenAs }, signal);
+    this.#blocksTaken += held.size + report.blocks;
+    return { ...report, held: held.size };
   }
 
   async #healthyDonors(

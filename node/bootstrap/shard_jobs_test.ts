@@ -76,7 +76,12 @@ async function openTwo(state: ShardState, clock: Clock = realEnv.clock) {
       yield* donor.streamShard(...request);
     },
   });
-  const jobs = new ShardJobs({ parts: database, nodeServiceOf: () => gated, onReady: () => {} });
+  const jobs = new ShardJobs({
+    parts: database,
+    nodeServiceOf: () => gated,
+    sinceBoot: () => 1,
+    onReady: () => {},
+  });
   opened.push(jobs);
   database.onDamage = (of, file) =>
     jobs.repair({ namespace: of, shard: file.shard, blocks: new Set(of.files.blocksOf(file)) });
@@ -182,7 +187,12 @@ test('shards that cannot be fetched keep no other one from it', async () => {
       yield* donor.streamShard(request, signal);
     },
   });
-  const jobs = new ShardJobs({ parts: database, nodeServiceOf: () => failing, onReady: () => {} });
+  const jobs = new ShardJobs({
+    parts: database,
+    nodeServiceOf: () => failing,
+    sinceBoot: () => 1,
+    onReady: () => {},
+  });
   opened.push(jobs);
   jobs.reconcile();
   const { readyShards } = database.namespaces.get('metrics')!;
@@ -216,7 +226,12 @@ test('what nobody can repair is kept aside until its block expires', async () =>
   });
   assert.equal(report.corrupt.length, 0);
   assert.deepEqual([...report.unrepaired[0]!.blocks], [firstBlock]);
-  const jobs = new ShardJobs({ parts: database, nodeServiceOf: () => database, onReady: () => {} });
+  const jobs = new ShardJobs({
+    parts: database,
+    nodeServiceOf: () => database,
+    sinceBoot: () => 1,
+    onReady: () => {},
+  });
   opened.push(jobs);
   for (const shard of report.unrepaired) jobs.repair(shard);
   const namespace = database.namespaces.get('metrics')!;

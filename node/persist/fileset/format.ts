@@ -32,6 +32,20 @@ export interface FilesetInfo {
   readonly createdNanos: bigint;
   /** Where the block came from. */
   readonly source: 'peers' | 'flush' | 'merge';
+  /**
+   * Set of one block that was taken from peers: it has all that these had of it when they gave it.
+   */
+  readonly takenAs?: TakenAs;
+}
+
+/** As what a shard was taken over, by which start of the node. */
+export interface TakenAs {
+  readonly namespaceNumber: number;
+  readonly assignment: string;
+  /** Of the assignment; '' for any owner. */
+  readonly sourceId: string;
+  /** Count of the folder's boots. */
+  readonly boot: number;
 }
 
 export interface FilesetKey {
@@ -224,7 +238,21 @@ export function decodeInfo(bytes: Uint8Array): FilesetInfo {
     volume: whole('volume'),
     createdNanos: BigInt(text('createdNanos')),
     source,
+    ...(plain['takenAs'] === undefined ? {} : { takenAs: takenAsOf(plain['takenAs']) }),
   };
+}
+
+function takenAsOf(plain: unknown): TakenAs {
+  const { namespaceNumber, assignment, sourceId, boot } = Object(plain) as Record<string, unknown>;
+  if (
+    !Number.isSafeInteger(namespaceNumber) ||
+    !Number.isSafeInteger(boot) ||
+    typeof assignment !== 'string' ||
+    typeof sourceId !== 'string'
+  ) {
+    throw new Error('info field takenAs is not whole');
+  }
+  return { namespaceNumber: namespaceNumber as number, assignment, sourceId, boot: boot as number };
 }
 
 /** Sizes and checksums of the files, as the digest file holds them. */

@@ -17,6 +17,7 @@ import {
   filesetPath,
   fileHeaderBytes,
   removeFileset,
+  type TakenAs,
 } from './format.ts';
 import { type FilesetSeries, FilesetIndexWriter } from './index_writer.ts';
 
@@ -28,7 +29,7 @@ const dataBufferBytes = 1024 * 1024;
 export class FilesetWriter implements AsyncDisposable {
   readonly #disk: Disk;
   readonly #folder: string;
-  readonly #info: FilesetInfo;
+  #info: FilesetInfo;
   readonly #dataFile: SummedFile;
   readonly #index = new FilesetIndexWriter();
   #pending: Uint8Array[] = [];
@@ -84,8 +85,12 @@ export class FilesetWriter implements AsyncDisposable {
     this.#dataEnd += chunks.length;
   }
 
-  /** Makes the fileset durable and whole; the checkpoint comes last. */
-  async finish(): Promise<FilesetDigest> {
+  /**
+   * Makes the fileset durable and whole; the checkpoint comes last.
+   * @param takenAs noted in its info
+   */
+  async finish(takenAs?: TakenAs): Promise<FilesetDigest> {
+    if (takenAs !== undefined) this.#info = { ...this.#info, takenAs };
     const data = await this.#dataFile.finish(this.#takePending());
     const index = await this.#writePart('index', this.#index.finish(this.#dataEnd));
     const info = await this.#writePart('info', encodeInfo(this.#info));
@@ -97,6 +102,11 @@ export class FilesetWriter implements AsyncDisposable {
     await this.#disk.syncFolder(this.#folder);
     this.#finished = true;
     return digest;
+  }
+
+  /** What the fileset says of itself. */
+  get info(): FilesetInfo {
+    return this.#info;
   }
 
   /** Removes the fileset again, before it was used. */

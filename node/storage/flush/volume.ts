@@ -9,7 +9,12 @@ import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { copyOfName, type SeriesName } from '#lib/series_id/series_name.ts';
 import { compareBytes } from '#lib/tags.ts';
-import { FilesetCorrupt, type FilesetInfo, shardFolder } from '../../persist/fileset/format.ts';
+import {
+  FilesetCorrupt,
+  type FilesetInfo,
+  shardFolder,
+  type TakenAs,
+} from '../../persist/fileset/format.ts';
 import { FilesetWriter } from '../../persist/fileset/writer.ts';
 import { makeDurableFolder } from '../../persist/folders.ts';
 import { BlockFile } from '../filesets/namespace_files.ts';
@@ -61,6 +66,10 @@ export interface VolumeOptions {
    * said.
    */
   readonly deletionVersion?: number;
+  /**
+   * Asked when all rows have come: what to note in the fileset of it, when it has this block alone.
+   */
+  readonly takenAs?: () => TakenAs | undefined;
   /** Of what is copied from the old volume; without it that goes on without a rest. */
   readonly pace?: Pace;
 }
@@ -102,6 +111,7 @@ export async function writeVolume(
   }
   if (current !== null) files.pin(current);
   try {
+    const isLong = extent.blockSizeNanos > namespace.blockSizeNanos;
     await files.makeFolder(shard, () => makeDurableFolder(env.disk, parts.dataFolder, folder));
     const info: FilesetInfo = {
       namespace: namespace.name,
@@ -116,7 +126,6 @@ export async function writeVolume(
     };
     await using old = await VolumeWalk.open(env.disk, files, current, null);
     await using writer = FilesetWriter.open(env.disk, folder, info);
-    const isLong = extent.blockSizeNanos > namespace.blockSizeNanos;
     const endNanos = blockStartNanos + namespace.blockSizeNanos;
     const block = isLong ? { startNanos: blockStartNanos, endNanos } : null;
     const merge = new Merge(writer, old, block, options.pace, parts.store.keepsRowVersions);
@@ -145,14 +154,14 @@ export async function writeVolume(
       return { volumes: 0, series: 0, bytes: 0 };
     }
     await files.keepDamage(shard, extent);
-    const digest = await writer.finish();
+    const digest = await writer.finish(isLong ? undefined : options.takenAs?.());
     try {
       endStep();
     } catch (error) {
       await writer.undo();
       throw error;
     }
-    const file = new BlockFile(folder, info, writer.seriesCount, digest);
+    const file = new BlockFile(folder, writer.info, writer.seriesCount, digest);
     // In use and forgotten in memory in one step, so that a read sees every row.
     files.adopt(file);
     options.onSafe();

@@ -36,8 +36,14 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'memory-forgets-before-the-fileset-is-there',
     file: 'node/storage/flush/volume.ts',
-    right: '    const digest = await writer.finish();\n',
-    wrong: '    options.onSafe();\n    const digest = await writer.finish();\n',
+    right: '    await files.keepDamage(shard, extent);\n    const digest',
+    wrong: '    await files.keepDamage(shard, extent);\n    options.onSafe();\n    const digest',
+  },
+  {
+    name: 'blocks-that-a-rolled-back-folder-took-are-held',
+    file: 'node/bootstrap/taken_blocks.ts',
+    right: '    takenAs.boot >= sinceBoot &&\n',
+    wrong: '    takenAs.boot >= 0 * sinceBoot &&\n',
   },
   {
     name: 'segments-go-before-the-snapshot-counts',
