@@ -1,8 +1,8 @@
 /** A shard counts at its new owner when that one has all that was acknowledged, and not before. */
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { namespacesKey, placementKey, storageService } from '#cluster/kv/keys.ts';
-import { namespace } from '../cluster.ts';
-import { clusterName } from '../world.ts';
+import { namespace, type SimulatedCluster } from '../cluster.ts';
+import { clusterName, type SimulatedNode } from '../world.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -115,4 +115,71 @@ const hungDonor: Story = {
   },
 };
 
-export const moveStories: readonly Story[] = [movedTwice, lateNamespace, hungDonor];
+/** d takes the shard from c, and cannot say so, for it does not reach the key-value store. */
+async function takesInVain(cluster: SimulatedCluster): Promise<SimulatedNode> {
+  await joins(cluster, 'd', 'c');
+  const d = nodeOf(cluster, 'd');
+  await replace(cluster, 'c', 'd');
+  await until(cluster, 'd takes the shard', () => stateAt(d) === 'INITIALIZING');
+  d.kv!.weather.isCut = true;
+  await until(cluster, 'd has the shard, and cannot say so', () => isWhole(d));
+  return d;
+}
+
+const killedTaker: Story = {
+  name: 'taker-that-is-killed-on-the-way',
+  issue: 0,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const d = await takesInVain(cluster);
+    await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 2));
+    world.turnOff(d, false);
+    await acknowledged(cluster, rowsOfNow(cluster, 3));
+    world.trace('d comes back to the blocks that it took before');
+    world.turnOn(d);
+    await takesOver(cluster, 'c', 'd');
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+const rolledBackTaker: Story = {
+  name: 'taker-whose-folder-is-rolled-back',
+  issue: 0,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const d = await takesInVain(cluster);
+    const copy = d.disk.copy();
+    world.trace('a copy is made of the disk of d, which has taken the shard');
+    await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 2));
+    world.turnOff(d, false);
+    world.turnOff(nodeOf(cluster, 'c'), false);
+    await joinsAgain(cluster, d);
+    world.turnOff(d, true);
+    d.disk.restore(copy);
+    world.trace('the disk of d is what it was when the copy was made');
+    world.turnOn(nodeOf(cluster, 'c'));
+    world.turnOn(d);
+    await takesOver(cluster, 'c', 'd');
+    await answeredReadWithout(cluster, 'a');
+  },
+};
+
+/** It starts, and there is nobody to take the rest from. */
+async function joinsAgain(cluster: SimulatedCluster, d: SimulatedNode): Promise<void> {
+  cluster.world.turnOn(d);
+  await until(cluster, 'd is loaded', () => d.runtime?.database.isLoaded === true);
+}
+
+export const moveStories: readonly Story[] = [
+  movedTwice,
+  lateNamespace,
+  hungDonor,
+  killedTaker,
+  rolledBackTaker,
+];
