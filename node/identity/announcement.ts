@@ -210,7 +210,11 @@ export class Announcement {
       const { identity, nonce, lineageId, sinceBoot, missed } = seen;
       if (identity === null || nonce === this.#nonce || missed) return;
       const { others, ...theirs } = identity;
-      const said = { nonce, lineage: lineageId, ...(sinceBoot === null ? {} : { since: sinceBoot }) };
+      const said = {
+        nonce,
+        lineage: lineageId,
+        ...(sinceBoot === null ? {} : { since: sinceBoot }),
+      };
       const value = encodeIdentity(theirs, { ...others, ...said, missed: true });
       const { succeeded } = await kv.transact(
         [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],

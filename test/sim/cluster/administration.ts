@@ -55,7 +55,8 @@ export class Administration {
     const request = { namespace, query, ...range, selectors: [] };
     return this.#delete('delete rows', by, rows, async () => {
       const view = await by.topology.refresh(requestSignal());
-      return (await publishDeletions(publishingPartsOf(by), [request], view, requestSignal())).sequence;
+      return (await publishDeletions(publishingPartsOf(by), [request], view, requestSignal()))
+        .sequence;
     });
   }
 
