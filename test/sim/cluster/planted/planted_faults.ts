@@ -113,9 +113,8 @@ export const plantedFaults: readonly PlantedFault[] = [
   {
     name: 'a-nonce-that-is-forgotten',
     file: 'node/identity/announcement.ts',
-    right:
-      "    if (seen.nonce === this.#nonce) {\n      await this.#noteTold(seen.modRevision, seen.lineageId);\n      return 'continued';\n    }\n",
-    wrong: '',
+    right: '    if (seen.nonce === this.#nonce) {\n      this.#sinceBoot',
+    wrong: '    if (seen.nonce === this.#nonce && seen.nonce === "") {\n      this.#sinceBoot',
   },
   {
     name: 'references-outlive-a-boot',
