@@ -19,7 +19,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { Announcement, InstanceTaken } from './identity/announcement.ts';
+import { Announcement, InstanceTaken, RowsMissed } from './identity/announcement.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { NodeFormats } from './formats.ts';
@@ -574,18 +574,10 @@ export class NodeRuntime implements AsyncDisposable {
       else await this.#announcement.raiseMark(signal);
     });
     this.#markedBytes = bytes;
-    if (this.#announcement.hasMissed) await this.#giveUpWhatIsMissed();
-  }
-
-  /** Two processes have served as this instance, each with its own copy of the folder. */
-  async #giveUpWhatIsMissed(): Promise<void> {
-    const { topology, log } = this.#options;
-    const { signal } = this.#stop;
-    const reason = 'another process of this instance has taken writes that may not be here';
-    log.error({ reason }, 'shards are reset');
-    await this.#resetShards();
-    await topology.refresh(signal);
-    await this.#endIfTaken(() => this.#announcement.noteMended(signal));
+    // Two processes have served as this instance, each with its own copy of the folder: the next start
+    // gives the shards up and takes them anew, those too that this one has begun to take.
+    const { instanceId, onFatal } = this.#options;
+    if (this.#announcement.hasMissed) onFatal(new RowsMissed(instanceId));
   }
 
   async #resetShards(): Promise<void> {

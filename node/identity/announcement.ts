@@ -62,6 +62,16 @@ export class InstanceTaken extends TsdbError {
   }
 }
 
+/** Told to a process that lacks rows which another one of its instance has acknowledged. */
+export class RowsMissed extends TsdbError {
+  constructor(instanceId: string) {
+    super(
+      'CONFLICT',
+      `another process of instance ${instanceId} has taken writes that may not be here: this one must start again, and take its shards anew`,
+    );
+  }
+}
+
 export class Announcement {
   readonly #options: AnnouncementOptions;
   readonly #identityKey: string;
@@ -75,7 +85,7 @@ export class Announcement {
   #revision = 0;
   /**
    * A process that this one has followed has acknowledged rows that its folder may lack: they had one
-   * folder, of which one has a copy. To be told when that is mended, by `noteMended`.
+   * folder, of which one has a copy. The next start is told so by `make`.
    */
   hasMissed = false;
   #sinceBoot: number;
@@ -223,25 +233,6 @@ export class Announcement {
       );
       if (succeeded) return;
     }
-  }
-
-  /**
-   * What `hasMissed` says is mended, or nobody counts on this instance any more.
-   * @throws {InstanceTaken} when another process serves as this instance; TsdbError UNAVAILABLE
-   */
-  async noteMended(signal: AbortSignal): Promise<void> {
-    const { kv, instanceId } = this.#options;
-    const seen = await this.#seen(signal);
-    if (seen.nonce !== this.#nonce) throw new InstanceTaken(instanceId);
-    const { succeeded, revision } = await kv.transact(
-      [{ key: this.#identityKey, target: 'modRevision', equals: seen.modRevision }],
-      [this.#identityPut(seen, seen.lineageId, false)],
-      signal,
-    );
-    if (!succeeded) return;
-    this.#modRevision = revision;
-    this.#revision = Math.max(this.#revision, revision);
-    this.hasMissed = false;
   }
 
   async #putMark(mark: string, signal: AbortSignal): Promise<void> {
