@@ -497,7 +497,8 @@ export class NodeRuntime implements AsyncDisposable {
     const isOfFolder = lineageId !== storeLineageId;
     if (awaitsApproval) {
       const key = knownPrefix(cluster) + instanceId;
-      const value = encodeKnownReport(storeLineageId, isOfFolder ? topology.known : null);
+      const known = isOfFolder ? topology.known : null;
+      const value = encodeKnownReport(storeLineageId, known, this.#formats.level());
       await kv.transact([], [{ kind: 'put', key, value }], signal);
     }
     const isFirst = this.#lineages === '';

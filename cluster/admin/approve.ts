@@ -3,10 +3,12 @@
  * the instances knew last stands again, with all namespaces that they had.
  */
 import { TsdbError } from '#lib/errors.ts';
-import { type ClusterName, knownPrefix } from '../kv/keys.ts';
-import type { Kv } from '../kv/kv.ts';
+import { type ClusterName, finishedFormatsKey, knownPrefix } from '../kv/keys.ts';
+import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import type { StoreLineage } from '../kv/lineage.ts';
+import { unchanged } from '../kv/stored_json.ts';
 import { placementRaisesMax } from '../limits.ts';
+import { finishedLevelOf, finishedLevelValue } from '../metadata/finished_formats.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { joinedRegistry } from '../namespaces/numbers.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
@@ -71,19 +73,41 @@ export async function approvePlacement(
   const approved = approvedLineage(current.lineage, reports);
   const placing = placements.approving(current, last.placement, next, approved);
   const naming = target.namespaces.approving(registry, namespaces);
+  const formats = await raisingFormats(target, reports, signal);
   await write(
     target,
     {
-      compares: [...placing.compares, ...naming.compares],
+      compares: [...placing.compares, ...naming.compares, ...formats.compares],
       operations: [
         ...placing.operations,
         ...naming.operations,
+        ...formats.operations,
         { kind: 'deletePrefix', prefix: knownPrefix(cluster) },
       ],
     },
     signal,
   );
   return stands;
+}
+
+/**
+ * Nobody goes back behind formats that instances write: else those that join would write earlier
+ * ones, and releases that cannot read the data would be let in.
+ */
+async function raisingFormats(
+  { kv, cluster }: ApproveTarget,
+  reports: readonly KnownReport[],
+  signal: AbortSignal,
+): Promise<{ readonly compares: readonly Compare[]; readonly operations: readonly Operation[] }> {
+  const key = finishedFormatsKey(cluster);
+  const item = await kv.get(key, signal);
+  const stored = finishedLevelOf(item?.value ?? null);
+  const level = reports.reduce((most, { formatLevel }) => Math.max(most, formatLevel), stored);
+  if (level === stored) return { compares: [], operations: [] };
+  return {
+    compares: [unchanged(key, { modRevision: item?.modRevision ?? 0 })],
+    operations: [{ kind: 'put', key, value: finishedLevelValue(level) }],
+  };
 }
 
 async function write(

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
+import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import { silentLog } from '#lib/log.ts';
 import { overriding } from '#test/overriding.ts';
-import { knownPrefix } from '../kv/keys.ts';
+import { finishedFormatsKey, knownPrefix } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
+import { finishedLevelOf } from '../metadata/finished_formats.ts';
 import { namespaceNumberIn } from '../namespaces/numbers.ts';
 import { type KnownStore, Topology } from '../topology/topology.ts';
 import { ClusterAdmin, plainRequest } from './admin.ts';
@@ -66,8 +68,13 @@ class Exchanged {
   }
 
   /** As a node says it. */
-  async report(id: string, awaits: string, known: KnownStore | null): Promise<void> {
-    const value = encodeKnownReport(awaits, known);
+  async report(
+    id: string,
+    awaits: string,
+    known: KnownStore | null,
+    formatLevel: number = formatLevelFirst,
+  ): Promise<void> {
+    const value = encodeKnownReport(awaits, known, formatLevel);
     await this.kv.transact([], [{ kind: 'put', key: knownPrefix(cluster) + id, value }], never);
   }
 }
@@ -137,6 +144,22 @@ test('what instances knew stands again once it is approved, and nothing is chang
   assert.equal(awake.placementVersion, version + 1);
   assert.equal(awake.lineageId, view.storeLineageId);
   assert.deepEqual([...awake.namespaces.keys()], ['first', 'second', 'third']);
+});
+
+test('formats that instances write are those of the cluster again once it is approved', async () => {
+  const world = new Exchanged();
+  const { admin } = world;
+  const instances = ['a', 'b'].map(instance);
+  await admin.placementInit({ numShards: 2, replicationFactor: 1, instances }, plainRequest, never);
+  await using topology = world.topology();
+  const { known } = await topology.whenLoaded(never).then(() => topology);
+  world.store = newStore();
+  const { storeLineageId } = await topology.refresh(never);
+  await world.report('a', storeLineageId, known, formatLevelFirst);
+  await world.report('b', storeLineageId, known, formatLevelNewest);
+  await admin.placementApprove({}, plainRequest, never);
+  const finished = await world.kv.get(finishedFormatsKey(cluster), never);
+  assert.equal(finishedLevelOf(finished!.value), formatLevelNewest);
 });
 
 test('a store that is made anew gets what was known, and a cluster of its own in it is told apart', async () => {

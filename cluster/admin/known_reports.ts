@@ -3,6 +3,7 @@
  * in a key of its own: from this the cluster is approved again.
  */
 import { messageOf } from '#lib/errors.ts';
+import { formatLevelFirst } from '#lib/format_level.ts';
 import { type ClusterName, knownPrefix } from '../kv/keys.ts';
 import type { KeyValue, Kv } from '../kv/kv.ts';
 import { encodeJson } from '../kv/stored_json.ts';
@@ -27,6 +28,8 @@ export interface KnownReport {
   readonly instanceId: string;
   /** Null for an instance that knows nothing but the store as it is now. */
   readonly known: Known | null;
+  /** That it writes (lib/format_level.ts): its data folder cannot go back behind it. */
+  readonly formatLevel: number;
 }
 
 export interface KnownReports {
@@ -44,6 +47,7 @@ interface StoredReport {
   readonly known:
     | (Record<(typeof itemNames)[number], StoredItem | null> & { readonly lineageId: string })
     | null;
+  readonly formatLevel?: number;
 }
 
 type StoredItem = Omit<KeyValue, 'value'> & { readonly value: string };
@@ -51,15 +55,20 @@ type StoredItem = Omit<KeyValue, 'value'> & { readonly value: string };
 /**
  * @param awaits the lineage that awaits approval
  * @param known null for nothing of an earlier one
+ * @param formatLevel that the instance writes
  */
-export function encodeKnownReport(awaits: string, known: KnownStore | null): Uint8Array {
-  if (known === null) return encodeJson({ awaits, known: null });
+export function encodeKnownReport(
+  awaits: string,
+  known: KnownStore | null,
+  formatLevel: number,
+): Uint8Array {
+  if (known === null) return encodeJson({ awaits, known: null, formatLevel });
   const items = itemNames.map((name) => {
     const item = known[name];
     return [name, item === null ? null : { ...item, value: decoder.decode(item.value) }];
   });
   const { lineageId } = known;
-  return encodeJson({ awaits, known: { lineageId, ...Object.fromEntries(items) } });
+  return encodeJson({ awaits, known: { lineageId, ...Object.fromEntries(items) }, formatLevel });
 }
 
 /** Of those that say something of this lineage. */
@@ -77,10 +86,11 @@ export async function readKnownReports(
     try {
       const report = JSON.parse(decoder.decode(value)) as StoredReport;
       if (report.awaits !== awaits) continue;
-      const { known } = report;
+      const { known, formatLevel = formatLevelFirst } = report;
       reports.push({
         instanceId: key.slice(prefix.length),
         known: known === null ? null : knownOf(known),
+        formatLevel,
       });
     } catch (error) {
       damaged.push(`${key}: ${messageOf(error)}`);
