@@ -123,6 +123,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   const routes = routesOf({
     admin: {
       kv: options.kv,
+      lookAtStore: (signal) => topology.refresh(signal),
       clock: env.clock,
       random: env.random,
       cluster: options.cluster,

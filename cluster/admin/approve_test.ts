@@ -6,6 +6,7 @@ import { silentLog } from '#lib/log.ts';
 import { overriding } from '#test/overriding.ts';
 import { finishedFormatsKey, knownPrefix } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
+import { lookingFirst } from '../kv/looking_first.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { finishedLevelOf } from '../metadata/finished_formats.ts';
 import { namespaceNumberIn } from '../namespaces/numbers.ts';
@@ -48,14 +49,14 @@ class Exchanged {
     return new Topology({ kv, cluster, env: realEnv, log: silentLog, remembered }).start();
   }
 
-  addNamespace(name: string): Promise<unknown> {
+  addNamespace(name: string, admin: ClusterAdmin = this.admin): Promise<unknown> {
     const retentionOptions = {
       retentionPeriodDuration: '48h',
       blockSizeDuration: '2h',
       bufferFutureDuration: '10m',
       bufferPastDuration: '10m',
     };
-    return this.admin.namespaceAdd({ name, options: { retentionOptions } }, plainRequest, never);
+    return admin.namespaceAdd({ name, options: { retentionOptions } }, plainRequest, never);
   }
 
   async backUp(): Promise<Kv> {
@@ -193,4 +194,23 @@ test('a store that is made anew gets what was known, and a cluster of its own in
   const awaited = await topology.refresh(never);
   assert.equal(awaited.awaitsApproval, true);
   assert.deepEqual(awaited.placement, before.placement);
+});
+
+test('a store that went back is not changed by who has not heard of that yet', async () => {
+  const exchanged = new Exchanged();
+  await exchanged.addNamespace('before');
+  const backup = await exchanged.backUp();
+  await exchanged.addNamespace('since');
+  await using topology = exchanged.topology();
+  await topology.whenLoaded(never);
+  const number = namespaceNumberIn(topology.view.namespaces, 'since');
+  exchanged.store = backup;
+  const kv = lookingFirst(exchanged.kv, (signal) => topology.refresh(signal));
+  const { clock, random } = realEnv;
+  const admin = new ClusterAdmin({ kv, cluster, clock, random });
+  // It would be another one of the same name, and all nodes would drop the rows of the first.
+  await assert.rejects(exchanged.addNamespace('since', admin), /awaits|approve/);
+  assert.equal(namespaceNumberIn(topology.view.namespaces, 'since'), number);
+  const { value } = await admin.namespaces.get(never);
+  assert.deepEqual([...value.keys()], ['before']);
 });

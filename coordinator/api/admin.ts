@@ -1,6 +1,7 @@
 /** Databases, placements and namespaces: the admin endpoints, each a call of the cluster room. */
 import { ClusterAdmin, type AdminOptions } from '#cluster/admin/admin.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
+import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { setKvstore } from '#cluster/admin/kvstore.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { NodeService } from '#cluster/node/service.ts';
@@ -18,6 +19,8 @@ import { wholeNumber } from './parameters.ts';
 
 export interface AdminApiSetup {
   readonly kv: Kv;
+  /** Whether the store of `cluster` has gone back (#cluster/kv/looking_first.ts). */
+  readonly lookAtStore: (signal: AbortSignal) => Promise<unknown>;
   readonly clock: Clock;
   /** Used unless the headers Cluster-Environment-Name and Cluster-Zone-Name name another. */
   readonly cluster: ClusterName;
@@ -55,14 +58,15 @@ function adminCallOf(setup: AdminApiSetup, request: ApiRequest): AdminCall {
   const { kv, clock, random, localInstance, writtenVersion, nodeOf } = setup;
   const { pathParameters, urlParameters, signal } = request;
   const cluster = clusterOf(request, setup.cluster);
+  const isOfOwn = isOwn(setup, cluster);
   const admin = new ClusterAdmin({
-    kv,
+    kv: isOfOwn ? lookingFirst(kv, setup.lookAtStore) : kv,
     cluster,
     clock,
     random,
     writtenVersion,
     ...(localInstance === null ? {} : { localInstance }),
-    ...(isOwn(setup, cluster) ? { nodeOf } : {}),
+    ...(isOfOwn ? { nodeOf } : {}),
   });
   const options = optionsOf(request);
   return { setup, admin, options, id: pathParameters['id'] ?? '', urlParameters, signal };

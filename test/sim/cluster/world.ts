@@ -4,6 +4,7 @@
  * store.
  */
 import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { nodeMethods } from '#cluster/node/methods.ts';
@@ -257,7 +258,8 @@ export class World {
       log,
     });
     const nodeOf = (instance: Instance) => connections.nodeOf(instance);
-    const admin = new ClusterAdmin({ ...env, kv, cluster, nodeOf });
+    const looking = lookingFirst(kv, (signal) => topology.refresh(signal));
+    const admin = new ClusterAdmin({ ...env, kv: looking, cluster, nodeOf });
     return { process, kv, topology, session, admin };
   }
 
