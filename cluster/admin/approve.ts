@@ -51,7 +51,7 @@ export async function approvePlacement(
   }
   const { reports, damaged } = await readKnownReports(kv, cluster, lineage.id, signal);
   const last = lastKnown(current, reports);
-  if (!force) refuseMissing(current.value, last, reports, damaged);
+  if (!force) refuseMissing(last, reports, damaged);
   const next = last.placement === null ? null : withoutFresh(last.placement, reports);
   const versionMin = Math.max(current.version, last.version) + 1;
   if (versionMin - current.version > placementRaisesMax) {
@@ -146,13 +146,13 @@ function lastNamespaces(reports: readonly KnownReport[]): NamespaceRegistry {
     .reduce((joined, { namespaces }) => joinedRegistry(joined, namespaces), emptyRegistry);
 }
 
+/** Instances that have left since the store was backed up have nothing to say any more. */
 function refuseMissing(
-  restored: Placement | null,
   last: { readonly placement: Placement | null },
   reports: readonly KnownReport[],
   damaged: readonly string[],
 ): void {
-  const owners = [...(restored?.instances ?? []), ...(last.placement?.instances ?? [])];
+  const owners = last.placement?.instances ?? [];
   const said = new Set(reports.map(({ instanceId }) => instanceId));
   const missing = new Set(owners.map(({ id }) => id)).difference(said);
   if (missing.size === 0 && damaged.length === 0) return;

@@ -214,3 +214,25 @@ test('a store that went back is not changed by who has not heard of that yet', a
   const { value } = await admin.namespaces.get(never);
   assert.deepEqual([...value.keys()], ['before']);
 });
+
+test('who had left before the store went back has nothing to say', async () => {
+  const world = new Exchanged();
+  const { admin } = world;
+  const body = {
+    numShards: 4,
+    replicationFactor: 1,
+    instances: ['a', 'b', 'c', 'd'].map(instance),
+  };
+  await admin.placementInit(body, plainRequest, never);
+  const backup = await world.backUp();
+  await admin.placementRemoveInstance('d', { ...plainRequest, force: true }, never);
+  await using topology = world.topology();
+  await topology.whenLoaded(never);
+  const { known } = topology;
+  world.store = backup;
+  const { storeLineageId, placementVersion } = await topology.refresh(never);
+  for (const id of ['a', 'b', 'c']) await world.report(id, storeLineageId, known);
+  const { version, placement } = await admin.placementApprove({}, plainRequest, never);
+  assert.ok(version > placementVersion);
+  assert.deepEqual(Object.keys(placement.instances), ['a', 'b', 'c']);
+});

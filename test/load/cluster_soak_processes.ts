@@ -226,8 +226,9 @@ export class SoakCluster {
     await eventually(
       'the placement is approved',
       async () => {
-        const { status } = await call('POST', `${this.urls[0]!}/api/v1/placement/approve`, {});
-        return status === 200;
+        const answer = await call('POST', `${this.urls[0]!}/api/v1/placement/approve`, {});
+        if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
+        return true;
       },
       startTimeoutMillis,
     );
