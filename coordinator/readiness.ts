@@ -1,6 +1,7 @@
 /** Whether the nodes take writes, as far as they say. */
 import type { NodeService } from '#cluster/node/service.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
+import { majority } from '#cluster/session/consistency.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
 import { TsdbError } from '#lib/errors.ts';
 
@@ -15,13 +16,13 @@ export async function takesWrites(
 ): Promise<boolean> {
   const { ownership } = topology.view;
   if (ownership === null) return false;
-  const majority = Math.floor(ownership.replicaFactor / 2) + 1;
+  const needed = majority(ownership.replicaFactor);
   const isEnough = (taking: readonly boolean[]): boolean =>
     ownership.classes.every(({ members, replicas }) => {
       const counts = replicas.filter(({ mask }) =>
         members.every((instance, bit) => (mask & (1 << bit)) === 0 || taking[instance]),
       );
-      return counts.length >= majority;
+      return counts.length >= needed;
     });
   // What those that have answered say, and what would be if all others took writes.
   const known = ownership.instances.map(() => false);

@@ -2,24 +2,22 @@
  * The life of a storage node: identity, data of its disk, the topology that it follows, shards that
  * come and go, and the background tick. Servers and key-value store are brought by others.
  */
-import { type ClusterName, knownPrefix, namespacesKey } from '#cluster/kv/keys.ts';
+import { type ClusterName, namespacesKey } from '#cluster/kv/keys.ts';
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
-import type { Introduction, NodeService } from '#cluster/node/service.ts';
+import type { NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import { finishHandovers } from '#cluster/placement/handover.ts';
-import { type Instance, instanceById, type Placement } from '#cluster/placement/placement.ts';
+import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
-import { encodeKnownReport, knownOfStore } from '#cluster/admin/known_reports.ts';
 import type { KnownStore, Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
 import type { Env } from '#lib/env/env.ts';
-import { untilAborted } from '#lib/env/wait.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { Announcement, InstanceTaken, RowsMissed } from './identity/announcement.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { NodeFormats } from './formats.ts';
@@ -27,9 +25,10 @@ import { DeletionFollower } from './deletion_follower.ts';
 import { Handovers } from './handovers.ts';
 import { LiveLimits } from './live_limits.ts';
 import { type NodeMetrics, registerNodeMetrics } from './metrics.ts';
-import { Introductions } from './identity/introductions.ts';
-import { knownStoreFile, readKnownStore, writeKnownStore } from './identity/known_store.ts';
+import { readKnownStore } from './identity/known_store.ts';
 import { openIdentity } from './identity/node_identity.ts';
+import { Standing } from './standing.ts';
+import { StoreMemory } from './identity/store_memory.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import type { RepairOptions } from './repair/options.ts';
 import { Repairs } from './repair/repairs.ts';
@@ -88,8 +87,6 @@ const retryMillisMax = 5_000;
 const rehearsalDelayMillis = 100;
 /** What came since then may be missing from a folder that is rolled back, and nobody sees it. */
 const folderMarkMillis = 10_000;
-/** Time to tell the process that has taken this instance what its folder lacks. */
-const lastWordMillisMax = 5_000;
 /** A start waits so long for the key-value store before it goes on by what its folder knows of it. */
 const aloneMillis = 10_000;
 /** How often it is asked who knows the folder, while the store is away. */
@@ -111,16 +108,10 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #formats: NodeFormats;
   readonly #metrics: NodeMetrics;
   readonly #placements: PlacementStore;
-  readonly #announcement: Announcement;
-  readonly #introductions: Introductions;
+  readonly #standing: Standing;
+  readonly #memory: StoreMemory;
   /** Of the namespaces that are adopted. */
   #namespacesRevision = 0;
-  /** What the folder says of the store. */
-  #knownStore: KnownStore | null;
-  /** Lineages of the view and of the store for which this node has told what it knows. */
-  #lineages = '';
-  /** Bytes of the log when the folder was marked last. */
-  #markedBytes = 0;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
   #marking: Promise<void> | null = null;
@@ -128,8 +119,6 @@ export class NodeRuntime implements AsyncDisposable {
   #handingOver: Promise<void> | null = null;
   #flushing: Promise<void> = Promise.resolve();
   #bootstrapLogged = false;
-  /** Another process has taken this instance. */
-  #isEnding = false;
   /** What needs the key-value store has begun. */
   #hasJoined = false;
   #refreshing = false;
@@ -142,34 +131,38 @@ export class NodeRuntime implements AsyncDisposable {
     knownStore: KnownStore | null,
   ) {
     this.#options = options;
-    this.#knownStore = knownStore;
     this.#formats = formats;
     this.database = database;
     this.#placements = new PlacementStore(options.kv, options.cluster, options.env.random);
     this.#jobs = new ShardJobs({
       parts: database,
       nodeServiceOf: options.nodeServiceOf,
-      sinceBoot: () => this.#announcement.sinceBoot,
+      sinceBoot: () => this.#standing.sinceBoot,
       onReady: () => this.#onShardReady(),
     });
     const { kv, cluster, instanceId, env, log, dataFolder } = options;
-    const { identity } = database;
-    const onOlderStore = (reason: string) => options.topology.forsake(reason, this.#stop.signal);
-    this.#announcement = new Announcement({
-      env,
-      kv,
-      cluster,
-      instanceId,
-      identity,
-      dataFolder,
-      storeLineageId: () => options.topology.view.storeLineageId,
+    const { topology, nodeServiceOf, onFatal } = options;
+    const { signal } = this.#stop;
+    const onOlderStore = (reason: string) => topology.forsake(reason, signal);
+    const shared = { env, log, kv, cluster, topology, instanceId, dataFolder, signal };
+    const resetShards = () => this.#resetShards();
+    this.#standing = new Standing({
+      ...shared,
+      database,
+      nodeServiceOf,
       onOlderStore,
+      resetShards,
+      onFatal,
     });
-    this.#introductions = new Introductions({
-      env,
-      instanceId,
-      nodeServiceOf: options.nodeServiceOf,
-    });
+    const onOtherLineage = (): Promise<void> => {
+      this.#deletions.renew();
+      return this.#standing.check();
+    };
+    const formatLevel = (): number => formats.level();
+    this.#memory = new StoreMemory(
+      { ...shared, formatLevel, resetShards, onOtherLineage },
+      knownStore,
+    );
     this.#handovers = new Handovers({
       instanceId,
       clock: env.clock,
@@ -177,7 +170,7 @@ export class NodeRuntime implements AsyncDisposable {
       shards: database.shards,
       placements: this.#placements,
       nodeServiceOf: options.nodeServiceOf,
-      isStanding: () => this.#announcement.isStanding,
+      isStanding: () => this.#standing.isStanding,
     });
     const parts = database;
     this.#deletions = new DeletionFollower({ kv, cluster, instanceId, parts, onOlderStore });
@@ -288,8 +281,8 @@ export class NodeRuntime implements AsyncDisposable {
       this.#rehearse().catch(onError('rehearsal of writes failed'));
     }
     const onUntold = onError('cannot introduce this node to others');
-    env.clock.every(folderMarkMillis, () => this.#introduce(), onUntold, signal);
-    this.#introduce().catch(onUntold);
+    env.clock.every(folderMarkMillis, () => this.#standing.introduce(), onUntold, signal);
+    this.#standing.introduce().catch(onUntold);
     if (isAlone) view = await this.#endAlone();
     this.#deletions.follow();
     void this.#formats.whenKnown.then(() => this.#explainFormats());
@@ -302,7 +295,7 @@ export class NodeRuntime implements AsyncDisposable {
     const onUnended = onError('cannot end handovers of shards');
     env.clock.every(markMillis, () => this.#handOver('end'), onUnended, signal);
     const onUnmarked = onError('cannot mark the data folder');
-    env.clock.every(folderMarkMillis, () => this.#raiseMark(), onUnmarked, signal);
+    env.clock.every(folderMarkMillis, () => this.#standing.raiseMark(), onUnmarked, signal);
     for (;;) {
       const last = view;
       await topology.until((next) => next !== last, signal);
@@ -317,9 +310,11 @@ export class NodeRuntime implements AsyncDisposable {
     const { lineageId, storeLineageId } = await topology.whenLoaded(signal);
     if (lineageId !== storeLineageId) this.#deletions.renew();
     await this.#retrying('cannot tell what is known of the key-value store', () =>
-      this.#reportKnown(topology.view),
+      this.#memory.report(topology.view),
     );
-    await this.#retrying('cannot compare the data folder with the cluster', () => this.#announce());
+    await this.#retrying('cannot compare the data folder with the cluster', () =>
+      this.#standing.announce(),
+    );
     await this.#retrying('cannot read the placement', () => topology.refresh(signal));
   }
 
@@ -337,15 +332,14 @@ export class NodeRuntime implements AsyncDisposable {
   async #startsAlone(): Promise<boolean> {
     const { topology, env, log } = this.#options;
     const { signal } = this.#stop;
-    const stop = new AbortController();
-    const either = AbortSignal.any([signal, stop.signal]);
+    const waiting = new ChildSignal(signal);
     try {
-      await topology.whenLoaded(env.clock.deadline(aloneMillis, either));
+      await topology.whenLoaded(env.clock.deadline(aloneMillis, waiting.signal));
       return false;
     } catch {
       signal.throwIfAborted();
     } finally {
-      stop.abort();
+      waiting.end();
     }
     const { isLoaded, placement, placementVersion } = await topology.recall();
     if (isLoaded || placement === null) return false;
@@ -359,8 +353,8 @@ export class NodeRuntime implements AsyncDisposable {
   /** Until the key-value store is back. @returns what it has then */
   async #endAlone(): Promise<TopologyView> {
     const { env, log } = this.#options;
-    const done = new AbortController();
-    const signal = AbortSignal.any([this.#stop.signal, done.signal]);
+    const waiting = new ChildSignal(this.#stop.signal);
+    const { signal } = waiting;
     const onError = (error: unknown): void => {
       log.warn({ error: messageOf(error) }, 'cannot ask who knows this data folder');
     };
@@ -368,7 +362,7 @@ export class NodeRuntime implements AsyncDisposable {
     try {
       await this.#join();
     } finally {
-      done.abort();
+      waiting.end();
     }
     const view = await this.#takeTopology();
     await this.#catchUpDeletions();
@@ -377,36 +371,15 @@ export class NodeRuntime implements AsyncDisposable {
   }
 
   async #askForWord(signal: AbortSignal): Promise<void> {
-    const { shards } = this.database;
-    if (shards.counts) return;
-    const own = await this.#introduction();
-    const isKnown = await this.#introductions.isVouchedFor(shards.placement, own, signal);
+    if (this.database.shards.counts) return;
+    const isKnown = await this.#standing.isVouchedFor(signal);
     if (!isKnown || signal.aborted) return;
     this.#count('those who own its shards know this data folder: answers of this node count');
-    await this.#introductions.tell(shards.placement, own, signal);
+    await this.#standing.introduce();
   }
 
   #count(reason: string): void {
-    const { shards } = this.database;
-    if (shards.counts || this.#isEnding) return;
-    shards.counts = true;
-    this.#options.log.info({ placementVersion: shards.version }, reason);
-    this.#onShardReady();
-  }
-
-  async #introduction(): Promise<Introduction> {
-    const { instanceId, topology } = this.#options;
-    const folder = await this.#announcement.folder();
-    const { lineageId } = topology.view;
-    const placementVersion = this.database.shards.version;
-    return { ...folder, instanceId, placementVersion, lineageId, asks: false };
-  }
-
-  /** Those who own shards with this node are told again: they may have started since. */
-  async #introduce(): Promise<void> {
-    const { shards } = this.database;
-    if (!shards.counts) return;
-    await this.#introductions.tell(shards.placement, await this.#introduction(), this.#stop.signal);
+    if (this.#standing.count(reason)) this.#onShardReady();
   }
 
   /** A new cluster is finished by its first placement. */
@@ -452,65 +425,9 @@ export class NodeRuntime implements AsyncDisposable {
     });
   }
 
-  /** The folder knows what is adopted before anything is done by it. */
-  async #rememberStore(): Promise<void> {
-    const { topology, env, dataFolder } = this.#options;
-    const { known } = topology;
-    if (known === null || isSameStore(known, this.#knownStore)) return;
-    await this.#giveUpWhatIsNotHere(known);
-    try {
-      await writeKnownStore(env.disk, dataFolder, known);
-    } catch (error) {
-      throw new TsdbError('UNAVAILABLE', `cannot write ${knownStoreFile}`, { cause: error });
-    }
-    this.#knownStore = known;
-  }
-
-  /**
-   * A placement that was approved without this node may name it as the owner of what it has given
-   * away since.
-   */
-  async #giveUpWhatIsNotHere(known: KnownStore): Promise<void> {
-    const before = this.#knownStore;
-    if (before === null || before.lineageId === known.lineageId) return;
-    const { instanceId, topology, log } = this.#options;
-    const had = heldShards(before, instanceId);
-    const gone = heldShards(known, instanceId).difference(had);
-    if (gone.size === 0) return;
-    const { signal } = this.#stop;
-    log.error({ shards: [...gone].join() }, 'shards that are not here are given up');
-    await this.#placements.update((current) => resetInstance(current, instanceId), signal);
-    await topology.refresh(signal);
-    throw new TsdbError('UNAVAILABLE', 'the placement names shards that are not here');
-  }
-
-  /**
-   * When the store has gone back: it is told what this node has known of it and what it has lost, and
-   * that this instance is there.
-   */
-  async #reportKnown(view: TopologyView): Promise<void> {
-    const { kv, cluster, topology, instanceId } = this.#options;
-    const { lineageId, storeLineageId, awaitsApproval } = view;
-    const lineages = `${lineageId}/${storeLineageId}/${awaitsApproval}`;
-    if (lineages === this.#lineages) return;
-    const { signal } = this.#stop;
-    const isOfFolder = lineageId !== storeLineageId;
-    if (awaitsApproval) {
-      const key = knownPrefix(cluster) + instanceId;
-      const known = isOfFolder ? topology.known : null;
-      const value = encodeKnownReport(storeLineageId, known, this.#formats.level());
-      await kv.transact([], [{ kind: 'put', key, value }], signal);
-    }
-    const isFirst = this.#lineages === '';
-    this.#lineages = lineages;
-    if (isFirst) return;
-    this.#deletions.renew();
-    await this.#endIfTaken(() => this.#announcement.check(signal));
-  }
-
   async #apply(view: TopologyView): Promise<void> {
-    await this.#rememberStore();
-    if (view.isLoaded) await this.#reportKnown(view);
+    await this.#memory.remember();
+    if (view.isLoaded) await this.#memory.report(view);
     this.database.lineageId = view.lineageId;
     const change = await this.database.applyTopology(
       view.placement,
@@ -554,33 +471,6 @@ export class NodeRuntime implements AsyncDisposable {
       });
   }
 
-  /**
-   * A folder that is not the one that the cluster saw last must not count as what the placement
-   * says.
-   */
-  async #announce(): Promise<void> {
-    const { log } = this.#options;
-    await this.#announcement.make(async (history) => {
-      log.error({ history }, 'the data folder is not the one that served last: shards are reset');
-      await this.#resetShards();
-    }, this.#stop.signal);
-  }
-
-  /** What was written since can be told from an older copy of the folder from now on. */
-  async #raiseMark(): Promise<void> {
-    const { bytes } = this.database.commitlog.counts;
-    const { signal } = this.#stop;
-    await this.#endIfTaken(async () => {
-      if (bytes === this.#markedBytes) await this.#announcement.check(signal);
-      else await this.#announcement.raiseMark(signal);
-    });
-    this.#markedBytes = bytes;
-    // Two processes have served as this instance, each with its own copy of the folder: the next start
-    // gives the shards up and takes them anew, those too that this one has begun to take.
-    const { instanceId, onFatal } = this.#options;
-    if (this.#announcement.hasMissed) onFatal(new RowsMissed(instanceId));
-  }
-
   async #resetShards(): Promise<void> {
     const { instanceId } = this.#options;
     try {
@@ -591,38 +481,6 @@ export class NodeRuntime implements AsyncDisposable {
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
     }
-  }
-
-  /** Only one process may serve as an instance: the one that was announced last. */
-  async #endIfTaken(call: () => Promise<void>): Promise<void> {
-    try {
-      await call();
-    } catch (error) {
-      if (error instanceof InstanceTaken) await this.#endTaken(error);
-      throw error;
-    }
-  }
-
-  /** The other process is told what it cannot have, and nothing more is taken meanwhile. */
-  async #endTaken(error: InstanceTaken): Promise<void> {
-    if (this.#isEnding) return;
-    this.#isEnding = true;
-    const { database } = this;
-    const { env, log } = this.#options;
-    database.shards.counts = false;
-    const signal = env.clock.deadline(lastWordMillisMax, this.#stop.signal);
-    try {
-      await untilAborted(
-        database.sequencer.exclusive(() => {}),
-        signal,
-      );
-      const { bytes } = database.commitlog.counts;
-      if (bytes !== this.#markedBytes) await this.#announcement.noteRows(signal);
-    } catch (failure) {
-      const fields = { error: messageOf(failure) };
-      log.error(fields, 'cannot tell the other process of this instance which rows it lacks');
-    }
-    this.#options.onFatal(error);
   }
 
   /** At once, so that moves take no longer than they must; failing that with the next timer. */
@@ -678,7 +536,7 @@ export class NodeRuntime implements AsyncDisposable {
     const knowsAll = (): readonly Compare[] => [
       { key: namespaces, target: 'modRevision', equals: this.#namespacesRevision },
       // Another process of this instance may have given its shards up since.
-      this.#announcement.isStanding,
+      this.#standing.isStanding,
     ];
     // Shards that have nothing to fetch are ready one right after the other.
     await env.clock.sleep(markTogetherMillis, signal);
@@ -694,8 +552,8 @@ export class NodeRuntime implements AsyncDisposable {
       return finishHandovers(marked, leavingAtOnce);
     };
     const { placementVersion } = await topology.refresh(signal);
-    await this.#endIfTaken(() => this.#announcement.check(signal));
-    if (this.#announcement.hasMissed) return;
+    await this.#standing.check();
+    if (this.#standing.hasMissed) return;
     const { version } = await this.#placements.update(mark, signal, knowsAll);
     if (version === placementVersion) return;
     log.info({ version }, 'shards marked AVAILABLE');
@@ -786,19 +644,4 @@ export class NodeRuntime implements AsyncDisposable {
     });
     await this.database[Symbol.asyncDispose]();
   }
-}
-
-/** Shards that the instance has by what was known. */
-function heldShards(known: KnownStore, instanceId: string): ReadonlySet<number> {
-  const { placement } = knownOfStore(known);
-  const shards = placement === null ? [] : (instanceById(placement, instanceId)?.shards ?? []);
-  return new Set(shards.flatMap(({ id, state }) => (state === 'INITIALIZING' ? [] : [id])));
-}
-
-/** Whether two say the same of what is adopted. */
-function isSameStore(one: KnownStore, other: KnownStore | null): boolean {
-  const revisionsOf = ({ lineageId, placement, assignments, namespaces, numbers }: KnownStore) =>
-    [placement, assignments, namespaces, numbers].map((item) => item?.modRevision ?? 0).join() +
-    lineageId;
-  return other !== null && revisionsOf(one) === revisionsOf(other);
 }

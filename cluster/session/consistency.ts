@@ -58,6 +58,7 @@ export function readReplicasRequired(
   }
 }
 
-function majority(replicaFactor: number): number {
+/** More than half of the replicas. */
+export function majority(replicaFactor: number): number {
   return Math.floor(replicaFactor / 2) + 1;
 }

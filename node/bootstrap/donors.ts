@@ -2,6 +2,7 @@
 import { type Assigned, isFirstAssignment } from '#cluster/placement/assignments.ts';
 import { retiredOwners } from '#cluster/placement/handover.ts';
 import type { Instance, Placement, Shard } from '#cluster/placement/placement.ts';
+import { majority } from '#cluster/session/consistency.ts';
 
 export interface DonorPlan {
   /**
@@ -86,8 +87,7 @@ export function donorPlan(
   }
   const source = owners.find(({ id }) => id === shard.sourceId);
   // An acknowledged write is on a majority, so on one of any set that is too large to miss it.
-  const majority = Math.floor(placement.replicaFactor / 2) + 1;
-  const covering = placement.replicaFactor - majority + 1;
+  const covering = placement.replicaFactor - majority(placement.replicaFactor) + 1;
   const planOf = (candidates: readonly Instance[], needed: number): DonorPlan => ({
     candidates,
     needed,

@@ -4,7 +4,9 @@
  */
 import type { Introduction, NodeService } from '#cluster/node/service.ts';
 import type { Instance, Placement } from '#cluster/placement/placement.ts';
+import { majority } from '#cluster/session/consistency.ts';
 import type { Env } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 
 /** Nodes that are told; without the others' word a start waits for the key-value store. */
 const nodesMax = 256;
@@ -40,7 +42,7 @@ export class Introductions {
   ): Promise<boolean> {
     if (placement === null) return false;
     const vouchers = await this.#ask(placement, { ...own, asks: true }, signal);
-    const needed = Math.floor(placement.replicaFactor / 2) + 1;
+    const needed = majority(placement.replicaFactor);
     const counts = new Map(this.#shards(placement).map((shard) => [shard, 0]));
     for (const { id, shards } of placement.instances) {
       if (!vouchers.has(id)) continue;
@@ -73,16 +75,15 @@ export class Introductions {
     const next = others.values();
     const work = async (): Promise<void> => {
       for (const peer of next) {
-        const done = new AbortController();
+        const asking = new ChildSignal(signal);
         try {
-          const stop = AbortSignal.any([signal, done.signal]);
-          const deadline = env.clock.deadline(answerMillisMax, stop);
+          const deadline = env.clock.deadline(answerMillisMax, asking.signal);
           const answer = await nodeServiceOf(peer).health(deadline, own);
           if (answer.instanceId === peer.id && answer.vouches === true) vouchers.add(peer.id);
         } catch {
           // It does not vouch.
         } finally {
-          done.abort();
+          asking.end();
         }
         if (signal.aborted) return;
       }

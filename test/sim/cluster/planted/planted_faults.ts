@@ -99,8 +99,8 @@ export const plantedFaults: readonly PlantedFault[] = [
     beside: [
       {
         right:
-          '    const { placementVersion } = await topology.refresh(signal);\n    await this.#endIfTaken',
-        wrong: '    const { placementVersion } = topology.view;\n    await this.#endIfTaken',
+          '    const { placementVersion } = await topology.refresh(signal);\n    await this.#standing.check',
+        wrong: '    const { placementVersion } = topology.view;\n    await this.#standing.check',
       },
     ],
   },
@@ -178,7 +178,7 @@ export const plantedFaults: readonly PlantedFault[] = [
   },
   {
     name: 'a-taken-process-that-keeps-its-rows-to-itself',
-    file: 'node/runtime.ts',
+    file: 'node/standing.ts',
     right: 'if (bytes !== this.#markedBytes) await this.#announcement.noteRows(signal);',
     wrong: 'if (bytes < 0) await this.#announcement.noteRows(signal);',
   },

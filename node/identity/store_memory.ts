@@ -1,0 +1,116 @@
+/**
+ * What this node remembers of the key-value store: written to its folder before anything is done by
+ * it, and told to a store that has gone back (#cluster/kv/lineage.ts).
+ */
+import { encodeKnownReport, knownOfStore } from '#cluster/admin/known_reports.ts';
+import { type ClusterName, knownPrefix } from '#cluster/kv/keys.ts';
+import type { Kv } from '#cluster/kv/kv.ts';
+import { instanceById } from '#cluster/placement/placement.ts';
+import type { KnownStore, Topology, TopologyView } from '#cluster/topology/topology.ts';
+import type { Env } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { knownStoreFile, writeKnownStore } from './known_store.ts';
+
+export interface StoreMemoryOptions {
+  readonly env: Env;
+  readonly log: Log;
+  readonly kv: Kv;
+  readonly cluster: ClusterName;
+  readonly topology: Pick<Topology, 'known' | 'refresh'>;
+  readonly instanceId: string;
+  readonly dataFolder: string;
+  /** The level of formats that this node writes. */
+  readonly formatLevel: () => number;
+  /** Takes from the instance what the placement believes it has. */
+  readonly resetShards: () => Promise<void>;
+  /** Called when this node goes by another lineage, or the store has another one. */
+  readonly onOtherLineage: () => Promise<void>;
+  /** Aborts when the node stops. */
+  readonly signal: AbortSignal;
+}
+
+export class StoreMemory {
+  readonly #options: StoreMemoryOptions;
+  /** What the folder says of the store. */
+  #known: KnownStore | null;
+  /** Lineages of the view and of the store for which this node has told what it knows. */
+  #lineages = '';
+
+  /** @param known what the folder says */
+  constructor(options: StoreMemoryOptions, known: KnownStore | null) {
+    this.#options = options;
+    this.#known = known;
+  }
+
+  /**
+   * The folder knows what is adopted before anything is done by it.
+   * @throws {TsdbError} UNAVAILABLE when the disk fails, or the placement names shards that are not
+   *   here: to be called again
+   */
+  async remember(): Promise<void> {
+    const { topology, env, dataFolder } = this.#options;
+    const { known } = topology;
+    if (known === null || isSameStore(known, this.#known)) return;
+    await this.#giveUpWhatIsNotHere(known);
+    try {
+      await writeKnownStore(env.disk, dataFolder, known);
+    } catch (error) {
+      throw new TsdbError('UNAVAILABLE', `cannot write ${knownStoreFile}`, { cause: error });
+    }
+    this.#known = known;
+  }
+
+  /**
+   * A placement that was approved without this node may name it as the owner of what it has given
+   * away since.
+   */
+  async #giveUpWhatIsNotHere(known: KnownStore): Promise<void> {
+    const before = this.#known;
+    if (before === null || before.lineageId === known.lineageId) return;
+    const { instanceId, topology, log, resetShards, signal } = this.#options;
+    const had = heldShards(before, instanceId);
+    const gone = heldShards(known, instanceId).difference(had);
+    if (gone.size === 0) return;
+    log.error({ shards: [...gone].join() }, 'shards that are not here are given up');
+    await resetShards();
+    await topology.refresh(signal);
+    throw new TsdbError('UNAVAILABLE', 'the placement names shards that are not here');
+  }
+
+  /**
+   * When the store has gone back: it is told what this node has known of it and what it has lost, and
+   * that this instance is there.
+   */
+  async report({ lineageId, storeLineageId, awaitsApproval }: TopologyView): Promise<void> {
+    const { kv, cluster, topology, instanceId, formatLevel, onOtherLineage, signal } =
+      this.#options;
+    const lineages = `${lineageId}/${storeLineageId}/${awaitsApproval}`;
+    if (lineages === this.#lineages) return;
+    const isOfFolder = lineageId !== storeLineageId;
+    if (awaitsApproval) {
+      const key = knownPrefix(cluster) + instanceId;
+      const known = isOfFolder ? topology.known : null;
+      const value = encodeKnownReport(storeLineageId, known, formatLevel());
+      await kv.transact([], [{ kind: 'put', key, value }], signal);
+    }
+    const isFirst = this.#lineages === '';
+    this.#lineages = lineages;
+    if (!isFirst) await onOtherLineage();
+  }
+}
+
+/** Shards that the instance has by what was known. */
+function heldShards(known: KnownStore, instanceId: string): ReadonlySet<number> {
+  const { placement } = knownOfStore(known);
+  const shards = placement === null ? [] : (instanceById(placement, instanceId)?.shards ?? []);
+  return new Set(shards.flatMap(({ id, state }) => (state === 'INITIALIZING' ? [] : [id])));
+}
+
+/** Whether two say the same of what is adopted. */
+function isSameStore(one: KnownStore, other: KnownStore | null): boolean {
+  const revisionsOf = ({ lineageId, placement, assignments, namespaces, numbers }: KnownStore) =>
+    [placement, assignments, namespaces, numbers].map((item) => item?.modRevision ?? 0).join() +
+    lineageId;
+  return other !== null && revisionsOf(one) === revisionsOf(other);
+}
