@@ -374,7 +374,7 @@ export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
     blockStartNanos,
     rangeBits,
     ranges: bytesOf(ranges),
-    known: bytesOf(known),
+    knownSteps: stepsOf(known),
     salt,
     namesOnly,
   }),
@@ -383,11 +383,24 @@ export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
     blockStartNanos: message['blockStartNanos'],
     rangeBits: message['rangeBits'],
     ranges: wordsOf(message['ranges'], 'ranges'),
-    known: wordsOf(message['known'], 'known'),
+    known: ascendingOf(message['knownSteps']),
     salt: BigInt(message['salt']),
     namesOnly: message['namesOnly'],
   }),
 );
+
+/** Of ascending numbers: small ones, which take few bytes each. */
+function stepsOf(ascending: Uint32Array): number[] {
+  return Array.from(ascending, (number, at) => (at === 0 ? number : number - ascending[at - 1]!));
+}
+
+/** @throws {TsdbError} BAD_REQUEST when their sum has more than 32 bits */
+function ascendingOf(steps: readonly number[]): Uint32Array {
+  let sum = 0;
+  const ascending = Uint32Array.from(steps, (step) => (sum += step));
+  if (sum > 0xffff_ffff) throw badRequest(`known_steps: their sum has more than 32 bits: ${sum}`);
+  return ascending;
+}
 
 function lastToMessage(last: FetchPage['last']): ProtoMessage {
   if (last === null) return { last: false };
