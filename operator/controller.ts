@@ -6,20 +6,25 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
-import { finalizer, label } from './resource/keys.ts';
-import { type KubeObject, resource } from './resource/kube_objects.ts';
+import { managedByAnother } from './management.ts';
+import { RolloutTurns } from './rollout_turns.ts';
+import { annotation, finalizer, label } from './resource/keys.ts';
+import { type KubeObject, type Resource, resource } from './resource/kube_objects.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import { AppliedMemory } from './kube/applied_memory.ts';
 import { type Coordinator, CoordinatorClient } from './coordinator/coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
-import { Names } from './desired/names.ts';
+import { Names } from './resource/names.ts';
 import { blueprintOf, desiredOf } from './desired/desired.ts';
-import { nameOfNamespace } from './desired/namespaces.ts';
+import { ActionFailures } from './action/failures.ts';
+import { deleteClusterKeys } from './etcd/cluster_keys.ts';
 import { EventRecorder, isoSeconds } from './kube/events.ts';
-import { execute, type Executor } from './execute.ts';
-import type { KubeClient } from './kube/kube_api.ts';
-import { observe } from './observe/observe.ts';
-import { type Plan, plan } from './plan/plan.ts';
+import { execute, type Executor } from './action/execute.ts';
+import { type KubeClient, KubeError } from './kube/kube_api.ts';
+import { observe, type Observed } from './observe/observe.ts';
+import { plan } from './plan/plan.ts';
+import { type Action, keyOf } from './action/action.ts';
+import type { Plan } from './plan/types.ts';
 import { clusterStatus, namespaceStatus, type Pass, transitionsOf } from './status.ts';
 
 /**
@@ -35,34 +40,43 @@ const resyncMillis = 60_000;
 const messageMillisMin = 10_000;
 /** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
 const finalizeMillisMax = 120_000;
-/** And a namespace's data not longer than this when its resource goes. */
-const namespaceFinalizeMillisMax = 600_000;
-
-const errorCharactersMax = 500;
+const rolloutsMaxDefault = 1;
+/** How soon to look again whether the pods of a cluster that goes have ended. */
+const finalizePollMillis = 1_000;
 
 export interface ControllerOptions {
   readonly api: KubeClient;
   readonly env: Env;
   readonly log: Log;
   readonly images: ImageDefaults;
+  /** `namespace/name` of this operator's lease. */
+  readonly operatorId: string;
+  /** Clusters that are rolled out at a time because the operator has changed. */
+  readonly rolloutsMax?: number;
   /** Throws when this process may not act any more. */
   readonly mayWrite: () => void;
   /** The coordinator behind a base URL; tests give a fake one. */
   readonly connect?: (baseUrl: string) => Coordinator;
+  /** Takes a cluster's keys from an external etcd; tests give a fake one. */
+  readonly deleteKeys?: typeof deleteClusterKeys;
+  /** Called for each action that failed. */
+  readonly onFailure?: (action: Action) => void;
 }
 
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #events: EventRecorder;
   readonly #applied = new AppliedMemory();
-  /** Why an action of a cluster's last pass failed, by its key; only of clusters that exist. */
-  readonly #lastErrors = new Map<string, string>();
+  readonly #turns: RolloutTurns;
+  /** What failed of a cluster's actions, by its key; only of clusters that exist. */
+  readonly #failures = new Map<string, ActionFailures>();
   /** When a cluster's status was written last, by its key; only of clusters that exist. */
   readonly #publishedAtMillis = new Map<string, number>();
 
   constructor(options: ControllerOptions) {
     this.#options = options;
     this.#events = new EventRecorder(options);
+    this.#turns = new RolloutTurns(options.env, options.rolloutsMax ?? rolloutsMaxDefault);
   }
 
   /**
@@ -80,23 +94,24 @@ export class Controller {
     )) as TsdbCluster | null;
     const claims = await this.#claimsOf(namespace, name, signal);
     if (cluster === null) {
-      this.#lastErrors.delete(key);
+      this.#failures.delete(key);
       this.#publishedAtMillis.delete(key);
+      this.#turns.leave(key);
       for (const claim of claims) {
-        if (claim.metadata.deletionTimestamp === undefined) {
-          await this.#publishNamespace(claim, null, signal);
-        } else await this.#dropFinalizer(claim, signal);
+        await this.#dropFinalizer(claim, signal);
+        await this.#publishNamespace(claim, null, signal);
       }
       return null;
     }
     if (cluster.metadata.deletionTimestamp !== undefined) return this.#finalize(cluster, signal);
-    if (!(cluster.metadata.finalizers ?? []).includes(finalizer)) {
-      await this.#setFinalizers(
-        cluster,
-        [...(cluster.metadata.finalizers ?? []), finalizer],
-        signal,
-      );
+    const another = await managedByAnother(cluster, this.#options, signal);
+    if (another !== null) {
+      const message = `operator ${another} looks after it: take the annotation ${annotation.managedBy} away when that is gone`;
+      const event = { reason: 'ManagedByAnother', message, type: 'Warning' } as const;
+      await this.#events.record(cluster, event, signal);
+      return resyncMillis;
     }
+    await this.#keepFinalizer(cluster, signal);
     return this.#reconcileLive(key, cluster, claims, signal);
   }
 
@@ -108,52 +123,67 @@ export class Controller {
   ): Promise<number> {
     const { api, images } = this.#options;
     const executor = this.#executorOf(cluster);
-    const memory = {
-      appliedAs: (live: KubeObject) => this.#applied.hashOf(live),
-      lastError: this.#lastErrors.get(key) ?? null,
-    };
+    const failures = this.#failuresOf(key);
+    const mayRoll = !isRolledOut(cluster) || this.#turns.has(key);
+    const appliedAs = (live: KubeObject): string | null => this.#applied.hashOf(live);
+    const memory = { appliedAs, failures, mayRoll };
     const blueprint = blueprintOf(cluster, images);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
     const sources = { api, coordinator: executor.coordinator, wanted, memory };
     const observed = await observe(cluster, claims, sources, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
+    failures.keepOnly(next.actions);
+    if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
+    else if (next.rollout === 'none') this.#turns.leave(key);
     await this.#publish(key, pass, next, signal);
+    for (const claim of claims) {
+      // Of an operator before this one.
+      await this.#dropFinalizer(claim, signal);
+      await this.#publishNamespace(claim, pass, signal);
+    }
+    const isBusy = next.actions.length > 0 || (next.waiting !== null && !isResting(next));
+    let afterMillis = isBusy ? pollMillis : resyncMillis;
+    for (const action of next.actions) {
+      const dueInMillis = failures.dueInMillis(action);
+      if (dueInMillis === 0) await this.#carryOut(action, pass, executor, failures, signal);
+      else if (next.actions.length === 1) afterMillis = Math.max(afterMillis, dueInMillis);
+    }
+    return afterMillis;
+  }
 
-    const steps = [
-      ...next.actions.map((action) => ({
-        what: action.kind as string,
-        run: () => execute(action, cluster, executor, signal),
-      })),
-      ...claims.map((claim) => ({
-        what: `TSDBNamespace ${claim.metadata.name}`,
-        run: () => this.#reconcileClaim(claim, pass, executor, signal),
-      })),
-    ];
-    const errors: unknown[] = [];
-    const problems: string[] = [];
-    for (const { what, run } of steps) {
-      try {
-        await run();
-      } catch (error) {
-        if (signal.aborted) throw error;
-        errors.push(error);
-        problems.push(`${what}: ${messageOf(error)}`);
-      }
-    }
-    if (errors.length > 0) {
-      const message = problems.join('; ').slice(0, errorCharactersMax);
-      this.#lastErrors.set(key, message);
+  /** One action that fails keeps no other from being done. */
+  async #carryOut(
+    action: Action,
+    { observed: { cluster } }: Pass,
+    executor: Executor,
+    failures: ActionFailures,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { log, onFailure } = this.#options;
+    try {
+      await execute(action, cluster, executor, signal);
+      failures.noteSuccess(action);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      failures.noteFailure(action, error);
+      onFailure?.(action);
+      const message = `${keyOf(action)}: ${messageOf(error)}`;
+      log.warn({ cluster: cluster.metadata.name, error: message }, 'action failed');
+      // A namespace cannot be readied before its nodes have bootstrapped it, nor a pod be evicted
+      // while its budget forbids it: that is no news.
+      if (action.kind === 'namespace-ready' || isTooManyRequests(error)) return;
       const event = { reason: 'ActionFailed', message, type: 'Warning' } as const;
-      // A namespace cannot be readied before its nodes have bootstrapped it: that is no news.
-      if (problems.some((problem) => !problem.startsWith('namespace-ready'))) {
-        await this.#events.record(cluster, event, signal);
-      }
-      throw new Error(message, { cause: errors[0] });
+      await this.#events.record(cluster, event, signal);
     }
-    this.#lastErrors.delete(key);
-    const busy = next.actions.length > 0 || next.waiting !== null;
-    return busy ? pollMillis : resyncMillis;
+  }
+
+  #failuresOf(key: string): ActionFailures {
+    const known = this.#failures.get(key);
+    if (known !== undefined) return known;
+    const failures = new ActionFailures(this.#options.env);
+    this.#failures.set(key, failures);
+    return failures;
   }
 
   #executorOf(cluster: TsdbCluster): Executor {
@@ -216,42 +246,6 @@ export class Controller {
     );
   }
 
-  /**
-   * A claim that deletes its data on its way out needs a finalizer; what no claim made is never
-   * touched.
-   */
-  async #reconcileClaim(
-    claim: TsdbNamespace,
-    pass: Pass,
-    executor: Executor,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const finalizers = claim.metadata.finalizers ?? [];
-    if (claim.metadata.deletionTimestamp === undefined) {
-      const wanted = claim.spec.reclaimPolicy === 'Delete';
-      if (wanted && !finalizers.includes(finalizer)) {
-        await this.#setFinalizers(claim, [...finalizers, finalizer], signal);
-      } else if (!wanted) await this.#dropFinalizer(claim, signal);
-      await this.#publishNamespace(claim, pass, signal);
-      return;
-    }
-    if (!finalizers.includes(finalizer)) return;
-    const name = nameOfNamespace(claim);
-    const stillWanted = pass.desired.namespaces.desired.some((desired) => desired.name === name);
-    if (claim.spec.reclaimPolicy === 'Delete' && !stillWanted) {
-      try {
-        await execute({ kind: 'namespace-delete', name }, pass.observed.cluster, executor, signal);
-      } catch (error) {
-        const since = millisSinceDeletion(claim, this.#options.env);
-        if (signal.aborted || since < namespaceFinalizeMillisMax) throw error;
-        const message = `namespace ${name} stays in the database: ${messageOf(error)}`;
-        const event = { reason: 'NamespaceLeft', message, type: 'Warning' } as const;
-        await this.#events.record(claim, event, signal);
-      }
-    }
-    await this.#dropFinalizer(claim, signal);
-  }
-
   async #dropFinalizer(object: KubeObject, signal: AbortSignal): Promise<void> {
     const finalizers = object.metadata.finalizers ?? [];
     if (!finalizers.includes(finalizer)) return;
@@ -274,55 +268,106 @@ export class Controller {
     await this.#options.api.mergePatch(kind, namespace!, name, '', patch, signal);
   }
 
+  /** Only a cluster whose data go with it has something to do when it goes. */
+  async #keepFinalizer(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
+    const finalizers = cluster.metadata.finalizers ?? [];
+    const isWanted = cluster.spec.deletionPolicy?.data === 'Delete';
+    if (!isWanted) await this.#dropFinalizer(cluster, signal);
+    else if (!finalizers.includes(finalizer)) {
+      await this.#setFinalizers(cluster, [...finalizers, finalizer], signal);
+    }
+  }
+
   /**
-   * Does what the deletion policy says, then lets the resource go; its children follow by their
-   * owner references. Never waits for the coordinator longer than a limit.
+   * Does what the deletion policy says, then lets the resource go; its other children follow by their
+   * owner references. With `data: Retain` everything that is needed to read the data stays: volumes,
+   * record, and the keys of an external etcd.
    */
   async #finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
-    if (!(cluster.metadata.finalizers ?? []).includes(finalizer)) return null;
-    const { env, log, mayWrite } = this.#options;
-    const policy = cluster.spec.deletionPolicy ?? {};
-    const { coordinator } = this.#executorOf(cluster);
-    const external = cluster.spec.etcd?.external !== undefined;
-    if (external && policy.metadata !== 'Retain') {
-      try {
-        for (const name of (await coordinator.namespaces(signal)).keys()) {
-          mayWrite();
-          await coordinator.namespaceDelete(name, signal);
-        }
-        mayWrite();
-        await coordinator.placementDelete(signal);
-      } catch (error) {
-        if (signal.aborted || millisSinceDeletion(cluster, env) < finalizeMillisMax) throw error;
-        const message = `keys stay in the external etcd: ${messageOf(error)}`;
-        const event = { reason: 'MetadataLeft', message, type: 'Warning' } as const;
-        await this.#events.record(cluster, event, signal);
-      }
+    const finalizers = cluster.metadata.finalizers ?? [];
+    if (!finalizers.includes(finalizer)) return null;
+    const { log } = this.#options;
+    const { data, metadata } = cluster.spec.deletionPolicy ?? {};
+    // With --cascade=orphan all children stay, and so do their volumes.
+    if (data === 'Delete' && !finalizers.includes('orphan')) {
+      // Sets first: else they would make pods with new volumes meanwhile.
+      const left = await this.#deleteAll(cluster, resource.statefulSet, 'node', signal);
+      const pods = await this.#listOf(cluster, resource.pod, 'node', signal);
+      if (left + pods.length > 0) return finalizePollMillis;
+      await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
+      await this.#deleteAll(cluster, resource.configMap, 'record', signal);
+      if (metadata !== 'Retain') await this.#deleteKeys(cluster, signal);
     }
-    if (policy.data === 'Delete') await this.#deleteClaims(cluster, 'node', signal);
-    if (!external && policy.metadata !== 'Retain')
-      await this.#deleteClaims(cluster, 'etcd', signal);
     await this.#dropFinalizer(cluster, signal);
     log.info({ cluster: cluster.metadata.name }, 'cluster released');
     return null;
   }
 
-  async #deleteClaims(cluster: TsdbCluster, component: string, signal: AbortSignal): Promise<void> {
-    const { api } = this.#options;
-    const namespace = cluster.metadata.namespace!;
-    const selector = `${label.cluster}=${cluster.metadata.name},${label.component}=${component}`;
-    const { items } = await api.list(resource.volumeClaim, namespace, selector, signal);
-    for (const { metadata } of items) {
-      await api.delete(
-        resource.volumeClaim,
-        namespace,
-        metadata.name,
-        { uid: metadata.uid ?? null, orphan: false },
-        signal,
-      );
+  async #deleteKeys(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
+    if (cluster.spec.etcd?.external === undefined) return;
+    const { env, log, mayWrite, deleteKeys = deleteClusterKeys } = this.#options;
+    const { coordinator } = this.#executorOf(cluster);
+    try {
+      mayWrite();
+      await deleteKeys(cluster, { coordinator, env, log }, signal);
+    } catch (error) {
+      if (signal.aborted || millisSinceDeletion(cluster, env) < finalizeMillisMax) throw error;
+      const message = `keys stay in the external etcd: ${messageOf(error)}`;
+      const event = { reason: 'MetadataLeft', message, type: 'Warning' } as const;
+      await this.#events.record(cluster, event, signal);
     }
   }
+
+  async #listOf(
+    cluster: TsdbCluster,
+    kind: Resource,
+    component: string,
+    signal: AbortSignal,
+  ): Promise<readonly KubeObject[]> {
+    const selector = `${label.cluster}=${cluster.metadata.name},${label.component}=${component}`;
+    const { namespace } = cluster.metadata;
+    return (await this.#options.api.list(kind, namespace!, selector, signal)).items;
+  }
+
+  /** @returns how many there were */
+  async #deleteAll(
+    cluster: TsdbCluster,
+    kind: Resource,
+    component: string,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const items = await this.#listOf(cluster, kind, component, signal);
+    for (const { metadata } of items) {
+      const which = { uid: metadata.uid ?? null, orphan: false };
+      await this.#options.api.delete(kind, metadata.namespace!, metadata.name, which, signal);
+    }
+    return items.length;
+  }
 }
+
+/** Nothing but a change of the resource is a reason to look again. */
+const isResting = ({ waiting }: Plan): boolean =>
+  waiting?.reason === 'Paused' ||
+  waiting?.reason === 'ApprovalRequired' ||
+  waiting?.reason === 'RolloutHeld';
+
+/** All pods are as this generation of the resource asks for: what changes now is the operator. */
+function isRolledOut({ metadata, status }: TsdbCluster): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  // An operator that did not write it down has published Ready at least.
+  const rolled =
+    status?.rolledGeneration ?? (ready?.status === 'True' ? status?.observedGeneration : undefined);
+  return rolled !== undefined && rolled === metadata.generation;
+}
+
+/** In the middle of a rollout that another process of this operator began. */
+const hasNewPods = ({ cluster }: Observed): boolean =>
+  cluster.status?.conditions?.some(
+    ({ type, reason }) => type === 'Reconciling' && reason === 'Updating',
+  ) ?? false;
+
+const isTooManyRequests = (error: unknown): boolean =>
+  error instanceof KubeError && error.status === 429;
 
 function millisSinceDeletion({ metadata }: KubeObject, env: Env): number {
   return env.clock.nowMillis() - Date.parse(metadata.deletionTimestamp!);

@@ -162,14 +162,14 @@ test('a new image replaces one pod after the other, each when all serve', async 
   world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
   const unreadyAtDelete: number[] = [];
   world.kube.beforeWrite = (write) => {
-    if (write.startsWith('DELETE Pod/')) unreadyAtDelete.push(world.unreadyNodes().length);
+    if (write.startsWith('EVICT Pod/')) unreadyAtDelete.push(world.unreadyNodes().length);
   };
   await world.settle();
   assert.deepEqual(unreadyAtDelete, [0, 0, 0]);
   assert.deepEqual(writesTo(world, 'Pod'), [
-    'DELETE Pod/c-a-0',
-    'DELETE Pod/c-a-b-0',
-    'DELETE Pod/c-c-0',
+    'EVICT Pod/c-a-0',
+    'EVICT Pod/c-a-b-0',
+    'EVICT Pod/c-c-0',
   ]);
   for (const name of ['c-a-0', 'c-a-b-0', 'c-c-0']) {
     assert.equal(world.kube.find('Pod', name).spec.containers[0].image, 'node:2');
@@ -206,12 +206,12 @@ test('pods that run and do not serve are replaced one by one, each when the one 
     await world.reconcile();
     await world.advance();
   }
-  assert.deepEqual(writesTo(world, 'Pod'), ['DELETE Pod/c-a-0'], 'the cure is tried on one');
+  assert.deepEqual(writesTo(world, 'Pod'), ['EVICT Pod/c-a-0'], 'the cure is tried on one');
   world.broken.delete('c-a-0');
   await world.advance();
   await world.reconcile();
   await world.reconcile();
-  assert.deepEqual(writesTo(world, 'Pod'), ['DELETE Pod/c-a-0', 'DELETE Pod/c-a-b-0']);
+  assert.deepEqual(writesTo(world, 'Pod'), ['EVICT Pod/c-a-0', 'EVICT Pod/c-a-b-0']);
   world.broken.clear();
   await world.settle();
   assert.equal(writesTo(world, 'Pod').length, 3);
@@ -410,9 +410,10 @@ test('an object of another under one of our names is left alone, and said', asyn
   world.addCluster(specOf());
   await world.reconcile();
   assert.deepEqual(
-    world.kube.writes.filter((write) => !/TSDBCluster|Event/.test(write)),
+    world.kube.writes.filter((write) => write.includes('Service/c-nodes')),
     [],
   );
+  assert.ok(world.kube.find('StatefulSet', 'c-a'), 'the others are made');
   const stalled = world.condition('Stalled');
   assert.deepEqual([stalled.status, stalled.reason], ['True', 'ForeignObject']);
   assert.match(stalled.message, /Service\/c-nodes is controlled by Deployment x/);
@@ -441,7 +442,8 @@ test('while paused nothing is done, and then everything at once', async () => {
     [],
   );
   assert.equal(world.condition('Paused').status, 'True');
-  assert.equal(world.condition('Ready').status, 'True');
+  const ready = world.condition('Ready');
+  assert.deepEqual([ready.status, ready.reason], ['False', 'Paused'], 'changes wait');
   world.changeSpec((spec) => delete spec.paused);
   await world.settle();
   assert.equal((await instancesOf(world)).length, 6);
@@ -493,7 +495,8 @@ test('deletion keeps data and takes metadata, unless the policy says otherwise',
     await world.deleteCluster();
     assert.equal(world.cluster, undefined);
     assert.deepEqual(namesOf(world, 'StatefulSet'), []);
-    assert.deepEqual(namesOf(world, 'ConfigMap'), []);
+    const isKept = world.kube.find('PersistentVolumeClaim', 'data-c-a-0') !== undefined;
+    assert.deepEqual(namesOf(world, 'ConfigMap'), isKept ? ['c-record'] : []);
     return namesOf(world, 'PersistentVolumeClaim');
   };
   const data = ['data-c-a-0', 'data-c-a-b-0', 'data-c-c-0'];
@@ -512,19 +515,40 @@ test('a paused cluster, and one without its coordinator, can be deleted', async 
   assert.equal(world.cluster, undefined);
 });
 
-test('keys in an external etcd are taken away, and waited for no longer than two minutes', async () => {
+test('keys in an external etcd go with the data, and are waited for no longer than two minutes', async () => {
   const external = { endpoints: ['etcd:2379'] };
-  const gone = await settledWorld({ etcd: { external } });
+  const deletionPolicy = { data: 'Delete' } as const;
+  const gone = await settledWorld({ etcd: { external }, deletionPolicy });
   assert.deepEqual(namesOf(gone, 'StatefulSet'), ['c-a', 'c-a-b', 'c-c']);
   await gone.deleteCluster();
-  assert.deepEqual(gone.calls, ['namespace delete default', 'placement delete']);
+  assert.deepEqual(gone.calls, ['delete keys']);
 
-  const left = await settledWorld({ etcd: { external } });
-  left.coordinatorUp = false;
+  const left = await settledWorld({ etcd: { external }, deletionPolicy });
+  left.externalEtcdProblem = 'connection refused';
   await assert.rejects(left.deleteCluster(), /connection refused/);
   assert.ok(left.cluster, 'it waits');
   await left.clock.pass(121_000);
   await left.reconcile();
   assert.equal(left.cluster, undefined);
   assert.ok(left.kube.ofKind('Event').some((event: Json) => event.reason === 'MetadataLeft'));
+});
+
+test('a cluster that was deleted with Retain comes back with its placement', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 2 } });
+  const before = await instancesOf(world);
+  const { uid } = world.cluster.metadata;
+  await world.deleteCluster();
+  await world.loseEtcd();
+  world.addCluster(specOf({ nodes: { replicasPerGroup: 1 } }));
+  assert.notEqual(world.cluster.metadata.uid, uid);
+  await world.settle();
+  assert.equal(world.calls.filter((call) => call === 'init').length, 0);
+  assert.deepEqual(world.calls.slice(-4), [
+    'approve',
+    'remove c-a-1',
+    'remove c-a-b-1',
+    'remove c-c-1',
+  ]);
+  assert.equal(before.length, 6);
+  assert.equal((await instancesOf(world)).length, 3);
 });

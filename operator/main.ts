@@ -1,4 +1,5 @@
 /** The operator: waits for its lease, then keeps every TSDBCluster as its resource says. */
+import type { ServerResponse } from 'node:http';
 import { hostname } from 'node:os';
 import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { standardAnswer } from '#lib/command_line.ts';
@@ -8,8 +9,10 @@ import { type LogLevel, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
+import { applyDefinitions } from './apply_definitions.ts';
 import { Controller } from './controller.ts';
-import { KubeApi } from './kube/kube_api.ts';
+import { Health } from './health.ts';
+import { KubeApi, KubeError } from './kube/kube_api.ts';
 import { leadWhileElected } from './kube/lease.ts';
 import { operatorMetrics } from './metrics.ts';
 import { WorkQueue } from './queue.ts';
@@ -23,6 +26,7 @@ const images = {
   etcd: variable('TSDB_ETCD_IMAGE', 'quay.io/coreos/etcd:v3.6.7'),
 };
 const podNamespace = variable('POD_NAMESPACE', 'default');
+const leaseName = variable('TSDB_OPERATOR_LEASE', 'tsdb-operator');
 /** Comma-separated namespaces to look after; empty for all. */
 const watched = variable('WATCH_NAMESPACE', '')
   .split(',')
@@ -34,6 +38,8 @@ const stop = stopSignal();
 async function main(): Promise<void> {
   const env = realEnv;
   const api = await KubeApi.connect();
+  const health = new Health(env);
+  api.onAnswer = () => health.noteContact();
   const metrics = new Metrics();
   metrics.collectProcess();
   const figures = operatorMetrics(metrics);
@@ -47,11 +53,15 @@ async function main(): Promise<void> {
     env,
     log,
     images,
+    operatorId: `${podNamespace}/${leaseName}`,
+    rolloutsMax: Number(variable('TSDB_OPERATOR_ROLLOUTS_MAX', '1')),
     mayWrite: () => mayWrite(),
+    onFailure: ({ kind }) => figures.failedActions.increase(1, { action: kind }),
   });
   const queue = new WorkQueue({
     env,
     log,
+    retryAfterMillisOf: (error) => (error instanceof KubeError ? error.retryAfterMillis : 0),
     work: async (key, signal) => {
       const startedAt = env.clock.monotonicMillis();
       try {
@@ -78,7 +88,8 @@ async function main(): Promise<void> {
       if (request.url === '/metrics') {
         response.setHeader('content-type', metrics.contentType);
         response.end(await metrics.text());
-      } else if (request.url === '/healthz' || request.url === '/readyz') response.end('ok\n');
+      } else if (request.url === '/healthz') answerHealth(response, health.liveProblem);
+      else if (request.url === '/readyz') answerHealth(response, health.readyProblem);
       else response.writeHead(404).end('paths: /metrics /healthz /readyz\n');
     },
   });
@@ -89,14 +100,18 @@ async function main(): Promise<void> {
       env,
       log,
       namespace: podNamespace,
-      name: variable('TSDB_OPERATOR_LEASE', 'tsdb-operator'),
+      name: leaseName,
       identity: `${hostname()}_${Buffer.from(env.random.bytes(6)).toString('hex')}`,
     },
     async (signal, requireLease) => {
       mayWrite = requireLease;
       leading = true;
       const onKey = (key: string) => queue.add(key);
-      const watching = watchChanges({ api, env, log, namespaces: watched, onKey }, signal);
+      const onListed = health.noteWatch.bind(health);
+      const watching = watchChanges(
+        { api, env, log, namespaces: watched, onKey, onListed },
+        signal,
+      );
       await Promise.all([queue.run(signal), watching]);
       leading = false;
     },
@@ -108,7 +123,14 @@ async function main(): Promise<void> {
   if (!stop.aborted) process.exitCode = 1;
 }
 
-const usage = `tsdb-operator   the Kubernetes operator; takes no arguments
+function answerHealth(response: ServerResponse, problem: string | null): void {
+  if (problem === null) response.end('ok\n');
+  else response.writeHead(503).end(`${problem}\n`);
+}
+
+const usage = `tsdb-operator [apply-crds]   the Kubernetes operator
+
+  apply-crds   brings the definitions of its resources to this version, and ends
 
   -h, --help   this text
   --version    the version
@@ -118,6 +140,7 @@ Environment:
   WATCH_NAMESPACE       namespaces to look after, comma-separated; all when not given
   POD_NAMESPACE         where its lease is; default when not given
   TSDB_OPERATOR_LEASE   name of the lease; tsdb-operator when not given
+  TSDB_OPERATOR_ROLLOUTS_MAX   clusters that are rolled out at a time because the operator has changed; 1 when not given
   TSDB_OPERATOR_PORT    of /metrics, /healthz and /readyz; 8080 when not given
   LOG_LEVEL             debug, info, warn or error; info when not given`;
 const args = process.argv.slice(2);
@@ -126,12 +149,14 @@ if (answer !== null) {
   console.log(answer);
   process.exit(0);
 }
-if (args.length > 0) {
-  console.error(`unknown argument: ${args[0]}; it takes none but --help and --version`);
+const [command, ...others] = args;
+if (others.length > 0 || (command !== undefined && command !== 'apply-crds')) {
+  console.error(`unknown argument: ${others[0] ?? command}; see --help`);
   process.exit(2);
 }
 try {
-  await main();
+  if (command === 'apply-crds') await applyDefinitions(realEnv.disk, log, stop);
+  else await main();
 } catch (error) {
   log.error({ error: messageOf(error), stack: (error as Error).stack }, 'operator failed');
   process.exitCode = 1;

@@ -5,6 +5,8 @@ export interface OperatorMetrics {
   /** By `result`: success or error. */
   readonly reconciled: CounterMetric;
   readonly reconcileSeconds: HistogramMetric;
+  /** By `action`. */
+  readonly failedActions: CounterMetric;
   observeQueue(depth: () => number): void;
   observeLeader(leading: () => boolean): void;
 }
@@ -17,6 +19,11 @@ export function operatorMetrics(metrics: Metrics): OperatorMetrics {
     reconcileSeconds: metrics.histogram(
       'tsdb_operator_reconcile_seconds',
       'Duration of a pass over a cluster.',
+    ),
+    failedActions: metrics.counter(
+      'tsdb_operator_action_failures_total',
+      'Actions that failed and are tried again.',
+      ['action'],
     ),
     observeQueue(depth) {
       metrics.gauge('tsdb_operator_queue_depth', 'Clusters waiting or in work.', [], depth);

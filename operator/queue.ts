@@ -8,7 +8,8 @@ import type { Log } from '#lib/log.ts';
 
 const backoffMillisMin = 500;
 const backoffMillisMax = 120_000;
-const workersDefault = 4;
+/** They wait for servers more than they work; one that does not answer holds up nobody else. */
+const workersDefault = 32;
 
 export interface WorkQueueOptions {
   readonly env: Env;
@@ -16,6 +17,8 @@ export interface WorkQueueOptions {
   /** Resolves to the milliseconds after which to look again, or null to wait for a change. */
   readonly work: (key: string, signal: AbortSignal) => Promise<number | null>;
   readonly workers?: number;
+  /** The least time to wait after this error, as the server asks for it; 0 for any. */
+  readonly retryAfterMillisOf?: (error: unknown) => number;
 }
 
 export class WorkQueue {
@@ -64,7 +67,7 @@ export class WorkQueue {
   }
 
   async #workOn(key: string, signal: AbortSignal): Promise<void> {
-    const { env, log } = this.#options;
+    const { env, log, retryAfterMillisOf } = this.#options;
     try {
       const afterMillis = await this.#options.work(key, signal);
       this.#failures.delete(key);
@@ -73,7 +76,10 @@ export class WorkQueue {
       if (signal.aborted) return;
       const count = this.#failures.get(key) ?? 0;
       this.#failures.set(key, count + 1);
-      const delayMillis = Math.min(backoffMillisMin * 2 ** Math.min(count, 20), backoffMillisMax);
+      const delayMillis = Math.max(
+        Math.min(backoffMillisMin * 2 ** Math.min(count, 20), backoffMillisMax),
+        retryAfterMillisOf?.(error) ?? 0,
+      );
       log.warn({ key, error: messageOf(error), retryAfterMillis: delayMillis }, 'reconcile failed');
       this.#addAfter(key, delayMillis * (0.75 + env.random.fraction() / 2));
     }

@@ -5,11 +5,15 @@ import { label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
 import { etcdReplicasOf } from './desired/etcd.ts';
-import { Names } from './desired/names.ts';
-import { nameOfNamespace, namespaceProblem } from './desired/namespaces.ts';
+import { Names } from './resource/names.ts';
+import { nameOfNamespace } from './desired/namespaces.ts';
+import { selectorOf } from './desired/common.ts';
 import type { Observed } from './observe/observe.ts';
-import { isSettled, type Plan, unreadyNodes } from './plan/plan.ts';
+import { namespaceStall } from './plan/namespaces.ts';
+import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
 import { nodePods } from './plan/roll.ts';
+import { keyOf } from './action/action.ts';
+import type { Plan } from './plan/types.ts';
 
 type Verdict = Pick<Condition, 'status' | 'reason' | 'message'>;
 
@@ -21,18 +25,23 @@ const unknown = (reason: string, message: string): Verdict => ({
   message,
 });
 
-/** @param now RFC 3339, for conditions that change */
 /** One pass: what was seen and what is asked for. */
 export interface Pass {
   readonly observed: Observed;
   readonly desired: Desired;
 }
 
+/** @param now RFC 3339, for conditions that change */
 export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatus {
   const { observed, desired } = pass;
   const { cluster } = observed;
   const names = new Names(cluster);
   const verdicts = verdictsOf(pass, plan);
+  // A paused cluster is as an earlier generation of its resource asked for.
+  const generation =
+    (plan.isPending ? cluster.status?.observedGeneration : undefined) ??
+    cluster.metadata.generation ??
+    0;
   const placement = observed.coordinator.reachable ? observed.coordinator.placement : null;
   const shards = Object.values(placement?.instances ?? {}).flatMap((instance) => instance.shards);
   const available = shards.filter(({ state }) => state === 'AVAILABLE').length;
@@ -43,7 +52,8 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
     [...observed.statefulSets].map(([name, set]) => [name, set.status?.updateRevision]),
   );
   return {
-    observedGeneration: cluster.metadata.generation ?? 0,
+    observedGeneration: generation,
+    ...rolledGeneration(cluster, plan, generation),
     phase: phaseOf(verdicts, plan),
     replicasPerGroup: Math.min(
       ...cluster.spec.isolationGroups.map(
@@ -51,7 +61,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
       ),
     ),
     groupCount: cluster.spec.isolationGroups.length,
-    selector: `${label.cluster}=${cluster.metadata.name},${label.component}=node`,
+    selector: selectorTextOf(cluster),
     shards: `${available}/${cluster.spec.numberOfShards * cluster.spec.replicationFactor}`,
     ...(placement === null ? {} : { placementVersion: placement.version }),
     ...(plan.gated === null ? {} : { plan: plan.gated }),
@@ -83,13 +93,32 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
       name,
       ready: registry.get(name)?.ready === true,
     })),
-    conditions: conditionsOf(
-      verdicts,
-      cluster.status?.conditions ?? [],
-      cluster.metadata.generation ?? 0,
-      now,
-    ),
+    conditions: conditionsOf(verdicts, cluster.status?.conditions ?? [], generation, now),
   };
+}
+
+function rolledGeneration(
+  { status }: TsdbCluster,
+  { rollout, isPending, actions }: Plan,
+  generation: number,
+): Pick<ClusterStatus, 'rolledGeneration'> {
+  if (rollout === 'none' && !isPending && actions.length === 0) {
+    return { rolledGeneration: generation };
+  }
+  return status?.rolledGeneration === undefined
+    ? {}
+    : { rolledGeneration: status.rolledGeneration };
+}
+
+/**
+ * Of the pods of the first group: an autoscaler takes the number of pods that it selects for the
+ * number that it sets, which is that of one group.
+ */
+function selectorTextOf(cluster: TsdbCluster): string {
+  const selector = selectorOf(cluster, 'node', cluster.spec.isolationGroups[0]!.name);
+  return Object.entries(selector)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
 }
 
 /**
@@ -116,32 +145,63 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
       : initialized,
   );
   verdicts.set('NamespacesReady', namespacesVerdict(pass));
-  if (observed.cluster.spec.paused === true) verdicts.set('Paused', yes('Paused', 'spec.paused'));
-  const broken = [...verdicts].find(([type, { status }]) => type !== 'Paused' && status !== 'True');
-  const tried = observed.lastError === null ? '' : `; last attempt failed: ${observed.lastError}`;
-  if (plan.stalled !== null) {
-    verdicts.set('Stalled', yes(plan.stalled.reason, plan.stalled.message));
-    verdicts.set('Ready', no(plan.stalled.reason, plan.stalled.message));
+  const broken = [...verdicts.values()].find(({ status }) => status !== 'True');
+  verdicts.set('Available', availableVerdict(observed));
+  const { waiting } = plan;
+  if (observed.cluster.spec.paused === true) {
+    verdicts.set('Paused', yes('Paused', waiting?.message ?? 'spec.paused is true'));
+  }
+  if (plan.stalled.length > 0) {
+    const { reason } = plan.stalled[0]!;
+    const message = plan.stalled.map((one) => one.message).join('; ');
+    verdicts.set('Stalled', yes(reason, message));
+    verdicts.set('Ready', no(reason, message));
     return verdicts;
   }
-  const { waiting } = plan;
-  if (waiting !== null && waiting.reason !== 'Paused') {
-    verdicts.set('Reconciling', yes(waiting.reason, waiting.message + tried));
-  } else if (broken !== undefined && waiting === null) {
-    verdicts.set('Reconciling', yes(broken[1].reason, broken[1].message + tried));
+  const tried = failuresText(observed, plan);
+  const isDone = waiting === null || quietReasons.includes(waiting.reason);
+  const unready = isDone ? (broken ?? unreadyNodes(observed)) : waiting;
+  const reconciling = waiting?.reason === 'Paused' ? null : (waiting ?? unready);
+  if (reconciling !== null) {
+    verdicts.set('Reconciling', yes(reconciling.reason, reconciling.message + tried));
   }
-  // A change that waits for its approval takes nothing from a cluster that serves.
-  const unready =
-    waiting === null || waiting.reason === 'Paused' || waiting.reason === 'ApprovalRequired'
-      ? (broken?.[1] ?? unreadyNodes(observed))
-      : waiting;
-  verdicts.set(
-    'Ready',
-    unready === null
-      ? yes('AllNodesServe', 'all nodes serve and all shards are available')
-      : no(unready.reason, unready.message + tried),
-  );
+  if (unready !== null) verdicts.set('Ready', no(unready.reason, unready.message + tried));
+  else if (plan.isPending) verdicts.set('Ready', no('Paused', waiting?.message ?? ''));
+  else verdicts.set('Ready', yes('AllNodesServe', 'all nodes serve and all shards are available'));
   return verdicts;
+}
+
+/** What is done besides, while the cluster is as its resource asks for. */
+const quietReasons: readonly string[] = ['Applying', 'Paused', 'ApprovalRequired', 'RolloutHeld'];
+/** Actions that failed and are tried again. */
+function failuresText(observed: Observed, plan: Plan): string {
+  const failures = plan.actions.flatMap((action) => {
+    const failure = observed.failureOf(action);
+    return failure === null ? [] : [`${keyOf(action)}: ${failure.message}`];
+  });
+  return failures.length === 0 ? '' : `; last attempt failed: ${failures.join('; ')}`;
+}
+
+/** Whether the data path serves: most replicas of every shard are whole and on nodes that serve. */
+function availableVerdict(observed: Observed): Verdict {
+  const { coordinator, cluster } = observed;
+  if (!coordinator.reachable) return unknown('CoordinatorUnreachable', coordinator.problem);
+  if (coordinator.placement === null) return no('NoPlacement', 'there is no placement yet');
+  const pods = nodePods(observed);
+  const serving = new Uint8Array(cluster.spec.numberOfShards);
+  for (const { id, shards } of Object.values(coordinator.placement.instances)) {
+    if (!isServing(pods.get(id))) continue;
+    // One that is LEAVING answers until its successor is read.
+    for (const shard of shards) if (shard.state !== 'INITIALIZING') serving[shard.id]!++;
+  }
+  const majority = Math.floor(cluster.spec.replicationFactor / 2) + 1;
+  const without = serving.filter((count) => count < majority).length;
+  return without === 0
+    ? yes('QuorumServes', 'a majority of the replicas of every shard serves')
+    : no(
+        'NoQuorum',
+        `${without} of ${serving.length} shards have no majority of replicas that serve`,
+      );
 }
 
 function etcdVerdict(observed: Observed): Verdict {
@@ -157,24 +217,27 @@ function etcdVerdict(observed: Observed): Verdict {
   return ready > members / 2 ? yes('QuorumReady', message) : no('NoQuorum', message);
 }
 
+/** Resources that ask for what cannot be say it themselves, and are not waited for. */
 function namespacesVerdict({ observed, desired: { namespaces } }: Pass): Verdict {
   const { coordinator } = observed;
   if (!coordinator.reachable) return unknown('CoordinatorUnreachable', coordinator.problem);
-  const { desired } = namespaces;
-  const waiting = desired.filter(({ name }) => coordinator.namespaces.get(name)?.ready !== true);
+  const wanted = namespaces.desired.filter(
+    (one) => one.claim === null || namespaceStall(observed, one) === null,
+  );
+  const waiting = wanted.filter(({ name }) => coordinator.namespaces.get(name)?.ready !== true);
   if (waiting.length === 0) {
-    const names = desired.map(({ name }) => name).join(', ');
+    const names = wanted.map(({ name }) => name).join(', ');
     return yes('AllReady', names === '' ? 'none is asked for' : `ready: ${names}`);
   }
-  const list = waiting.map(({ name, spec }) => {
-    const problem = namespaceProblem(spec);
-    return problem === null ? name : `${name} (${problem})`;
+  const list = waiting.map((one) => {
+    const stall = namespaceStall(observed, one);
+    return stall === null ? one.name : `${one.name} (${stall.message})`;
   });
   return no('NotReady', `not ready: ${list.join(', ')}`);
 }
 
 function phaseOf(verdicts: Map<string, Verdict>, plan: Plan): string {
-  if (plan.stalled !== null) return 'Stalled';
+  if (plan.stalled.length > 0) return 'Stalled';
   if (verdicts.has('Paused')) return 'Paused';
   if (verdicts.get('Ready')?.status === 'True') return 'Running';
   switch (plan.waiting?.reason) {
@@ -207,7 +270,13 @@ export function conditionsOf(
 }
 
 /** Only a change of resources helps. */
-const stalledReasons: readonly string[] = ['NameConflict', 'InvalidSpec'];
+const stalledReasons: readonly string[] = [
+  'NameConflict',
+  'InvalidSpec',
+  'NotOwned',
+  'ImmutableChange',
+  'Refused',
+];
 
 /** Status of one TSDBNamespace; `pass` is null when its cluster does not exist. */
 export function namespaceStatus(
@@ -240,8 +309,12 @@ function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
       return no('NameConflict', `namespace ${nameOfNamespace(claim)} is claimed by ${winner}`);
     }
   }
-  const problem = namespaceProblem(claim.spec);
-  if (problem !== null) return no('InvalidSpec', problem);
+  if (claim.metadata.deletionTimestamp !== undefined) {
+    return no('Deleting', 'the resource is on its way out');
+  }
+  const name = nameOfNamespace(claim);
+  const stall = namespaceStall(observed, { name, spec: claim.spec, claim });
+  if (stall !== null) return no(stall.reason, stall.message);
   if (!observed.coordinator.reachable) {
     return no('CoordinatorUnreachable', observed.coordinator.problem);
   }

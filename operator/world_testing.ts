@@ -5,6 +5,7 @@
 import { bootstrappedFrom } from '#cluster/placement/placement_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import type { Kv, Operation } from '#cluster/kv/kv.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
@@ -12,6 +13,7 @@ import type { ClusterSpec } from './resource/tsdb_cluster.ts';
 import { type KubeObject, resource, type StatefulSet } from './resource/kube_objects.ts';
 import { Controller } from './controller.ts';
 import type { Coordinator, PlacementView } from './coordinator/coordinator_client.ts';
+import type { ImageDefaults } from './desired/common.ts';
 import { contentHash } from './resource/content_hash.ts';
 import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
 import { FakeKube } from './kube/fake_kube_testing.ts';
@@ -44,15 +46,25 @@ export class World {
   afterCall: (call: string) => void = (_call: string): void => {};
   coordinatorUp = true;
   coordinatorProblem = 'connection refused';
+  externalEtcdProblem: string | null = null;
   /** Pods that never become ready, by name. */
   readonly broken: Set<string> = new Set();
+  /** Whether volumes get the capacity that their claims ask for. */
+  growsVolumes = true;
+  images: ImageDefaults = { ...images };
+  operatorId = 'tsdb-system/tsdb-operator';
   /** Images with which no pod starts. */
   readonly badImages: Set<string> = new Set();
+  /** Instances that know what etcd has lost. */
+  knowing: readonly string[] = [];
+  readonly #kv: Kv;
+  #known: Operation[] | null = null;
   #view: PlacementView | null = null;
   readonly #bootstrapped = new Set<string>();
 
   constructor() {
     const kv = new MemoryKvStore({ clock: this.clock }).client();
+    this.#kv = kv;
     this.admin = new ClusterAdmin({
       kv,
       cluster: { environment: 'default_c', zone: 'embedded' },
@@ -67,10 +79,40 @@ export class World {
       api: this.kube,
       env: fakeEnv(this.clock),
       log: silentLog,
-      images,
+      images: this.images,
+      operatorId: this.operatorId,
       mayWrite: () => {},
       connect: () => this.#coordinator(),
+      deleteKeys: async () => {
+        this.calls.push('delete keys');
+        if (this.externalEtcdProblem !== null) throw new Error(this.externalEtcdProblem);
+        await this.admin.placementDelete(plainRequest, forever);
+        await this.placement();
+      },
     });
+  }
+
+  /** What the nodes know of an etcd that is gone: all of it. */
+  async loseEtcd(): Promise<void> {
+    this.knowing = this.instanceIds();
+    const { items } = await this.#kv.list('', forever);
+    this.#known = items.map(({ key, value }) => ({ kind: 'put', key, value }));
+    await this.#kv.transact([], [{ kind: 'deletePrefix', prefix: '' }], forever);
+    await this.placement();
+  }
+
+  /** Waits, as the coordinator does, until all that the placement names have said what they knew. */
+  async #approve(): Promise<void> {
+    const ids = this.knowing;
+    const silent = ids.filter((id) => !this.isReady(id));
+    if (this.#known === null || silent.length > 0) {
+      throw new TsdbError(
+        'CONFLICT',
+        `instances have not said what they knew: ${silent.join(', ')}`,
+      );
+    }
+    await this.#kv.transact([], this.#known, forever);
+    this.#known = null;
   }
 
   /** A new process, which remembers nothing. */
@@ -127,7 +169,10 @@ export class World {
     const { cluster } = this;
     const options = { uid: null, orphan: false };
     await this.kube.delete(resource.cluster, 'default', cluster.metadata.name, options);
-    for (let pass = 0; pass < 5 && this.cluster !== undefined; pass++) await this.reconcile();
+    for (let pass = 0; pass < 5 && this.cluster !== undefined; pass++) {
+      await this.reconcile();
+      await this.advance();
+    }
   }
 
   instanceIds(): string[] {
@@ -139,18 +184,28 @@ export class World {
     return instances.flatMap(({ shards }) => shards.map(({ state }) => state));
   }
 
+  /** It has never had a shard whole. */
+  isEmptyInstance(id: string): boolean {
+    const { shards } = this.#view!.instances[id]!;
+    return shards.every(({ state }) => state === 'INITIALIZING');
+  }
+
   /** Pods of storage nodes that are not ready, sorted. */
   unreadyNodes(): string[] {
+    return this.unreadyPods('node');
+  }
+
+  unreadyPods(component: string): string[] {
     return this.kube
       .ofKind('Pod')
-      .filter((pod: Json) => pod.metadata.labels['tsdb.io/component'] === 'node')
+      .filter((pod: Json) => pod.metadata.labels['tsdb.io/component'] === component)
       .map(({ metadata }) => metadata.name)
       .filter((name) => !this.isReady(name))
       .sort();
   }
 
-  reconcile(): Promise<number | null> {
-    return this.#controller.reconcile('default/c', forever);
+  reconcile(cluster = 'c'): Promise<number | null> {
+    return this.#controller.reconcile(`default/${cluster}`, forever);
   }
 
   condition(type: string): Json {
@@ -181,10 +236,11 @@ export class World {
         call(`add ${instances.map(({ id }) => id).join(' ')}`, () =>
           admin.placementAdd({ instances }, plainRequest, forever),
         ),
-      placementRemove: (ids) =>
+      placementRemove: (ids, force) =>
         call(`remove ${ids.join(' ')}`, () =>
-          admin.placementRemove({ instance_ids: ids }, plainRequest, forever),
+          admin.placementRemove({ instance_ids: ids, force }, plainRequest, forever),
         ),
+      placementApprove: () => call('approve', () => this.#approve()),
       placementDelete: () =>
         call('placement delete', () => admin.placementDelete(plainRequest, forever)),
       namespaces: async () => {
@@ -196,6 +252,10 @@ export class World {
             {
               ready: options.stagingState.status === 'READY',
               retentionNanos: options.retentionOptions.retentionPeriodNanos,
+              blockSizeNanos: options.retentionOptions.blockSizeNanos,
+              bufferPastNanos: options.retentionOptions.bufferPastNanos,
+              bufferFutureNanos: options.retentionOptions.bufferFutureNanos,
+              coldWritesEnabled: options.coldWritesEnabled,
             },
           ]),
         );
@@ -223,7 +283,9 @@ export class World {
   async placement(): Promise<PlacementView | null> {
     try {
       const { placement, version } = await this.admin.placementGet(null, forever);
-      this.#view = { instances: placement.instances as Json, version };
+      const { instances, numShards, replicaFactor } = placement as Json;
+      const shape = { numberOfShards: numShards, replicationFactor: replicaFactor };
+      this.#view = { instances, ...shape, version };
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
       this.#view = null;
@@ -235,6 +297,7 @@ export class World {
   async advance(): Promise<void> {
     for (const set of this.kube.ofKind('StatefulSet') as StatefulSet[]) this.#runSet(set);
     for (const deployment of this.kube.ofKind('Deployment')) this.#runDeployment(deployment);
+    for (const claim of this.kube.ofKind('PersistentVolumeClaim')) this.#runClaim(claim);
     const placement = await this.placement();
     for (const [id, { shards }] of Object.entries(placement?.instances ?? {})) {
       if (!this.isReady(id) || shards.every(({ state }) => state !== 'INITIALIZING')) continue;
@@ -254,8 +317,11 @@ export class World {
     const { name, namespace, generation } = set.metadata;
     const spec = set.spec as Json;
     const revision = contentHash(spec.template);
-    const pods = this.#podsOf(set);
-    for (const pod of pods) {
+    const owners = ownedBy(set);
+    for (const { metadata, ...pod } of this.#podsOf(set)) {
+      this.kube.store({ ...pod, metadata: { ...metadata, ownerReferences: owners } });
+    }
+    for (const pod of this.#podsOf(set)) {
       const image: string = pod.spec.containers[0].image;
       if (ordinalOf(pod) >= spec.replicas) this.#removePod(pod, spec);
       else if (this.badImages.has(image)) this.#setPod(pod, 'Pending', false, 'ImagePullBackOff');
@@ -272,7 +338,7 @@ export class World {
       this.kube.store({
         apiVersion: 'v1',
         kind: 'Pod',
-        metadata: { name: podName, namespace, labels },
+        metadata: { name: podName, namespace, labels, ownerReferences: ownedBy(set) },
         spec: spec.template.spec,
         status: { phase: 'Pending' },
       });
@@ -287,6 +353,13 @@ export class World {
         status: { phase: 'Bound' },
       });
     }
+    const policy = spec.persistentVolumeClaimRetentionPolicy ?? {};
+    for (const claim of this.kube.ofKind('PersistentVolumeClaim')) {
+      if (claim.metadata.name.replace(/^data-(.*)-\d+$/, '$1') !== name) continue;
+      const { ownerReferences: _, ...metadata } = claim.metadata;
+      const owned = policy.whenDeleted === 'Delete' ? { ownerReferences: owners } : {};
+      this.kube.store({ ...claim, metadata: { ...metadata, ...owned } });
+    }
     const now = this.#podsOf(set);
     this.kube.store({
       ...set,
@@ -298,6 +371,13 @@ export class World {
         updateRevision: revision,
       },
     });
+  }
+
+  #runClaim(claim: Json): void {
+    const { storage } = claim.spec.resources.requests;
+    const capacity = this.growsVolumes ? storage : (claim.status.capacity?.storage ?? storage);
+    const { phase } = claim.status;
+    this.kube.store({ ...claim, status: { phase, capacity: { storage: capacity } } });
   }
 
   #removePod(pod: Json, spec: Json): void {
@@ -354,11 +434,16 @@ export class World {
         last = (error as Error).message;
       }
       if (after === 60_000 && this.kube.writes.length + this.calls.length === writes) return pass;
+      await this.clock.pass(2_000);
       await this.advance();
     }
     const ready = JSON.stringify(this.condition('Ready'));
     throw new Error(`not settled after ${passesMax} passes: ${ready}; ${last}`);
   }
 }
+
+const ownedBy = ({ metadata, kind }: KubeObject): Json[] => [
+  { apiVersion: 'apps/v1', kind, name: metadata.name, uid: metadata.uid, controller: true },
+];
 
 const ordinalOf = (pod: Json): number => Number(/-(\d+)$/.exec(pod.metadata.name)![1]);

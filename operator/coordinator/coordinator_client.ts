@@ -17,6 +17,8 @@ export interface PlacementInstance {
 
 export interface PlacementView {
   readonly instances: Readonly<Record<string, PlacementInstance>>;
+  readonly numberOfShards: number;
+  readonly replicationFactor: number;
   readonly version: number;
 }
 
@@ -34,10 +36,16 @@ export interface InstanceRequest {
 export interface NamespaceView {
   readonly ready: boolean;
   readonly retentionNanos: string;
+  readonly blockSizeNanos: string;
+  readonly bufferPastNanos: string;
+  readonly bufferFutureNanos: string;
+  readonly coldWritesEnabled: boolean;
 }
 
 const answerBytesMax = 64 * 1024 * 1024;
 const timeoutMillis = 15_000;
+/** What is read comes at once or not at all. */
+const readTimeoutMillis = 5_000;
 
 /** The calls that the operator makes; a fake one has them too. */
 export type Coordinator = Pick<
@@ -46,6 +54,7 @@ export type Coordinator = Pick<
   | 'placementInit'
   | 'placementAdd'
   | 'placementRemove'
+  | 'placementApprove'
   | 'placementDelete'
   | 'namespaces'
   | 'namespaceAdd'
@@ -69,10 +78,15 @@ export class CoordinatorClient {
     const answer = await this.#call('GET', path, undefined, signal, [404]);
     if (answer === null) return null;
     const { placement, version } = answer as {
-      placement: { instances: Record<string, PlacementInstance> };
+      placement: {
+        instances: Record<string, PlacementInstance>;
+        numShards: number;
+        replicaFactor: number;
+      };
       version: number;
     };
-    return { instances: placement.instances, version };
+    const { instances, numShards, replicaFactor } = placement;
+    return { instances, numberOfShards: numShards, replicationFactor: replicaFactor, version };
   }
 
   async placementInit(
@@ -90,9 +104,18 @@ export class CoordinatorClient {
     await this.#call('POST', '/api/v1/services/tsdb/placement', { instances }, signal);
   }
 
-  async placementRemove(instanceIds: readonly string[], signal: AbortSignal): Promise<void> {
-    const body = { instance_ids: instanceIds };
+  async placementRemove(
+    instanceIds: readonly string[],
+    force: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const body = { instance_ids: instanceIds, force };
     await this.#call('POST', '/api/v1/services/tsdb/placement/remove', body, signal);
+  }
+
+  /** After the key-value store was lost or went back: what the nodes knew last stands again. */
+  async placementApprove(signal: AbortSignal): Promise<void> {
+    await this.#call('POST', '/api/v1/services/tsdb/placement/approve', {}, signal);
   }
 
   async placementDelete(signal: AbortSignal): Promise<void> {
@@ -107,19 +130,30 @@ export class CoordinatorClient {
           string,
           {
             stagingState: { status: string };
-            retentionOptions: { retentionPeriodNanos: string };
+            coldWritesEnabled: boolean;
+            retentionOptions: {
+              retentionPeriodNanos: string;
+              blockSizeNanos: string;
+              bufferPastNanos: string;
+              bufferFutureNanos: string;
+            };
           }
         >;
       };
     };
     return new Map(
-      Object.entries(registry.namespaces).map(([name, options]) => [
-        name,
-        {
-          ready: options.stagingState.status === 'READY',
-          retentionNanos: options.retentionOptions.retentionPeriodNanos,
-        },
-      ]),
+      Object.entries(registry.namespaces).map(([name, options]) => {
+        const { stagingState, coldWritesEnabled, retentionOptions } = options;
+        const view: NamespaceView = {
+          ready: stagingState.status === 'READY',
+          retentionNanos: retentionOptions.retentionPeriodNanos,
+          blockSizeNanos: retentionOptions.blockSizeNanos,
+          bufferPastNanos: retentionOptions.bufferPastNanos,
+          bufferFutureNanos: retentionOptions.bufferFutureNanos,
+          coldWritesEnabled,
+        };
+        return [name, view];
+      }),
     );
   }
 
@@ -148,7 +182,8 @@ export class CoordinatorClient {
     signal: AbortSignal,
     accepted: readonly number[] = [],
   ): Promise<unknown> {
-    const deadline = this.#env.clock.deadline(timeoutMillis, signal);
+    const millisMax = method === 'GET' ? readTimeoutMillis : timeoutMillis;
+    const deadline = this.#env.clock.deadline(millisMax, signal);
     const answer = await httpRequest(
       this.#baseUrl + path,
       {
@@ -160,7 +195,7 @@ export class CoordinatorClient {
       deadline,
     ).catch((error: unknown) => {
       if (signal.aborted || !deadline.aborted) throw error;
-      const message = `${method} ${this.#baseUrl}${path}: no answer in ${timeoutMillis / 1000} s`;
+      const message = `${method} ${this.#baseUrl}${path}: no answer in ${millisMax / 1000} s`;
       throw new TsdbError('UNAVAILABLE', message, { cause: error });
     });
     if (accepted.includes(answer.status)) return null;

@@ -56,18 +56,22 @@ test('no placement is null, and what is refused is told with its call', async ()
   }
 });
 
-test('a coordinator that says nothing is given up after 15 s, with the call in the message', async () => {
-  await served(
-    () => {},
-    async (client, clock, asked) => {
-      const call = client.placement(signal);
-      const refused = assert.rejects(call, {
-        code: 'UNAVAILABLE',
-        message: /GET http.*placement: no answer in 15 s/,
-      });
-      while (asked.length === 0) await clock.pass(0);
-      await clock.pass(15_000);
-      await refused;
-    },
-  );
-});
+for (const [seconds, ask] of [
+  [5, (client: CoordinatorClient) => client.placement(signal)],
+  [15, (client: CoordinatorClient) => client.placementAdd([], signal)],
+] as const) {
+  test(`a coordinator that says nothing is given up after ${seconds} s, with the call in the message`, async () => {
+    await served(
+      () => {},
+      async (client, clock, asked) => {
+        const refused = assert.rejects(ask(client), {
+          code: 'UNAVAILABLE',
+          message: new RegExp(`(GET|POST) http.*placement: no answer in ${seconds} s`),
+        });
+        while (asked.length === 0) await clock.pass(0);
+        await clock.pass(seconds * 1000);
+        await refused;
+      },
+    );
+  });
+}

@@ -1,6 +1,6 @@
 /** What the builders of child objects share. */
 import { contentHash } from '../resource/content_hash.ts';
-import { annotation, apiVersion, label } from '../resource/keys.ts';
+import { annotation, apiVersion, label, managedBy, managedByLabel } from '../resource/keys.ts';
 import type { KubeObject, ResourceRequirements } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
@@ -13,10 +13,13 @@ export interface ImageDefaults {
 
 export type Component = 'node' | 'etcd' | 'coordinator';
 
+/** What a child belongs to: the record outlives the cluster. */
+export type Subject = Component | 'record';
+
 /** Labels by which pods are selected: they never change. */
 export function selectorOf(
   cluster: TsdbCluster,
-  component: Component,
+  component: Subject,
   group?: string,
 ): Record<string, string> {
   return {
@@ -30,7 +33,7 @@ export function selectorOf(
 export function childMetadata(
   cluster: TsdbCluster,
   name: string,
-  component: Component,
+  component: Subject,
   group?: string,
 ): KubeObject['metadata'] {
   return {
@@ -40,7 +43,7 @@ export function childMetadata(
       'app.kubernetes.io/name': 'tsdb',
       'app.kubernetes.io/instance': cluster.metadata.name,
       'app.kubernetes.io/component': component,
-      'app.kubernetes.io/managed-by': 'tsdb-operator',
+      [managedByLabel]: managedBy,
       ...selectorOf(cluster, component, group),
     },
     ownerReferences: [
@@ -62,11 +65,18 @@ export function childMetadata(
  * @param content what its later writes have in common
  */
 export function marked(object: KubeObject, content: unknown = object): KubeObject {
+  const template = templateOf(object);
   const annotations = {
     ...object.metadata.annotations,
     [annotation.content]: contentHash(content),
+    ...(template === undefined ? {} : { [annotation.template]: contentHash(template) }),
   };
   return { ...object, metadata: { ...object.metadata, annotations } };
+}
+
+/** What the pods of a workload are made from; undefined for other objects. */
+export function templateOf(object: KubeObject): unknown {
+  return (object['spec'] as { readonly template?: unknown } | undefined)?.template;
 }
 
 /**

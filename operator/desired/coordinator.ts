@@ -13,13 +13,10 @@ import {
   spreadOverHosts,
 } from './common.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
-import { Names, port } from './names.ts';
+import { Names, port } from '../resource/names.ts';
 
-export const coordinatorReplicasDefault = 2;
-
-export function coordinatorReplicasOf(cluster: TsdbCluster): number {
-  return cluster.spec.coordinator?.replicas ?? coordinatorReplicasDefault;
-}
+/** When a Deployment is made and the resource does not say. */
+const coordinatorReplicasDefault = 2;
 
 export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults): KubeObject[] {
   const names = new Names(cluster);
@@ -31,7 +28,7 @@ export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults):
       ...discoveryYaml(cluster).map((line) => `  ${line}`),
     ].join('\n')}\n`,
   });
-  const replicas = coordinatorReplicasOf(cluster);
+  const replicas = cluster.spec.coordinator?.replicas ?? coordinatorReplicasDefault;
   return [
     config,
     {

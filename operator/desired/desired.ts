@@ -9,7 +9,7 @@ import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { type ImageDefaults, marked } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { etcdObjects } from './etcd.ts';
-import { Names } from './names.ts';
+import { Names } from '../resource/names.ts';
 import { type NamespaceClaims, namespaceClaims } from './namespaces.ts';
 import { nodeObjects, nodeStatefulSet, sized } from './nodes.ts';
 
@@ -54,14 +54,28 @@ export function desiredOf(
     sized(set, replicasOf(observed, group), isShrinking(observed, group) ? 'Delete' : 'Retain'),
   );
   return {
-    objects: [...objects, ...sets],
+    objects: [...objects.map((object) => withLiveReplicas(observed, object)), ...sets],
     nodeSets,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
 }
 
+/**
+ * When the resource does not say how many coordinators there are, somebody else does, as an
+ * autoscaler.
+ */
+function withLiveReplicas({ cluster, deployments }: GroupState, object: KubeObject): KubeObject {
+  const live = deployments.get(object.metadata.name)?.spec.replicas;
+  const isFree = object.kind === 'Deployment' && cluster.spec.coordinator?.replicas === undefined;
+  if (!isFree || live === undefined) return object;
+  return { ...object, spec: { ...(object['spec'] as object), replicas: live } };
+}
+
 /** What the number of nodes in a group is derived from. */
-type GroupState = Pick<Observed, 'cluster' | 'statefulSets' | 'pods' | 'coordinator'>;
+type GroupState = Pick<
+  Observed,
+  'cluster' | 'statefulSets' | 'deployments' | 'pods' | 'coordinator' | 'record'
+>;
 
 /** Pods whose shards have moved are on their way out, with their volumes. */
 function isShrinking({ cluster, statefulSets }: GroupState, group: string): boolean {
@@ -76,7 +90,7 @@ function isShrinking({ cluster, statefulSets }: GroupState, group: string): bool
  * shards.
  */
 function replicasOf(observed: GroupState, group: string): number {
-  const { cluster, coordinator } = observed;
+  const { cluster, coordinator, record } = observed;
   const names = new Names(cluster);
   const live = observed.statefulSets.get(names.group(group))?.spec.replicas;
   if (live !== undefined) return live;
@@ -84,7 +98,8 @@ function replicasOf(observed: GroupState, group: string): number {
     coordinator.reachable && coordinator.placement !== null
       ? Object.keys(coordinator.placement.instances)
       : [];
-  const ordinals = [...placed, ...observed.pods.map(({ metadata }) => metadata.name)]
+  const pods = observed.pods.map(({ metadata }) => metadata.name);
+  const ordinals = [...placed, ...pods, ...(record?.instanceIds ?? [])]
     .map((id) => names.ordinalIn(group, id))
     .filter((ordinal) => ordinal !== null);
   const published = cluster.status?.groups?.find(({ name }) => name === group)?.replicas ?? 0;

@@ -5,8 +5,8 @@ import { parseConfig } from '#lib/config/config.ts';
 import type { ClusterSpec, TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
 import { blueprintOf, desiredOf } from './desired.ts';
-import { contains, overlay } from './merge.ts';
-import { Names } from './names.ts';
+import { contains, overlay } from '../resource/merge.ts';
+import { Names } from '../resource/names.ts';
 import { quantityOf } from './quantity.ts';
 
 type Json = any;
@@ -30,7 +30,15 @@ function clusterOf(over: Partial<ClusterSpec> = {}, name = 'metrics'): TsdbClust
 
 function objectsOf(cluster: TsdbCluster): KubeObject[] {
   const coordinator = { reachable: false, problem: '' } as const;
-  const nothing = { cluster, claims: [], statefulSets: new Map(), pods: [], coordinator };
+  const nothing = {
+    cluster,
+    claims: [],
+    statefulSets: new Map(),
+    deployments: new Map(),
+    pods: [],
+    coordinator,
+    record: null,
+  };
   return [...desiredOf(blueprintOf(cluster, images), nothing).objects];
 }
 

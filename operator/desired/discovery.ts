@@ -1,7 +1,7 @@
 /** How nodes and coordinators find etcd: configuration lines, and the mount of its TLS secret. */
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { etcdEndpoints } from './etcd.ts';
-import { Names, placementZone } from './names.ts';
+import { Names, placementZone } from '../resource/names.ts';
 
 const tlsFolder = '/etc/tsdb-etcd-tls';
 

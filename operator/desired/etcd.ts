@@ -12,7 +12,7 @@ import {
   selectorOf,
   spreadOverHosts,
 } from './common.ts';
-import { Names, port } from './names.ts';
+import { Names, port } from '../resource/names.ts';
 
 export const etcdReplicasDefault = 3;
 
@@ -77,7 +77,12 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
       replicas: etcdReplicasOf(cluster),
       serviceName: names.etcd,
       podManagementPolicy: 'Parallel',
-      updateStrategy: { type: 'RollingUpdate' },
+      persistentVolumeClaimRetentionPolicy: {
+        whenDeleted: cluster.spec.deletionPolicy?.metadata === 'Retain' ? 'Retain' : 'Delete',
+        whenScaled: 'Retain',
+      },
+      // The operator replaces members itself: Kubernetes does not know quorum.
+      updateStrategy: { type: 'OnDelete' },
       selector: { matchLabels: selector },
       template: {
         metadata: { labels: selector },

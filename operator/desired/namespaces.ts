@@ -1,6 +1,7 @@
 /** Namespaces that the resources ask for, and their options in the coordinator's interface. */
 import { TsdbError } from '#lib/errors.ts';
-import { parseDurationNanos } from '#lib/time.ts';
+import { formatDurationNanos, parseDurationNanos } from '#lib/time.ts';
+import type { NamespaceView } from '../coordinator/coordinator_client.ts';
 import type { NamespaceSpec, TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
@@ -51,8 +52,26 @@ export function namespaceClaims(
 const retentionDefault = '48h';
 const hourNanos = 3_600_000_000_000n;
 
-export function retentionNanosOf(spec: NamespaceSpec): bigint {
-  return parseDurationNanos(spec.retentionTime ?? retentionDefault, 'retentionTime');
+/** Null when the resource does not say: what is there then stays as it is. */
+export function retentionNanosOf({ retentionTime }: NamespaceSpec): bigint | null {
+  return retentionTime === undefined ? null : parseDurationNanos(retentionTime, 'retentionTime');
+}
+
+/** What of a namespace that is there already cannot become as it is asked for; null for nothing. */
+export function changeRefused(spec: NamespaceSpec, live: NamespaceView): string | null {
+  const durations = [
+    ['blockSize', live.blockSizeNanos],
+    ['bufferPast', live.bufferPastNanos],
+    ['bufferFuture', live.bufferFutureNanos],
+  ] as const;
+  for (const [field, nanos] of durations) {
+    const wanted = spec[field];
+    if (wanted === undefined || parseDurationNanos(wanted, field) === BigInt(nanos)) continue;
+    return `${field} is ${formatDurationNanos(BigInt(nanos))} and cannot become ${wanted}`;
+  }
+  const { coldWritesEnabled } = spec;
+  if (coldWritesEnabled === undefined || coldWritesEnabled === live.coldWritesEnabled) return null;
+  return `coldWritesEnabled is ${live.coldWritesEnabled} and cannot become ${coldWritesEnabled}`;
 }
 
 /**
@@ -87,7 +106,9 @@ function blockSizeOf(retentionNanos: bigint): string {
  * lose nothing.
  */
 export function namespaceOptions(spec: NamespaceSpec): object {
-  const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanosOf(spec));
+  const retentionTime = spec.retentionTime ?? retentionDefault;
+  const retentionNanos = parseDurationNanos(retentionTime, 'retentionTime');
+  const blockSizeDuration = spec.blockSize ?? blockSizeOf(retentionNanos);
   return {
     bootstrapEnabled: true,
     flushEnabled: true,
@@ -97,7 +118,7 @@ export function namespaceOptions(spec: NamespaceSpec): object {
     repairEnabled: false,
     coldWritesEnabled: spec.coldWritesEnabled ?? true,
     retentionOptions: {
-      retentionPeriodDuration: spec.retentionTime ?? retentionDefault,
+      retentionPeriodDuration: retentionTime,
       blockSizeDuration,
       bufferPastDuration: spec.bufferPast ?? '10m',
       bufferFutureDuration: spec.bufferFuture ?? '2m',

@@ -18,8 +18,8 @@ import {
   spreadOverHosts,
 } from './common.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
-import { overlay } from './merge.ts';
-import { Names, port } from './names.ts';
+import { overlay } from '../resource/merge.ts';
+import { Names, port } from '../resource/names.ts';
 
 const dataFolder = '/var/lib/tsdb';
 
@@ -147,12 +147,7 @@ export function nodeStatefulSet(
   return marked({ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata, spec }, { metadata, spec });
 }
 
-/**
- * The set with so many pods.
- * @param whenScaled what becomes of the volumes of pods that are too many. Delete is for pods that
- *   have left the placement, so that a later one of their name starts empty; whoever else makes the
- *   set smaller loses no data.
- */
+/** The set with so many pods. @param whenScaled as of the action `scale-set` */
 export function sized(
   set: KubeObject,
   replicas: number,

@@ -177,6 +177,15 @@ export class FakeKube implements KubeClient {
     throw new KubeError(409, 'Conflict', `the object has been modified: ${live.name}`);
   }
 
+  async evict(namespace: string, pod: string, uid: string): Promise<void> {
+    const live = this.objects.get(this.#key('Pod', namespace, pod));
+    if (live === undefined) return;
+    const write = this.#record('EVICT', 'Pod', pod, live);
+    if (uid !== live.metadata.uid) throw new KubeError(409, 'Conflict', pod);
+    this.remove(live);
+    this.afterWrite(write);
+  }
+
   async delete(
     resource: Resource,
     namespace: string,

@@ -7,7 +7,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { StreamClient } from '#lib/env/stream_request.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { fieldManager } from '../resource/keys.ts';
-import type { KubeObject, Resource } from '../resource/kube_objects.ts';
+import { type KubeObject, type Resource, resource } from '../resource/kube_objects.ts';
 
 /**
  * An answer of the API server that is an error; `reason` is Conflict, NotFound, Invalid and so on.
@@ -16,11 +16,14 @@ export class KubeError extends Error {
   override readonly name = 'KubeError';
   readonly status: number;
   readonly reason: string;
+  /** How long the server asks to wait; 0 when it does not say. */
+  readonly retryAfterMillis: number;
 
-  constructor(status: number, reason: string, message: string) {
+  constructor(status: number, reason: string, message: string, retryAfterMillis = 0) {
     super(message);
     this.status = status;
     this.reason = reason;
+    this.retryAfterMillis = retryAfterMillis;
   }
 }
 
@@ -43,7 +46,7 @@ const watchSecondsMax = 240;
 /** The calls that the operator makes; a fake one has them too. */
 export type KubeClient = Pick<
   KubeApi,
-  'get' | 'list' | 'watch' | 'apply' | 'create' | 'replace' | 'mergePatch' | 'delete'
+  'get' | 'list' | 'watch' | 'apply' | 'create' | 'replace' | 'mergePatch' | 'evict' | 'delete'
 >;
 
 export class KubeApi {
@@ -51,6 +54,8 @@ export class KubeApi {
   readonly #server: string;
   readonly #client: StreamClient;
   readonly #beforeWrite: () => void;
+  /** Called with each answer of the server. */
+  onAnswer: () => void = () => {};
 
   private constructor(
     config: KubeConfig,
@@ -66,7 +71,9 @@ export class KubeApi {
 
   /** The same connection; nothing is written when `mayWrite` throws. */
   fenced(mayWrite: () => void): KubeApi {
-    return new KubeApi(this.#config, this.#server, this.#client, mayWrite);
+    const fenced = new KubeApi(this.#config, this.#server, this.#client, mayWrite);
+    fenced.onAnswer = () => this.onAnswer();
+    return fenced;
   }
 
   /** From inside a pod, else from the file that KUBECONFIG names. */
@@ -156,7 +163,7 @@ export class KubeApi {
       signal,
     );
     if (response.status !== 200) {
-      throw errorOf(response.status, await textOf(response.body));
+      throw errorOf(response.status, await textOf(response.body), response.headers);
     }
     const decoder = new TextDecoder();
     let rest = '';
@@ -183,6 +190,13 @@ export class KubeApi {
     return this.#json('PATCH', `${path}?${query}`, object, signal, 'application/apply-patch+yaml');
   }
 
+  /** The same for the definition of a resource, as YAML. */
+  async applyDefinition(name: string, yaml: string, signal: AbortSignal): Promise<void> {
+    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`;
+    const query = new URLSearchParams({ fieldManager, force: 'true' });
+    await this.#json('PATCH', `${path}?${query}`, yaml, signal, 'application/apply-patch+yaml');
+  }
+
   create(resource: Resource, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
     return this.#json('POST', pathOf(resource, object.metadata.namespace ?? null), object, signal);
   }
@@ -204,6 +218,25 @@ export class KubeApi {
     const path = `${pathOf(resource, namespace, name)}${subresource === '' ? '' : `/${subresource}`}`;
     const query = new URLSearchParams({ fieldManager });
     return this.#json('PATCH', `${path}?${query}`, patch, signal, 'application/merge-patch+json');
+  }
+
+  /**
+   * Asks for this very pod to go, as a drain does: its disruption budget may refuse it (429).
+   * No error when it is not there.
+   */
+  async evict(namespace: string, pod: string, uid: string, signal: AbortSignal): Promise<void> {
+    const body = {
+      apiVersion: 'policy/v1',
+      kind: 'Eviction',
+      metadata: { name: pod, namespace },
+      deleteOptions: { preconditions: { uid } },
+    };
+    const path = `${pathOf(resource.pod, namespace, pod)}/eviction`;
+    try {
+      await this.#json('POST', path, body, signal);
+    } catch (error) {
+      if (!(error instanceof KubeError && error.status === 404)) throw error;
+    }
   }
 
   /**
@@ -238,7 +271,7 @@ export class KubeApi {
   async #json(
     method: string,
     path: string,
-    body: object | undefined,
+    body: object | string | undefined,
     signal: AbortSignal,
     contentType = 'application/json',
   ): Promise<KubeObject> {
@@ -249,13 +282,16 @@ export class KubeApi {
       {
         method,
         headers: { ...headers, 'content-type': contentType },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(body === undefined
+          ? {}
+          : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
         idleMillisMax: requestIdleMillisMax,
       },
       signal,
     );
     const text = await textOf(response.body);
-    if (response.status >= 300) throw errorOf(response.status, text);
+    this.onAnswer();
+    if (response.status >= 300) throw errorOf(response.status, text, response.headers);
     return JSON.parse(text) as KubeObject;
   }
 }
@@ -285,12 +321,19 @@ async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(parts).toString();
 }
 
-function errorOf(status: number, text: string): KubeError {
+function errorOf(
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+): KubeError {
+  // Seconds; the server never sends a date.
+  const retryAfterMillis = 1000 * (Number(headers['retry-after'] ?? 0) || 0);
   try {
     const { reason, message } = JSON.parse(text) as { reason?: string; message?: string };
-    return new KubeError(status, reason ?? 'Unknown', message ?? text.slice(0, 500));
+    const shown = message ?? text.slice(0, 500);
+    return new KubeError(status, reason ?? 'Unknown', shown, retryAfterMillis);
   } catch {
-    return new KubeError(status, 'Unknown', text.slice(0, 500));
+    return new KubeError(status, 'Unknown', text.slice(0, 500), retryAfterMillis);
   }
 }
 

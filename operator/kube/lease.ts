@@ -16,7 +16,7 @@ const leaseSeconds = 15;
 const renewDeadlineMillis = 10_000;
 const retryMillis = 2_000;
 
-interface LeaseObject extends KubeObject {
+export interface LeaseObject extends KubeObject {
   readonly spec?: {
     readonly holderIdentity?: string;
     readonly leaseDurationSeconds?: number;

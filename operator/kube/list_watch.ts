@@ -26,6 +26,8 @@ export interface ListWatchOptions {
    * Called for each object of a list, and for each that was added, changed or deleted (`isGone`).
    */
   readonly onObject: (object: KubeObject, isGone: boolean) => void;
+  /** Called when all objects are known, and when they are not any more. */
+  readonly onListed?: (isListed: boolean) => void;
 }
 
 /** Resolves when the signal aborts. */
@@ -38,6 +40,7 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
   let backoffMillis = backoffMillisMin;
   const keyOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
 
+  options.onListed?.(false);
   while (!signal.aborted) {
     try {
       const list = await options.api.list(
@@ -50,6 +53,7 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
       for (const [key, object] of known) if (!listed.has(key)) options.onObject(object, true);
       known = listed;
       for (const object of listed.values()) options.onObject(object, false);
+      options.onListed?.(true);
       await watchUntilBroken(
         options,
         list.resourceVersion,
@@ -62,6 +66,7 @@ export async function listAndWatch(options: ListWatchOptions, signal: AbortSigna
       );
     } catch (error) {
       if (signal.aborted) return;
+      options.onListed?.(false);
       log.warn(
         { resource: resource.plural, error: messageOf(error) },
         'watch broken, listing again',

@@ -189,15 +189,19 @@ test('a change of a status of ours calls for no pass, any other change does', as
     watch: (kind: { readonly kind: string }, ...rest: [unknown, unknown, string, AbortSignal]) =>
       serverOf(kind).watch(kind, ...rest),
   };
+  const listed = new Set<string>();
   const options = {
     api: api as never,
     env: fakeEnv(clock),
     log: silentLog,
     namespaces: [],
     onKey: (key: string) => void keys.push(key),
+    onListed: (kind: string, isListed: boolean) =>
+      void (isListed ? listed.add(kind) : listed.delete(kind)),
   };
   const ended = watchChanges(options, stop.signal);
   await clock.pass(0);
+  assert.ok(listed.has('tsdbclusters') && listed.has('pods'), 'it is said what is known');
   const clusters = servers.get('TSDBCluster')!;
   const send = async (kind: string, event: KubeWatchEvent): Promise<string[]> => {
     keys.length = 0;

@@ -16,6 +16,8 @@ export interface WatchOptions {
   readonly namespaces: readonly string[];
   /** `namespace/name` of a cluster, which need not exist. */
   readonly onKey: (key: string) => void;
+  /** Called when all objects of a kind are known, and when they are not any more. */
+  readonly onListed: (kind: string, isListed: boolean) => void;
 }
 
 interface Watched {
@@ -75,7 +77,7 @@ export async function watchChanges(options: WatchOptions, signal: AbortSignal): 
 }
 
 function watchKind(
-  { api, env, log, onKey }: WatchOptions,
+  { api, env, log, onKey, onListed }: WatchOptions,
   namespace: string | null,
   { kind, labelSelector, keyOf, statusIsOurs }: Watched,
   signal: AbortSignal,
@@ -90,6 +92,8 @@ function watchKind(
       resource: kind,
       namespace,
       labelSelector,
+      onListed: (isListed) =>
+        onListed(namespace === null ? kind.plural : `${namespace}/${kind.plural}`, isListed),
       onObject(object, isGone) {
         const uid = object.metadata.uid ?? '';
         if (isGone) seen.delete(uid);

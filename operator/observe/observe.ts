@@ -7,7 +7,11 @@ import {
   resource,
   type StatefulSet,
 } from '../resource/kube_objects.ts';
-import { label } from '../resource/keys.ts';
+import type { ActionFailure, ActionFailures } from '../action/failures.ts';
+import { Names } from '../resource/names.ts';
+import type { Action } from '../action/action.ts';
+import { type ClusterRecord, recordOf } from '../record/record.ts';
+import { label, managedBy, managedByLabel } from '../resource/keys.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import type {
@@ -43,17 +47,43 @@ export interface Observed {
    * otherwise.
    */
   readonly appliedAs: ReadonlyMap<string, string>;
-  /** Why an action of the last pass failed; null when none did. */
-  readonly lastError: string | null;
+  /** What outlives the cluster; null when there is nothing, or nothing that can be read. */
+  readonly record: ClusterRecord | null;
+  /** Why the record cannot be read; null when it can. */
+  readonly recordProblem: string | null;
+  /** Of the very same action; null when it has not failed since it succeeded last. */
+  readonly failureOf: (action: Action) => ActionFailure | null;
+  /** Of whatever was asked last under this key (`keyOf`). */
+  readonly failureOfKey: (key: string) => ActionFailure | null;
+  /** Pods may be replaced because the operator has changed: one cluster after the other. */
+  readonly mayRoll: boolean;
 }
 
 /** What only this process knows of earlier passes; without it one more pass brings it back. */
 export interface Memory {
   appliedAs(live: KubeObject): string | null;
-  readonly lastError: string | null;
+  readonly failures: Pick<ActionFailures, 'of' | 'ofKey'>;
+  readonly mayRoll: boolean;
 }
 
 export const childKey = (object: KubeObject): string => `${object.kind}/${object.metadata.name}`;
+
+/** Made by this very resource. */
+export function isOurs({ cluster }: Pick<Observed, 'cluster'>, object: KubeObject): boolean {
+  return (object.metadata.ownerReferences ?? []).some(
+    (owner) => owner.controller === true && owner.uid === cluster.metadata.uid,
+  );
+}
+
+/** Made for a resource of this name that has gone without its children, or outlives them by intent. */
+export function isOrphaned({ cluster }: Pick<Observed, 'cluster'>, object: KubeObject): boolean {
+  const { labels = {}, ownerReferences = [] } = object.metadata;
+  return (
+    ownerReferences.every((owner) => owner.controller !== true) &&
+    labels[label.cluster] === cluster.metadata.name &&
+    labels[managedByLabel] === managedBy
+  );
+}
 
 export async function observe(
   cluster: TsdbCluster,
@@ -102,6 +132,7 @@ export async function observe(
     const hash = memory.appliedAs(object);
     return hash === null ? [] : [[key, hash] as const];
   });
+  const record = recordOf(live.get(`ConfigMap/${new Names(cluster).record}`));
   return {
     cluster,
     claims,
@@ -112,7 +143,11 @@ export async function observe(
     volumeClaims,
     coordinator: view,
     appliedAs: new Map(appliedAs),
-    lastError: memory.lastError,
+    record: typeof record === 'string' ? null : record,
+    recordProblem: typeof record === 'string' ? record : null,
+    failureOf: (action) => memory.failures.of(action),
+    failureOfKey: (key) => memory.failures.ofKey(key),
+    mayRoll: memory.mayRoll,
   };
 }
 

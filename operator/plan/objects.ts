@@ -1,45 +1,54 @@
-/** Which child objects are to be written, grown or deleted. */
-import type { KubeObject } from '../resource/kube_objects.ts';
+/**
+ * Which child objects are to be written, grown or deleted. Each stands for itself: one that is
+ * another's, or that the server refuses, keeps no other from being brought to its wanted state.
+ */
 import type { Desired } from '../desired/desired.ts';
-import { contentHash } from '../resource/content_hash.ts';
-import { contains } from '../desired/merge.ts';
+import { contains } from '../resource/merge.ts';
 import { quantityOf } from '../desired/quantity.ts';
-import { childKey, type Observed } from '../observe/observe.ts';
-import type { Action, Reason } from './types.ts';
+import { childKey, isOurs, isOrphaned, type Observed } from '../observe/observe.ts';
+import { contentHash } from '../resource/content_hash.ts';
+import type { KubeObject } from '../resource/kube_objects.ts';
+import type { Rollout } from './rollout.ts';
+import type { Action } from '../action/action.ts';
+import { type Part, type Reason, waitingFor } from './types.ts';
 
-/** A child's name taken by an object that is not ours is left alone. */
-export function foreignObject(observed: Observed, desired: Desired): Reason | null {
-  for (const object of desired.objects) {
-    const live = observed.children.get(childKey(object));
-    const controller = live?.metadata.ownerReferences?.find((owner) => owner.controller === true);
-    if (controller !== undefined && !isOurs(observed, live!)) {
-      return {
-        reason: 'ForeignObject',
-        message: `${childKey(object)} is controlled by ${controller.kind} ${controller.name}`,
-      };
-    }
-  }
-  return null;
-}
-
-function isOurs(observed: Observed, object: KubeObject): boolean {
-  const { uid } = observed.cluster.metadata;
-  return (object.metadata.ownerReferences ?? []).some(
-    (owner) => owner.controller === true && owner.uid === uid,
-  );
-}
-
-export function objectActions(observed: Observed, desired: Desired): Action[] {
+export function objectsPart(observed: Observed, desired: Desired, rollout: Rollout): Part {
   const actions: Action[] = [];
+  const stalled: Reason[] = [];
   for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
     if (live === undefined) actions.push({ kind: 'apply', object: wanted });
     else if (live.metadata.deletionTimestamp !== undefined) continue;
-    else if (wanted.kind === 'StatefulSet') {
-      actions.push(...statefulSetActions(observed, live, wanted));
-    } else if (!isAsWanted(observed, live, wanted)) actions.push({ kind: 'apply', object: wanted });
+    else {
+      const foreign = foreignObject(observed, live);
+      if (foreign !== null) stalled.push(foreign);
+      else if (rollout.holds(wanted)) continue;
+      else if (wanted.kind === 'StatefulSet') {
+        actions.push(...statefulSetActions(observed, live, wanted));
+      } else if (!isAsWanted(observed, live, wanted))
+        actions.push({ kind: 'apply', object: wanted });
+    }
   }
-  return [...actions, ...staleObjects(observed, desired)];
+  actions.push(...staleObjects(observed, desired));
+  const shrunk = shrunkVolume(observed, desired);
+  if (shrunk !== null) stalled.push(shrunk);
+  const message = `${actions.length} objects are brought to their wanted state`;
+  const waiting = actions.length > 0 ? { reason: 'Applying', message } : null;
+  return { actions, waiting, stalled };
+}
+
+/**
+ * An object under one of our names that is not ours is left alone, also when nobody controls it; ours
+ * is one that was left behind by a TSDBCluster that went without its children.
+ */
+function foreignObject(observed: Observed, live: KubeObject): Reason | null {
+  if (isOurs(observed, live) || isOrphaned(observed, live)) return null;
+  const controller = live.metadata.ownerReferences?.find((owner) => owner.controller === true);
+  const whose =
+    controller === undefined
+      ? 'was not made by this operator'
+      : `is controlled by ${controller.kind} ${controller.name}`;
+  return { reason: 'ForeignObject', message: `${childKey(live)} ${whose}` };
 }
 
 /**
@@ -89,6 +98,9 @@ const phaseOf = (claim: KubeObject): string | undefined =>
 const requestedSize = (claim: KubeObject): string =>
   (claim['spec'] as { resources: { requests: { storage: string } } }).resources.requests.storage;
 
+const capacityOf = (claim: KubeObject): string | undefined =>
+  (claim['status'] as { capacity?: { storage?: string } } | undefined)?.capacity?.storage;
+
 /** Volume claims of one set's pods, not those of a set `x-y` for `x`. */
 function claimsOf(observed: Observed, set: string): KubeObject[] {
   const prefix = `data-${set}-`;
@@ -99,7 +111,7 @@ function claimsOf(observed: Observed, set: string): KubeObject[] {
 }
 
 /** A volume that the resource now asks smaller than it is; null when none. */
-export function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
+function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
   for (const wanted of desired.objects) {
     const live = observed.children.get(childKey(wanted));
     if (wanted.kind !== 'StatefulSet' || live === undefined) continue;
@@ -108,6 +120,20 @@ export function shrunkVolume(observed: Observed, desired: Desired): Reason | nul
     return { reason: 'VolumesCannotShrink', message };
   }
   return null;
+}
+
+/** Claims that were granted more than their volumes have yet. */
+export function growingVolumes(observed: Observed): Part | null {
+  const growing = observed.volumeClaims.filter((claim) => {
+    const capacity = capacityOf(claim);
+    return capacity !== undefined && quantityOf(capacity) < quantityOf(requestedSize(claim));
+  });
+  if (growing.length === 0) return null;
+  const list = growing.map(
+    (claim) =>
+      `${claim.metadata.name} has ${capacityOf(claim)} and is to have ${requestedSize(claim)}`,
+  );
+  return waitingFor('VolumesGrowing', `volumes grow: ${list.join(', ')}`);
 }
 
 /** Services, ConfigMaps and budgets of ours that no pod and no wanted object names any more. */

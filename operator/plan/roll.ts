@@ -1,10 +1,14 @@
-/** Replaces pods of an older revision, one by one: StatefulSets of nodes are OnDelete. */
-import { annotation, label } from '../resource/keys.ts';
-import { isStale, type Pod, podReady, type StatefulSet } from '../resource/kube_objects.ts';
-import { contentHash } from '../resource/content_hash.ts';
-import { Names } from '../desired/names.ts';
+/**
+ * Replaces pods of an older revision, one by one, by eviction: whoever drains a machine at the same
+ * time and this operator cannot take two at once. The sets of nodes and of etcd are OnDelete.
+ */
+import { etcdReplicasOf } from '../desired/etcd.ts';
+import { Names } from '../resource/names.ts';
 import type { Observed } from '../observe/observe.ts';
-import { doing, nothing, type Plan } from './types.ts';
+import { label } from '../resource/keys.ts';
+import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isPodOf, outdatedPods, type Rollout } from './rollout.ts';
+import { doing, nothing, type Part } from './types.ts';
 
 /** Pods of the storage nodes by name. */
 export function nodePods(observed: Observed): Map<string, Pod> {
@@ -22,20 +26,12 @@ interface Rolling {
 /** Pods of all groups, in order of groups; on their way out neither outdated nor ready. */
 function rollingPods(observed: Observed): Rolling[] {
   const pods = [...nodePods(observed).values()];
-  const names = new Names(observed.cluster);
-  return observed.cluster.spec.isolationGroups.flatMap(({ name }) => {
-    const set: StatefulSet | undefined = observed.statefulSets.get(names.group(name));
-    const revision = set === undefined || isStale(set) ? undefined : set.status?.updateRevision;
-    return pods
+  const outdated = new Set(outdatedPods(observed));
+  return observed.cluster.spec.isolationGroups.flatMap(({ name }) =>
+    pods
       .filter((pod) => pod.metadata.labels?.[label.group] === name)
-      .map((pod) => ({
-        pod,
-        outdated:
-          revision !== undefined &&
-          pod.metadata.deletionTimestamp === undefined &&
-          pod.metadata.labels?.['controller-revision-hash'] !== revision,
-      }));
-  });
+      .map((pod) => ({ pod, outdated: outdated.has(pod) })),
+  );
 }
 
 /** What a container waits for that comes by itself. */
@@ -69,47 +65,63 @@ function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
  * One that runs may be about to serve, so it waits while replaced pods of other groups are still
  * starting.
  */
-export function deadRollPlan(observed: Observed): Plan | null {
+export function deadRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
+  if (!isApproved) return null;
+  const etcd = etcdPods(observed).find(({ pod, outdated }) => outdated && !podReady(pod));
+  if (etcd !== undefined) return replacing(observed, etcd.pod);
   const all = rollingPods(observed);
   const dead = all.filter(({ pod, outdated }) => outdated && !podReady(pod));
   const starting =
     all.some(({ pod, outdated }) => !outdated && !podReady(pod) && !isStuck(pod)) ||
     hasMissingPods(observed, all);
   const next = dead.find(({ pod }) => isStuck(pod)) ?? (starting ? undefined : dead[0]);
-  return next === undefined ? null : rollPlan(observed, next.pod);
+  return next === undefined ? null : replacing(observed, next.pod);
 }
 
 /**
- * The next outdated pod of a cluster in which all serve; null when all are of the newest revision.
+ * The next outdated storage node of a cluster in which all serve; null when all are of the newest
+ * revision, or may not be replaced.
  */
-export function liveRollPlan(observed: Observed): Plan | null {
-  const next = rollingPods(observed).find(({ outdated }) => outdated);
-  return next === undefined ? null : rollPlan(observed, next.pod);
+export function liveRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
+  const next = isApproved ? rollingPods(observed).find(({ outdated }) => outdated) : undefined;
+  return next === undefined ? null : replacing(observed, next.pod);
 }
 
-function rollPlan(observed: Observed, pod: Pod): Plan {
-  const { cluster } = observed;
-  const outdated = rollingPods(observed)
-    .filter((rolling) => rolling.outdated)
-    .map((rolling) => rolling.pod.metadata.name);
-  const replacing = doing(
-    [{ kind: 'delete-pod', pod, reason: 'its revision is not the newest' }],
+/**
+ * The next outdated member of an etcd in which all serve; null when there is none, or when a member
+ * is away.
+ */
+export function etcdRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
+  const members = etcdPods(observed);
+  const next = members.findLast(({ outdated }) => outdated);
+  if (next === undefined || !isApproved) return null;
+  const serving = members.filter(({ pod }) => podReady(pod)).length;
+  if (serving < etcdReplicasOf(observed.cluster)) {
+    const message = `etcd members are replaced when all serve: ${serving} of ${etcdReplicasOf(observed.cluster)} do`;
+    return { ...nothing, waiting: { reason: 'Updating', message } };
+  }
+  return replacing(observed, next.pod);
+}
+
+function etcdPods(observed: Observed): Rolling[] {
+  const set = new Names(observed.cluster).etcd;
+  const outdated = new Set(outdatedPods(observed));
+  return observed.pods
+    .filter((pod) => isPodOf(pod, set))
+    .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+    .map((pod) => ({ pod, outdated: outdated.has(pod) }));
+}
+
+/** Kubernetes has not said yet which revision pods are to have. */
+export function staleSets(observed: Observed): string[] {
+  return [...observed.statefulSets.values()].filter(isStale).map(({ metadata }) => metadata.name);
+}
+
+function replacing(observed: Observed, pod: Pod): Part {
+  const outdated = outdatedPods(observed).map(({ metadata }) => metadata.name);
+  return doing(
+    [{ kind: 'evict-pod', pod, reason: 'its revision is not the newest' }],
     'Updating',
-    `pods are replaced one by one: ${outdated.join(', ')}`,
+    `pods are replaced one by one: ${outdated.sort().join(', ')}`,
   );
-  if (cluster.spec.updatePolicy !== 'Gated') return replacing;
-  const names = new Names(cluster);
-  const revisions = cluster.spec.isolationGroups.map(
-    ({ name }) => observed.statefulSets.get(names.group(name))?.status?.updateRevision,
-  );
-  const hash = contentHash(revisions);
-  if (cluster.metadata.annotations?.[annotation.approve] === hash) return replacing;
-  return {
-    ...nothing,
-    waiting: {
-      reason: 'ApprovalRequired',
-      message: `annotate ${annotation.approve}=${hash} to replace ${outdated.join(', ')}`,
-    },
-    gated: { hash, actions: outdated.map((name) => `replace pod ${name}`) },
-  };
 }

@@ -5,6 +5,10 @@ export const apiVersion = 'tsdb.io/v1alpha1';
 /** Who applies our objects' fields (server-side apply). */
 export const fieldManager = 'tsdb-operator';
 
+/** The label and its value by which objects of this operator are known. */
+export const managedByLabel = 'app.kubernetes.io/managed-by';
+export const managedBy = 'tsdb-operator';
+
 export const label = {
   cluster: 'tsdb.io/cluster',
   component: 'tsdb.io/component',
@@ -12,10 +16,21 @@ export const label = {
 } as const;
 
 export const annotation = {
+  /** On a TSDBCluster: `namespace/name` of the lease of the operator that looks after it. */
+  managedBy: 'tsdb.io/managed-by',
   /** On a TSDBCluster under updatePolicy Gated: the hash of the plan that may be carried out. */
   approve: 'tsdb.io/approve',
+  /**
+   * On a TSDBCluster whose placement is gone: `restore` brings back what the nodes know, `anew` begins
+   * with an empty one.
+   */
+  approvePlacement: 'tsdb.io/approve-placement',
+  /** On a TSDBNamespace, `true`: a namespace that is there already becomes its own. */
+  adopt: 'tsdb.io/adopt',
   /** On a child object: the hash of what it was made from. */
   content: 'tsdb.io/content-hash',
+  /** On a child object with pods: the hash of what they are made from. */
+  template: 'tsdb.io/template-hash',
 } as const;
 
 export const finalizer = 'tsdb.io/cleanup';

@@ -51,6 +51,8 @@ export interface IsolationGroupSpec {
 
 export interface ClusterStatus {
   readonly observedGeneration?: number;
+  /** The generation with which all pods were of the newest revision last. */
+  readonly rolledGeneration?: number;
   readonly phase?: string;
   readonly replicasPerGroup?: number;
   readonly groupCount?: number;

@@ -29,6 +29,11 @@ export async function eventually<T>(
   throw new Error(`not within ${timeoutMillis} ms: ${what}`, { cause: last });
 }
 
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
 /** A program with its output in a file of its folder. */
 export class Program {
   readonly name: string;
@@ -71,9 +76,8 @@ export class Program {
     closeSync(log);
     // A test that fails ends all the same, and takes its programs with it.
     child.unref();
-    const onExit = (): void => void child.kill('SIGKILL');
-    process.once('exit', onExit);
-    child.once('exit', () => process.off('exit', onExit));
+    running.add(child);
+    child.once('exit', () => running.delete(child));
     this.#child = child;
   }
 

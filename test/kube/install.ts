@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments, parse, stringify } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { type Kube, waitFor } from './kube.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -15,8 +15,9 @@ export const operatorNamespace = 'tsdb-system';
 export const namespace = 'default';
 export const clusterName = 'metrics';
 
-/** manifests/operator.yaml with the images of this test. */
+/** manifests/crds.yaml and operator.yaml, this with the images of this test. */
 export async function installByManifests(kube: Kube): Promise<void> {
+  await kube.ok(['apply', '--server-side', '-f', join(root, 'manifests/crds.yaml')]);
   const text = readFileSync(join(root, 'manifests/operator.yaml'), 'utf8')
     .replace(/(?<=[ "])tsdb-(operator|node|coordinator):[^"\s]+/g, (_, name: string) => image(name))
     .replace(/(?<=[ "])quay\.io\/coreos\/etcd:[^"\s]+/g, image('etcd'));
@@ -24,17 +25,19 @@ export async function installByManifests(kube: Kube): Promise<void> {
   await operatorReady(kube);
 }
 
+/** The definitions stay, and with them the clusters. */
 export async function uninstallManifests(kube: Kube): Promise<void> {
-  const text = readFileSync(join(root, 'manifests/operator.yaml'), 'utf8');
-  // The definitions stay, as they do when a Helm release goes.
-  const others = parseAllDocuments(text)
-    .map((document) => document.toJS())
-    .filter((object) => object !== null && object.kind !== 'CustomResourceDefinition');
-  const documents = others.map((object) => stringify(object)).join('---\n');
-  await kube.ok(['delete', '--wait=false', '--ignore-not-found', '-f', '-'], documents);
+  const file = join(root, 'manifests/operator.yaml');
+  await kube.ok(['delete', '--wait=false', '--ignore-not-found', '-f', file]);
   await waitFor('operator gone', 60_000, async () =>
     (await kube.get('namespace', operatorNamespace, namespace)) === null ? null : 'its namespace',
   );
+}
+
+/** With every cluster: there must be none. */
+export async function deleteDefinitions(kube: Kube): Promise<void> {
+  const file = join(root, 'manifests/crds.yaml');
+  await kube.ok(['delete', '--ignore-not-found', '--timeout=20s', '-f', file]);
 }
 
 /** The chart's `cluster` makes the TSDBCluster in the release's namespace. */
@@ -42,20 +45,6 @@ export async function installByHelm(kube: Kube, spec: object): Promise<void> {
   const images = ['operator', 'node', 'coordinator', 'etcd'].flatMap((name) => [
     ...['--set', `images.${name}.repository=localhost/tsdb-${name}`],
     ...['--set', `images.${name}.tag=${tag}`],
-  ]);
-  // Definitions of the manifests are taken over by the release.
-  const owned = [
-    'annotate',
-    '--overwrite',
-    'crd',
-    'tsdbclusters.tsdb.io',
-    'tsdbnamespaces.tsdb.io',
-  ];
-  const release = ['meta.helm.sh/release-name=tsdb', `meta.helm.sh/release-namespace=${namespace}`];
-  await kube.kubectl([...owned, ...release]);
-  await kube.kubectl([
-    ...['label', '--overwrite', 'crd', 'tsdbclusters.tsdb.io', 'tsdbnamespaces.tsdb.io'],
-    'app.kubernetes.io/managed-by=Helm',
   ]);
   await kube.helm([
     ...['install', 'tsdb', join(root, 'helm/tsdb'), '--namespace', namespace, ...images],

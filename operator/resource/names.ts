@@ -39,6 +39,10 @@ export class Names {
     return `${this.cluster}-coordinator`;
   }
 
+  get record(): string {
+    return `${this.cluster}-record`;
+  }
+
   group(group: string): string {
     return `${this.cluster}-${group}`;
   }

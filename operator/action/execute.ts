@@ -1,14 +1,14 @@
 /** Carries out planned actions: one switch, each case one call. */
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import { type KubeObject, resource } from './resource/kube_objects.ts';
-import type { TsdbCluster } from './resource/tsdb_cluster.ts';
-import type { AppliedMemory } from './kube/applied_memory.ts';
-import type { Coordinator } from './coordinator/coordinator_client.ts';
-import { contentHash } from './resource/content_hash.ts';
-import { contains } from './desired/merge.ts';
-import { type KubeClient, resourceOf } from './kube/kube_api.ts';
-import type { Action } from './plan/plan.ts';
+import { type KubeObject, resource } from '../resource/kube_objects.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import type { AppliedMemory } from '../kube/applied_memory.ts';
+import type { Coordinator } from '../coordinator/coordinator_client.ts';
+import { contentHash } from '../resource/content_hash.ts';
+import { contains } from '../resource/merge.ts';
+import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
+import type { Action } from './action.ts';
 
 export interface Executor {
   readonly api: KubeClient;
@@ -38,9 +38,19 @@ export async function execute(
     case 'delete':
       await remove(action.object, action.orphan, api, signal);
       break;
-    case 'delete-pod':
-      await remove(action.pod, false, api, signal);
+    case 'scale-set': {
+      const { namespace, name } = action.set.metadata;
+      const { replicas, whenScaled } = action;
+      const persistentVolumeClaimRetentionPolicy = { whenDeleted: 'Retain', whenScaled };
+      const patch = { spec: { replicas, persistentVolumeClaimRetentionPolicy } };
+      await api.mergePatch(resource.statefulSet, namespace!, name, '', patch, signal);
       break;
+    }
+    case 'evict-pod': {
+      const { namespace, name, uid } = action.pod.metadata;
+      await api.evict(namespace!, name, uid!, signal);
+      break;
+    }
     case 'expand-claim': {
       const { namespace, name } = action.claim.metadata;
       const patch = { spec: { resources: { requests: { storage: action.size } } } };
@@ -61,7 +71,10 @@ export async function execute(
       await coordinator.placementAdd(action.instances, signal);
       break;
     case 'placement-remove':
-      await coordinator.placementRemove(action.instanceIds, signal);
+      await coordinator.placementRemove(action.instanceIds, action.force, signal);
+      break;
+    case 'placement-approve':
+      await coordinator.placementApprove(signal);
       break;
     case 'namespace-add':
       await coordinator.namespaceAdd(action.name, action.options, signal);
@@ -101,7 +114,13 @@ export function summaryOf(action: Action): Record<string, string> {
     case 'apply':
     case 'delete':
       return { object: `${action.object.kind}/${action.object.metadata.name}` };
-    case 'delete-pod':
+    case 'scale-set':
+      return {
+        object: `StatefulSet/${action.set.metadata.name}`,
+        replicas: String(action.replicas),
+        whenScaled: action.whenScaled,
+      };
+    case 'evict-pod':
       return { pod: action.pod.metadata.name, reason: action.reason };
     case 'expand-claim':
       return { claim: action.claim.metadata.name, size: action.size };
@@ -109,7 +128,9 @@ export function summaryOf(action: Action): Record<string, string> {
     case 'placement-add':
       return { instances: action.instances.map(({ id }) => id).join(' ') };
     case 'placement-remove':
-      return { instances: action.instanceIds.join(' ') };
+      return { instances: action.instanceIds.join(' '), force: String(action.force) };
+    case 'placement-approve':
+      return {};
     case 'namespace-add':
     case 'namespace-update':
     case 'namespace-ready':

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '#lib/log.ts';
-import { AppliedMemory } from './kube/applied_memory.ts';
-import type { Coordinator } from './coordinator/coordinator_client.ts';
+import { AppliedMemory } from '../kube/applied_memory.ts';
+import type { Coordinator } from '../coordinator/coordinator_client.ts';
 import { execute } from './execute.ts';
-import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
-import { FakeKube } from './kube/fake_kube_testing.ts';
-import type { Action } from './plan/plan.ts';
+import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
+import { FakeKube } from '../kube/fake_kube_testing.ts';
+import type { Action } from './action.ts';
 
 type Json = any;
 
@@ -45,6 +45,12 @@ test('each action is one call', async () => {
     metadata: { name: 'data-c-a-0', namespace: 'default' },
     spec: { resources: { requests: { storage: '1Gi' } } },
   });
+  const set = kube.store({
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'c-a', namespace: 'default' },
+    spec: { replicas: 1 },
+  });
   const service = {
     apiVersion: 'v1',
     kind: 'Service',
@@ -54,11 +60,13 @@ test('each action is one call', async () => {
   const actions: Action[] = [
     { kind: 'apply', object: service },
     { kind: 'expand-claim', claim, size: '2Gi' },
-    { kind: 'delete-pod', pod: pod(uid!), reason: 'x' },
+    { kind: 'evict-pod', pod: pod(uid!), reason: 'x' },
+    { kind: 'scale-set', set, replicas: 2, whenScaled: 'Delete' },
     { kind: 'delete', object: service, orphan: true },
     { kind: 'placement-init', numberOfShards: 4, replicationFactor: 3, instances },
     { kind: 'placement-add', instances },
-    { kind: 'placement-remove', instanceIds: ['c-a-0'] },
+    { kind: 'placement-remove', instanceIds: ['c-a-0'], force: false },
+    { kind: 'placement-approve' },
     { kind: 'namespace-add', name: 'n', options: { a: 1 } },
     { kind: 'namespace-update', name: 'n', options: { a: 2 } },
     { kind: 'namespace-ready', name: 'n' },
@@ -71,7 +79,8 @@ test('each action is one call', async () => {
   assert.deepEqual(kube.writes, [
     'APPLY Service/s',
     'PATCH PersistentVolumeClaim/data-c-a-0',
-    'DELETE Pod/c-a-0',
+    'EVICT Pod/c-a-0',
+    'PATCH StatefulSet/c-a',
     'DELETE Service/s',
   ]);
   const grown = kube.find('PersistentVolumeClaim', 'data-c-a-0');
@@ -79,7 +88,8 @@ test('each action is one call', async () => {
   assert.deepEqual(calls, [
     ['placementInit', { num_shards: 4, replication_factor: 3, instances }],
     ['placementAdd', instances],
-    ['placementRemove', ['c-a-0']],
+    ['placementRemove', ['c-a-0'], false],
+    ['placementApprove'],
     ['namespaceAdd', 'n', { a: 1 }],
     ['namespaceUpdate', 'n', { a: 2 }],
     ['namespaceReady', 'n'],
@@ -105,7 +115,7 @@ test('a pod of the same name that came meanwhile is not deleted for the one that
   const kube = new FakeKube();
   kube.store(pod(''));
   const { executor } = executorOf(kube);
-  const action: Action = { kind: 'delete-pod', pod: pod('of the one before'), reason: 'x' };
+  const action: Action = { kind: 'evict-pod', pod: pod('of the one before'), reason: 'x' };
   const { signal } = new AbortController();
   await assert.rejects(execute(action, cluster, executor, signal), { status: 409 });
   assert.ok(kube.find('Pod', 'c-a-0'));

@@ -1,0 +1,82 @@
+/** What the operator can do, and by what an attempt is known again. */
+import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
+import { contentHash } from '../resource/content_hash.ts';
+import type { KubeObject, Pod } from '../resource/kube_objects.ts';
+
+export type Action =
+  | { readonly kind: 'apply'; readonly object: KubeObject }
+  | { readonly kind: 'delete'; readonly object: KubeObject; readonly orphan: boolean }
+  | {
+      readonly kind: 'scale-set';
+      readonly set: KubeObject;
+      readonly replicas: number;
+      /**
+       * What becomes of the volumes of pods that are too many. Delete is for pods that have left the
+       * placement, so that a later one of their name starts empty; whoever else makes the set smaller
+       * loses no data.
+       */
+      readonly whenScaled: 'Retain' | 'Delete';
+    }
+  | { readonly kind: 'evict-pod'; readonly pod: Pod; readonly reason: string }
+  | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
+  | {
+      readonly kind: 'placement-init';
+      readonly numberOfShards: number;
+      readonly replicationFactor: number;
+      readonly instances: readonly InstanceRequest[];
+    }
+  | { readonly kind: 'placement-add'; readonly instances: readonly InstanceRequest[] }
+  | {
+      readonly kind: 'placement-remove';
+      readonly instanceIds: readonly string[];
+      /** Also while shards move: those that leave have none that is AVAILABLE. */
+      readonly force: boolean;
+    }
+  | { readonly kind: 'placement-approve' }
+  | { readonly kind: 'namespace-add'; readonly name: string; readonly options: object }
+  | { readonly kind: 'namespace-update'; readonly name: string; readonly options: object }
+  | { readonly kind: 'namespace-ready'; readonly name: string }
+  | { readonly kind: 'namespace-delete'; readonly name: string };
+
+/** What an action is done to: its failures are remembered by it. */
+export function keyOf(action: Action): string {
+  switch (action.kind) {
+    case 'apply':
+    case 'delete':
+      return `${action.kind} ${action.object.kind}/${action.object.metadata.name}`;
+    case 'scale-set':
+      return `${action.kind} ${action.set.metadata.name}`;
+    case 'evict-pod':
+      return `${action.kind} ${action.pod.metadata.name}`;
+    case 'expand-claim':
+      return `${action.kind} ${action.claim.metadata.name}`;
+    case 'placement-init':
+    case 'placement-add':
+    case 'placement-remove':
+    case 'placement-approve':
+      return action.kind;
+    case 'namespace-add':
+    case 'namespace-update':
+    case 'namespace-ready':
+    case 'namespace-delete':
+      return `${action.kind} ${action.name}`;
+    default:
+      return action satisfies never;
+  }
+}
+
+/** Of what the action asks for: with another content it is another attempt. */
+export function hashOf(action: Action): string {
+  switch (action.kind) {
+    case 'evict-pod':
+      return contentHash(action.pod.metadata.uid);
+    case 'scale-set':
+      return contentHash([action.replicas, action.whenScaled]);
+    case 'expand-claim':
+      return action.size;
+    case 'delete':
+      return contentHash(action.object.metadata.uid);
+    default:
+      return contentHash(action);
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Which operator looks after a cluster: the first that saw it, as long as it is alive. Two releases
+ * that watch one namespace would take each other's images for drift, for ever.
+ */
+import type { Env } from '#lib/env/env.ts';
+import { type KubeClient, KubeError } from './kube/kube_api.ts';
+import type { LeaseObject } from './kube/lease.ts';
+import { annotation } from './resource/keys.ts';
+import { resource } from './resource/kube_objects.ts';
+import type { TsdbCluster } from './resource/tsdb_cluster.ts';
+
+/** An operator whose lease was not renewed for so long is gone. */
+const goneMillisMin = 300_000;
+
+export interface ManagementOptions {
+  readonly api: Pick<KubeClient, 'get' | 'mergePatch'>;
+  readonly env: Env;
+  /** `namespace/name` of this operator's lease. */
+  readonly operatorId: string;
+}
+
+/** @returns the operator that looks after the cluster instead of this one; null when this one does */
+export async function managedByAnother(
+  cluster: TsdbCluster,
+  { api, env, operatorId }: ManagementOptions,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const other = cluster.metadata.annotations?.[annotation.managedBy];
+  if (other === operatorId) return null;
+  if (other !== undefined && (await isAlive(other, api, env, signal))) return other;
+  const { name, namespace, resourceVersion } = cluster.metadata;
+  const annotations = { [annotation.managedBy]: operatorId };
+  // With the version it is a compare-and-set: of two operators one is the first.
+  const patch = { metadata: { annotations, resourceVersion } };
+  await api.mergePatch(resource.cluster, namespace!, name, '', patch, signal);
+  return null;
+}
+
+async function isAlive(
+  operatorId: string,
+  api: Pick<KubeClient, 'get'>,
+  env: Env,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [namespace, name] = operatorId.split('/');
+  if (namespace === undefined || name === undefined) return false;
+  try {
+    const lease = (await api.get(resource.lease, namespace, name, signal)) as LeaseObject | null;
+    const renewed = Date.parse(lease?.spec?.renewTime ?? '');
+    return !Number.isNaN(renewed) && env.clock.nowMillis() - renewed < goneMillisMin;
+  } catch (error) {
+    // Who may not look cannot know: a person takes the annotation away.
+    if (error instanceof KubeError && error.status === 403) return true;
+    throw error;
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * The placement: made once, brought back when it was lost, and followed as nodes come and go. Of
+ * everything that moves shards or takes nodes away at most one action is planned, and only when the
+ * placement is settled.
+ */
+import type {
+  InstanceRequest,
+  PlacementInstance,
+  PlacementView,
+} from '../coordinator/coordinator_client.ts';
+import { Names } from '../resource/names.ts';
+import type { Observed } from '../observe/observe.ts';
+import { annotation } from '../resource/keys.ts';
+import { downIn, isServing, isSettled } from './readiness.ts';
+import { nodePods } from './roll.ts';
+import type { Action } from '../action/action.ts';
+import { doing, type Part, type Reason, stalledBy, waitingFor } from './types.ts';
+
+/** What keeps the placement from being touched at all, or makes it; null when it is ours. */
+export function placementPart(observed: Observed): Part | null {
+  const { coordinator, record } = observed;
+  if (!coordinator.reachable) return waitingFor('CoordinatorUnreachable', coordinator.problem);
+  const { placement } = coordinator;
+  if (observed.recordProblem !== null) {
+    return stalledBy('RecordUnreadable', `${observed.recordProblem}: mend or delete it`);
+  }
+  const mismatch = recordMismatch(observed);
+  if (mismatch !== null) return { actions: [], waiting: null, stalled: [mismatch] };
+  if (placement !== null) {
+    const foreign = foreignPlacement(observed, placement);
+    return foreign === null ? null : stalledBy('ForeignPlacement', foreign);
+  }
+  const known = observed.cluster.status?.placementVersion ?? 0;
+  const approval = observed.cluster.metadata.annotations?.[annotation.approvePlacement];
+  const isKnown = (record?.placementVersion ?? 0) > 0 || known > 0;
+  if (isKnown && approval !== 'anew') {
+    // A cluster that was deleted with `data: Retain` and applied again has lost its etcd by itself.
+    const isExpected = record !== null && record.clusterUid !== observed.cluster.metadata.uid;
+    if (isExpected || approval === 'restore') return restorePart(observed);
+    const message = `the placement (version ${Math.max(record?.placementVersion ?? 0, known)}) is gone from etcd: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know, or =anew to begin with an empty one`;
+    return stalledBy('PlacementLost', message);
+  }
+  return initPart(observed);
+}
+
+/** What the nodes knew last stands again: the coordinator refuses until all of them have said it. */
+function restorePart(observed: Observed): Part {
+  const action: Action = { kind: 'placement-approve' };
+  const failure = observed.failureOf(action);
+  const message = `the placement is brought back from what the nodes know${failure === null ? '' : `: ${failure.message}`}`;
+  return doing([action], 'PlacementRestoring', message);
+}
+
+/** The resource asks for what the data of its volumes are not. */
+function recordMismatch({ cluster, record }: Observed): Reason | null {
+  if (record === null) return null;
+  const { numberOfShards, replicationFactor } = cluster.spec;
+  const isSame =
+    record.numberOfShards === numberOfShards && record.replicationFactor === replicationFactor;
+  if (isSame) return null;
+  const { record: name } = new Names(cluster);
+  const message = `the volumes of this cluster have ${shapeOf(record)} and spec asks for ${shapeOf(cluster.spec)}: ask for what is there, or delete the volumes and ConfigMap ${name}`;
+  return { reason: 'OtherVolumes', message };
+}
+
+const shapeOf = (shape: {
+  readonly numberOfShards: number;
+  readonly replicationFactor: number;
+}): string => `${shape.numberOfShards} shards of ${shape.replicationFactor} copies`;
+
+/** Why a placement that is there is not the cluster's; null when it is. */
+function foreignPlacement({ cluster }: Observed, placement: PlacementView): string | null {
+  const names = new Names(cluster);
+  const wanted = shapeOf(cluster.spec);
+  if (shapeOf(placement) !== wanted) {
+    return `the placement has ${shapeOf(placement)} and spec asks for ${wanted}`;
+  }
+  const groupOf = (id: string): string | undefined =>
+    cluster.spec.isolationGroups.find(({ name }) => names.ordinalIn(name, id) !== null)?.name;
+  const instances = Object.values(placement.instances);
+  const others = instances.filter(({ id }) => groupOf(id) === undefined).map(({ id }) => id);
+  if (others.length > 0) return `the placement has instances of others: ${others.join(', ')}`;
+  const elsewhere = instances.filter(
+    ({ id, isolationGroup, endpoint }: PlacementInstance) =>
+      isolationGroup !== groupOf(id) || endpoint !== names.instance(isolationGroup, id).endpoint,
+  );
+  if (elsewhere.length === 0) return null;
+  const list = elsewhere.map(
+    ({ id, isolationGroup, endpoint }) => `${id} at ${endpoint} in ${isolationGroup}`,
+  );
+  return `the placement has instances that are not where our nodes are: ${list.join(', ')}`;
+}
+
+function wantedOf(observed: Observed, group: string): InstanceRequest[] {
+  const { cluster } = observed;
+  const names = new Names(cluster);
+  return Array.from({ length: cluster.spec.nodes.replicasPerGroup }, (_, ordinal) =>
+    names.instance(group, names.pod(group, ordinal)),
+  );
+}
+
+function initPart(observed: Observed): Part {
+  const { cluster, statefulSets } = observed;
+  const { spec } = cluster;
+  const names = new Names(cluster);
+  const wanted = spec.nodes.replicasPerGroup;
+  // The resource may ask for more since its sets were made. Too many are taken away when it is
+  // known where shards are.
+  const small = spec.isolationGroups.flatMap(({ name }) => {
+    const set = statefulSets.get(names.group(name));
+    return set !== undefined && (set.spec.replicas ?? 1) < wanted ? [set] : [];
+  });
+  if (small.length > 0) {
+    return doing(
+      small.map((set) => ({ kind: 'scale-set', set, replicas: wanted, whenScaled: 'Retain' })),
+      'ScalingUp',
+      `${small.map(({ metadata }) => metadata.name).join(', ')} go to ${wanted} nodes`,
+    );
+  }
+  const pods = nodePods(observed);
+  const instances = spec.isolationGroups.flatMap(({ name }) => wantedOf(observed, name));
+  const missing = instances.filter(({ id }) => !isServing(pods.get(id)));
+  if (missing.length > 0) {
+    const list = missing.map(({ id }) => id).join(', ');
+    return waitingFor('PodsStarting', `placement waits for nodes to answer: ${list}`);
+  }
+  const { numberOfShards, replicationFactor } = spec;
+  return doing(
+    [{ kind: 'placement-init', numberOfShards, replicationFactor, instances }],
+    'PlacementInitializing',
+    `placement of ${numberOfShards} shards over ${instances.length} nodes is initialised`,
+  );
+}
+
+/**
+ * Sets that somebody made smaller than their shards need: nothing else can go on without those
+ * nodes.
+ */
+export function restoreSetsPart(observed: Observed, placement: PlacementView): Part | null {
+  const { cluster, statefulSets } = observed;
+  const names = new Names(cluster);
+  const actions = cluster.spec.isolationGroups.flatMap((group): Action[] => {
+    const set = statefulSets.get(names.group(group.name));
+    const ordinals = Object.keys(placement.instances).map((id) => names.ordinalIn(group.name, id));
+    const needed = Math.max(...ordinals.map((ordinal) => (ordinal ?? -1) + 1));
+    if (set === undefined || (set.spec.replicas ?? 1) >= needed) return [];
+    return [{ kind: 'scale-set', set, replicas: needed, whenScaled: 'Retain' }];
+  });
+  if (actions.length === 0) return null;
+  const list = actions.map((action) =>
+    action.kind === 'scale-set' ? action.set.metadata.name : '',
+  );
+  return doing(actions, 'NodesNotReady', `nodes that have shards come back: ${list.join(', ')}`);
+}
+
+/**
+ * Nodes that are not wanted and have never had a shard whole are taken back whatever else is broken:
+ * what they were to take is where it was.
+ */
+export function takeBackPart(observed: Observed, placement: PlacementView): Part | null {
+  const unwanted = excessOf(observed, placement).flatMap(({ ids }) => ids);
+  const instanceIds = unwanted.filter((id) =>
+    placement.instances[id]!.shards.every(({ state }) => state === 'INITIALIZING'),
+  );
+  if (instanceIds.length === 0 || isSettled(placement)) return null;
+  return doing(
+    [{ kind: 'placement-remove', instanceIds, force: true }],
+    'ScalingDown',
+    `${instanceIds.join(', ')} leave again, before they had a shard`,
+  );
+}
+
+/** Instances beyond the wanted number, by group. */
+function excessOf(
+  { cluster }: Observed,
+  placement: PlacementView,
+): { readonly group: string; readonly ids: readonly string[] }[] {
+  const names = new Names(cluster);
+  return cluster.spec.isolationGroups.map(({ name }) => ({
+    group: name,
+    ids: Object.keys(placement.instances).filter(
+      (id) => (names.ordinalIn(name, id) ?? -1) >= cluster.spec.nodes.replicasPerGroup,
+    ),
+  }));
+}
+
+/** One group at a time: the shards of its last ordinals move before their pods go. */
+export function removePart(observed: Observed, placement: PlacementView): Part | null {
+  for (const { ids } of excessOf(observed, placement)) {
+    if (ids.length === 0) continue;
+    const down = downIn(observed, placement, ids);
+    if (down.length > 0) {
+      return waitingFor('NodesNotReady', `placement remove waits for nodes: ${down.join(', ')}`);
+    }
+    return doing(
+      [{ kind: 'placement-remove', instanceIds: ids, force: false }],
+      'ScalingDown',
+      `shards move away from ${ids.join(', ')}`,
+    );
+  }
+  return null;
+}
+
+/**
+ * One group at a time: pods, then their place in the placement. Pods that have none in it go at any
+ * time; new ones come when it is settled.
+ */
+export function resizePart(observed: Observed, placement: PlacementView): Part | null {
+  const { cluster, statefulSets } = observed;
+  const names = new Names(cluster);
+  const wanted = cluster.spec.nodes.replicasPerGroup;
+  for (const group of cluster.spec.isolationGroups) {
+    const set = statefulSets.get(names.group(group.name));
+    const live = set?.spec.replicas ?? wanted;
+    const placed = Object.keys(placement.instances).map(
+      (id) => (names.ordinalIn(group.name, id) ?? -1) + 1,
+    );
+    const least = Math.max(wanted, ...placed);
+    if (set !== undefined && live > least) {
+      // Nothing of the pods that go is left in the placement.
+      return doing(
+        [{ kind: 'scale-set', set, replicas: least, whenScaled: 'Delete' }],
+        'ScalingDown',
+        `isolation group ${group.name} goes from ${live} to ${least} nodes`,
+      );
+    }
+  }
+  return null;
+}
+
+export function growPart(observed: Observed, placement: PlacementView): Part | null {
+  const { cluster, statefulSets } = observed;
+  const names = new Names(cluster);
+  const pods = nodePods(observed);
+  const wanted = cluster.spec.nodes.replicasPerGroup;
+  for (const group of cluster.spec.isolationGroups) {
+    const set = statefulSets.get(names.group(group.name));
+    const live = set?.spec.replicas ?? wanted;
+    if (set !== undefined && live < wanted) {
+      return doing(
+        [{ kind: 'scale-set', set, replicas: wanted, whenScaled: 'Retain' }],
+        'ScalingUp',
+        `isolation group ${group.name} goes from ${live} to ${wanted} nodes`,
+      );
+    }
+    const outside = wantedOf(observed, group.name).filter(({ id }) => !(id in placement.instances));
+    if (outside.length === 0) continue;
+    const starting = outside.filter(({ id }) => !isServing(pods.get(id)));
+    if (starting.length > 0) {
+      const list = starting.map(({ id }) => id).join(', ');
+      return waitingFor('PodsStarting', `placement add waits for nodes to answer: ${list}`);
+    }
+    // A shard has no replica to spare while another node is down.
+    const down = downIn(observed, placement, []);
+    if (down.length > 0) {
+      return waitingFor('NodesNotReady', `placement add waits for nodes: ${down.join(', ')}`);
+    }
+    return doing(
+      [{ kind: 'placement-add', instances: outside }],
+      'ScalingUp',
+      `${outside.map(({ id }) => id).join(', ')} join the placement`,
+    );
+  }
+  return null;
+}

@@ -1,0 +1,80 @@
+/** What keeps a cluster from being as its resource says, after all that could be done was done. */
+import { etcdReplicasOf } from '../desired/etcd.ts';
+import { Names } from '../resource/names.ts';
+import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import type { Observed } from '../observe/observe.ts';
+import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
+import { growingVolumes } from './objects.ts';
+import { nodePods, staleSets } from './roll.ts';
+import { nothing, type Part, type Reason, waitingFor } from './types.ts';
+
+export const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
+
+export function isSettled(placement: PlacementView): boolean {
+  return Object.values(placement.instances).every((instance) =>
+    instance.shards.every((shard) => shard.state === 'AVAILABLE'),
+  );
+}
+
+/** Nodes of the placement that do not serve, without the given ones. */
+export function downIn(
+  observed: Observed,
+  placement: PlacementView,
+  except: readonly string[],
+): string[] {
+  const pods = nodePods(observed);
+  return Object.keys(placement.instances).filter(
+    (id) => !except.includes(id) && !isServing(pods.get(id)),
+  );
+}
+
+/** Nodes of the sets and of the placement that do not serve; null when all do. */
+export function unreadyNodes(observed: Observed): Reason | null {
+  const { cluster, statefulSets, coordinator } = observed;
+  const names = new Names(cluster);
+  const pods = nodePods(observed);
+  const ids = cluster.spec.isolationGroups.flatMap(({ name }) => {
+    const replicas = statefulSets.get(names.group(name))?.spec.replicas ?? 0;
+    return Array.from({ length: replicas }, (_, ordinal) => names.pod(name, ordinal));
+  });
+  const placed = coordinator.reachable ? Object.keys(coordinator.placement?.instances ?? {}) : [];
+  const all = new Set([...ids, ...placed, ...pods.keys()]);
+  const unready = [...all].filter((id) => !isServing(pods.get(id)));
+  if (unready.length === 0) return null;
+  const message = `nodes are not ready: ${unready.sort().join(', ')}`;
+  return { reason: 'NodesNotReady', message };
+}
+
+/** Nodes that do not serve, and everything around the nodes. */
+export function nodesReadiness(observed: Observed): Part | null {
+  const unready = unreadyNodes(observed);
+  if (unready !== null) return { ...nothing, waiting: unready };
+  const stale = staleSets(observed);
+  return stale.length === 0
+    ? null
+    : waitingFor('Updating', `Kubernetes has not taken up changes of ${stale.join(', ')}`);
+}
+
+export function othersReadiness(observed: Observed): Part | null {
+  const { cluster, statefulSets, deployments } = observed;
+  const names = new Names(cluster);
+  const etcd = statefulSets.get(names.etcd);
+  if (cluster.spec.etcd?.external === undefined && etcd !== undefined) {
+    const members = etcdReplicasOf(cluster);
+    const { readyReplicas = 0 } = etcd.status ?? {};
+    if (readyReplicas < members) {
+      return waitingFor('EtcdNotReady', `${readyReplicas} of ${members} etcd members are ready`);
+    }
+  }
+  const deployment = deployments.get(names.coordinator);
+  if (deployment !== undefined) {
+    const wanted = deployment.spec.replicas ?? 1;
+    const { availableReplicas = 0, updatedReplicas = 0, replicas = 0 } = deployment.status ?? {};
+    if (isStale(deployment) || Math.min(availableReplicas, updatedReplicas) < wanted) {
+      const message = `${availableReplicas} of ${wanted} coordinators are available, ${updatedReplicas} are of the newest revision`;
+      return waitingFor('CoordinatorsNotReady', message);
+    }
+    if (replicas > wanted) return waitingFor('CoordinatorsNotReady', 'old coordinators are ending');
+  }
+  return growingVolumes(observed);
+}

@@ -1,0 +1,151 @@
+/**
+ * When what pods are made from may change. A template that is written is as good as rolled out: a pod
+ * that dies for another reason comes back with it. So it is held back until its turn has come:
+ * approved under `updatePolicy: Gated`, one component at a time, and when only the operator has
+ * changed, one cluster at a time.
+ */
+import type { Component } from '../desired/common.ts';
+import { templateOf } from '../desired/common.ts';
+import type { Desired } from '../desired/desired.ts';
+import { contains } from '../resource/merge.ts';
+import { childKey, type Observed } from '../observe/observe.ts';
+import { contentHash } from '../resource/content_hash.ts';
+import { annotation, label } from '../resource/keys.ts';
+import { isStale, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import type { GatedChanges, Plan, Reason } from './types.ts';
+
+/** In the order in which they are rolled. */
+const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator'];
+
+export interface Rollout {
+  /** Whether this workload is not to be written now. */
+  holds(wanted: KubeObject): boolean;
+  /** Whether pods of older revisions may be replaced. */
+  readonly isApproved: boolean;
+  readonly gated: GatedChanges | null;
+  /** Why changes are held; null when none is. */
+  readonly waiting: Reason | null;
+  readonly state: Plan['rollout'];
+}
+
+export function rolloutOf(observed: Observed, desired: Desired): Rollout {
+  const workloads = desired.objects.filter((object) => templateOf(object) !== undefined);
+  const pending = workloads.filter((wanted) => {
+    const live = observed.children.get(childKey(wanted));
+    return live !== undefined && !hasTemplate(live, wanted);
+  });
+  const outdated = outdatedPods(observed);
+  const hash = contentHash(
+    workloads.map(({ metadata }) => metadata.annotations?.[annotation.template]),
+  );
+  const { cluster } = observed;
+  const isGated = cluster.spec.updatePolicy === 'Gated';
+  const isApproved = !isGated || cluster.metadata.annotations?.[annotation.approve] === hash;
+  const none = { isApproved, gated: null, waiting: null };
+  if (pending.length + outdated.length === 0) {
+    return { ...none, holds: () => false, state: 'none' };
+  }
+  if (!isApproved) {
+    const actions = changesOf(observed, pending, outdated);
+    return {
+      ...none,
+      state: 'gated',
+      holds: (wanted) => pending.includes(wanted),
+      gated: { hash, actions },
+      waiting: {
+        reason: 'ApprovalRequired',
+        message: `annotate ${annotation.approve}=${hash} to ${actions.join(', ')}`,
+      },
+    };
+  }
+  // Who has approved it has said when.
+  if (pending.length > 0 && !isGated && !observed.mayRoll) {
+    const message = 'the operator has changed; its other clusters are rolled before this one';
+    return {
+      ...none,
+      state: 'held',
+      holds: (wanted) => pending.includes(wanted),
+      waiting: { reason: 'RolloutHeld', message },
+    };
+  }
+  const turn = turnOf(observed, pending);
+  return {
+    ...none,
+    state: 'begun',
+    holds: (wanted) => pending.includes(wanted) && !turn.has(componentOf(wanted)),
+  };
+}
+
+/**
+ * The components that may change now: the first that is not done, and those with pods that serve
+ * nothing, which a new template may cure.
+ */
+function turnOf(observed: Observed, pending: readonly KubeObject[]): ReadonlySet<string> {
+  const turn = new Set<string>();
+  const first = rolledComponents.find(
+    (component) =>
+      pending.some((wanted) => componentOf(wanted) === component) || isRolling(observed, component),
+  );
+  if (first !== undefined) turn.add(first);
+  for (const pod of observed.pods) if (!podReady(pod)) turn.add(componentOf(pod));
+  return turn;
+}
+
+const componentOf = ({ metadata }: KubeObject): string => metadata.labels?.[label.component] ?? '';
+
+/** Sets of an older operator do not say what their template was made from. */
+function hasTemplate(live: KubeObject, wanted: KubeObject): boolean {
+  const made = live.metadata.annotations?.[annotation.template];
+  if (made !== undefined) return made === wanted.metadata.annotations?.[annotation.template];
+  return contains(templateOf(live), templateOf(wanted));
+}
+
+function isRolling(observed: Observed, component: Component): boolean {
+  if (component !== 'coordinator') {
+    return outdatedPods(observed).some((pod) => componentOf(pod) === component);
+  }
+  return [...observed.deployments.values()].some((deployment) => {
+    const { updatedReplicas = 0, availableReplicas = 0 } = deployment.status ?? {};
+    const wanted = deployment.spec.replicas ?? 1;
+    return isStale(deployment) || Math.min(updatedReplicas, availableReplicas) < wanted;
+  });
+}
+
+/** Pods of sets that are not of their set's newest revision, and not on their way out. */
+export function outdatedPods(observed: Observed): Pod[] {
+  return [...observed.statefulSets.values()].flatMap((set) => {
+    const revision = isStale(set) ? undefined : set.status?.updateRevision;
+    if (revision === undefined) return [];
+    return observed.pods.filter(
+      (pod) =>
+        isPodOf(pod, set.metadata.name) &&
+        pod.metadata.deletionTimestamp === undefined &&
+        pod.metadata.labels?.['controller-revision-hash'] !== revision,
+    );
+  });
+}
+
+/** Not that of a set `x-y` for `x`. */
+export function isPodOf({ metadata }: Pod, set: string): boolean {
+  return (
+    metadata.name.startsWith(`${set}-`) && /^[0-9]+$/.test(metadata.name.slice(set.length + 1))
+  );
+}
+
+/** What an approval lets happen, as a person reads it. */
+function changesOf(
+  observed: Observed,
+  pending: readonly KubeObject[],
+  outdated: readonly Pod[],
+): string[] {
+  const pods = new Set(outdated.map(({ metadata }) => metadata.name));
+  for (const { kind, metadata } of pending) {
+    if (kind !== 'StatefulSet') continue;
+    for (const pod of observed.pods) if (isPodOf(pod, metadata.name)) pods.add(pod.metadata.name);
+  }
+  const others = pending.filter(({ kind }) => kind !== 'StatefulSet');
+  return [
+    ...[...pods].sort().map((name) => `replace pod ${name}`),
+    ...others.map((object) => `replace the pods of ${childKey(object)}`),
+  ];
+}

@@ -1,0 +1,48 @@
+/**
+ * What is known of a cluster that its resource does not say and that outlives it: which placement its
+ * volumes belong to, and who asked for which namespace. It stands in a ConfigMap that nobody owns, so
+ * that a cluster that was deleted with `data: Retain` comes back with its data.
+ */
+import type { KubeObject } from '../resource/kube_objects.ts';
+
+/** Who asked for a namespace first, and so decides over it. */
+export interface NamespaceOwner {
+  /** Name of the TSDBNamespace; null for the list of the TSDBCluster. */
+  readonly claim: string | null;
+  /** Delete: the namespace goes with its TSDBNamespace. */
+  readonly reclaimPolicy: 'Retain' | 'Delete';
+}
+
+export interface ClusterRecord {
+  /** Of the TSDBCluster that saw the placement last. */
+  readonly clusterUid: string;
+  readonly numberOfShards: number;
+  readonly replicationFactor: number;
+  readonly placementVersion: number;
+  readonly instanceIds: readonly string[];
+  readonly namespaces: Readonly<Record<string, NamespaceOwner>>;
+}
+
+export const dataKey = 'record.json';
+
+/** @returns null when there is none; a text that says what is wrong with it */
+export function recordOf(live: KubeObject | undefined): ClusterRecord | string | null {
+  if (live === undefined) return null;
+  const where = `ConfigMap ${live.metadata.name}`;
+  const text = (live['data'] as Record<string, string> | undefined)?.[dataKey];
+  if (text === undefined) return `${where} has no ${dataKey}`;
+  try {
+    const record = JSON.parse(text) as ClusterRecord;
+    const isWhole =
+      typeof record.clusterUid === 'string' &&
+      Number.isInteger(record.numberOfShards) &&
+      Number.isInteger(record.replicationFactor) &&
+      Number.isInteger(record.placementVersion) &&
+      Array.isArray(record.instanceIds) &&
+      typeof record.namespaces === 'object' &&
+      record.namespaces !== null;
+    return isWhole ? record : `${where}: ${dataKey} lacks fields`;
+  } catch {
+    return `${where}: ${dataKey} is no JSON`;
+  }
+}
