@@ -17,7 +17,8 @@ import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './resource/names.ts';
 import { blueprintOf, desiredOf } from './desired/desired.ts';
 import { ActionFailures } from './action/failures.ts';
-import { deleteClusterKeys } from './etcd/cluster_keys.ts';
+import { type EtcdAdmin, EtcdClient } from './etcd/etcd_admin.ts';
+import { deleteClusterKeys } from './cluster_keys.ts';
 import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
@@ -57,6 +58,8 @@ export interface ControllerOptions {
   readonly mayWrite: () => void;
   /** The coordinator behind a base URL; tests give a fake one. */
   readonly connect?: (baseUrl: string) => Coordinator;
+  /** Members of its own etcd; tests give a fake one. */
+  readonly etcd?: EtcdAdmin;
   /** Takes a cluster's keys from an external etcd; tests give a fake one. */
   readonly deleteKeys?: typeof deleteClusterKeys;
   /** Called for each action that failed. */
@@ -129,7 +132,8 @@ export class Controller {
     const memory = { appliedAs, failures, mayRoll };
     const blueprint = blueprintOf(cluster, images);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
-    const sources = { api, coordinator: executor.coordinator, wanted, memory };
+    const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
+    const sources = { api, coordinator: executor.coordinator, etcd, wanted, memory };
     const observed = await observe(cluster, claims, sources, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
@@ -190,7 +194,9 @@ export class Controller {
     const { api, env, log, mayWrite } = this.#options;
     const connect = this.#options.connect ?? ((url: string) => new CoordinatorClient(url, env));
     const coordinator = connect(new Names(cluster).coordinatorUrl);
-    return { api, coordinator, env, log, applied: this.#applied, mayWrite };
+    const names = new Names(cluster);
+    const etcd = this.#options.etcd ?? new EtcdClient(env, (pod) => names.etcdClientUrl(pod));
+    return { api, coordinator, etcd, env, log, applied: this.#applied, mayWrite };
   }
 
   async #claimsOf(

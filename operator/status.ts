@@ -4,7 +4,6 @@ import { type Condition, podReady } from './resource/kube_objects.ts';
 import { label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
-import { etcdReplicasOf } from './desired/etcd.ts';
 import { Names } from './resource/names.ts';
 import { nameOfNamespace } from './desired/namespaces.ts';
 import { selectorOf } from './desired/common.ts';
@@ -87,6 +86,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
           etcd: {
             replicas: etcdSet.status?.replicas ?? 0,
             readyReplicas: etcdSet.status?.readyReplicas ?? 0,
+            ...etcdMembers(observed),
           },
         }),
     namespaces: desired.namespaces.desired.map(({ name }) => ({
@@ -94,6 +94,22 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
       ready: registry.get(name)?.ready === true,
     })),
     conditions: conditionsOf(verdicts, cluster.status?.conditions ?? [], generation, now),
+  };
+}
+
+/** As etcd itself says; nothing while it does not. */
+function etcdMembers({ etcd }: Observed): Pick<NonNullable<ClusterStatus['etcd']>, 'members'> {
+  if (!etcd?.reachable) return {};
+  return {
+    members: etcd.members
+      .map(({ name, id, state, isLearner }) => ({
+        name,
+        id,
+        version: state?.version ?? '',
+        leader: state?.isLeader ?? false,
+        learner: isLearner,
+      }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
 }
 
@@ -205,16 +221,15 @@ function availableVerdict(observed: Observed): Verdict {
 }
 
 function etcdVerdict(observed: Observed): Verdict {
-  const { cluster, statefulSets } = observed;
+  const { cluster, etcd } = observed;
   if (cluster.spec.etcd?.external !== undefined) {
     return observed.coordinator.reachable
       ? yes('External', 'the coordinator reads it')
       : unknown('CoordinatorUnreachable', observed.coordinator.problem);
   }
-  const ready = statefulSets.get(new Names(cluster).etcd)?.status?.readyReplicas ?? 0;
-  const members = etcdReplicasOf(cluster);
-  const message = `${ready} of ${members} members are ready`;
-  return ready > members / 2 ? yes('QuorumReady', message) : no('NoQuorum', message);
+  if (etcd === null || !etcd.reachable) return no('NoQuorum', etcd?.problem ?? '');
+  const healthy = etcd.members.filter(({ state }) => state !== null).length;
+  return yes('QuorumReady', `${healthy} of ${etcd.members.length} members answer`);
 }
 
 /** Resources that ask for what cannot be say it themselves, and are not waited for. */

@@ -5,6 +5,7 @@
 import { bootstrappedFrom } from '#cluster/placement/placement_testing.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { ClusterAdmin, plainRequest } from '#cluster/admin/admin.ts';
+import { type EtcdPod, FakeEtcd } from './etcd/fake_etcd_testing.ts';
 import type { Kv, Operation } from '#cluster/kv/kv.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -38,6 +39,7 @@ export class World {
   readonly kube: FakeKube = new FakeKube();
   readonly clock: FakeClock = new FakeClock();
   readonly admin: ClusterAdmin;
+  readonly etcd: FakeEtcd = new FakeEtcd();
   #controller: Controller;
   /** Calls that change something at the coordinator, in order. */
   readonly calls: string[] = [];
@@ -81,6 +83,7 @@ export class World {
       log: silentLog,
       images: this.images,
       operatorId: this.operatorId,
+      etcd: this.etcd,
       mayWrite: () => {},
       connect: () => this.#coordinator(),
       deleteKeys: async () => {
@@ -98,6 +101,7 @@ export class World {
     const { items } = await this.#kv.list('', forever);
     this.#known = items.map(({ key, value }) => ({ kind: 'put', key, value }));
     await this.#kv.transact([], [{ kind: 'deletePrefix', prefix: '' }], forever);
+    this.etcd.forget();
     await this.placement();
   }
 
@@ -295,6 +299,7 @@ export class World {
 
   /** Everything around the operator moves on: sets, pods, shards, namespaces. */
   async advance(): Promise<void> {
+    this.#runEtcd();
     for (const set of this.kube.ofKind('StatefulSet') as StatefulSet[]) this.#runSet(set);
     for (const deployment of this.kube.ofKind('Deployment')) this.#runDeployment(deployment);
     for (const claim of this.kube.ofKind('PersistentVolumeClaim')) this.#runClaim(claim);
@@ -326,7 +331,8 @@ export class World {
       if (ordinalOf(pod) >= spec.replicas) this.#removePod(pod, spec);
       else if (this.badImages.has(image)) this.#setPod(pod, 'Pending', false, 'ImagePullBackOff');
       else if (pod.status.phase === 'Pending') this.#setPod(pod, 'Running', false);
-      else this.#setPod(pod, 'Running', !this.broken.has(pod.metadata.name));
+      else if (this.#crashes(pod)) this.#crash(pod);
+      else this.#setPod(pod, 'Running', this.#starts(pod));
     }
     const rolling = spec.updateStrategy?.type === 'RollingUpdate';
     for (let ordinal = 0; ordinal < spec.replicas; ordinal++) {
@@ -371,6 +377,56 @@ export class World {
         updateRevision: revision,
       },
     });
+  }
+
+  /** A member of etcd that finds data, or a configuration, with which it cannot start. */
+  #crashes({ metadata }: Json): boolean {
+    const { name, labels } = metadata;
+    if (labels['tsdb.io/component'] !== 'etcd' || this.broken.has(name)) return false;
+    return !this.etcd.isRunning(name) && this.etcd.hasQuorum;
+  }
+
+  #crash(pod: Json): void {
+    const restartCount = (pod.status.containerStatuses?.[0]?.restartCount ?? 0) + 1;
+    const state = { waiting: { reason: 'CrashLoopBackOff' } };
+    const conditions = [{ type: 'Ready', status: 'False' }];
+    const containerStatuses = [{ ready: false, restartCount, state }];
+    this.kube.store({ ...pod, status: { phase: 'Running', conditions, containerStatuses } });
+  }
+
+  #starts({ metadata }: Json): boolean {
+    if (this.broken.has(metadata.name)) return false;
+    return metadata.labels['tsdb.io/component'] !== 'etcd' || this.etcd.isRunning(metadata.name);
+  }
+
+  /** Members of etcd start with what their volumes and their configuration say. */
+  #runEtcd(): void {
+    const { data } = this.kube.find('ConfigMap', 'c-etcd-members') ?? { data: {} };
+    const peers = (data.ETCD_INITIAL_CLUSTER ?? '')
+      .split(',')
+      .map((text: string) => text.split('='));
+    const pods = this.kube.ofKind('Pod').flatMap(({ metadata, status }: Json): EtcdPod[] => {
+      const { name, labels } = metadata;
+      const isUp = status.phase === 'Running' && !this.broken.has(name);
+      if (labels['tsdb.io/component'] !== 'etcd' || !isUp) return [];
+      const claim = this.kube.find('PersistentVolumeClaim', `data-${name}`);
+      const claimUid: string = claim?.metadata.uid ?? '';
+      const state = data.ETCD_INITIAL_CLUSTER_STATE ?? '';
+      return [{ name, claimUid, peerUrls: new Map(peers), state }];
+    });
+    this.etcd.run(pods);
+  }
+
+  /** The disk of a pod is gone, and the pod with it. */
+  loseVolume(pod: string): void {
+    for (const [kind, name] of [
+      ['PersistentVolumeClaim', `data-${pod}`],
+      ['Pod', pod],
+    ] as const) {
+      const object = this.kube.find(kind, name);
+      if (object !== undefined) this.kube.remove(object);
+    }
+    this.#runEtcd();
   }
 
   #runClaim(claim: Json): void {

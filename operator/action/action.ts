@@ -17,6 +17,12 @@ export type Action =
        */
       readonly whenScaled: 'Retain' | 'Delete';
     }
+  | { readonly kind: 'etcd-add'; readonly pod: string; readonly peerUrl: string }
+  | { readonly kind: 'etcd-promote'; readonly pod: string; readonly memberId: string }
+  | { readonly kind: 'etcd-remove'; readonly pod: string; readonly memberId: string }
+  | { readonly kind: 'etcd-move-leader'; readonly pod: string; readonly toMemberId: string }
+  | { readonly kind: 'etcd-defragment'; readonly pod: string }
+  | { readonly kind: 'etcd-disarm'; readonly alarm: string }
   | { readonly kind: 'evict-pod'; readonly pod: Pod; readonly reason: string }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
   | {
@@ -46,6 +52,14 @@ export function keyOf(action: Action): string {
       return `${action.kind} ${action.object.kind}/${action.object.metadata.name}`;
     case 'scale-set':
       return `${action.kind} ${action.set.metadata.name}`;
+    case 'etcd-add':
+    case 'etcd-promote':
+    case 'etcd-remove':
+    case 'etcd-move-leader':
+    case 'etcd-defragment':
+      return `${action.kind} ${action.pod}`;
+    case 'etcd-disarm':
+      return `${action.kind} ${action.alarm}`;
     case 'evict-pod':
       return `${action.kind} ${action.pod.metadata.name}`;
     case 'expand-claim':

@@ -1,6 +1,7 @@
 /** Carries out planned actions: one switch, each case one call. */
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
+import type { EtcdAdmin } from '../etcd/etcd_admin.ts';
 import { type KubeObject, resource } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { AppliedMemory } from '../kube/applied_memory.ts';
@@ -13,6 +14,7 @@ import type { Action } from './action.ts';
 export interface Executor {
   readonly api: KubeClient;
   readonly coordinator: Coordinator;
+  readonly etcd: EtcdAdmin;
   readonly env: Env;
   readonly log: Log;
   readonly applied: AppliedMemory;
@@ -26,7 +28,7 @@ export async function execute(
   executor: Executor,
   signal: AbortSignal,
 ): Promise<void> {
-  const { api, coordinator } = executor;
+  const { api, coordinator, etcd } = executor;
   executor.log.info({ cluster: cluster.metadata.name, ...summaryOf(action) }, action.kind);
   // Stops before the call when leadership was lost meanwhile.
   signal.throwIfAborted();
@@ -41,11 +43,29 @@ export async function execute(
     case 'scale-set': {
       const { namespace, name } = action.set.metadata;
       const { replicas, whenScaled } = action;
-      const persistentVolumeClaimRetentionPolicy = { whenDeleted: 'Retain', whenScaled };
+      const persistentVolumeClaimRetentionPolicy = { whenScaled };
       const patch = { spec: { replicas, persistentVolumeClaimRetentionPolicy } };
       await api.mergePatch(resource.statefulSet, namespace!, name, '', patch, signal);
       break;
     }
+    case 'etcd-add':
+      await etcd.addLearner(action.peerUrl, signal);
+      break;
+    case 'etcd-promote':
+      await etcd.promote(action.memberId, signal);
+      break;
+    case 'etcd-remove':
+      await etcd.remove(action.memberId, signal);
+      break;
+    case 'etcd-move-leader':
+      await etcd.moveLeader(action.pod, action.toMemberId, signal);
+      break;
+    case 'etcd-defragment':
+      await etcd.defragment(action.pod, signal);
+      break;
+    case 'etcd-disarm':
+      await etcd.disarm(action.alarm, signal);
+      break;
     case 'evict-pod': {
       const { namespace, name, uid } = action.pod.metadata;
       await api.evict(namespace!, name, uid!, signal);
@@ -120,6 +140,16 @@ export function summaryOf(action: Action): Record<string, string> {
         replicas: String(action.replicas),
         whenScaled: action.whenScaled,
       };
+    case 'etcd-add':
+    case 'etcd-defragment':
+      return { pod: action.pod };
+    case 'etcd-promote':
+    case 'etcd-remove':
+      return { pod: action.pod, member: action.memberId };
+    case 'etcd-move-leader':
+      return { pod: action.pod, to: action.toMemberId };
+    case 'etcd-disarm':
+      return { alarm: action.alarm };
     case 'evict-pod':
       return { pod: action.pod.metadata.name, reason: action.reason };
     case 'expand-claim':

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { silentLog } from '#lib/log.ts';
 import { AppliedMemory } from '../kube/applied_memory.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
+import type { EtcdAdmin } from '../etcd/etcd_admin.ts';
 import { execute } from './execute.ts';
 import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
 import { FakeKube } from '../kube/fake_kube_testing.ts';
@@ -23,17 +24,21 @@ const pod = (uid: string): Json => ({
 
 function executorOf(kube: FakeKube, mayWrite: () => void = () => {}) {
   const calls: unknown[][] = [];
-  const coordinator = new Proxy({} as Coordinator, {
-    get:
-      (_, name) =>
-      (...args: unknown[]) => {
-        calls.push([name, ...args.slice(0, -1)]);
-        return Promise.resolve();
-      },
-  });
+  const recording = <T extends object>(): T =>
+    new Proxy({} as T, {
+      get:
+        (_, name) =>
+        (...args: unknown[]) => {
+          calls.push([name, ...args.slice(0, -1)]);
+          return Promise.resolve();
+        },
+    });
+  const coordinator = recording<Coordinator>();
   const env = fakeEnv(new FakeClock());
   const applied = new AppliedMemory();
-  return { calls, executor: { api: kube, coordinator, env, log: silentLog, applied, mayWrite } };
+  const etcd = recording<EtcdAdmin>();
+  const executor = { api: kube, coordinator, etcd, env, log: silentLog, applied, mayWrite };
+  return { calls, executor };
 }
 
 test('each action is one call', async () => {
@@ -63,6 +68,12 @@ test('each action is one call', async () => {
     { kind: 'evict-pod', pod: pod(uid!), reason: 'x' },
     { kind: 'scale-set', set, replicas: 2, whenScaled: 'Delete' },
     { kind: 'delete', object: service, orphan: true },
+    { kind: 'etcd-add', pod: 'c-etcd-1', peerUrl: 'http://x:2380' },
+    { kind: 'etcd-promote', pod: 'c-etcd-1', memberId: '7' },
+    { kind: 'etcd-remove', pod: 'c-etcd-1', memberId: '7' },
+    { kind: 'etcd-move-leader', pod: 'c-etcd-1', toMemberId: '8' },
+    { kind: 'etcd-defragment', pod: 'c-etcd-1' },
+    { kind: 'etcd-disarm', alarm: 'NOSPACE' },
     { kind: 'placement-init', numberOfShards: 4, replicationFactor: 3, instances },
     { kind: 'placement-add', instances },
     { kind: 'placement-remove', instanceIds: ['c-a-0'], force: false },
@@ -86,6 +97,12 @@ test('each action is one call', async () => {
   const grown = kube.find('PersistentVolumeClaim', 'data-c-a-0');
   assert.equal(grown.spec.resources.requests.storage, '2Gi');
   assert.deepEqual(calls, [
+    ['addLearner', 'http://x:2380'],
+    ['promote', '7'],
+    ['remove', '7'],
+    ['moveLeader', 'c-etcd-1', '8'],
+    ['defragment', 'c-etcd-1'],
+    ['disarm', 'NOSPACE'],
     ['placementInit', { num_shards: 4, replication_factor: 3, instances }],
     ['placementAdd', instances],
     ['placementRemove', ['c-a-0'], false],

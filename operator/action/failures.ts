@@ -90,7 +90,8 @@ function wasRefused(action: Action, error: unknown): boolean {
   if (error instanceof KubeError) {
     return error.status >= 400 && error.status < 500 && !passingStatuses.includes(error.status);
   }
-  // A namespace cannot be readied before its nodes have bootstrapped it.
-  if (action.kind === 'namespace-ready') return false;
+  // A namespace cannot be readied before its nodes have bootstrapped it, nor a member of etcd be
+  // promoted before it has caught up.
+  if (action.kind === 'namespace-ready' || action.kind.startsWith('etcd-')) return false;
   return error instanceof TsdbError && error.code === 'BAD_REQUEST';
 }

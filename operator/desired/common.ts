@@ -141,6 +141,30 @@ export const podNameVariable = {
   valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.name' } },
 } as const;
 
+const zoneLabel = 'topology.kubernetes.io/zone';
+
+/** The label by which the isolation groups tell zones, so that machines have it; null when none is. */
+export function zoneLabelOf({ spec }: TsdbCluster): string | null {
+  const [first, ...others] = spec.isolationGroups.map(({ nodeAffinity = {} }) => nodeAffinity);
+  const keys = Object.keys(first ?? {});
+  return keys.find((key) => others.every((affinity) => affinity[key] !== undefined)) ?? null;
+}
+
+/** @param required label that all machines have, by which pods must be spread; null for a wish */
+export function spreadOverZones(
+  selector: Record<string, string>,
+  required: string | null,
+): object[] {
+  return [
+    {
+      maxSkew: 1,
+      topologyKey: required ?? zoneLabel,
+      whenUnsatisfiable: required === null ? 'ScheduleAnyway' : 'DoNotSchedule',
+      labelSelector: { matchLabels: selector },
+    },
+  ];
+}
+
 /** Spread over Kubernetes nodes where possible; zones come from the isolation groups' affinity. */
 export function spreadOverHosts(selector: Record<string, string>): object {
   return {

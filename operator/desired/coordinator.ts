@@ -11,6 +11,7 @@ import {
   resourcesOf,
   selectorOf,
   spreadOverHosts,
+  spreadOverZones,
 } from './common.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
 import { Names, port } from '../resource/names.ts';
@@ -78,6 +79,7 @@ function deployment(
           automountServiceAccountToken: false,
           enableServiceLinks: false,
           affinity: spreadOverHosts(selector),
+          topologySpreadConstraints: spreadOverZones(selector, null),
           containers: [
             {
               name: 'coordinator',

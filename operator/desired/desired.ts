@@ -4,11 +4,12 @@
  * then what is desired, from the blueprint and what was observed.
  */
 import type { Observed } from '../observe/observe.ts';
-import { isStale, type KubeObject } from '../resource/kube_objects.ts';
+import { isStale, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { type ImageDefaults, marked } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
-import { etcdObjects } from './etcd.ts';
+import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
+import { etcdMembersConfig, etcdObjects, etcdReplicasOf } from './etcd.ts';
 import { Names } from '../resource/names.ts';
 import { type NamespaceClaims, namespaceClaims } from './namespaces.ts';
 import { nodeObjects, nodeStatefulSet, sized } from './nodes.ts';
@@ -51,10 +52,16 @@ export function desiredOf(
   observed: Pick<Observed, 'claims' | keyof GroupState>,
 ): Desired {
   const sets = [...nodeSets].map(([group, set]) =>
-    sized(set, replicasOf(observed, group), isShrinking(observed, group) ? 'Delete' : 'Retain'),
+    sized(
+      set,
+      replicasOf(observed, group),
+      isShrinking(liveSet(observed, group)) ? 'Delete' : 'Retain',
+    ),
   );
+  const others = objects.map((object) => withLiveReplicas(observed, object));
+  const config = etcdConfigOf(observed);
   return {
-    objects: [...objects.map((object) => withLiveReplicas(observed, object)), ...sets],
+    objects: [...(config === null ? [] : [config]), ...others, ...sets],
     nodeSets,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
@@ -64,22 +71,67 @@ export function desiredOf(
  * When the resource does not say how many coordinators there are, somebody else does, as an
  * autoscaler.
  */
-function withLiveReplicas({ cluster, deployments }: GroupState, object: KubeObject): KubeObject {
+function withLiveReplicas(
+  { cluster, deployments, statefulSets }: GroupState,
+  object: KubeObject,
+): KubeObject {
+  if (object.kind === 'StatefulSet') {
+    // Members come and go one by one (plan/etcd.ts).
+    const live = statefulSets.get(object.metadata.name);
+    const { replicas } = live?.spec ?? {};
+    if (replicas === undefined) return object;
+    const spec = object['spec'] as StatefulSet['spec'];
+    const whenScaled = isShrinking(live) ? 'Delete' : 'Retain';
+    const policy = { ...spec.persistentVolumeClaimRetentionPolicy, whenScaled };
+    return { ...object, spec: { ...spec, replicas, persistentVolumeClaimRetentionPolicy: policy } };
+  }
   const live = deployments.get(object.metadata.name)?.spec.replicas;
   const isFree = object.kind === 'Deployment' && cluster.spec.coordinator?.replicas === undefined;
   if (!isFree || live === undefined) return object;
   return { ...object, spec: { ...(object['spec'] as object), replicas: live } };
 }
 
-/** What the number of nodes in a group is derived from. */
+/** Who is to find whom; null for an external etcd. */
+function etcdConfigOf(observed: GroupState): KubeObject | null {
+  const { cluster, etcd, children } = observed;
+  if (etcd === null) return null;
+  const names = new Names(cluster);
+  if (etcd.reachable) {
+    const pods = etcd.members
+      .map((member) => memberPod(cluster, member))
+      .filter(isText)
+      .sort();
+    return etcdMembersConfig(cluster, pods, 'existing');
+  }
+  const live = children.get(`ConfigMap/${names.etcdMembers}`);
+  if (live === undefined || etcdHistory(observed) === 'fresh') {
+    const pods = Array.from({ length: etcdReplicasOf(cluster) }, (_, at) => names.etcdPod(at));
+    return etcdMembersConfig(cluster, pods, 'new');
+  }
+  return { ...etcdMembersConfig(cluster, [], 'existing'), data: live['data'] };
+}
+
+const isText = (text: string | null): text is string => text !== null;
+
+/** What objects are derived from beside the resource. */
 type GroupState = Pick<
   Observed,
-  'cluster' | 'statefulSets' | 'deployments' | 'pods' | 'coordinator' | 'record'
+  | 'cluster'
+  | 'children'
+  | 'statefulSets'
+  | 'deployments'
+  | 'pods'
+  | 'volumeClaims'
+  | 'coordinator'
+  | 'etcd'
+  | 'record'
 >;
 
+const liveSet = ({ cluster, statefulSets }: GroupState, group: string): StatefulSet | undefined =>
+  statefulSets.get(new Names(cluster).group(group));
+
 /** Pods whose shards have moved are on their way out, with their volumes. */
-function isShrinking({ cluster, statefulSets }: GroupState, group: string): boolean {
-  const live = statefulSets.get(new Names(cluster).group(group));
+function isShrinking(live: StatefulSet | undefined): boolean {
   if (live?.spec.persistentVolumeClaimRetentionPolicy?.whenScaled !== 'Delete') return false;
   return isStale(live) || (live.status?.replicas ?? 0) > (live.spec.replicas ?? 1);
 }
@@ -92,14 +144,14 @@ function isShrinking({ cluster, statefulSets }: GroupState, group: string): bool
 function replicasOf(observed: GroupState, group: string): number {
   const { cluster, coordinator, record } = observed;
   const names = new Names(cluster);
-  const live = observed.statefulSets.get(names.group(group))?.spec.replicas;
+  const live = liveSet(observed, group)?.spec.replicas;
   if (live !== undefined) return live;
   const placed =
     coordinator.reachable && coordinator.placement !== null
       ? Object.keys(coordinator.placement.instances)
       : [];
   const pods = observed.pods.map(({ metadata }) => metadata.name);
-  const ordinals = [...placed, ...pods, ...(record?.instanceIds ?? [])]
+  const ordinals = [...placed, ...pods, ...(record?.placement?.instanceIds ?? [])]
     .map((id) => names.ordinalIn(group, id))
     .filter((ordinal) => ordinal !== null);
   const published = cluster.status?.groups?.find(({ name }) => name === group)?.replicas ?? 0;

@@ -38,6 +38,12 @@ function objectsOf(cluster: TsdbCluster): KubeObject[] {
     pods: [],
     coordinator,
     record: null,
+    children: new Map(),
+    volumeClaims: [],
+    etcd:
+      cluster.spec.etcd?.external === undefined
+        ? ({ reachable: false, problem: '' } as const)
+        : null,
   };
   return [...desiredOf(blueprintOf(cluster, images), nothing).objects];
 }
@@ -64,13 +70,14 @@ function configOf(objects: readonly KubeObject[], role: 'node' | 'coordinator') 
 }
 
 const external = { endpoints: ['https://etcd-0:2379', 'https://etcd-1:2379'] };
-const members = [0, 1, 2].map(
+/** As many as there may ever be: who reads them does not change with members that come and go. */
+const members = [0, 1, 2, 3, 4].map(
   (member) => `metrics-etcd-${member}.metrics-etcd.monitoring.svc:2379`,
 );
 
 for (const [what, etcd, endpoints, tls] of [
   ['a managed etcd', undefined, members, false],
-  ['one member', { replicas: 1 }, members.slice(0, 1), false],
+  ['one member', { replicas: 1 }, members, false],
   ['an external etcd', { external }, external.endpoints, false],
   [
     'an external etcd with TLS',
@@ -174,10 +181,30 @@ test('a changed configuration is a new ConfigMap, so that pods roll and old ones
     before,
     'scaling rolls nothing',
   );
-  assert.notEqual(nameOf(clusterOf({ etcd: { replicas: 5 } })), before);
+  assert.equal(nameOf(clusterOf({ etcd: { replicas: 5 } })), before, 'members come and go');
+  assert.notEqual(nameOf(clusterOf({ etcd: { external } })), before);
   const mounted = find(objectsOf(clusterOf()), 'StatefulSet', 'metrics-a').spec.template.spec
     .volumes;
   assert.equal(mounted[0].configMap.name, before);
+});
+
+test('members of etcd must be in several zones when the groups say by which label', () => {
+  const spreadOf = (over: Partial<ClusterSpec>, kind = 'StatefulSet', name = 'metrics-etcd') =>
+    find(objectsOf(clusterOf(over)), kind, name).spec.template.spec.topologySpreadConstraints.map(
+      ({ topologyKey, whenUnsatisfiable }: Json) => [topologyKey, whenUnsatisfiable],
+    );
+  const zones = ['a', 'b', 'c'].map((name) => ({
+    name,
+    nodeAffinity: { 'example.com/rack': name },
+  }));
+  assert.deepEqual(spreadOf({}), [['topology.kubernetes.io/zone', 'ScheduleAnyway']]);
+  assert.deepEqual(spreadOf({ isolationGroups: zones }), [['example.com/rack', 'DoNotSchedule']]);
+  const one = [zones[0]!, { name: 'b' }, zones[2]!];
+  assert.deepEqual(spreadOf({ isolationGroups: one }), [
+    ['topology.kubernetes.io/zone', 'ScheduleAnyway'],
+  ]);
+  const coordinators = spreadOf({ isolationGroups: zones }, 'Deployment', 'metrics-coordinator');
+  assert.deepEqual(coordinators, [['topology.kubernetes.io/zone', 'ScheduleAnyway']]);
 });
 
 test('one pod at a time may be evicted, of nodes, etcd members and coordinators', () => {

@@ -11,6 +11,8 @@ import {
   resourcesOf,
   selectorOf,
   spreadOverHosts,
+  spreadOverZones,
+  zoneLabelOf,
 } from './common.ts';
 import { Names, port } from '../resource/names.ts';
 
@@ -20,20 +22,39 @@ export function etcdReplicasOf(cluster: TsdbCluster): number {
   return cluster.spec.etcd?.replicas ?? etcdReplicasDefault;
 }
 
+/** As many as there may ever be: members that come and go change nobody's configuration. */
+const etcdReplicasMax = 5;
+
 /** Client addresses, of the managed members or the external ones. */
 export function etcdEndpoints(cluster: TsdbCluster): string[] {
   const external = cluster.spec.etcd?.external;
   if (external !== undefined) return [...external.endpoints];
   const names = new Names(cluster);
-  return memberNames(cluster).map((pod) => `${names.host(pod, names.etcd)}:${port.etcdClient}`);
+  return Array.from({ length: etcdReplicasMax }, (_, ordinal) => {
+    const pod = names.etcdPod(ordinal);
+    return `${names.host(pod, names.etcd)}:${port.etcdClient}`;
+  });
 }
 
-function memberNames(cluster: TsdbCluster): string[] {
+/**
+ * How a member that starts without data finds the others. A running one does not read it, so it is
+ * changed in place.
+ */
+export function etcdMembersConfig(
+  cluster: TsdbCluster,
+  pods: readonly string[],
+  state: 'new' | 'existing',
+): KubeObject {
   const names = new Names(cluster);
-  return Array.from(
-    { length: etcdReplicasOf(cluster) },
-    (_, ordinal) => `${names.etcd}-${ordinal}`,
-  );
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: childMetadata(cluster, names.etcdMembers, 'etcd'),
+    data: {
+      ETCD_INITIAL_CLUSTER: pods.map((pod) => `${pod}=${names.etcdPeerUrl(pod)}`).join(','),
+      ETCD_INITIAL_CLUSTER_STATE: state,
+    },
+  };
 }
 
 /** Nothing for an external etcd. */
@@ -66,9 +87,6 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
   const etcd = cluster.spec.etcd ?? {};
   const selector = selectorOf(cluster, 'etcd');
   const own = names.host('$(POD_NAME)', names.etcd);
-  const members = memberNames(cluster)
-    .map((pod) => `${pod}=http://${names.host(pod, names.etcd)}:${port.etcdPeer}`)
-    .join(',');
   return {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
@@ -91,6 +109,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
           automountServiceAccountToken: false,
           enableServiceLinks: false,
           affinity: spreadOverHosts(selector),
+          topologySpreadConstraints: spreadOverZones(selector, zoneLabelOf(cluster)),
           containers: [
             {
               name: 'etcd',
@@ -103,14 +122,13 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
                 `--advertise-client-urls=http://${own}:${port.etcdClient}`,
                 `--listen-peer-urls=http://0.0.0.0:${port.etcdPeer}`,
                 `--initial-advertise-peer-urls=http://${own}:${port.etcdPeer}`,
-                `--initial-cluster=${members}`,
-                '--initial-cluster-state=new',
                 `--initial-cluster-token=${cluster.metadata.uid}`,
                 '--auto-compaction-mode=periodic',
                 '--auto-compaction-retention=1h',
                 '--quota-backend-bytes=2147483648',
               ],
               env: [podNameVariable],
+              envFrom: [{ configMapRef: { name: names.etcdMembers } }],
               ports: [
                 { name: 'client', containerPort: port.etcdClient, protocol: 'TCP' },
                 { name: 'peer', containerPort: port.etcdPeer, protocol: 'TCP' },

@@ -1,6 +1,6 @@
 /** The record of a cluster (record/record.ts) as it is to stand in Kubernetes. */
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
-import { type ClusterRecord, dataKey } from '../record/record.ts';
+import { type ClusterRecord, dataKey, type RecordedPlacement } from '../record/record.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
@@ -13,18 +13,9 @@ export function recordObject(cluster: TsdbCluster, record: ClusterRecord): KubeO
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata: unowned, data };
 }
 
-/** The record after this placement was seen. */
-export function recordAfter(
-  cluster: TsdbCluster,
-  placement: PlacementView,
-  namespaces: ClusterRecord['namespaces'],
-): ClusterRecord {
-  return {
-    clusterUid: cluster.metadata.uid!,
-    numberOfShards: placement.numberOfShards,
-    replicationFactor: placement.replicationFactor,
-    placementVersion: placement.version,
-    instanceIds: Object.keys(placement.instances).sort(),
-    namespaces,
-  };
+/** What is written down of a placement. */
+export function recordedPlacement(placement: PlacementView): RecordedPlacement {
+  const { numberOfShards, replicationFactor, version, instances } = placement;
+  const instanceIds = Object.keys(instances).sort();
+  return { numberOfShards, replicationFactor, version, instanceIds };
 }

@@ -9,6 +9,7 @@ import {
 } from '../resource/kube_objects.ts';
 import type { ActionFailure, ActionFailures } from '../action/failures.ts';
 import { Names } from '../resource/names.ts';
+import type { EtcdAdmin, EtcdView } from '../etcd/etcd_admin.ts';
 import type { Action } from '../action/action.ts';
 import { type ClusterRecord, recordOf } from '../record/record.ts';
 import { label, managedBy, managedByLabel } from '../resource/keys.ts';
@@ -42,6 +43,8 @@ export interface Observed {
   readonly pods: readonly Pod[];
   readonly volumeClaims: readonly KubeObject[];
   readonly coordinator: CoordinatorView;
+  /** Its own etcd; null for an external one. */
+  readonly etcd: EtcdView | null;
   /**
    * Hash of the wanted object that made the live one, by `kind/name`, where the server writes it
    * otherwise.
@@ -91,13 +94,15 @@ export async function observe(
   sources: {
     readonly api: KubeClient;
     readonly coordinator: Coordinator;
+    /** Null for an external one. */
+    readonly etcd: EtcdAdmin | null;
     /** Objects that the operator is going to have: whoever has their names is looked at. */
     readonly wanted: readonly KubeObject[];
     readonly memory: Memory;
   },
   signal: AbortSignal,
 ): Promise<Observed> {
-  const { api, coordinator, memory } = sources;
+  const { api, coordinator, etcd, memory } = sources;
   const namespace = cluster.metadata.namespace!;
   const selector = `${label.cluster}=${cluster.metadata.name}`;
   const listed = async (kind: keyof typeof resource) =>
@@ -132,7 +137,10 @@ export async function observe(
     const hash = memory.appliedAs(object);
     return hash === null ? [] : [[key, hash] as const];
   });
-  const record = recordOf(live.get(`ConfigMap/${new Names(cluster).record}`));
+  const names = new Names(cluster);
+  const members = pods.map(({ metadata }) => metadata.name);
+  const etcdPods = members.filter((name) => names.etcdOrdinal(name) !== null).sort();
+  const record = recordOf(live.get(`ConfigMap/${names.record}`));
   return {
     cluster,
     claims,
@@ -142,6 +150,7 @@ export async function observe(
     pods: pods as readonly KubeObject[] as readonly Pod[],
     volumeClaims,
     coordinator: view,
+    etcd: etcd === null ? null : await etcd.view(etcdPods, signal),
     appliedAs: new Map(appliedAs),
     record: typeof record === 'string' ? null : record,
     recordProblem: typeof record === 'string' ? record : null,

@@ -32,12 +32,15 @@ export function placementPart(observed: Observed): Part | null {
   }
   const known = observed.cluster.status?.placementVersion ?? 0;
   const approval = observed.cluster.metadata.annotations?.[annotation.approvePlacement];
-  const isKnown = (record?.placementVersion ?? 0) > 0 || known > 0;
-  if (isKnown && approval !== 'anew') {
+  const version = Math.max(record?.placement?.version ?? 0, known);
+  if (version > 0 && approval !== 'anew') {
     // A cluster that was deleted with `data: Retain` and applied again has lost its etcd by itself.
-    const isExpected = record !== null && record.clusterUid !== observed.cluster.metadata.uid;
+    const { annotations, uid } = observed.cluster.metadata;
+    const isExpected =
+      (record !== null && record.clusterUid !== uid) ||
+      annotations?.[annotation.restoreEtcd] !== undefined;
     if (isExpected || approval === 'restore') return restorePart(observed);
-    const message = `the placement (version ${Math.max(record?.placementVersion ?? 0, known)}) is gone from etcd: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know, or =anew to begin with an empty one`;
+    const message = `the placement (version ${version}) is gone from etcd: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know, or =anew to begin with an empty one`;
     return stalledBy('PlacementLost', message);
   }
   return initPart(observed);
@@ -53,13 +56,10 @@ function restorePart(observed: Observed): Part {
 
 /** The resource asks for what the data of its volumes are not. */
 function recordMismatch({ cluster, record }: Observed): Reason | null {
-  if (record === null) return null;
-  const { numberOfShards, replicationFactor } = cluster.spec;
-  const isSame =
-    record.numberOfShards === numberOfShards && record.replicationFactor === replicationFactor;
-  if (isSame) return null;
+  const known = record?.placement ?? null;
+  if (known === null || shapeOf(known) === shapeOf(cluster.spec)) return null;
   const { record: name } = new Names(cluster);
-  const message = `the volumes of this cluster have ${shapeOf(record)} and spec asks for ${shapeOf(cluster.spec)}: ask for what is there, or delete the volumes and ConfigMap ${name}`;
+  const message = `the volumes of this cluster have ${shapeOf(known)} and spec asks for ${shapeOf(cluster.spec)}: ask for what is there, or delete the volumes and ConfigMap ${name}`;
   return { reason: 'OtherVolumes', message };
 }
 

@@ -7,7 +7,8 @@
 import { TsdbError } from '#lib/errors.ts';
 import type { Desired } from '../desired/desired.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
-import { recordAfter, recordObject } from '../desired/record.ts';
+import { recordedPlacement, recordObject } from '../desired/record.ts';
+import { etcdPart, recordedMembers } from './etcd.ts';
 import { contains } from '../resource/merge.ts';
 import { namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
@@ -49,10 +50,13 @@ function pausedPlan({ actions, waiting, stalled }: Plan): Plan {
 function livePlan(observed: Observed, desired: Desired): Plan {
   const rollout = rolloutOf(observed, desired);
   const placing = placementPart(observed);
+  const etcd = etcdPart(observed);
   const parts = [
-    nodesPart(observed, rollout, placing),
+    nodesPart(observed, rollout, placing, etcd),
     // Nothing is done by a placement that is not ours.
-    ...(placing === null ? [recordPart(observed, desired), namespacesPart(observed, desired)] : []),
+    ...(placing === null ? [namespacesPart(observed, desired)] : []),
+    ...(etcd === null ? [] : [etcd]),
+    recordPart(observed, desired, placing === null),
     objectsPart(observed, desired, rollout),
   ];
   const actions = parts.flatMap((part) => part.actions);
@@ -61,6 +65,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const waiting = active?.waiting ?? rollout.waiting ?? passive?.waiting ?? null;
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
+    ...rollout.stalled,
     ...invalidNamespaces(observed, desired),
     ...refusals(observed, actions),
   ];
@@ -78,8 +83,13 @@ function livePlan(observed: Observed, desired: Desired): Plan {
 }
 
 /** What touches running processes: the first that has something to do; what it waits for is said. */
-function nodesPart(observed: Observed, rollout: Rollout, placing: Part | null): Part {
-  const dead = deadRollPart(observed, rollout);
+function nodesPart(
+  observed: Observed,
+  rollout: Rollout,
+  placing: Part | null,
+  etcd: Part | null,
+): Part {
+  const dead = deadRollPart(observed, rollout, (etcd?.actions.length ?? 0) > 0);
   if (dead !== null) return dead;
   if (placing !== null) return placing;
   const { coordinator } = observed;
@@ -97,7 +107,7 @@ function nodesPart(observed: Observed, rollout: Rollout, placing: Part | null): 
   // What grows waits for pods that perhaps never come, and nothing else waits with it.
   if (moving !== null && moving.actions.length > 0) return moving;
   const readiness = nodesReadiness(observed);
-  const roll = readiness === null ? nextRoll(observed, rollout) : null;
+  const roll = readiness === null && etcd === null ? nextRoll(observed, rollout) : null;
   return roll ?? moving ?? readiness ?? othersReadiness(observed) ?? nothing;
 }
 
@@ -106,12 +116,26 @@ function nextRoll(observed: Observed, rollout: Rollout): Part | null {
   return etcdRollPart(observed, rollout) ?? liveRollPart(observed, rollout);
 }
 
-/** What outlives the cluster is written when it has changed. */
-function recordPart(observed: Observed, desired: Desired): Part {
-  const { cluster, coordinator, children } = observed;
-  if (!coordinator.reachable || coordinator.placement === null) return nothing;
-  const owners = ownersOf(observed, desired);
-  const object = recordObject(cluster, recordAfter(cluster, coordinator.placement, owners));
+/**
+ * What outlives the cluster is written when it has changed.
+ * @param isOurs whether the placement is the cluster's
+ */
+function recordPart(observed: Observed, desired: Desired, isOurs: boolean): Part {
+  const { cluster, coordinator, children, record, recordProblem } = observed;
+  if (recordProblem !== null) return nothing;
+  const placement = isOurs && coordinator.reachable ? coordinator.placement : null;
+  const etcdMembers = recordedMembers(observed);
+  if (placement === null && record === null && Object.keys(etcdMembers).length === 0) {
+    return nothing;
+  }
+  const object = recordObject(cluster, {
+    // Until its placement stands again the volumes are those of the TSDBCluster before.
+    clusterUid:
+      placement === null ? (record?.clusterUid ?? cluster.metadata.uid!) : cluster.metadata.uid!,
+    placement: placement === null ? (record?.placement ?? null) : recordedPlacement(placement),
+    namespaces: placement === null ? (record?.namespaces ?? {}) : ownersOf(observed, desired),
+    etcdMembers,
+  });
   const live = children.get(childKey(object));
   if (live !== undefined && contains(live, object)) return nothing;
   return { ...nothing, actions: [{ kind: 'apply', object }] };
@@ -149,6 +173,12 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'delete':
       case 'scale-set':
       case 'evict-pod':
+      case 'etcd-add':
+      case 'etcd-promote':
+      case 'etcd-remove':
+      case 'etcd-move-leader':
+      case 'etcd-defragment':
+      case 'etcd-disarm':
         return [{ reason: 'ActionRefused', message: `${action.kind}: ${failure.message}` }];
       case 'namespace-add':
       case 'namespace-update':

@@ -61,6 +61,10 @@ class Life {
       this.#failNow(false);
     };
     world.afterCall = () => this.#failNow(true);
+    world.etcd.beforeCall = (call) => {
+      this.trace.push(`  etcd ${call}`);
+      this.#failNow(false);
+    };
     world.addCluster(specOf({ nodes: { replicasPerGroup: 1 + this.#random(2) } }));
   }
 
@@ -88,6 +92,7 @@ class Life {
       this.trace.push(`  failed: ${(error as Error).message}`);
     }
     if (this.#violation !== null) throw this.#violation;
+    assert.equal(this.#world.etcd.violation, null);
     if (this.#random(8) === 0) return;
     await this.#world.clock.pass(2_000);
     const world = this.#world;
@@ -115,7 +120,12 @@ class Life {
     };
     const one = <T>(items: readonly T[]): T | undefined => items[random(items.length)];
     const dice = random(18);
-    if (dice < 4) {
+    const etcdDice = random(12);
+    if (etcdDice === 0) {
+      const replicas = one([1, 3, 5])!;
+      spec(`members of etcd ${replicas}`, (whole) => (whole.etcd = { ...whole.etcd, replicas }));
+    } else if (etcdDice === 1) this.#loseVolume();
+    else if (dice < 4) {
       const replicas = 1 + random(3);
       spec(`replicas ${replicas}`, ({ nodes }) => (nodes.replicasPerGroup = replicas));
     } else if (dice < 5) {
@@ -124,7 +134,7 @@ class Life {
     } else if (dice < 6) {
       const image = one(['1', '2'])!;
       spec(`images of etcd and coordinators ${image}`, (whole) => {
-        whole.etcd = { image: `etcd:${image}` };
+        whole.etcd = { ...whole.etcd, image: `etcd:${image}` };
         whole.coordinator = { image: `coordinator:${image}` };
       });
     } else if (dice < 7) {
@@ -159,11 +169,26 @@ class Life {
     } else world.restartOperator();
   }
 
+  /** One of several members, while all of them are well: the others have a quorum. */
+  #loseVolume(): void {
+    const world = this.#world;
+    const { voters, members } = world.etcd;
+    const isWell = voters.length >= 3 && members.every((name) => world.etcd.isRunning(name));
+    if (!isWell) return;
+    const pod = voters[this.#random(voters.length)]!;
+    this.trace.push(`volume of ${pod} lost`);
+    world.loseVolume(pod);
+  }
+
   /** Somebody changes or deletes an object of ours. */
   #meddle(): void {
     const { kube } = this.#world;
     const kinds = ['StatefulSet', 'Service', 'ConfigMap', 'Deployment', 'PodDisruptionBudget'];
-    const ours = kinds.flatMap((kind) => kube.ofKind(kind));
+    // The record is what nobody else knows: without it a lost volume of etcd is not told from one that
+    // is away.
+    const ours = kinds
+      .flatMap((kind) => kube.ofKind(kind))
+      .filter(({ metadata }) => metadata.name !== 'c-record');
     const object = structuredClone(ours[this.#random(ours.length)]) as Json;
     if (object === undefined) return;
     const { kind, metadata } = object;
@@ -177,9 +202,12 @@ class Life {
     kube.remove(object);
   }
 
+  /** @param what touches nodes, or members of etcd: of each one at a time */
   #disrupt(what: string): void {
     this.#disruptions.push(what);
-    assert.equal(this.#disruptions.length, 1, `one at a time: ${this.#disruptions.join(', ')}`);
+    const isOfEtcd = (one: string): boolean => one.includes('c-etcd');
+    const same = this.#disruptions.filter((one) => isOfEtcd(one) === isOfEtcd(what));
+    assert.equal(same.length, 1, `one at a time: ${same.join(', ')}`);
   }
 
   #checkWrite(write: string, body: Json): void {
@@ -213,8 +241,13 @@ class Life {
   }
 
   #checkDelete(target: string, body: Json): void {
-    const [kind] = target.split('/') as [string];
-    assert.notEqual(kind, 'PersistentVolumeClaim', 'data is never deleted while the cluster lives');
+    const [kind, name] = target.split('/') as [string, string];
+    if (kind === 'PersistentVolumeClaim') {
+      // Of a member that etcd has removed, or that does not start with it.
+      assert.match(name, /^data-c-etcd-/, 'data is never deleted while the cluster lives');
+      assert.equal(this.#world.etcd.isRunning(name.slice('data-'.length)), false);
+      return;
+    }
     assert.notEqual(kind, 'Pod', 'pods are evicted');
     const owner = body.metadata.ownerReferences?.[0];
     assert.equal(owner?.uid, this.#world.cluster.metadata.uid, `${target} is not ours`);
@@ -282,7 +315,9 @@ class Life {
       assert.equal(world.kube.find('Pod', name).spec.containers[0].image, image, name);
     }
     const { etcd, coordinator } = world.cluster.spec;
-    for (const name of ['c-etcd-0', 'c-etcd-1', 'c-etcd-2']) {
+    const members = Array.from({ length: etcd?.replicas ?? 3 }, (_, at) => `c-etcd-${at}`);
+    assert.deepEqual(world.etcd.voters, members);
+    for (const name of members) {
       const pod = world.kube.find('Pod', name);
       assert.equal(pod.spec.containers[0].image, etcd?.image ?? 'etcd:1', name);
     }

@@ -1,5 +1,4 @@
 /** What keeps a cluster from being as its resource says, after all that could be done was done. */
-import { etcdReplicasOf } from '../desired/etcd.ts';
 import { Names } from '../resource/names.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Observed } from '../observe/observe.ts';
@@ -56,16 +55,8 @@ export function nodesReadiness(observed: Observed): Part | null {
 }
 
 export function othersReadiness(observed: Observed): Part | null {
-  const { cluster, statefulSets, deployments } = observed;
+  const { cluster, deployments } = observed;
   const names = new Names(cluster);
-  const etcd = statefulSets.get(names.etcd);
-  if (cluster.spec.etcd?.external === undefined && etcd !== undefined) {
-    const members = etcdReplicasOf(cluster);
-    const { readyReplicas = 0 } = etcd.status ?? {};
-    if (readyReplicas < members) {
-      return waitingFor('EtcdNotReady', `${readyReplicas} of ${members} etcd members are ready`);
-    }
-  }
   const deployment = deployments.get(names.coordinator);
   if (deployment !== undefined) {
     const wanted = deployment.spec.replicas ?? 1;

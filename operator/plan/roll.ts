@@ -64,11 +64,16 @@ function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
  * An outdated pod that serves nothing is replaced whatever else is broken: that may be the cure.
  * One that runs may be about to serve, so it waits while replaced pods of other groups are still
  * starting.
+ * @param isEtcdChanging a member comes or goes, so that its pod is left alone
  */
-export function deadRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
+export function deadRollPart(
+  observed: Observed,
+  { isApproved }: Rollout,
+  isEtcdChanging: boolean,
+): Part | null {
   if (!isApproved) return null;
   const etcd = etcdPods(observed).find(({ pod, outdated }) => outdated && !podReady(pod));
-  if (etcd !== undefined) return replacing(observed, etcd.pod);
+  if (etcd !== undefined && !isEtcdChanging) return replacing(observed, etcd.pod);
   const all = rollingPods(observed);
   const dead = all.filter(({ pod, outdated }) => outdated && !podReady(pod));
   const starting =
@@ -93,7 +98,12 @@ export function liveRollPart(observed: Observed, { isApproved }: Rollout): Part 
  */
 export function etcdRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
   const members = etcdPods(observed);
-  const next = members.findLast(({ outdated }) => outdated);
+  const leader = observed.etcd?.reachable
+    ? observed.etcd.members.find(({ state }) => state?.isLeader)?.name
+    : undefined;
+  // The leader last: an election is a pause.
+  const outdated = members.filter((member) => member.outdated);
+  const next = outdated.findLast(({ pod }) => pod.metadata.name !== leader) ?? outdated[0];
   if (next === undefined || !isApproved) return null;
   const serving = members.filter(({ pod }) => podReady(pod)).length;
   if (serving < etcdReplicasOf(observed.cluster)) {

@@ -7,6 +7,7 @@
 import type { Component } from '../desired/common.ts';
 import { templateOf } from '../desired/common.ts';
 import type { Desired } from '../desired/desired.ts';
+import { etcdSkew } from '../etcd/version_skew.ts';
 import { contains } from '../resource/merge.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
@@ -25,6 +26,8 @@ export interface Rollout {
   readonly gated: GatedChanges | null;
   /** Why changes are held; null when none is. */
   readonly waiting: Reason | null;
+  /** What a person must change. */
+  readonly stalled: readonly Reason[];
   readonly state: Plan['rollout'];
 }
 
@@ -41,7 +44,8 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   const { cluster } = observed;
   const isGated = cluster.spec.updatePolicy === 'Gated';
   const isApproved = !isGated || cluster.metadata.annotations?.[annotation.approve] === hash;
-  const none = { isApproved, gated: null, waiting: null };
+  const none = { isApproved, gated: null, waiting: null, stalled: [] };
+  const skew = etcdSkewOf(observed, pending);
   if (pending.length + outdated.length === 0) {
     return { ...none, holds: () => false, state: 'none' };
   }
@@ -68,12 +72,24 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
       waiting: { reason: 'RolloutHeld', message },
     };
   }
-  const turn = turnOf(observed, pending);
+  const possible = pending.filter((wanted) => skew === null || componentOf(wanted) !== 'etcd');
+  const turn = turnOf(observed, possible);
   return {
     ...none,
     state: 'begun',
-    holds: (wanted) => pending.includes(wanted) && !turn.has(componentOf(wanted)),
+    holds: (wanted) =>
+      pending.includes(wanted) && !(possible.includes(wanted) && turn.has(componentOf(wanted))),
+    stalled: skew === null ? [] : [{ reason: 'EtcdVersionSkew', message: skew }],
   };
+}
+
+/** Why the members of etcd cannot have the image that they are to have; null when they can. */
+function etcdSkewOf({ etcd }: Observed, pending: readonly KubeObject[]): string | null {
+  const set = pending.find((wanted) => componentOf(wanted) === 'etcd');
+  if (set === undefined || !etcd?.reachable) return null;
+  const { containers } = (templateOf(set) as { spec: { containers: { image: string }[] } }).spec;
+  const versions = etcd.members.flatMap(({ state }) => (state === null ? [] : [state.version]));
+  return etcdSkew(containers[0]!.image, versions);
 }
 
 /**

@@ -16,14 +16,29 @@ export interface NamespaceOwner {
 export interface ClusterRecord {
   /** Of the TSDBCluster that saw the placement last. */
   readonly clusterUid: string;
+  /** Null before there was one. */
+  readonly placement: RecordedPlacement | null;
+  readonly namespaces: Readonly<Record<string, NamespaceOwner>>;
+  /** Of its own etcd, by the names of their pods. */
+  readonly etcdMembers: Readonly<Record<string, RecordedMember>>;
+}
+
+export interface RecordedPlacement {
   readonly numberOfShards: number;
   readonly replicationFactor: number;
-  readonly placementVersion: number;
+  readonly version: number;
   readonly instanceIds: readonly string[];
-  readonly namespaces: Readonly<Record<string, NamespaceOwner>>;
+}
+
+/** A member of etcd and the volume that it has its data on. */
+export interface RecordedMember {
+  readonly memberId: string;
+  readonly claimUid: string;
 }
 
 export const dataKey = 'record.json';
+
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
 /** @returns null when there is none; a text that says what is wrong with it */
 export function recordOf(live: KubeObject | undefined): ClusterRecord | string | null {
@@ -35,12 +50,13 @@ export function recordOf(live: KubeObject | undefined): ClusterRecord | string |
     const record = JSON.parse(text) as ClusterRecord;
     const isWhole =
       typeof record.clusterUid === 'string' &&
-      Number.isInteger(record.numberOfShards) &&
-      Number.isInteger(record.replicationFactor) &&
-      Number.isInteger(record.placementVersion) &&
-      Array.isArray(record.instanceIds) &&
-      typeof record.namespaces === 'object' &&
-      record.namespaces !== null;
+      isRecord(record.namespaces) &&
+      isRecord(record.etcdMembers) &&
+      (record.placement === null ||
+        (Number.isInteger(record.placement.numberOfShards) &&
+          Number.isInteger(record.placement.replicationFactor) &&
+          Number.isInteger(record.placement.version) &&
+          Array.isArray(record.placement.instanceIds)));
     return isWhole ? record : `${where}: ${dataKey} lacks fields`;
   } catch {
     return `${where}: ${dataKey} is no JSON`;

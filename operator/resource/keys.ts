@@ -25,6 +25,8 @@ export const annotation = {
    * with an empty one.
    */
   approvePlacement: 'tsdb.io/approve-placement',
+  /** On a TSDBCluster whose etcd has lost its data, `empty`: it begins anew. */
+  restoreEtcd: 'tsdb.io/restore-etcd',
   /** On a TSDBNamespace, `true`: a namespace that is there already becomes its own. */
   adopt: 'tsdb.io/adopt',
   /** On a child object: the hash of what it was made from. */

@@ -133,6 +133,17 @@ export function podReady(pod: Pod): boolean {
   );
 }
 
+/** Starts so often that a container of a sound configuration would have come up. */
+const crashesMin = 5;
+
+/** Whether a container of the pod ends again and again, and what it starts with will not change. */
+export function isCrashLooping({ status }: Pod): boolean {
+  return (status?.containerStatuses ?? []).some(
+    ({ restartCount, state }) =>
+      restartCount >= crashesMin && state?.waiting?.reason === 'CrashLoopBackOff',
+  );
+}
+
 /** A status of an older generation knows neither the newest revision nor the wanted replicas. */
 export function isStale(object: {
   readonly metadata: { readonly generation?: number };

@@ -35,6 +35,29 @@ export class Names {
     return `${this.cluster}-etcd`;
   }
 
+  /** Of the ConfigMap by which members of etcd find each other when they first start. */
+  get etcdMembers(): string {
+    return `${this.cluster}-etcd-members`;
+  }
+
+  etcdPod(ordinal: number): string {
+    return `${this.etcd}-${ordinal}`;
+  }
+
+  /** Of a pod of etcd; null for another one. */
+  etcdOrdinal(pod: string): number | null {
+    const rest = pod.startsWith(`${this.etcd}-`) ? pod.slice(this.etcd.length + 1) : '';
+    return /^(0|[1-9][0-9]*)$/.test(rest) ? Number(rest) : null;
+  }
+
+  etcdPeerUrl(pod: string): string {
+    return `http://${this.host(pod, this.etcd)}:${port.etcdPeer}`;
+  }
+
+  etcdClientUrl(pod: string): string {
+    return `http://${this.host(pod, this.etcd)}:${port.etcdClient}`;
+  }
+
   get coordinator(): string {
     return `${this.cluster}-coordinator`;
   }

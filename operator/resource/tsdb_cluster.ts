@@ -67,7 +67,17 @@ export interface ClusterStatus {
     readonly updatedReplicas: number;
   }[];
   readonly nodes?: readonly { readonly id: string; readonly ready: boolean }[];
-  readonly etcd?: { readonly replicas: number; readonly readyReplicas: number };
+  readonly etcd?: {
+    readonly replicas: number;
+    readonly readyReplicas: number;
+    readonly members?: readonly {
+      readonly name: string;
+      readonly id: string;
+      readonly version: string;
+      readonly leader: boolean;
+      readonly learner: boolean;
+    }[];
+  };
   readonly namespaces?: readonly { readonly name: string; readonly ready: boolean }[];
   readonly conditions?: readonly Condition[];
 }

@@ -144,7 +144,6 @@ async function create(kube: Kube): Promise<void> {
     assert.match(output, expected);
   };
   await immutable({ spec: { numberOfShards: 128 } }, /numberOfShards is immutable/);
-  await immutable({ spec: { etcd: { replicas: 5 } } }, /etcd.replicas is immutable/);
   await nothingIsWritten(kube, 5_000);
   await startLoad(kube);
   await delay(5_000);
@@ -234,6 +233,91 @@ async function namespaces(kube: Kube): Promise<void> {
   });
 }
 
+const patchCluster = (kube: Kube, spec: object) =>
+  kube.ok([
+    ...['patch', 'tsdbcluster', clusterName, '-n', namespace, '--type=merge'],
+    ...['-p', JSON.stringify({ spec })],
+  ]);
+
+/** All members of etcd vote, and have the same keys. */
+async function etcdMembersAre(kube: Kube, count: number): Promise<void> {
+  await waitFor(`${count} members of etcd`, 180_000, async () => {
+    const { status } = await kube.get('tsdbcluster', clusterName, namespace);
+    const { members = [] } = status.etcd;
+    const text = members
+      .map(({ name, learner, version }: any) => `${name} ${learner ? 'learns' : version}`)
+      .join(', ');
+    const isThere = members.length === count && !/learns|(metrics-etcd-\d ,)/.test(text);
+    return isThere ? null : text || (condition({ status }, 'Ready')?.message ?? 'none');
+  });
+  await waitFor('members have the same keys', 30_000, async () => {
+    const command = ['etcdctl', 'endpoint', 'hashkv', '--cluster', '-w', 'json'];
+    const exec = ['exec', '-n', namespace, `${clusterName}-etcd-0`, '--', ...command];
+    const hashes = JSON.parse(await kube.ok(exec)).map(({ HashKV }: any) => HashKV.hash);
+    const isSame = hashes.length === count && new Set(hashes).size === 1;
+    return isSame ? null : hashes.join(', ');
+  });
+}
+
+async function nodeUids(kube: Kube): Promise<string[]> {
+  const pods = await kube.list('pods', namespace, `${ownLabel},tsdb.io/component=node`);
+  return pods.map(({ metadata }) => String(metadata.uid)).toSorted((a, b) => (a < b ? -1 : 1));
+}
+
+/** A volume and its pod are gone, as with the machine that had them. */
+async function loseVolume(kube: Kube, pod: string): Promise<void> {
+  await kube.ok(['delete', 'pvc', `data-${pod}`, '-n', namespace, '--wait=false']);
+  const args = ['delete', 'pod', pod, '-n', namespace, '--grace-period=0', '--force'];
+  await kube.ok([...args, '--wait=false', '--ignore-not-found']);
+}
+
+async function etcd(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  const before = await nodeUids(kube);
+  await etcdMembersAre(kube, 3);
+  await patchCluster(kube, { etcd: { replicas: 5 } });
+  await etcdMembersAre(kube, 5);
+  await patchCluster(kube, { etcd: { replicas: 3 } });
+  await etcdMembersAre(kube, 3);
+  await waitFor('volumes of those that left are gone', 30_000, async () => {
+    const left = (await claims(kube)).filter((name) => name.includes('-etcd-')).join(', ');
+    return left === [0, 1, 2].map((at) => `data-${clusterName}-etcd-${at}`).join(', ')
+      ? null
+      : left;
+  });
+  const { members } = (await kube.get('tsdbcluster', clusterName, namespace)).status.etcd;
+  const leader = members.find((member: any) => member.leader);
+  await loseVolume(kube, leader.name);
+  await waitFor('another member in its place', 120_000, async () => {
+    const { status } = await kube.get('tsdbcluster', clusterName, namespace);
+    const now = status.etcd.members.find(({ name }: any) => name === leader.name);
+    return now !== undefined && now.id !== leader.id ? null : JSON.stringify(now ?? null);
+  });
+  await etcdMembersAre(kube, 3);
+  await clusterReady(kube, perGroup, 120_000);
+  assert.deepEqual(await nodeUids(kube), before, 'no node is replaced for it');
+  await nothingIsMissing(kube, 30_000);
+}
+
+async function etcdLost(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  const before = await nodeUids(kube);
+  const version = await placementVersion(kube);
+  for (const at of [0, 1, 2]) await loseVolume(kube, `${clusterName}-etcd-${at}`);
+  await waitFor('it is said that etcd is lost', 120_000, async () => {
+    const stalled = condition(await kube.get('tsdbcluster', clusterName, namespace), 'Stalled');
+    return stalled?.reason === 'EtcdLost' ? null : JSON.stringify(stalled ?? null);
+  });
+  const annotate = ['annotate', 'tsdbcluster', clusterName, '-n', namespace];
+  await kube.ok([...annotate, 'tsdb.io/restore-etcd=empty']);
+  await clusterReady(kube, perGroup, 240_000);
+  await kube.ok([...annotate, 'tsdb.io/restore-etcd-']);
+  await etcdMembersAre(kube, 3);
+  assert.ok((await placementVersion(kube)) > version);
+  assert.deepEqual(await nodeUids(kube), before, 'no node is replaced for it');
+  await nothingIsMissing(kube, 60_000);
+}
+
 async function remaining(kube: Kube): Promise<string[]> {
   const kinds = 'statefulsets,deployments,pods,services,configmaps,poddisruptionbudgets';
   const objects = await kube.list(kinds, namespace, `${ownLabel},tsdb.io/component!=record`);
@@ -313,6 +397,18 @@ export const scenarios: readonly Scenario[] = [
     what: 'a storage pod and the leading operator die together, nothing acknowledged is lost',
     millisMax: 240_000,
     run: kill,
+  },
+  {
+    name: 'etcd',
+    what: 'members of etcd come and go, and one is replaced that has lost its volume',
+    millisMax: 600_000,
+    run: etcd,
+  },
+  {
+    name: 'etcd-lost',
+    what: 'etcd loses all its volumes, and gets back what the nodes know',
+    millisMax: 600_000,
+    run: etcdLost,
   },
   {
     name: 'namespace',

@@ -1,0 +1,196 @@
+/**
+ * Members of a cluster's own etcd, as etcd itself says: its v3 API by JSON, which needs no client.
+ */
+import type { Env } from '#lib/env/env.ts';
+import { httpRequest } from '#lib/env/http.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+
+export interface EtcdMember {
+  readonly id: string;
+  /** That of its pod; '' of one that was added and has never started. */
+  readonly name: string;
+  readonly peerUrl: string;
+  readonly isLearner: boolean;
+  /** What it says of itself; null when it does not answer. */
+  readonly state: EtcdMemberState | null;
+}
+
+export interface EtcdMemberState {
+  readonly version: string;
+  readonly isLeader: boolean;
+  /** Of its file, and of what is in it. */
+  readonly dbBytes: number;
+  readonly dbBytesInUse: number;
+}
+
+/** What a quorum of members says, or why none does. */
+export type EtcdView =
+  | { readonly reachable: false; readonly problem: string }
+  | {
+      readonly reachable: true;
+      readonly members: readonly EtcdMember[];
+      /** Such as NOSPACE. */
+      readonly alarms: readonly string[];
+    };
+
+/** The calls that the operator makes; a fake one has them too. */
+export interface EtcdAdmin {
+  /** @param pods names of pods that may be members */
+  view(pods: readonly string[], signal: AbortSignal): Promise<EtcdView>;
+  /** A member that does not vote until it is promoted. */
+  addLearner(peerUrl: string, signal: AbortSignal): Promise<void>;
+  /** @throws {TsdbError} BAD_REQUEST while it has not caught up */
+  promote(memberId: string, signal: AbortSignal): Promise<void>;
+  remove(memberId: string, signal: AbortSignal): Promise<void>;
+  /** @param leader name of the pod that leads now */
+  moveLeader(leader: string, toMemberId: string, signal: AbortSignal): Promise<void>;
+  /** The member of this pod gives back room, and answers nothing meanwhile. */
+  defragment(pod: string, signal: AbortSignal): Promise<void>;
+  /** Takes all alarms of this kind back. */
+  disarm(alarm: string, signal: AbortSignal): Promise<void>;
+}
+
+const answerBytesMax = 4 * 1024 * 1024;
+const readMillisMax = 3_000;
+const writeMillisMax = 10_000;
+/** A database of 2 GiB, the quota, is copied meanwhile. */
+const defragmentMillisMax = 120_000;
+
+type Json = Readonly<Record<string, unknown>>;
+
+export class EtcdClient implements EtcdAdmin {
+  readonly #env: Env;
+  /** `http://host:port` of a pod's member. */
+  readonly #urlOf: (pod: string) => string;
+  /** Pods that answered last. */
+  #answering: readonly string[] = [];
+
+  constructor(env: Env, urlOf: (pod: string) => string) {
+    this.#env = env;
+    this.#urlOf = urlOf;
+  }
+
+  async view(pods: readonly string[], signal: AbortSignal): Promise<EtcdView> {
+    // A member without a quorum knows only what was.
+    const lists = await Promise.all(
+      pods.map((pod) =>
+        this.#call(pod, '/v3/cluster/member/list', { linearizable: true }, readMillisMax, signal)
+          .then((answer) => ({ pod, answer, problem: '' }))
+          .catch((error: unknown) => ({ pod, answer: null, problem: messageOf(error) })),
+      ),
+    );
+    signal.throwIfAborted();
+    const answers = lists.filter(({ answer }) => answer !== null);
+    this.#answering = answers.map(({ pod }) => pod);
+    const list = answers[0]?.answer;
+    if (list === undefined || list === null) {
+      const problems = lists.map(({ pod, problem }) => `${pod}: ${problem}`).join('; ');
+      return { reachable: false, problem: problems === '' ? 'there is no pod' : problems };
+    }
+    const members = (list['members'] ?? []) as readonly Json[];
+    const [alarms, ...described] = await Promise.all([
+      this.#alarms(signal),
+      ...members.map((member) => this.#described(member, signal)),
+    ]);
+    return { reachable: true, members: described, alarms };
+  }
+
+  async #described(member: Json, signal: AbortSignal): Promise<EtcdMember> {
+    const name = textOf(member['name']);
+    return {
+      id: textOf(member['ID']),
+      name,
+      peerUrl: textOf((member['peerURLs'] as readonly unknown[] | undefined)?.[0]),
+      isLearner: member['isLearner'] === true,
+      state: name === '' ? null : await this.#state(name, textOf(member['ID']), signal),
+    };
+  }
+
+  async #state(pod: string, id: string, signal: AbortSignal): Promise<EtcdMemberState | null> {
+    try {
+      const path = '/v3/maintenance/status';
+      const status = await this.#call(pod, path, {}, readMillisMax, signal);
+      return {
+        version: textOf(status['version']),
+        isLeader: textOf(status['leader']) === id,
+        dbBytes: Number(status['dbSize'] ?? 0),
+        dbBytesInUse: Number(status['dbSizeInUse'] ?? 0),
+      };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return null;
+    }
+  }
+
+  async #alarms(signal: AbortSignal): Promise<readonly string[]> {
+    const answer = await this.#ask('/v3/maintenance/alarm', { action: 'GET' }, signal);
+    const alarms = (answer['alarms'] ?? []) as readonly Json[];
+    return [...new Set(alarms.map(({ alarm }) => textOf(alarm)))];
+  }
+
+  async addLearner(peerUrl: string, signal: AbortSignal): Promise<void> {
+    await this.#ask('/v3/cluster/member/add', { peerURLs: [peerUrl], isLearner: true }, signal);
+  }
+
+  async promote(memberId: string, signal: AbortSignal): Promise<void> {
+    await this.#ask('/v3/cluster/member/promote', { ID: memberId }, signal);
+  }
+
+  async remove(memberId: string, signal: AbortSignal): Promise<void> {
+    await this.#ask('/v3/cluster/member/remove', { ID: memberId }, signal);
+  }
+
+  async moveLeader(leader: string, toMemberId: string, signal: AbortSignal): Promise<void> {
+    const path = '/v3/maintenance/transfer-leadership';
+    await this.#call(leader, path, { targetID: toMemberId }, writeMillisMax, signal);
+  }
+
+  async defragment(pod: string, signal: AbortSignal): Promise<void> {
+    await this.#call(pod, '/v3/maintenance/defragment', {}, defragmentMillisMax, signal);
+  }
+
+  async disarm(alarm: string, signal: AbortSignal): Promise<void> {
+    const body = { action: 'DEACTIVATE', memberID: '0', alarm };
+    await this.#ask('/v3/maintenance/alarm', body, signal);
+  }
+
+  /** Of a member that answered when they were looked at. */
+  async #ask(path: string, body: Json, signal: AbortSignal): Promise<Json> {
+    const [pod] = this.#answering;
+    if (pod === undefined) throw new TsdbError('UNAVAILABLE', 'no member of etcd answers');
+    return this.#call(pod, path, body, writeMillisMax, signal);
+  }
+
+  /** @throws {TsdbError} BAD_REQUEST with what etcd says, UNAVAILABLE */
+  async #call(
+    pod: string,
+    path: string,
+    body: Json,
+    millisMax: number,
+    signal: AbortSignal,
+  ): Promise<Json> {
+    const deadline = this.#env.clock.deadline(millisMax, signal);
+    const request = {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      responseBytesMax: answerBytesMax,
+    };
+    const answer = await httpRequest(this.#urlOf(pod) + path, request, deadline);
+    const text = Buffer.from(answer.body).toString();
+    if (answer.status < 300) return JSON.parse(text === '' ? '{}' : text) as Json;
+    const code = answer.status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
+    throw new TsdbError(code, `etcd ${pod} ${path}: ${answer.status} ${messageIn(text)}`);
+  }
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+function messageIn(text: string): string {
+  try {
+    const { message } = JSON.parse(text) as { readonly message?: string };
+    return message ?? text.slice(0, 300);
+  } catch {
+    return text.slice(0, 300);
+  }
+}

@@ -1,0 +1,245 @@
+/**
+ * The members of a cluster's own etcd: one comes or goes at a time, as a learner first, and only while
+ * the others have a quorum. What is there is asked of etcd at each pass; nothing is remembered but
+ * which volume a member had.
+ */
+import type { Action } from '../action/action.ts';
+import { etcdReplicasOf } from '../desired/etcd.ts';
+import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
+import { claimUidOf, etcdHistory, memberPod } from '../observe/etcd_members.ts';
+import type { Observed } from '../observe/observe.ts';
+import type { RecordedMember } from '../record/record.ts';
+import { annotation } from '../resource/keys.ts';
+import { Names } from '../resource/names.ts';
+import { isCrashLooping, type StatefulSet } from '../resource/kube_objects.ts';
+import { doing, type Part, stalledBy, waitingFor } from './types.ts';
+
+/** A file that is smaller is not worth a pause. */
+const defragmentBytesMin = 128 * 1024 * 1024;
+/** How much larger than what is in it a file becomes before it gives back room. */
+const defragmentRatioMin = 2;
+
+/** @returns null when there is nothing to do and nothing to wait for */
+export function etcdPart(observed: Observed): Part | null {
+  const { cluster, etcd, statefulSets } = observed;
+  const set = statefulSets.get(new Names(cluster).etcd);
+  if (etcd === null || set === undefined) return null;
+  return etcd.reachable
+    ? membersPart(observed, etcd, set)
+    : silentPart(observed, etcd.problem, set);
+}
+
+/** No quorum answers. */
+function silentPart(observed: Observed, problem: string, set: StatefulSet): Part | null {
+  const { cluster } = observed;
+  const wanted = etcdReplicasOf(cluster);
+  const history = etcdHistory(observed);
+  if (history === 'fresh') {
+    return set.spec.replicas === wanted
+      ? waitingFor('EtcdStarting', `etcd has no quorum yet: ${problem}`)
+      : scaling(set, wanted, 'Retain', 'EtcdStarting');
+  }
+  if (history === 'kept') {
+    const needed = podsOf(observed, Object.keys(observed.record!.etcdMembers));
+    if ((set.spec.replicas ?? 1) < needed) {
+      return scaling(set, needed, 'Retain', 'EtcdNoQuorum');
+    }
+    return waitingFor('EtcdNoQuorum', `etcd has no quorum, and comes back by itself: ${problem}`);
+  }
+  if (cluster.metadata.annotations?.[annotation.restoreEtcd] !== 'empty') {
+    const message = `most volumes of etcd are lost: annotate ${annotation.restoreEtcd}=empty to begin with an empty one, which gets back what the nodes know`;
+    return stalledBy('EtcdLost', message);
+  }
+  // What is left of the old members goes with their volumes; the record forgets them when all are gone.
+  return set.spec.replicas === 0
+    ? waitingFor('EtcdRestoring', 'the old members of etcd end')
+    : scaling(set, 0, 'Delete', 'EtcdRestoring');
+}
+
+/** How many pods the set needs for all of these. */
+function podsOf({ cluster }: Observed, members: readonly string[]): number {
+  const names = new Names(cluster);
+  return Math.max(0, ...members.map((pod) => (names.etcdOrdinal(pod) ?? -1) + 1));
+}
+
+/** Which volume each member has; empty when a person gave up what they had. */
+export function recordedMembers(observed: Observed): Readonly<Record<string, RecordedMember>> {
+  const { cluster, etcd, record, statefulSets, volumeClaims } = observed;
+  const names = new Names(cluster);
+  const before = record?.etcdMembers ?? {};
+  if (etcd === null) return {};
+  if (!etcd.reachable) {
+    const isGivenUp =
+      statefulSets.get(names.etcd)?.spec.replicas === 0 &&
+      volumeClaims.every(({ metadata }) => names.etcdOrdinal(metadata.name.slice(5)) === null);
+    return isGivenUp ? {} : before;
+  }
+  const members = etcd.members.flatMap((member): [string, RecordedMember][] => {
+    const pod = memberPod(cluster, member);
+    if (pod === null || member.name === '') return [];
+    const known = before[pod];
+    if (known?.memberId === member.id) return [[pod, known]];
+    // What it answers with is on this volume.
+    const claimUid = member.state === null ? undefined : claimUidOf(observed, pod);
+    return claimUid === undefined ? [] : [[pod, { memberId: member.id, claimUid }]];
+  });
+  return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function membersPart(
+  observed: Observed,
+  { members, alarms }: EtcdView & { readonly reachable: true },
+  set: StatefulSet,
+): Part | null {
+  const { cluster } = observed;
+  const names = new Names(cluster);
+  const wanted = etcdReplicasOf(cluster);
+  const foreign = members.find((member) => memberPod(cluster, member) === null);
+  if (foreign !== undefined) {
+    const message = `etcd has a member that is none of ours: ${foreign.name} ${foreign.peerUrl}`;
+    return stalledBy('EtcdForeignMember', message);
+  }
+  const ordinals = new Map(
+    members.map((member) => [names.etcdOrdinal(memberPod(cluster, member)!)!, member]),
+  );
+  // Somebody has made the set smaller than its members need.
+  const needed = podsOf(
+    observed,
+    members.filter(({ name }) => name !== '').map(({ name }) => name),
+  );
+  if ((set.spec.replicas ?? 1) < needed) return scaling(set, needed, 'Retain', 'EtcdNotReady');
+  const joining = members.find(({ isLearner, name }) => isLearner || name === '');
+  if (joining !== undefined) return joiningPart(observed, joining, set);
+  const silent = members.filter(({ state }) => state === null);
+  const healthy = members.length - silent.length;
+  const lost = silent.find((member) => hasLostVolume(observed, member));
+  // The others must have a quorum of those that are left.
+  if (lost !== undefined && healthy > (members.length - 1) / 2) {
+    return removing(observed, lost, 'its volume is lost');
+  }
+  const broken = silent.find(({ name }) => isBroken(observed, name));
+  // Nobody knows why: only when all others are well.
+  if (broken !== undefined && silent.length === 1 && members.length > 1) {
+    return removing(observed, broken, 'it does not start any more');
+  }
+  // Who comes comes before others go.
+  const missing = Array.from({ length: wanted }, (_, at) => at).find((at) => !ordinals.has(at));
+  if (missing !== undefined && silent.length === 0) {
+    const pod = names.etcdPod(missing);
+    const action: Action = { kind: 'etcd-add', pod, peerUrl: names.etcdPeerUrl(pod) };
+    return doing([action], 'EtcdScaling', `${pod} joins etcd`);
+  }
+  const excess = [...ordinals.keys()].filter((ordinal) => ordinal >= wanted).sort((a, b) => b - a);
+  const last = excess.length === 0 ? undefined : ordinals.get(excess[0]!)!;
+  if (last !== undefined && silent.every((member) => member === last)) {
+    const heir = ordinals.get(0);
+    if (last.state?.isLeader === true && heir !== undefined) {
+      return doing(
+        [{ kind: 'etcd-move-leader', pod: last.name, toMemberId: heir.id }],
+        'EtcdScaling',
+        `${last.name} gives up leadership before it leaves etcd`,
+      );
+    }
+    return removing(observed, last, `etcd is to have ${wanted} members`);
+  }
+  const pods = Math.max(wanted, ...[...ordinals.keys()].map((ordinal) => ordinal + 1));
+  if ((set.spec.replicas ?? 1) > pods) return scaling(set, pods, 'Delete', 'EtcdScaling');
+  if (silent.length > 0) {
+    const list = silent.map(({ name }) => name).join(', ');
+    return waitingFor('EtcdNotReady', `members of etcd do not answer: ${list}`);
+  }
+  return carePart(members, alarms);
+}
+
+/** It has its pod, starts, catches up, and gets its vote. */
+function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): Part {
+  const { cluster, record, volumeClaims, pods } = observed;
+  const names = new Names(cluster);
+  const pod = memberPod(cluster, member)!;
+  const ordinal = names.etcdOrdinal(pod)!;
+  if (ordinal >= etcdReplicasOf(cluster)) return removing(observed, member, 'it is not wanted');
+  if ((set.spec.replicas ?? 1) <= ordinal) {
+    return scaling(set, ordinal + 1, 'Retain', 'EtcdScaling');
+  }
+  const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${pod}`);
+  const live = pods.find(({ metadata }) => metadata.name === pod);
+  const known = record?.etcdMembers[pod];
+  const isOld = known !== undefined && known.memberId !== member.id;
+  const hasOldData = isOld && claim?.metadata.uid === known.claimUid;
+  if (claim !== undefined && (hasOldData || isBroken(observed, pod))) {
+    // Data of a member that etcd has removed: it would not start with them.
+    const reason = 'its volume has the data of a member that was removed';
+    return doing(
+      [
+        { kind: 'delete', object: claim, orphan: false },
+        ...(live === undefined ? [] : [{ kind: 'evict-pod', pod: live, reason } as const]),
+      ],
+      'EtcdScaling',
+      `${pod} starts with an empty volume`,
+    );
+  }
+  if (member.name === '' || member.state === null) {
+    return waitingFor('EtcdScaling', `${pod} joins etcd and has not started`);
+  }
+  const promote: Action = { kind: 'etcd-promote', pod, memberId: member.id };
+  return doing([promote], 'EtcdScaling', `${pod} catches up with etcd`);
+}
+
+/** Its pod has another volume than the one on which it was this member. */
+function hasLostVolume(observed: Observed, { id, name }: EtcdMember): boolean {
+  const known = observed.record?.etcdMembers[name];
+  const claimUid = claimUidOf(observed, name);
+  return known?.memberId === id && claimUid !== undefined && claimUid !== known.claimUid;
+}
+
+/** Its container ends again and again, whatever it finds. */
+function isBroken({ pods }: Observed, pod: string): boolean {
+  const live = pods.find(({ metadata }) => metadata.name === pod);
+  return live !== undefined && isCrashLooping(live);
+}
+
+/** Room that is not used any more is given back, by the leader last. */
+function carePart(members: readonly EtcdMember[], alarms: readonly string[]): Part | null {
+  const isFull = alarms.includes('NOSPACE');
+  const large = members
+    .filter(({ state }) => {
+      const { dbBytes, dbBytesInUse } = state!;
+      return (
+        dbBytes > dbBytesInUse * defragmentRatioMin && (isFull || dbBytes > defragmentBytesMin)
+      );
+    })
+    .sort((a, b) => Number(a.state!.isLeader) - Number(b.state!.isLeader));
+  if (large.length > 0) {
+    const [{ name, state }] = large as [EtcdMember];
+    const message = `${name} gives back room: ${state!.dbBytesInUse} of ${state!.dbBytes} bytes are used`;
+    return doing([{ kind: 'etcd-defragment', pod: name }], 'EtcdDefragmenting', message);
+  }
+  if (isFull) {
+    const action: Action = { kind: 'etcd-disarm', alarm: 'NOSPACE' };
+    return doing([action], 'EtcdNoSpace', 'etcd was full, and has room again');
+  }
+  if (alarms.length > 0) return stalledBy('EtcdAlarm', `etcd has alarms: ${alarms.join(', ')}`);
+  return null;
+}
+
+function removing(observed: Observed, member: EtcdMember, why: string): Part {
+  const pod = memberPod(observed.cluster, member)!;
+  return doing(
+    [{ kind: 'etcd-remove', pod, memberId: member.id }],
+    'EtcdScaling',
+    `${pod} leaves etcd: ${why}`,
+  );
+}
+
+function scaling(
+  set: StatefulSet,
+  replicas: number,
+  whenScaled: 'Retain' | 'Delete',
+  reason: string,
+): Part {
+  return doing(
+    [{ kind: 'scale-set', set, replicas, whenScaled }],
+    reason,
+    `${set.metadata.name} goes from ${set.spec.replicas ?? 1} to ${replicas} pods`,
+  );
+}
