@@ -129,7 +129,8 @@ export class Controller {
     const failures = this.#failuresOf(key);
     const mayRoll = !isRolledOut(cluster) || this.#turns.has(key);
     const appliedAs = (live: KubeObject): string | null => this.#applied.hashOf(live);
-    const memory = { appliedAs, failures, mayRoll };
+    const nowMillis = this.#options.env.clock.nowMillis();
+    const memory = { appliedAs, failures, mayRoll, nowMillis };
     const blueprint = blueprintOf(cluster, images);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;

@@ -55,6 +55,10 @@ export class World {
   growsVolumes = true;
   images: ImageDefaults = { ...images };
   operatorId = 'tsdb-system/tsdb-operator';
+  /** Pods whose machine is gone, with the volume (its uid) that only that has. */
+  readonly #lostVolumes = new Set<string>();
+  /** Volume with which a node was seen last. */
+  readonly #folders = new Map<string, string>();
   /** Images with which no pod starts. */
   readonly badImages: Set<string> = new Set();
   /** Instances that know what etcd has lost. */
@@ -183,8 +187,9 @@ export class World {
     return Object.keys(this.#view?.instances ?? {});
   }
 
-  shardStates(): string[] {
-    const instances = Object.values(this.#view?.instances ?? {});
+  /** @param isOf whose shards */
+  shardStates(isOf: (id: string) => boolean = () => true): string[] {
+    const instances = Object.values(this.#view?.instances ?? {}).filter(({ id }) => isOf(id));
     return instances.flatMap(({ shards }) => shards.map(({ state }) => state));
   }
 
@@ -303,6 +308,7 @@ export class World {
     for (const set of this.kube.ofKind('StatefulSet') as StatefulSet[]) this.#runSet(set);
     for (const deployment of this.kube.ofKind('Deployment')) this.#runDeployment(deployment);
     for (const claim of this.kube.ofKind('PersistentVolumeClaim')) this.#runClaim(claim);
+    await this.#resetEmptyNodes();
     const placement = await this.placement();
     for (const [id, { shards }] of Object.entries(placement?.instances ?? {})) {
       if (!this.isReady(id) || shards.every(({ state }) => state !== 'INITIALIZING')) continue;
@@ -318,6 +324,20 @@ export class World {
     for (const name of Object.keys(registry.namespaces)) this.#bootstrapped.add(name);
   }
 
+  /** A node that comes back with an empty folder gives up its shards before it serves anything. */
+  async #resetEmptyNodes(): Promise<void> {
+    for (const id of Object.keys((await this.placement())?.instances ?? {})) {
+      const claim = this.kube.find('PersistentVolumeClaim', `data-${id}`);
+      if (claim === undefined || !this.isReady(id)) continue;
+      const before = this.#folders.get(id);
+      this.#folders.set(id, claim.metadata.uid);
+      if (before === undefined || before === claim.metadata.uid) continue;
+      const body = { instance_ids: [id], force: true };
+      const isAnswering = () => Promise.resolve(true);
+      await this.admin.placementReset(body, plainRequest, isAnswering, forever);
+    }
+  }
+
   #runSet(set: StatefulSet): void {
     const { name, namespace, generation } = set.metadata;
     const spec = set.spec as Json;
@@ -329,6 +349,7 @@ export class World {
     for (const pod of this.#podsOf(set)) {
       const image: string = pod.spec.containers[0].image;
       if (ordinalOf(pod) >= spec.replicas) this.#removePod(pod, spec);
+      else if (this.isMachineLost(pod.metadata.name)) this.#setUnschedulable(pod);
       else if (this.badImages.has(image)) this.#setPod(pod, 'Pending', false, 'ImagePullBackOff');
       else if (pod.status.phase === 'Pending') this.#setPod(pod, 'Running', false);
       else if (this.#crashes(pod)) this.#crash(pod);
@@ -415,6 +436,27 @@ export class World {
       return [{ name, claimUid, peerUrls: new Map(peers), state }];
     });
     this.etcd.run(pods);
+  }
+
+  /** The machine of a pod is gone, with the disk that only it has. */
+  loseMachine(name: string): void {
+    this.#lostVolumes.add(this.kube.find('PersistentVolumeClaim', `data-${name}`).metadata.uid);
+    this.kube.remove(this.kube.find('Pod', name));
+    this.#runEtcd();
+  }
+
+  isMachineLost(pod: string): boolean {
+    const claim = this.kube.find('PersistentVolumeClaim', `data-${pod}`);
+    return this.#lostVolumes.has(claim?.metadata.uid ?? '');
+  }
+
+  #setUnschedulable(pod: Json): void {
+    if (pod.status.conditions?.[0]?.type === 'PodScheduled') return;
+    const message =
+      "0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity";
+    const lastTransitionTime = new Date(this.clock.nowMillis()).toISOString();
+    const condition = { type: 'PodScheduled', status: 'False', message, lastTransitionTime };
+    this.kube.store({ ...pod, status: { phase: 'Pending', conditions: [condition] } });
   }
 
   /** The disk of a pod is gone, and the pod with it. */

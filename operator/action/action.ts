@@ -24,6 +24,8 @@ export type Action =
   | { readonly kind: 'etcd-defragment'; readonly pod: string }
   | { readonly kind: 'etcd-disarm'; readonly alarm: string }
   | { readonly kind: 'evict-pod'; readonly pod: Pod; readonly reason: string }
+  /** A pod that does not end by itself, with its volume when that is given up. */
+  | { readonly kind: 'replace-pod'; readonly pod: Pod; readonly claim: KubeObject | null }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
   | {
       readonly kind: 'placement-init';
@@ -61,6 +63,7 @@ export function keyOf(action: Action): string {
     case 'etcd-disarm':
       return `${action.kind} ${action.alarm}`;
     case 'evict-pod':
+    case 'replace-pod':
       return `${action.kind} ${action.pod.metadata.name}`;
     case 'expand-claim':
       return `${action.kind} ${action.claim.metadata.name}`;
@@ -83,6 +86,7 @@ export function keyOf(action: Action): string {
 export function hashOf(action: Action): string {
   switch (action.kind) {
     case 'evict-pod':
+    case 'replace-pod':
       return contentHash(action.pod.metadata.uid);
     case 'scale-set':
       return contentHash([action.replicas, action.whenScaled]);

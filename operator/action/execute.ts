@@ -2,7 +2,7 @@
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import type { EtcdAdmin } from '../etcd/etcd_admin.ts';
-import { type KubeObject, resource } from '../resource/kube_objects.ts';
+import { type KubeObject, type Pod, resource } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { AppliedMemory } from '../kube/applied_memory.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
@@ -71,6 +71,11 @@ export async function execute(
       await api.evict(namespace!, name, uid!, signal);
       break;
     }
+    case 'replace-pod':
+      // The claim first: it goes when its pod has gone, and the set makes both anew.
+      if (action.claim !== null) await remove(action.claim, false, api, signal);
+      await removeAtOnce(action.pod, api, signal);
+      break;
     case 'expand-claim': {
       const { namespace, name } = action.claim.metadata;
       const patch = { spec: { resources: { requests: { storage: action.size } } } };
@@ -128,6 +133,13 @@ async function remove(
   await api.delete(resourceOf(object), namespace!, name, { uid: uid ?? null, orphan }, signal);
 }
 
+/** Without waiting for its machine, which may never answer. */
+async function removeAtOnce(pod: Pod, api: KubeClient, signal: AbortSignal): Promise<void> {
+  const { name, namespace, uid } = pod.metadata;
+  const which = { uid: uid ?? null, orphan: false, atOnce: true };
+  await api.delete(resource.pod, namespace!, name, which, signal);
+}
+
 /** What the log says of an action: names, not whole objects. */
 export function summaryOf(action: Action): Record<string, string> {
   switch (action.kind) {
@@ -152,6 +164,8 @@ export function summaryOf(action: Action): Record<string, string> {
       return { alarm: action.alarm };
     case 'evict-pod':
       return { pod: action.pod.metadata.name, reason: action.reason };
+    case 'replace-pod':
+      return { pod: action.pod.metadata.name, claim: action.claim?.metadata.name ?? 'kept' };
     case 'expand-claim':
       return { claim: action.claim.metadata.name, size: action.size };
     case 'placement-init':

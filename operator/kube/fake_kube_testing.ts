@@ -2,7 +2,13 @@
  * A Kubernetes API in memory for tests: server-side apply, merge patches, compare-and-set by
  * resourceVersion, generations, finalizers and owner references; `World` plays the controllers.
  */
-import { KubeError, type KubeClient, type KubeList, type KubeWatchEvent } from './kube_api.ts';
+import {
+  KubeError,
+  type KubeClient,
+  type KubeList,
+  type KubeWatchEvent,
+  type Which,
+} from './kube_api.ts';
 import type { KubeObject, Metadata, Resource } from '../resource/kube_objects.ts';
 
 type Json = any;
@@ -190,7 +196,7 @@ export class FakeKube implements KubeClient {
     resource: Resource,
     namespace: string,
     name: string,
-    { uid, orphan }: { readonly uid: string | null; readonly orphan: boolean },
+    { uid, orphan }: Which,
   ): Promise<void> {
     const live = this.objects.get(this.#key(resource.kind, namespace, name)) as Json;
     if (live === undefined) return;

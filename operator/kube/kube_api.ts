@@ -43,6 +43,13 @@ const requestIdleMillisMax = 30_000;
  */
 const watchSecondsMax = 240;
 
+/** What of an object's name is deleted, and how. */
+export interface Which {
+  readonly uid: string | null;
+  readonly orphan: boolean;
+  readonly atOnce?: boolean;
+}
+
 /** The calls that the operator makes; a fake one has them too. */
 export type KubeClient = Pick<
   KubeApi,
@@ -241,16 +248,17 @@ export class KubeApi {
 
   /**
    * No error when it is not there. With a uid only that very object goes; with orphan its children
-   * stay.
+   * stay; at once: without waiting for the machine of a pod.
    */
   async delete(
     resource: Resource,
     namespace: string,
     name: string,
-    { uid, orphan }: { readonly uid: string | null; readonly orphan: boolean },
+    { uid, orphan, atOnce = false }: Which,
     signal: AbortSignal,
   ): Promise<void> {
     const body = {
+      ...(atOnce ? { gracePeriodSeconds: 0 } : {}),
       propagationPolicy: orphan ? 'Orphan' : 'Background',
       ...(uid === null ? {} : { preconditions: { uid } }),
     };

@@ -58,6 +58,8 @@ export interface Observed {
   readonly failureOf: (action: Action) => ActionFailure | null;
   /** Of whatever was asked last under this key (`keyOf`). */
   readonly failureOfKey: (key: string) => ActionFailure | null;
+  /** By the clock of this process, unix milliseconds. */
+  readonly nowMillis: number;
   /** Pods may be replaced because the operator has changed: one cluster after the other. */
   readonly mayRoll: boolean;
 }
@@ -67,6 +69,7 @@ export interface Memory {
   appliedAs(live: KubeObject): string | null;
   readonly failures: Pick<ActionFailures, 'of' | 'ofKey'>;
   readonly mayRoll: boolean;
+  readonly nowMillis: number;
 }
 
 export const childKey = (object: KubeObject): string => `${object.kind}/${object.metadata.name}`;
@@ -156,6 +159,7 @@ export async function observe(
     recordProblem: typeof record === 'string' ? record : null,
     failureOf: (action) => memory.failures.of(action),
     failureOfKey: (key) => memory.failures.ofKey(key),
+    nowMillis: memory.nowMillis,
     mayRoll: memory.mayRoll,
   };
 }

@@ -20,6 +20,7 @@ import {
   restoreSetsPart,
   takeBackPart,
 } from './placement.ts';
+import { replacePart } from './replace.ts';
 import { isSettled, nodesReadiness, othersReadiness } from './readiness.ts';
 import { deadRollPart, etcdRollPart, liveRollPart } from './roll.ts';
 import { type Rollout, rolloutOf } from './rollout.ts';
@@ -91,8 +92,11 @@ function nodesPart(
 ): Part {
   const dead = deadRollPart(observed, rollout, (etcd?.actions.length ?? 0) > 0);
   if (dead !== null) return dead;
-  if (placing !== null) return placing;
   const { coordinator } = observed;
+  const known = placing === null && coordinator.reachable ? coordinator.placement : null;
+  const replacing = replacePart(observed, known);
+  if (replacing !== null && replacing.actions.length > 0) return replacing;
+  if (placing !== null) return placing;
   if (!coordinator.reachable || coordinator.placement === null) return nothing;
   const { placement } = coordinator;
   const early =
@@ -108,7 +112,7 @@ function nodesPart(
   if (moving !== null && moving.actions.length > 0) return moving;
   const readiness = nodesReadiness(observed);
   const roll = readiness === null && etcd === null ? nextRoll(observed, rollout) : null;
-  return roll ?? moving ?? readiness ?? othersReadiness(observed) ?? nothing;
+  return roll ?? moving ?? replacing ?? readiness ?? othersReadiness(observed) ?? nothing;
 }
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */
@@ -173,6 +177,7 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'delete':
       case 'scale-set':
       case 'evict-pod':
+      case 'replace-pod':
       case 'etcd-add':
       case 'etcd-promote':
       case 'etcd-remove':

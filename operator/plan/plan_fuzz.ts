@@ -65,7 +65,8 @@ class Life {
       this.trace.push(`  etcd ${call}`);
       this.#failNow(false);
     };
-    world.addCluster(specOf({ nodes: { replicasPerGroup: 1 + this.#random(2) } }));
+    const nodes = { replicasPerGroup: 1 + this.#random(2), replaceAfter: '10s' };
+    world.addCluster(specOf({ nodes }));
   }
 
   #check(run: () => void): void {
@@ -125,6 +126,7 @@ class Life {
       const replicas = one([1, 3, 5])!;
       spec(`members of etcd ${replicas}`, (whole) => (whole.etcd = { ...whole.etcd, replicas }));
     } else if (etcdDice === 1) this.#loseVolume();
+    else if (etcdDice === 2) this.#loseMachine();
     else if (dice < 4) {
       const replicas = 1 + random(3);
       spec(`replicas ${replicas}`, ({ nodes }) => (nodes.replicasPerGroup = replicas));
@@ -178,6 +180,20 @@ class Life {
     const pod = voters[this.#random(voters.length)]!;
     this.trace.push(`volume of ${pod} lost`);
     world.loseVolume(pod);
+  }
+
+  /** Of one node, while all are well: the others have all that it had. */
+  #loseMachine(): void {
+    const world = this.#world;
+    const ids = world.instanceIds();
+    const isWell =
+      ids.length > 0 &&
+      ids.every((id) => world.isReady(id)) &&
+      world.shardStates().every((state) => state === 'AVAILABLE');
+    if (!isWell) return;
+    const id = ids[this.#random(ids.length)]!;
+    this.trace.push(`machine of ${id} lost`);
+    world.loseMachine(id);
   }
 
   /** Somebody changes or deletes an object of ours. */
@@ -243,12 +259,25 @@ class Life {
   #checkDelete(target: string, body: Json): void {
     const [kind, name] = target.split('/') as [string, string];
     if (kind === 'PersistentVolumeClaim') {
-      // Of a member that etcd has removed, or that does not start with it.
-      assert.match(name, /^data-c-etcd-/, 'data is never deleted while the cluster lives');
-      assert.equal(this.#world.etcd.isRunning(name.slice('data-'.length)), false);
+      // Of a member that etcd has removed, or that does not start with it; or of a machine that is
+      // gone, while the others have all that it had.
+      const pod = name.slice('data-'.length);
+      if (name.startsWith('data-c-etcd-')) {
+        assert.equal(this.#world.etcd.isRunning(pod), false);
+        return;
+      }
+      assert.ok(this.#world.isMachineLost(pod), 'data that can be reached are never deleted');
+      const states = this.#world.shardStates((id) => id !== pod);
+      assert.ok(
+        states.every((state) => state === 'AVAILABLE'),
+        `${name} while others are filled`,
+      );
       return;
     }
-    assert.notEqual(kind, 'Pod', 'pods are evicted');
+    if (kind === 'Pod') {
+      assert.equal(this.#world.isReady(name), false, 'pods that serve are evicted');
+      return;
+    }
     const owner = body.metadata.ownerReferences?.[0];
     assert.equal(owner?.uid, this.#world.cluster.metadata.uid, `${target} is not ours`);
   }

@@ -27,6 +27,8 @@ export const annotation = {
   approvePlacement: 'tsdb.io/approve-placement',
   /** On a TSDBCluster whose etcd has lost its data, `empty`: it begins anew. */
   restoreEtcd: 'tsdb.io/restore-etcd',
+  /** On a pod of a node or of etcd, `true`: it is replaced, with its volume, as soon as that is safe. */
+  replace: 'tsdb.io/replace',
   /** On a TSDBNamespace, `true`: a namespace that is there already becomes its own. */
   adopt: 'tsdb.io/adopt',
   /** On a child object: the hash of what it was made from. */

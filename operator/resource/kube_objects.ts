@@ -73,7 +73,12 @@ export interface Deployment extends KubeObject {
 export interface Pod extends KubeObject {
   readonly status?: {
     readonly phase?: string;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly message?: string;
+      readonly lastTransitionTime?: string;
+    }[];
     readonly containerStatuses?: readonly {
       readonly ready: boolean;
       readonly restartCount: number;

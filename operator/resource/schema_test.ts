@@ -32,7 +32,7 @@ const namespace = {
 const clusterFields: Fields<ClusterSpec> = {
   replicationFactor: true,
   numberOfShards: true,
-  nodes: { replicasPerGroup: true, image: true, storage, resources },
+  nodes: { replicasPerGroup: true, image: true, storage, resources, replaceAfter: true },
   isolationGroups: { name: true, nodeAffinity: true, storageClassName: true },
   etcd: {
     replicas: true,

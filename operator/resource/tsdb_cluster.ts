@@ -14,6 +14,7 @@ export interface ClusterSpec {
     readonly image?: string;
     readonly storage?: StorageSpec;
     readonly resources?: ResourceRequirements;
+    readonly replaceAfter?: string;
   };
   readonly isolationGroups: readonly IsolationGroupSpec[];
   readonly etcd?: {

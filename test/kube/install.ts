@@ -122,6 +122,8 @@ export async function startLoad(kube: Kube): Promise<void> {
     metadata: { name, labels: { app: name } },
     spec: {
       automountServiceAccountToken: false,
+      // Not on a machine that a scenario takes away.
+      nodeSelector: { 'topology.kubernetes.io/zone': 'c' },
       terminationGracePeriodSeconds: 0,
       restartPolicy: 'Never',
       containers: [

@@ -153,7 +153,7 @@ export interface Kube {
   down(): Promise<void>;
 }
 
-/** Builds what is missing, starts three nodes and puts the images on them. */
+/** Builds what is missing, starts four nodes and puts the images on them. */
 export async function bringUp(version: string, keep: boolean): Promise<Kube> {
   const unlock = await lock();
   try {
@@ -169,7 +169,7 @@ export async function bringUp(version: string, keep: boolean): Promise<Kube> {
       const started = Date.now();
       await script('down.sh', [], scriptMillisMax);
       mkdirSync(home, { recursive: true });
-      await script('up.sh', ['3', version], scriptMillisMax);
+      await script('up.sh', ['4', version], scriptMillisMax);
       say(`Kubernetes ${version} is up after ${seconds(started)}`);
     }
     const started = Date.now();
@@ -256,6 +256,19 @@ export function killProcesses(pod: string): void {
   });
   if (ours.length === 0) throw new Error(`no process of pod ${pod}`);
   for (const pid of ours) process.kill(Number(pid), 'SIGKILL');
+}
+
+/** A machine is gone with all that ran on it: its kubelet, its containers, its name. */
+export async function loseMachine(kube: Kube, machine: string): Promise<void> {
+  for (const part of ['kubelet', 'containerd']) {
+    const pid = Number(readFileSync(join(home, 'run', `${machine}-${part}.pid`), 'utf8'));
+    process.kill(pid, 'SIGKILL');
+  }
+  const pods = JSON.parse(
+    await kube.ok(['get', 'pods', '-A', '-o', 'json', `--field-selector=spec.nodeName=${machine}`]),
+  ).items;
+  for (const { metadata } of pods) killProcesses(metadata.name);
+  await kube.ok(['delete', 'node', machine]);
 }
 
 /**

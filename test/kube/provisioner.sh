@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dynamic volumes for the class fast-disk on the test cluster: a folder for each claim, made when a pod that uses the
+# Dynamic volumes for the class fast-disk on the test cluster, each on the disk of one machine: a folder for each claim, made when a pod that uses the
 # claim has a node, and removed with the volume when its policy is Delete. A fresh claim is so a fresh disk, and a
 # deleted one a lost disk. Started by up.sh; runs until killed.
 set -uo pipefail
@@ -12,12 +12,13 @@ while sleep 0.5; do
     while read -r claim; do
       uid=$(jq -r .metadata.uid <<< "$claim")
       mkdir -p "$home/volumes/$uid" && chmod 0777 "$home/volumes/$uid"
-      jq --arg path "$home/volumes/$uid" '{
+      jq --arg path "$home/volumes/$uid" '.metadata.annotations["volume.kubernetes.io/selected-node"] as $machine | {
         apiVersion: "v1", kind: "PersistentVolume",
         metadata: {name: ("pvc-" + .metadata.uid), annotations: {"pv.kubernetes.io/provisioned-by": "tsdb.io/test-disk"}},
         spec: {
           capacity: {storage: .spec.resources.requests.storage}, accessModes: .spec.accessModes,
           storageClassName: "fast-disk", persistentVolumeReclaimPolicy: "Delete", hostPath: {path: $path},
+          nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: "kubernetes.io/hostname", operator: "In", values: [$machine]}]}]}},
           claimRef: {apiVersion: "v1", kind: "PersistentVolumeClaim", name: .metadata.name, namespace: .metadata.namespace, uid: .metadata.uid}
         }}' <<< "$claim" | kubectl create -f - > /dev/null 2>&1
     done

@@ -24,7 +24,7 @@ import {
   stopLoad,
   uninstallManifests,
 } from './install.ts';
-import { killProcesses, type Kube, say, waitFor } from './kube.ts';
+import { killProcesses, type Kube, loseMachine, say, waitFor } from './kube.ts';
 
 export interface Scenario {
   readonly name: string;
@@ -318,6 +318,41 @@ async function etcdLost(kube: Kube): Promise<void> {
   await nothingIsMissing(kube, 60_000);
 }
 
+async function diskLost(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  const pod = `${clusterName}-zone-c-0`;
+  const before = await kube.get('pvc', `data-${pod}`, namespace);
+  await loseVolume(kube, pod);
+  await waitFor('another volume', 60_000, async () => {
+    const claim = await kube.get('pvc', `data-${pod}`, namespace);
+    return claim !== null && claim.metadata.uid !== before.metadata.uid ? null : 'the old claim';
+  });
+  await clusterReady(kube, perGroup, 180_000);
+  await nothingIsMissing(kube, 30_000);
+}
+
+async function machineLost(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  await patchCluster(kube, { nodes: { replaceAfter: '20s' } });
+  await clusterReady(kube, perGroup, 60_000);
+  const name = `${clusterName}-zone-b-0`;
+  const pod = await kube.get('pod', name, namespace);
+  const claim = await kube.get('pvc', `data-${name}`, namespace);
+  const version = await placementVersion(kube);
+  await loseMachine(kube, pod.spec.nodeName);
+  await waitFor('its volume is given up', 240_000, async () => {
+    const now = await kube.get('pvc', `data-${name}`, namespace);
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    assert.notEqual(condition(cluster, 'Available')?.status, 'False', 'the data path goes on');
+    return now !== null && now.metadata.uid !== claim.metadata.uid
+      ? null
+      : `${condition(cluster, 'Ready')?.message}`;
+  });
+  await clusterReady(kube, perGroup, 240_000);
+  assert.ok((await placementVersion(kube)) > version, 'its shards were filled again');
+  await nothingIsMissing(kube, 60_000);
+}
+
 async function remaining(kube: Kube): Promise<string[]> {
   const kinds = 'statefulsets,deployments,pods,services,configmaps,poddisruptionbudgets';
   const objects = await kube.list(kinds, namespace, `${ownLabel},tsdb.io/component!=record`);
@@ -409,6 +444,18 @@ export const scenarios: readonly Scenario[] = [
     what: 'etcd loses all its volumes, and gets back what the nodes know',
     millisMax: 600_000,
     run: etcdLost,
+  },
+  {
+    name: 'disk-lost',
+    what: 'a node loses its disk, and is filled again from the others',
+    millisMax: 300_000,
+    run: diskLost,
+  },
+  {
+    name: 'machine-lost',
+    what: 'a machine is gone for good, and what it had is made anew elsewhere',
+    millisMax: 600_000,
+    run: machineLost,
   },
   {
     name: 'namespace',

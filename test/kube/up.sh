@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine: etcd, API server, controller manager, scheduler, CoreDNS, kube-proxy and
-# N kubelets (node1..nodeN, zones a, b, c), each with its own containerd. Pods, StatefulSets, Services, volumes,
-# exec and logs work. Ready in about 10 s. Usage: up.sh [NODES=3] [VERSION=1.34.4]; then
+# N kubelets (node1..nodeN, zones a, b, c, b), each with its own containerd. Pods, StatefulSets, Services, volumes,
+# exec and logs work. Ready in about 10 s. Usage: up.sh [NODES=4] [VERSION=1.34.4]; then
 #   export KUBECONFIG=$KUBE_HOME/admin.conf        (KUBE_HOME defaults to /tmp/tsdb-kube)
 # Everything stays on a bridge inside this machine; routes keep pod and service addresses from ever leaving it.
 # The storage class fast-disk is there; provisioner.sh makes its volumes.
 set -euo pipefail
-nodes=${1:-3}; version=${2:-1.34.4}
+nodes=${1:-4}; version=${2:-1.34.4}
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${KUBE_BIN:-$HOME/.cache/tsdb-kube/bin-$version}
 home=${KUBE_HOME:-/tmp/tsdb-kube}
@@ -89,7 +89,8 @@ cat > cni/10-bridge.conflist <<K
 {"cniVersion":"0.4.0","name":"kube","plugins":[{"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,"ipam":{"type":"host-local","dataDir":"$home/ipam","ranges":[[{"subnet":"10.244.0.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}]}},{"type":"loopback"}]}
 K
 if [ ! -f pause.tar ]; then mkdir -p pause-root; cp "$bin/pause" pause-root/; python3 "$here/image.py" localhost/pause:1 pause-root '["/pause"]' pause.tar; fi
-zones=(a b c)
+# One zone has a machine to spare: a node that is lost there can come back.
+zones=(a b c b)
 for i in $(seq "$nodes"); do
   n=node$i; mkdir -p "$n"
   ip addr add "10.244.0.$((240 + i))/32" dev cni0 2> /dev/null || true
@@ -147,7 +148,7 @@ for i in $(seq "$nodes"); do
   ctr -a "$home/$n/containerd.sock" -n k8s.io images import pause.tar > /dev/null
   rm -f "$plugins"
   run "$n-kubelet" "$bin/kubelet" --config "$n/kubelet.yaml" --kubeconfig "$n/kubelet.conf" --root-dir "$home/$n/kubelet" --hostname-override "$n" --node-ip="10.244.0.$((240 + i))" \
-    --node-labels="topology.kubernetes.io/zone=${zones[$(((i - 1) % 3))]}"
+    --node-labels="topology.kubernetes.io/zone=${zones[$(((i - 1) % 4))]}"
   until_true test -S "$plugins"
 done
 for i in $(seq "$nodes"); do

@@ -43,7 +43,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: ['']
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, delete]
 - apiGroups: ['']
   resources: [pods/eviction]
   verbs: [create]

@@ -1,0 +1,122 @@
+/**
+ * Nodes and members of etcd whose machine, and so whose disk, does not come back: after a while the
+ * volume is given up and a pod with an empty one takes its place, which takes its shards from the
+ * others under the name that it had. Never while anybody else is filled or down whose data would be
+ * needed for it; so never more than one disk at a time, and a replacement that is lost too is
+ * replaced like the first.
+ */
+import { parseDurationNanos } from '#lib/time.ts';
+import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import type { Observed } from '../observe/observe.ts';
+import { annotation, label } from '../resource/keys.ts';
+import type { KubeObject, Pod } from '../resource/kube_objects.ts';
+import { Names } from '../resource/names.ts';
+import { isServing } from './readiness.ts';
+import { nodePods } from './roll.ts';
+import { doing, type Part, waitingFor } from './types.ts';
+
+const replaceAfterDefault = '15m';
+/** What Kubernetes gives a pod to end, and some time for its machine to say so. */
+const terminationMillisMax = 90_000;
+
+interface Lost {
+  readonly pod: Pod;
+  /** Null for a pod that only has to go: its volume may be reached from elsewhere. */
+  readonly claim: KubeObject | null;
+  readonly why: string;
+  /** Milliseconds until it is given up; 0 for now. */
+  readonly dueInMillis: number;
+}
+
+/** @param placement null when there is none, or nobody knows */
+export function replacePart(observed: Observed, placement: PlacementView | null): Part | null {
+  const lost = observed.pods
+    .flatMap((pod) => lostPod(observed, pod) ?? [])
+    .sort((a, b) => a.dueInMillis - b.dueInMillis);
+  let waiting: Part | null = null;
+  for (const { pod, claim, why, dueInMillis } of lost) {
+    const { name } = pod.metadata;
+    const danger = claim === null ? null : dangerOf(observed, placement, pod);
+    if (dueInMillis === 0 && danger === null) {
+      return doing(
+        [{ kind: 'replace-pod', pod, claim }],
+        'Replacing',
+        `${name} is replaced: ${why}`,
+      );
+    }
+    const until =
+      dueInMillis > 0 ? `in ${Math.ceil(dueInMillis / 60_000)} minutes` : `when ${danger}`;
+    waiting ??= waitingFor('NodesNotReady', `${name} is replaced ${until}: ${why}`);
+  }
+  return waiting;
+}
+
+function lostPod(observed: Observed, pod: Pod): Lost | null {
+  const { metadata, status } = pod;
+  const component = metadata.labels?.[label.component];
+  if (component !== 'node' && component !== 'etcd') return null;
+  const claim =
+    observed.volumeClaims.find((one) => one.metadata.name === `data-${metadata.name}`) ?? null;
+  if (metadata.annotations?.[annotation.replace] === 'true') {
+    return { pod, claim, why: `annotation ${annotation.replace}`, dueInMillis: 0 };
+  }
+  const waitMillis = replaceAfterMillis(observed);
+  if (waitMillis === null) return null;
+  const dueAfter = (time: string | undefined, millis: number): number =>
+    Math.max(0, Date.parse(time ?? '') + millis - observed.nowMillis) || 0;
+  if (metadata.deletionTimestamp !== undefined) {
+    const sinceMillis = observed.nowMillis - Date.parse(metadata.deletionTimestamp);
+    if (sinceMillis < terminationMillisMax) return null;
+    const dueInMillis = dueAfter(metadata.deletionTimestamp, waitMillis);
+    return { pod, claim: null, why: 'its machine does not say that it has ended', dueInMillis };
+  }
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
+  if (status?.phase !== 'Pending' || scheduled?.status !== 'False' || claim === null) return null;
+  if (!isVolumeElsewhere(scheduled.message ?? '')) return null;
+  const dueInMillis = dueAfter(scheduled.lastTransitionTime, waitMillis);
+  return { pod, claim, why: 'the machine that has its volume is gone', dueInMillis };
+}
+
+/**
+ * What the scheduler says of a volume that only machines can reach which are away. One that somebody
+ * has cordoned comes back.
+ */
+function isVolumeElsewhere(message: string): boolean {
+  return /volume.*affinity/i.test(message) && !/were unschedulable/.test(message);
+}
+
+/** @returns null for never */
+function replaceAfterMillis({ cluster }: Observed): number | null {
+  const { replaceAfter = replaceAfterDefault } = cluster.spec.nodes;
+  if (replaceAfter === 'never') return null;
+  return Number(parseDurationNanos(replaceAfter, 'replaceAfter') / 1_000_000n);
+}
+
+/** Why the volume cannot be given up now; null when what is on it is elsewhere too. */
+function dangerOf(observed: Observed, placement: PlacementView | null, pod: Pod): string | null {
+  const { name, labels } = pod.metadata;
+  if (labels?.[label.component] === 'etcd') return etcdDanger(observed, name);
+  if (placement === null) return 'the placement is known';
+  const own = placement.instances[name];
+  // It has never joined: there is nothing on it.
+  if (own === undefined) return null;
+  const pods = nodePods(observed);
+  for (const other of Object.values(placement.instances)) {
+    if (other.id === name) continue;
+    if (other.shards.some(({ state }) => state !== 'AVAILABLE')) {
+      return `${other.id} has all of its shards`;
+    }
+    // Those of its group have no replica of what it has.
+    if (other.isolationGroup !== own.isolationGroup && !isServing(pods.get(other.id))) {
+      return `${other.id} serves`;
+    }
+  }
+  return null;
+}
+
+function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {
+  if (!etcd?.reachable) return 'etcd has a quorum';
+  const others = etcd.members.filter(({ name }) => name !== pod);
+  const isSafe = others.every(({ state, isLearner }) => state !== null && !isLearner);
+  return isSafe ? null : `all other members of ${new Names(cluster).etcd} serve`;
+}

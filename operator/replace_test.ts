@@ -1,0 +1,118 @@
+/** Machines and disks that do not come back. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { specOf, World } from './world_testing.ts';
+
+async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
+  const world = new World();
+  world.addCluster(specOf(over));
+  await world.settle();
+  await world.advance();
+  world.kube.writes.length = 0;
+  world.calls.length = 0;
+  return world;
+}
+
+async function minutes(world: World, count: number): Promise<void> {
+  for (let half = 0; half < count * 2; half++) {
+    await world.reconcile();
+    await world.clock.pass(30_000);
+    await world.advance();
+  }
+}
+
+const given = (world: World): string[] =>
+  world.kube.writes.filter((write) => write.startsWith('DELETE PersistentVolumeClaim'));
+
+test('a volume whose machine is gone is given up after a while, and the node filled anew', async () => {
+  const world = await settledWorld();
+  world.loseMachine('c-a-0');
+  await minutes(world, 14);
+  assert.deepEqual(given(world), []);
+  assert.match(world.condition('Ready').message, /c-a-0 is replaced in \d+ minutes/);
+  assert.equal(world.condition('Available').status, 'True');
+  await minutes(world, 4);
+  assert.deepEqual(given(world), ['DELETE PersistentVolumeClaim/data-c-a-0']);
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.deepEqual(world.calls, [], 'it keeps its name and its place');
+});
+
+test('how long, and whether at all, the resource says', async () => {
+  const soon = await settledWorld({ nodes: { replicasPerGroup: 1, replaceAfter: '1m' } });
+  soon.loseMachine('c-a-0');
+  await minutes(soon, 6);
+  assert.equal(soon.condition('Ready').status, 'True');
+  const never = await settledWorld({ nodes: { replicasPerGroup: 1, replaceAfter: 'never' } });
+  never.loseMachine('c-a-0');
+  await minutes(never, 60);
+  assert.deepEqual(given(never), []);
+  const pod = structuredClone(never.kube.find('Pod', 'c-a-0'));
+  pod.metadata.annotations = { 'tsdb.io/replace': 'true' };
+  never.kube.store(pod);
+  await minutes(never, 3);
+  assert.equal(never.condition('Ready').status, 'True');
+});
+
+test('never while a node of another group is down, or another one is filled', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 2 } });
+  world.broken.add('c-c-1');
+  world.loseMachine('c-a-0');
+  await minutes(world, 30);
+  assert.deepEqual(given(world), []);
+  assert.match(world.condition('Ready').message, /c-a-0 is replaced when c-c-1 serves/);
+  world.broken.clear();
+  await minutes(world, 3);
+  assert.deepEqual(given(world), ['DELETE PersistentVolumeClaim/data-c-a-0']);
+});
+
+test('a whole zone that is lost is filled again one disk after the other', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 2 } });
+  world.loseMachine('c-a-0');
+  world.loseMachine('c-a-1');
+  const filled: boolean[] = [];
+  world.kube.beforeWrite = (write) => {
+    if (!write.startsWith('DELETE PersistentVolumeClaim')) return;
+    filled.push(world.shardStates().every((state) => state === 'AVAILABLE'));
+  };
+  await minutes(world, 25);
+  assert.deepEqual(filled, [true, true]);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a replacement that is lost too is replaced like the first', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, replaceAfter: '1m' } });
+  world.loseMachine('c-a-0');
+  while (given(world).length === 0) await minutes(world, 1);
+  await minutes(world, 1);
+  world.loseMachine('c-a-0');
+  await minutes(world, 8);
+  assert.equal(given(world).length, 2);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a member of etcd whose machine is gone is replaced while all others serve', async () => {
+  const world = await settledWorld();
+  world.loseMachine('c-etcd-1');
+  await minutes(world, 20);
+  assert.deepEqual(given(world), ['DELETE PersistentVolumeClaim/data-c-etcd-1']);
+  assert.deepEqual(world.etcd.voters, ['c-etcd-0', 'c-etcd-1', 'c-etcd-2']);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a pod that its machine never lets go is taken from it, and keeps its volume', async () => {
+  const world = await settledWorld();
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0'));
+  pod.metadata.deletionTimestamp = new Date(world.clock.nowMillis()).toISOString();
+  world.kube.store(pod);
+  await minutes(world, 14);
+  assert.deepEqual(
+    world.kube.writes.filter((write) => write.startsWith('DELETE')),
+    [],
+  );
+  await minutes(world, 3);
+  assert.deepEqual(
+    world.kube.writes.filter((write) => write.startsWith('DELETE')),
+    ['DELETE Pod/c-a-0'],
+  );
+  assert.equal(world.condition('Ready').status, 'True');
+});
