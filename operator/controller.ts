@@ -131,7 +131,8 @@ export class Controller {
     const appliedAs = (live: KubeObject): string | null => this.#applied.hashOf(live);
     const nowMillis = this.#options.env.clock.nowMillis();
     const memory = { appliedAs, failures, mayRoll, nowMillis };
-    const blueprint = blueprintOf(cluster, images);
+    const [operatorNamespace] = this.#options.operatorId.split('/') as [string];
+    const blueprint = blueprintOf(cluster, images, operatorNamespace);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
     const sources = { api, coordinator: executor.coordinator, etcd, wanted, memory };

@@ -12,6 +12,7 @@ import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects, etcdReplicasOf } from './etcd.ts';
 import { Names } from '../resource/names.ts';
 import { type NamespaceClaims, namespaceClaims } from './namespaces.ts';
+import { networkPolicies } from './network_policies.ts';
 import { nodeObjects, nodeStatefulSet, sized } from './nodes.ts';
 
 /** What the resource alone decides. */
@@ -30,11 +31,17 @@ export interface Desired {
   readonly namespaces: NamespaceClaims;
 }
 
-export function blueprintOf(cluster: TsdbCluster, images: ImageDefaults): Blueprint {
+/** @param operatorNamespace the Kubernetes namespace that the operator runs in */
+export function blueprintOf(
+  cluster: TsdbCluster,
+  images: ImageDefaults,
+  operatorNamespace: string,
+): Blueprint {
   const objects = [
     ...etcdObjects(cluster, images),
     ...nodeObjects(cluster),
     ...coordinatorObjects(cluster, images),
+    ...networkPolicies(cluster, operatorNamespace),
   ];
   return {
     objects: objects.map((object) => marked(object)),

@@ -45,7 +45,7 @@ function objectsOf(cluster: TsdbCluster): KubeObject[] {
         ? ({ reachable: false, problem: '' } as const)
         : null,
   };
-  return [...desiredOf(blueprintOf(cluster, images), nothing).objects];
+  return [...desiredOf(blueprintOf(cluster, images, 'tsdb-system'), nothing).objects];
 }
 
 const find = (objects: readonly KubeObject[], kind: string, name: string | RegExp): Json =>

@@ -306,7 +306,8 @@ export class KubeApi {
 
 export function resourceOf(object: KubeObject): Resource {
   const kind = object.kind;
-  const plural = `${kind.toLowerCase()}s`;
+  const singular = kind.toLowerCase();
+  const plural = singular.endsWith('y') ? `${singular.slice(0, -1)}ies` : `${singular}s`;
   return { apiVersion: object.apiVersion, kind, plural };
 }
 

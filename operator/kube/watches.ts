@@ -37,6 +37,7 @@ const children: readonly Resource[] = [
   resource.service,
   resource.configMap,
   resource.disruptionBudget,
+  resource.networkPolicy,
   resource.pod,
 ];
 

@@ -110,18 +110,35 @@ export async function observe(
   const selector = `${label.cluster}=${cluster.metadata.name}`;
   const listed = async (kind: keyof typeof resource) =>
     (await api.list(resource[kind], namespace, selector, signal)).items;
-  const [services, configMaps, budgets, statefulSets, deployments, pods, volumeClaims, view] =
-    await Promise.all([
-      listed('service'),
-      listed('configMap'),
-      listed('disruptionBudget'),
-      listed('statefulSet'),
-      listed('deployment'),
-      listed('pod'),
-      listed('volumeClaim'),
-      coordinatorView(coordinator, signal),
-    ]);
-  const found = [...services, ...configMaps, ...budgets, ...statefulSets, ...deployments];
+  const [
+    services,
+    configMaps,
+    budgets,
+    policies,
+    statefulSets,
+    deployments,
+    pods,
+    volumeClaims,
+    view,
+  ] = await Promise.all([
+    listed('service'),
+    listed('configMap'),
+    listed('disruptionBudget'),
+    listed('networkPolicy'),
+    listed('statefulSet'),
+    listed('deployment'),
+    listed('pod'),
+    listed('volumeClaim'),
+    coordinatorView(coordinator, signal),
+  ]);
+  const found = [
+    ...services,
+    ...configMaps,
+    ...budgets,
+    ...policies,
+    ...statefulSets,
+    ...deployments,
+  ];
   const live = new Map(found.map((object) => [childKey(object), object]));
   const ofKind = <T extends KubeObject>(kind: string) =>
     new Map(

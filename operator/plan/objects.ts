@@ -136,7 +136,9 @@ export function growingVolumes(observed: Observed): Part | null {
   return waitingFor('VolumesGrowing', `volumes grow: ${list.join(', ')}`);
 }
 
-/** Services, ConfigMaps and budgets of ours that no pod and no wanted object names any more. */
+const removableKinds: readonly string[] = ['Service', 'PodDisruptionBudget', 'NetworkPolicy'];
+
+/** Services, ConfigMaps, budgets and policies of ours that no pod and no wanted object names any more. */
 function staleObjects(observed: Observed, desired: Desired): Action[] {
   const wantedKeys = new Set(desired.objects.map(childKey));
   const users = JSON.stringify([
@@ -148,7 +150,7 @@ function staleObjects(observed: Observed, desired: Desired): Action[] {
       if (wantedKeys.has(key) || !isOurs(observed, object)) return false;
       if (object.metadata.deletionTimestamp !== undefined) return false;
       if (object.kind === 'ConfigMap') return !users.includes(`"${object.metadata.name}"`);
-      return object.kind === 'Service' || object.kind === 'PodDisruptionBudget';
+      return removableKinds.includes(object.kind);
     })
     .map(([, object]) => ({ kind: 'delete', object, orphan: false }));
 }

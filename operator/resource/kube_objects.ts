@@ -105,6 +105,7 @@ export const resource: Record<
   | 'pod'
   | 'volumeClaim'
   | 'disruptionBudget'
+  | 'networkPolicy'
   | 'lease'
   | 'event',
   Resource
@@ -125,6 +126,11 @@ export const resource: Record<
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
     plural: 'poddisruptionbudgets',
+  },
+  networkPolicy: {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    plural: 'networkpolicies',
   },
   lease: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' },
   event: { apiVersion: 'v1', kind: 'Event', plural: 'events' },

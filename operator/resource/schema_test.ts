@@ -46,6 +46,7 @@ const clusterFields: Fields<ClusterSpec> = {
   updatePolicy: true,
   deletionPolicy: { data: true, metadata: true },
   paused: true,
+  networkPolicies: true,
   podTemplate: true,
 };
 const namespaceFields: Fields<TsdbNamespace['spec']> = {

@@ -36,6 +36,7 @@ export interface ClusterSpec {
     readonly metadata?: 'Retain' | 'Delete';
   };
   readonly paused?: boolean;
+  readonly networkPolicies?: boolean;
   readonly podTemplate?: Readonly<Record<string, unknown>>;
 }
 

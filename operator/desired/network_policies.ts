@@ -1,0 +1,71 @@
+/**
+ * Who may reach which port, since nothing asks for a password: the cluster's own pods each other, the
+ * operator etcd, everybody the coordinators and all metrics. Profiles and dumps (9004) nobody; a
+ * person forwards the port.
+ */
+import type { KubeObject } from '../resource/kube_objects.ts';
+import { Names, port } from '../resource/names.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { childMetadata, type Component, selectorOf } from './common.ts';
+
+/** @param operatorNamespace the Kubernetes namespace that the operator runs in */
+export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string): KubeObject[] {
+  if (cluster.spec.networkPolicies === false) return [];
+  const names = new Names(cluster);
+  const own = (...components: Component[]): object[] =>
+    components.map((component) => ({
+      podSelector: { matchLabels: selectorOf(cluster, component) },
+    }));
+  const operator = {
+    namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': operatorNamespace } },
+    podSelector: { matchLabels: { 'app.kubernetes.io/name': 'tsdb-operator' } },
+  };
+  const nodePorts = [port.grpc, port.grpcCluster, port.httpNode, port.httpCluster];
+  const policies = [
+    policy(cluster, names.nodes, 'node', [
+      { from: own('node', 'coordinator'), ports: nodePorts },
+      { from: null, ports: [port.nodeMetrics] },
+    ]),
+    policy(cluster, names.coordinator, 'coordinator', [
+      { from: null, ports: [port.coordinator, port.coordinatorMetrics] },
+    ]),
+  ];
+  if (cluster.spec.etcd?.external !== undefined) return policies;
+  return [
+    ...policies,
+    policy(cluster, names.etcd, 'etcd', [
+      {
+        from: [...own('node', 'coordinator', 'etcd'), operator],
+        ports: [port.etcdClient],
+      },
+      { from: own('etcd'), ports: [port.etcdPeer] },
+    ]),
+  ];
+}
+
+interface Ingress {
+  /** Null for everybody. */
+  readonly from: readonly object[] | null;
+  readonly ports: readonly number[];
+}
+
+function policy(
+  cluster: TsdbCluster,
+  name: string,
+  component: Component,
+  rules: readonly Ingress[],
+): KubeObject {
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: childMetadata(cluster, name, component),
+    spec: {
+      podSelector: { matchLabels: selectorOf(cluster, component) },
+      policyTypes: ['Ingress'],
+      ingress: rules.map(({ from, ports }) => ({
+        ...(from === null ? {} : { from }),
+        ports: ports.map((number) => ({ port: number, protocol: 'TCP' })),
+      })),
+    },
+  };
+}
