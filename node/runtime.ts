@@ -262,6 +262,8 @@ export class NodeRuntime implements AsyncDisposable {
     this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
     if (!isAlone) await this.#catchUpDeletions();
     this.database.setLoaded();
+    // Before an answer counts, whoever says that it may.
+    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
     const onError = (what: string) => (error: unknown) => {
       if (error instanceof BrokenInvariant) this.#options.onFatal(error);
       else log.error({ error: messageOf(error) }, what);
@@ -286,7 +288,6 @@ export class NodeRuntime implements AsyncDisposable {
     if (isAlone) view = await this.#endAlone();
     this.#deletions.follow();
     void this.#formats.whenKnown.then(() => this.#explainFormats());
-    for (const shard of [...corrupt, ...unrepaired, ...damaged]) this.#jobs.repair(shard);
     this.#hasJoined = true;
     this.#jobs.reconcile();
     this.#onShardReady();
