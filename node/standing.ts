@@ -23,7 +23,10 @@ const lastWordMillisMax = 5_000;
 export interface StandingOptions
   extends Omit<AnnouncementOptions, 'identity' | 'storeLineageId'>,
     Pick<IntroductionsOptions, 'nodeServiceOf'> {
-  readonly database: Pick<Database, 'shards' | 'sequencer' | 'commitlog' | 'identity' | 'log'>;
+  readonly database: Pick<
+    Database,
+    'shards' | 'sequencer' | 'commitlog' | 'identity' | 'log' | 'deletions'
+  >;
   readonly topology: Pick<Topology, 'view'>;
   /** Takes from the instance what the placement believes it has. */
   readonly resetShards: () => Promise<void>;
@@ -165,6 +168,14 @@ export class Standing {
     const folder = await this.#announcement.folder();
     const { lineageId } = topology.view;
     const placementVersion = database.shards.version;
-    return { ...folder, instanceId, placementVersion, lineageId, asks: false };
+    const deletionSequence = database.deletions.appliedSequence;
+    return {
+      ...folder,
+      instanceId,
+      placementVersion,
+      lineageId,
+      deletionSequence,
+      asks: false,
+    };
   }
 }

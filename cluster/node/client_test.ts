@@ -203,6 +203,7 @@ test('fetch by ID, truncate and health carry what they are given', async () => {
     placementVersion: 7,
     lineageId: 'x',
     asks: true,
+    deletionSequence: 1_700_000_000_000,
   };
   assert.deepEqual(await client.health(signal, introduction), { ...health, vouches: true });
 });

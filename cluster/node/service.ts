@@ -321,6 +321,8 @@ export interface Introduction {
   readonly lineageId: string;
   /** It cannot compare its folder with the key-value store, and asks who knows it. */
   readonly asks: boolean;
+  /** It has applied the deletions up to this one. */
+  readonly deletionSequence: number;
 }
 
 export interface NodeHealth {

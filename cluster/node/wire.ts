@@ -296,6 +296,7 @@ function introductionOf(message: ProtoMessage | null): Introduction | null {
     placementVersion: message['placementVersion'],
     lineageId: message['lineageId'],
     asks: message['asks'],
+    deletionSequence: Number(message['deletionSequence']),
   };
 }
 

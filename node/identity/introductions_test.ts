@@ -17,6 +17,7 @@ const own: Introduction = {
   placementVersion: 1,
   lineageId: '',
   asks: false,
+  deletionSequence: 0,
 };
 
 function instance(id: string): Instance {

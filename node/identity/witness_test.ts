@@ -12,6 +12,7 @@ const heard: Introduction = {
   placementVersion: 1,
   lineageId: '',
   asks: false,
+  deletionSequence: 0,
 };
 
 /** The same folder at its next start. */

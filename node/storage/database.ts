@@ -538,7 +538,9 @@ export class Database implements NodeService, AsyncDisposable {
     }
     const { version, counts } = this.shards;
     const isSame = of.placementVersion === version && of.lineageId === this.lineageId;
-    return counts && isSame && this.witness.vouchesFor(of);
+    // What was deleted while it was away it would serve.
+    const hasDeleted = of.deletionSequence >= this.deletions.knownSequence;
+    return counts && isSame && hasDeleted && this.witness.vouchesFor(of);
   }
 
   /** The namespace that a request names, once this node knows the one that is meant. */

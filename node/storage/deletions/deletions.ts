@@ -110,6 +110,11 @@ export class Deletions {
     return tombstones;
   }
 
+  /** Of the last deletion that this node has applied, or applies now. */
+  get knownSequence(): number {
+    return Math.max(this.appliedSequence, this.applying?.sequence ?? 0);
+  }
+
   /** Number of deletions that are known. */
   get size(): number {
     let size = 0;

@@ -1,5 +1,6 @@
 /** Who starts while nobody reaches the key-value store. */
-import type { SimulatedCluster } from '../cluster.ts';
+import { Administration } from '../administration.ts';
+import { namespace, type SimulatedCluster } from '../cluster.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -16,6 +17,7 @@ import {
   seconds,
   type Story,
   until,
+  valueIn,
 } from './stage.ts';
 
 /** A folder is marked in this time, so that an older copy of it is known. */
@@ -114,6 +116,34 @@ const damagedAlone: Story = {
   },
 };
 
+const deletedMeanwhile: Story = {
+  name: 'deletion-missed-without-key-value-store',
+  issue: 0,
+  wrong: /a deleted row is read/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    const rows = rowsOfNow(cluster, 1);
+    await acknowledged(cluster, rows);
+    await seconds(cluster, markSeconds);
+    await world.stopNode(nodeOf(cluster, 'a'));
+    const administration = new Administration(cluster);
+    const deleted = { namespace, series: 0, millis: null };
+    // It stands, and a applies it before it serves.
+    await administration.deleteRows(reader(cluster), deleted);
+    startsAlone(cluster);
+    await seconds(cluster, aloneSeconds);
+    const b = nodeOf(cluster, 'b');
+    world.turnOff(b, false);
+    if (valueIn(await read(cluster), rows[0]!) !== null) cluster.fail('a deleted row is read');
+    cutStore(cluster, false);
+    world.turnOn(b);
+    await cluster.settle();
+    await administration.settle();
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
 const allAlone: Story = {
   name: 'all-start-without-key-value-store',
   issue: 14,
@@ -148,5 +178,6 @@ export const aloneStories: readonly Story[] = [
   restartWithoutStore,
   olderCopy,
   damagedAlone,
+  deletedMeanwhile,
   allAlone,
 ];
