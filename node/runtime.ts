@@ -553,7 +553,8 @@ export class NodeRuntime implements AsyncDisposable {
       return finishHandovers(marked, leavingAtOnce);
     };
     const { placementVersion } = await topology.refresh(signal);
-    await this.#standing.check();
+    // A copy of the folder from before it had the shards is none that has them.
+    await this.#standing.raiseMark(true);
     if (this.#standing.hasMissed) return;
     const { version } = await this.#placements.update(mark, signal, knowsAll);
     if (version === placementVersion) return;

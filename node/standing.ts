@@ -42,6 +42,7 @@ export class Standing {
   readonly #introductions: Introductions;
   /** Bytes of the log when the folder was marked last. */
   #markedBytes = 0;
+  #raising: Promise<void> = Promise.resolve();
   /** Another process has taken this instance. */
   #isEnding = false;
 
@@ -91,12 +92,22 @@ export class Standing {
     await this.#endIfTaken(() => this.#announcement.check(this.#options.signal));
   }
 
-  /** What was written since can be told from an older copy of the folder from now on. */
-  async raiseMark(): Promise<void> {
+  /**
+   * What was written since can be told from an older copy of the folder from now on.
+   * @param hasMore than what was written: the log says nothing of what was taken from peers
+   */
+  raiseMark(hasMore = false): Promise<void> {
+    // One at a time: one of the folder's two marks has to be the store's.
+    const raising = this.#raising.then(() => this.#raise(hasMore));
+    this.#raising = raising.catch(() => {});
+    return raising;
+  }
+
+  async #raise(hasMore: boolean): Promise<void> {
     const { database, instanceId, onFatal, signal } = this.#options;
     const { bytes } = database.commitlog.counts;
     await this.#endIfTaken(async () => {
-      if (bytes === this.#markedBytes) await this.#announcement.check(signal);
+      if (bytes === this.#markedBytes && !hasMore) await this.#announcement.check(signal);
       else await this.#announcement.raiseMark(signal);
     });
     this.#markedBytes = bytes;

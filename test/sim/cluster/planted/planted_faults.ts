@@ -98,9 +98,8 @@ export const plantedFaults: readonly PlantedFault[] = [
     wrong: '',
     beside: [
       {
-        right:
-          '    const { placementVersion } = await topology.refresh(signal);\n    await this.#standing.check',
-        wrong: '    const { placementVersion } = topology.view;\n    await this.#standing.check',
+        right: '    const { placementVersion } = await topology.refresh(signal);\n',
+        wrong: '    const { placementVersion } = topology.view;\n',
       },
     ],
   },

@@ -7,12 +7,15 @@ import {
   answeredReadWithout,
   comesBack,
   foundThree,
+  joins,
   nodeOf,
   reader,
   repairSeconds,
+  replace,
   rowsOfNow,
   seconds,
   type Story,
+  takesOver,
   until,
 } from './stage.ts';
 import { requestSignal } from '../request_signal.ts';
@@ -38,6 +41,31 @@ const restoredCopy: Story = {
     await comesBack(cluster, 'a');
     await seconds(cluster, repairSeconds);
     await answeredReadWithout(cluster, 'b');
+  },
+};
+
+const copyBeforeMove: Story = {
+  name: 'restored-copy-from-before-a-move',
+  issue: 0,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await joins(cluster, 'd', 'c');
+    await acknowledgedWithout(cluster, 'b', rowsOfNow(cluster, 1));
+    const d = nodeOf(cluster, 'd');
+    const copy = d.disk.copy();
+    world.trace('a copy is made of the disk of d, which has no shard');
+    // What d takes is in filesets: nobody writes anything.
+    await replace(cluster, 'c', 'd');
+    await takesOver(cluster, 'c', 'd');
+    await seconds(cluster, markSeconds);
+    world.turnOff(d, true);
+    d.disk.restore(copy);
+    world.trace('the disk of d is what it was when the copy was made');
+    await comesBack(cluster, 'd');
+    await seconds(cluster, repairSeconds);
+    await answeredReadWithout(cluster, 'a');
   },
 };
 
@@ -92,4 +120,9 @@ const nobodyIsWhole: Story = {
   },
 };
 
-export const oldDiskStories: readonly Story[] = [restoredCopy, lostAnswer, nobodyIsWhole];
+export const oldDiskStories: readonly Story[] = [
+  restoredCopy,
+  copyBeforeMove,
+  lostAnswer,
+  nobodyIsWhole,
+];
