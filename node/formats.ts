@@ -28,6 +28,7 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
   #level: number;
   readonly #stop = new AbortController();
   #following: Promise<void> = Promise.resolve();
+  #onRaise: () => void = () => {};
   readonly #known = Promise.withResolvers<void>();
 
   private constructor(env: Env, log: Log, dataFolder: string, level: number) {
@@ -53,8 +54,9 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
 
   /** Takes the level of the cluster from now on. */
   follow({ kv, cluster, onRaise, onFatal }: FollowFormatsOptions): void {
+    this.#onRaise = onRaise;
     const onLevel = async (level: number): Promise<void> => {
-      if (await this.#raise(level)) onRaise();
+      await this.raise(level);
       this.#known.resolve();
     };
     const options = { kv, cluster, env: this.#env, log: this.#log, onLevel, onFatal };
@@ -62,15 +64,22 @@ export class NodeFormats implements FormatLevels, AsyncDisposable {
   }
 
   /**
-   * A lower one is of a store that was restored from a backup: files of the higher one are here.
-   * @returns whether the level is higher now
+   * The level is finished for the cluster, as the key-value store says, or somebody who sends what
+   * nobody else would send. A lower one is of a store that was restored from a backup: files of the
+   * higher one are here.
+   * @throws {TsdbError} UNAVAILABLE when the disk fails: to be called again
    */
-  async #raise(level: number): Promise<boolean> {
-    if (level <= this.#level) return false;
-    await writeFormatLevel(this.#env.disk, this.#dataFolder, level);
+  async raise(level: number): Promise<void> {
+    if (level <= this.#level) return;
+    try {
+      await writeFormatLevel(this.#env.disk, this.#dataFolder, level);
+    } catch (error) {
+      throw new TsdbError('UNAVAILABLE', 'cannot note the level of formats', { cause: error });
+    }
+    if (level <= this.#level) return;
     this.#level = level;
     this.#log.info({ level }, 'formats of this level are written from now on');
-    return true;
+    this.#onRaise();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -8,6 +8,7 @@ import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { NodeFormats } from './formats.ts';
+import { readFormatLevel } from './persist/format_level_file.ts';
 import { TestCluster } from './cluster_testing.ts';
 
 const { signal } = new AbortController();
@@ -22,6 +23,17 @@ async function eventually(holds: () => boolean): Promise<void> {
   const giveUp = realEnv.clock.deadline(10_000, signal);
   while (!holds()) await realEnv.clock.sleep(5, giveUp);
 }
+
+test('a node that is sent what a level has knows that it is finished, also without the store', async () => {
+  await using world = new TestCluster();
+  await world.start('a');
+  const { database } = world.nodes.get('a')!.runtime;
+  assert.equal(database.formats.level(), 1);
+  await database.onLaterFormats(2);
+  assert.equal(database.formats.level(), 2);
+  assert.equal(database.store.keepsRowVersions, true);
+  assert.equal(await readFormatLevel(realEnv.disk, world.dataFolder('a')), 2);
+});
 
 test('a node writes the level that its cluster has finished, and its folder remembers it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tsdb-formats-'));

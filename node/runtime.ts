@@ -230,6 +230,7 @@ export class NodeRuntime implements AsyncDisposable {
     this.#limits.follow();
     const onRaise = () => this.database.keepRowVersions();
     this.#formats.follow({ kv, cluster, onRaise, onFatal });
+    this.database.onLaterFormats = (level) => this.#formats.raise(level);
     this.#following = this.#run().catch((error: unknown) => {
       if (!this.#stop.signal.aborted) this.#options.onFatal(error);
     });

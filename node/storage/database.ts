@@ -143,6 +143,8 @@ export class Database implements NodeService, AsyncDisposable {
   onTruncate: (name: string, signal: AbortSignal) => Promise<void> = () => {
     throw new TsdbError('UNAVAILABLE', 'cannot truncate: the node is not part of a cluster yet');
   };
+  /** The cluster writes formats of this level; resolves when this node does, too. */
+  onLaterFormats: (level: number) => Promise<void> = async () => {};
   readonly namespaces: Map<string, NamespaceState> = new Map();
   readonly writes: Writes;
   readonly reads: Reads;
@@ -246,6 +248,7 @@ export class Database implements NodeService, AsyncDisposable {
       sequencer,
       admission: this.admission,
       namespaceOf,
+      onLaterFormats: (level) => this.onLaterFormats(level),
     });
     this.reads = new Reads({
       store,

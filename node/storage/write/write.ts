@@ -109,6 +109,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     return this.#batch.version;
   }
 
+  get derivesVersions(): boolean {
+    return this.#batch.derivesVersions;
+  }
+
   /** Rows that were taken, once `prepare` and, of those that were superseded, `apply` has run. */
   get writtenCount(): number {
     return this.#rows.rowCount - this.#supersededCount;

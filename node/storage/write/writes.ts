@@ -7,6 +7,7 @@ import {
   type WriteRequest,
   type WriteResponse,
 } from '#cluster/node/service.ts';
+import { rowVersionsFormatLevel } from '#lib/format_level.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
@@ -23,6 +24,11 @@ export interface WritesParts extends WriteContext {
    * @throws {TsdbError} NOT_FOUND, UNAVAILABLE
    */
   readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
+  /**
+   * Called when somebody sends what only a level of formats has that this node does not write yet.
+   * @throws {TsdbError} UNAVAILABLE when the disk fails
+   */
+  readonly onLaterFormats: (level: number) => Promise<void>;
 }
 
 export class Writes {
@@ -46,7 +52,7 @@ export class Writes {
     request: WriteRequest | ColumnsWriteRequest,
     signal: AbortSignal,
   ): Promise<WriteResponse> {
-    const { admission, sequencer, shards, versions, namespaceOf } = this.#parts;
+    const { admission, sequencer, shards, versions, formats, namespaceOf } = this.#parts;
     return admission.limited('writes', async () => {
       const namespace = await namespaceOf(request, signal);
       shards.checkCounts();
@@ -57,6 +63,10 @@ export class Writes {
         return write.refused(rowOutcome.stalePlacement);
       }
       await admission.placementVersion(request.placementVersion, signal);
+      // A chunk with one version for all of its rows would stand over what they are rewritten with.
+      if (write.derivesVersions && formats.level() < rowVersionsFormatLevel) {
+        await this.#parts.onLaterFormats(rowVersionsFormatLevel);
+      }
       const response = await sequencer.submit(write, signal);
       this.counts.rowsWritten += write.writtenCount;
       this.counts.rowsRefused += write.rowCount - write.writtenCount;
