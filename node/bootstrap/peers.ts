@@ -10,6 +10,7 @@ import {
   type StreamShardRequest,
 } from '#cluster/node/service.ts';
 import { chunkHeaders } from '#engine/codec/chunk.ts';
+import { decodeChunk } from '#engine/store/chunk_merge.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { untilAborted } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
@@ -34,8 +35,10 @@ const blocksAtOnce = 1;
 /** What it takes to take a shard from peers. */
 export interface PeersParts extends VolumeParts {
   readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
+  /** As in `Database`. */
+  readonly versionNow: number;
   /** As `Database.noteFiles`. */
-  noteFiles(blockEndNanos: bigint | null): void;
+  noteFiles(blockEndNanos: bigint | null, versionMax?: number): void;
 }
 
 /** Gives pages of a peer, sorted by block and ID. */
@@ -233,7 +236,7 @@ async function mergeLimited(
     for (let first = await merged.peek(); first !== null; first = await merged.peek()) {
       const { blockStartNanos } = first;
       if (isCutBefore(blockStartNanos)) break;
-      const source = new BlockSource(merged, blockStartNanos, (names) =>
+      const source = new BlockSource(merged, blockStartNanos, parts.versionNow, (names) =>
         makeSlots(namespace, names, truncations),
       );
       moreFromNanos = blockStartNanos + namespace.blockSizeNanos;
@@ -255,7 +258,7 @@ async function mergeLimited(
           takenAs: () => (given.every(({ isOver }) => isOver) ? takenAs : undefined),
           onSafe: () => {
             markLive(namespace, source, truncations);
-            parts.noteFiles(blockStartNanos + namespace.blockSizeNanos);
+            parts.noteFiles(blockStartNanos + namespace.blockSizeNanos, source.versionMax);
           },
           ...(pace === undefined ? {} : { pace }),
         } as const;
@@ -357,17 +360,24 @@ class PeekedStream {
 class BlockSource implements VolumeSource {
   readonly blockStartNanos: bigint;
   readonly names: SeriesName[] = [];
+  /** Rows that came have versions up to this one. */
+  versionMax: number;
   readonly #stream: PeekedStream;
   readonly #onEnd: (names: readonly SeriesName[]) => void;
 
-  /** @param onEnd called when all of them were given, before the fileset is complete */
+  /**
+   * @param versionMax of rows that are known of
+   * @param onEnd called when all of them were given, before the fileset is complete
+   */
   constructor(
     stream: PeekedStream,
     blockStartNanos: bigint,
+    versionMax: number,
     onEnd: (names: readonly SeriesName[]) => void,
   ) {
     this.#stream = stream;
     this.blockStartNanos = blockStartNanos;
+    this.versionMax = versionMax;
     this.#onEnd = onEnd;
   }
 
@@ -378,6 +388,7 @@ class BlockSource implements VolumeSource {
       return null;
     }
     this.names.push(copyOfName(series.name));
+    this.versionMax = highestVersion(series.chunks, this.versionMax);
     return [series];
   }
 
@@ -465,6 +476,21 @@ function blockOf(namespace: NamespaceState, chunks: Uint8Array): bigint {
     }
   }
   return block!;
+}
+
+/** The highest version of the rows, or what it is at least. */
+function highestVersion(chunks: Uint8Array, atLeast: number): number {
+  let highest = atLeast;
+  let start = 0;
+  for (const { end, version, hasRowVersions } of chunkHeaders(chunks)) {
+    const chunk = chunks.subarray(start, end);
+    start = end;
+    if (version <= highest) continue;
+    if (!hasRowVersions) highest = version;
+    // None is above that of the header, which may be far above all of them.
+    else for (const each of decodeChunk(chunk).rowVersions) highest = Math.max(highest, each);
+  }
+  return highest;
 }
 
 function compareSeries(a: StreamedSeries, b: StreamedSeries): number {

@@ -41,7 +41,7 @@ import {
   newestFormats,
   rowVersionsFormatLevel,
 } from '#lib/format_level.ts';
-import { versionAtMillis } from '#lib/hybrid_clock.ts';
+import { liveLagMax, versionAtMillis, versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
 import {
   Commitlog,
@@ -332,13 +332,28 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   /**
+   * Rows that others have acknowledged have versions up to this one, unless the clock of their writer is
+   * ahead.
+   */
+  get versionNow(): number {
+    const { env, peerClocks, versions } = this;
+    const nowMillis = Math.max(env.clock.nowMillis(), peerClocks.medianMillis() ?? 0);
+    return Math.max(versionAtMillis(nowMillis), versions.highest);
+  }
+
+  /**
    * Files have rows now that the memory does not know: rows that are written from here on and derive
    * their versions may meet them.
    * @param blockEndNanos of the last block that they are of; null for any
+   * @param versionMax that rows of them have
    */
-  noteFiles(blockEndNanos: bigint | null): void {
-    const now = versionAtMillis(this.env.clock.nowMillis());
-    this.store.noteFiles(Math.max(now, this.versions.highest), blockEndNanos);
+  noteFiles(blockEndNanos: bigint | null, versionMax = 0): void {
+    const version = Math.max(this.versionNow, versionMax);
+    this.store.noteFiles(version, blockEndNanos);
+    if (blockEndNanos === null) return;
+    // Whose clock is ahead may take a block for past of which rows still come about.
+    const live = Number(versionAtNanos(blockEndNanos)) + liveLagMax - 1;
+    if (live < version) this.store.noteFiles(live, blockEndNanos);
   }
 
   /** Resolves at `setLoaded`. */

@@ -1,21 +1,34 @@
 /** Of two values of one time the one that was written last is read, whoever missed it. */
 import { plainRequest } from '#cluster/admin/admin.ts';
+import type { SimulatedCluster } from '../cluster.ts';
 import { requestSignal } from '../request_signal.ts';
 import {
   acknowledged,
   acknowledgedWithout,
   answeredRead,
   answeredReadWithout,
+  comesBack,
   foundThree,
+  joins,
   nodeOf,
   reader,
+  replace,
   rowsOfNow,
   seconds,
   type Story,
+  takesOver,
 } from './stage.ts';
 
 /** So many rows fill the head of a series, which is sealed then. */
 const headRows = 256;
+
+/** The clocks of nodes are compared in this time. */
+const comparedSeconds = 12;
+
+/** What the one sends does not come to the other any more. */
+function cutWay({ world }: SimulatedCluster, one: string, other: string): void {
+  world.network.cut((from, to) => from === one && to === other);
+}
 
 const missedRewrite: Story = {
   name: 'missed-rewrite-in-a-sealed-chunk',
@@ -61,8 +74,7 @@ const upgradeUnheard: Story = {
     const rows = rowsOfNow(cluster, 9);
     await acknowledged(cluster, rows, one);
     await seconds(cluster, 1);
-    const ways = [`${other!.id} c`, `c ${other!.id}`];
-    world.network.cut((from, to) => ways.includes(`${from} ${to}`));
+    cutWay(cluster, other!.id, 'c');
     const rewritten = rows.map((row) => ({ ...row, value: 1 }));
     await acknowledged(cluster, rewritten, other);
     await seconds(cluster, 1);
@@ -76,6 +88,70 @@ const upgradeUnheard: Story = {
     await seconds(cluster, 1);
     world.trace('the row that c has not heard to be rewritten is in a sealed chunk');
     await answeredReadWithout(cluster, 'b');
+  },
+};
+
+/** d takes the shard with the rows, and does not know at which versions they are in its fileset. */
+function afterMove(name: string, aheadMillis: number, takerBehindMillis: number): Story {
+  return {
+    name,
+    issue: 0,
+    wrong: /rows are wrong[^]*is stale/,
+    async tell(cluster) {
+      const { world } = cluster;
+      await foundThree(cluster, { coordinators: 2 });
+      const [one, other] = world.coordinators;
+      await joins(cluster, 'd', 'c');
+      await seconds(cluster, comparedSeconds);
+      for (const by of world.coordinators) await acknowledged(cluster, rowsOfNow(cluster, 3), by);
+      await seconds(cluster, 1);
+      for (const { clockError } of world.coordinators) clockError.offsetMillis = aheadMillis;
+      nodeOf(cluster, 'd').clockError.offsetMillis = -takerBehindMillis;
+      const rows = rowsOfNow(cluster, 9).map((row) => ({
+        ...row,
+        timeMillis: row.timeMillis + aheadMillis,
+      }));
+      cutWay(cluster, one!.id, 'b');
+      await acknowledged(cluster, rows, one);
+      await replace(cluster, 'c', 'd');
+      await takesOver(cluster, 'c', 'd', other);
+      await seconds(cluster, 1);
+      cutWay(cluster, other!.id, 'a');
+      const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+      await acknowledged(cluster, rewritten, other);
+      for (const { clockError } of world.coordinators) clockError.offsetMillis = 0;
+      nodeOf(cluster, 'd').clockError.offsetMillis = 0;
+      await seconds(cluster, aheadMillis / 1000 + 1);
+      await answeredRead(cluster, other);
+    },
+  };
+}
+
+const afterStart: Story = {
+  name: 'rewrite-of-a-flushed-row-after-a-start-with-a-clock-behind',
+  issue: 0,
+  wrong: /rows are wrong[^]*is stale/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { coordinators: 2 });
+    const [one, other] = world.coordinators;
+    for (const by of world.coordinators) await acknowledged(cluster, rowsOfNow(cluster, 3), by);
+    await seconds(cluster, comparedSeconds);
+    cutWay(cluster, one!.id, 'b');
+    const rows = rowsOfNow(cluster, 9);
+    await acknowledged(cluster, rows, one);
+    const a = nodeOf(cluster, 'a');
+    await a.runtime!.database.flush(null, requestSignal());
+    world.trace('a has flushed, and starts again with a clock that is behind');
+    a.clockError.offsetMillis = -15_000;
+    await world.stopNode(a);
+    await comesBack(cluster, 'a');
+    cutWay(cluster, other!.id, 'c');
+    const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+    await acknowledged(cluster, rewritten, other);
+    a.clockError.offsetMillis = 0;
+    await seconds(cluster, 1);
+    await answeredRead(cluster, other);
   },
 };
 
@@ -97,4 +173,11 @@ const byTwo: Story = {
   },
 };
 
-export const rewriteStories: readonly Story[] = [missedRewrite, upgradeUnheard, byTwo];
+export const rewriteStories: readonly Story[] = [
+  missedRewrite,
+  upgradeUnheard,
+  afterMove('rewrite-of-a-moved-row-by-writers-ahead', 15_000, 0),
+  afterMove('rewrite-of-a-moved-row-where-a-clock-is-behind', 0, 15_000),
+  afterStart,
+  byTwo,
+];
