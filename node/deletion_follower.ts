@@ -121,7 +121,7 @@ export class DeletionFollower implements AsyncDisposable {
 
   /** @throws {TsdbError} UNAVAILABLE when the store has gone back: all is to be read again */
   async #compare(before: SeenKey | null, now: SeenKey): Promise<void> {
-    const reason = before === null ? null : breakBetween(before, now);
+    const reason = before === null ? null : breakOfHead(before, now);
     if (reason === null) return;
     await this.#options.onOlderStore(`${this.#log.headKey}: ${reason}`);
     this.#seen = null;
@@ -160,7 +160,7 @@ export class DeletionFollower implements AsyncDisposable {
     const item = await this.#options.kv.get(this.#log.headKey, this.#stop.signal);
     const now = { item, modRevision: item?.modRevision ?? seen?.modRevision ?? 0 };
     const isSame = item?.modRevision === seen?.item?.modRevision;
-    if (seen === null || (isSame && breakBetween(seen, now) === null)) return;
+    if (seen === null || (isSame && breakOfHead(seen, now) === null)) return;
     this.#renewal.abort();
     this.#renewal = new AbortController();
   }
@@ -245,4 +245,13 @@ export class DeletionFollower implements AsyncDisposable {
     this.#stop.abort(new TsdbError('CANCELLED', 'the node is stopping'));
     await this.#following;
   }
+}
+
+/** As `breakBetween`, of a key that is made with the first deletion, and never goes. */
+function breakOfHead(seen: SeenKey, now: SeenKey): string | null {
+  const { item: before } = seen;
+  if (before !== null && before.createRevision !== now.item?.createRevision) {
+    return `it was made in revision ${before.createRevision}, and is not there or another one`;
+  }
+  return breakBetween(seen, now);
 }

@@ -9,6 +9,7 @@ import {
   acknowledgedWithout,
   answeredRead,
   answeredReadWithout,
+  comesBack,
   foundThree,
   joins,
   nodeOf,
@@ -24,6 +25,7 @@ import { requestSignal } from '../request_signal.ts';
 
 /** A folder with new rows and the store have a new mark by then. */
 const markSeconds = 12;
+const revisionsRaised = 1000;
 
 /** Connections end, and find the store as the backup has it. */
 async function restores(
@@ -138,9 +140,35 @@ const deletedSince: Story = {
   },
 };
 
+const firstDeletion: Story = {
+  name: 'restored-store-before-the-first-deletion',
+  issue: 0,
+  wrong: /rows are wrong[^]*was deleted by delete rows/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, 2 * markSeconds);
+    const backup = world.kvStore.backUp();
+    const administration = new Administration(cluster);
+    world.turnOff(nodeOf(cluster, 'c'), false);
+    await administration.deleteRows(reader(cluster), { namespace, series: 0, millis: null });
+    await seconds(cluster, 2 * markSeconds);
+    // Its revisions are above all that were seen, and nothing but the deletion is missing.
+    await restores(cluster, backup, revisionsRaised);
+    await comesBack(cluster, 'c');
+    await administration.deleteRows(reader(cluster), { namespace, series: 1, millis: null });
+    await seconds(cluster, repairSeconds);
+    await administration.settle();
+    await seconds(cluster, 1);
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
 export const restoreStories: readonly Story[] = [
   olderRevisions,
   beforeReplacement,
   startAgain,
   deletedSince,
+  firstDeletion,
 ];
