@@ -255,6 +255,7 @@ test('a shard streams page by page, pages of any size', async () => {
     shard: 0,
     placementVersion: 3,
     deletionSequence: 1_700_000_132_016,
+    deletionVersions: [108_800_008_449_024],
     blockStartsNanos: [-7200n, 1_700_000_000_000_000_000n],
     damagedToo: true,
     next: { fromNanos: -7200n, heldStartsNanos: [-7200n, 7200n], blocksMax: 1 },
@@ -507,6 +508,7 @@ const comparedShard = {
   shard: 7,
   placementVersion: 9,
   deletionSequence: 4_000_000_000,
+  deletionVersions: [],
   retentionNanos: 2n ** 62n,
 };
 

@@ -202,6 +202,8 @@ export interface StreamShardRequest extends OfNamespace {
   readonly placementVersion: number;
   /** The donor has applied the deletions up to this one before it streams. */
   readonly deletionSequence?: number;
+  /** As in `ComparedShard`. */
+  readonly deletionVersions?: readonly number[];
   /** Starts of the only blocks that are asked for; all that there are when it is empty. */
   readonly blockStartsNanos: readonly bigint[];
   /**
@@ -238,6 +240,11 @@ export interface ComparedShard extends OfNamespace {
   readonly placementVersion: number;
   /** The asker has applied the deletions up to this one, and no later one. */
   readonly deletionSequence: number;
+  /**
+   * Of those in this namespace (`Deletions.versionsOf`); the other one has applied all of them. The
+   * sequence says nothing of one that a restored store has lost, and that is published again.
+   */
+  readonly deletionVersions?: readonly number[];
   readonly retentionNanos: bigint;
 }
 

@@ -257,6 +257,7 @@ export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
     shard: message['shard'],
     placementVersion: message['placementVersion'],
     deletionSequence: Number(message['deletionSequence']),
+    deletionVersions: message['deletionVersions'].map(Number),
     blockStartsNanos: message['blockStartsNanos'],
     damagedToo: message['damagedToo'],
     ...(message['next'] === null ? {} : { next: nextBlocksOf(message['next']) }),
@@ -335,6 +336,7 @@ function comparedOf(message: ProtoMessage | null): ComparedShard {
     placementVersion: message['placementVersion'],
     deletionSequence: Number(message['deletionSequence']),
     retentionNanos: message['retentionNanos'],
+    deletionVersions: message['deletionVersions'].map(Number),
   };
 }
 

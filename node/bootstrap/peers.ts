@@ -34,7 +34,7 @@ const blocksAtOnce = 1;
 
 /** What it takes to take a shard from peers. */
 export interface PeersParts extends VolumeParts {
-  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
+  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying' | 'versionsOf'>;
   /** As in `Database`. */
   readonly versionNow: number;
   /** As `Database.noteFiles`. */
@@ -114,6 +114,7 @@ function requestOf(
     shard,
     placementVersion: parts.shards.version,
     deletionSequence: parts.deletions.appliedSequence,
+    deletionVersions: parts.deletions.versionsOf(namespace.name),
   };
 }
 

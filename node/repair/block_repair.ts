@@ -149,12 +149,14 @@ export class BlockRepair {
     if (deletions.applying?.namespace === namespace.name) return null;
     return {
       truncations: namespace.truncations,
+      deletionsRevision: namespace.tombstones.revision,
       of: {
         namespace: namespace.name,
         namespaceNumber: namespaceNumber(namespace.definition),
         shard,
         placementVersion: shards.version,
         deletionSequence: deletions.appliedSequence,
+        deletionVersions: deletions.versionsOf(namespace.name),
         retentionNanos: namespace.retentionNanos,
       },
     };
@@ -180,6 +182,7 @@ export class BlockRepair {
       !comparison.namespace.isDropped &&
       now.truncations === ground.truncations &&
       now.of.deletionSequence === ground.of.deletionSequence &&
+      now.deletionsRevision === ground.deletionsRevision &&
       now.of.retentionNanos === ground.of.retentionNanos
     );
   }
@@ -360,6 +363,8 @@ function changedMeanwhile({ name }: NamespaceState): TsdbError {
 
 interface Ground {
   readonly truncations: number;
+  /** As `NamespaceTombstones.revision`. */
+  readonly deletionsRevision: number;
   readonly of: ComparedShard;
 }
 

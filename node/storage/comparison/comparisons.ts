@@ -46,7 +46,7 @@ export interface ComparisonsParts {
   readonly store: SampleStore;
   readonly shards: ShardTable;
   readonly admission: Admission;
-  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying'>;
+  readonly deletions: Pick<Deletions, 'appliedSequence' | 'applying' | 'hasAll'>;
   readonly digests: BlockDigests;
   /**
    * The namespace that is named, or a later one of the name.
@@ -198,6 +198,9 @@ export class Comparisons {
     const { shard, deletionSequence, retentionNanos } = request;
     const isApplying = deletions.applying?.namespace === namespace.name;
     if (isApplying || deletions.appliedSequence !== deletionSequence) {
+      return compareState.deletionsDiffer;
+    }
+    if (!deletions.hasAll(namespace.name, request.deletionVersions ?? [])) {
       return compareState.deletionsDiffer;
     }
     if (namespace.retentionNanos !== retentionNanos) return compareState.retentionDiffers;

@@ -356,6 +356,23 @@ export class Deletions {
     );
   }
 
+  /** Versions of those of a namespace that are applied, and of which rows may be left anywhere. */
+  versionsOf(name: string): number[] {
+    const now = this.#parts.retentionClock.nowNanos();
+    const { all, versionOfAll } = this.of(name);
+    return all.flatMap(({ deletion: { version, expiresNanos } }) =>
+      expiresNanos > now && version >= versionOfAll ? [version] : [],
+    );
+  }
+
+  /** Whether all of these are applied, or a later one of everything in the namespace. */
+  hasAll(name: string, versions: readonly number[]): boolean {
+    const tombstones = this.of(name);
+    return versions.every(
+      (version) => version < tombstones.versionOfAll || tombstones.has(version),
+    );
+  }
+
   /** Waits until no deletion is being applied. */
   async swept(): Promise<void> {
     await this.#sweep;

@@ -287,6 +287,33 @@ test('a deletion is applied although its number is that of one that was applied 
   assert.deepEqual(database.deletions.applied(), [first, second]);
 });
 
+test('who lacks a deletion that the asker has applied gives it nothing, whatever the sequences say', async () => {
+  const { database } = await openDatabase(temporaryFolder(), { registry: cold });
+  await writeRows(database, [...rowsOf('a', 10), ...rowsOf('b', 10)]);
+  await later();
+  const [lost, last] = [deletionOf(ofHost('a')), deletionOf(ofHost('b'))];
+  await database.deletions.apply(last);
+  const { shards, deletions } = database;
+  const { id: shard } = shards.all()[0]!;
+  const stream = (deletionVersions: readonly number[]) => {
+    const wanted = { namespace: 'metrics', shard, blockStartsNanos: [], damagedToo: false };
+    const deletionSequence = deletions.appliedSequence;
+    const of = { placementVersion: shards.version, deletionSequence, deletionVersions };
+    return Array.fromAsync(database.streamShard({ ...wanted, ...of }, never));
+  };
+  const isLacking = { code: 'UNAVAILABLE', message: /a deletion is not applied here yet/ };
+  await assert.rejects(stream([lost.version, last.version]), isLacking);
+  await stream([last.version]);
+  await deletions.apply(lost);
+  await stream([lost.version, last.version]);
+  // What is deleted with everything after it is not said of one.
+  const all = deletionOf({ kind: 'all' });
+  await deletions.apply(all);
+  assert.deepEqual(deletions.versionsOf('metrics'), [all.version]);
+  await stream([lost.version - 1, all.version]);
+  await assert.rejects(stream([all.version + 1]), isLacking);
+});
+
 test('deletions are forgotten when they were retired and have expired, and not before', async () => {
   const { database } = await openDatabase(temporaryFolder(), { registry: cold });
   await writeRows(database, rowsOf('a', 10));

@@ -38,6 +38,8 @@ export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly deletions: {
     /** Waits until this node has applied a deletion that the caller has applied. */
     whenApplied(sequence: number, signal: AbortSignal): Promise<void>;
+    /** As in `Deletions`. */
+    hasAll(name: string, versions: readonly number[]): boolean;
   };
   /**
    * The namespace that is named, or a later one of the name.
@@ -192,6 +194,10 @@ export class Reads {
     shards.checkCounts();
     await admission.placementVersion(request.placementVersion, signal);
     await deletions.whenApplied(request.deletionSequence ?? 0, signal);
+    if (!deletions.hasAll(namespace.name, request.deletionVersions ?? [])) {
+      const reason = `cannot stream: a deletion is not applied here yet: ${namespace.name}`;
+      throw new TsdbError('UNAVAILABLE', reason);
+    }
     const shard = shards.get(request.shard);
     const { damagedToo } = request;
     if (shard === undefined || (shard.state === 'INITIALIZING' && !damagedToo)) {

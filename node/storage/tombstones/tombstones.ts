@@ -3,7 +3,7 @@
  * and what of older filesets is not to be seen. Memory holds nothing that they delete.
  */
 import { rowOutcome } from '#cluster/node/service.ts';
-import type { Deletion } from '#cluster/metadata/deletions.ts';
+import { deletesAll, type Deletion } from '#cluster/metadata/deletions.ts';
 import type { BatchView } from '#engine/batch/batch.ts';
 import { blockOverlaps } from '#lib/block_time.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -33,6 +33,8 @@ export class NamespaceTombstones {
   #list: readonly Tombstone[] = none;
   /** Highest version of a deletion; below that of every row that is written without any. */
   versionMax = -1;
+  /** Of the last deletion of everything; -1 without one. */
+  versionOfAll = -1;
   /** Filesets that are begun now have a later time. */
   atNanosMax: UnixNanos = -(2n ** 63n);
   /** Changes with every deletion. */
@@ -77,7 +79,8 @@ export class NamespaceTombstones {
   }
 
   #note(): void {
-    this.versionMax = this.#list.reduce((max, { deletion }) => Math.max(max, deletion.version), -1);
+    this.versionMax = highestOf(this.#list);
+    this.versionOfAll = highestOf(this.#list.filter(({ deletion }) => deletesAll(deletion)));
     for (const { atNanos } of this.#list) {
       if (atNanos > this.atNanosMax) this.atNanosMax = atNanos;
     }
@@ -154,6 +157,10 @@ export class NamespaceTombstones {
     }
     return refused;
   }
+}
+
+function highestOf(list: readonly Tombstone[]): number {
+  return list.reduce((max, { deletion }) => Math.max(max, deletion.version), -1);
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Backup } from '../key_value_store.ts';
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { Administration } from '../administration.ts';
-import { namespace, type SimulatedCluster } from '../cluster.ts';
+import { blockMillis, bufferPastMillis, namespace, type SimulatedCluster } from '../cluster.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -20,11 +20,14 @@ import {
   seconds,
   type Story,
   takesOver,
+  until,
 } from './stage.ts';
 import { requestSignal } from '../request_signal.ts';
 
 /** A folder with new rows and the store have a new mark by then. */
 const markSeconds = 12;
+/** The block of a row is closed, flushed and compared by then. */
+const comparedSeconds = (blockMillis + bufferPastMillis) / 1000 + 20;
 const revisionsRaised = 1000;
 
 /** Connections end, and find the store as the backup has it. */
@@ -140,6 +143,54 @@ const deletedSince: Story = {
   },
 };
 
+function appliedBy(cluster: SimulatedCluster, id: string): number {
+  return nodeOf(cluster, id).runtime!.database.deletions.appliedSequence;
+}
+
+function cutStore(cluster: SimulatedCluster, ids: readonly string[], isCut: boolean): void {
+  for (const id of ids) nodeOf(cluster, id).kv!.weather.isCut = isCut;
+  cluster.world.trace(`${ids.join()} ${isCut ? 'do not reach' : 'reach'} the key-value store`);
+}
+
+const publishedAgain: Story = {
+  name: 'restored-store-and-a-deletion-behind-a-later-one',
+  issue: 0,
+  wrong: /rows are wrong[^]*was deleted by delete rows/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { options: { repairEnabled: true } });
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, comparedSeconds);
+    const administration = new Administration(cluster);
+    const of = (series: number) => ({ namespace, series, millis: null });
+    await administration.deleteRows(reader(cluster), of(2));
+    const first = appliedBy(cluster, 'a');
+    const backup = world.kvStore.backUp();
+    world.turnOff(nodeOf(cluster, 'c'), false);
+    void administration.deleteRows(reader(cluster), of(0));
+    await until(cluster, 'a and b have applied what c has not heard of', () =>
+      ['a', 'b'].every((id) => appliedBy(cluster, id) > first),
+    );
+    cutStore(cluster, ['a', 'b'], true);
+    await restores(cluster, backup, 0);
+    await comesBack(cluster, 'c');
+    await administration.deleteRows(reader(cluster), of(1));
+    const last = appliedBy(cluster, 'c');
+    cutStore(cluster, ['c'], true);
+    cutStore(cluster, ['a', 'b'], false);
+    await until(cluster, 'a and b have applied the last one too', () =>
+      ['a', 'b'].every((id) => appliedBy(cluster, id) === last),
+    );
+    // They are compared with c, and each publishes what the store has lost.
+    await seconds(cluster, 30);
+    cutStore(cluster, ['c'], false);
+    await approves(cluster);
+    await administration.settle();
+    await seconds(cluster, 5);
+    await answeredReadWithout(cluster, 'c');
+  },
+};
+
 const firstDeletion: Story = {
   name: 'restored-store-before-the-first-deletion',
   issue: 0,
@@ -170,5 +221,6 @@ export const restoreStories: readonly Story[] = [
   beforeReplacement,
   startAgain,
   deletedSince,
+  publishedAgain,
   firstDeletion,
 ];
