@@ -298,6 +298,8 @@ export class NodeRuntime implements AsyncDisposable {
     env.clock.every(markMillis, () => this.#handOver('end'), onUnended, signal);
     const onUnmarked = onError('cannot mark the data folder');
     env.clock.every(folderMarkMillis, () => this.#standing.raiseMark(), onUnmarked, signal);
+    const onUnsaid = onError('cannot tell what is known of the key-value store');
+    env.clock.every(folderMarkMillis, () => this.#memory.report(topology.view), onUnsaid, signal);
     for (;;) {
       const last = view;
       await topology.until((next) => next !== last, signal);

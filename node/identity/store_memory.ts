@@ -86,17 +86,20 @@ export class StoreMemory {
     const { kv, cluster, topology, instanceId, formatLevel, onOtherLineage, signal } =
       this.#options;
     const lineages = `${lineageId}/${storeLineageId}/${awaitsApproval}`;
-    if (lineages === this.#lineages) return;
+    const key = knownPrefix(cluster) + instanceId;
+    if (lineages === this.#lineages) {
+      // It may have been restored once more, to before it was told.
+      if (!awaitsApproval || (await kv.get(key, signal)) !== null) return;
+    }
     const isOfFolder = lineageId !== storeLineageId;
     if (awaitsApproval) {
-      const key = knownPrefix(cluster) + instanceId;
       const known = isOfFolder ? topology.known : null;
       const value = encodeKnownReport(storeLineageId, known, formatLevel());
       await kv.transact([], [{ kind: 'put', key, value }], signal);
     }
-    const isFirst = this.#lineages === '';
+    const isOther = this.#lineages !== '' && this.#lineages !== lineages;
     this.#lineages = lineages;
-    if (!isFirst) await onOtherLineage();
+    if (isOther) await onOtherLineage();
   }
 }
 

@@ -1,9 +1,12 @@
 /** A key-value store that is brought back to a backup forgets what the cluster has done since. */
 import type { Backup } from '../key_value_store.ts';
 import { plainRequest } from '#cluster/admin/admin.ts';
+import { lineageKey, storageService } from '#cluster/kv/keys.ts';
+import { storedLineage } from '#cluster/kv/lineage.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { Administration } from '../administration.ts';
 import { blockMillis, bufferPastMillis, namespace, type SimulatedCluster } from '../cluster.ts';
+import { clusterName } from '../world.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -216,6 +219,38 @@ const firstDeletion: Story = {
   },
 };
 
+const restoredTwice: Story = {
+  name: 'restored-store-that-is-restored-once-more',
+  issue: 0,
+  wrong: /the placement is not approved/,
+  async tell(cluster) {
+    const { kvStore } = cluster.world;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const backup = kvStore.backUp();
+    await cluster.addNamespace('one');
+    await cluster.settle();
+    cutStore(cluster, ['c'], true);
+    await restores(cluster, backup, 0);
+    await until(cluster, 'the store awaits approval', () => {
+      const item = kvStore.get(lineageKey(clusterName, storageService));
+      return item !== null && storedLineage(item).awaitsApproval;
+    });
+    // c has not said what it knew.
+    const second = kvStore.backUp();
+    cutStore(cluster, ['c'], false);
+    await seconds(cluster, repairSeconds);
+    await restores(cluster, second, 0);
+    const approving = approves(cluster).then(() => true);
+    const patience = seconds(cluster, repairSeconds).then(() => false);
+    if (!(await Promise.race([approving, patience]))) {
+      cluster.fail('the placement is not approved');
+    }
+    await cluster.settle();
+    await answeredRead(cluster);
+  },
+};
+
 export const restoreStories: readonly Story[] = [
   olderRevisions,
   beforeReplacement,
@@ -223,4 +258,5 @@ export const restoreStories: readonly Story[] = [
   deletedSince,
   publishedAgain,
   firstDeletion,
+  restoredTwice,
 ];
