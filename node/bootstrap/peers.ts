@@ -141,19 +141,20 @@ export async function takeShard(
 ): Promise<PeersReport> {
   const total: PeersReport = { blocks: 0, filesets: 0, series: 0, bytes: 0 };
   const takenAs = options.takenAs ?? undefined;
-  const held = [...options.held].slice(0, heldBlocksMax);
+  // Others come again: who is not told of a block takes it for one of those that were asked for.
+  const held = new Set([...options.held].slice(0, heldBlocksMax));
   let fromNanos = -(2n ** 63n);
   let blocksMax = blocksAtOnce;
   const { truncations } = namespace;
   for (;;) {
-    const heldStartsNanos = held.filter((start) => start >= fromNanos);
+    const heldStartsNanos = [...held].filter((start) => start >= fromNanos);
     const request = {
       ...requestOf(parts, namespace, shard),
       blockStartsNanos: [],
       damagedToo: false,
       next: { fromNanos, heldStartsNanos, blocksMax },
     };
-    const passesOver = (start: bigint) => start < fromNanos || options.held.has(start);
+    const passesOver = (start: bigint) => start < fromNanos || held.has(start);
     const streams = streamsOf(donors, request);
     const taking = { streams, passesOver, blocksMax, takenAs };
     const report = await mergeLimited(parts, namespace, shard, taking, signal);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
-import type { StreamShardRequest } from '#cluster/node/service.ts';
+import { heldBlocksMax, type StreamShardRequest } from '#cluster/node/service.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -244,6 +244,20 @@ test('a block of which a donor finds out in the end that it lacks rows is not ta
   const { blocks } = await takeShard(database, namespace, 0, [noting], { held, takenAs }, never);
   assert.equal(blocks, 1);
   assert.deepEqual(requests[0]!.next!.heldStartsNanos, [firstBlock]);
+});
+
+test('blocks of which no more can be told come again, and those after them too', async () => {
+  const donor = await openDonor(allBlocks);
+  const database = await openInstance('a', newDisk());
+  const namespace = database.namespaces.get('metrics')!;
+  const takenAs = takenAsOf(database, namespace, database.shards.get(0)!)!;
+  await takeShard(database, namespace, 0, [donor], { held: new Set(), takenAs }, never);
+  const files = () => namespace.files.all(0);
+  for (const file of files().slice(1)) namespace.files.retire(file, 'delete');
+  const before = Array.from({ length: heldBlocksMax }, (_, i) => firstBlock - BigInt(i + 1));
+  const held = new Set([...before, firstBlock]);
+  await takeShard(database, namespace, 0, [donor], { held, takenAs }, never);
+  assert.equal(files().length, blockCount);
 });
 
 test('a donor refuses to be told of more held blocks than there may be', async () => {
