@@ -3,6 +3,7 @@
  * them when the key-value store cannot be asked.
  */
 import type { Introduction, NodeService } from '#cluster/node/service.ts';
+import { retiredOwners } from '#cluster/placement/handover.ts';
 import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { majority } from '#cluster/session/consistency.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -44,11 +45,14 @@ export class Introductions {
     const vouchers = await this.#ask(placement, { ...own, asks: true }, signal);
     const needed = majority(placement.replicaFactor);
     const counts = new Map(this.#shards(placement).map((shard) => [shard, 0]));
+    // Who has handed a shard over is the same replica as who has it now.
+    const retired = retiredOwners(placement);
     for (const { id, shards } of placement.instances) {
       if (!vouchers.has(id)) continue;
       for (const shard of shards) {
         const count = counts.get(shard.id);
-        if (count !== undefined && shard.state !== 'INITIALIZING') counts.set(shard.id, count + 1);
+        const isReplica = shard.state !== 'INITIALIZING' && retired.get(shard.id)?.has(id) !== true;
+        if (count !== undefined && isReplica) counts.set(shard.id, count + 1);
       }
     }
     return counts.size > 0 && [...counts.values()].every((count) => count >= needed);

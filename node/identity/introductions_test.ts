@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Introduction, NodeHealth } from '#cluster/node/service.ts';
-import { initPlacement, markShardsAvailable } from '#cluster/placement/algorithm.ts';
+import {
+  initPlacement,
+  markShardsAvailable,
+  replaceInstances,
+} from '#cluster/placement/algorithm.ts';
 import type { Instance, Placement } from '#cluster/placement/placement.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -66,6 +70,16 @@ test('a folder is known when as many others vouch for it as acknowledge a write'
   assert.equal(await known(['b', 'c'], []), true);
   assert.equal(await known(['b'], ['c']), false);
   assert.equal(await known(['b'], []), false);
+});
+
+test('who gave a shard and who took it over are one replica', async () => {
+  const moving = replaceInstances(three, ['c'], [instance('d')], { force: false });
+  const placement = markShardsAvailable(moving, 'd', () => true);
+  const known = (...vouchers: string[]): Promise<boolean> =>
+    introductions(vouchers, []).made.isVouchedFor(placement, own, never);
+  assert.equal(await known('c', 'd'), false);
+  assert.equal(await known('b', 'c'), false);
+  assert.equal(await known('b', 'd'), true);
 });
 
 test('nobody can vouch for who owns its shards alone, or none', async () => {
