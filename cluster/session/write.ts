@@ -74,7 +74,7 @@ export class SessionWriter {
   readonly #clockRefusals: ClockRefusals;
   readonly #retries = new RetryBudget();
   #lastRequest = 0;
-  /** Writes up to this version have it themselves: see `Session.noteDeletion`. */
+  /** Writes up to this version have it themselves: see `#deriveNoneAfter`. */
   #underivedUpTo = -1;
   /** What nodes have said that they write: then all of them read it, and will. */
   #formatLevel = formatLevelFirst;
@@ -128,9 +128,15 @@ export class SessionWriter {
     );
     this.#rowsOutstanding += rowCount;
     this.#retries.earn(rowCount);
+    let isSure = false;
     try {
-      return await this.#run(work, view, until, signal);
+      const result = await this.#run(work, view, until, signal);
+      // What is refused for want of room is so at all owners, usually, and for long.
+      isSure = result.outcomes?.includes(writeOutcome.unavailable) !== true;
+      return result;
     } finally {
+      // Whoever has its rows all the same holds them at versions that a later write may have, too.
+      if (!isSure) this.#deriveNoneAfter(work.version);
       this.#rowsOutstanding -= rowCount;
       // What is still on its way to slower replicas goes on until the deadline without the caller.
       until.release();
@@ -318,6 +324,11 @@ export class SessionWriter {
 
   /** As `Session.noteDeletion`. */
   noteDeletion(version: number): void {
+    this.#deriveNoneAfter(version);
+  }
+
+  /** What this session writes is later than what has this version, also where that is not known. */
+  #deriveNoneAfter(version: number): void {
     // Versions that are derived for later rows are above it.
     this.#underivedUpTo = Math.max(this.#underivedUpTo, version + liveLagMax);
   }

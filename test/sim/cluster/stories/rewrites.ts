@@ -155,6 +155,30 @@ const afterStart: Story = {
   },
 };
 
+const afterFailure: Story = {
+  name: 'rewrite-of-a-row-that-was-not-acknowledged',
+  issue: 0,
+  wrong: /rows are wrong[^]*is stale/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 3));
+    await seconds(cluster, 1);
+    const { id } = reader(cluster);
+    const rows = rowsOfNow(cluster, 9);
+    const join = world.network.cut((from, to) => from === id && to !== 'c');
+    const outcomes = await cluster.write(reader(cluster), rows);
+    world.trace(`only c has the rows, which are ${outcomes[0]}`);
+    join();
+    cutWay(cluster, id, 'c');
+    await seconds(cluster, 0.1);
+    const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+    await acknowledged(cluster, rewritten);
+    await seconds(cluster, 1);
+    await answeredRead(cluster);
+  },
+};
+
 const byTwo: Story = {
   name: 'rewrites-by-two-coordinators-in-turns',
   issue: 28,
@@ -179,5 +203,6 @@ export const rewriteStories: readonly Story[] = [
   afterMove('rewrite-of-a-moved-row-by-writers-ahead', 15_000, 0),
   afterMove('rewrite-of-a-moved-row-where-a-clock-is-behind', 0, 15_000),
   afterStart,
+  afterFailure,
   byTwo,
 ];
