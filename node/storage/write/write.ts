@@ -2,6 +2,7 @@
  * One batch on its way through the sequencer: its dictionary is resolved and its rows are checked
  * in the order of the log, the rows that are taken are logged as one batch, and applied.
  */
+import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
 import type { ColumnsWriteRequest, WriteRequest, WriteResponse } from '#cluster/node/service.ts';
 import { rowOutcome } from '#cluster/node/service.ts';
 import { type BatchView, readBatch } from '#engine/batch/batch.ts';
@@ -12,7 +13,7 @@ import { assert } from '#lib/assert.ts';
 import { sideOfWindow } from '#lib/block_time.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
-import { derivedVersion, liveLagMax } from '#lib/hybrid_clock.ts';
+import { derivedVersion, liveLagMax, versionAtMillis } from '#lib/hybrid_clock.ts';
 import type { VersionBound } from '../../clock/version_bound.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import type { SeriesName } from '#lib/series_id/series_name.ts';
@@ -232,14 +233,17 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   }
 
   /**
-   * Rows of a batch that is later than all deletions, while the versions that would be derived for
-   * them are not: a deletion that is still being applied would take them.
+   * Rows of a batch that is later than all deletions, and than its namespace, while the versions that
+   * would be derived for them are not: a deletion that is still being applied would take them.
    * @returns how many have to come with the batch's version
    */
   #supersedeBeforeDeletions(): number {
     const batch = this.#batch;
     const outcomes = this.#outcomes;
-    const { versionMax } = this.#namespace.tombstones;
+    const { tombstones, definition } = this.#namespace;
+    // The deletion of the one before it of the name may not be known here yet.
+    const made = versionAtMillis(namespaceNumber(definition));
+    const versionMax = Math.max(tombstones.versionMax, made < batch.version ? made : 0);
     if (versionMax <= batch.version - liveLagMax) return 0;
     const unit = BigInt(batch.timeUnitNanos);
     let count = 0;

@@ -73,6 +73,32 @@ const madeAgainUnseen: Story = {
   },
 };
 
+const endUnheard: Story = {
+  name: 'namespace-made-again-before-its-end-is-heard-of',
+  issue: 0,
+  wrong: /rows are wrong[^]*is missing/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { coordinators: 2 });
+    const other = reader(cluster, 1);
+    for (const by of world.coordinators) await acknowledged(cluster, rowsOfNow(cluster, 1), by);
+    const weathers = ['a', 'b'].map((id) => nodeOf(cluster, id).kv!.weather);
+    for (const weather of weathers) weather.heldWatches = new RegExp(deletionsPrefix(clusterName));
+    const administration = new Administration(cluster);
+    const rows = rowsOfNow(cluster, 2);
+    await seconds(cluster, 1);
+    await administration.deleteNamespace(reader(cluster), namespace);
+    await administration.addNamespace(reader(cluster), namespace);
+    await seconds(cluster, 0.5);
+    world.trace('c, which knows of the end of the former one, does not hear what is written');
+    world.network.cut((from, to) => from === other.id && to === 'c');
+    await acknowledged(cluster, rows, other);
+    for (const weather of weathers) weather.heldWatches = null;
+    await seconds(cluster, repairSeconds);
+    await answeredReadWithout(cluster, 'c');
+  },
+};
+
 const sealedSince: Story = {
   name: 'late-deletion-of-a-sealed-chunk',
   issue: 23,
@@ -188,6 +214,7 @@ const retiredEarly: Story = {
 export const deletionStories: readonly Story[] = [
   madeAgain,
   madeAgainUnseen,
+  endUnheard,
   sealedSince,
   staleTruncation,
   truncatedOnOldDisk,
