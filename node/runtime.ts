@@ -284,7 +284,11 @@ export class NodeRuntime implements AsyncDisposable {
       this.#rehearse().catch(onError('rehearsal of writes failed'));
     }
     const onUntold = onError('cannot introduce this node to others');
-    env.clock.every(folderMarkMillis, () => this.#standing.introduce(), onUntold, signal);
+    const introduce = async (): Promise<void> => {
+      // Once it has joined, with the folder's next mark.
+      if (!this.#hasJoined) await this.#standing.introduce();
+    };
+    env.clock.every(folderMarkMillis, introduce, onUntold, signal);
     this.#standing.introduce().catch(onUntold);
     if (isAlone) view = await this.#endAlone();
     this.#deletions.follow();
@@ -297,7 +301,15 @@ export class NodeRuntime implements AsyncDisposable {
     const onUnended = onError('cannot end handovers of shards');
     env.clock.every(markMillis, () => this.#handOver('end'), onUnended, signal);
     const onUnmarked = onError('cannot mark the data folder');
-    env.clock.every(folderMarkMillis, () => this.#standing.raiseMark(), onUnmarked, signal);
+    const mark = async (): Promise<void> => {
+      try {
+        await this.#standing.raiseMark();
+      } finally {
+        await this.#standing.introduce();
+      }
+      await this.#standing.lookUpSilent();
+    };
+    env.clock.every(folderMarkMillis, mark, onUnmarked, signal);
     const onUnsaid = onError('cannot tell what is known of the key-value store');
     env.clock.every(folderMarkMillis, () => this.#memory.report(topology.view), onUnsaid, signal);
     for (;;) {

@@ -10,6 +10,7 @@ import { untilAborted } from '#lib/env/wait.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Database } from './storage/database.ts';
 import {
+  announcedFolder,
   Announcement,
   type AnnouncementOptions,
   InstanceTaken,
@@ -25,7 +26,7 @@ export interface StandingOptions
     Pick<IntroductionsOptions, 'nodeServiceOf'> {
   readonly database: Pick<
     Database,
-    'shards' | 'sequencer' | 'commitlog' | 'identity' | 'log' | 'deletions'
+    'shards' | 'sequencer' | 'commitlog' | 'identity' | 'log' | 'deletions' | 'witness'
   >;
   readonly topology: Pick<Topology, 'view'>;
   /** Takes from the instance what the placement believes it has. */
@@ -148,6 +149,24 @@ export class Standing {
       );
     }
     onFatal(error);
+  }
+
+  /**
+   * Looks up in the key-value store what it says of those who own shards with this node and have not
+   * introduced themselves lately: else this node would vouch for what it heard long ago.
+   * @throws {TsdbError} UNAVAILABLE
+   */
+  async lookUpSilent(): Promise<void> {
+    const { database, kv, cluster, signal } = this.#options;
+    const { witness, shards } = database;
+    for (const { id: instanceId } of this.#introductions.others(shards.placement)) {
+      if (!witness.isSilent(instanceId)) continue;
+      const folder = await announcedFolder(kv, cluster, instanceId, signal);
+      if (folder === null || !witness.isSilent(instanceId)) continue;
+      const { mark } = folder;
+      const unsaid = { placementVersion: 0, lineageId: '', deletionSequence: 0, asks: false };
+      witness.note({ ...folder, ...unsaid, instanceId, markBefore: mark });
+    }
   }
 
   /** Those who own shards with this node are told again: they may have started since. */

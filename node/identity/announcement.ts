@@ -55,6 +55,30 @@ interface Seen {
   readonly missed: boolean;
 }
 
+function announcementKeys(cluster: ClusterName, instanceId: string) {
+  const prefix = clusterPrefix(cluster);
+  return {
+    identity: `${prefix}tsdb.node.identity/${instanceId}`,
+    mark: `${prefix}tsdb.node.mark/${instanceId}`,
+  };
+}
+
+/** What the store says of the data folder of an instance; null when it does not know it. */
+export async function announcedFolder(
+  kv: Pick<Kv, 'get'>,
+  cluster: ClusterName,
+  instanceId: string,
+  signal: AbortSignal,
+): Promise<Pick<Introduction, 'incarnation' | 'bootCount' | 'mark'> | null> {
+  const keys = announcementKeys(cluster, instanceId);
+  const known = await kv.get(keys.identity, signal);
+  if (known === null) return null;
+  const marked = await kv.get(keys.mark, signal);
+  const { incarnation, boot } = decodeIdentity(known.value);
+  const mark = marked === null ? '' : new TextDecoder().decode(marked.value);
+  return { incarnation, bootCount: boot, mark };
+}
+
 /** Told to a process whose instance another one has taken. */
 export class InstanceTaken extends TsdbError {
   constructor(instanceId: string) {
@@ -93,9 +117,9 @@ export class Announcement {
   constructor(options: AnnouncementOptions) {
     this.#options = options;
     this.#sinceBoot = options.identity.boot;
-    const prefix = clusterPrefix(options.cluster);
-    this.#identityKey = `${prefix}tsdb.node.identity/${options.instanceId}`;
-    this.#markKey = `${prefix}tsdb.node.mark/${options.instanceId}`;
+    const keys = announcementKeys(options.cluster, options.instanceId);
+    this.#identityKey = keys.identity;
+    this.#markKey = keys.mark;
     this.#nonce = options.env.random.bytes(16).toHex();
   }
 

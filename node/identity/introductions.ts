@@ -58,6 +58,18 @@ export class Introductions {
     return counts.size > 0 && [...counts.values()].every((count) => count >= needed);
   }
 
+  /** Those who own shards with this node. */
+  others(placement: Placement | null): Instance[] {
+    if (placement === null) return [];
+    const shards = new Set(this.#shards(placement));
+    return placement.instances
+      .filter(
+        (other) =>
+          other.id !== this.#options.instanceId && other.shards.some(({ id }) => shards.has(id)),
+      )
+      .slice(0, nodesMax);
+  }
+
   #shards({ instances }: Placement): number[] {
     const own = instances.find(({ id }) => id === this.#options.instanceId);
     return (own?.shards ?? []).map(({ id }) => id);
@@ -69,14 +81,9 @@ export class Introductions {
     own: Introduction,
     signal: AbortSignal,
   ): Promise<ReadonlySet<string>> {
-    const { env, instanceId, nodeServiceOf } = this.#options;
+    const { env, nodeServiceOf } = this.#options;
     const vouchers = new Set<string>();
-    if (placement === null) return vouchers;
-    const shards = new Set(this.#shards(placement));
-    const others = placement.instances
-      .filter((other) => other.id !== instanceId && other.shards.some(({ id }) => shards.has(id)))
-      .slice(0, nodesMax);
-    const next = others.values();
+    const next = this.others(placement).values();
     const work = async (): Promise<void> => {
       for (const peer of next) {
         const asking = new ChildSignal(signal);

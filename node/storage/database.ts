@@ -134,7 +134,7 @@ export class Database implements NodeService, AsyncDisposable {
   readonly doubts: DoubtLedger;
   readonly formats: FormatLevels;
   readonly readers: ReaderLevels;
-  readonly witness: Witness = new Witness();
+  readonly witness: Witness;
   /** Of the key-value store that the placement is of (#cluster/kv/lineage.ts). */
   lineageId = '';
   /** Called when a fileset was found to be damaged; the block may be fetched from peers. */
@@ -180,6 +180,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.doubts = doubts;
     this.formats = options.formats ?? newestFormats;
     this.readers = new ReaderLevels(clock);
+    this.witness = new Witness(clock);
     const { namespaces } = this;
     const store = openSampleStore({ random, memoryBytesMax });
     this.store = store;

@@ -92,6 +92,41 @@ const olderCopy: Story = {
   },
 };
 
+const unheardCopy: Story = {
+  name: 'restored-copy-of-one-that-others-did-not-hear',
+  issue: 0,
+  wrong: /an older copy of its folder/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, 2 * markSeconds);
+    const a = nodeOf(cluster, 'a');
+    const copy = a.disk.copy();
+    const isOther = (name: string): boolean => name === 'b' || name === 'c';
+    const join = world.network.cut(
+      (from, to) => (from === 'a' && isOther(to)) || (to === 'a' && isOther(from)),
+    );
+    world.trace('a does not reach b and c, nor they a');
+    await seconds(cluster, 1);
+    const { id } = reader(cluster);
+    const joinC = world.network.cut((from, to) => from === id && to === 'c');
+    await acknowledged(cluster, rowsOfNow(cluster, 2));
+    await seconds(cluster, 2 * markSeconds);
+    joinC();
+    world.turnOff(a, true);
+    a.disk.restore(copy);
+    join();
+    world.trace('the disk of a is an older copy');
+    startsAlone(cluster);
+    await seconds(cluster, aloneSeconds);
+    if (isWhole(a)) cluster.fail('a counts with an older copy of its folder');
+    cutStore(cluster, false);
+    await until(cluster, 'a is whole', () => isWhole(a));
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
 const damagedAlone: Story = {
   name: 'damaged-fileset-without-key-value-store',
   issue: 0,
@@ -177,6 +212,7 @@ const allAlone: Story = {
 export const aloneStories: readonly Story[] = [
   restartWithoutStore,
   olderCopy,
+  unheardCopy,
   damagedAlone,
   deletedMeanwhile,
   allAlone,
