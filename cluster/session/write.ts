@@ -200,9 +200,10 @@ export class SessionWriter {
         work.version = next;
       }
       if (attempt.hasSuperseded) {
-        // At once, and to all owners, whoever took the rows as they were: with the write's own version
-        // they come after what is in their way. It happens once a write.
+        // At once, and to all owners, whoever took the rows as they were: with a version of the write's
+        // own they come after what is in their way, of which the answer has told. It happens once a write.
         derivesVersions = false;
+        work.version = this.#versions.next();
         before = null;
         picked = stillKnown(copy, picked, series);
         clearOutcomes(outcomes, picked);
@@ -380,7 +381,7 @@ interface WriteFacts {
   readonly copy: RowsCopy;
   readonly series: SeriesTable;
   readonly consistency: WriteConsistency;
-  /** All replicas get the same version, and all attempts but one after a refusal of it. */
+  /** All replicas get the same version, and all attempts but one after a refusal of it, or when another value was in the way. */
   readonly version: number;
   /** Rows have versions that are derived from their times, until another value is in the way. */
   readonly derivesVersions: boolean;

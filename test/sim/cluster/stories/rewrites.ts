@@ -2,6 +2,7 @@
 import { plainRequest } from '#cluster/admin/admin.ts';
 import type { SimulatedCluster } from '../cluster.ts';
 import { requestSignal } from '../request_signal.ts';
+import type { SimulatedRow } from '../series.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -17,6 +18,7 @@ import {
   seconds,
   type Story,
   takesOver,
+  valueIn,
 } from './stage.ts';
 
 /** So many rows fill the head of a series, which is sealed then. */
@@ -30,6 +32,10 @@ function cutWay({ world }: SimulatedCluster, one: string, other: string): void {
   world.network.cut((from, to) => from === one && to === other);
 }
 
+function withValue(rows: readonly SimulatedRow[], value: number): SimulatedRow[] {
+  return rows.map((row) => ({ ...row, value }));
+}
+
 const missedRewrite: Story = {
   name: 'missed-rewrite-in-a-sealed-chunk',
   issue: 16,
@@ -39,7 +45,7 @@ const missedRewrite: Story = {
     const rows = rowsOfNow(cluster, 9);
     await acknowledged(cluster, rows);
     await seconds(cluster, 1);
-    const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+    const rewritten = withValue(rows, 1);
     await acknowledgedWithout(cluster, 'c', rewritten);
     await answeredRead(cluster);
     await seconds(cluster, 1);
@@ -75,7 +81,7 @@ const upgradeUnheard: Story = {
     await acknowledged(cluster, rows, one);
     await seconds(cluster, 1);
     cutWay(cluster, other!.id, 'c');
-    const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+    const rewritten = withValue(rows, 1);
     await acknowledged(cluster, rewritten, other);
     await seconds(cluster, 1);
     const lastMillis = Math.floor(world.wallMillis);
@@ -117,7 +123,7 @@ function afterMove(name: string, aheadMillis: number, takerBehindMillis: number)
       await takesOver(cluster, 'c', 'd', other);
       await seconds(cluster, 1);
       cutWay(cluster, other!.id, 'a');
-      const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+      const rewritten = withValue(rows, 1);
       await acknowledged(cluster, rewritten, other);
       for (const { clockError } of world.coordinators) clockError.offsetMillis = 0;
       nodeOf(cluster, 'd').clockError.offsetMillis = 0;
@@ -147,11 +153,32 @@ const afterStart: Story = {
     await world.stopNode(a);
     await comesBack(cluster, 'a');
     cutWay(cluster, other!.id, 'c');
-    const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+    const rewritten = withValue(rows, 1);
     await acknowledged(cluster, rewritten, other);
     a.clockError.offsetMillis = 0;
     await seconds(cluster, 1);
     await answeredRead(cluster, other);
+  },
+};
+
+const afterOneAhead: Story = {
+  name: 'rewrite-of-a-row-by-a-writer-ahead',
+  issue: 0,
+  wrong: /9 is read, 1 was acknowledged later/,
+  async tell(cluster) {
+    await foundThree(cluster, { coordinators: 2 });
+    const [ahead, right] = cluster.world.coordinators;
+    await acknowledged(cluster, rowsOfNow(cluster, 3), ahead);
+    await acknowledged(cluster, rowsOfNow(cluster, 3), right);
+    await seconds(cluster, comparedSeconds);
+    ahead!.clockError.offsetMillis = 20_000;
+    const rows = rowsOfNow(cluster, 9);
+    await acknowledged(cluster, rows, ahead);
+    await seconds(cluster, 1);
+    await acknowledged(cluster, withValue(rows, 1), right);
+    await seconds(cluster, 1);
+    const value = valueIn(await answeredRead(cluster, right), rows[0]!);
+    if (value !== 1) cluster.fail(`${value} is read, 1 was acknowledged later`);
   },
 };
 
@@ -172,7 +199,7 @@ const afterFailure: Story = {
     join();
     cutWay(cluster, id, 'c');
     await seconds(cluster, 0.1);
-    const rewritten = rows.map((row) => ({ ...row, value: 1 }));
+    const rewritten = withValue(rows, 1);
     await acknowledged(cluster, rewritten);
     await seconds(cluster, 1);
     await answeredRead(cluster);
@@ -188,7 +215,7 @@ const byTwo: Story = {
     const rows = rowsOfNow(cluster, 9);
     // Values fall, so that the larger one of two equal versions would be the wrong one.
     for (let value = 8; value > 0; value -= 1) {
-      const rewritten = rows.map((row) => ({ ...row, value }));
+      const rewritten = withValue(rows, value);
       await acknowledged(cluster, rewritten, reader(cluster, value % 2));
       await seconds(cluster, 0.1);
       await answeredRead(cluster);
@@ -203,6 +230,7 @@ export const rewriteStories: readonly Story[] = [
   afterMove('rewrite-of-a-moved-row-by-writers-ahead', 15_000, 0),
   afterMove('rewrite-of-a-moved-row-where-a-clock-is-behind', 0, 15_000),
   afterStart,
+  afterOneAhead,
   afterFailure,
   byTwo,
 ];
