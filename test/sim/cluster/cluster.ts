@@ -191,11 +191,17 @@ export class SimulatedCluster {
       if (!(error instanceof TsdbError)) throw error;
       this.note(`writes failed: ${error.code}`);
       history.unknown += rows.length;
-      for (const note of notes) note.settledMillis = time.nowMillis;
+      const settled = versionAfter(coordinator, version);
+      for (const note of notes) {
+        note.settledMillis = time.nowMillis;
+        note.version = settled;
+      }
       return rows.map(() => 'unknown');
     }
+    const settled = versionAfter(coordinator, version);
     return notes.map((note, i) => {
       note.settledMillis = time.nowMillis;
+      note.version = settled;
       const outcome = outcomes?.[i] ?? writeOutcome.written;
       note.isAcknowledged = outcome === writeOutcome.written;
       const word = wordOf(outcome);
@@ -344,6 +350,20 @@ export class SimulatedCluster {
       await world.time.sleep(20_000);
     }
   }
+}
+
+/**
+ * The time of the version that a write may have that was begun with another one: that of the clock when
+ * nodes have refused it, or one above what they have told when another value was in its way.
+ */
+function versionAfter(
+  { process, session }: SimulatedCoordinator,
+  { fromMillis, toMillis }: VersionTime,
+): VersionTime {
+  return {
+    fromMillis: Math.min(fromMillis, process.env.clock.nowMillis()),
+    toMillis: Math.max(toMillis, Math.ceil(session.lastVersion / versionsPerMilli)),
+  };
 }
 
 /** A value of the key-value store, which is asked for far more often than it changes. */

@@ -15,7 +15,7 @@ export interface Written {
   readonly writer: string;
   readonly startedMillis: number;
   /** Its version is of this time: a later one beats an earlier one. */
-  readonly version: VersionTime;
+  version: VersionTime;
   /** When its outcome was known; Infinity before. */
   settledMillis: number;
   /** Acknowledged at the level that was asked for; else it may be there or not. */
