@@ -171,13 +171,11 @@ export class StoreTwin {
 
   /** @returns false when another value of the time supersedes it, or one in a file may */
   #putDerived(series: Series, nanos: bigint, row: Row): boolean {
-    const held = series.rows.get(nanos);
-    if (held?.bits === row.bits && held.version >= row.version) {
-      return true;
-    }
     const isLive = row.version === Number(versionAtNanos(nanos));
     const ofFiles = Math.max(this.#versionRecentFiles, isLive ? 0 : this.#versionOtherFiles);
     if (row.version <= ofFiles) return false;
+    const held = series.rows.get(nanos);
+    if (held?.bits === row.bits && held.version >= row.version) return true;
     if (held !== undefined && replaces(held, row)) return false;
     this.#put(series, nanos, row);
     return true;

@@ -55,7 +55,6 @@ import {
 } from './pages';
 import {
   blockSizeOf,
-  findNode,
   lateRowBytes,
   makeCurrent,
   Node,
@@ -388,21 +387,6 @@ function offerRowAt(
   const place = <usize>low << 3;
   if (low == count || load<i64>(times + place) != nanos) return;
   offerHeld(held, lags == 0 ? lag : load<i64>(lags + place), load<u64>(values + place));
-}
-
-/**
- * A row that may stand in a file with another value, which the memory does not tell: one that the
- * memory holds with the same value was written before, and any other is superseded.
- * @returns whether it was written before
- */
-export function isWrittenAlready(series: Series, nanos: i64, bits: u64, version: i64): bool {
-  if (!isInBlock(series, nanos)) {
-    const node = findNode(series, nanos);
-    if (node == null) return false;
-    park(series);
-    makeCurrent(series, node);
-  }
-  return compareWithHeld(series, nanos, bits, version) == isHeldAlready;
 }
 
 /**

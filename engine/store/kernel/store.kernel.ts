@@ -10,7 +10,6 @@ import {
   headCapacityAfter,
   isFull,
   isInBlock,
-  isWrittenAlready,
 } from './heads';
 import { addChunk, Desk, deskBytes, finishDesk, hasLags, openDesk, rowAt } from '../../codec/kernel/merge';
 import { versionNanos } from '../../codec/kernel/rows';
@@ -306,11 +305,10 @@ export function append(
     if (isDerived) {
       const atTime = versionsPerUnit != 0 ? units * versionsPerUnit : versionAt(nanos);
       rowVersion = derivedVersion(version, atTime);
+      // A file may have another value, whatever the memory has.
       if (rowVersion <= (rowVersion == atTime ? recentFiles : otherFiles)) {
-        if (!isWrittenAlready(series, nanos, bits, rowVersion)) {
-          store<u8>(outcomes + row, <u8>outcomeSuperseded);
-          superseded++;
-        }
+        store<u8>(outcomes + row, <u8>outcomeSuperseded);
+        superseded++;
         continue;
       }
     }

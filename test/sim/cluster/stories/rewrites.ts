@@ -18,6 +18,7 @@ import {
   seconds,
   type Story,
   takesOver,
+  until,
   valueIn,
 } from './stage.ts';
 
@@ -161,6 +162,46 @@ const afterStart: Story = {
   },
 };
 
+const replayed: Story = {
+  name: 'superseded-row-that-a-replay-takes',
+  issue: 0,
+  wrong: /rows are wrong[^]*is stale/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster, { coordinators: 2 });
+    const [one, other] = world.coordinators;
+    for (const by of world.coordinators) await acknowledged(cluster, rowsOfNow(cluster, 3), by);
+    await seconds(cluster, comparedSeconds);
+    cutWay(cluster, one!.id, 'c');
+    const rows = rowsOfNow(cluster, 9);
+    await acknowledged(cluster, rows, one);
+    const a = nodeOf(cluster, 'a');
+    const { database } = a.runtime!;
+    await database.flush(null, requestSignal());
+    world.trace('the rows are in a fileset of a');
+    for (const id of ['b', 'c']) cutWay(cluster, other!.id, id);
+    const { counts } = database.sequencer;
+    const before = counts.writes;
+    const rewritten = withValue(rows, 1);
+    void cluster.write(other!, rewritten);
+    await until(cluster, 'other values come to a', () => counts.writes > before);
+    // They are in the log of a, which supersedes them; who sent them ends before it hears that.
+    await seconds(cluster, 0.0005);
+    world.killCoordinator(other!);
+    await seconds(cluster, 0.1);
+    world.turnOff(a, false);
+    await comesBack(cluster, 'a');
+    const third = world.addCoordinator('coordinator2');
+    await until(cluster, 'another coordinator runs', () => third.topology.view.isLoaded);
+    await acknowledged(cluster, rowsOfNow(cluster, 3), third);
+    cutWay(cluster, third.id, 'b');
+    await acknowledged(cluster, rewritten, third);
+    await seconds(cluster, 1);
+    await answeredRead(cluster, third);
+    await answeredRead(cluster, one);
+  },
+};
+
 const afterOneAhead: Story = {
   name: 'rewrite-of-a-row-by-a-writer-ahead',
   issue: 0,
@@ -231,6 +272,7 @@ export const rewriteStories: readonly Story[] = [
   afterMove('rewrite-of-a-moved-row-where-a-clock-is-behind', 0, 15_000),
   afterStart,
   afterOneAhead,
+  replayed,
   afterFailure,
   byTwo,
 ];
