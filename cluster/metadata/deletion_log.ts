@@ -24,7 +24,13 @@ import {
   placementKey,
   storageService,
 } from '../kv/keys.ts';
-import type { Compare, KeyValue, Kv, Operation } from '../kv/kv.ts';
+import {
+  type Compare,
+  type KeyValue,
+  type Kv,
+  type Operation,
+  RevisionCompacted,
+} from '../kv/kv.ts';
 import type { SeenKey } from '../kv/lineage.ts';
 import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
@@ -355,25 +361,37 @@ export class DeletionLog {
     signal: AbortSignal,
   ): Promise<readonly string[]> {
     const waiting = new Set(instanceIds);
+    while (waiting.size > 0 && !signal.aborted) {
+      try {
+        await this.#noteProgress(waiting, holds, signal);
+      } catch (error) {
+        // What was compacted is listed.
+        if (!signal.aborted && !(error instanceof RevisionCompacted)) throw error;
+      }
+    }
+    return [...waiting];
+  }
+
+  /** Takes those out that are that far; resolves when none is left, or the watch has ended. */
+  async #noteProgress(
+    waiting: Set<string>,
+    holds: (progress: DeletionProgress) => boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
     const note = (key: string, value: Uint8Array): void => {
       if (holds(progressOf(value))) waiting.delete(key.slice(this.#appliedPrefix.length));
     };
-    try {
-      const { items, revision } = await this.kv.list(this.#appliedPrefix, signal);
-      for (const { key, value } of items) note(key, value);
-      if (waiting.size === 0) return [];
-      const stop = new AbortController();
-      const until = AbortSignal.any([signal, stop.signal]);
-      for await (const { events } of this.kv.watch(this.#appliedPrefix, revision + 1, until)) {
-        for (const event of events) {
-          if (event.kind === 'put') note(event.item.key, event.item.value);
-        }
-        if (waiting.size === 0) stop.abort();
+    const { items, revision } = await this.kv.list(this.#appliedPrefix, signal);
+    for (const { key, value } of items) note(key, value);
+    if (waiting.size === 0) return;
+    const stop = new AbortController();
+    const until = AbortSignal.any([signal, stop.signal]);
+    for await (const { events } of this.kv.watch(this.#appliedPrefix, revision + 1, until)) {
+      for (const event of events) {
+        if (event.kind === 'put') note(event.item.key, event.item.value);
       }
-    } catch (error) {
-      if (!signal.aborted) throw error;
+      if (waiting.size === 0) stop.abort();
     }
-    return [...waiting];
   }
 }
 

@@ -6,6 +6,7 @@ import type { IndexQuery } from '#lib/index_query.ts';
 import { ClusterAdmin, plainRequest } from '../admin/admin.ts';
 import { DeletionLog } from './deletion_log.ts';
 import { allTime, type DeletionRequest, deletesAll, expiryOf } from './deletions.ts';
+import { lookingFirst } from '../kv/looking_first.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
 import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
@@ -230,4 +231,28 @@ test('whenAll() waits for every instance, and names those that did not come', as
   assert.deepEqual(await both, []);
   stop.abort();
   assert.deepEqual(await done, ['c']);
+});
+
+test('whenAll() goes on when the key-value store has forgotten what it watches from', async () => {
+  const store = new MemoryKvStore({ clock: realEnv.clock });
+  const kv = store.client();
+  let lists = 0;
+  const forgetful = {
+    ...lookingFirst(kv, () => Promise.resolve()),
+    list: async (...[prefix, until]: Parameters<typeof kv.list>) => {
+      const listing = await kv.list(prefix, until);
+      lists += 1;
+      if (lists === 1) {
+        const put = { kind: 'put', key: 'other', value: new Uint8Array(0) } as const;
+        for (let i = 0; i < 3; i += 1) await kv.transact([], [put], signal);
+        store.compact(store.revision);
+      }
+      return listing;
+    },
+  };
+  const log = new DeletionLog(forgetful, cluster);
+  const done = log.whenAll(['a'], ({ applied }) => applied >= 5, signal);
+  await log.confirm('a', { applied: 5, cleaned: 0 }, signal);
+  assert.deepEqual(await done, []);
+  assert.equal(lists, 2);
 });

@@ -2,7 +2,6 @@
  * What people do to a simulated cluster's namespaces and rows through its coordinators, noted in
  * what is known of the rows.
  */
-import { RevisionCompacted } from '#cluster/kv/kv.ts';
 import { deletionConfirmMillisMax } from '#cluster/limits.ts';
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
@@ -190,7 +189,7 @@ export class Administration {
     try {
       if ((await log.whenAll(instances, hasApplied, deadline)).length > 0) return false;
     } catch (error) {
-      if (!(error instanceof TsdbError || error instanceof RevisionCompacted)) throw error;
+      if (!(error instanceof TsdbError)) throw error;
       return false;
     }
     deleted.confirmedMillis = world.time.nowMillis;
