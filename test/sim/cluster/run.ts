@@ -151,6 +151,8 @@ class Run {
     await time.sleep(faultMillis);
     world.trace('everything is mended');
     await faults.end();
+    // Who restores the store may start all processes again then.
+    await time.until(() => world.kvStore.memory !== null);
     const slowDown = time.after(settledUsuallyMillis, () => {
       this.#pace = slowPace;
     });
