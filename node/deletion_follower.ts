@@ -82,6 +82,12 @@ export class DeletionFollower implements AsyncDisposable {
     const before = this.#seen;
     const { head, deletions, damaged, seen, revision } = await this.#log.list(signal);
     await this.#compare(before, seen);
+    const lost = this.#lostOf(deletions);
+    if (lost > 0) {
+      // A store that went back may have as many deletions again: no revision tells.
+      this.#isToRepublish = true;
+      throw new TsdbError('UNAVAILABLE', `the key-value store has lost deletions: ${lost}`);
+    }
     this.#seen = seen;
     for (const { key, reason } of damaged) {
       parts.log.error({ key, reason }, 'ignoring a damaged deletion');
@@ -96,6 +102,19 @@ export class DeletionFollower implements AsyncDisposable {
     }
     await this.publish(signal);
     return revision;
+  }
+
+  /** How many of those that are applied the store should have, and has not. */
+  #lostOf(standing: readonly Deletion[]): number {
+    const versions = new Set(standing.map(({ version }) => version));
+    const all = standing.filter(deletesAll);
+    return this.#options.parts.deletions
+      .applied()
+      .filter(
+        ({ version, namespace }) =>
+          !versions.has(version) &&
+          !all.some((later) => later.namespace === namespace && later.version > version),
+      ).length;
   }
 
   /**

@@ -346,13 +346,17 @@ export class Deletions {
     }
   }
 
-  /** Those that are applied, and whose rows may not all have expired. */
+  /**
+   * Those that are applied, and whose rows may not all have expired, but for those before one of
+   * everything.
+   */
   applied(): Deletion[] {
     const now = this.#parts.retentionClock.nowNanos();
-    return [...this.#byNamespace.values()].flatMap(({ all, unswept }) =>
+    return [...this.#byNamespace.values()].flatMap(({ all, unswept, versionOfAll }) =>
       all
         .filter((tombstone) => tombstone !== unswept && tombstone.deletion.expiresNanos > now)
-        .map(({ deletion }) => deletion),
+        .map(({ deletion }) => deletion)
+        .filter(({ version }) => version >= versionOfAll),
     );
   }
 

@@ -219,6 +219,34 @@ const firstDeletion: Story = {
   },
 };
 
+const asManyAgain: Story = {
+  name: 'restored-store-with-as-many-deletions-again',
+  issue: 0,
+  wrong: /rows are wrong[^]*was deleted by delete rows/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    await seconds(cluster, 2 * markSeconds);
+    const administration = new Administration(cluster);
+    const of = (series: number) => ({ namespace, series, millis: null });
+    await administration.deleteRows(reader(cluster), of(3));
+    await seconds(cluster, 2 * markSeconds);
+    const backup = world.kvStore.backUp();
+    world.turnOff(nodeOf(cluster, 'c'), false);
+    await administration.deleteRows(reader(cluster), of(0));
+    cutStore(cluster, ['a', 'b'], true);
+    await restores(cluster, backup, revisionsRaised);
+    await comesBack(cluster, 'c');
+    for (const series of [1, 2]) await administration.deleteRows(reader(cluster), of(series));
+    cutStore(cluster, ['a', 'b'], false);
+    await seconds(cluster, repairSeconds);
+    await administration.settle();
+    await seconds(cluster, 1);
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
 const restoredTwice: Story = {
   name: 'restored-store-that-is-restored-once-more',
   issue: 0,
@@ -258,5 +286,6 @@ export const restoreStories: readonly Story[] = [
   deletedSince,
   publishedAgain,
   firstDeletion,
+  asManyAgain,
   restoredTwice,
 ];
