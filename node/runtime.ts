@@ -445,12 +445,18 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#memory.remember();
     if (view.isLoaded) await this.#memory.report(view);
     this.database.lineageId = view.lineageId;
+    const { shards } = this.database;
+    const waiting = new Set(
+      shards.all().flatMap(({ id, state }) => (state === 'INITIALIZING' ? [id] : [])),
+    );
     const change = await this.database.applyTopology(
       view.placement,
       view.placementVersion,
       view.namespaces,
     );
     this.#namespacesRevision = view.namespacesRevision;
+    const isMarked = shards.all().some(({ id, state }) => state === 'AVAILABLE' && waiting.has(id));
+    if (isMarked) this.#checkStanding();
     this.#limits.apply();
     const { log } = this.#options;
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
@@ -464,6 +470,16 @@ export class NodeRuntime implements AsyncDisposable {
         'placement adopted',
       );
     }
+  }
+
+  /** Shards of this node are AVAILABLE: another process of its instance may have marked them. */
+  #checkStanding(): void {
+    if (!this.#hasJoined) return;
+    this.#standing.check().catch((error: unknown) => {
+      if (this.#stop.signal.aborted) return;
+      const { log } = this.#options;
+      log.warn({ error: messageOf(error) }, 'cannot look who serves as this instance');
+    });
   }
 
   /**

@@ -12,7 +12,7 @@ import type { Introduction } from '#cluster/node/service.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { type FolderMark, readFolderMark, writeFolderMark } from './folder_mark.ts';
+import { noncesMax, type FolderMark, readFolderMark, writeFolderMark } from './folder_mark.ts';
 import { decodeIdentity, encodeIdentity, type NodeIdentity } from './node_identity.ts';
 
 /** How the data folder relates to what the cluster knows of this instance. */
@@ -195,7 +195,8 @@ export class Announcement {
     const { env, dataFolder } = this.#options;
     this.#modRevision = revision;
     this.#revision = revision;
-    this.#mark = { ...this.#mark!, revision, lineageId };
+    const nonces = [...this.#mark!.nonces.filter((one) => one !== this.#nonce), this.#nonce];
+    this.#mark = { ...this.#mark!, revision, lineageId, nonces: nonces.slice(-noncesMax) };
     await writeFolderMark(env.disk, dataFolder, this.#mark);
   }
 
@@ -287,7 +288,11 @@ export class Announcement {
       await this.#options.onOlderStore(known ?? olderReason(seen.revision, this.#revision));
     }
     const { identity: other } = seen;
-    const isEarlier = other?.incarnation === identity.incarnation && other.boot < identity.boot;
+    // One of this folder, that a restored store has again. Of a copy of the folder that was started less
+    // often it could be too, and that process would serve with this one: the folder knows its own.
+    const isOwn = seen.nonce === '' || this.#mark!.nonces.includes(seen.nonce);
+    const isEarlier =
+      isOwn && other?.incarnation === identity.incarnation && other.boot < identity.boot;
     if (seen.nonce !== this.#nonce && !isOlder && !isEarlier) throw new InstanceTaken(instanceId);
     if (seen.nonce === this.#nonce && !isOlder) {
       this.hasMissed = seen.missed;

@@ -14,10 +14,21 @@ export interface FolderMark {
   readonly revision: number;
   /** Lineage of the store (cluster/kv/lineage.ts) that the revision is of. */
   readonly lineageId: string;
+  /** Of the announcements of this folder (announcement.ts), the newest at the end. */
+  readonly nonces: readonly string[];
 }
 
+/** A store is not restored to before so many starts, or the next one asks anew. */
+export const noncesMax = 16;
+
 /** Of a folder that was never marked. */
-export const noMark: FolderMark = { current: '', confirmed: '', revision: 0, lineageId: '' };
+export const noMark: FolderMark = {
+  current: '',
+  confirmed: '',
+  revision: 0,
+  lineageId: '',
+  nonces: [],
+};
 
 export const markFile = 'folder_mark.json';
 
@@ -29,10 +40,11 @@ export async function readFolderMark(disk: Disk, dataFolder: string): Promise<Fo
     const plain = JSON.parse(
       new TextDecoder().decode(await disk.readFile(path)),
     ) as Partial<FolderMark>;
-    const { current, confirmed, revision = 0, lineageId = '' } = plain;
+    const { current, confirmed, revision = 0, lineageId = '', nonces = [] } = plain;
     if (typeof current !== 'string' || typeof confirmed !== 'string') return noMark;
     if (!Number.isSafeInteger(revision) || typeof lineageId !== 'string') return noMark;
-    return { current, confirmed, revision, lineageId };
+    const known = Array.isArray(nonces) ? nonces.filter((one) => typeof one === 'string') : [];
+    return { current, confirmed, revision, lineageId, nonces: known };
   } catch (error) {
     if (!(error instanceof SyntaxError || isUnreadable(error))) throw error;
     return noMark;

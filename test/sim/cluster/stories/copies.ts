@@ -123,4 +123,42 @@ const notSeenYet: Story = {
   },
 };
 
-export const copyStories: readonly Story[] = [copyLater, copyAtOnce, bothStartAgain, notSeenYet];
+const bothServe: Story = {
+  name: 'copied-folder-and-the-first-one-start-together',
+  issue: 0,
+  wrong: /two processes serve as a/,
+  async tell(cluster) {
+    const { world } = cluster;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const a = nodeOf(cluster, 'a');
+    const disk = a.disk.copy();
+    await seconds(cluster, markSeconds);
+    world.turnOff(a, false);
+    // The copy has been started more often than the first one.
+    const copy = world.addCopy(a, disk, true);
+    await until(cluster, 'the copy is whole', () => isWhole(copy));
+    world.turnOff(copy, false);
+    await seconds(cluster, 1);
+    world.turnOn(copy);
+    await until(cluster, 'the copy is whole again', () => isWhole(copy));
+    world.turnOn(a);
+    await until(cluster, 'a has its shard', () => a.runtime !== null && isWhole(a));
+    const processes = [a.process, copy.process];
+    await seconds(cluster, 2);
+    if (a.process === processes[0] && copy.process === processes[1]) {
+      cluster.fail('two processes serve as a');
+    }
+    world.turnOff(copy, false);
+    await cluster.settle();
+    await answeredReadWithout(cluster, 'b');
+  },
+};
+
+export const copyStories: readonly Story[] = [
+  copyLater,
+  copyAtOnce,
+  bothStartAgain,
+  notSeenYet,
+  bothServe,
+];
