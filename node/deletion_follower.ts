@@ -104,6 +104,17 @@ export class DeletionFollower implements AsyncDisposable {
     return revision;
   }
 
+  /**
+   * Whether everything that stands in the key-value store now is applied here.
+   * @throws {TsdbError} UNAVAILABLE
+   */
+  async isCurrent(signal: AbortSignal): Promise<boolean> {
+    const item = await this.#options.kv.get(this.#log.headKey, signal);
+    if (this.#seen === null) return false;
+    const last = item === null ? 0 : decodeStored(item, headFromJson).value.sequence;
+    return this.#options.parts.deletions.appliedSequence >= last;
+  }
+
   /** How many of those that are applied the store should have, and has not. */
   #lostOf(standing: readonly Deletion[]): number {
     const versions = new Set(standing.map(({ version }) => version));

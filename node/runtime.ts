@@ -33,6 +33,7 @@ import { rehearseNewSeries } from './rehearsal.ts';
 import type { RepairOptions } from './repair/options.ts';
 import { Repairs } from './repair/repairs.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
+import type { NamespaceState } from './storage/namespace/namespace.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
 import { retentionHoldMillis } from './clock/retention_clock.ts';
 import { tick } from './storage/retention/tick.ts';
@@ -460,6 +461,7 @@ export class NodeRuntime implements AsyncDisposable {
     this.#limits.apply();
     const { log } = this.#options;
     for (const { name } of change.addedNamespaces) log.info({ namespace: name }, 'namespace added');
+    if (change.addedNamespaces.length > 0) this.#lookForFormerEnds(change.addedNamespaces);
     if (change.added.length + change.removed.length > 0) {
       log.info(
         {
@@ -470,6 +472,24 @@ export class NodeRuntime implements AsyncDisposable {
         'placement adopted',
       );
     }
+  }
+
+  /**
+   * Until that is known rows of before a namespace was made come with their batch's version; it is asked
+   * once, since in some seconds no row is so old.
+   */
+  #lookForFormerEnds(namespaces: readonly NamespaceState[]): void {
+    const { signal } = this.#stop;
+    this.#deletions.isCurrent(signal).then(
+      (isCurrent) => {
+        for (const namespace of namespaces) namespace.isFormerEndKnown = isCurrent;
+      },
+      (error: unknown) => {
+        if (signal.aborted) return;
+        const { log } = this.#options;
+        log.debug({ error: messageOf(error) }, 'cannot look for deletions of former namespaces');
+      },
+    );
   }
 
   /** Shards of this node are AVAILABLE: another process of its instance may have marked them. */

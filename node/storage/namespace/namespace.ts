@@ -91,6 +91,11 @@ export class NamespaceState {
    * free.
    */
   leaving: LeavingSlots = new LeavingSlots();
+  /**
+   * All deletions that stood when the namespace was taken up are applied, that of a former one of its
+   * name among them.
+   */
+  isFormerEndKnown = false;
   /** How often all was deleted: who reads it elsewhere meanwhile must begin again. */
   truncations = 0;
   /** Filesets made at or before this time hold what was deleted. */

@@ -240,9 +240,9 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
   #supersedeBeforeDeletions(): number {
     const batch = this.#batch;
     const outcomes = this.#outcomes;
-    const { tombstones, definition } = this.#namespace;
+    const { tombstones, definition, isFormerEndKnown } = this.#namespace;
     // The deletion of the one before it of the name may not be known here yet.
-    const made = versionAtMillis(namespaceNumber(definition));
+    const made = isFormerEndKnown ? 0 : versionAtMillis(namespaceNumber(definition));
     const versionMax = Math.max(tombstones.versionMax, made < batch.version ? made : 0);
     if (versionMax <= batch.version - liveLagMax) return 0;
     const unit = BigInt(batch.timeUnitNanos);
