@@ -15,6 +15,7 @@ interface Harness {
 function start(
   work: (key: string, signal: AbortSignal) => Promise<number | null>,
   workers = 4,
+  retryAfterMillisOf: (error: unknown) => number = () => 0,
 ): Harness {
   const clock = new FakeClock();
   const starts: [string, number][] = [];
@@ -22,6 +23,7 @@ function start(
     env: fakeEnv(clock),
     log: silentLog,
     workers,
+    retryAfterMillisOf,
     work: (key, signal) => {
       starts.push([key, clock.monotonicMillis()]);
       return work(key, signal);
@@ -105,6 +107,28 @@ test('a failed key comes back ever later, at most after two minutes, and a succe
   harness.queue.add('a');
   await harness.clock.pass(600);
   assert.equal(harness.starts.length - before, 2);
+  await harness.stop();
+});
+
+test('a key that failed comes back when the server says, when it says when', async () => {
+  const work = () => Promise.reject(new Error('too many requests'));
+  const harness = start(work, 1, () => 30_000);
+  harness.queue.add('a');
+  await harness.clock.pass(29_999);
+  assert.equal(harness.starts.length, 1);
+  await harness.clock.pass(1);
+  assert.equal(harness.starts.length, 2);
+  await harness.stop();
+});
+
+test('keys whose work does not end hold up no other', async () => {
+  const never = Promise.withResolvers<null>();
+  const harness = start((key) => (key === 'well' ? Promise.resolve(null) : never.promise), 32);
+  for (let at = 0; at < 20; at++) harness.queue.add(`broken ${at}`);
+  harness.queue.add('well');
+  await harness.clock.pass(0);
+  assert.ok(harness.starts.some(([key]) => key === 'well'));
+  never.resolve(null);
   await harness.stop();
 });
 

@@ -28,7 +28,7 @@ async function connected(
       method: request.method!,
       url: new URL(request.url!, 'http://localhost'),
       type: request.headers['content-type'] ?? '',
-      body: text === '' ? null : JSON.parse(text),
+      body: text === '' || !text.startsWith('{') ? text : JSON.parse(text),
     };
     seen.push(one);
     answer(response, one);
@@ -216,6 +216,45 @@ test('a watch that the server refuses, and one that breaks off, fail', async () 
     },
     async (api) => {
       await assert.rejects(api.watch(resource.pod, null, '', '5', signal).next());
+    },
+  );
+});
+
+test('an eviction names the very pod, and one that is refused says when to come again', async () => {
+  await connected(
+    (response, { url }) => {
+      if (url.pathname.endsWith('/gone/eviction')) response.writeHead(404).end('{}');
+      else {
+        const text = JSON.stringify({ reason: 'TooManyRequests', message: 'budget' });
+        response.writeHead(429, { 'retry-after': '10' }).end(text);
+      }
+    },
+    async (api, seen) => {
+      await api.evict('default', 'gone', 'u1', signal);
+      await assert.rejects(api.evict('default', 'p', 'u2', signal), {
+        status: 429,
+        message: 'budget',
+        retryAfterMillis: 10_000,
+      });
+      assert.equal(seen[1]!.url.pathname, '/api/v1/namespaces/default/pods/p/eviction');
+      assert.equal(seen[1]!.body.kind, 'Eviction');
+      assert.deepEqual(seen[1]!.body.deleteOptions, { preconditions: { uid: 'u2' } });
+    },
+  );
+});
+
+test('a pod is taken from a machine that does not answer, and a policy is found by its plural', async () => {
+  await connected(
+    (response) => response.writeHead(200).end('{}'),
+    async (api, seen) => {
+      const which = { uid: 'u', orphan: false, atOnce: true };
+      await api.delete(resource.pod, 'default', 'p', which, signal);
+      assert.equal(seen[0]!.body.gracePeriodSeconds, 0);
+      const { apiVersion, kind } = resource.networkPolicy;
+      await api.apply({ apiVersion, kind, metadata: { name: 'n', namespace: 'default' } }, signal);
+      const path = '/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/n';
+      assert.equal(seen[1]!.url.pathname, path);
+      await api.applyDefinition('x.tsdb.io', 'kind: CustomResourceDefinition', signal);
     },
   );
 });
