@@ -19,6 +19,7 @@ import { blueprintOf, desiredOf } from './desired/desired.ts';
 import { ActionFailures } from './action/failures.ts';
 import { type EtcdAdmin, EtcdClient } from './etcd/etcd_admin.ts';
 import { deleteClusterKeys } from './cluster_keys.ts';
+import { type ClusterFigures, figuresOf } from './cluster_metrics.ts';
 import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
@@ -62,6 +63,8 @@ export interface ControllerOptions {
   readonly etcd?: EtcdAdmin;
   /** Takes a cluster's keys from an external etcd; tests give a fake one. */
   readonly deleteKeys?: typeof deleteClusterKeys;
+  /** Called after each look at a cluster; null when it is gone. */
+  readonly onPass?: (key: string, figures: ClusterFigures | null) => void;
   /** Called for each action that failed. */
   readonly onFailure?: (action: Action) => void;
 }
@@ -100,6 +103,7 @@ export class Controller {
       this.#failures.delete(key);
       this.#publishedAtMillis.delete(key);
       this.#turns.leave(key);
+      this.#options.onPass?.(key, null);
       for (const claim of claims) {
         await this.#dropFinalizer(claim, signal);
         await this.#publishNamespace(claim, null, signal);
@@ -216,6 +220,7 @@ export class Controller {
     const { cluster } = pass.observed;
     const { env } = this.#options;
     const status = clusterStatus(pass, next, isoSeconds(env));
+    this.#options.onPass?.(key, figuresOf(pass.observed, status));
     if (isSame(status, cluster.status ?? {})) return;
     // Errors name now this endpoint and now that one: that is not worth a write each time.
     const nowMillis = env.clock.monotonicMillis();

@@ -10,6 +10,7 @@ import { Metrics } from '#lib/metrics.ts';
 import { stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
 import { applyDefinitions } from './apply_definitions.ts';
+import { ClusterMetrics } from './cluster_metrics.ts';
 import { Controller } from './controller.ts';
 import { Health } from './health.ts';
 import { KubeApi, KubeError } from './kube/kube_api.ts';
@@ -43,6 +44,7 @@ async function main(): Promise<void> {
   const metrics = new Metrics();
   metrics.collectProcess();
   const figures = operatorMetrics(metrics);
+  const clusters = new ClusterMetrics(metrics);
   /** Until the lease is ours nothing may be written. */
   let mayWrite = (): void => {
     throw new Error('this process does not hold the lease');
@@ -56,6 +58,7 @@ async function main(): Promise<void> {
     operatorId: `${podNamespace}/${leaseName}`,
     rolloutsMax: Number(variable('TSDB_OPERATOR_ROLLOUTS_MAX', '1')),
     mayWrite: () => mayWrite(),
+    onPass: (key, cluster) => clusters.note(key, cluster),
     onFailure: ({ kind }) => figures.failedActions.increase(1, { action: kind }),
   });
   const queue = new WorkQueue({

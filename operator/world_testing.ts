@@ -12,7 +12,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import type { ClusterSpec } from './resource/tsdb_cluster.ts';
 import { type KubeObject, resource, type StatefulSet } from './resource/kube_objects.ts';
-import { Controller } from './controller.ts';
+import { Controller, type ControllerOptions } from './controller.ts';
 import type { Coordinator, PlacementView } from './coordinator/coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { contentHash } from './resource/content_hash.ts';
@@ -51,6 +51,7 @@ export class World {
   externalEtcdProblem: string | null = null;
   /** Pods that never become ready, by name. */
   readonly broken: Set<string> = new Set();
+  onPass: NonNullable<ControllerOptions['onPass']> = () => {};
   /** Whether volumes get the capacity that their claims ask for. */
   growsVolumes = true;
   images: ImageDefaults = { ...images };
@@ -88,6 +89,7 @@ export class World {
       images: this.images,
       operatorId: this.operatorId,
       etcd: this.etcd,
+      onPass: (key, figures) => this.onPass(key, figures),
       mayWrite: () => {},
       connect: () => this.#coordinator(),
       deleteKeys: async () => {
