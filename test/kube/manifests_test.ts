@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { toolOrSkip } from '../tools.ts';
 import { binariesFolder, run, versionDefault } from './kube.ts';
 
@@ -18,6 +18,20 @@ test('the chart carries the definitions of crds/ as they are', () => {
     assert.ok(read('manifests/crds.yaml').includes(`---\n${copied}`), 'render_manifests.sh');
   }
 });
+
+const promtool = toolOrSkip('promtool', 'the alert rules are not tested');
+if (promtool !== null) {
+  test('alerts are raised when they should, and not before', async () => {
+    const { code, output } = await run(
+      promtool,
+      ['test', 'rules', join(root, 'test/kube/alerts.test.yaml')],
+      {
+        millisMax: 60_000,
+      },
+    );
+    assert.equal(code, 0, output);
+  });
+}
 
 process.env['PATH'] += `:${binariesFolder(versionDefault)}`;
 const helm = toolOrSkip('helm', 'the chart is not rendered and not held against the manifests');
@@ -57,6 +71,17 @@ if (helm !== null) {
       ({ name }: { readonly name: string }) => name === 'WATCH_NAMESPACE',
     );
     assert.equal(watched.value, 'a,b');
+  });
+
+  test('with monitoring the rules of the chart are a PrometheusRule', async () => {
+    const { output } = await template('--set', 'monitoring.enabled=true');
+    const objects = objectsOf(output);
+    const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
+    assert.deepEqual(rule.spec, parse(read('helm/tsdb/alerts/tsdb.yaml')));
+    assert.deepEqual(
+      objects.map(({ kind }) => kind).filter((kind) => kind.endsWith('Monitor')),
+      ['PodMonitor', 'ServiceMonitor'],
+    );
   });
 
   test('what the values misspell or misuse is refused by its name', async () => {
