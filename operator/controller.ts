@@ -43,6 +43,8 @@ const messageMillisMin = 10_000;
 /** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
 const finalizeMillisMax = 120_000;
 const rolloutsMaxDefault = 1;
+/** Annotations that are good for one loss. */
+const approvals: readonly string[] = [annotation.approvePlacement, annotation.restoreEtcd];
 /** How soon to look again whether the pods of a cluster that goes have ended. */
 const finalizePollMillis = 1_000;
 
@@ -147,6 +149,7 @@ export class Controller {
     if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
     else if (next.rollout === 'none') this.#turns.leave(key);
     await this.#publish(key, pass, next, signal);
+    await this.#useUpApprovals(observed, signal);
     for (const claim of claims) {
       // Of an operator before this one.
       await this.#dropFinalizer(claim, signal);
@@ -160,6 +163,23 @@ export class Controller {
       else if (next.actions.length === 1) afterMillis = Math.max(afterMillis, dueInMillis);
     }
     return afterMillis;
+  }
+
+  /**
+   * What a person has approved once is not approved for the next time: an annotation that stays would
+   * begin anew over data that are lost later.
+   */
+  async #useUpApprovals(
+    { cluster, coordinator, etcd }: Observed,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const isThere = coordinator.reachable && coordinator.placement !== null;
+    if (!isThere || etcd?.reachable === false) return;
+    const { name, namespace, annotations = {} } = cluster.metadata;
+    const used = approvals.filter((key) => annotations[key] !== undefined);
+    if (used.length === 0) return;
+    const patch = { metadata: { annotations: Object.fromEntries(used.map((key) => [key, null])) } };
+    await this.#options.api.mergePatch(resource.cluster, namespace!, name, '', patch, signal);
   }
 
   /** One action that fails keeps no other from being done. */
@@ -199,8 +219,8 @@ export class Controller {
   #executorOf(cluster: TsdbCluster): Executor {
     const { api, env, log, mayWrite } = this.#options;
     const connect = this.#options.connect ?? ((url: string) => new CoordinatorClient(url, env));
-    const coordinator = connect(new Names(cluster).coordinatorUrl);
     const names = new Names(cluster);
+    const coordinator = connect(names.coordinatorUrl);
     const etcd = this.#options.etcd ?? new EtcdClient(env, (pod) => names.etcdClientUrl(pod));
     return { api, coordinator, etcd, env, log, applied: this.#applied, mayWrite };
   }

@@ -136,6 +136,8 @@ test('an etcd that lost most volumes waits for a person, and gets back what the 
   assert.deepEqual(world.instanceIds(), before);
   assert.deepEqual(world.calls, ['approve']);
   assert.equal(world.condition('Ready').status, 'True');
+  const { annotations } = world.cluster.metadata;
+  assert.equal(annotations['tsdb.io/restore-etcd'], undefined, 'it is good for one loss');
 });
 
 test('members are replaced one by one, the leader last, and while all serve', async () => {

@@ -67,6 +67,16 @@ finding('1a', 'a placement that was lost is not made anew', 'mended', async () =
   const stalled = world.condition('Stalled');
   assert.deepEqual([stalled?.status, stalled?.reason], ['True', 'PlacementLost']);
   assert.match(stalled.message, /tsdb\.io\/approve-placement/);
+  world.annotate('tsdb.io/approve-placement', 'anew');
+  await world.settle();
+  assert.deepEqual(
+    world.calls.filter((call) => call === 'init'),
+    ['init'],
+  );
+  await world.admin.placementDelete(plainRequest, forever);
+  await passes(world, 10);
+  assert.equal(world.condition('Stalled')?.reason, 'PlacementLost', 'one approval is for one loss');
+  assert.equal(world.calls.filter((call) => call === 'init').length, 1);
 });
 
 finding('1b', 'a placement of other shards and copies is not adopted', 'mended', async () => {

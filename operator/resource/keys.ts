@@ -22,7 +22,7 @@ export const annotation = {
   approve: 'tsdb.io/approve',
   /**
    * On a TSDBCluster whose placement is gone: `restore` brings back what the nodes know, `anew` begins
-   * with an empty one.
+   * with an empty one. Taken away when the placement stands.
    */
   approvePlacement: 'tsdb.io/approve-placement',
   /** On a TSDBCluster whose etcd has lost its data, `empty`: it begins anew. */
