@@ -2,7 +2,8 @@
 import type { GaugeMetric, Metrics } from '#lib/metrics.ts';
 import type { Observed } from './observe/observe.ts';
 import { label } from './resource/keys.ts';
-import { podReady } from './resource/kube_objects.ts';
+import { type CronJob, podReady } from './resource/kube_objects.ts';
+import { Names } from './resource/names.ts';
 import type { ClusterStatus } from './resource/tsdb_cluster.ts';
 
 /** Of one cluster. */
@@ -12,6 +13,8 @@ export interface ClusterFigures {
   /** By component: how many there are and how many of them are ready. */
   readonly podsByComponent: ReadonlyMap<string, { readonly total: number; readonly ready: number }>;
   readonly passUnixSeconds: number;
+  /** Of the last one of etcd, or when the first was asked for; null when none is. */
+  readonly snapshotUnixSeconds: number | null;
 }
 
 /** A condition that is not published is not true. */
@@ -22,9 +25,11 @@ const conditionTypes: readonly string[] = [
 const shardStates: readonly string[] = ['INITIALIZING', 'AVAILABLE', 'LEAVING'];
 
 export function figuresOf(
-  { pods, coordinator, nowMillis }: Observed,
+  { cluster, children, pods, coordinator, nowMillis }: Observed,
   { conditions = [] }: ClusterStatus,
 ): ClusterFigures {
+  const { etcdSnapshots } = new Names(cluster);
+  const schedule = children.get(`CronJob/${etcdSnapshots}`) as CronJob | undefined;
   const isTrue = (type: string): boolean =>
     conditions.some((one) => one.type === type && one.status === 'True');
   const placement = coordinator.reachable ? coordinator.placement : null;
@@ -44,6 +49,12 @@ export function figuresOf(
       ]),
     ),
     passUnixSeconds: nowMillis / 1000,
+    snapshotUnixSeconds:
+      schedule === undefined
+        ? null
+        : Date.parse(
+            schedule.status?.lastSuccessfulTime ?? schedule.metadata.creationTimestamp ?? '',
+          ) / 1000,
   };
 }
 
@@ -52,6 +63,7 @@ export class ClusterMetrics {
   readonly #shards: GaugeMetric;
   readonly #pods: GaugeMetric;
   readonly #pass: GaugeMetric;
+  readonly #snapshot: GaugeMetric;
   /** By `namespace/name`; only of clusters that exist. */
   readonly #clusters = new Map<string, ClusterFigures>();
 
@@ -77,6 +89,11 @@ export class ClusterMetrics {
       'When the operator looked at the cluster last.',
       own,
     );
+    this.#snapshot = metrics.gauge(
+      'tsdb_operator_cluster_etcd_snapshot_timestamp_seconds',
+      'When the last snapshot of the own etcd of a TSDBCluster was taken, or the first was asked for.',
+      own,
+    );
   }
 
   /** @param figures null when the cluster is gone */
@@ -84,7 +101,8 @@ export class ClusterMetrics {
     if (figures === null && !this.#clusters.delete(key)) return;
     if (figures !== null) this.#clusters.set(key, figures);
     // Pods and clusters go: what is not said any more must not stay.
-    for (const gauge of [this.#condition, this.#shards, this.#pods, this.#pass]) gauge.reset();
+    const gauges = [this.#condition, this.#shards, this.#pods, this.#pass, this.#snapshot];
+    for (const gauge of gauges) gauge.reset();
     for (const [each, of] of this.#clusters) this.#publish(each, of);
   }
 
@@ -100,5 +118,6 @@ export class ClusterMetrics {
       this.#pods.set(total - ready, { ...own, component, ready: 'false' });
     }
     this.#pass.set(figures.passUnixSeconds, own);
+    if (figures.snapshotUnixSeconds !== null) this.#snapshot.set(figures.snapshotUnixSeconds, own);
   }
 }

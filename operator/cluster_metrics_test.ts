@@ -10,7 +10,7 @@ test('each cluster is told by its conditions, shards and pods, as long as it is 
   const clusters = new ClusterMetrics(metrics);
   world.onPass = (key, figures) => clusters.note(key, figures);
   world.restartOperator();
-  world.addCluster(specOf());
+  world.addCluster(specOf({ etcd: { snapshots: {} } }));
   await world.settle();
   world.broken.add('c-a-0');
   await world.advance();
@@ -29,6 +29,9 @@ test('each cluster is told by its conditions, shards and pods, as long as it is 
     assert.ok(text.includes(`${line}\n`), line);
   }
   assert.match(text, /tsdb_operator_cluster_pass_timestamp_seconds\{[^}]*\} 1\d{9}/);
+  const asked = Date.parse('2026-01-01T00:00:00Z') / 1000;
+  const snapshot = `tsdb_operator_cluster_etcd_snapshot_timestamp_seconds{${own}}`;
+  assert.ok(text.includes(`${snapshot} ${asked}\n`), 'asked for, and not taken yet');
   await world.deleteCluster();
   await world.reconcile();
   assert.doesNotMatch(await metrics.text(), /cluster="c"/);

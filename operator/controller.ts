@@ -6,7 +6,9 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
+import { isNamespaceEnding } from './ending_namespace.ts';
 import { managedByAnother } from './management.ts';
+import { clearing } from './resource/merge.ts';
 import { RolloutTurns } from './rollout_turns.ts';
 import { annotation, finalizer, label } from './resource/keys.ts';
 import { type KubeObject, type Resource, resource } from './resource/kube_objects.ts';
@@ -24,6 +26,7 @@ import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import { observe, type Observed } from './observe/observe.ts';
+import { awaitsRestoredPlacement } from './plan/placement.ts';
 import { plan } from './plan/plan.ts';
 import { type Action, keyOf } from './action/action.ts';
 import type { Plan } from './plan/types.ts';
@@ -45,6 +48,8 @@ const finalizeMillisMax = 120_000;
 const rolloutsMaxDefault = 1;
 /** Annotations that are good for one loss. */
 const approvals: readonly string[] = [annotation.approvePlacement, annotation.restoreEtcd];
+/** The same when its namespace goes, and perhaps this operator with it. */
+const endingKeysMillisMax = 3_000;
 /** How soon to look again whether the pods of a cluster that goes have ended. */
 const finalizePollMillis = 1_000;
 
@@ -169,12 +174,11 @@ export class Controller {
    * What a person has approved once is not approved for the next time: an annotation that stays would
    * begin anew over data that are lost later.
    */
-  async #useUpApprovals(
-    { cluster, coordinator, etcd }: Observed,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const isThere = coordinator.reachable && coordinator.placement !== null;
-    if (!isThere || etcd?.reachable === false) return;
+  async #useUpApprovals(observed: Observed, signal: AbortSignal): Promise<void> {
+    const { cluster, coordinator, etcd } = observed;
+    const placement = coordinator.reachable ? coordinator.placement : null;
+    if (placement === null || etcd?.reachable === false) return;
+    if (awaitsRestoredPlacement(observed, placement)) return;
     const { name, namespace, annotations = {} } = cluster.metadata;
     const used = approvals.filter((key) => annotations[key] !== undefined);
     if (used.length === 0) return;
@@ -248,13 +252,8 @@ export class Controller {
     const soon = nowMillis - lastMillis < messageMillisMin;
     if (soon && isSame(withoutMessages(status), withoutMessages(cluster.status ?? {}))) return;
     this.#publishedAtMillis.set(key, nowMillis);
-    const cleared = Object.fromEntries(
-      Object.keys(cluster.status ?? {})
-        .filter((key) => !(key in status))
-        .map((key) => [key, null]),
-    );
     const { name, namespace } = cluster.metadata;
-    const patch = { status: { ...cleared, ...status } };
+    const patch = { status: clearing(cluster.status, status) };
     await this.#options.api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
     for (const event of transitionsOf(cluster, status)) {
       await this.#events.record(cluster, event, signal);
@@ -319,7 +318,11 @@ export class Controller {
   async #finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
     const finalizers = cluster.metadata.finalizers ?? [];
     if (!finalizers.includes(finalizer)) return null;
-    const { log } = this.#options;
+    const { api, log } = this.#options;
+    if (await isNamespaceEnding(api, cluster.metadata.namespace!, signal)) {
+      await this.#releaseAtOnce(cluster, signal);
+      return null;
+    }
     const { data, metadata } = cluster.spec.deletionPolicy ?? {};
     // With --cascade=orphan all children stay, and so do their volumes.
     if (data === 'Delete' && !finalizers.includes('orphan')) {
@@ -328,12 +331,29 @@ export class Controller {
       const pods = await this.#listOf(cluster, resource.pod, 'node', signal);
       if (left + pods.length > 0) return finalizePollMillis;
       await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
+      await this.#deleteAll(cluster, resource.cronJob, 'etcd-snapshots', signal);
+      await this.#deleteAll(cluster, resource.volumeClaim, 'etcd-snapshots', signal);
       await this.#deleteAll(cluster, resource.configMap, 'record', signal);
       if (metadata !== 'Retain') await this.#deleteKeys(cluster, signal);
     }
     await this.#dropFinalizer(cluster, signal);
     log.info({ cluster: cluster.metadata.name }, 'cluster released');
     return null;
+  }
+
+  /** Its namespace takes all that it has; only keys in an external etcd are elsewhere. */
+  async #releaseAtOnce(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
+    const { env, log } = this.#options;
+    const { data, metadata } = cluster.spec.deletionPolicy ?? {};
+    try {
+      const deadline = env.clock.deadline(endingKeysMillisMax, signal);
+      if (data === 'Delete' && metadata !== 'Retain') await this.#deleteKeys(cluster, deadline);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      log.warn({ cluster: cluster.metadata.name, error: messageOf(error) }, 'keys stay in etcd');
+    }
+    await this.#dropFinalizer(cluster, signal);
+    log.info({ cluster: cluster.metadata.name }, 'cluster released with its namespace');
   }
 
   async #deleteKeys(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {

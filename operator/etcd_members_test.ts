@@ -186,3 +186,15 @@ test('room is given back by the leader last, and an alarm taken back when there 
     ],
   );
 });
+
+test('an etcd that does not answer is no reason to write the status again and again', async () => {
+  const world = await settledWorld();
+  for (const name of membersOf(3)) world.broken.add(name);
+  await world.advance();
+  await world.reconcile();
+  await world.reconcile();
+  assert.equal(world.cluster.status.etcd.members, undefined, 'what is not known is not said');
+  world.kube.writes.length = 0;
+  for (let pass = 0; pass < 5; pass++) await world.reconcile();
+  assert.deepEqual(world.kube.writes, []);
+});

@@ -370,7 +370,12 @@ finding(
     };
     for (let pass = 0; pass < 30; pass++) await both();
     assert.equal(world.condition('Ready').status, 'True');
-    world.images = { node: 'node:2', coordinator: 'coordinator:2', etcd: 'etcd:2' };
+    world.images = {
+      ...world.images,
+      node: 'node:2',
+      coordinator: 'coordinator:2',
+      etcd: 'etcd:2',
+    };
     world.restartOperator();
     const order: string[] = [];
     for (let pass = 0; pass < 60; pass++) {

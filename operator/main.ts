@@ -12,6 +12,9 @@ import { version } from '#lib/version.ts';
 import { applyDefinitions } from './apply_definitions.ts';
 import { ClusterMetrics } from './cluster_metrics.ts';
 import { Controller } from './controller.ts';
+import { snapshotCommands } from './etcd_snapshots/commands.ts';
+import type { Snapshot } from './etcd_snapshots/folder.ts';
+import { afterLastDuty } from './ending_namespace.ts';
 import { Health } from './health.ts';
 import { KubeApi, KubeError } from './kube/kube_api.ts';
 import { leadWhileElected } from './kube/lease.ts';
@@ -25,6 +28,7 @@ const images = {
   node: variable('TSDB_NODE_IMAGE', 'tsdb-node:latest'),
   coordinator: variable('TSDB_COORDINATOR_IMAGE', 'tsdb-coordinator:latest'),
   etcd: variable('TSDB_ETCD_IMAGE', 'quay.io/coreos/etcd:v3.6.7'),
+  operator: variable('TSDB_OPERATOR_IMAGE', 'tsdb-operator:latest'),
 };
 const podNamespace = variable('POD_NAMESPACE', 'default');
 const leaseName = variable('TSDB_OPERATOR_LEASE', 'tsdb-operator');
@@ -118,7 +122,7 @@ async function main(): Promise<void> {
       await Promise.all([queue.run(signal), watching]);
       leading = false;
     },
-    stop,
+    afterLastDuty(stop, { api, env, log, namespace: podNamespace }),
   );
   api.close();
   log.info({}, 'stopped');
@@ -131,15 +135,36 @@ function answerHealth(response: ServerResponse, problem: string | null): void {
   else response.writeHead(503).end(`${problem}\n`);
 }
 
-const usage = `tsdb-operator [apply-crds]   the Kubernetes operator
+/** What it did, or why not, is left for the operator to read in the status of the pod. */
+async function runInJob(run: Promise<Snapshot | null>): Promise<void> {
+  const leave = async (text: string): Promise<void> => {
+    const path = variable('TSDB_TERMINATION_MESSAGE', '/dev/termination-log');
+    await using file = await realEnv.disk.open(path, 'append');
+    await file.write(0, [new TextEncoder().encode(text)]);
+  };
+  try {
+    const snapshot = await run;
+    if (snapshot === null) return;
+    log.info({ ...snapshot }, 'snapshot');
+    await leave(JSON.stringify(snapshot));
+  } catch (error) {
+    await leave(messageOf(error));
+    throw error;
+  }
+}
+
+const usage = `tsdb-operator [COMMAND]   the Kubernetes operator
 
   apply-crds   brings the definitions of its resources to this version, and ends
+  keep-etcd-snapshot FOLDER INCOMING COUNT, fetch-etcd-snapshot FOLDER SNAPSHOT TARGET,
+  finish-etcd-restore TARGET   what its jobs run on snapshots of etcd
 
   -h, --help   this text
   --version    the version
 
 Environment:
   TSDB_NODE_IMAGE, TSDB_COORDINATOR_IMAGE, TSDB_ETCD_IMAGE   images of what it runs
+  TSDB_OPERATOR_IMAGE   its own, which jobs on snapshots of etcd run
   WATCH_NAMESPACE       namespaces to look after, comma-separated; all when not given
   POD_NAMESPACE         where its lease is; default when not given
   TSDB_OPERATOR_LEASE   name of the lease; tsdb-operator when not given
@@ -153,12 +178,22 @@ if (answer !== null) {
   process.exit(0);
 }
 const [command, ...others] = args;
-if (others.length > 0 || (command !== undefined && command !== 'apply-crds')) {
-  console.error(`unknown argument: ${others[0] ?? command}; see --help`);
+const onSnapshots = command === undefined ? undefined : snapshotCommands.get(command);
+const isKnown = command === undefined || command === 'apply-crds' || onSnapshots !== undefined;
+const argumentNames = onSnapshots?.arguments ?? [];
+if (!isKnown || others.length > argumentNames.length) {
+  console.error(
+    `unknown argument: ${isKnown ? others[argumentNames.length] : command}; see --help`,
+  );
+  process.exit(2);
+}
+if (others.length < argumentNames.length) {
+  console.error(`${command} takes ${argumentNames.join(' ')}; see --help`);
   process.exit(2);
 }
 try {
-  if (command === 'apply-crds') await applyDefinitions(realEnv.disk, log, stop);
+  if (onSnapshots !== undefined) await runInJob(onSnapshots.run(realEnv, others));
+  else if (command === 'apply-crds') await applyDefinitions(realEnv.disk, log, stop);
   else await main();
 } catch (error) {
   log.error({ error: messageOf(error), stack: (error as Error).stack }, 'operator failed');

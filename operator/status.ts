@@ -1,12 +1,13 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
-import { type Condition, podReady } from './resource/kube_objects.ts';
+import { type Condition, type CronJob, podReady } from './resource/kube_objects.ts';
 import { label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
 import { Names } from './resource/names.ts';
 import { nameOfNamespace } from './desired/namespaces.ts';
 import { selectorOf } from './desired/common.ts';
+import { lastSnapshot } from './observe/etcd_restore.ts';
 import type { Observed } from './observe/observe.ts';
 import { namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
@@ -87,6 +88,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
             replicas: etcdSet.status?.replicas ?? 0,
             readyReplicas: etcdSet.status?.readyReplicas ?? 0,
             ...etcdMembers(observed),
+            ...etcdSnapshots(observed),
           },
         }),
     namespaces: desired.namespaces.desired.map(({ name }) => ({
@@ -110,6 +112,21 @@ function etcdMembers({ etcd }: Observed): Pick<NonNullable<ClusterStatus['etcd']
         learner: isLearner,
       }))
       .sort((a, b) => (a.name < b.name ? -1 : 1)),
+  };
+}
+
+/** Nothing when the resource asks for none. */
+function etcdSnapshots(observed: Observed): Pick<NonNullable<ClusterStatus['etcd']>, 'snapshots'> {
+  const { cluster, children } = observed;
+  if (cluster.spec.etcd?.snapshots === undefined) return {};
+  const { etcdSnapshots: name } = new Names(cluster);
+  const { lastSuccessfulTime } =
+    (children.get(`CronJob/${name}`) as CronJob | undefined)?.status ?? {};
+  // The pod goes before the next snapshot when somebody removes it.
+  const { lastSuccessfulTime: _, ...known } = cluster.status?.etcd?.snapshots ?? {};
+  const last = lastSnapshot(observed) ?? known;
+  return {
+    snapshots: { ...(lastSuccessfulTime === undefined ? {} : { lastSuccessfulTime }), ...last },
   };
 }
 

@@ -22,7 +22,12 @@ import { FakeKube } from './kube/fake_kube_testing.ts';
 type Json = any;
 
 const forever = new AbortController().signal;
-export const images = { node: 'node:1', coordinator: 'coordinator:1', etcd: 'etcd:1' };
+export const images = {
+  node: 'node:1',
+  coordinator: 'coordinator:1',
+  etcd: 'etcd:1',
+  operator: 'operator:1',
+};
 
 export function specOf(over: Partial<ClusterSpec> = {}): ClusterSpec {
   return {
@@ -66,6 +71,9 @@ export class World {
   knowing: readonly string[] = [];
   readonly #kv: Kv;
   #known: Operation[] | null = null;
+  #knownVersion = 0;
+  /** The key-value store has gone back, and nodes have seen it. */
+  awaitsApproval = false;
   #view: PlacementView | null = null;
   readonly #bootstrapped = new Set<string>();
 
@@ -101,11 +109,16 @@ export class World {
     });
   }
 
-  /** What the nodes know of an etcd that is gone: all of it. */
-  async loseEtcd(): Promise<void> {
+  async #noteKnown(): Promise<void> {
     this.knowing = this.instanceIds();
+    this.#knownVersion = this.#view?.version ?? 0;
     const { items } = await this.#kv.list('', forever);
     this.#known = items.map(({ key, value }) => ({ kind: 'put', key, value }));
+  }
+
+  /** What the nodes know of an etcd that is gone: all of it. */
+  async loseEtcd(): Promise<void> {
+    await this.#noteKnown();
     await this.#kv.transact([], [{ kind: 'deletePrefix', prefix: '' }], forever);
     this.etcd.forget();
     await this.placement();
@@ -121,8 +134,69 @@ export class World {
         `instances have not said what they knew: ${silent.join(', ')}`,
       );
     }
-    await this.#kv.transact([], this.#known, forever);
+    // Its version rises above what anybody knew.
+    while (((await this.placement())?.version ?? 0) <= this.#knownVersion) {
+      await this.#kv.transact([], this.#known, forever);
+    }
     this.#known = null;
+    this.awaitsApproval = false;
+  }
+
+  /** What the snapshots of etcd have, by name. */
+  readonly snapshots: Map<string, readonly Operation[]> = new Map();
+
+  /** The job of the schedule runs now. */
+  async takeSnapshot(name: string): Promise<void> {
+    const { items } = await this.#kv.list('', forever);
+    const content = items.map(({ key, value }): Operation => ({ kind: 'put', key, value }));
+    this.snapshots.set(name, content);
+    const message = JSON.stringify({ name, bytes: content.length });
+    this.kube.store({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: {
+        name: `c-etcd-snapshots-${name.toLowerCase()}`,
+        namespace: 'default',
+        labels: { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'etcd-snapshots' },
+      },
+      spec: { containers: [] },
+      status: {
+        phase: 'Succeeded',
+        containerStatuses: [{ ready: false, restartCount: 0, state: { terminated: { message } } }],
+      },
+    });
+    const job = this.kube.find('CronJob', 'c-etcd-snapshots');
+    const lastSuccessfulTime = new Date(this.clock.nowMillis()).toISOString();
+    this.kube.store({ ...job, status: { lastSuccessfulTime } });
+  }
+
+  /** Somebody brought a snapshot back by hand, and nodes see it. */
+  async loseEtcdTo(snapshot: string): Promise<void> {
+    await this.#noteKnown();
+    await this.#becomes(this.snapshots.get(snapshot)!);
+  }
+
+  async #becomes(content: readonly Operation[]): Promise<void> {
+    await this.#kv.transact([], [{ kind: 'deletePrefix', prefix: '' }], forever);
+    await this.#kv.transact([], content, forever);
+    this.awaitsApproval = this.#known !== null;
+  }
+
+  /** Jobs that restore a snapshot end as soon as they are there. */
+  async #runJobs(): Promise<void> {
+    for (const job of this.kube.ofKind('Job') as Json[]) {
+      if (job.status !== undefined) continue;
+      const [, wish] = job.spec.template.spec.initContainers[0].args.slice(1);
+      const name = wish === 'latest' ? [...this.snapshots.keys()].at(-1) : wish;
+      const content = this.snapshots.get(name ?? '');
+      const [type, message] =
+        content === undefined ? ['Failed', `no snapshot ${wish}`] : ['Complete', ''];
+      this.kube.store({ ...job, status: { conditions: [{ type, status: 'True', message }] } });
+      if (content === undefined) continue;
+      const claim = this.kube.find('PersistentVolumeClaim', 'data-c-etcd-0');
+      this.etcd.restore(claim.metadata.uid, 'http://c-etcd-0.c-etcd.default.svc:2380');
+      await this.#becomes(content);
+    }
   }
 
   /** A new process, which remembers nothing. */
@@ -296,7 +370,7 @@ export class World {
       const { placement, version } = await this.admin.placementGet(null, forever);
       const { instances, numShards, replicaFactor } = placement as Json;
       const shape = { numberOfShards: numShards, replicationFactor: replicaFactor };
-      this.#view = { instances, ...shape, version };
+      this.#view = { instances, ...shape, version, awaitsApproval: this.awaitsApproval };
     } catch (error) {
       if (!(error instanceof TsdbError && error.code === 'NOT_FOUND')) throw error;
       this.#view = null;
@@ -306,6 +380,7 @@ export class World {
 
   /** Everything around the operator moves on: sets, pods, shards, namespaces. */
   async advance(): Promise<void> {
+    await this.#runJobs();
     this.#runEtcd();
     for (const set of this.kube.ofKind('StatefulSet') as StatefulSet[]) this.#runSet(set);
     for (const deployment of this.kube.ofKind('Deployment')) this.#runDeployment(deployment);
@@ -475,8 +550,8 @@ export class World {
 
   #runClaim(claim: Json): void {
     const { storage } = claim.spec.resources.requests;
-    const capacity = this.growsVolumes ? storage : (claim.status.capacity?.storage ?? storage);
-    const { phase } = claim.status;
+    const capacity = this.growsVolumes ? storage : (claim.status?.capacity?.storage ?? storage);
+    const { phase } = claim.status ?? { phase: 'Bound' };
     this.kube.store({ ...claim, status: { phase, capacity: { storage: capacity } } });
   }
 

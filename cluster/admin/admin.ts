@@ -72,6 +72,8 @@ export const plainRequest: AdminOptions = { dryRun: false, force: false };
 export interface PlacementAnswer {
   readonly placement: PlacementJson;
   readonly version: number;
+  /** Only when so: the key-value store has gone back, and nothing is changed before its approval. */
+  readonly awaitsApproval?: true;
 }
 
 export interface RegistryAnswer {
@@ -162,8 +164,9 @@ export class ClusterAdmin {
    */
   async placementGet(version: number | null, signal: AbortSignal): Promise<PlacementAnswer> {
     if (version !== null) return answer(await this.placements.getVersion(version, signal));
-    const stored = await this.placements.require(signal);
-    return answer({ placement: stored.value, version: stored.version });
+    const { value, version: newest, lineage } = await this.placements.require(signal);
+    const current = answer({ placement: value, version: newest });
+    return lineage.awaitsApproval ? { ...current, awaitsApproval: true } : current;
   }
 
   /**

@@ -20,6 +20,8 @@ export interface PlacementView {
   readonly numberOfShards: number;
   readonly replicationFactor: number;
   readonly version: number;
+  /** The key-value store has gone back: nothing is changed before its approval. */
+  readonly awaitsApproval: boolean;
 }
 
 /** An instance in a request, with the members' names of the interface. */
@@ -77,16 +79,22 @@ export class CoordinatorClient {
     const path = '/api/v1/services/tsdb/placement';
     const answer = await this.#call('GET', path, undefined, signal, [404]);
     if (answer === null) return null;
-    const { placement, version } = answer as {
+    const {
+      placement,
+      version,
+      awaitsApproval = false,
+    } = answer as {
       placement: {
         instances: Record<string, PlacementInstance>;
         numShards: number;
         replicaFactor: number;
       };
       version: number;
+      awaitsApproval?: boolean;
     };
     const { instances, numShards, replicaFactor } = placement;
-    return { instances, numberOfShards: numShards, replicationFactor: replicaFactor, version };
+    const shape = { numberOfShards: numShards, replicationFactor: replicaFactor };
+    return { instances, ...shape, version, awaitsApproval };
   }
 
   async placementInit(

@@ -9,12 +9,14 @@ export interface ImageDefaults {
   readonly node: string;
   readonly coordinator: string;
   readonly etcd: string;
+  /** Of the operator itself: jobs on snapshots of etcd run it. */
+  readonly operator: string;
 }
 
 export type Component = 'node' | 'etcd' | 'coordinator';
 
-/** What a child belongs to: the record outlives the cluster. */
-export type Subject = Component | 'record';
+/** What a child belongs to: the record and the snapshots of etcd outlive the cluster. */
+export type Subject = Component | 'record' | 'etcd-snapshots' | 'etcd-restore';
 
 /** Labels by which pods are selected: they never change. */
 export function selectorOf(
@@ -74,8 +76,9 @@ export function marked(object: KubeObject, content: unknown = object): KubeObjec
   return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
-/** What the pods of a workload are made from; undefined for other objects. */
+/** What the pods of a workload are made from; undefined for other objects, and for what ends. */
 export function templateOf(object: KubeObject): unknown {
+  if (object.kind === 'Job') return undefined;
   return (object['spec'] as { readonly template?: unknown } | undefined)?.template;
 }
 

@@ -3,13 +3,15 @@
  * blueprint from the resource alone, since whoever observes looks for objects that have its names;
  * then what is desired, from the blueprint and what was observed.
  */
-import type { Observed } from '../observe/observe.ts';
+import { childKey, type Observed } from '../observe/observe.ts';
 import { isStale, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { type ImageDefaults, marked } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects, etcdReplicasOf } from './etcd.ts';
+import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
+import { approvedSnapshot, isReadyForRestore, restoredSnapshot } from '../observe/etcd_restore.ts';
 import { Names } from '../resource/names.ts';
 import { type NamespaceClaims, namespaceClaims } from './namespaces.ts';
 import { networkPolicies } from './network_policies.ts';
@@ -17,6 +19,7 @@ import { nodeObjects, nodeStatefulSet, sized } from './nodes.ts';
 
 /** What the resource alone decides. */
 export interface Blueprint {
+  readonly images: ImageDefaults;
   /** All children but the sets of nodes. */
   readonly objects: readonly KubeObject[];
   /** Sets of nodes by isolation group, without a size. */
@@ -39,11 +42,13 @@ export function blueprintOf(
 ): Blueprint {
   const objects = [
     ...etcdObjects(cluster, images),
+    ...etcdSnapshotObjects(cluster, images),
     ...nodeObjects(cluster),
     ...coordinatorObjects(cluster, images),
     ...networkPolicies(cluster, operatorNamespace),
   ];
   return {
+    images,
     objects: objects.map((object) => marked(object)),
     nodeSets: new Map(
       cluster.spec.isolationGroups.map((group) => [
@@ -55,7 +60,7 @@ export function blueprintOf(
 }
 
 export function desiredOf(
-  { objects, nodeSets }: Blueprint,
+  { objects, nodeSets, images }: Blueprint,
   observed: Pick<Observed, 'claims' | keyof GroupState>,
 ): Desired {
   const sets = [...nodeSets].map(([group, set]) =>
@@ -68,24 +73,47 @@ export function desiredOf(
   const others = objects.map((object) => withLiveReplicas(observed, object));
   const config = etcdConfigOf(observed);
   return {
-    objects: [...(config === null ? [] : [config]), ...others, ...sets],
+    objects: [
+      ...(config === null ? [] : [config]),
+      ...restoreObjects(observed, images),
+      ...others,
+      ...sets,
+    ],
     nodeSets,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
 }
 
 /**
+ * While etcd is made from a snapshot; what has been done stays to be seen until the approval is used
+ * up.
+ */
+function restoreObjects(observed: GroupState, images: ImageDefaults): KubeObject[] {
+  const { cluster, children } = observed;
+  const snapshot = approvedSnapshot(cluster);
+  if (snapshot === null) return [];
+  const jobName = restoreJobName(cluster, snapshot);
+  const isWanted =
+    restoredSnapshot(observed) === null
+      ? children.has(`Job/${jobName}`)
+      : isReadyForRestore(observed, jobName);
+  if (!isWanted) return [];
+  // The volume becomes the member's as soon as there is one.
+  return etcdRestoreObjects(cluster, images, snapshot).filter(
+    (object) => object.kind === 'Job' || !children.has(childKey(object)),
+  );
+}
+
+/**
  * When the resource does not say how many coordinators there are, somebody else does, as an
  * autoscaler.
  */
-function withLiveReplicas(
-  { cluster, deployments, statefulSets }: GroupState,
-  object: KubeObject,
-): KubeObject {
+function withLiveReplicas(observed: GroupState, object: KubeObject): KubeObject {
+  const { cluster, deployments, statefulSets } = observed;
   if (object.kind === 'StatefulSet') {
-    // Members come and go one by one (plan/etcd.ts).
+    // Members come and go one by one (plan/etcd.ts), and none runs before its volume is restored.
     const live = statefulSets.get(object.metadata.name);
-    const { replicas } = live?.spec ?? {};
+    const replicas = live?.spec.replicas ?? (restoredSnapshot(observed) === null ? undefined : 0);
     if (replicas === undefined) return object;
     const spec = object['spec'] as StatefulSet['spec'];
     const whenScaled = isShrinking(live) ? 'Delete' : 'Retain';

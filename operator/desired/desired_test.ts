@@ -11,7 +11,12 @@ import { quantityOf } from './quantity.ts';
 
 type Json = any;
 
-const images = { node: 'node:1', coordinator: 'coordinator:1', etcd: 'etcd:1' };
+const images = {
+  node: 'node:1',
+  coordinator: 'coordinator:1',
+  etcd: 'etcd:1',
+  operator: 'operator:1',
+};
 
 function clusterOf(over: Partial<ClusterSpec> = {}, name = 'metrics'): TsdbCluster {
   return {

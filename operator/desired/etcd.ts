@@ -57,6 +57,16 @@ export function etcdMembersConfig(
   };
 }
 
+/** Of a member's volume. */
+export function etcdClaimSpec({ spec }: TsdbCluster): object {
+  const { className = 'fast-disk', size = '8Gi' } = spec.etcd?.storage ?? {};
+  return {
+    accessModes: ['ReadWriteOnce'],
+    storageClassName: className,
+    resources: { requests: { storage: size } },
+  };
+}
+
 /** Nothing for an external etcd. */
 export function etcdObjects(cluster: TsdbCluster, images: ImageDefaults): KubeObject[] {
   if (cluster.spec.etcd?.external !== undefined) return [];
@@ -156,11 +166,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
       volumeClaimTemplates: [
         {
           metadata: { name: 'data', labels: selector },
-          spec: {
-            accessModes: ['ReadWriteOnce'],
-            storageClassName: etcd.storage?.className ?? 'fast-disk',
-            resources: { requests: { storage: etcd.storage?.size ?? '8Gi' } },
-          },
+          spec: etcdClaimSpec(cluster),
         },
       ],
     },

@@ -6,13 +6,13 @@
 import type { KubeObject } from '../resource/kube_objects.ts';
 import { Names, port } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
-import { childMetadata, type Component, selectorOf } from './common.ts';
+import { childMetadata, type Component, type Subject, selectorOf } from './common.ts';
 
 /** @param operatorNamespace the Kubernetes namespace that the operator runs in */
 export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string): KubeObject[] {
   if (cluster.spec.networkPolicies === false) return [];
   const names = new Names(cluster);
-  const own = (...components: Component[]): object[] =>
+  const own = (...components: Subject[]): object[] =>
     components.map((component) => ({
       podSelector: { matchLabels: selectorOf(cluster, component) },
     }));
@@ -35,7 +35,7 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
     ...policies,
     policy(cluster, names.etcd, 'etcd', [
       {
-        from: [...own('node', 'coordinator', 'etcd'), operator],
+        from: [...own('node', 'coordinator', 'etcd', 'etcd-snapshots'), operator],
         ports: [port.etcdClient],
       },
       { from: own('etcd'), ports: [port.etcdPeer] },

@@ -184,6 +184,13 @@ export class FakeEtcd implements EtcdAdmin {
     return member;
   }
 
+  /** A volume has the data of one member, the only one. */
+  restore(claimUid: string, peerUrl: string): void {
+    this.forget();
+    this.#add(peerUrl, false);
+    this.#dataOf.set(claimUid, this.#members[0]!.id);
+  }
+
   /** Everybody forgets everything, as when all volumes are lost. */
   forget(): void {
     this.#members.length = 0;

@@ -45,8 +45,8 @@ export class FakeKube implements KubeClient {
   afterWrite: (write: string) => void = (_write: string): void => {};
   #versions = 0;
 
-  #key(kind: string, namespace: string, name: string): string {
-    return `${kind}/${namespace}/${name}`;
+  #key(kind: string, namespace: string | null, name: string): string {
+    return `${kind}/${namespace ?? ''}/${name}`;
   }
 
   ofKind(kind: string): KubeObject[] {
@@ -60,7 +60,7 @@ export class FakeKube implements KubeClient {
   /** As the server stores it: version and generation move only when something changed. */
   store(object: Json): KubeObject {
     const { kind, metadata } = object as KubeObject;
-    const key = this.#key(kind, metadata.namespace!, metadata.name);
+    const key = this.#key(kind, metadata.namespace ?? null, metadata.name);
     const before = this.objects.get(key) as Json;
     const next = canonical(structuredClone(object)) as Json;
     const content = (one: Json) =>
@@ -100,7 +100,7 @@ export class FakeKube implements KubeClient {
     return object;
   }
 
-  get(resource: Resource, namespace: string, name: string): Promise<KubeObject | null> {
+  get(resource: Resource, namespace: string | null, name: string): Promise<KubeObject | null> {
     return Promise.resolve(this.objects.get(this.#key(resource.kind, namespace, name)) ?? null);
   }
 

@@ -109,9 +109,10 @@ export class KubeApi {
     this.#client.close();
   }
 
+  /** @param namespace null for an object that is in none */
   async get(
     resource: Resource,
-    namespace: string,
+    namespace: string | null,
     name: string,
     signal: AbortSignal,
   ): Promise<KubeObject | null> {

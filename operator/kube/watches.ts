@@ -38,6 +38,8 @@ const children: readonly Resource[] = [
   resource.configMap,
   resource.disruptionBudget,
   resource.networkPolicy,
+  resource.cronJob,
+  resource.job,
   resource.pod,
 ];
 

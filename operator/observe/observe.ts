@@ -117,6 +117,8 @@ export async function observe(
     policies,
     statefulSets,
     deployments,
+    cronJobs,
+    jobs,
     pods,
     volumeClaims,
     view,
@@ -127,6 +129,8 @@ export async function observe(
     listed('networkPolicy'),
     listed('statefulSet'),
     listed('deployment'),
+    listed('cronJob'),
+    listed('job'),
     listed('pod'),
     listed('volumeClaim'),
     coordinatorView(coordinator, signal),
@@ -138,6 +142,9 @@ export async function observe(
     ...policies,
     ...statefulSets,
     ...deployments,
+    ...cronJobs,
+    ...jobs,
+    ...volumeClaims,
   ];
   const live = new Map(found.map((object) => [childKey(object), object]));
   const ofKind = <T extends KubeObject>(kind: string) =>

@@ -5,9 +5,16 @@
  */
 import type { Action } from '../action/action.ts';
 import { etcdReplicasOf } from '../desired/etcd.ts';
+import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
 import { claimUidOf, etcdHistory, memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
+import {
+  approvedRestore,
+  approvedSnapshot,
+  restoredSnapshot,
+  restoreProgress,
+} from '../observe/etcd_restore.ts';
 import type { RecordedMember } from '../record/record.ts';
 import { annotation } from '../resource/keys.ts';
 import { Names } from '../resource/names.ts';
@@ -34,7 +41,14 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
   const { cluster } = observed;
   const wanted = etcdReplicasOf(cluster);
   const history = etcdHistory(observed);
+  const wish = approvedRestore(cluster);
+  if (wish !== null && wish !== 'empty' && approvedSnapshot(cluster) === null) {
+    const message = `${annotation.restoreEtcd}=${wish} is neither empty, latest nor the name of a snapshot`;
+    return stalledBy('EtcdRestoreFailed', message);
+  }
   if (history === 'fresh') {
+    const snapshot = restoredSnapshot(observed);
+    if (snapshot !== null) return restoringPart(observed, snapshot, set);
     return set.spec.replicas === wanted
       ? waitingFor('EtcdStarting', `etcd has no quorum yet: ${problem}`)
       : scaling(set, wanted, 'Retain', 'EtcdStarting');
@@ -46,14 +60,50 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     }
     return waitingFor('EtcdNoQuorum', `etcd has no quorum, and comes back by itself: ${problem}`);
   }
-  if (cluster.metadata.annotations?.[annotation.restoreEtcd] !== 'empty') {
-    const message = `most volumes of etcd are lost: annotate ${annotation.restoreEtcd}=empty to begin with an empty one, which gets back what the nodes know`;
+  if (wish === null) {
+    const snapshots = hasSnapshots(observed)
+      ? `, or =latest (or the name of a snapshot in ${new Names(cluster).etcdSnapshots}) to begin with what that has`
+      : '';
+    const message = `most volumes of etcd are lost: annotate ${annotation.restoreEtcd}=empty to begin with an empty one${snapshots}; it gets back what the nodes know`;
     return stalledBy('EtcdLost', message);
   }
   // What is left of the old members goes with their volumes; the record forgets them when all are gone.
   return set.spec.replicas === 0
     ? waitingFor('EtcdRestoring', 'the old members of etcd end')
     : scaling(set, 0, 'Delete', 'EtcdRestoring');
+}
+
+/** A first member is made from a snapshot; the others join it as ever. */
+function restoringPart(observed: Observed, snapshot: string, set: StatefulSet): Part {
+  if (!hasSnapshots(observed)) {
+    const { etcdSnapshots } = new Names(observed.cluster);
+    const message = `there is no volume ${etcdSnapshots} with snapshots of etcd: annotate ${annotation.restoreEtcd}=empty`;
+    return stalledBy('EtcdRestoreFailed', message);
+  }
+  const progress = restoreProgress(observed, restoreJobName(observed.cluster, snapshot));
+  const replicas = set.spec.replicas ?? 1;
+  if (progress.state !== 'done' && replicas > 0) {
+    return scaling(set, 0, 'Delete', 'EtcdRestoring');
+  }
+  switch (progress.state) {
+    case 'running':
+      return waitingFor('EtcdRestoring', `etcd is made from the snapshot ${snapshot}`);
+    case 'failed': {
+      const message = `the snapshot ${snapshot} of etcd cannot be restored: ${progress.problem}: annotate ${annotation.restoreEtcd} with another one, or =empty`;
+      return stalledBy('EtcdRestoreFailed', message);
+    }
+    case 'done':
+      return replicas === 1
+        ? waitingFor('EtcdRestoring', `etcd starts from the snapshot ${snapshot}`)
+        : scaling(set, 1, 'Retain', 'EtcdRestoring');
+    default:
+      return progress satisfies never;
+  }
+}
+
+function hasSnapshots({ cluster, volumeClaims }: Observed): boolean {
+  const { etcdSnapshots } = new Names(cluster);
+  return volumeClaims.some(({ metadata }) => metadata.name === etcdSnapshots);
 }
 
 /** How many pods the set needs for all of these. */

@@ -23,6 +23,8 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
       const foreign = foreignObject(observed, live);
       if (foreign !== null) stalled.push(foreign);
       else if (rollout.holds(wanted)) continue;
+      // What a job runs cannot change.
+      else if (wanted.kind === 'Job') continue;
       else if (wanted.kind === 'StatefulSet') {
         actions.push(...statefulSetActions(observed, live, wanted));
       } else if (!isAsWanted(observed, live, wanted))
@@ -136,9 +138,12 @@ export function growingVolumes(observed: Observed): Part | null {
   return waitingFor('VolumesGrowing', `volumes grow: ${list.join(', ')}`);
 }
 
-const removableKinds: readonly string[] = ['Service', 'PodDisruptionBudget', 'NetworkPolicy'];
+const removableKinds: readonly string[] = [
+  ...['Service', 'PodDisruptionBudget', 'NetworkPolicy'],
+  ...['CronJob', 'Job'],
+];
 
-/** Services, ConfigMaps, budgets and policies of ours that no pod and no wanted object names any more. */
+/** Services, ConfigMaps, budgets, policies and jobs of ours that no pod and no wanted object names any more. */
 function staleObjects(observed: Observed, desired: Desired): Action[] {
   const wantedKeys = new Set(desired.objects.map(childKey));
   const users = JSON.stringify([

@@ -8,7 +8,9 @@ import type {
   PlacementInstance,
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
+import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import { Names } from '../resource/names.ts';
+import { approvedSnapshot, restoreProgress } from '../observe/etcd_restore.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation } from '../resource/keys.ts';
 import { downIn, isServing, isSettled } from './readiness.ts';
@@ -26,6 +28,9 @@ export function placementPart(observed: Observed): Part | null {
   }
   const mismatch = recordMismatch(observed);
   if (mismatch !== null) return { actions: [], waiting: null, stalled: [mismatch] };
+  if (placement !== null && awaitsRestoredPlacement(observed, placement)) {
+    return restoredStorePart(observed, placement);
+  }
   if (placement !== null) {
     const foreign = foreignPlacement(observed, placement);
     return foreign === null ? null : stalledBy('ForeignPlacement', foreign);
@@ -44,6 +49,32 @@ export function placementPart(observed: Observed): Part | null {
     return stalledBy('PlacementLost', message);
   }
   return initPart(observed);
+}
+
+/**
+ * Whether the placement is one of before the key-value store went back. After the approval its version
+ * is above all that anybody knew.
+ */
+export function awaitsRestoredPlacement(observed: Observed, placement: PlacementView): boolean {
+  const { cluster, record } = observed;
+  if (placement.awaitsApproval) return true;
+  const snapshot = approvedSnapshot(cluster);
+  if (snapshot === null || placement.version > (record?.placement?.version ?? 0)) return false;
+  return restoreProgress(observed, restoreJobName(cluster, snapshot)).state === 'done';
+}
+
+function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView): Part {
+  const { annotations } = observed.cluster.metadata;
+  const isApproved =
+    annotations?.[annotation.restoreEtcd] !== undefined ||
+    annotations?.[annotation.approvePlacement] === 'restore';
+  if (!isApproved) {
+    const message = `etcd has gone back to an earlier state, as from a backup, and nothing is changed: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know`;
+    return stalledBy('StoreRestored', message);
+  }
+  if (awaitsApproval) return restorePart(observed);
+  const message = 'nodes look what the snapshot of etcd lacks of what they know';
+  return waitingFor('PlacementRestoring', message);
 }
 
 /** What the nodes knew last stands again: the coordinator refuses until all of them have said it. */

@@ -25,7 +25,10 @@ export const annotation = {
    * with an empty one. Taken away when the placement stands.
    */
   approvePlacement: 'tsdb.io/approve-placement',
-  /** On a TSDBCluster whose etcd has lost its data, `empty`: it begins anew. */
+  /**
+   * On a TSDBCluster whose etcd has lost its data: `empty` begins anew; the name of a snapshot, or
+   * `latest`, brings that back. Taken away when the placement stands.
+   */
   restoreEtcd: 'tsdb.io/restore-etcd',
   /** On a pod of a node or of etcd, `true`: it is replaced, with its volume, as soon as that is safe. */
   replace: 'tsdb.io/replace',

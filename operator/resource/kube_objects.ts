@@ -82,7 +82,28 @@ export interface Pod extends KubeObject {
     readonly containerStatuses?: readonly {
       readonly ready: boolean;
       readonly restartCount: number;
-      readonly state?: { readonly waiting?: { readonly reason?: string } };
+      readonly state?: {
+        readonly waiting?: { readonly reason?: string };
+        readonly terminated?: { readonly message?: string; readonly finishedAt?: string };
+      };
+    }[];
+    readonly initContainerStatuses?: readonly {
+      readonly state?: { readonly terminated?: { readonly message?: string } };
+    }[];
+  };
+}
+
+export interface CronJob extends KubeObject {
+  readonly status?: { readonly lastSuccessfulTime?: string };
+}
+
+export interface Job extends KubeObject {
+  readonly status?: {
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly message?: string;
+      readonly lastTransitionTime?: string;
     }[];
   };
 }
@@ -106,6 +127,9 @@ export const resource: Record<
   | 'volumeClaim'
   | 'disruptionBudget'
   | 'networkPolicy'
+  | 'cronJob'
+  | 'job'
+  | 'kubeNamespace'
   | 'lease'
   | 'event',
   Resource
@@ -132,6 +156,9 @@ export const resource: Record<
     kind: 'NetworkPolicy',
     plural: 'networkpolicies',
   },
+  cronJob: { apiVersion: 'batch/v1', kind: 'CronJob', plural: 'cronjobs' },
+  job: { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs' },
+  kubeNamespace: { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' },
   lease: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' },
   event: { apiVersion: 'v1', kind: 'Event', plural: 'events' },
 };

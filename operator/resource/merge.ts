@@ -52,3 +52,13 @@ export function contains(live: Json, wanted: Json): boolean {
   }
   return live === wanted || (live === undefined && wanted === undefined);
 }
+
+/** The merge patch that makes `before` to `after`: members that are gone, at any depth, are null. */
+export function clearing(before: Json, after: Json): Json {
+  if (!isRecord(before) || !isRecord(after)) return after;
+  const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
+  return Object.fromEntries([
+    ...gone.map((key) => [key, null] as const),
+    ...Object.entries(after).map(([key, value]) => [key, clearing(before[key], value)] as const),
+  ]);
+}

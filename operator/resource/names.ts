@@ -40,6 +40,15 @@ export class Names {
     return `${this.cluster}-etcd-members`;
   }
 
+  /** Of the volume of snapshots, and of the CronJob that writes them. */
+  get etcdSnapshots(): string {
+    return `${this.cluster}-etcd-snapshots`;
+  }
+
+  get etcdRestore(): string {
+    return `${this.cluster}-etcd-restore`;
+  }
+
   etcdPod(ordinal: number): string {
     return `${this.etcd}-${ordinal}`;
   }

@@ -39,6 +39,7 @@ const clusterFields: Fields<ClusterSpec> = {
     image: true,
     storage,
     resources,
+    snapshots: { schedule: true, keep: true, storage },
     external: { endpoints: true, tlsSecret: true },
   },
   coordinator: { replicas: true, image: true, resources },

@@ -22,6 +22,11 @@ export interface ClusterSpec {
     readonly image?: string;
     readonly storage?: StorageSpec;
     readonly resources?: ResourceRequirements;
+    readonly snapshots?: {
+      readonly schedule?: string;
+      readonly keep?: number;
+      readonly storage?: StorageSpec;
+    };
     readonly external?: { readonly endpoints: readonly string[]; readonly tlsSecret?: string };
   };
   readonly coordinator?: {
@@ -79,6 +84,11 @@ export interface ClusterStatus {
       readonly leader: boolean;
       readonly learner: boolean;
     }[];
+    readonly snapshots?: {
+      readonly lastSuccessfulTime?: string;
+      readonly name?: string;
+      readonly bytes?: number;
+    };
   };
   readonly namespaces?: readonly { readonly name: string; readonly ready: boolean }[];
   readonly conditions?: readonly Condition[];

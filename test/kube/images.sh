@@ -29,7 +29,7 @@ build() { # name dockerfile context
 build tsdb-node "$root/node/Dockerfile" "$root/dist/image"
 build tsdb-coordinator "$root/coordinator/Dockerfile" "$root/dist/image"
 build tsdb-operator "$root/operator/Dockerfile" "$root/dist/image"
-mkdir -p "$cache/etcd" && cp -u "$bin/etcd" "$bin/etcdctl" "$cache/etcd/"
+mkdir -p "$cache/etcd" && cp -u "$bin/etcd" "$bin/etcdctl" "$bin/etcdutl" "$cache/etcd/"
 build tsdb-etcd "$here/etcd.Dockerfile" "$cache/etcd"
 images=(localhost/tsdb-{node,coordinator,operator,etcd}:"$tag")
 ids=$(podman image inspect --format '{{.Id}}' "${images[@]}")

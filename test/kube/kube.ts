@@ -26,7 +26,7 @@ const scriptMillisMax = 300_000;
 const pipeMillisMax = 5_000;
 const programs = [
   ...['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy'],
-  ...['kubectl', 'etcd', 'helm', 'coredns', 'bridge', 'loopback', 'host-local', 'pause'],
+  ...['kubectl', 'etcd', 'etcdutl', 'helm', 'coredns', 'bridge', 'loopback', 'host-local', 'pause'],
 ];
 
 const systemPrograms =

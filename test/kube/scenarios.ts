@@ -319,6 +319,58 @@ async function etcdLost(kube: Kube): Promise<void> {
   await nothingIsMissing(kube, 60_000);
 }
 
+const throughCoordinator = `/api/v1/namespaces/${namespace}/services/${clusterName}-coordinator:http/proxy`;
+
+/** The name of the last snapshot that the status knows, once it is another one than this. */
+async function snapshotAfter(kube: Kube, before: string): Promise<string> {
+  let name = before;
+  await waitFor('a snapshot of etcd', 150_000, async () => {
+    const { status } = await kube.get('tsdbcluster', clusterName, namespace);
+    name = status.etcd.snapshots?.name ?? '';
+    return name !== '' && name !== before ? null : JSON.stringify(status.etcd.snapshots ?? null);
+  });
+  return name;
+}
+
+async function etcdRestored(kube: Kube): Promise<void> {
+  const perGroup = await ensureCluster(kube);
+  const snapshots = { schedule: '* * * * *', keep: 2, storage: { size: '1Gi' } };
+  await patchCluster(kube, { etcd: { snapshots } });
+  // Of what nodes do not know.
+  const limit = { key: 'tsdb.node.max-outstanding-read-requests', value: 123_456, commit: true };
+  const kvstore = ['create', '--raw', `${throughCoordinator}/api/v1/kvstore`, '-f', '-'];
+  await kube.ok(kvstore, JSON.stringify(limit));
+  await snapshotAfter(kube, await snapshotAfter(kube, ''));
+  await patchCluster(kube, { etcd: { snapshots: { ...snapshots, schedule: '0 0 1 1 *' } } });
+  // Of what the snapshot does not know.
+  const later = { name: 'later', retentionTime: '24h' };
+  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
+  await patchCluster(kube, { namespaces: [...(spec.namespaces ?? []), later] });
+  await clusterReady(kube, perGroup, 60_000);
+  const before = await nodeUids(kube);
+  const version = await placementVersion(kube);
+  for (const at of [0, 1, 2]) await loseVolume(kube, `${clusterName}-etcd-${at}`);
+  await waitFor('it is said that etcd is lost', 120_000, async () => {
+    const stalled = condition(await kube.get('tsdbcluster', clusterName, namespace), 'Stalled');
+    return stalled?.reason === 'EtcdLost' ? null : JSON.stringify(stalled ?? null);
+  });
+  const annotate = ['annotate', 'tsdbcluster', clusterName, '-n', namespace];
+  await kube.ok([...annotate, 'tsdb.io/restore-etcd=latest']);
+  await waitFor('what stood before stands again', 300_000, async () => {
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    return (cluster.status.placementVersion ?? 0) > version
+      ? null
+      : `${condition(cluster, 'Ready')?.message}`;
+  });
+  await clusterReady(kube, perGroup, 240_000);
+  await etcdMembersAre(kube, 3);
+  assert.deepEqual(await nodeUids(kube), before, 'no node is replaced for it');
+  assert.deepEqual(await registeredNamespaces(kube), ['default', 'later']);
+  const stored = await kube.ok(kvstore, JSON.stringify({ ...limit, commit: false }));
+  assert.match(stored, /123456/, 'what only etcd knew came with the snapshot');
+  await nothingIsMissing(kube, 60_000);
+}
+
 async function diskLost(kube: Kube): Promise<void> {
   const perGroup = await ensureCluster(kube);
   const pod = `${clusterName}-zone-c-0`;
@@ -445,6 +497,12 @@ export const scenarios: readonly Scenario[] = [
     what: 'etcd loses all its volumes, and gets back what the nodes know',
     millisMax: 600_000,
     run: etcdLost,
+  },
+  {
+    name: 'etcd-restored',
+    what: 'etcd loses all its volumes, and is made from its snapshot while the data path goes on',
+    millisMax: 900_000,
+    run: etcdRestored,
   },
   {
     name: 'disk-lost',

@@ -1,0 +1,165 @@
+/** Snapshots of a cluster's own etcd: taken, seen, and brought back when etcd has lost its data. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { specOf, World } from './world_testing.ts';
+
+type Json = any;
+
+const etcd = { replicas: 3, snapshots: { schedule: '*/10 * * * *', keep: 3 } } as const;
+const members = ['c-etcd-0', 'c-etcd-1', 'c-etcd-2'];
+
+async function settledWorld(): Promise<World> {
+  const world = new World();
+  world.addCluster(specOf({ etcd }));
+  await world.settle();
+  return world;
+}
+
+async function passes(world: World, count: number): Promise<void> {
+  for (let pass = 0; pass < count; pass++) {
+    await world.reconcile().catch(() => {});
+    await world.clock.pass(5_000);
+    await world.advance();
+    world.coordinatorUp = world.etcd.hasQuorum;
+  }
+}
+
+async function loseAll(world: World): Promise<void> {
+  await world.loseEtcd();
+  for (const name of members) world.loseVolume(name);
+  world.coordinatorUp = false;
+}
+
+const stalled = (world: World): Json => {
+  const { status, reason, message } = world.condition('Stalled') ?? {};
+  return status === 'True' ? { reason, message } : null;
+};
+
+test('the schedule writes to a volume that outlives the cluster, and the status says what is there', async () => {
+  const world = await settledWorld();
+  const { spec } = world.kube.find('CronJob', 'c-etcd-snapshots');
+  assert.equal(spec.schedule, '*/10 * * * *');
+  const { initContainers, containers } = spec.jobTemplate.spec.template.spec;
+  assert.deepEqual(
+    [...initContainers, ...containers].map(({ image }: Json) => image),
+    ['etcd:1', 'operator:1'],
+  );
+  assert.deepEqual(containers[0].args.slice(-1), ['3']);
+  await world.takeSnapshot('20260101T000000Z.db');
+  await world.settle();
+  const { snapshots } = world.cluster.status.etcd;
+  assert.equal(snapshots.name, '20260101T000000Z.db');
+  assert.ok(snapshots.lastSuccessfulTime !== undefined && snapshots.bytes > 0);
+  world.changeSpec((whole) => delete whole.etcd.snapshots);
+  await world.settle();
+  assert.equal(world.kube.find('CronJob', 'c-etcd-snapshots'), undefined);
+  await world.deleteCluster();
+  assert.notEqual(world.kube.find('PersistentVolumeClaim', 'c-etcd-snapshots'), undefined);
+});
+
+test('a snapshot goes with the cluster whose data go with it', async () => {
+  const world = new World();
+  world.addCluster(specOf({ etcd, deletionPolicy: { data: 'Delete' } }));
+  await world.settle();
+  await world.deleteCluster();
+  assert.deepEqual(world.kube.ofKind('PersistentVolumeClaim'), []);
+});
+
+test('an etcd that lost its data is made from the snapshot that a person names, and nodes bring the rest', async () => {
+  const world = await settledWorld();
+  await world.takeSnapshot('20260101T000000Z.db');
+  world.addClaim('later', { retentionTime: '24h' });
+  await world.settle();
+  const before = world.instanceIds();
+  const { placementVersion } = world.cluster.status;
+  await loseAll(world);
+  await passes(world, 10);
+  assert.match(stalled(world).message, /restore-etcd=empty.*or =latest/);
+  world.calls.length = 0;
+  world.annotate('tsdb.io/restore-etcd', 'latest');
+  await passes(world, 60);
+  assert.deepEqual(world.etcd.voters, members);
+  assert.deepEqual(world.instanceIds(), before);
+  assert.deepEqual(world.calls, ['approve']);
+  assert.ok(world.cluster.status.placementVersion > placementVersion);
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.deepEqual(
+    world.cluster.status.namespaces.map(({ name, ready }: Json) => [name, ready]),
+    [
+      ['default', true],
+      ['later', true],
+    ],
+  );
+  const { annotations } = world.cluster.metadata;
+  assert.equal(annotations['tsdb.io/restore-etcd'], undefined, 'it is good for one loss');
+  assert.deepEqual(world.kube.ofKind('Job'), []);
+});
+
+test('a snapshot that is not there is said, and another one helps', async () => {
+  const world = await settledWorld();
+  await world.takeSnapshot('20260101T000000Z.db');
+  await world.settle();
+  await loseAll(world);
+  world.annotate('tsdb.io/restore-etcd', 'yesterday.db');
+  await passes(world, 20);
+  assert.equal(stalled(world).reason, 'EtcdRestoreFailed');
+  assert.match(stalled(world).message, /no snapshot yesterday.db/);
+  world.annotate('tsdb.io/restore-etcd', '../../etc/passwd');
+  await passes(world, 5);
+  assert.match(stalled(world).message, /neither empty, latest nor the name/);
+  world.annotate('tsdb.io/restore-etcd', '20260101T000000Z.db');
+  await passes(world, 60);
+  assert.deepEqual(world.etcd.voters, members);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('an operator that dies after any of its steps of a restore is followed by one that goes on', async () => {
+  for (let at = 0; at < 12; at++) {
+    const world = await settledWorld();
+    await world.takeSnapshot('20260101T000000Z.db');
+    await world.settle();
+    const before = world.instanceIds();
+    await loseAll(world);
+    await passes(world, 3);
+    world.annotate('tsdb.io/restore-etcd', 'latest');
+    let step = 0;
+    world.kube.afterWrite = () => {
+      if (step++ !== at) return;
+      world.restartOperator();
+      throw new Error('the operator was killed');
+    };
+    await passes(world, 50);
+    assert.deepEqual(world.etcd.voters, members, `killed after write ${at}`);
+    assert.deepEqual(world.instanceIds(), before);
+    assert.equal(world.condition('Ready').status, 'True', `killed after write ${at}`);
+  }
+});
+
+test('approving a snapshot for an etcd that is well changes nothing', async () => {
+  const world = await settledWorld();
+  await world.takeSnapshot('20260101T000000Z.db');
+  await world.settle();
+  world.etcd.calls.length = 0;
+  world.calls.length = 0;
+  world.annotate('tsdb.io/restore-etcd', 'latest');
+  await passes(world, 10);
+  assert.deepEqual([world.calls, world.etcd.calls], [[], []]);
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal(world.cluster.metadata.annotations['tsdb.io/restore-etcd'], undefined);
+});
+
+test('a store that somebody restored by hand is not changed before a person approves', async () => {
+  const world = await settledWorld();
+  await world.takeSnapshot('20260101T000000Z.db');
+  await world.loseEtcdTo('20260101T000000Z.db');
+  world.calls.length = 0;
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  await passes(world, 10);
+  assert.equal(stalled(world).reason, 'StoreRestored');
+  assert.deepEqual(world.calls, []);
+  world.annotate('tsdb.io/approve-placement', 'restore');
+  await passes(world, 60);
+  assert.equal(world.calls[0], 'approve');
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal(world.instanceIds().length, 6);
+});
