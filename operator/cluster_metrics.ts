@@ -19,7 +19,7 @@ export interface ClusterFigures {
 
 /** A condition that is not published is not true. */
 const conditionTypes: readonly string[] = [
-  ...['Ready', 'Available', 'Reconciling', 'Stalled', 'Paused'],
+  ...['Ready', 'Available', 'Reconciling', 'Stalled', 'Paused', 'ApprovalRequired'],
   ...['EtcdReady', 'PlacementInitialized', 'PlacementStable', 'NamespacesReady'],
 ];
 const shardStates: readonly string[] = ['INITIALIZING', 'AVAILABLE', 'LEAVING'];

@@ -194,7 +194,11 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   const tried = failuresText(observed, plan);
   const isDone = waiting === null || quietReasons.includes(waiting.reason);
   const unready = isDone ? (broken ?? unreadyNodes(observed)) : waiting;
-  const reconciling = waiting?.reason === 'Paused' ? null : (waiting ?? unready);
+  // Nothing goes on while a person is asked: who waits for the end of it must not time out.
+  const isAsking = waiting?.reason === 'ApprovalRequired';
+  if (isAsking) verdicts.set('ApprovalRequired', yes('ApprovalRequired', waiting.message));
+  const going = isAsking ? unready : (waiting ?? unready);
+  const reconciling = waiting?.reason === 'Paused' ? null : going;
   if (reconciling !== null) {
     verdicts.set('Reconciling', yes(reconciling.reason, reconciling.message + tried));
   }
@@ -357,7 +361,9 @@ function namespaceVerdict(claim: TsdbNamespace, pass: Pass | null): Verdict {
 }
 
 /** Conditions that sum up the others: whatever they say first is news. */
-const summaries: readonly string[] = ['Ready', 'Reconciling', 'Stalled', 'Paused'];
+const summaries: readonly string[] = [
+  ...['Ready', 'Reconciling', 'Stalled', 'Paused', 'ApprovalRequired'],
+];
 const badReasons: readonly string[] = ['NodesNotReady', 'NoQuorum'];
 
 /**
