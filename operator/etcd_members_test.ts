@@ -1,6 +1,7 @@
 /** Members of etcd come, go and are replaced, and a quorum stands throughout. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { resource } from './resource/kube_objects.ts';
 import { specOf, World } from './world_testing.ts';
 
 type Json = any;
@@ -72,6 +73,21 @@ test('a member whose volume is lost is removed and comes back as a learner', asy
   world.loseVolume('c-etcd-1');
   await passes(world, 30);
   assert.deepEqual(world.etcd.calls, ['remove c-etcd-1', 'add c-etcd-1', 'promote c-etcd-1']);
+  assert.deepEqual(world.etcd.voters, membersOf(3));
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a set of etcd that somebody deletes comes back with its data', async () => {
+  const world = await settledWorld();
+  const before = volumesOf(world);
+  await world.kube.delete(resource.statefulSet, 'default', 'c-etcd', { uid: null, orphan: false });
+  world.etcd.run([]);
+  for (let pass = 0; pass < 10; pass++) {
+    await world.reconcile();
+    await world.clock.pass(5_000);
+    await world.advance();
+  }
+  assert.deepEqual(volumesOf(world), before);
   assert.deepEqual(world.etcd.voters, membersOf(3));
   assert.equal(world.condition('Ready').status, 'True');
 });

@@ -44,10 +44,13 @@ async function main(): Promise<void> {
   const env = realEnv;
   const api = await KubeApi.connect();
   const health = new Health(env);
-  api.onAnswer = () => health.noteContact();
   const metrics = new Metrics();
   metrics.collectProcess();
   const figures = operatorMetrics(metrics);
+  api.onAnswer = (method, status) => {
+    health.noteContact();
+    figures.requests.increase(1, { method, code: String(status) });
+  };
   const clusters = new ClusterMetrics(metrics);
   /** Until the lease is ours nothing may be written. */
   let mayWrite = (): void => {

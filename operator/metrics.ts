@@ -5,6 +5,8 @@ export interface OperatorMetrics {
   /** By `result`: success or error. */
   readonly reconciled: CounterMetric;
   readonly reconcileSeconds: HistogramMetric;
+  /** By `method` and `code`. */
+  readonly requests: CounterMetric;
   /** By `action`. */
   readonly failedActions: CounterMetric;
   observeQueue(depth: () => number): void;
@@ -19,6 +21,11 @@ export function operatorMetrics(metrics: Metrics): OperatorMetrics {
     reconcileSeconds: metrics.histogram(
       'tsdb_operator_reconcile_seconds',
       'Duration of a pass over a cluster.',
+    ),
+    requests: metrics.counter(
+      'tsdb_operator_kubernetes_requests_total',
+      'Requests that the API server of Kubernetes answered.',
+      ['method', 'code'],
     ),
     failedActions: metrics.counter(
       'tsdb_operator_action_failures_total',

@@ -457,13 +457,6 @@ export class World {
         status: { phase: 'Bound' },
       });
     }
-    const policy = spec.persistentVolumeClaimRetentionPolicy ?? {};
-    for (const claim of this.kube.ofKind('PersistentVolumeClaim')) {
-      if (claim.metadata.name.replace(/^data-(.*)-\d+$/, '$1') !== name) continue;
-      const { ownerReferences: _, ...metadata } = claim.metadata;
-      const owned = policy.whenDeleted === 'Delete' ? { ownerReferences: owners } : {};
-      this.kube.store({ ...claim, metadata: { ...metadata, ...owned } });
-    }
     const now = this.#podsOf(set);
     this.kube.store({
       ...set,

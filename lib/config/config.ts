@@ -243,6 +243,9 @@ function placesOf(
   ];
 }
 
+const isLoopback = ({ host }: ListenAddress): boolean =>
+  host === 'localhost' || host === '::1' || host.startsWith('127.');
+
 /** What M3 counts as a block in its cache is a page here. */
 const cachedBlockBytes = 64 * 1024;
 
@@ -269,7 +272,10 @@ function resolveDb(
     clusterListenAddress: listen(section.clusterListenAddress),
     httpNodeListenAddress: listen(section.httpNodeListenAddress),
     httpClusterListenAddress: listen(section.httpClusterListenAddress),
-    debugListenAddress: listen(section.debugListenAddress),
+    // Like the key-value store it has no access control: who closed it does not open it by accident.
+    debugListenAddress: isLoopback(section.debugListenAddress)
+      ? section.debugListenAddress
+      : listen(section.debugListenAddress),
     hostId: resolveHostId(section.hostID, discovery),
     discovery,
     client: resolveClient(section.client),

@@ -347,6 +347,15 @@ test('parseConfig() lets the environment override data folder and listen host', 
   assert.deepEqual(coordinator!.listenAddress, { host: '127.0.0.1', port: 7201 });
 });
 
+test('parseConfig() lets the environment close the port of profiles, and not open it', () => {
+  const debug = (text: string, host: string) =>
+    parse(`db: {filesystem: {filePathPrefix: /a}${text}}\n`, { TSDB_LISTEN_HOST: host }).db!
+      .debugListenAddress.host;
+  assert.equal(debug('', '127.0.0.1'), '127.0.0.1');
+  assert.equal(debug('', '0.0.0.0'), '0.0.0.0');
+  assert.equal(debug(', debugListenAddress: "127.0.0.1:9004"', '0.0.0.0'), '127.0.0.1');
+});
+
 test('parseConfig() takes a coordinator file with its settings at the top', () => {
   const { coordinator, db } = parse(
     `listenAddress: 0.0.0.0:7777

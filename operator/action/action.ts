@@ -2,6 +2,7 @@
 import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import type { KubeObject, Pod } from '../resource/kube_objects.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 export type Action =
   | { readonly kind: 'apply'; readonly object: KubeObject }
@@ -27,6 +28,8 @@ export type Action =
   /** A pod that does not end by itself, with its volume when that is given up. */
   | { readonly kind: 'replace-pod'; readonly pod: Pod; readonly claim: KubeObject | null }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
+  /** It goes with this cluster; with none of that name any more when null. */
+  | { readonly kind: 'own-claim'; readonly claim: KubeObject; readonly owner: TsdbCluster | null }
   | {
       readonly kind: 'placement-init';
       readonly numberOfShards: number;
@@ -66,6 +69,7 @@ export function keyOf(action: Action): string {
     case 'replace-pod':
       return `${action.kind} ${action.pod.metadata.name}`;
     case 'expand-claim':
+    case 'own-claim':
       return `${action.kind} ${action.claim.metadata.name}`;
     case 'placement-init':
     case 'placement-add':
@@ -94,6 +98,8 @@ export function hashOf(action: Action): string {
       return action.size;
     case 'delete':
       return contentHash(action.object.metadata.uid);
+    case 'own-claim':
+      return contentHash([action.claim.metadata.uid, action.owner?.metadata.uid]);
     default:
       return contentHash(action);
   }

@@ -2,7 +2,13 @@
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import type { EtcdAdmin } from '../etcd/etcd_admin.ts';
-import { type KubeObject, type Pod, resource } from '../resource/kube_objects.ts';
+import { apiVersion } from '../resource/keys.ts';
+import {
+  type KubeObject,
+  type OwnerReference,
+  type Pod,
+  resource,
+} from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { AppliedMemory } from '../kube/applied_memory.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
@@ -82,6 +88,9 @@ export async function execute(
       await api.mergePatch(resource.volumeClaim, namespace!, name, '', patch, signal);
       break;
     }
+    case 'own-claim':
+      await own(action, cluster, api, signal);
+      break;
     case 'placement-init':
       await coordinator.placementInit(
         {
@@ -122,6 +131,30 @@ async function apply(object: KubeObject, executor: Executor, signal: AbortSignal
   const answer = await executor.api.apply(object, signal);
   if (!contains(answer, object)) executor.applied.note(answer, contentHash(object));
 }
+
+async function own(
+  { claim, owner }: Action & { readonly kind: 'own-claim' },
+  cluster: TsdbCluster,
+  api: KubeClient,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, namespace, resourceVersion, ownerReferences = [] } = claim.metadata;
+  const others = ownerReferences.filter(({ uid }) => uid !== cluster.metadata.uid);
+  // With the version it is a compare-and-set: the list is written as a whole.
+  const metadata = {
+    resourceVersion,
+    ownerReferences: owner === null ? others : [...others, ownerOf(owner)],
+  };
+  await api.mergePatch(resource.volumeClaim, namespace!, name, '', { metadata }, signal);
+}
+
+/** As an owner that is no controller. */
+const ownerOf = ({ metadata: { name, uid } }: TsdbCluster): OwnerReference => ({
+  apiVersion,
+  kind: 'TSDBCluster',
+  name,
+  uid: uid!,
+});
 
 async function remove(
   object: KubeObject,
@@ -168,6 +201,8 @@ export function summaryOf(action: Action): Record<string, string> {
       return { pod: action.pod.metadata.name, claim: action.claim?.metadata.name ?? 'kept' };
     case 'expand-claim':
       return { claim: action.claim.metadata.name, size: action.size };
+    case 'own-claim':
+      return { claim: action.claim.metadata.name, owner: action.owner?.metadata.name ?? 'nobody' };
     case 'placement-init':
     case 'placement-add':
       return { instances: action.instances.map(({ id }) => id).join(' ') };

@@ -106,7 +106,8 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
       serviceName: names.etcd,
       podManagementPolicy: 'Parallel',
       persistentVolumeClaimRetentionPolicy: {
-        whenDeleted: cluster.spec.deletionPolicy?.metadata === 'Retain' ? 'Retain' : 'Delete',
+        // They go with the TSDBCluster (plan/etcd_claims.ts), not with a set that is deleted by mistake.
+        whenDeleted: 'Retain',
         whenScaled: 'Retain',
       },
       // The operator replaces members itself: Kubernetes does not know quorum.

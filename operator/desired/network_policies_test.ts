@@ -64,6 +64,7 @@ const pods: Record<string, Caller> = {
   node: { namespace: 'monitoring', labels: selectorOf(cluster, 'node', 'a') },
   etcd: { namespace: 'monitoring', labels: selectorOf(cluster, 'etcd') },
   coordinator: { namespace: 'monitoring', labels: selectorOf(cluster, 'coordinator') },
+  'etcd snapshot': { namespace: 'monitoring', labels: selectorOf(cluster, 'etcd-snapshots') },
   operator: { namespace: 'tsdb-system', labels: { 'app.kubernetes.io/name': 'tsdb-operator' } },
   pretender: { namespace: 'default', labels: { 'app.kubernetes.io/name': 'tsdb-operator' } },
   'other cluster': { namespace: 'monitoring', labels: selectorOf(clusterOf({}, 'x'), 'node', 'a') },
@@ -81,7 +82,13 @@ test('each port is open to those who need it, and to nobody else', () => {
   }
   assert.deepEqual(callersOf('node', 9004), []);
   assert.deepEqual(callersOf('node', 9005), everybody);
-  assert.deepEqual(callersOf('etcd', 2379), ['node', 'etcd', 'coordinator', 'operator']);
+  assert.deepEqual(callersOf('etcd', 2379), [
+    'node',
+    'etcd',
+    'coordinator',
+    'etcd snapshot',
+    'operator',
+  ]);
   assert.deepEqual(callersOf('etcd', 2380), ['etcd']);
   assert.deepEqual(callersOf('coordinator', 7201), everybody);
   assert.deepEqual(callersOf('coordinator', 7203), everybody);

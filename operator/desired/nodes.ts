@@ -63,6 +63,8 @@ function nodeConfig(cluster: TsdbCluster): KubeObject {
     '  hostID: {resolver: environment, envVarName: POD_NAME}',
     `  filesystem: {filePathPrefix: ${dataFolder}}`,
     `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.nodeMetrics}"}}`,
+    // Policies close it where they are enforced; kubectl port-forward comes from inside the pod.
+    `  debugListenAddress: "127.0.0.1:${port.debug}"`,
     ...discoveryYaml(cluster).map((line) => `  ${line}`),
   ];
   return configMap(cluster, 'node', { 'tsdb.yml': `${lines.join('\n')}\n` });

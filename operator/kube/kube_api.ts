@@ -61,8 +61,8 @@ export class KubeApi {
   readonly #server: string;
   readonly #client: StreamClient;
   readonly #beforeWrite: () => void;
-  /** Called with each answer of the server. */
-  onAnswer: () => void = () => {};
+  /** Called with each answer of the server: to `GET`, `WATCH`, `PATCH` and so on, and its status. */
+  onAnswer: (method: string, status: number) => void = () => {};
 
   private constructor(
     config: KubeConfig,
@@ -79,7 +79,7 @@ export class KubeApi {
   /** The same connection; nothing is written when `mayWrite` throws. */
   fenced(mayWrite: () => void): KubeApi {
     const fenced = new KubeApi(this.#config, this.#server, this.#client, mayWrite);
-    fenced.onAnswer = () => this.onAnswer();
+    fenced.onAnswer = (method, status) => this.onAnswer(method, status);
     return fenced;
   }
 
@@ -170,6 +170,7 @@ export class KubeApi {
       },
       signal,
     );
+    this.onAnswer('WATCH', response.status);
     if (response.status !== 200) {
       throw errorOf(response.status, await textOf(response.body), response.headers);
     }
@@ -299,7 +300,7 @@ export class KubeApi {
       signal,
     );
     const text = await textOf(response.body);
-    this.onAnswer();
+    this.onAnswer(method, response.status);
     if (response.status >= 300) throw errorOf(response.status, text, response.headers);
     return JSON.parse(text) as KubeObject;
   }

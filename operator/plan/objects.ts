@@ -4,6 +4,7 @@
  */
 import type { Desired } from '../desired/desired.ts';
 import { contains } from '../resource/merge.ts';
+import { etcdClaimActions } from './etcd_claims.ts';
 import { quantityOf } from '../desired/quantity.ts';
 import { childKey, isOurs, isOrphaned, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
@@ -31,7 +32,7 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
         actions.push({ kind: 'apply', object: wanted });
     }
   }
-  actions.push(...staleObjects(observed, desired));
+  actions.push(...etcdClaimActions(observed), ...staleObjects(observed, desired));
   const shrunk = shrunkVolume(observed, desired);
   if (shrunk !== null) stalled.push(shrunk);
   const message = `${actions.length} objects are brought to their wanted state`;

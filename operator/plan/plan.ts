@@ -178,6 +178,7 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'scale-set':
       case 'evict-pod':
       case 'replace-pod':
+      case 'own-claim':
       case 'etcd-add':
       case 'etcd-promote':
       case 'etcd-remove':

@@ -103,7 +103,9 @@ export async function clusterReady(kube: Kube, perGroup: number, millisMax: numb
     if (nodes !== wanted) return `${nodes} of ${wanted} nodes`;
     // An operator that has just come says what the one before it saw.
     const pods = await kube.list('pods', namespace, `tsdb.io/cluster=${clusterName}`);
-    const unready = pods.filter((pod) => condition(pod, 'Ready')?.status !== 'True');
+    // Those of jobs end.
+    const lasting = pods.filter(({ status }) => status.phase !== 'Succeeded');
+    const unready = lasting.filter((pod) => condition(pod, 'Ready')?.status !== 'True');
     const names = unready.map(({ metadata }) => metadata.name).join(' ');
     return names === '' ? null : `pods not ready: ${names}`;
   });

@@ -18,7 +18,8 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const here = import.meta.dirname;
-const home = process.env['KUBE_HOME'] ?? join(tmpdir(), 'tsdb-kube');
+/** Where the test cluster has its files. */
+export const home: string = process.env['KUBE_HOME'] ?? join(tmpdir(), 'tsdb-kube');
 const callMillisMax = 30_000;
 /** Seconds on an idle machine; minutes on one that runs other tests too. */
 const scriptMillisMax = 300_000;
@@ -245,8 +246,15 @@ function kubeOf(version: string, unlock: () => void): Kube {
  * SIGKILL to every process of a pod, as when its machine fails: no grace and no word of farewell.
  */
 export function killProcesses(pod: string): void {
+  const ours = processesOf(pod);
+  if (ours.length === 0) throw new Error(`no process of pod ${pod}`);
+  for (const pid of ours) process.kill(pid, 'SIGKILL');
+}
+
+/** Of all its containers. */
+export function processesOf(pod: string): number[] {
   const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name));
-  const ours = pids.filter((pid) => {
+  return pids.map(Number).filter((pid) => {
     try {
       return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`HOSTNAME=${pod}`);
     } catch {
@@ -254,8 +262,6 @@ export function killProcesses(pod: string): void {
       return false;
     }
   });
-  if (ours.length === 0) throw new Error(`no process of pod ${pod}`);
-  for (const pid of ours) process.kill(Number(pid), 'SIGKILL');
 }
 
 /** A machine is gone with all that ran on it: its kubelet, its containers, its name. */

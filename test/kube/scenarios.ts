@@ -25,6 +25,7 @@ import {
   uninstallManifests,
 } from './install.ts';
 import { killProcesses, type Kube, loseMachine, say, waitFor } from './kube.ts';
+import { listenersOf } from './ports.ts';
 
 export interface Scenario {
   readonly name: string;
@@ -406,6 +407,29 @@ async function machineLost(kube: Kube): Promise<void> {
   await nothingIsMissing(kube, 60_000);
 }
 
+async function ports(kube: Kube): Promise<void> {
+  await ensureCluster(kube);
+  const expected: Record<string, string[]> = {
+    node: ['any:9000', 'any:9001', 'any:9002', 'any:9003', 'any:9005', 'loopback:9004'],
+    coordinator: ['any:7201', 'any:7203'],
+    etcd: ['any:2379', 'any:2380'],
+  };
+  for (const { metadata, status } of await kube.list('pods', namespace, ownLabel)) {
+    if (status.phase === 'Succeeded') continue;
+    const component: string = metadata.labels['tsdb.io/component'];
+    const listeners = listenersOf(metadata.name);
+    say(`  ${metadata.name}: ${listeners.join(' ')}`);
+    assert.deepEqual(listeners, expected[component] ?? [], metadata.name);
+  }
+  for (const { metadata } of await kube.list(
+    'pods',
+    (await operatorHome(kube))!,
+    'app.kubernetes.io/name=tsdb-operator',
+  )) {
+    assert.deepEqual(listenersOf(metadata.name), ['any:8080'], metadata.name);
+  }
+}
+
 async function remaining(kube: Kube): Promise<string[]> {
   const kinds = 'statefulsets,deployments,pods,services,configmaps,poddisruptionbudgets';
   const objects = await kube.list(kinds, namespace, `${ownLabel},tsdb.io/component!=record`);
@@ -515,6 +539,12 @@ export const scenarios: readonly Scenario[] = [
     what: 'a machine is gone for good, and what it had is made anew elsewhere',
     millisMax: 600_000,
     run: machineLost,
+  },
+  {
+    name: 'ports',
+    what: 'each process listens where the table of docs/OPERATOR.md says',
+    millisMax: 300_000,
+    run: ports,
   },
   {
     name: 'namespace',
