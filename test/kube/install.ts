@@ -2,7 +2,7 @@
  * The operator, a cluster and the pods that write to it and check it, as the scenarios put them
  * there.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { type Kube, waitFor } from './kube.ts';
@@ -15,12 +15,23 @@ export const operatorNamespace = 'tsdb-system';
 export const namespace = 'default';
 export const clusterName = 'metrics';
 
-/** manifests/crds.yaml and operator.yaml, this with the images of this test. */
-export async function installByManifests(kube: Kube): Promise<void> {
-  await kube.ok(['apply', '--server-side', '-f', join(root, 'manifests/crds.yaml')]);
-  const text = readFileSync(join(root, 'manifests/operator.yaml'), 'utf8')
-    .replace(/(?<=[ "])tsdb-(operator|node|coordinator):[^"\s]+/g, (_, name: string) => image(name))
-    .replace(/(?<=[ "])quay\.io\/coreos\/etcd:[^"\s]+/g, image('etcd'));
+/**
+ * manifests/crds.yaml (a part of operator.yaml once) and operator.yaml, this with images of this tag.
+ * @param checkout a folder with the sources
+ */
+export async function installByManifests(
+  kube: Kube,
+  checkout: string = root,
+  ofTag: string = tag,
+): Promise<void> {
+  const own = (name: string): string => `localhost/tsdb-${name}:${ofTag}`;
+  const definitions = join(checkout, 'manifests/crds.yaml');
+  if (existsSync(definitions)) {
+    await kube.ok(['apply', '--server-side', '--force-conflicts', '-f', definitions]);
+  }
+  const text = readFileSync(join(checkout, 'manifests/operator.yaml'), 'utf8')
+    .replace(/(?<=[ "])tsdb-(operator|node|coordinator):[^"\s]+/g, (_, name: string) => own(name))
+    .replace(/(?<=[ "])quay\.io\/coreos\/etcd:[^"\s]+/g, own('etcd'));
   await kube.ok(['apply', '--server-side', '--force-conflicts', '-f', '-'], text);
   await operatorReady(kube);
 }
