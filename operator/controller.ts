@@ -27,6 +27,7 @@ import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import { observe, type Observed } from './observe/observe.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
+import type { PodRight } from './overlay/pod_rules.ts';
 import { plan } from './plan/plan.ts';
 import { type Action, keyOf } from './action/action.ts';
 import type { Plan } from './plan/types.ts';
@@ -60,6 +61,8 @@ export interface ControllerOptions {
   readonly images: ImageDefaults;
   /** `namespace/name` of this operator's lease. */
   readonly operatorId: string;
+  /** What a podTemplate may do beside what all may; nothing when not given. */
+  readonly podsMay?: ReadonlySet<PodRight>;
   /** Clusters that are rolled out at a time because the operator has changed. */
   readonly rolloutsMax?: number;
   /** Throws when this process may not act any more. */
@@ -143,7 +146,8 @@ export class Controller {
     const nowMillis = this.#options.env.clock.nowMillis();
     const memory = { appliedAs, failures, mayRoll, nowMillis };
     const [operatorNamespace] = this.#options.operatorId.split('/') as [string];
-    const blueprint = blueprintOf(cluster, images, operatorNamespace);
+    const { podsMay } = this.#options;
+    const blueprint = blueprintOf(cluster, images, operatorNamespace, podsMay);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
     const sources = { api, coordinator: executor.coordinator, etcd, wanted, memory };

@@ -16,6 +16,7 @@ import { snapshotCommands } from './etcd_snapshots/commands.ts';
 import type { Snapshot } from './etcd_snapshots/folder.ts';
 import { afterLastDuty } from './ending_namespace.ts';
 import { Health } from './health.ts';
+import { podRights, podRightsOf } from './overlay/pod_rules.ts';
 import { KubeApi, KubeError } from './kube/kube_api.ts';
 import { leadWhileElected } from './kube/lease.ts';
 import { operatorMetrics } from './metrics.ts';
@@ -30,6 +31,7 @@ const images = {
   etcd: variable('TSDB_ETCD_IMAGE', 'quay.io/coreos/etcd:v3.6.7'),
   operator: variable('TSDB_OPERATOR_IMAGE', 'tsdb-operator:latest'),
 };
+const podsMay = podRightsOf(variable('TSDB_OPERATOR_PODS_MAY', ''));
 const podNamespace = variable('POD_NAMESPACE', 'default');
 const leaseName = variable('TSDB_OPERATOR_LEASE', 'tsdb-operator');
 /** Comma-separated namespaces to look after; empty for all. */
@@ -63,6 +65,7 @@ async function main(): Promise<void> {
     log,
     images,
     operatorId: `${podNamespace}/${leaseName}`,
+    podsMay,
     rolloutsMax: Number(variable('TSDB_OPERATOR_ROLLOUTS_MAX', '1')),
     mayWrite: () => mayWrite(),
     onPass: (key, cluster) => clusters.note(key, cluster),
@@ -103,7 +106,10 @@ async function main(): Promise<void> {
       else response.writeHead(404).end('paths: /metrics /healthz /readyz\n');
     },
   });
-  log.info({ images, watched: watched.length === 0 ? 'all namespaces' : watched }, 'started');
+  log.info(
+    { images, podsMay: [...podsMay], watched: watched.length === 0 ? 'all namespaces' : watched },
+    'started',
+  );
   await leadWhileElected(
     {
       api,
@@ -172,6 +178,7 @@ Environment:
   POD_NAMESPACE         where its lease is; default when not given
   TSDB_OPERATOR_LEASE   name of the lease; tsdb-operator when not given
   TSDB_OPERATOR_ROLLOUTS_MAX   clusters that are rolled out at a time because the operator has changed; 1 when not given
+  TSDB_OPERATOR_PODS_MAY   what podTemplates may do beside what all may, comma-separated: ${podRights.join(', ')}; nothing when not given
   TSDB_OPERATOR_PORT    of /metrics, /healthz and /readyz; 8080 when not given
   LOG_LEVEL             debug, info, warn or error; info when not given`;
 const args = process.argv.slice(2);

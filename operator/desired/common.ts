@@ -2,6 +2,7 @@
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, apiVersion, label, managedBy, managedByLabel } from '../resource/keys.ts';
 import type { KubeObject, ResourceRequirements } from '../resource/kube_objects.ts';
+import type { Component } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 /** Images that are taken where the resource names none. */
@@ -13,7 +14,7 @@ export interface ImageDefaults {
   readonly operator: string;
 }
 
-export type Component = 'node' | 'etcd' | 'coordinator';
+export type { Component } from '../resource/names.ts';
 
 /** What a child belongs to: the record and the snapshots of etcd outlive the cluster. */
 export type Subject = Component | 'record' | 'etcd-snapshots' | 'etcd-restore';

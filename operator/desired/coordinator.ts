@@ -14,6 +14,7 @@ import {
   spreadOverZones,
 } from './common.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
+import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
 
 /** When a Deployment is made and the resource does not say. */
@@ -35,7 +36,7 @@ export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults):
     {
       apiVersion: 'v1',
       kind: 'Service',
-      metadata: childMetadata(cluster, names.coordinator, 'coordinator'),
+      metadata: serviceMetadata(cluster),
       spec: {
         selector: selectorOf(cluster, 'coordinator'),
         ports: [
@@ -52,6 +53,12 @@ export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults):
     deployment(cluster, images, config.metadata.name, replicas),
     ...(replicas > 1 ? [disruptionBudget(cluster, names.coordinator, 'coordinator')] : []),
   ];
+}
+
+function serviceMetadata(cluster: TsdbCluster): KubeObject['metadata'] {
+  const { annotations } = cluster.spec.coordinator?.service ?? {};
+  const metadata = childMetadata(cluster, new Names(cluster).coordinator, 'coordinator');
+  return annotations === undefined ? metadata : { ...metadata, annotations };
 }
 
 function deployment(
@@ -72,7 +79,7 @@ function deployment(
       replicas,
       selector: { matchLabels: selector },
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
-      template: {
+      template: overlaidTemplate(cluster, 'coordinator', {
         metadata: { labels: selector },
         spec: {
           securityContext: podSecurity,
@@ -108,7 +115,7 @@ function deployment(
           ],
           volumes: [{ name: 'config', configMap: { name: configName } }, ...tls.volumes],
         },
-      },
+      }),
     },
   };
 }

@@ -6,12 +6,15 @@
 import { childKey, type Observed } from '../observe/observe.ts';
 import { isStale, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
-import { type ImageDefaults, marked } from './common.ts';
+import { type ImageDefaults, marked, templateOf } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects, etcdReplicasOf } from './etcd.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
 import { approvedSnapshot, isReadyForRestore, restoredSnapshot } from '../observe/etcd_restore.ts';
+import type { PodRight } from '../overlay/pod_rules.ts';
+import { type Refusal, refusalsOf } from '../overlay/refusals.ts';
+import { label } from '../resource/keys.ts';
 import { Names } from '../resource/names.ts';
 import { type NamespaceClaims, namespaceClaims } from './namespaces.ts';
 import { networkPolicies } from './network_policies.ts';
@@ -24,6 +27,7 @@ export interface Blueprint {
   readonly objects: readonly KubeObject[];
   /** Sets of nodes by isolation group, without a size. */
   readonly nodeSets: ReadonlyMap<string, KubeObject>;
+  readonly refusals: readonly Refusal[];
 }
 
 export interface Desired {
@@ -32,14 +36,25 @@ export interface Desired {
   /** Sets of nodes by isolation group, without a size. */
   readonly nodeSets: ReadonlyMap<string, KubeObject>;
   readonly namespaces: NamespaceClaims;
+  /** What the resource asks for and does not get: the pods of its component stay as they are. */
+  readonly refusals: readonly Refusal[];
 }
 
-/** @param operatorNamespace the Kubernetes namespace that the operator runs in */
+/**
+ * @param operatorNamespace the Kubernetes namespace that the operator runs in
+ * @param podsMay what a podTemplate may do beside what all may
+ */
 export function blueprintOf(
   cluster: TsdbCluster,
   images: ImageDefaults,
   operatorNamespace: string,
+  podsMay: ReadonlySet<PodRight> = new Set(),
 ): Blueprint {
+  const refusals = refusalsOf(cluster, podsMay);
+  const refused = new Set<string | undefined>(refusals.map(({ component }) => component));
+  const isKept = (object: KubeObject): boolean =>
+    (object.kind === 'ConfigMap' || templateOf(object) !== undefined) &&
+    refused.has(object.metadata.labels?.[label.component]);
   const objects = [
     ...etcdObjects(cluster, images),
     ...etcdSnapshotObjects(cluster, images),
@@ -49,18 +64,19 @@ export function blueprintOf(
   ];
   return {
     images,
-    objects: objects.map((object) => marked(object)),
+    objects: objects.filter((object) => !isKept(object)).map((object) => marked(object)),
     nodeSets: new Map(
-      cluster.spec.isolationGroups.map((group) => [
+      (refused.has('node') ? [] : cluster.spec.isolationGroups).map((group) => [
         group.name,
         nodeStatefulSet(cluster, group, images),
       ]),
     ),
+    refusals,
   };
 }
 
 export function desiredOf(
-  { objects, nodeSets, images }: Blueprint,
+  { objects, nodeSets, images, refusals }: Blueprint,
   observed: Pick<Observed, 'claims' | keyof GroupState>,
 ): Desired {
   const sets = [...nodeSets].map(([group, set]) =>
@@ -80,6 +96,7 @@ export function desiredOf(
       ...sets,
     ],
     nodeSets,
+    refusals,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
 }
@@ -166,7 +183,7 @@ const liveSet = ({ cluster, statefulSets }: GroupState, group: string): Stateful
   statefulSets.get(new Names(cluster).group(group));
 
 /** Pods whose shards have moved are on their way out, with their volumes. */
-function isShrinking(live: StatefulSet | undefined): boolean {
+export function isShrinking(live: StatefulSet | undefined): boolean {
   if (live?.spec.persistentVolumeClaimRetentionPolicy?.whenScaled !== 'Delete') return false;
   return isStale(live) || (live.status?.replicas ?? 0) > (live.spec.replicas ?? 1);
 }

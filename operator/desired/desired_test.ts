@@ -278,6 +278,40 @@ test('a group gets its affinity and storage class, and images of the resource wi
   );
 });
 
+test('an affinity that is laid over ours keeps nodes in the zone of their group', () => {
+  const group = { name: 'a', nodeAffinity: { zone: 'z1' } };
+  const term = (key: string) => ({ matchExpressions: [{ key, operator: 'Exists' }] });
+  const nodeAffinity = {
+    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [term('x'), term('y')] },
+  };
+  const cluster = clusterOf({
+    isolationGroups: [group, { name: 'b' }, { name: 'c' }],
+    nodes: { replicasPerGroup: 1, podTemplate: { spec: { affinity: { nodeAffinity } } } },
+  });
+  const { affinity } = find(objectsOf(cluster), 'StatefulSet', 'metrics-a').spec.template.spec;
+  const terms =
+    affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms;
+  const keys = terms.map((one: Json) => one.matchExpressions.map(({ key }: Json) => key));
+  assert.deepEqual(keys, [
+    ['zone', 'x'],
+    ['zone', 'y'],
+  ]);
+  assert.ok(affinity.podAntiAffinity, 'what it does not name stays');
+});
+
+test('containers beside ours have no more privileges than ours', () => {
+  const podTemplate = {
+    spec: { containers: [{ name: 'sidecar', securityContext: { runAsUser: 1 } }] },
+  };
+  const cluster = clusterOf({ coordinator: { podTemplate } });
+  const { spec } = find(objectsOf(cluster), 'Deployment', 'metrics-coordinator').spec.template;
+  assert.deepEqual(spec.containers[1].securityContext, {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ['ALL'] },
+    runAsUser: 1,
+  });
+});
+
 test('a pod belongs to its own group, whatever the names of the groups begin with', () => {
   const names = new Names(clusterOf());
   assert.equal(names.ordinalIn('a', 'metrics-a-7'), 7);

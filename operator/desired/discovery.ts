@@ -4,6 +4,7 @@ import { etcdEndpoints } from './etcd.ts';
 import { Names, placementZone } from '../resource/names.ts';
 
 const tlsFolder = '/etc/tsdb-etcd-tls';
+const tlsItems = ['ca.crt', 'tls.crt', 'tls.key'].map((key) => ({ key, path: key }));
 
 export function discoveryYaml(cluster: TsdbCluster): string[] {
   const names = new Names(cluster);
@@ -36,7 +37,8 @@ export function etcdTlsMount(cluster: TsdbCluster): Mount {
   const secretName = cluster.spec.etcd?.external?.tlsSecret;
   if (secretName === undefined) return { volumes: [], mounts: [] };
   return {
-    volumes: [{ name: 'etcd-tls', secret: { secretName } }],
+    // Not what else is in it: whoever names a Secret here need not be one who may read it.
+    volumes: [{ name: 'etcd-tls', secret: { secretName, items: tlsItems } }],
     mounts: [{ name: 'etcd-tls', mountPath: tlsFolder, readOnly: true }],
   };
 }

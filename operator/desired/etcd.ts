@@ -14,6 +14,7 @@ import {
   spreadOverZones,
   zoneLabelOf,
 } from './common.ts';
+import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
 
 export const etcdReplicasDefault = 3;
@@ -113,7 +114,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
       // The operator replaces members itself: Kubernetes does not know quorum.
       updateStrategy: { type: 'OnDelete' },
       selector: { matchLabels: selector },
-      template: {
+      template: overlaidTemplate(cluster, 'etcd', {
         metadata: { labels: selector },
         spec: {
           securityContext: podSecurity,
@@ -163,7 +164,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
             },
           ],
         },
-      },
+      }),
       volumeClaimTemplates: [
         {
           metadata: { name: 'data', labels: selector },

@@ -18,7 +18,7 @@ import {
   spreadOverHosts,
 } from './common.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
-import { overlay } from '../resource/merge.ts';
+import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
 
 const dataFolder = '/var/lib/tsdb';
@@ -90,7 +90,7 @@ export function nodeStatefulSet(
       automountServiceAccountToken: false,
       enableServiceLinks: false,
       terminationGracePeriodSeconds: 60,
-      affinity: { ...nodeAffinity(group), ...spreadOverHosts(selectorOf(cluster, 'node')) },
+      affinity: spreadOverHosts(selectorOf(cluster, 'node')),
       containers: [
         {
           name: 'node',
@@ -133,7 +133,7 @@ export function nodeStatefulSet(
     podManagementPolicy: 'Parallel',
     updateStrategy: { type: 'OnDelete' },
     selector: { matchLabels: selector },
-    template: overlay(template, cluster.spec.podTemplate ?? {}),
+    template: withGroupAffinity(overlaidTemplate(cluster, 'node', template), group),
     volumeClaimTemplates: [
       {
         metadata: { name: 'data', labels: selector },
@@ -160,22 +160,41 @@ export function sized(
   return { ...set, spec: { ...spec, replicas, persistentVolumeClaimRetentionPolicy } };
 }
 
-function nodeAffinity(group: IsolationGroupSpec): object {
-  const terms = Object.entries(group.nodeAffinity ?? {});
-  if (terms.length === 0) return {};
-  return {
-    nodeAffinity: {
-      requiredDuringSchedulingIgnoredDuringExecution: {
-        nodeSelectorTerms: [
-          {
-            matchExpressions: terms.map(([key, value]) => ({
-              key,
-              operator: 'In',
-              values: [value],
-            })),
-          },
-        ],
-      },
-    },
+interface Affine {
+  readonly spec: {
+    readonly affinity?: {
+      readonly nodeAffinity?: {
+        readonly requiredDuringSchedulingIgnoredDuringExecution?: {
+          readonly nodeSelectorTerms?: readonly { readonly matchExpressions?: readonly object[] }[];
+        };
+      };
+    } | null;
   };
+}
+
+/**
+ * Terms are alternatives: each of an overlay is narrowed to the group's machines, or nodes of one
+ * group would run in the zone of another.
+ */
+function withGroupAffinity(overlaid: unknown, group: IsolationGroupSpec): unknown {
+  const own = Object.entries(group.nodeAffinity ?? {}).map(([key, value]) => ({
+    key,
+    operator: 'In',
+    values: [value],
+  }));
+  if (own.length === 0) return overlaid;
+  const template = overlaid as Affine;
+  const { affinity } = template.spec;
+  const required = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const given = required?.nodeSelectorTerms ?? [];
+  const nodeSelectorTerms = (given.length === 0 ? [{}] : given).map((term) => ({
+    ...term,
+    matchExpressions: [...own, ...(term.matchExpressions ?? [])],
+  }));
+  const requiredDuringSchedulingIgnoredDuringExecution = { ...required, nodeSelectorTerms };
+  const nodeAffinity = {
+    ...affinity?.nodeAffinity,
+    requiredDuringSchedulingIgnoredDuringExecution,
+  };
+  return { ...template, spec: { ...template.spec, affinity: { ...affinity, nodeAffinity } } };
 }

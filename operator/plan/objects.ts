@@ -2,7 +2,8 @@
  * Which child objects are to be written, grown or deleted. Each stands for itself: one that is
  * another's, or that the server refuses, keeps no other from being brought to its wanted state.
  */
-import type { Desired } from '../desired/desired.ts';
+import { type Desired, isShrinking } from '../desired/desired.ts';
+import { Names } from '../resource/names.ts';
 import { contains } from '../resource/merge.ts';
 import { etcdClaimActions } from './etcd_claims.ts';
 import { quantityOf } from '../desired/quantity.ts';
@@ -32,12 +33,30 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
         actions.push({ kind: 'apply', object: wanted });
     }
   }
-  actions.push(...etcdClaimActions(observed), ...staleObjects(observed, desired));
+  actions.push(...etcdClaimActions(observed), ...retainingSets(observed, desired, rollout));
+  actions.push(...staleObjects(observed, desired));
   const shrunk = shrunkVolume(observed, desired);
   if (shrunk !== null) stalled.push(shrunk);
   const message = `${actions.length} objects are brought to their wanted state`;
   const waiting = actions.length > 0 ? { reason: 'Applying', message } : null;
   return { actions, waiting, stalled };
+}
+
+/**
+ * A set that has been made smaller deletes volumes of pods that are too many until it is written
+ * again. One whose template is held back, or refused, is not: it is only told to keep them.
+ */
+function retainingSets(observed: Observed, desired: Desired, rollout: Rollout): Action[] {
+  const names = new Names(observed.cluster);
+  return observed.cluster.spec.isolationGroups.flatMap(({ name }): Action[] => {
+    const set = observed.statefulSets.get(names.group(name));
+    if (set === undefined || !isOurs(observed, set) || isShrinking(set)) return [];
+    const { replicas, persistentVolumeClaimRetentionPolicy: policy } = set.spec;
+    const wanted = desired.objects.find((object) => childKey(object) === childKey(set));
+    const isWritten = wanted !== undefined && !rollout.holds(wanted);
+    if (isWritten || policy?.whenScaled !== 'Delete') return [];
+    return [{ kind: 'scale-set', set, replicas: replicas ?? 1, whenScaled: 'Retain' }];
+  });
 }
 
 /**

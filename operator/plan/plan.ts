@@ -67,6 +67,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,
+    ...desired.refusals,
     ...invalidNamespaces(observed, desired),
     ...refusals(observed, actions),
   ];

@@ -120,7 +120,7 @@ class Life {
       world.changeSpec(change);
     };
     const one = <T>(items: readonly T[]): T | undefined => items[random(items.length)];
-    const dice = random(18);
+    const dice = random(19);
     const etcdDice = random(12);
     if (etcdDice === 0) {
       const replicas = one([1, 3, 5])!;
@@ -137,7 +137,7 @@ class Life {
       const image = one(['1', '2'])!;
       spec(`images of etcd and coordinators ${image}`, (whole) => {
         whole.etcd = { ...whole.etcd, image: `etcd:${image}` };
-        whole.coordinator = { image: `coordinator:${image}` };
+        whole.coordinator = { ...whole.coordinator, image: `coordinator:${image}` };
       });
     } else if (dice < 7) {
       const size = one(['100Gi', '200Gi', '300Gi'])!;
@@ -168,6 +168,17 @@ class Life {
       this.trace.push(`claim ${name} ${claim === undefined ? 'comes' : 'goes'}`);
       if (claim === undefined) world.addClaim(name, { retentionTime: '24h' });
       else world.kube.remove(claim);
+    } else if (dice < 18) {
+      // None, one that is rolled out, and one that is refused.
+      const over = one([
+        undefined,
+        { priorityClassName: 'high' },
+        { serviceAccountName: 'admin' },
+      ])!;
+      const component = one(['nodes', 'etcd', 'coordinator'])!;
+      spec(`podTemplate of ${component} ${JSON.stringify(over)}`, (whole) => {
+        whole[component] = { ...whole[component], podTemplate: over && { spec: over } };
+      });
     } else world.restartOperator();
   }
 
@@ -189,6 +200,8 @@ class Life {
     const isWell =
       ids.length > 0 &&
       ids.every((id) => world.isReady(id)) &&
+      // One may have been given up, and its pod not been taken away yet.
+      ids.every((id) => world.kube.find('PersistentVolumeClaim', `data-${id}`) !== undefined) &&
       world.shardStates().every((state) => state === 'AVAILABLE');
     if (!isWell) return;
     const id = ids[this.#random(ids.length)]!;
@@ -237,6 +250,7 @@ class Life {
     if (method === 'EVICT') this.#checkEviction(body);
     if (!target.startsWith('StatefulSet/')) return;
     if (method === 'APPLY' || method === 'PATCH') {
+      assert.equal(body.spec.template?.spec.serviceAccountName, undefined, 'refused');
       this.#checkSet(target.slice('StatefulSet/'.length), body);
     }
   }
@@ -326,6 +340,9 @@ class Life {
       spec.paused = false;
       spec.updatePolicy = 'Automatic';
       if (spec.nodes.image === 'node:bad') spec.nodes.image = 'node:9';
+      for (const component of [spec.nodes, spec.etcd, spec.coordinator]) {
+        delete component?.podTemplate?.spec.serviceAccountName;
+      }
       // A volume that was asked larger cannot become smaller again.
       if (spec.nodes.storage !== undefined) spec.nodes.storage.size = '400Gi';
     });

@@ -2,6 +2,9 @@
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 
+/** What a cluster is made of; the name of its container, too. */
+export type Component = 'node' | 'etcd' | 'coordinator';
+
 export const port = {
   grpc: 9000,
   grpcCluster: 9001,

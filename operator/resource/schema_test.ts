@@ -32,7 +32,14 @@ const namespace = {
 const clusterFields: Fields<ClusterSpec> = {
   replicationFactor: true,
   numberOfShards: true,
-  nodes: { replicasPerGroup: true, image: true, storage, resources, replaceAfter: true },
+  nodes: {
+    replicasPerGroup: true,
+    image: true,
+    storage,
+    resources,
+    replaceAfter: true,
+    podTemplate: true,
+  },
   isolationGroups: { name: true, nodeAffinity: true, storageClassName: true },
   etcd: {
     replicas: true,
@@ -40,9 +47,16 @@ const clusterFields: Fields<ClusterSpec> = {
     storage,
     resources,
     snapshots: { schedule: true, keep: true, storage },
+    podTemplate: true,
     external: { endpoints: true, tlsSecret: true },
   },
-  coordinator: { replicas: true, image: true, resources },
+  coordinator: {
+    replicas: true,
+    image: true,
+    resources,
+    podTemplate: true,
+    service: { annotations: true },
+  },
   namespaces: { name: true, ...namespace },
   updatePolicy: true,
   deletionPolicy: { data: true, metadata: true },
@@ -60,13 +74,17 @@ const namespaceFields: Fields<TsdbNamespace['spec']> = {
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
+  readonly 'x-kubernetes-preserve-unknown-fields'?: boolean;
 }
 
-function fieldsOf({ properties, items }: Schema): unknown {
+function fieldsOf(schema: Schema): unknown {
+  const { properties, items } = schema;
+  // What rules say of its members is not all that it may have.
+  if (schema['x-kubernetes-preserve-unknown-fields'] === true) return true;
   if (items !== undefined) return fieldsOf(items);
   if (properties === undefined) return true;
   return Object.fromEntries(
-    Object.entries(properties).map(([name, schema]) => [name, fieldsOf(schema)]),
+    Object.entries(properties).map(([name, property]) => [name, fieldsOf(property)]),
   );
 }
 

@@ -15,6 +15,7 @@ export interface ClusterSpec {
     readonly storage?: StorageSpec;
     readonly resources?: ResourceRequirements;
     readonly replaceAfter?: string;
+    readonly podTemplate?: PodTemplate;
   };
   readonly isolationGroups: readonly IsolationGroupSpec[];
   readonly etcd?: {
@@ -27,12 +28,15 @@ export interface ClusterSpec {
       readonly keep?: number;
       readonly storage?: StorageSpec;
     };
+    readonly podTemplate?: PodTemplate;
     readonly external?: { readonly endpoints: readonly string[]; readonly tlsSecret?: string };
   };
   readonly coordinator?: {
     readonly replicas?: number;
     readonly image?: string;
     readonly resources?: ResourceRequirements;
+    readonly podTemplate?: PodTemplate;
+    readonly service?: { readonly annotations?: Readonly<Record<string, string>> };
   };
   readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
   readonly updatePolicy?: 'Automatic' | 'Gated';
@@ -42,8 +46,12 @@ export interface ClusterSpec {
   };
   readonly paused?: boolean;
   readonly networkPolicies?: boolean;
-  readonly podTemplate?: Readonly<Record<string, unknown>>;
+  /** Of the nodes, under that of `nodes`. */
+  readonly podTemplate?: PodTemplate;
 }
+
+/** Laid over the operator's; overlay/pod_rules.ts has what it may say. */
+export type PodTemplate = Readonly<Record<string, unknown>>;
 
 export interface StorageSpec {
   readonly className?: string;

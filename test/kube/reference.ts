@@ -22,6 +22,7 @@ interface Schema {
   readonly maxItems?: number;
   readonly pattern?: string;
   readonly additionalProperties?: Schema;
+  readonly 'x-kubernetes-preserve-unknown-fields'?: boolean;
   readonly 'x-kubernetes-validations'?: readonly { readonly message: string }[];
 }
 
@@ -34,6 +35,8 @@ export interface Field {
 /** All fields below, the deeper ones after their parents. */
 export function fieldsOf(schema: Schema, path: string): Field[] {
   const inside = schema.items ?? schema;
+  // What is named there is what rules are about, not all that there may be.
+  if (inside['x-kubernetes-preserve-unknown-fields'] === true) return [];
   const prefix = schema.items === undefined ? path : `${path}[]`;
   return Object.entries(inside.properties ?? {}).flatMap(([name, field]) => [
     {
@@ -45,8 +48,9 @@ export function fieldsOf(schema: Schema, path: string): Field[] {
   ]);
 }
 
-export const isLeaf = ({ properties, items }: Schema): boolean =>
-  properties === undefined && items?.properties === undefined;
+export const isLeaf = (schema: Schema): boolean =>
+  schema['x-kubernetes-preserve-unknown-fields'] === true ||
+  (schema.properties === undefined && schema.items?.properties === undefined);
 
 function typeOf(schema: Schema): string {
   if (schema.enum !== undefined) return schema.enum.map((one) => `\`${String(one)}\``).join(', ');

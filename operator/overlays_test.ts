@@ -1,0 +1,112 @@
+/** What users lay over the pods that the operator makes, on a world of fakes. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ClusterSpec } from './resource/tsdb_cluster.ts';
+import { specOf, World } from './world_testing.ts';
+
+type Json = any;
+
+async function settledWorld(over: Partial<ClusterSpec> = {}): Promise<World> {
+  const world = new World();
+  world.addCluster(specOf(over));
+  await world.settle();
+  world.kube.writes.length = 0;
+  return world;
+}
+
+const podSpec = (world: World, name: string): Json => world.kube.find('Pod', name).spec;
+
+test('each component has a podTemplate of its own, and that of nodes goes over the older one', async () => {
+  const template = (priorityClassName: string): Json => ({ spec: { priorityClassName } });
+  const world = await settledWorld({
+    podTemplate: { spec: { priorityClassName: 'old', schedulerName: 'mine' } },
+    nodes: { replicasPerGroup: 1, podTemplate: template('nodes') },
+    etcd: { podTemplate: template('etcd') },
+    coordinator: {
+      podTemplate: template('coordinators'),
+      service: { annotations: { 'example.com/name': 'metrics' } },
+    },
+  });
+  const { priorityClassName, schedulerName } = podSpec(world, 'c-a-0');
+  assert.deepEqual([priorityClassName, schedulerName], ['nodes', 'mine']);
+  assert.equal(podSpec(world, 'c-etcd-0').priorityClassName, 'etcd');
+  const deployment = world.kube.find('Deployment', 'c-coordinator');
+  assert.equal(deployment.spec.template.spec.priorityClassName, 'coordinators');
+  const { annotations } = world.kube.find('Service', 'c-coordinator').metadata;
+  assert.equal(annotations['example.com/name'], 'metrics');
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a podTemplate that is refused stalls its component alone, whose pods stay as they are', async () => {
+  const world = await settledWorld();
+  const before = podSpec(world, 'c-a-0');
+  world.changeSpec((spec) => {
+    spec.nodes.podTemplate = { spec: { serviceAccountName: 'admin' } };
+    spec.nodes.replicasPerGroup = 2;
+    spec.etcd = { image: 'etcd:2' };
+  });
+  await world.settle();
+  const { reason, message } = world.condition('Stalled');
+  assert.equal(reason, 'PodTemplateRefused');
+  assert.match(message, /nodes\.podTemplate\.spec\.serviceAccountName needs the right serviceAcc/);
+  assert.equal(world.condition('Ready').status, 'False');
+  assert.deepEqual(podSpec(world, 'c-a-0'), before);
+  assert.equal(podSpec(world, 'c-a-1').serviceAccountName, undefined, 'nodes come as they were');
+  assert.equal(podSpec(world, 'c-etcd-0').containers[0].image, 'etcd:2', 'the others go on');
+  world.changeSpec((spec) => {
+    spec.nodes.podTemplate.spec = { priorityClassName: 'high' };
+  });
+  await world.settle();
+  assert.equal(podSpec(world, 'c-a-0').priorityClassName, 'high');
+  assert.equal(world.condition('Stalled'), undefined);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a cluster that begins with what is refused says so, and begins when it is mended', async () => {
+  const world = new World();
+  world.addCluster(specOf({ nodes: { replicasPerGroup: 1, podTemplate: { spec: { x: 1 } } } }));
+  for (let pass = 0; pass < 5; pass++) {
+    await world.reconcile();
+    await world.advance();
+  }
+  assert.equal(world.condition('Stalled').reason, 'PodTemplateRefused');
+  assert.equal(world.kube.find('StatefulSet', 'c-a'), undefined);
+  world.changeSpec((spec) => {
+    spec.nodes.podTemplate = undefined;
+  });
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+for (const [what, hold] of [
+  [
+    'refused',
+    (spec: Json): void => {
+      spec.nodes.podTemplate = { spec: { hostNetwork: true } };
+    },
+  ],
+  [
+    'not approved',
+    (spec: Json): void => {
+      spec.updatePolicy = 'Gated';
+      spec.nodes.image = 'node:2';
+    },
+  ],
+] as const) {
+  test(`a set whose template is ${what} keeps the volumes of pods that somebody takes away`, async () => {
+    const world = await settledWorld({ nodes: { replicasPerGroup: 2 } });
+    world.changeSpec(hold);
+    await world.settle();
+    world.changeSpec((spec) => {
+      spec.nodes.replicasPerGroup = 1;
+    });
+    await world.settle();
+    assert.equal(world.kube.find('PersistentVolumeClaim', 'data-c-a-1'), undefined);
+    const set = structuredClone(world.kube.find('StatefulSet', 'c-a'));
+    assert.equal(set.spec.persistentVolumeClaimRetentionPolicy.whenScaled, 'Retain');
+    set.spec.replicas = 0;
+    world.kube.store(set);
+    await world.advance();
+    assert.notEqual(world.kube.find('PersistentVolumeClaim', 'data-c-a-0'), undefined);
+  });
+}
