@@ -78,6 +78,40 @@ test('a cluster that begins with what is refused says so, and begins when it is 
   assert.equal(world.condition('Ready').status, 'True');
 });
 
+test('a changed setting replaces each node once; the old ConfigMap goes with its last pod', async () => {
+  const world = await settledWorld();
+  const configs = (): string[] =>
+    world.kube.ofKind('ConfigMap').flatMap(({ metadata }) => {
+      return metadata.name.startsWith('c-node-') ? [metadata.name] : [];
+    });
+  const [before] = configs();
+  world.changeSpec((spec) => {
+    spec.nodes.config = { commitlog: { sync: 'interval' } };
+  });
+  await world.reconcile();
+  assert.equal(configs().length, 2, 'nodes that run keep theirs');
+  await world.settle();
+  const evicted = world.kube.writes.filter((write) => write.startsWith('EVICT'));
+  assert.equal(evicted.length, 3);
+  assert.equal(configs().length, 1);
+  assert.notEqual(configs()[0], before);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('a setting that the process would not take reaches no pod, and the status has its words', async () => {
+  const world = await settledWorld();
+  const objects = JSON.stringify(world.kube.ofKind('ConfigMap'));
+  world.changeSpec((spec) => {
+    spec.coordinator = { config: { query: { timeout: 'soon' } } };
+  });
+  await world.settle();
+  const { reason, message } = world.condition('Stalled');
+  assert.equal(reason, 'ConfigRefused');
+  assert.match(message, /^coordinator\.config\.query\.timeout: not a duration/);
+  assert.equal(JSON.stringify(world.kube.ofKind('ConfigMap')), objects);
+  assert.equal(world.condition('Available').status, 'True');
+});
+
 for (const [what, hold] of [
   [
     'refused',

@@ -1,4 +1,5 @@
 /** What the builders of child objects share. */
+import { configText } from '../overlay/config.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, apiVersion, label, managedBy, managedByLabel } from '../resource/keys.ts';
 import type { KubeObject, ResourceRequirements } from '../resource/kube_objects.ts';
@@ -84,14 +85,13 @@ export function templateOf(object: KubeObject): unknown {
 }
 
 /**
- * A ConfigMap named by its content: a change makes a new one, so that pods roll and old ones keep
- * theirs.
+ * The configuration of a component, named by its content: a change makes a new one, so that pods
+ * roll and old ones keep theirs.
+ * @param own what the operator sets, which is read last
  */
-export function configMap(
-  cluster: TsdbCluster,
-  component: Component,
-  data: Record<string, string>,
-): KubeObject {
+export function configMap(cluster: TsdbCluster, component: Component, own: string): KubeObject {
+  const given = configText(cluster, component);
+  const data = { [ownFile]: own, ...(given === null ? {} : { [givenFile]: given }) };
   const name = `${cluster.metadata.name}-${component}-${contentHash(data)}`;
   return {
     apiVersion: 'v1',
@@ -101,6 +101,19 @@ export function configMap(
     data,
   };
 }
+
+const ownFile = 'tsdb.yml';
+/** What the resource sets. */
+const givenFile = 'given.yml';
+const configFolder = '/etc/tsdb';
+
+/** How a process is told of its configuration. */
+export function configArguments(cluster: TsdbCluster, component: Component): string[] {
+  const files = configText(cluster, component) === null ? [ownFile] : [givenFile, ownFile];
+  return files.flatMap((file) => ['-f', `${configFolder}/${file}`]);
+}
+
+export const configMount: object = { name: 'config', mountPath: configFolder, readOnly: true };
 
 /** At most one pod of these may be evicted at a time; an unready one always. */
 export function disruptionBudget(

@@ -3,7 +3,9 @@ import type { KubeObject } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
+  configArguments,
   configMap,
+  configMount,
   containerSecurity,
   disruptionBudget,
   type ImageDefaults,
@@ -22,14 +24,13 @@ const coordinatorReplicasDefault = 2;
 
 export function coordinatorObjects(cluster: TsdbCluster, images: ImageDefaults): KubeObject[] {
   const names = new Names(cluster);
-  const config = configMap(cluster, 'coordinator', {
-    'tsdb.yml': `${[
-      'coordinator:',
-      `  listenAddress: 0.0.0.0:${port.coordinator}`,
-      `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.coordinatorMetrics}"}}`,
-      ...discoveryYaml(cluster).map((line) => `  ${line}`),
-    ].join('\n')}\n`,
-  });
+  const lines = [
+    'coordinator:',
+    `  listenAddress: 0.0.0.0:${port.coordinator}`,
+    `  metrics: {prometheus: {listenAddress: "0.0.0.0:${port.coordinatorMetrics}"}}`,
+    ...discoveryYaml(cluster).map((line) => `  ${line}`),
+  ];
+  const config = configMap(cluster, 'coordinator', `${lines.join('\n')}\n`);
   const replicas = cluster.spec.coordinator?.replicas ?? coordinatorReplicasDefault;
   return [
     config,
@@ -91,7 +92,7 @@ function deployment(
             {
               name: 'coordinator',
               image: coordinator?.image ?? images.coordinator,
-              args: ['-f', '/etc/tsdb/tsdb.yml'],
+              args: configArguments(cluster, 'coordinator'),
               env: [{ name: 'TSDB_LISTEN_HOST', value: '0.0.0.0' }],
               ports: [
                 { name: 'http', containerPort: port.coordinator, protocol: 'TCP' },
@@ -107,10 +108,7 @@ function deployment(
               },
               ...resourcesOf(coordinator?.resources),
               securityContext: containerSecurity,
-              volumeMounts: [
-                { name: 'config', mountPath: '/etc/tsdb', readOnly: true },
-                ...tls.mounts,
-              ],
+              volumeMounts: [configMount, ...tls.mounts],
             },
           ],
           volumes: [{ name: 'config', configMap: { name: configName } }, ...tls.volumes],

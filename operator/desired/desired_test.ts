@@ -70,7 +70,12 @@ const podsOf = (objects: readonly KubeObject[]): Json[] =>
  */
 function configOf(objects: readonly KubeObject[], role: 'node' | 'coordinator') {
   const map = find(objects, 'ConfigMap', new RegExp(`^metrics-${role}-`));
-  const files = [{ path: 'tsdb.yml', text: map.data['tsdb.yml'] as string }];
+  const kind = role === 'node' ? 'StatefulSet' : 'Deployment';
+  const [container] = find(objects, kind, /^metrics-(a|coordinator)$/).spec.template.spec
+    .containers;
+  const files = (container.args as string[])
+    .filter((argument) => argument !== '-f')
+    .map((path) => ({ path, text: map.data[path.replace('/etc/tsdb/', '')] as string }));
   return parseConfig(files, role, { POD_NAME: 'metrics-a-1', TSDB_LISTEN_HOST: '0.0.0.0' });
 }
 
@@ -111,6 +116,26 @@ for (const [what, etcd, endpoints, tls] of [
     for (const paths of mounted) assert.equal(paths.includes('/etc/tsdb-etcd-tls'), tls);
   });
 }
+
+test('settings of the resource reach the processes, and change nothing of what the operator sets', () => {
+  const objects = objectsOf(
+    clusterOf({
+      nodes: {
+        replicasPerGroup: 1,
+        config: { commitlog: { sync: 'interval' }, filesystem: {}, metrics: { prometheus: {} } },
+      },
+      coordinator: { config: { query: { timeout: '7s' } } },
+    }),
+  );
+  const plain = objectsOf(clusterOf());
+  const { db } = configOf(objects, 'node');
+  assert.equal(db!.commitlog.sync, 'interval');
+  const { commitlog: _, ...others } = db!;
+  const { commitlog: __, ...plainOthers } = configOf(plain, 'node').db!;
+  assert.deepEqual(others, plainOthers);
+  const { coordinator } = configOf(objects, 'coordinator');
+  assert.equal(coordinator!.queryTimeoutMillis, 7_000);
+});
 
 test('processes listen where their Services and probes look for them', () => {
   const objects = objectsOf(clusterOf());

@@ -6,7 +6,9 @@ import type { IsolationGroupSpec, TsdbCluster } from '../resource/tsdb_cluster.t
 import type { KubeObject } from '../resource/kube_objects.ts';
 import {
   childMetadata,
+  configArguments,
   configMap,
+  configMount,
   containerSecurity,
   disruptionBudget,
   type ImageDefaults,
@@ -67,7 +69,7 @@ function nodeConfig(cluster: TsdbCluster): KubeObject {
     `  debugListenAddress: "127.0.0.1:${port.debug}"`,
     ...discoveryYaml(cluster).map((line) => `  ${line}`),
   ];
-  return configMap(cluster, 'node', { 'tsdb.yml': `${lines.join('\n')}\n` });
+  return configMap(cluster, 'node', `${lines.join('\n')}\n`);
 }
 
 /**
@@ -95,7 +97,7 @@ export function nodeStatefulSet(
         {
           name: 'node',
           image: nodes.image ?? images.node,
-          args: ['-f', '/etc/tsdb/tsdb.yml'],
+          args: configArguments(cluster, 'node'),
           env: [podNameVariable, { name: 'TSDB_LISTEN_HOST', value: '0.0.0.0' }],
           ports: nodePorts.map(([name, number]) => ({
             name,
@@ -115,11 +117,7 @@ export function nodeStatefulSet(
           },
           ...resourcesOf(nodes.resources),
           securityContext: containerSecurity,
-          volumeMounts: [
-            { name: 'data', mountPath: dataFolder },
-            { name: 'config', mountPath: '/etc/tsdb', readOnly: true },
-            ...tls.mounts,
-          ],
+          volumeMounts: [{ name: 'data', mountPath: dataFolder }, configMount, ...tls.mounts],
         },
       ],
       volumes: [

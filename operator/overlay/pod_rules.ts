@@ -6,6 +6,7 @@
  * day is asked for with the same right as the machine.
  */
 import { posix } from 'node:path';
+import { isRecord } from '../resource/merge.ts';
 
 /** What the operator's administrator may let all podTemplates do, each by its name. */
 export const podRights = ['serviceAccounts', 'secrets', 'volumes', 'machine'] as const;
@@ -331,6 +332,3 @@ function* problemsOf(
       rule satisfies never;
   }
 }
-
-const isRecord = (value: Json): value is Record<string, Json> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -4,12 +4,13 @@
  */
 import type { Component } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { configProblems } from './config.ts';
 import { type PodRight, podTemplateProblems } from './pod_rules.ts';
 import { podTemplatesOf } from './pod_template.ts';
 
 export interface Refusal {
   readonly component: Component;
-  readonly reason: 'PodTemplateRefused';
+  readonly reason: 'PodTemplateRefused' | 'ConfigRefused';
   /** Names the fields. */
   readonly message: string;
 }
@@ -24,13 +25,22 @@ export function refusalsOf(
   podsMay: ReadonlySet<PodRight>,
 ): readonly Refusal[] {
   return components.flatMap((component) => {
-    const problems = [...podTemplatesOf(cluster, component)].flatMap(([field, template]) =>
+    const ofTemplates = [...podTemplatesOf(cluster, component)].flatMap(([field, template]) =>
       podTemplateProblems(template, component, podsMay).map((problem) => `${field}.${problem}`),
     );
-    return problems.length === 0
-      ? []
-      : [{ component, reason: 'PodTemplateRefused' as const, message: shortened(problems) }];
+    return [
+      ...refusal(component, 'PodTemplateRefused', ofTemplates),
+      ...refusal(component, 'ConfigRefused', configProblems(cluster, component)),
+    ];
   });
+}
+
+function refusal(
+  component: Component,
+  reason: Refusal['reason'],
+  problems: readonly string[],
+): Refusal[] {
+  return problems.length === 0 ? [] : [{ component, reason, message: shortened(problems) }];
 }
 
 function shortened(problems: readonly string[]): string {

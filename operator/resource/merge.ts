@@ -2,7 +2,7 @@
 
 type Json = unknown;
 
-const isRecord = (value: Json): value is Record<string, Json> =>
+export const isRecord = (value: Json): value is Record<string, Json> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const nameOf = (value: Json): string | null =>

@@ -15,6 +15,7 @@ export interface ClusterSpec {
     readonly storage?: StorageSpec;
     readonly resources?: ResourceRequirements;
     readonly replaceAfter?: string;
+    readonly config?: ComponentConfig;
     readonly podTemplate?: PodTemplate;
   };
   readonly isolationGroups: readonly IsolationGroupSpec[];
@@ -36,6 +37,7 @@ export interface ClusterSpec {
     readonly image?: string;
     readonly resources?: ResourceRequirements;
     readonly podTemplate?: PodTemplate;
+    readonly config?: ComponentConfig;
     readonly service?: { readonly annotations?: Readonly<Record<string, string>> };
   };
   readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
@@ -49,6 +51,9 @@ export interface ClusterSpec {
   /** Of the nodes, under that of `nodes`. */
   readonly podTemplate?: PodTemplate;
 }
+
+/** As a section of a configuration file (docs/CONFIGURATION.md); overlay/config.ts checks it. */
+export type ComponentConfig = Readonly<Record<string, unknown>>;
 
 /** Laid over the operator's; overlay/pod_rules.ts has what it may say. */
 export type PodTemplate = Readonly<Record<string, unknown>>;
