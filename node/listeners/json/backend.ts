@@ -91,6 +91,9 @@ export interface JsonBackend {
   hasNamespace(name: string): boolean;
   /** Of the node; null for the cluster. */
   health(signal: AbortSignal): Promise<NodeHealth | null>;
-  /** Whether this instance has shards, and whether all of them are whole; null for the cluster. */
-  bootstrapState(): { readonly inPlacement: boolean; readonly bootstrapped: boolean } | null;
+  /**
+   * Whether this instance has shards, or does not know yet, and whether all of them are whole; null
+   * for the cluster.
+   */
+  bootstrapState(): { readonly mayOwnShards: boolean; readonly bootstrapped: boolean } | null;
 }

@@ -75,7 +75,7 @@ async function bootstrapped(backend: JsonBackend): Promise<string> {
 }
 
 async function bootstrappedInPlacementOrNoPlacement(backend: JsonBackend): Promise<string> {
-  if (backend.bootstrapState()?.inPlacement === false) return empty;
+  if (backend.bootstrapState()?.mayOwnShards === false) return empty;
   return bootstrapped(backend);
 }
 

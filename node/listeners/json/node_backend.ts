@@ -41,7 +41,11 @@ export interface NodeParts
   extends Pick<NodeService, 'write' | 'fetch' | 'fetchById' | 'aggregate' | 'truncate' | 'health'> {
   readonly env: Pick<Env, 'clock'>;
   readonly isBootstrapped: boolean;
-  readonly shards: { readonly version: number; all(): readonly unknown[] };
+  readonly shards: {
+    readonly version: number;
+    readonly isKnown: boolean;
+    all(): readonly unknown[];
+  };
   readonly namespaces: ReadonlyMap<string, Pick<Namespace, 'options'>>;
   flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<Flushed>;
 }
@@ -205,9 +209,10 @@ export class NodeBackend implements JsonBackend {
     return this.#node.health(signal);
   }
 
-  bootstrapState(): { inPlacement: boolean; bootstrapped: boolean } {
+  bootstrapState(): { mayOwnShards: boolean; bootstrapped: boolean } {
+    const { shards } = this.#node;
     return {
-      inPlacement: this.#node.shards.all().length > 0,
+      mayOwnShards: !shards.isKnown || shards.all().length > 0,
       bootstrapped: this.#node.isBootstrapped,
     };
   }

@@ -49,6 +49,8 @@ export class ShardTable {
    * that the cluster saw last.
    */
   counts = true;
+  /** Whether the placement was read once, also when there is none: before that nobody knows. */
+  isKnown = false;
   /** No shard refuses a writer with this placement version or a later one. */
   writerVersionMax = 0;
 
@@ -126,6 +128,7 @@ export class ShardTable {
     this.#noteOwners(placement, version, retired);
     this.placement = placement;
     this.version = version;
+    this.isKnown = true;
     return {
       added: this.all().filter(({ id }) => !before.has(id)),
       removed: [...before.keys()].filter((id) => !this.#owned.has(id)),
