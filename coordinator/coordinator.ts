@@ -192,7 +192,8 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       session,
       [Symbol.asyncDispose]: async () => {
         stop.abort();
-        await Promise.all([api.close(), metricsServer.close()]);
+        // What it has accepted is answered: a query ends by itself after its timeout.
+        await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
       },
     };
   } catch (error) {

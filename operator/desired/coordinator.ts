@@ -15,7 +15,9 @@ import {
   spreadOverHosts,
   spreadOverZones,
 } from './common.ts';
+import { graceSecondsOf, leaveFirst, livenessProbes } from './probes.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
+import { queryMillisMax } from '../overlay/config.ts';
 import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
 
@@ -86,6 +88,7 @@ function deployment(
           securityContext: podSecurity,
           automountServiceAccountToken: false,
           enableServiceLinks: false,
+          terminationGracePeriodSeconds: graceSecondsOf(queryMillisMax(cluster)),
           affinity: spreadOverHosts(selector),
           topologySpreadConstraints: spreadOverZones(selector, null),
           containers: [
@@ -98,6 +101,8 @@ function deployment(
                 { name: 'http', containerPort: port.coordinator, protocol: 'TCP' },
                 { name: 'metrics', containerPort: port.coordinatorMetrics, protocol: 'TCP' },
               ],
+              ...livenessProbes('/health', port.coordinator),
+              lifecycle: leaveFirst,
               // Health and not readiness: the operator makes the placement through it.
               readinessProbe: {
                 httpGet: { path: '/health', port: port.coordinator, scheme: 'HTTP' },

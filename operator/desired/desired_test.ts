@@ -337,6 +337,29 @@ test('containers beside ours have no more privileges than ours', () => {
   });
 });
 
+test('a process is dead that has not answered for a minute, or for an hour after its start', () => {
+  for (const { containers } of podsOf(objectsOf(clusterOf()))) {
+    const { livenessProbe, startupProbe, readinessProbe, ports } = containers[0];
+    const secondsOf = (probe: Json): number => probe.periodSeconds * probe.failureThreshold;
+    assert.equal(secondsOf(livenessProbe), 60);
+    assert.equal(secondsOf(startupProbe), 3600);
+    for (const { httpGet } of [livenessProbe, startupProbe, readinessProbe]) {
+      assert.ok(ports.some(({ containerPort }: Json) => containerPort === httpGet.port));
+    }
+  }
+});
+
+test('a coordinator leaves its endpoints first, and then has time for its longest query', () => {
+  const specFor = (coordinator: Json): Json =>
+    find(objectsOf(clusterOf({ coordinator })), 'Deployment', 'metrics-coordinator').spec.template
+      .spec;
+  const { containers, terminationGracePeriodSeconds } = specFor({});
+  const { seconds } = containers[0].lifecycle.preStop.sleep;
+  assert.ok(terminationGracePeriodSeconds >= seconds + 30);
+  const patient = specFor({ config: { query: { timeout: '5m' } } });
+  assert.ok(patient.terminationGracePeriodSeconds >= seconds + 300);
+});
+
 test('a pod belongs to its own group, whatever the names of the groups begin with', () => {
   const names = new Names(clusterOf());
   assert.equal(names.ordinalIn('a', 'metrics-a-7'), 7);

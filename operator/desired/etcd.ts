@@ -15,6 +15,7 @@ import {
   zoneLabelOf,
 } from './common.ts';
 import { overlaidTemplate } from '../overlay/pod_template.ts';
+import { livenessProbes } from './probes.ts';
 import { Names, port } from '../resource/names.ts';
 
 export const etcdReplicasDefault = 3;
@@ -134,6 +135,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
                 `--advertise-client-urls=http://${own}:${port.etcdClient}`,
                 `--listen-peer-urls=http://0.0.0.0:${port.etcdPeer}`,
                 `--initial-advertise-peer-urls=http://${own}:${port.etcdPeer}`,
+                `--listen-metrics-urls=http://0.0.0.0:${port.etcdMetrics}`,
                 `--initial-cluster-token=${cluster.metadata.uid}`,
                 '--auto-compaction-mode=periodic',
                 '--auto-compaction-retention=1h',
@@ -144,7 +146,11 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
               ports: [
                 { name: 'client', containerPort: port.etcdClient, protocol: 'TCP' },
                 { name: 'peer', containerPort: port.etcdPeer, protocol: 'TCP' },
+                { name: 'metrics', containerPort: port.etcdMetrics, protocol: 'TCP' },
               ],
+              // Of its own listener, which also answers while the member has no quorum, or has not
+              // joined.
+              ...livenessProbes('/metrics', port.etcdMetrics),
               readinessProbe: {
                 // Serializable: a member that has no quorum is still itself; the operator judges
                 // quorum.

@@ -39,6 +39,7 @@ export function networkPolicies(cluster: TsdbCluster, operatorNamespace: string)
         ports: [port.etcdClient],
       },
       { from: own('etcd'), ports: [port.etcdPeer] },
+      { from: null, ports: [port.etcdMetrics] },
     ]),
   ];
 }

@@ -90,6 +90,7 @@ test('each port is open to those who need it, and to nobody else', () => {
     'operator',
   ]);
   assert.deepEqual(callersOf('etcd', 2380), ['etcd']);
+  assert.deepEqual(callersOf('etcd', 2381), everybody);
   assert.deepEqual(callersOf('coordinator', 7201), everybody);
   assert.deepEqual(callersOf('coordinator', 7203), everybody);
   assert.deepEqual(callersOf('coordinator', 9004), []);

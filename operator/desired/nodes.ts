@@ -19,6 +19,7 @@ import {
   selectorOf,
   spreadOverHosts,
 } from './common.ts';
+import { livenessProbes } from './probes.ts';
 import { discoveryYaml, etcdTlsMount } from './discovery.ts';
 import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { Names, port } from '../resource/names.ts';
@@ -91,6 +92,8 @@ export function nodeStatefulSet(
       securityContext: podSecurity,
       automountServiceAccountToken: false,
       enableServiceLinks: false,
+      // Nobody comes by endpoints: sessions go by the placement, and on to other replicas. Open calls
+      // end in some seconds, the last snapshot takes 15 s at most.
       terminationGracePeriodSeconds: 60,
       affinity: spreadOverHosts(selectorOf(cluster, 'node')),
       containers: [
@@ -104,6 +107,8 @@ export function nodeStatefulSet(
             containerPort: number,
             protocol: 'TCP',
           })),
+          // Answers while the log is replayed; the listeners open before that.
+          ...livenessProbes('/health', port.httpNode),
           readinessProbe: {
             httpGet: {
               path: '/bootstrappedinplacementornoplacement',

@@ -80,6 +80,14 @@ export function configProblems(cluster: TsdbCluster, component: Component): stri
   }
 }
 
+/** How long a query may take; the process's own default where the resource's settings cannot be read. */
+export function queryMillisMax(cluster: TsdbCluster): number {
+  const isGood = configProblems(cluster, 'coordinator').length === 0;
+  const text = isGood ? configText(cluster, 'coordinator') : null;
+  const files = text === null ? [] : [{ path: 'coordinator.config', text }];
+  return parseConfig(files, 'coordinator', {}).coordinator!.queryTimeoutMillis;
+}
+
 /** Lines are those of a text that nobody has written. */
 function asField(problem: string, field: string, section: Section): string {
   const start = `${field}:`;

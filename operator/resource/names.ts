@@ -16,6 +16,7 @@ export const port = {
   coordinatorMetrics: 7203,
   etcdClient: 2379,
   etcdPeer: 2380,
+  etcdMetrics: 2381,
 } as const;
 
 /** The placement's zone; storage classes and affinity carry the real one. */
