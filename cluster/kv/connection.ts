@@ -1,6 +1,7 @@
 /** From a configuration's `discovery` to the key-value store that it names. */
 import type { DiscoveryConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
+import type { ClientCertificates } from '#lib/env/grpc_certificates.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterName } from './keys.ts';
 import type { Kv } from './kv.ts';
@@ -13,7 +14,7 @@ export function clusterNameOf(discovery: DiscoveryConfig): ClusterName {
 /**
  * @param embedded the store in this process, or where one of this machine listens; null when there
  * is none
- * @throws {Error} of the system when a TLS file cannot be read
+ * @throws {Error} of the system when a TLS file cannot be read, or of TLS when it cannot be used
  */
 export async function openClusterKv(
   discovery: DiscoveryConfig,
@@ -34,13 +35,15 @@ export async function openClusterKv(
   }
   const { endpoints, tls } = discovery;
   if (tls === null || tls.caPath === null) return openEtcdKv({ endpoints, env, log });
-  const pair =
-    tls.certificatePath === null || tls.keyPath === null
+  const { caPath, certificatePath, keyPath } = tls;
+  const readTls = async (): Promise<ClientCertificates> => ({
+    rootCertificates: await env.disk.readFile(caPath),
+    ...(certificatePath === null || keyPath === null
       ? {}
       : {
-          certificate: await env.disk.readFile(tls.certificatePath),
-          privateKey: await env.disk.readFile(tls.keyPath),
-        };
-  const rootCertificate = await env.disk.readFile(tls.caPath);
-  return openEtcdKv({ endpoints, tls: { rootCertificate, ...pair }, env, log });
+          certificate: await env.disk.readFile(certificatePath),
+          privateKey: await env.disk.readFile(keyPath),
+        }),
+  });
+  return openEtcdKv({ endpoints, tls: await readTls(), readTls, env, log });
 }

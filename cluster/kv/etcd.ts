@@ -15,6 +15,7 @@ import {
 } from 'etcd3';
 import type { Env } from '#lib/env/env.ts';
 import { grpcSecurityOf } from '#lib/env/grpc.ts';
+import { ChangingCertificates, type ClientCertificates } from '#lib/env/grpc_certificates.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type {
@@ -37,17 +38,17 @@ export const etcdLimits = {
   keepaliveTimeoutMillis: 5_000,
   watchRetryMillisMin: 50,
   watchRetryMillisMax: 2_000,
+  /** Kubernetes brings a changed Secret to the pods within a minute or two. */
+  tlsLookMillis: 5_000,
 } as const;
 
 export interface EtcdKvOptions {
   /** 'host:port', 'http://host:port' or 'https://host:port', each; at least one. */
   readonly endpoints: readonly string[];
-  /** PEM texts; needed for endpoints that speak TLS with a private authority. */
-  readonly tls?: {
-    readonly rootCertificate: Uint8Array;
-    readonly certificate?: Uint8Array;
-    readonly privateKey?: Uint8Array;
-  };
+  /** Needed for endpoints that speak TLS with a private authority. */
+  readonly tls?: ClientCertificates;
+  /** Asked every now and then for those that are to be used from now on. */
+  readonly readTls?: () => Promise<ClientCertificates>;
   readonly auth?: { readonly username: string; readonly password: string };
   readonly env: Env;
   readonly log: Log;
@@ -88,7 +89,27 @@ class EtcdKv implements Kv {
     if (options.endpoints.length === 0) {
       throw new TsdbError('BAD_REQUEST', 'cannot connect to etcd: endpoints are empty: []');
     }
-    this.#clients = options.endpoints.map((endpoint) => clientOf(endpoint, options));
+    const { tls, env } = options;
+    const certificates = tls === undefined ? null : new ChangingCertificates(tls);
+    this.#clients = options.endpoints.map((endpoint) => clientOf(endpoint, certificates, options));
+    if (certificates === null || options.readTls === undefined) return;
+    let problem = '';
+    const look = async (): Promise<void> => {
+      if (certificates.replace(await options.readTls!())) {
+        options.log.info({}, 'certificates for etcd have changed');
+      }
+      problem = '';
+    };
+    // Between two writes of whoever changes them they do not belong together; once is enough to say.
+    const onError = (error: unknown): void => {
+      if (messageOf(error) === problem) return;
+      problem = messageOf(error);
+      options.log.warn(
+        { error: problem },
+        'certificates for etcd cannot be used; the old ones are',
+      );
+    };
+    env.clock.every(etcdLimits.tlsLookMillis, look, onError, this.#closed.signal);
   }
 
   async get(key: string, signal: AbortSignal): Promise<KeyValue | null> {
@@ -324,7 +345,11 @@ class EtcdKv implements Kv {
   }
 }
 
-function clientOf(endpoint: string, options: EtcdKvOptions): Etcd3 {
+function clientOf(
+  endpoint: string,
+  certificates: ChangingCertificates | null,
+  options: EtcdKvOptions,
+): Etcd3 {
   if (!/^(https?:\/\/)?[^/\s]+:\d+$/.test(endpoint)) {
     const value = JSON.stringify(endpoint);
     throw new TsdbError(
@@ -332,15 +357,10 @@ function clientOf(endpoint: string, options: EtcdKvOptions): Etcd3 {
       `cannot connect to etcd: endpoint is not host:port: ${value}`,
     );
   }
-  const { tls, auth } = options;
-  const isSecure = tls !== undefined || endpoint.startsWith('https:');
+  const { auth } = options;
+  const isSecure = certificates !== null || endpoint.startsWith('https:');
   const target = endpoint.replace(/^https?:\/\//, '');
-  const security = isSecure
-    ? grpcSecurityOf(
-        target,
-        tls === undefined ? {} : { ...tls, rootCertificates: tls.rootCertificate },
-      )
-    : null;
+  const security = isSecure ? grpcSecurityOf(target, certificates ?? {}) : null;
   if (auth !== undefined && security?.options['grpc.ssl_target_name_override'] !== undefined) {
     // The package logs in over a connection of its own that takes no options.
     throw new TsdbError(

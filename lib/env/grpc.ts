@@ -8,6 +8,7 @@ import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
 import { BrokenInvariant } from '../assert.ts';
 import { type ErrorCode, messageOf, TsdbError } from '../errors.ts';
+import { ChangingCertificates } from './grpc_certificates.ts';
 import { ListenError } from './listen_error.ts';
 
 // What fails is told to the caller; grpc-js would also print it.
@@ -471,17 +472,27 @@ export interface GrpcSecurity {
  * address is replaced there by a name that is never looked up, and the certificate is held against
  * the address.
  */
-export function grpcSecurityOf(target: string, tls: GrpcTls): GrpcSecurity {
+export function grpcSecurityOf(target: string, tls: GrpcTls | ChangingCertificates): GrpcSecurity {
   const bufferOf = (pem: Uint8Array | undefined) => (pem === undefined ? null : Buffer.from(pem));
   const host = /^\[?([^\]]*?)\]?:\d+$/.exec(target)?.[1] ?? target;
   const isAddress = isIP(host) !== 0;
+  const verify: grpc.VerifyOptions = isAddress
+    ? { checkServerIdentity: (_name, cert) => checkServerIdentity(host, cert) }
+    : {};
   return {
-    credentials: grpc.credentials.createSsl(
-      bufferOf(tls.rootCertificates),
-      bufferOf(tls.privateKey),
-      bufferOf(tls.certificate),
-      isAddress ? { checkServerIdentity: (_name, cert) => checkServerIdentity(host, cert) } : {},
-    ),
+    credentials:
+      tls instanceof ChangingCertificates
+        ? grpc.experimental.createCertificateProviderChannelCredentials(
+            tls.provider,
+            tls.hasIdentity ? tls.provider : null,
+            verify,
+          )
+        : grpc.credentials.createSsl(
+            bufferOf(tls.rootCertificates),
+            bufferOf(tls.privateKey),
+            bufferOf(tls.certificate),
+            verify,
+          ),
     options: isAddress ? { 'grpc.ssl_target_name_override': 'address.invalid' } : {},
   };
 }

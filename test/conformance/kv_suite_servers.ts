@@ -33,14 +33,19 @@ export async function startEmbedded(folder: string, port = 0): Promise<StoreProc
   return processOf(child, `127.0.0.1:${line}`);
 }
 
-/** A real etcd of one member with a folder of its own. @param more further arguments */
+/**
+ * A real etcd of one member with a folder of its own.
+ * @param more further arguments
+ * @param port of its clients; null for a free one
+ */
 export async function startEtcd(
   binary: string,
   more: readonly string[] = [],
   scheme: 'http' | 'https' = 'http',
+  port: number | null = null,
 ): Promise<StoreProcess & { readonly folder: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'tsdb-etcd-'));
-  const [clientPort, peerPort] = [await freePort(), await freePort()];
+  const [clientPort, peerPort] = [port ?? (await freePort()), await freePort()];
   const clientUrl = `${scheme}://127.0.0.1:${clientPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
   const options = [
