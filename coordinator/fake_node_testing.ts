@@ -135,6 +135,8 @@ export class FakeNode implements NodeService {
       formatLevel: 2,
       formatLevelWritten: 2,
       formatLevelOfReaders: 2,
+      blocksLacking: 0,
+      shardsLacking: [],
     };
   }
 

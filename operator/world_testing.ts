@@ -13,7 +13,11 @@ import { silentLog } from '#lib/log.ts';
 import type { ClusterSpec } from './resource/tsdb_cluster.ts';
 import { type KubeObject, resource, type StatefulSet } from './resource/kube_objects.ts';
 import { Controller, type ControllerOptions } from './controller.ts';
-import type { Coordinator, PlacementView } from './coordinator/coordinator_client.ts';
+import type {
+  Coordinator,
+  InstanceHealth,
+  PlacementView,
+} from './coordinator/coordinator_client.ts';
 import type { ImageDefaults } from './desired/common.ts';
 import { contentHash } from './resource/content_hash.ts';
 import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
@@ -67,6 +71,12 @@ export class World {
   readonly #folders = new Map<string, string>();
   /** Images with which no pod starts. */
   readonly badImages: Set<string> = new Set();
+  /** Shards of which a node lacks blocks, by its name. */
+  readonly lacking: Map<string, readonly number[]> = new Map();
+  /** Nodes that serve and do not say how they are. */
+  readonly silent: Set<string> = new Set();
+  /** Why the coordinator does not say how nodes are; `none` for one that cannot. */
+  healthsProblem: Error | 'none' | null = null;
   /** Instances that know what etcd has lost. */
   knowing: readonly string[] = [];
   readonly #kv: Kv;
@@ -315,6 +325,10 @@ export class World {
         reachable();
         return this.placement();
       },
+      healths: async () => {
+        reachable();
+        return this.healths();
+      },
       placementInit: (request) =>
         call('init', () => admin.placementInit(request, plainRequest, forever)),
       placementAdd: (instances) =>
@@ -363,6 +377,32 @@ export class World {
       namespaceDelete: (name) =>
         call(`namespace delete ${name}`, () => admin.namespaceDelete(name, plainRequest, forever)),
     };
+  }
+
+  healths(): ReadonlyMap<string, InstanceHealth> | null {
+    if (this.healthsProblem instanceof Error) throw this.healthsProblem;
+    if (this.#view === null || this.healthsProblem === 'none') return null;
+    return new Map(
+      this.instanceIds().map((id): [string, InstanceHealth] => {
+        if (!this.isReady(id) || this.silent.has(id)) return [id, { error: 'connection refused' }];
+        const shardsLacking = this.lacking.get(id) ?? [];
+        const levels = { formatLevel: 1, formatLevelWritten: 1 };
+        return [id, { blocksLacking: shardsLacking.length, shardsLacking, ...levels }];
+      }),
+    );
+  }
+
+  /** Other owners of shards of this node that lack blocks of these. */
+  inDoubtBeside(id: string): string[] {
+    const ownedBy = (owner: string) =>
+      new Set(this.#view?.instances[owner]?.shards.map((shard) => shard.id));
+    const own = ownedBy(id);
+    return [...this.lacking]
+      .filter(([other, shards]) => {
+        const others = ownedBy(other);
+        return other !== id && shards.some((shard) => own.has(shard) && others.has(shard));
+      })
+      .map(([other]) => other);
   }
 
   async placement(): Promise<PlacementView | null> {

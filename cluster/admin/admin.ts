@@ -50,6 +50,7 @@ import { finishHandovers } from '../placement/handover.ts';
 import { alreadyExists, PlacementStore } from '../placement/store.ts';
 import { compareAndSet } from '../kv/stored_json.ts';
 import type { NodeService } from '../node/service.ts';
+import { healthReport, type HealthReport } from './instance_health.ts';
 import {
   finishingFirst,
   refuseFormerReleases,
@@ -320,6 +321,15 @@ export class ClusterAdmin {
   #refuseFormerReleases(joining: readonly InstanceInfo[], signal: AbortSignal): Promise<void> {
     const instances = joining.map((info) => ({ ...info, shards: [] }));
     return refuseFormerReleases(this.#upgrade, instances, signal);
+  }
+
+  /**
+   * GET health: what every instance of the placement says of itself.
+   * @throws {TsdbError} NOT_FOUND without a placement
+   */
+  async healths(signal: AbortSignal): Promise<HealthReport> {
+    const { value: placement } = await this.placements.require(signal);
+    return healthReport(this.#upgrade, placement.instances, signal);
   }
 
   /** GET upgrade. @throws {TsdbError} NOT_FOUND without a placement */

@@ -3,24 +3,25 @@
  * ones. It is one key of the key-value store that only ever rises, written when every instance of
  * the placement has said that it reads them, and so have those who read from it.
  */
-import type { Clock } from '#lib/env/env.ts';
-import { messageOf, TsdbError } from '#lib/errors.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import { type ClusterName, finishedFormatsKey } from '../kv/keys.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import { compareAndSet, unchanged } from '../kv/stored_json.ts';
 import { finishedLevelOf, finishedLevelValue } from '../metadata/finished_formats.ts';
-import type { NodeHealth, NodeService } from '../node/service.ts';
 import type { Instance, Placement } from '../placement/placement.ts';
 import type { PlacementStore } from '../placement/store.ts';
+import {
+  askHealth,
+  askHealths,
+  type HealthTarget,
+  type InstanceHealth,
+} from './instance_health.ts';
 
-export interface UpgradeTarget {
+export interface UpgradeTarget extends HealthTarget {
   readonly kv: Kv;
   readonly cluster: ClusterName;
-  readonly clock: Clock;
   readonly placements: PlacementStore;
-  /** The service of an instance; null where the nodes of the cluster cannot be asked. */
-  readonly nodeOf: ((instance: Instance) => Pick<NodeService, 'health'>) | null;
 }
 
 /** Levels that an instance announces, or why it does not. */
@@ -39,9 +40,6 @@ export interface UpgradeStatus {
   /** What is in the way of the newest one, an instance each; empty when nothing is. */
   readonly behind: readonly string[];
 }
-
-/** An instance that does not say in this time what it reads counts as one that cannot be reached. */
-const healthMillisMax = 2_000;
 
 /** @throws {TsdbError} NOT_FOUND without a placement */
 export async function upgradeStatus(
@@ -130,7 +128,7 @@ export async function refuseFormerReleases(
   if (level === formatLevelFirst) return;
   const asked = await Promise.all(
     instances.map(async (instance) => {
-      const formats = await askFormats(target, instance, signal);
+      const formats = formatsOf(await askHealth(target, instance, signal));
       const isBehind = 'reads' in formats && formats.reads < level;
       return isBehind ? [`${instance.id} reads up to ${formats.reads}`] : [];
     }),
@@ -169,10 +167,8 @@ async function statusOf(
   signal: AbortSignal,
 ): Promise<UpgradeStatus> {
   const { finished, whoeverReads = false } = options;
-  const asked = await Promise.all(
-    instances.map(async (instance) => [instance.id, await askFormats(target, instance, signal)]),
-  );
-  const byId = Object.fromEntries(asked) as Record<string, InstanceFormats>;
+  const healths = await askHealths(target, instances, signal);
+  const byId = Object.fromEntries([...healths].map(([id, health]) => [id, formatsOf(health)]));
   const behind = Object.entries(byId).flatMap(([id, formats]) => {
     const problem = problemOf(formats, whoeverReads);
     return problem === null ? [] : [`${id} ${problem}`];
@@ -192,24 +188,8 @@ function problemOf(formats: InstanceFormats, whoeverReads: boolean): string | nu
   return null;
 }
 
-async function askFormats(
-  { nodeOf, clock }: UpgradeTarget,
-  instance: Instance,
-  signal: AbortSignal,
-): Promise<InstanceFormats> {
-  if (nodeOf === null)
-    return { error: 'it is of another environment or zone: ask a coordinator of that' };
-  let health: NodeHealth;
-  try {
-    health = await nodeOf(instance).health(clock.deadline(healthMillisMax, signal));
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!(error instanceof TsdbError)) throw error;
-    return { error: messageOf(error) };
-  }
-  if (health.instanceId !== instance.id) {
-    return { error: `instance ${health.instanceId} answers at its endpoint` };
-  }
+function formatsOf(health: InstanceHealth): InstanceFormats {
+  if ('error' in health) return health;
   return {
     reads: health.formatLevel,
     writes: health.formatLevelWritten,

@@ -41,6 +41,8 @@ const health = {
   formatLevel: 2,
   formatLevelWritten: 2,
   formatLevelOfReaders: 2,
+  blocksLacking: 3,
+  shardsLacking: [2, 300],
   vouches: false,
 };
 

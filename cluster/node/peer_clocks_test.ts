@@ -91,6 +91,8 @@ class Stage {
       formatLevel: 2,
       formatLevelWritten: 2,
       formatLevelOfReaders: 2,
+      blocksLacking: 0,
+      shardsLacking: [],
       unixNanos: peer === 'older release' ? 0n : BigInt(wallMillis) * 1_000_000n,
     };
   }

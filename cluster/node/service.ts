@@ -355,6 +355,13 @@ export interface NodeHealth {
   readonly formatLevelWritten: number;
   /** The lowest one of those who have read from it lately; `formatLevel` when none reads less. */
   readonly formatLevelOfReaders: number;
+  /**
+   * Blocks of shards of which acknowledged rows may be missing here since something was damaged,
+   * until others gave what they have.
+   */
+  readonly blocksLacking: number;
+  /** The shards that they are of, ascending. */
+  readonly shardsLacking: readonly number[];
   /** The folder of the node that asked is the one that introduced itself last. */
   readonly vouches?: boolean;
 }

@@ -318,6 +318,8 @@ export const healthResponseWire: Wire<NodeHealth> = wire(
     formatLevel: levelOf(message),
     formatLevelWritten: message['formatLevelWritten'] || formatLevelFirst,
     formatLevelOfReaders: message['formatLevelOfReaders'] || formatLevelFirst,
+    blocksLacking: message['blocksLacking'],
+    shardsLacking: message['shardsLacking'],
     vouches: message['vouches'],
   }),
 );

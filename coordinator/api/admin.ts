@@ -159,6 +159,8 @@ export const namespaceDelete: AdminPlain = plainCall(({ setup, admin, id, option
   return admin.namespaceDelete(id, options, signal);
 });
 
+export const healthGet: AdminPlain = plainCall(({ admin, signal }) => admin.healths(signal));
+
 export const upgradeGet: AdminPlain = plainCall(({ admin, signal }) => admin.upgradeStatus(signal));
 
 export const upgradeFinish: AdminPlain = plainCall(({ admin, options, signal }) =>

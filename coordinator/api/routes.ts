@@ -13,6 +13,7 @@ import type { Ingest } from '../ingest/ingest.ts';
 import {
   type AdminApiSetup,
   databaseCreate,
+  healthGet,
   kvstore,
   namespaceAdd,
   namespaceDelete,
@@ -145,6 +146,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
     ['PUT', namespace(), 'other', json(namespaceUpdate, admin)],
     ['POST', namespace('/ready'), 'other', json(namespaceReady, admin)],
     ['DELETE', namespace('/{id}'), 'other', plain(namespaceDelete, admin)],
+    ['GET', ['/api/v1/services/tsdb/health'], 'other', plain(healthGet, admin)],
     ['GET', ['/api/v1/services/tsdb/upgrade'], 'other', plain(upgradeGet, admin)],
     ['POST', ['/api/v1/services/tsdb/upgrade/finish'], 'other', plain(upgradeFinish, admin)],
 

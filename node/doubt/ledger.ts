@@ -69,6 +69,12 @@ export class DoubtLedger {
     return this.#doubts;
   }
 
+  /** Shards of a namespace with blocks in doubt. */
+  shardsOf(namespace: string): ReadonlySet<number> {
+    const own = this.#doubts.filter((doubt) => doubt.namespace === namespace);
+    return new Set(own.flatMap(({ blocks }) => [...blocks.keys()]));
+  }
+
   /** Starts of the blocks of a shard that are in doubt. */
   blocksOf(namespace: string, shard: number): ReadonlySet<UnixNanos> {
     let all = noBlocks;

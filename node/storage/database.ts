@@ -546,7 +546,26 @@ export class Database implements NodeService, AsyncDisposable {
       formatLevelWritten: this.formats.level(),
       formatLevelOfReaders: this.readers.lowest(),
       vouches: of !== null && this.#hears(of),
+      ...this.#lacking(),
     };
+  }
+
+  /** What is damaged or in doubt here: other owners give it back. */
+  #lacking(): Pick<NodeHealth, 'blocksLacking' | 'shardsLacking'> {
+    const shardsLacking = new Set<number>();
+    let blocksLacking = 0;
+    for (const { name, readyShards } of this.namespaces.values()) {
+      const lacking = new Map(readyShards.lacking());
+      for (const shard of this.doubts.shardsOf(name)) {
+        const starts = this.doubts.blocksOf(name, shard);
+        lacking.set(shard, starts.union(lacking.get(shard) ?? new Set()));
+      }
+      for (const [shard, starts] of lacking) {
+        shardsLacking.add(shard);
+        blocksLacking += starts.size;
+      }
+    }
+    return { blocksLacking, shardsLacking: [...shardsLacking].sort((a, b) => a - b) };
   }
 
   /** @returns whether this node vouches for the folder of another one that asks */

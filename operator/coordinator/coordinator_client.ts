@@ -24,6 +24,20 @@ export interface PlacementView {
   readonly awaitsApproval: boolean;
 }
 
+/** What a storage node says of itself, or why it does not. */
+export type InstanceHealth =
+  | {
+      /** Blocks of shards of which acknowledged rows may be missing. */
+      readonly blocksLacking: number;
+      /** The shards that they are of. */
+      readonly shardsLacking: readonly number[];
+      /** The highest level of formats that it reads. */
+      readonly formatLevel: number;
+      /** The one that it writes. */
+      readonly formatLevelWritten: number;
+    }
+  | { readonly error: string };
+
 /** An instance in a request, with the members' names of the interface. */
 export interface InstanceRequest {
   readonly id: string;
@@ -53,6 +67,7 @@ const readTimeoutMillis = 5_000;
 export type Coordinator = Pick<
   CoordinatorClient,
   | 'placement'
+  | 'healths'
   | 'placementInit'
   | 'placementAdd'
   | 'placementRemove'
@@ -95,6 +110,15 @@ export class CoordinatorClient {
     const { instances, numShards, replicaFactor } = placement;
     const shape = { numberOfShards: numShards, replicationFactor: replicaFactor };
     return { instances, ...shape, version, awaitsApproval };
+  }
+
+  /** By instance; null when there is no placement, or the coordinator is of a release before. */
+  async healths(signal: AbortSignal): Promise<ReadonlyMap<string, InstanceHealth> | null> {
+    const path = '/api/v1/services/tsdb/health';
+    const answer = await this.#call('GET', path, undefined, signal, [404]);
+    if (answer === null) return null;
+    const { instances } = answer as { instances: Record<string, InstanceHealth> };
+    return new Map(Object.entries(instances));
   }
 
   async placementInit(

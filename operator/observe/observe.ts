@@ -17,6 +17,7 @@ import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import type {
   Coordinator,
+  InstanceHealth,
   NamespaceView,
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
@@ -30,6 +31,8 @@ export type CoordinatorView =
       /** null: there is none yet. */
       readonly placement: PlacementView | null;
       readonly namespaces: ReadonlyMap<string, NamespaceView>;
+      /** By instance; null when nobody can be asked for them, a text when nobody answered. */
+      readonly healths: ReadonlyMap<string, InstanceHealth> | string | null;
     };
 
 export interface Observed {
@@ -193,11 +196,13 @@ async function coordinatorView(
   signal: AbortSignal,
 ): Promise<CoordinatorView> {
   try {
-    const [placement, namespaces] = await Promise.all([
+    const [placement, namespaces, healths] = await Promise.all([
       coordinator.placement(signal),
       coordinator.namespaces(signal),
+      // Nodes that hang keep nobody from what the coordinator itself knows.
+      coordinator.healths(signal).catch(messageOf),
     ]);
-    return { reachable: true, placement, namespaces };
+    return { reachable: true, placement, namespaces, healths };
   } catch (error) {
     if (signal.aborted) throw error;
     return { reachable: false, problem: messageOf(error) };

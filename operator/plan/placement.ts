@@ -13,6 +13,7 @@ import { Names } from '../resource/names.ts';
 import { approvedSnapshot, restoreProgress } from '../observe/etcd_restore.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation } from '../resource/keys.ts';
+import { doubtPart } from './doubts.ts';
 import { downIn, isServing, isSettled } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import type { Action } from '../action/action.ts';
@@ -223,6 +224,8 @@ export function removePart(observed: Observed, placement: PlacementView): Part |
     if (down.length > 0) {
       return waitingFor('NodesNotReady', `placement remove waits for nodes: ${down.join(', ')}`);
     }
+    const doubt = doubtPart(observed, placement, ids);
+    if (doubt !== null) return doubt;
     return doing(
       [{ kind: 'placement-remove', instanceIds: ids, force: false }],
       'ScalingDown',

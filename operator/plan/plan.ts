@@ -5,6 +5,7 @@
  * only when the placement is settled. The rest waits, with a reason for the status.
  */
 import { TsdbError } from '#lib/errors.ts';
+import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Desired } from '../desired/desired.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
@@ -112,13 +113,13 @@ function nodesPart(
   // What grows waits for pods that perhaps never come, and nothing else waits with it.
   if (moving !== null && moving.actions.length > 0) return moving;
   const readiness = nodesReadiness(observed);
-  const roll = readiness === null && etcd === null ? nextRoll(observed, rollout) : null;
+  const roll = readiness === null && etcd === null ? nextRoll(observed, rollout, placement) : null;
   return roll ?? moving ?? replacing ?? readiness ?? othersReadiness(observed) ?? nothing;
 }
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */
-function nextRoll(observed: Observed, rollout: Rollout): Part | null {
-  return etcdRollPart(observed, rollout) ?? liveRollPart(observed, rollout);
+function nextRoll(observed: Observed, rollout: Rollout, placement: PlacementView): Part | null {
+  return etcdRollPart(observed, rollout) ?? liveRollPart(observed, rollout, placement);
 }
 
 /**

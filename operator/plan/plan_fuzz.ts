@@ -122,6 +122,7 @@ class Life {
     const one = <T>(items: readonly T[]): T | undefined => items[random(items.length)];
     const dice = random(19);
     const etcdDice = random(12);
+    if (random(10) === 0) this.#castDoubt();
     if (etcdDice === 0) {
       const replicas = one([1, 3, 5])!;
       spec(`members of etcd ${replicas}`, (whole) => (whole.etcd = { ...whole.etcd, replicas }));
@@ -209,6 +210,28 @@ class Life {
     world.loseMachine(id);
   }
 
+  /** A node finds damage, or has what it lacked. */
+  #castDoubt(): void {
+    const { lacking } = this.#world;
+    const ids = this.#world.instanceIds();
+    const id = ids[this.#random(ids.length)];
+    if (lacking.size > 0 || id === undefined) {
+      this.trace.push(`nobody lacks blocks: ${[...lacking.keys()].join(', ')}`);
+      lacking.clear();
+      return;
+    }
+    const shards = [this.#random(12), this.#random(12)];
+    this.trace.push(`${id} lacks blocks of ${shards.join(', ')}`);
+    lacking.set(id, shards);
+  }
+
+  #checkDoubts(ids: readonly string[]): void {
+    for (const id of ids) {
+      const others = this.#world.inDoubtBeside(id).filter((other) => !ids.includes(other));
+      assert.deepEqual(others, [], `${id} has what others lack`);
+    }
+  }
+
   /** Somebody changes or deletes an object of ours. */
   #meddle(): void {
     const { kube } = this.#world;
@@ -268,6 +291,7 @@ class Life {
     const states = this.#world.shardStates();
     const isSettled = states.every((state) => state === 'AVAILABLE');
     assert.ok(isSettled, `${name} while shards move`);
+    this.#checkDoubts([name]);
   }
 
   #checkDelete(target: string, body: Json): void {
@@ -286,6 +310,7 @@ class Life {
         states.every((state) => state === 'AVAILABLE'),
         `${name} while others are filled`,
       );
+      this.#checkDoubts([pod]);
       return;
     }
     if (kind === 'Pod') {
@@ -320,6 +345,7 @@ class Life {
     }
     // Those that never had a shard are taken back whatever else is broken.
     if (verb === 'remove' && ids.every((id) => this.#world.isEmptyInstance(id))) return;
+    if (verb === 'remove') this.#checkDoubts(ids);
     assert.ok(
       this.#world.shardStates().every((state) => state === 'AVAILABLE'),
       `${call} while shards move`,
@@ -336,6 +362,7 @@ class Life {
     this.#failIn = Number.POSITIVE_INFINITY;
     world.coordinatorUp = true;
     world.broken.clear();
+    world.lacking.clear();
     world.changeSpec((spec) => {
       spec.paused = false;
       spec.updatePolicy = 'Automatic';

@@ -11,6 +11,7 @@ import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
 import type { KubeObject, Pod } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
+import { doubtOf } from './doubts.ts';
 import { isServing } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import { doing, type Part, waitingFor } from './types.ts';
@@ -111,7 +112,8 @@ function dangerOf(observed: Observed, placement: PlacementView | null, pod: Pod)
       return `${other.id} serves`;
     }
   }
-  return null;
+  const doubt = doubtOf(observed, placement, [name]);
+  return doubt === null ? null : `this has ended: ${doubt}`;
 }
 
 function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {

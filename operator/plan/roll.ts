@@ -7,6 +7,8 @@ import { Names } from '../resource/names.ts';
 import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
+import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import { doubtPart } from './doubts.ts';
 import { isPodOf, outdatedPods, type Rollout } from './rollout.ts';
 import { doing, nothing, type Part } from './types.ts';
 
@@ -87,9 +89,20 @@ export function deadRollPart(
  * The next outdated storage node of a cluster in which all serve; null when all are of the newest
  * revision, or may not be replaced.
  */
-export function liveRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
-  const next = isApproved ? rollingPods(observed).find(({ outdated }) => outdated) : undefined;
-  return next === undefined ? null : replacing(observed, next.pod);
+export function liveRollPart(
+  observed: Observed,
+  { isApproved }: Rollout,
+  placement: PlacementView,
+): Part | null {
+  if (!isApproved) return null;
+  let waiting: Part | null = null;
+  for (const { pod, outdated } of rollingPods(observed)) {
+    if (!outdated) continue;
+    const doubt = doubtPart(observed, placement, [pod.metadata.name]);
+    if (doubt === null) return replacing(observed, pod);
+    waiting ??= doubt;
+  }
+  return waiting;
 }
 
 /**

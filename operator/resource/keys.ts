@@ -32,6 +32,8 @@ export const annotation = {
   restoreEtcd: 'tsdb.io/restore-etcd',
   /** On a pod of a node or of etcd, `true`: it is replaced, with its volume, as soon as that is safe. */
   replace: 'tsdb.io/replace',
+  /** On a pod of a node, `true`: it may go although other owners of its shards lack blocks. */
+  ignoreDoubts: 'tsdb.io/ignore-doubts',
   /** On a TSDBNamespace, `true`: a namespace that is there already becomes its own. */
   adopt: 'tsdb.io/adopt',
   /** On a child object: the hash of what it was made from. */

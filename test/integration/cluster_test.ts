@@ -226,12 +226,21 @@ if (etcdBinary !== null) {
     // What a bad sector took from the log of one is fetched before it counts.
     const data = join(nodes[0]!.folder, 'data');
     zeroSector(join(data, 'commitlogs'));
+    const lacking = async () => {
+      const { json } = await call('GET', `${url}/api/v1/services/tsdb/health`);
+      const { instances } = json as { instances: Record<string, { blocksLacking?: number }> };
+      return Object.entries(instances).map(([id, said]) => `${id} ${said.blocksLacking ?? 'away'}`);
+    };
+    assert.deepEqual((await lacking()).sort(), ['n1 away', 'n2 0', 'n3 0', 'n4 0']);
     nodes[0]!.program.start();
     await eventually('the first node is bootstrapped again', async () => {
       const health = await call('GET', `http://127.0.0.1:${nodes[0]!.ports.httpNode}/bootstrapped`);
       return health.status === 200;
     });
     assert.ok(existsSync(join(data, 'doubts-0.json')), 'the damage was seen');
+    await eventually('nobody lacks a block', async () =>
+      (await lacking()).every((said) => said.endsWith(' 0')),
+    );
     await nodes[1]!.program.stop('SIGKILL');
     await readWhole();
     await countedOnce();

@@ -83,6 +83,11 @@ export class ReadyShards extends Set<number> {
     return this.has(shard) || this.#lacking.has(shard);
   }
 
+  /** Starts of the blocks of shards that are here but for these, by shard. */
+  lacking(): [shard: number, starts: ReadonlySet<bigint>][] {
+    return [...this.#lacking].filter(([, starts]) => starts.size > 0);
+  }
+
   /** How often the shard lost something, be it that all of it is here again. */
   losses(shard: number): number {
     return this.#lost.get(shard) ?? 0;

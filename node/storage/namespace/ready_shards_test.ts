@@ -49,6 +49,29 @@ test('an answer is whole when no lost block reaches into its time', async () => 
   assert.equal(await isWhole(end, end + 9n), true);
 });
 
+test('a node says which shards lack blocks, damaged or in doubt, until these are here again', async () => {
+  const { database } = await openDatabase('data', {
+    env: { ...realEnv, disk: new SimulatedDisk({ below: () => 0 }) },
+  });
+  after(closeDatabases);
+  const said = async () => {
+    const { blocksLacking, shardsLacking } = await database.health(never);
+    return [blocksLacking, shardsLacking];
+  };
+  assert.deepEqual(await said(), [0, []]);
+  const { readyShards, blockSizeNanos } = database.namespaces.get('metrics')!;
+  const [first, second] = [1000n * blockSizeNanos, 1001n * blockSizeNanos];
+  readyShards.lose(0, new Set([first]));
+  database.doubts.add('a log', 'metrics', [0, 1], new Set([first, second]));
+  assert.deepEqual(await said(), [4, [0, 1]]);
+  database.doubts.end('metrics', 0, null);
+  database.doubts.end('metrics', 1, new Set([first]));
+  assert.deepEqual(await said(), [2, [0, 1]]);
+  readyShards.regain(0, new Set([first]));
+  database.doubts.end('metrics', 1, null);
+  assert.deepEqual(await said(), [0, []]);
+});
+
 test('of a shard that was not here nothing is known, whatever it loses', () => {
   const shards = new ReadyShards();
   shards.add(0);
