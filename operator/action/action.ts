@@ -24,7 +24,16 @@ export type Action =
   | { readonly kind: 'etcd-move-leader'; readonly pod: string; readonly toMemberId: string }
   | { readonly kind: 'etcd-defragment'; readonly pod: string }
   | { readonly kind: 'etcd-disarm'; readonly alarm: string }
-  | { readonly kind: 'evict-pod'; readonly pod: Pod; readonly reason: string }
+  | {
+      readonly kind: 'evict-pod';
+      readonly pod: Pod;
+      readonly reason: string;
+      /**
+       * Pods of its isolation group that go with it: the budget that its eviction has used up keeps
+       * everybody else from taking one until all of them are back.
+       */
+      readonly together: readonly Pod[];
+    }
   /** A pod that does not end by itself, with its volume when that is given up. */
   | { readonly kind: 'replace-pod'; readonly pod: Pod; readonly claim: KubeObject | null }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }

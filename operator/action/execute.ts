@@ -17,6 +17,9 @@ import { contains } from '../resource/merge.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 import type { Action } from './action.ts';
 
+/** Less than a pod takes to end, be made again and serve. */
+const togetherMillisMax = 2_000;
+
 export interface Executor {
   readonly api: KubeClient;
   readonly coordinator: Coordinator;
@@ -75,6 +78,7 @@ export async function execute(
     case 'evict-pod': {
       const { namespace, name, uid } = action.pod.metadata;
       await api.evict(namespace!, name, uid!, signal);
+      await removeTogether(action.together, executor, signal);
       break;
     }
     case 'replace-pod':
@@ -166,12 +170,40 @@ async function remove(
   await api.delete(resourceOf(object), namespace!, name, { uid: uid ?? null, orphan }, signal);
 }
 
+/**
+ * At once after the eviction: as long as the pod that was evicted is away its budget lets nobody take
+ * another one. What was not deleted in time goes later, by an eviction of its own.
+ */
+async function removeTogether(
+  pods: readonly Pod[],
+  { api, env, mayWrite }: Executor,
+  signal: AbortSignal,
+): Promise<void> {
+  const deadline = env.clock.deadline(togetherMillisMax, signal);
+  await Promise.all(
+    pods.map((pod) => {
+      mayWrite();
+      const { name, namespace, uid } = pod.metadata;
+      return api.delete(
+        resource.pod,
+        namespace!,
+        name,
+        { uid: uid ?? null, orphan: false },
+        deadline,
+      );
+    }),
+  );
+}
+
 /** Without waiting for its machine, which may never answer. */
 async function removeAtOnce(pod: Pod, api: KubeClient, signal: AbortSignal): Promise<void> {
   const { name, namespace, uid } = pod.metadata;
   const which = { uid: uid ?? null, orphan: false, atOnce: true };
   await api.delete(resource.pod, namespace!, name, which, signal);
 }
+
+const podNames = (pods: readonly Pod[]): string =>
+  pods.map(({ metadata }) => metadata.name).join(' ');
 
 /** What the log says of an action: names, not whole objects. */
 export function summaryOf(action: Action): Record<string, string> {
@@ -196,7 +228,7 @@ export function summaryOf(action: Action): Record<string, string> {
     case 'etcd-disarm':
       return { alarm: action.alarm };
     case 'evict-pod':
-      return { pod: action.pod.metadata.name, reason: action.reason };
+      return { pod: podNames([action.pod, ...action.together]), reason: action.reason };
     case 'replace-pod':
       return { pod: action.pod.metadata.name, claim: action.claim?.metadata.name ?? 'kept' };
     case 'expand-claim':

@@ -65,7 +65,7 @@ test('each action is one call', async () => {
   const actions: Action[] = [
     { kind: 'apply', object: service },
     { kind: 'expand-claim', claim, size: '2Gi' },
-    { kind: 'evict-pod', pod: pod(uid!), reason: 'x' },
+    { kind: 'evict-pod', pod: pod(uid!), reason: 'x', together: [] },
     { kind: 'scale-set', set, replicas: 2, whenScaled: 'Delete' },
     { kind: 'delete', object: service, orphan: true },
     { kind: 'etcd-add', pod: 'c-etcd-1', peerUrl: 'http://x:2380' },
@@ -132,7 +132,12 @@ test('a pod of the same name that came meanwhile is not deleted for the one that
   const kube = new FakeKube();
   kube.store(pod(''));
   const { executor } = executorOf(kube);
-  const action: Action = { kind: 'evict-pod', pod: pod('of the one before'), reason: 'x' };
+  const action: Action = {
+    kind: 'evict-pod',
+    pod: pod('of the one before'),
+    reason: 'x',
+    together: [],
+  };
   const { signal } = new AbortController();
   await assert.rejects(execute(action, cluster, executor, signal), { status: 409 });
   assert.ok(kube.find('Pod', 'c-a-0'));

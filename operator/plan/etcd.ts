@@ -222,7 +222,9 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
     return doing(
       [
         { kind: 'delete', object: claim, orphan: false },
-        ...(live === undefined ? [] : [{ kind: 'evict-pod', pod: live, reason } as const]),
+        ...(live === undefined
+          ? []
+          : [{ kind: 'evict-pod', pod: live, reason, together: [] } as const]),
       ],
       'EtcdScaling',
       `${pod} starts with an empty volume`,

@@ -146,6 +146,8 @@ class Life {
     } else if (dice < 8) {
       spec('paused', (whole) => (whole.paused = random(2) === 0));
     } else if (dice < 9) {
+      const maxUnavailable = 1 + random(3);
+      spec(`at a time ${maxUnavailable}`, ({ nodes }) => (nodes.maxUnavailable = maxUnavailable));
       const policy = one(['Gated', 'Automatic'])!;
       spec(`policy ${policy}`, (whole) => (whole.updatePolicy = policy));
     } else if (dice < 11) {
@@ -294,6 +296,21 @@ class Life {
     this.#checkDoubts([name]);
   }
 
+  /** A pod that serves is deleted only beside one of its group that was evicted just now. */
+  #checkTogether({ metadata }: Json): void {
+    const groupOf = (name: string): string => name.replace(/-\d+$/, '');
+    const group = groupOf(metadata.name);
+    const [evicted] = this.#disruptions.filter((one) => one.startsWith('evict c-'));
+    assert.equal(groupOf(evicted ?? ''), `evict ${group}`, `${metadata.name} is not evicted`);
+    const others = this.#world.unreadyNodes().filter((name) => groupOf(name) !== group);
+    assert.deepEqual(others, [], `${metadata.name} goes with one of its group`);
+    const { replicasPerGroup, maxUnavailable } = this.#world.cluster.spec.nodes;
+    const away = this.#world.unreadyNodes().length + 1;
+    assert.ok(away <= Math.min(maxUnavailable ?? 1, replicasPerGroup), `${away} of ${group} away`);
+    const ids = this.#world.instanceIds().filter((name) => groupOf(name) === group);
+    this.#checkDoubts([metadata.name].filter((name) => ids.includes(name)));
+  }
+
   #checkDelete(target: string, body: Json): void {
     const [kind, name] = target.split('/') as [string, string];
     if (kind === 'PersistentVolumeClaim') {
@@ -314,7 +331,7 @@ class Life {
       return;
     }
     if (kind === 'Pod') {
-      assert.equal(this.#world.isReady(name), false, 'pods that serve are evicted');
+      if (this.#world.isReady(name)) this.#checkTogether(body);
       return;
     }
     const owner = body.metadata.ownerReferences?.[0];

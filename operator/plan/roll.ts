@@ -8,6 +8,7 @@ import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import { batchOf } from './batch.ts';
 import { doubtPart } from './doubts.ts';
 import { isPodOf, outdatedPods, type Rollout } from './rollout.ts';
 import { doing, nothing, type Part } from './types.ts';
@@ -95,11 +96,16 @@ export function liveRollPart(
   placement: PlacementView,
 ): Part | null {
   if (!isApproved) return null;
+  const all = rollingPods(observed);
+  const outdated = all.filter((one) => one.outdated).map(({ pod }) => pod);
+  const updated = all.filter((one) => !one.outdated).map(({ pod }) => pod);
   let waiting: Part | null = null;
-  for (const { pod, outdated } of rollingPods(observed)) {
-    if (!outdated) continue;
+  for (const pod of outdated) {
     const doubt = doubtPart(observed, placement, [pod.metadata.name]);
-    if (doubt === null) return replacing(observed, pod);
+    if (doubt === null) {
+      const together = batchOf(observed, placement, pod, { outdated, updated });
+      return replacing(observed, pod, together);
+    }
     waiting ??= doubt;
   }
   return waiting;
@@ -140,11 +146,12 @@ export function staleSets(observed: Observed): string[] {
   return [...observed.statefulSets.values()].filter(isStale).map(({ metadata }) => metadata.name);
 }
 
-function replacing(observed: Observed, pod: Pod): Part {
+function replacing(observed: Observed, pod: Pod, together: readonly Pod[] = []): Part {
   const outdated = outdatedPods(observed).map(({ metadata }) => metadata.name);
+  const count = together.length + 1;
   return doing(
-    [{ kind: 'evict-pod', pod, reason: 'its revision is not the newest' }],
+    [{ kind: 'evict-pod', pod, reason: 'its revision is not the newest', together }],
     'Updating',
-    `pods are replaced one by one: ${outdated.sort().join(', ')}`,
+    `pods are replaced ${count === 1 ? 'one by one' : `${count} at a time`}: ${outdated.sort().join(', ')}`,
   );
 }

@@ -40,6 +40,7 @@ const clusterFields: Fields<ClusterSpec> = {
     replaceAfter: true,
     config: true,
     podTemplate: true,
+    maxUnavailable: true,
   },
   isolationGroups: { name: true, nodeAffinity: true, storageClassName: true },
   etcd: {

@@ -17,6 +17,7 @@ export interface ClusterSpec {
     readonly replaceAfter?: string;
     readonly config?: ComponentConfig;
     readonly podTemplate?: PodTemplate;
+    readonly maxUnavailable?: number | string;
   };
   readonly isolationGroups: readonly IsolationGroupSpec[];
   readonly etcd?: {
