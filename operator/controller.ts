@@ -156,7 +156,7 @@ export class Controller {
     const next = plan(observed, pass.desired);
     failures.keepOnly(next.actions);
     if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
-    else if (next.rollout === 'none') this.#turns.leave(key);
+    else if (next.rollout === 'none' || next.rollout === 'closed') this.#turns.leave(key);
     await this.#publish(key, pass, next, signal);
     await this.#useUpApprovals(observed, signal);
     for (const claim of claims) {
@@ -406,6 +406,7 @@ export class Controller {
 const isResting = ({ waiting }: Plan): boolean =>
   waiting?.reason === 'Paused' ||
   waiting?.reason === 'ApprovalRequired' ||
+  waiting?.reason === 'OutsideMaintenanceWindow' ||
   waiting?.reason === 'RolloutHeld';
 
 /** All pods are as this generation of the resource asks for: what changes now is the operator. */

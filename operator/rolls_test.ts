@@ -104,3 +104,64 @@ test('an operator that is killed between two of them goes on when all are back',
   assert.equal(rounds[2], 'EVICT a-2', 'what was left goes by an eviction of its own');
   assert.equal(world.condition('Ready').status, 'True');
 });
+
+test('outside of its maintenance windows nothing that serves is replaced, and what heals goes on', async () => {
+  // The clock of the world begins at some time of the day: a window that opens in an hour.
+  const world = await settledWorld();
+  const soon = new Date(Math.ceil(world.clock.nowMillis() / 60_000) * 60_000 + 3_600_000);
+  const start = soon.toISOString().slice(11, 16);
+  world.changeSpec((spec) => {
+    spec.maintenanceWindows = [{ start, duration: '10m' }];
+    spec.nodes.image = 'node:2';
+    spec.etcd = { image: 'etcd:2' };
+    spec.coordinator = { image: 'coordinator:2' };
+    spec.nodes.replicasPerGroup = 2;
+  });
+  await world.settle();
+  const { reason, message } = world.condition('Reconciling');
+  assert.equal(reason, 'OutsideMaintenanceWindow');
+  assert.ok(message.includes(soon.toISOString().slice(0, 16)), message);
+  assert.equal(world.condition('Ready').status, 'True', 'it has grown, and all nodes serve');
+  const until = soon.toISOString().replace('.000Z', 'Z');
+  assert.deepEqual(world.cluster.status.maintenanceWindow, { open: false, until });
+  const imageOf = (name: string) => world.kube.find('Pod', name).spec.containers[0].image;
+  assert.deepEqual([imageOf('c-a-1'), imageOf('c-etcd-0')], ['node:1', 'etcd:1']);
+  world.kube.remove(world.kube.find('Pod', 'c-a-0'));
+  await world.settle();
+  assert.equal(imageOf('c-a-0'), 'node:1', 'nothing is written before its time');
+  await world.clock.pass(3_660_000);
+  await world.settle();
+  assert.equal(world.condition('Reconciling'), undefined);
+  assert.deepEqual([imageOf('c-a-1'), imageOf('c-etcd-0')], ['node:2', 'etcd:2']);
+});
+
+test('a roll that does not end in its window goes on in the next one, and a stuck pod is cured at once', async () => {
+  const world = await settledWorld();
+  world.badImages.add('node:bad');
+  const start = new Date(world.clock.nowMillis()).toISOString().slice(11, 16);
+  world.changeSpec((spec) => {
+    spec.maintenanceWindows = [{ start, duration: '5m' }];
+    spec.nodes.image = 'node:bad';
+  });
+  assert.deepEqual(await rolled(world, () => {}), ['EVICT a-0']);
+  await world.clock.pass(600_000);
+  assert.deepEqual(await rolled(world, image(world, '2')), ['EVICT a-0']);
+  assert.equal(world.condition('Reconciling').reason, 'OutsideMaintenanceWindow');
+  assert.equal(world.condition('Ready').status, 'True');
+  await world.clock.pass(24 * 3_600_000 - 700_000);
+  assert.deepEqual(await rolled(world, () => {}), ['EVICT a-b-0', 'EVICT c-0']);
+});
+
+test('a window that cannot be told stops rolls and nothing else', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => {
+    spec.maintenanceWindows = [{ start: '00:00', duration: '1h', timeZone: 'Moon/Sea' }];
+    spec.nodes.image = 'node:2';
+    spec.nodes.replicasPerGroup = 2;
+  });
+  assert.deepEqual(await rolled(world, () => {}), []);
+  const { reason, message } = world.condition('Stalled');
+  assert.equal(reason, 'InvalidSpec');
+  assert.match(message, /Moon\/Sea is not known/);
+  assert.equal(world.instanceIds().length, 6);
+});

@@ -11,6 +11,8 @@ import { lastSnapshot } from './observe/etcd_restore.ts';
 import type { Observed } from './observe/observe.ts';
 import { namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
+import { rfc3339 } from './plan/rollout.ts';
+import { windowsAt } from './plan/windows.ts';
 import { nodePods } from './plan/roll.ts';
 import { keyOf } from './action/action.ts';
 import type { Plan } from './plan/types.ts';
@@ -65,6 +67,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
     shards: `${available}/${cluster.spec.numberOfShards * cluster.spec.replicationFactor}`,
     ...(placement === null ? {} : { placementVersion: placement.version }),
     ...(plan.gated === null ? {} : { plan: plan.gated }),
+    ...maintenanceWindow(observed),
     groups: cluster.spec.isolationGroups.map(({ name }) => {
       const set = observed.statefulSets.get(names.group(name));
       const own = [...pods.values()].filter((pod) => pod.metadata.labels?.[label.group] === name);
@@ -97,6 +100,17 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
     })),
     conditions: conditionsOf(verdicts, cluster.status?.conditions ?? [], generation, now),
   };
+}
+
+function maintenanceWindow({
+  cluster,
+  nowMillis,
+}: Observed): Pick<ClusterStatus, 'maintenanceWindow'> {
+  const windows = cluster.spec.maintenanceWindows ?? [];
+  if (windows.length === 0) return {};
+  const { isOpen, untilMillis } = windowsAt(windows, nowMillis);
+  const until = untilMillis === null ? {} : { until: rfc3339(untilMillis) };
+  return { maintenanceWindow: { open: isOpen, ...until } };
 }
 
 /** As etcd itself says; nothing while it does not. */
@@ -209,7 +223,13 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
 }
 
 /** What is done besides, while the cluster is as its resource asks for. */
-const quietReasons: readonly string[] = ['Applying', 'Paused', 'ApprovalRequired', 'RolloutHeld'];
+const quietReasons: readonly string[] = [
+  'Applying',
+  'Paused',
+  'ApprovalRequired',
+  'RolloutHeld',
+  'OutsideMaintenanceWindow',
+];
 /** Actions that failed and are tried again. */
 function failuresText(observed: Observed, plan: Plan): string {
   const failures = plan.actions.flatMap((action) => {

@@ -64,7 +64,9 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const actions = parts.flatMap((part) => part.actions);
   const active = parts.find((part) => part.waiting !== null && part.actions.length > 0);
   const passive = parts.find((part) => part.waiting !== null);
-  const waiting = active?.waiting ?? rollout.waiting ?? passive?.waiting ?? null;
+  // What waits for a window takes days; what is done besides is looked at meanwhile.
+  const closed = rollout.state === 'closed' ? passive?.waiting : undefined;
+  const waiting = active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? null;
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,

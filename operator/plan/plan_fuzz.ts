@@ -148,6 +148,8 @@ class Life {
     } else if (dice < 9) {
       const maxUnavailable = 1 + random(3);
       spec(`at a time ${maxUnavailable}`, ({ nodes }) => (nodes.maxUnavailable = maxUnavailable));
+      const windows = one([undefined, [{ start: '00:00', duration: '1m' }]]);
+      spec(`windows ${windows?.length}`, (whole) => (whole.maintenanceWindows = windows));
       const policy = one(['Gated', 'Automatic'])!;
       spec(`policy ${policy}`, (whole) => (whole.updatePolicy = policy));
     } else if (dice < 11) {
@@ -286,6 +288,8 @@ class Life {
     this.#disrupt(`evict ${name}`);
     if (!this.#world.isReady(name)) return;
     const component = metadata.labels['tsdb.io/component'];
+    const { maintenanceWindow } = this.#world.cluster.status;
+    assert.notEqual(maintenanceWindow?.open, false, `${name} outside of a window`);
     const unready = this.#world.unreadyPods(component);
     assert.deepEqual(unready, [], `${name} serves while others do not`);
     if (component === 'etcd') return;
@@ -382,6 +386,7 @@ class Life {
     world.lacking.clear();
     world.changeSpec((spec) => {
       spec.paused = false;
+      delete spec.maintenanceWindows;
       spec.updatePolicy = 'Automatic';
       if (spec.nodes.image === 'node:bad') spec.nodes.image = 'node:9';
       for (const component of [spec.nodes, spec.etcd, spec.coordinator]) {

@@ -6,7 +6,7 @@ import { etcdReplicasOf } from '../desired/etcd.ts';
 import { Names } from '../resource/names.ts';
 import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
-import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isStale, isStuck, type Pod, podReady } from '../resource/kube_objects.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { batchOf } from './batch.ts';
 import { doubtPart } from './doubts.ts';
@@ -34,23 +34,6 @@ function rollingPods(observed: Observed): Rolling[] {
     pods
       .filter((pod) => pod.metadata.labels?.[label.group] === name)
       .map((pod) => ({ pod, outdated: outdated.has(pod) })),
-  );
-}
-
-/** What a container waits for that comes by itself. */
-const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
-
-/**
- * It does not run and will not by itself: image or configuration is bad, or there is no place for
- * it.
- */
-function isStuck({ status }: Pod): boolean {
-  const { phase = 'Pending', conditions = [], containerStatuses = [] } = status ?? {};
-  if (phase !== 'Running' && phase !== 'Pending') return true;
-  if (conditions.some((one) => one.type === 'PodScheduled' && one.status === 'False')) return true;
-  return containerStatuses.some(
-    ({ state }) =>
-      state?.waiting !== undefined && !passingReasons.includes(state.waiting.reason ?? ''),
   );
 }
 
@@ -92,10 +75,10 @@ export function deadRollPart(
  */
 export function liveRollPart(
   observed: Observed,
-  { isApproved }: Rollout,
+  { isApproved, isOpen }: Rollout,
   placement: PlacementView,
 ): Part | null {
-  if (!isApproved) return null;
+  if (!isApproved || !isOpen) return null;
   const all = rollingPods(observed);
   const outdated = all.filter((one) => one.outdated).map(({ pod }) => pod);
   const updated = all.filter((one) => !one.outdated).map(({ pod }) => pod);
@@ -115,7 +98,7 @@ export function liveRollPart(
  * The next outdated member of an etcd in which all serve; null when there is none, or when a member
  * is away.
  */
-export function etcdRollPart(observed: Observed, { isApproved }: Rollout): Part | null {
+export function etcdRollPart(observed: Observed, { isApproved, isOpen }: Rollout): Part | null {
   const members = etcdPods(observed);
   const leader = observed.etcd?.reachable
     ? observed.etcd.members.find(({ state }) => state?.isLeader)?.name
@@ -123,7 +106,7 @@ export function etcdRollPart(observed: Observed, { isApproved }: Rollout): Part 
   // The leader last: an election is a pause.
   const outdated = members.filter((member) => member.outdated);
   const next = outdated.findLast(({ pod }) => pod.metadata.name !== leader) ?? outdated[0];
-  if (next === undefined || !isApproved) return null;
+  if (next === undefined || !isApproved || !isOpen) return null;
   const serving = members.filter(({ pod }) => podReady(pod)).length;
   if (serving < etcdReplicasOf(observed.cluster)) {
     const message = `etcd members are replaced when all serve: ${serving} of ${etcdReplicasOf(observed.cluster)} do`;

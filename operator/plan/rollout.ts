@@ -12,8 +12,9 @@ import { contains } from '../resource/merge.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, label } from '../resource/keys.ts';
-import { isStale, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
 import type { GatedChanges, Plan, Reason } from './types.ts';
+import { windowsAt } from './windows.ts';
 
 /** In the order in which they are rolled. */
 const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator'];
@@ -23,6 +24,8 @@ export interface Rollout {
   holds(wanted: KubeObject): boolean;
   /** Whether pods of older revisions may be replaced. */
   readonly isApproved: boolean;
+  /** Whether this is the time for it, also for pods that serve. */
+  readonly isOpen: boolean;
   readonly gated: GatedChanges | null;
   /** Why changes are held; null when none is. */
   readonly waiting: Reason | null;
@@ -30,6 +33,10 @@ export interface Rollout {
   readonly stalled: readonly Reason[];
   readonly state: Plan['rollout'];
 }
+
+/** To the second, as conditions have it. */
+export const rfc3339 = (millis: number): string =>
+  new Date(millis).toISOString().replace(/\.\d+Z$/, 'Z');
 
 export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   const workloads = desired.objects.filter((object) => templateOf(object) !== undefined);
@@ -44,8 +51,16 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   const { cluster } = observed;
   const isGated = cluster.spec.updatePolicy === 'Gated';
   const isApproved = !isGated || cluster.metadata.annotations?.[annotation.approve] === hash;
-  const none = { isApproved, gated: null, waiting: null, stalled: [] };
+  const { isOpen, untilMillis, problem } = windowsAt(
+    cluster.spec.maintenanceWindows ?? [],
+    observed.nowMillis,
+  );
   const skew = etcdSkewOf(observed, pending);
+  const stalled = [
+    ...(problem === null ? [] : [{ reason: 'InvalidSpec', message: problem }]),
+    ...(skew === null || !isApproved ? [] : [{ reason: 'EtcdVersionSkew', message: skew }]),
+  ];
+  const none = { isApproved, isOpen, gated: null, waiting: null, stalled };
   if (pending.length + outdated.length === 0) {
     return { ...none, holds: () => false, state: 'none' };
   }
@@ -73,13 +88,26 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
     };
   }
   const possible = pending.filter((wanted) => skew === null || componentOf(wanted) !== 'etcd');
+  if (!isOpen) {
+    const cured = new Set(observed.pods.filter(isStuck).map(componentOf));
+    const next = untilMillis === null ? 'never' : `at ${rfc3339(untilMillis)}`;
+    return {
+      ...none,
+      state: 'closed',
+      holds: (wanted) =>
+        pending.includes(wanted) && !(possible.includes(wanted) && cured.has(componentOf(wanted))),
+      waiting: {
+        reason: 'OutsideMaintenanceWindow',
+        message: `pods are replaced when the next maintenance window opens, ${next}`,
+      },
+    };
+  }
   const turn = turnOf(observed, possible);
   return {
     ...none,
     state: 'begun',
     holds: (wanted) =>
       pending.includes(wanted) && !(possible.includes(wanted) && turn.has(componentOf(wanted))),
-    stalled: skew === null ? [] : [{ reason: 'EtcdVersionSkew', message: skew }],
   };
 }
 

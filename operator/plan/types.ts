@@ -29,10 +29,10 @@ export interface Plan extends Part {
   /** Something is left to do that is not done while the cluster is paused. */
   readonly isPending: boolean;
   /**
-   * Pods are not all of the newest revision: they wait for an approval, for the cluster's turn, or are
-   * replaced.
+   * Pods are not all of the newest revision: they wait for an approval, for the cluster's turn, for a
+   * maintenance window, or are replaced.
    */
-  readonly rollout: 'none' | 'gated' | 'held' | 'begun';
+  readonly rollout: 'none' | 'gated' | 'held' | 'closed' | 'begun';
 }
 
 export const nothing: Part = { actions: [], waiting: null, stalled: [] };

@@ -189,3 +189,20 @@ export function isStale(object: {
 }): boolean {
   return object.status?.observedGeneration !== object.metadata.generation;
 }
+
+/** What a container waits for that comes by itself. */
+const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
+
+/**
+ * It does not run and will not by itself: image or configuration is bad, or there is no place for
+ * it.
+ */
+export function isStuck({ status }: Pod): boolean {
+  const { phase = 'Pending', conditions = [], containerStatuses = [] } = status ?? {};
+  if (phase !== 'Running' && phase !== 'Pending') return true;
+  if (conditions.some((one) => one.type === 'PodScheduled' && one.status === 'False')) return true;
+  return containerStatuses.some(
+    ({ state }) =>
+      state?.waiting !== undefined && !passingReasons.includes(state.waiting.reason ?? ''),
+  );
+}

@@ -62,6 +62,7 @@ const clusterFields: Fields<ClusterSpec> = {
   },
   namespaces: { name: true, ...namespace },
   updatePolicy: true,
+  maintenanceWindows: { days: true, start: true, duration: true, timeZone: true },
   deletionPolicy: { data: true, metadata: true },
   paused: true,
   networkPolicies: true,

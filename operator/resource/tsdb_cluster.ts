@@ -43,6 +43,7 @@ export interface ClusterSpec {
   };
   readonly namespaces?: readonly (NamespaceSpec & { readonly name: string })[];
   readonly updatePolicy?: 'Automatic' | 'Gated';
+  readonly maintenanceWindows?: readonly MaintenanceWindow[];
   readonly deletionPolicy?: {
     readonly data?: 'Retain' | 'Delete';
     readonly metadata?: 'Retain' | 'Delete';
@@ -58,6 +59,16 @@ export type ComponentConfig = Readonly<Record<string, unknown>>;
 
 /** Laid over the operator's; overlay/pod_rules.ts has what it may say. */
 export type PodTemplate = Readonly<Record<string, unknown>>;
+
+export interface MaintenanceWindow {
+  /** All when not set. */
+  readonly days?: readonly ('Mon' | 'Tue' | 'Wed' | 'Thu' | 'Fri' | 'Sat' | 'Sun')[];
+  /** `HH:MM`. */
+  readonly start: string;
+  readonly duration: string;
+  /** UTC when not set. */
+  readonly timeZone?: string;
+}
 
 export interface StorageSpec {
   readonly className?: string;
@@ -81,6 +92,8 @@ export interface ClusterStatus {
   readonly shards?: string;
   readonly placementVersion?: number;
   readonly plan?: { readonly hash: string; readonly actions: readonly string[] };
+  /** Of the maintenance windows, when there are any; `until` is RFC 3339. */
+  readonly maintenanceWindow?: { readonly open: boolean; readonly until?: string };
   readonly groups?: readonly {
     readonly name: string;
     readonly replicas: number;
