@@ -5,9 +5,10 @@
  */
 import { childKey, type Observed } from '../observe/observe.ts';
 import { isStale, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import type { IsolationGroupSpec, TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { type ImageDefaults, marked, templateOf } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
+import { groupSpecOf, leavingGroups } from '../observe/isolation_groups.ts';
 import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects, etcdReplicasOf } from './etcd.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
@@ -28,6 +29,7 @@ export interface Blueprint {
   /** Sets of nodes by isolation group, without a size. */
   readonly nodeSets: ReadonlyMap<string, KubeObject>;
   readonly refusals: readonly Refusal[];
+  readonly nodeSetOf: (group: IsolationGroupSpec) => KubeObject;
 }
 
 export interface Desired {
@@ -62,24 +64,34 @@ export function blueprintOf(
     ...coordinatorObjects(cluster, images),
     ...networkPolicies(cluster, operatorNamespace),
   ];
+  const nodeSetOf = (group: IsolationGroupSpec) => nodeStatefulSet(cluster, group, images);
   return {
     images,
     objects: objects.filter((object) => !isKept(object)).map((object) => marked(object)),
     nodeSets: new Map(
       (refused.has('node') ? [] : cluster.spec.isolationGroups).map((group) => [
         group.name,
-        nodeStatefulSet(cluster, group, images),
+        nodeSetOf(group),
       ]),
     ),
     refusals,
+    nodeSetOf,
   };
 }
 
 export function desiredOf(
-  { objects, nodeSets, images, refusals }: Blueprint,
+  { objects, nodeSets, nodeSetOf, images, refusals }: Blueprint,
   observed: Pick<Observed, 'claims' | keyof GroupState>,
 ): Desired {
-  const sets = [...nodeSets].map(([group, set]) =>
+  // What cures the nodes of the others cures those that are still needed, too.
+  const isRefused = refusals.some(({ component }) => component === 'node');
+  const leaving = [...(isRefused ? [] : leavingGroups(observed))]
+    .filter(([, set]) => set?.spec.replicas !== 0)
+    .map(([group, set]) => {
+      const wanted = nodeSetOf(groupSpecOf(group, set));
+      return [group, set === null ? wanted : withClaimsOf(wanted, set)] as const;
+    });
+  const sets = [...nodeSets, ...leaving].map(([group, set]) =>
     sized(
       set,
       replicasOf(observed, group),
@@ -99,6 +111,12 @@ export function desiredOf(
     refusals,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
+}
+
+/** Volumes of what leaves stay as they are. */
+function withClaimsOf(set: KubeObject, live: StatefulSet): KubeObject {
+  const { volumeClaimTemplates } = live.spec as StatefulSet['spec'] & Record<string, unknown>;
+  return { ...set, spec: { ...(set['spec'] as object), volumeClaimTemplates } };
 }
 
 /**
@@ -207,8 +225,9 @@ function replicasOf(observed: GroupState, group: string): number {
     .map((id) => names.ordinalIn(group, id))
     .filter((ordinal) => ordinal !== null);
   const published = cluster.status?.groups?.find(({ name }) => name === group)?.replicas ?? 0;
+  const isNamed = cluster.spec.isolationGroups.some(({ name }) => name === group);
   return Math.max(
-    cluster.spec.nodes.replicasPerGroup,
+    isNamed ? cluster.spec.nodes.replicasPerGroup : 0,
     published,
     ...ordinals.map((ordinal) => ordinal + 1),
   );

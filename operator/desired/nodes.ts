@@ -3,6 +3,7 @@
  * budget.
  */
 import type { IsolationGroupSpec, TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { annotation } from '../resource/keys.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
 import {
   childMetadata,
@@ -148,7 +149,10 @@ export function nodeStatefulSet(
       },
     ],
   };
-  const metadata = childMetadata(cluster, names.group(group.name), 'node', group.name);
+  const metadata = {
+    ...childMetadata(cluster, names.group(group.name), 'node', group.name),
+    annotations: { [annotation.groupSpec]: JSON.stringify(group) },
+  };
   return marked({ apiVersion: 'apps/v1', kind: 'StatefulSet', metadata, spec }, { metadata, spec });
 }
 

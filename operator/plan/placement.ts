@@ -11,9 +11,11 @@ import type {
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import { Names } from '../resource/names.ts';
 import { approvedSnapshot, restoreProgress } from '../observe/etcd_restore.ts';
+import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation } from '../resource/keys.ts';
 import { doubtPart } from './doubts.ts';
+import { leavingInstances } from './leaving_groups.ts';
 import { downIn, isServing, isSettled } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import type { Action } from '../action/action.ts';
@@ -101,14 +103,16 @@ const shapeOf = (shape: {
 }): string => `${shape.numberOfShards} shards of ${shape.replicationFactor} copies`;
 
 /** Why a placement that is there is not the cluster's; null when it is. */
-function foreignPlacement({ cluster }: Observed, placement: PlacementView): string | null {
+function foreignPlacement(observed: Observed, placement: PlacementView): string | null {
+  const { cluster } = observed;
   const names = new Names(cluster);
   const wanted = shapeOf(cluster.spec);
   if (shapeOf(placement) !== wanted) {
     return `the placement has ${shapeOf(placement)} and spec asks for ${wanted}`;
   }
+  const groups = allGroups(observed);
   const groupOf = (id: string): string | undefined =>
-    cluster.spec.isolationGroups.find(({ name }) => names.ordinalIn(name, id) !== null)?.name;
+    groups.find((name) => names.ordinalIn(name, id) !== null);
   const instances = Object.values(placement.instances);
   const others = instances.filter(({ id }) => groupOf(id) === undefined).map(({ id }) => id);
   if (others.length > 0) return `the placement has instances of others: ${others.join(', ')}`;
@@ -171,9 +175,9 @@ function initPart(observed: Observed): Part {
 export function restoreSetsPart(observed: Observed, placement: PlacementView): Part | null {
   const { cluster, statefulSets } = observed;
   const names = new Names(cluster);
-  const actions = cluster.spec.isolationGroups.flatMap((group): Action[] => {
-    const set = statefulSets.get(names.group(group.name));
-    const ordinals = Object.keys(placement.instances).map((id) => names.ordinalIn(group.name, id));
+  const actions = allGroups(observed).flatMap((group): Action[] => {
+    const set = statefulSets.get(names.group(group));
+    const ordinals = Object.keys(placement.instances).map((id) => names.ordinalIn(group, id));
     const needed = Math.max(...ordinals.map((ordinal) => (ordinal ?? -1) + 1));
     if (set === undefined || (set.spec.replicas ?? 1) >= needed) return [];
     return [{ kind: 'scale-set', set, replicas: needed, whenScaled: 'Retain' }];
@@ -190,7 +194,10 @@ export function restoreSetsPart(observed: Observed, placement: PlacementView): P
  * what they were to take is where it was.
  */
 export function takeBackPart(observed: Observed, placement: PlacementView): Part | null {
-  const unwanted = excessOf(observed, placement).flatMap(({ ids }) => ids);
+  const unwanted = [
+    ...excessOf(observed, placement).flatMap(({ ids }) => ids),
+    ...leavingInstances(observed, placement),
+  ];
   const instanceIds = unwanted.filter((id) =>
     placement.instances[id]!.shards.every(({ state }) => state === 'INITIALIZING'),
   );

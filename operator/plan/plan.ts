@@ -11,6 +11,7 @@ import { childKey, type Observed } from '../observe/observe.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
 import { etcdPart, recordedMembers } from './etcd.ts';
 import { contains } from '../resource/merge.ts';
+import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
 import {
@@ -106,12 +107,17 @@ function nodesPart(
   const early =
     restoreSetsPart(observed, placement) ??
     takeBackPart(observed, placement) ??
-    resizePart(observed, placement);
+    resizePart(observed, placement) ??
+    dropGroupPart(observed, placement);
   if (early !== null) return early;
   if (!isSettled(placement)) {
     return waitingFor('ShardsInitializing', 'shards are bootstrapping or move');
   }
-  const moving = removePart(observed, placement) ?? growPart(observed, placement);
+  // Who comes comes before a whole group goes.
+  const moving =
+    removePart(observed, placement) ??
+    growPart(observed, placement) ??
+    removeGroupPart(observed, placement);
   // What grows waits for pods that perhaps never come, and nothing else waits with it.
   if (moving !== null && moving.actions.length > 0) return moving;
   const readiness = nodesReadiness(observed);

@@ -11,13 +11,13 @@ type Json = any;
 
 const groups = ['a', 'a-b', 'c'];
 
-export async function fuzz(seed: number, size: number): Promise<void> {
+export async function fuzz(seed: number, size: number, traceLines = 30): Promise<void> {
   const life = new Life(randomOf(seed));
   try {
     for (let step = 0; step < size; step++) await life.step();
     await life.end();
   } catch (error) {
-    const trace = life.trace.slice(-30).join('\n');
+    const trace = life.trace.slice(-traceLines).join('\n');
     throw new Error(`seed ${seed}: ${(error as Error).message}\n${trace}`, { cause: error });
   }
 }
@@ -123,6 +123,7 @@ class Life {
     const dice = random(19);
     const etcdDice = random(12);
     if (random(10) === 0) this.#castDoubt();
+    if (random(12) === 0) this.#changeGroups();
     if (etcdDice === 0) {
       const replicas = one([1, 3, 5])!;
       spec(`members of etcd ${replicas}`, (whole) => (whole.etcd = { ...whole.etcd, replicas }));
@@ -153,7 +154,7 @@ class Life {
       const policy = one(['Gated', 'Automatic'])!;
       spec(`policy ${policy}`, (whole) => (whole.updatePolicy = policy));
     } else if (dice < 11) {
-      const name = `c-${one(groups)}-${random(2)}`;
+      const name = `c-${one([...groups, 'd'])}-${random(2)}`;
       this.trace.push(`broken or mended: ${name}`);
       if (!world.broken.delete(name)) world.broken.add(name);
     } else if (dice < 12) {
@@ -212,6 +213,18 @@ class Life {
     const id = ids[this.#random(ids.length)]!;
     this.trace.push(`machine of ${id} lost`);
     world.loseMachine(id);
+  }
+
+  /** A group more, or one less, or one for another one. */
+  #changeGroups(): void {
+    const { spec } = this.#world.cluster;
+    const names: string[] = spec.isolationGroups.map(({ name }: Json) => name);
+    const absent = [...groups, 'd'].filter((name) => !names.includes(name));
+    const present = names.filter(() => absent.length === 0 || this.#random(2) === 0);
+    const going = present[this.#random(present.length)];
+    const after = [...names.filter((name) => name !== going), ...absent];
+    this.trace.push(`groups ${after.join(' ')}`);
+    this.#world.changeSpec((whole) => (whole.isolationGroups = after.map((name) => ({ name }))));
   }
 
   /** A node finds damage, or has what it lacked. */
@@ -338,6 +351,13 @@ class Life {
       if (this.#world.isReady(name)) this.#checkTogether(body);
       return;
     }
+    if (kind === 'StatefulSet') {
+      const isNamed = this.#world.cluster.spec.isolationGroups.some(
+        (group: Json) => name === `c-${group.name}`,
+      );
+      const placed = this.#world.instanceIds().filter((id) => id.replace(/-\d+$/, '') === name);
+      if (!isNamed) assert.deepEqual(placed, [], `${name} has shards`);
+    }
     const owner = body.metadata.ownerReferences?.[0];
     assert.equal(owner?.uid, this.#world.cluster.metadata.uid, `${target} is not ours`);
   }
@@ -401,7 +421,10 @@ class Life {
     }
     assert.equal(world.condition('Ready')?.status, 'True');
     const { replicasPerGroup } = world.cluster.spec.nodes;
-    const wanted = groups.flatMap((group) =>
+    const named: string[] = world.cluster.spec.isolationGroups.map(({ name }: Json) => name);
+    const sets = world.kube.ofKind('StatefulSet').map(({ metadata }) => metadata.name);
+    assert.deepEqual(sets.sort(), [...named.map((name) => `c-${name}`), 'c-etcd'].sort());
+    const wanted = named.flatMap((group) =>
       Array.from({ length: replicasPerGroup }, (_, ordinal) => `c-${group}-${ordinal}`),
     );
     assert.deepEqual(world.instanceIds().sort(), wanted.sort());

@@ -1,6 +1,7 @@
 /** What keeps a cluster from being as its resource says, after all that could be done was done. */
 import { Names } from '../resource/names.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import { growingVolumes } from './objects.ts';
@@ -32,7 +33,7 @@ export function unreadyNodes(observed: Observed): Reason | null {
   const { cluster, statefulSets, coordinator } = observed;
   const names = new Names(cluster);
   const pods = nodePods(observed);
-  const ids = cluster.spec.isolationGroups.flatMap(({ name }) => {
+  const ids = allGroups(observed).flatMap((name) => {
     const replicas = statefulSets.get(names.group(name))?.spec.replicas ?? 0;
     return Array.from({ length: replicas }, (_, ordinal) => names.pod(name, ordinal));
   });

@@ -4,6 +4,7 @@
  */
 import { etcdReplicasOf } from '../desired/etcd.ts';
 import { Names } from '../resource/names.ts';
+import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
 import { label } from '../resource/keys.ts';
 import { isStale, isStuck, type Pod, podReady } from '../resource/kube_objects.ts';
@@ -30,7 +31,7 @@ interface Rolling {
 function rollingPods(observed: Observed): Rolling[] {
   const pods = [...nodePods(observed).values()];
   const outdated = new Set(outdatedPods(observed));
-  return observed.cluster.spec.isolationGroups.flatMap(({ name }) =>
+  return allGroups(observed).flatMap((name) =>
     pods
       .filter((pod) => pod.metadata.labels?.[label.group] === name)
       .map((pod) => ({ pod, outdated: outdated.has(pod) })),
@@ -40,7 +41,7 @@ function rollingPods(observed: Observed): Rolling[] {
 /** A deleted pod is away for a moment before its set makes it again. */
 function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
   const names = new Names(observed.cluster);
-  return observed.cluster.spec.isolationGroups.some(({ name }) => {
+  return allGroups(observed).some((name) => {
     const own = all.filter(({ pod }) => pod.metadata.labels?.[label.group] === name);
     return own.length < (observed.statefulSets.get(names.group(name))?.spec.replicas ?? 0);
   });

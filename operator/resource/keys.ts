@@ -36,6 +36,8 @@ export const annotation = {
   ignoreDoubts: 'tsdb.io/ignore-doubts',
   /** On a TSDBNamespace, `true`: a namespace that is there already becomes its own. */
   adopt: 'tsdb.io/adopt',
+  /** On the set of an isolation group: what the resource says of the group, as JSON. */
+  groupSpec: 'tsdb.io/isolation-group-spec',
   /** On a child object: the hash of what it was made from. */
   content: 'tsdb.io/content-hash',
   /** On a child object with pods: the hash of what they are made from. */
