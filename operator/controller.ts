@@ -209,8 +209,8 @@ export class Controller {
       const message = `${keyOf(action)}: ${messageOf(error)}`;
       log.warn({ cluster: cluster.metadata.name, error: message }, 'action failed');
       // A namespace cannot be readied before its nodes have bootstrapped it, nor a pod be evicted
-      // while its budget forbids it: that is no news.
-      if (action.kind === 'namespace-ready' || isTooManyRequests(error)) return;
+      // while its budget forbids it, and who writes at the same time comes first: that is no news.
+      if (action.kind === 'namespace-ready' || isNotNow(error)) return;
       const event = { reason: 'ActionFailed', message, type: 'Warning' } as const;
       await this.#events.record(cluster, event, signal);
     }
@@ -424,8 +424,8 @@ const hasNewPods = ({ cluster }: Observed): boolean =>
     ({ type, reason }) => type === 'Reconciling' && reason === 'Updating',
   ) ?? false;
 
-const isTooManyRequests = (error: unknown): boolean =>
-  error instanceof KubeError && error.status === 429;
+const isNotNow = (error: unknown): boolean =>
+  error instanceof KubeError && (error.status === 429 || error.reason === 'Conflict');
 
 function millisSinceDeletion({ metadata }: KubeObject, env: Env): number {
   return env.clock.nowMillis() - Date.parse(metadata.deletionTimestamp!);

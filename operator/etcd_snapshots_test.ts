@@ -95,13 +95,46 @@ test('an etcd that lost its data is made from the snapshot that a person names, 
   assert.deepEqual(world.kube.ofKind('Job'), []);
 });
 
+test('a volume of a member that never came is given up with the others', async () => {
+  for (const wish of ['empty', 'latest']) {
+    const world = await settledWorld();
+    await world.takeSnapshot('20260101T000000Z.db');
+    await world.settle();
+    await loseAll(world);
+    const labels = { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'etcd' };
+    // Kubernetes has made the volume of a pod, and the set ends before it has made the pod.
+    world.kube.afterWrite = (write) => {
+      if (write !== 'PATCH StatefulSet/c-etcd' && write !== 'APPLY StatefulSet/c-etcd') return;
+      if (world.kube.find('StatefulSet', 'c-etcd').spec.replicas !== 0) return;
+      world.kube.afterWrite = () => {};
+      world.kube.store({
+        apiVersion: 'v1',
+        kind: 'PersistentVolumeClaim',
+        metadata: { name: 'data-c-etcd-3', namespace: 'default', labels },
+        spec: { resources: { requests: { storage: '8Gi' } } },
+        status: { phase: 'Bound' },
+      });
+    };
+    world.annotate('tsdb.io/restore-etcd', wish);
+    await passes(world, 60);
+    assert.equal(world.kube.find('PersistentVolumeClaim', 'data-c-etcd-3'), undefined, wish);
+    assert.deepEqual(world.etcd.voters, members);
+    assert.equal(world.condition('Ready').status, 'True');
+  }
+});
+
 test('a snapshot that is not there is said, and another one helps', async () => {
   const world = await settledWorld();
   await world.takeSnapshot('20260101T000000Z.db');
   await world.settle();
   await loseAll(world);
   world.annotate('tsdb.io/restore-etcd', 'yesterday.db');
-  await passes(world, 20);
+  const reasons = new Set<string>();
+  for (let pass = 0; pass < 20; pass++) {
+    await passes(world, 1);
+    reasons.add(world.condition('Ready').reason);
+  }
+  assert.ok(reasons.has('EtcdRestoring'), [...reasons].join(', '));
   assert.equal(stalled(world).reason, 'EtcdRestoreFailed');
   assert.match(stalled(world).message, /no snapshot yesterday.db/);
   world.annotate('tsdb.io/restore-etcd', '../../etc/passwd');

@@ -1,6 +1,6 @@
 /** What a person approved for an etcd that has lost its data, and how far it has come. */
 import { annotation, label, managedBy, managedByLabel } from '../resource/keys.ts';
-import type { Job } from '../resource/kube_objects.ts';
+import type { Job, KubeObject } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { type Snapshot, snapshotName } from '../etcd_snapshots/folder.ts';
@@ -63,6 +63,21 @@ export function isReadyForRestore(observed: Known, jobName: string): boolean {
       metadata.labels?.[managedByLabel] !== managedBy,
   );
   return !isMade && !pods.some(({ metadata }) => isOfMember(metadata.name));
+}
+
+/** Volumes of members that have no pod, and that were not made to be restored. */
+export function abandonedClaims({ cluster, pods, volumeClaims }: Known): readonly KubeObject[] {
+  const names = new Names(cluster);
+  const running = new Set(pods.map(({ metadata }) => metadata.name));
+  return volumeClaims.filter(({ metadata }) => {
+    const pod = metadata.name.slice('data-'.length);
+    return (
+      names.etcdOrdinal(pod) !== null &&
+      !running.has(pod) &&
+      metadata.deletionTimestamp === undefined &&
+      metadata.labels?.[managedByLabel] !== managedBy
+    );
+  });
 }
 
 export type RestoreProgress =

@@ -12,6 +12,7 @@ import type { Observed } from '../observe/observe.ts';
 import {
   approvedRestore,
   approvedSnapshot,
+  abandonedClaims,
   restoredSnapshot,
   restoreProgress,
 } from '../observe/etcd_restore.ts';
@@ -68,9 +69,18 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     return stalledBy('EtcdLost', message);
   }
   // What is left of the old members goes with their volumes; the record forgets them when all are gone.
-  return set.spec.replicas === 0
-    ? waitingFor('EtcdRestoring', 'the old members of etcd end')
-    : scaling(set, 0, 'Delete', 'EtcdRestoring');
+  return endingPart(observed, set);
+}
+
+/** All members go, with their volumes. */
+function endingPart(observed: Observed, set: StatefulSet): Part {
+  if (set.spec.replicas !== 0) return scaling(set, 0, 'Delete', 'EtcdRestoring');
+  // A set deletes the volumes of pods that it ends, not of those that it never came to make.
+  return doing(
+    abandonedClaims(observed).map((object) => ({ kind: 'delete', object, orphan: false })),
+    'EtcdRestoring',
+    'the old members of etcd end',
+  );
 }
 
 /** A first member is made from a snapshot; the others join it as ever. */
@@ -82,9 +92,8 @@ function restoringPart(observed: Observed, snapshot: string, set: StatefulSet): 
   }
   const progress = restoreProgress(observed, restoreJobName(observed.cluster, snapshot));
   const replicas = set.spec.replicas ?? 1;
-  if (progress.state !== 'done' && replicas > 0) {
-    return scaling(set, 0, 'Delete', 'EtcdRestoring');
-  }
+  const isAbandoned = replicas > 0 || abandonedClaims(observed).length > 0;
+  if (progress.state !== 'done' && isAbandoned) return endingPart(observed, set);
   switch (progress.state) {
     case 'running':
       return waitingFor('EtcdRestoring', `etcd is made from the snapshot ${snapshot}`);

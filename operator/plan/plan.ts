@@ -64,7 +64,11 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   ];
   const actions = parts.flatMap((part) => part.actions);
   const active = parts.find((part) => part.waiting !== null && part.actions.length > 0);
-  const passive = parts.find((part) => part.waiting !== null);
+  // Without its etcd the coordinator does not answer either: that says less.
+  const cause = observed.etcd?.reachable === false ? etcd : null;
+  const passive = [...(cause === null ? [] : [cause]), ...parts].find(
+    (part) => part.waiting !== null,
+  );
   // What waits for a window takes days; what is done besides is looked at meanwhile.
   const closed = rollout.state === 'closed' ? passive?.waiting : undefined;
   const waiting = active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? null;
