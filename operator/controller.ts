@@ -19,6 +19,7 @@ import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './resource/names.ts';
 import { blueprintOf, desiredOf } from './desired/desired.ts';
 import { ActionFailures } from './action/failures.ts';
+import { type Failpoints, noFailpoints } from './action/failpoints.ts';
 import { type EtcdAdmin, EtcdClient } from './etcd/etcd_admin.ts';
 import { deleteClusterKeys } from './cluster_keys.ts';
 import { type ClusterFigures, figuresOf } from './cluster_metrics.ts';
@@ -73,6 +74,8 @@ export interface ControllerOptions {
   readonly etcd?: EtcdAdmin;
   /** Takes a cluster's keys from an external etcd; tests give a fake one. */
   readonly deleteKeys?: typeof deleteClusterKeys;
+  /** None when not given. */
+  readonly failpoints?: Failpoints;
   /** Called after each look at a cluster; null when it is gone. */
   readonly onPass?: (key: string, figures: ClusterFigures | null) => void;
   /** Called for each action that failed. */
@@ -224,13 +227,18 @@ export class Controller {
     return failures;
   }
 
+  get #failpoints(): Failpoints {
+    return this.#options.failpoints ?? noFailpoints;
+  }
+
   #executorOf(cluster: TsdbCluster): Executor {
     const { api, env, log, mayWrite } = this.#options;
     const connect = this.#options.connect ?? ((url: string) => new CoordinatorClient(url, env));
     const names = new Names(cluster);
     const coordinator = connect(names.coordinatorUrl);
     const etcd = this.#options.etcd ?? new EtcdClient(env, (pod) => names.etcdClientUrl(pod));
-    return { api, coordinator, etcd, env, log, applied: this.#applied, mayWrite };
+    const failpoints = this.#failpoints;
+    return { api, coordinator, etcd, env, log, applied: this.#applied, failpoints, mayWrite };
   }
 
   async #claimsOf(
@@ -366,7 +374,8 @@ export class Controller {
     const { coordinator } = this.#executorOf(cluster);
     try {
       mayWrite();
-      await deleteKeys(cluster, { coordinator, env, log }, signal);
+      const send = () => deleteKeys(cluster, { coordinator, env, log }, signal);
+      await this.#failpoints.around('finalize-keys', cluster.metadata.name, send, signal);
     } catch (error) {
       if (signal.aborted || millisSinceDeletion(cluster, env) < finalizeMillisMax) throw error;
       const message = `keys stay in the external etcd: ${messageOf(error)}`;
@@ -396,7 +405,9 @@ export class Controller {
     const items = await this.#listOf(cluster, kind, component, signal);
     for (const { metadata } of items) {
       const which = { uid: metadata.uid ?? null, orphan: false };
-      await this.#options.api.delete(kind, metadata.namespace!, metadata.name, which, signal);
+      const send = () =>
+        this.#options.api.delete(kind, metadata.namespace!, metadata.name, which, signal);
+      await this.#failpoints.around('finalize-delete', metadata.name, send, signal);
     }
     return items.length;
   }

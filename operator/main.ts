@@ -11,6 +11,7 @@ import { stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
 import { applyDefinitions } from './apply_definitions.ts';
 import { ClusterMetrics } from './cluster_metrics.ts';
+import { failpointExitCode, openFailpoints } from './action/failpoints.ts';
 import { Controller } from './controller.ts';
 import { snapshotCommands } from './etcd_snapshots/commands.ts';
 import type { Snapshot } from './etcd_snapshots/folder.ts';
@@ -44,6 +45,11 @@ const stop = stopSignal();
 
 async function main(): Promise<void> {
   const env = realEnv;
+  const failpoints = openFailpoints(variable('TSDB_OPERATOR_FAILPOINTS', ''), {
+    env,
+    log,
+    exit: () => process.exit(failpointExitCode),
+  });
   const api = await KubeApi.connect();
   const health = new Health(env);
   const metrics = new Metrics();
@@ -58,7 +64,7 @@ async function main(): Promise<void> {
   let mayWrite = (): void => {
     throw new Error('this process does not hold the lease');
   };
-  const fenced = api.fenced(() => mayWrite());
+  const fenced = failpoints.client(api.fenced(() => mayWrite()));
   const controller = new Controller({
     api: fenced,
     env,
@@ -68,6 +74,7 @@ async function main(): Promise<void> {
     podsMay,
     rolloutsMax: Number(variable('TSDB_OPERATOR_ROLLOUTS_MAX', '1')),
     mayWrite: () => mayWrite(),
+    failpoints,
     onPass: (key, cluster) => clusters.note(key, cluster),
     onFailure: ({ kind }) => figures.failedActions.increase(1, { action: kind }),
   });
@@ -112,7 +119,7 @@ async function main(): Promise<void> {
   );
   await leadWhileElected(
     {
-      api,
+      api: failpoints.client(api),
       env,
       log,
       namespace: podNamespace,
@@ -180,6 +187,7 @@ Environment:
   TSDB_OPERATOR_ROLLOUTS_MAX   clusters that are rolled out at a time because the operator has changed; 1 when not given
   TSDB_OPERATOR_PODS_MAY   what podTemplates may do beside what all may, comma-separated: ${podRights.join(', ')}; nothing when not given
   TSDB_OPERATOR_PORT    of /metrics, /healthz and /readyz; 8080 when not given
+  TSDB_OPERATOR_FAILPOINTS   failures on purpose at its writes, for tests: docs/OPERATOR.md
   LOG_LEVEL             debug, info, warn or error; info when not given`;
 const args = process.argv.slice(2);
 const answer = standardAnswer(args, 'tsdb-operator', usage, version);

@@ -12,6 +12,7 @@ import { badRequest, TsdbError } from '#lib/errors.ts';
 import { silentLog } from '#lib/log.ts';
 import type { ClusterSpec } from './resource/tsdb_cluster.ts';
 import { type KubeObject, resource, type StatefulSet } from './resource/kube_objects.ts';
+import { type Failpoints, noFailpoints } from './action/failpoints.ts';
 import { Controller, type ControllerOptions } from './controller.ts';
 import type {
   Coordinator,
@@ -61,6 +62,8 @@ export class World {
   /** Pods that never become ready, by name. */
   readonly broken: Set<string> = new Set();
   onPass: NonNullable<ControllerOptions['onPass']> = () => {};
+  /** Of the next process. */
+  failpoints: Failpoints = noFailpoints;
   /** Whether volumes get the capacity that their claims ask for. */
   growsVolumes = true;
   images: ImageDefaults = { ...images };
@@ -101,9 +104,10 @@ export class World {
 
   #newOperator(): Controller {
     return new Controller({
-      api: this.kube,
+      api: this.failpoints.client(this.kube),
       env: fakeEnv(this.clock),
       log: silentLog,
+      failpoints: this.failpoints,
       images: this.images,
       operatorId: this.operatorId,
       etcd: this.etcd,

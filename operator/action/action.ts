@@ -60,36 +60,48 @@ export type Action =
 
 /** What an action is done to: its failures are remembered by it. */
 export function keyOf(action: Action): string {
+  const object = objectOf(action);
   switch (action.kind) {
     case 'apply':
     case 'delete':
-      return `${action.kind} ${action.object.kind}/${action.object.metadata.name}`;
+      return `${action.kind} ${action.object.kind}/${object}`;
+    default:
+      return object === '' ? action.kind : `${action.kind} ${object}`;
+  }
+}
+
+/** Name of what an action is done to; empty for the placement. */
+export function objectOf(action: Action): string {
+  switch (action.kind) {
+    case 'apply':
+    case 'delete':
+      return action.object.metadata.name;
     case 'scale-set':
-      return `${action.kind} ${action.set.metadata.name}`;
+      return action.set.metadata.name;
     case 'etcd-add':
     case 'etcd-promote':
     case 'etcd-remove':
     case 'etcd-move-leader':
     case 'etcd-defragment':
-      return `${action.kind} ${action.pod}`;
+      return action.pod;
     case 'etcd-disarm':
-      return `${action.kind} ${action.alarm}`;
+      return action.alarm;
     case 'evict-pod':
     case 'replace-pod':
-      return `${action.kind} ${action.pod.metadata.name}`;
+      return action.pod.metadata.name;
     case 'expand-claim':
     case 'own-claim':
-      return `${action.kind} ${action.claim.metadata.name}`;
+      return action.claim.metadata.name;
     case 'placement-init':
     case 'placement-add':
     case 'placement-remove':
     case 'placement-approve':
-      return action.kind;
+      return '';
     case 'namespace-add':
     case 'namespace-update':
     case 'namespace-ready':
     case 'namespace-delete':
-      return `${action.kind} ${action.name}`;
+      return action.name;
     default:
       return action satisfies never;
   }

@@ -15,7 +15,8 @@ import type { Coordinator } from '../coordinator/coordinator_client.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { contains } from '../resource/merge.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
-import type { Action } from './action.ts';
+import { type Action, objectOf } from './action.ts';
+import type { Failpoints } from './failpoints.ts';
 
 /** Less than a pod takes to end, be made again and serve. */
 const togetherMillisMax = 2_000;
@@ -27,6 +28,7 @@ export interface Executor {
   readonly env: Env;
   readonly log: Log;
   readonly applied: AppliedMemory;
+  readonly failpoints: Failpoints;
   /** Throws when this process may not act any more. */
   readonly mayWrite: () => void;
 }
@@ -37,11 +39,17 @@ export async function execute(
   executor: Executor,
   signal: AbortSignal,
 ): Promise<void> {
-  const { api, coordinator, etcd } = executor;
+  const { failpoints } = executor;
   executor.log.info({ cluster: cluster.metadata.name, ...summaryOf(action) }, action.kind);
   // Stops before the call when leadership was lost meanwhile.
   signal.throwIfAborted();
   executor.mayWrite();
+  const send = () => carryOut(action, executor, signal);
+  await failpoints.around(action.kind, objectOf(action), send, signal);
+}
+
+async function carryOut(action: Action, executor: Executor, signal: AbortSignal): Promise<void> {
+  const { api, coordinator, etcd } = executor;
   switch (action.kind) {
     case 'apply':
       await apply(action.object, executor, signal);

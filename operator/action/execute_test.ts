@@ -8,6 +8,7 @@ import { execute } from './execute.ts';
 import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
 import { FakeKube } from '../kube/fake_kube_testing.ts';
 import type { Action } from './action.ts';
+import { noFailpoints } from './failpoints.ts';
 
 type Json = any;
 
@@ -37,7 +38,8 @@ function executorOf(kube: FakeKube, mayWrite: () => void = () => {}) {
   const env = fakeEnv(new FakeClock());
   const applied = new AppliedMemory();
   const etcd = recording<EtcdAdmin>();
-  const executor = { api: kube, coordinator, etcd, env, log: silentLog, applied, mayWrite };
+  const around = { failpoints: noFailpoints, log: silentLog, mayWrite };
+  const executor = { api: kube, coordinator, etcd, env, applied, ...around };
   return { calls, executor };
 }
 
