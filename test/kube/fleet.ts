@@ -11,25 +11,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { toolOptions } from '../command_line.ts';
 import { SeededRandom } from '../seeded_random.ts';
-import {
-  condition,
-  exampleCluster,
-  installByManifests,
-  namespace,
-  operatorNamespace,
-} from './install.ts';
+import { exampleCluster, installByManifests, namespace, operatorNamespace } from './install.ts';
 import {
   bringUp,
   collectLogs,
+  condition,
   home,
-  killProcesses,
   type Kube,
-  processesOf,
   say,
   seconds,
   versionDefault,
   waitFor,
 } from './kube.ts';
+
+import { killProcesses, processesOf } from './machines.ts';
 
 const values = toolOptions(
   `node test/kube/fleet.ts [options]: many clusters under one operator

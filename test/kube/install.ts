@@ -5,11 +5,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { type Kube, waitFor } from './kube.ts';
+import { condition, type Kube, waitFor } from './kube.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const tag = process.env['TSDB_IMAGE_TAG'] ?? 'test';
-const image = (name: string): string => `localhost/tsdb-${name}:${tag}`;
+/** As the images of this test are called on its machines. */
+export const image = (name: string): string => `localhost/tsdb-${name}:${tag}`;
 
 export const operatorNamespace = 'tsdb-system';
 export const namespace = 'default';
@@ -52,7 +53,11 @@ export async function deleteDefinitions(kube: Kube): Promise<void> {
 }
 
 /** The chart's `cluster` makes the TSDBCluster in the release's namespace. */
-export async function installByHelm(kube: Kube, spec: object): Promise<void> {
+export async function installByHelm(
+  kube: Kube,
+  spec: object,
+  values: readonly string[],
+): Promise<void> {
   const images = ['operator', 'node', 'coordinator', 'etcd'].flatMap((name) => [
     ...['--set', `images.${name}.repository=localhost/tsdb-${name}`],
     ...['--set', `images.${name}.tag=${tag}`],
@@ -60,7 +65,7 @@ export async function installByHelm(kube: Kube, spec: object): Promise<void> {
   await kube.helm([
     ...['install', 'tsdb', join(root, 'helm/tsdb'), '--namespace', namespace, ...images],
     ...['--set', 'cluster.enabled=true', '--set', `cluster.name=${clusterName}`],
-    ...['--set-json', `cluster.spec=${JSON.stringify(spec)}`],
+    ...['--set-json', `cluster.spec=${JSON.stringify(spec)}`, ...values],
   ]);
   await operatorReady(kube, namespace);
 }
@@ -73,12 +78,24 @@ export async function operatorHome(kube: Kube): Promise<string | null> {
   return null;
 }
 
-async function operatorReady(kube: Kube, inNamespace = operatorNamespace): Promise<void> {
-  await waitFor('operator ready', 90_000, async () => {
+/** All of its pods are of the newest revision, and no other is left. */
+export async function operatorReady(
+  kube: Kube,
+  inNamespace: string = operatorNamespace,
+): Promise<void> {
+  await waitFor('operator ready', 120_000, async () => {
     const deployment = await kube.get('deployment', 'tsdb-operator', inNamespace);
-    const { availableReplicas = 0 } = deployment?.status ?? {};
-    const { replicas = 1 } = deployment?.spec ?? {};
-    return availableReplicas === replicas ? null : `${availableReplicas} of ${replicas}`;
+    const { generation = 0 } = deployment?.metadata ?? {};
+    const { status = {}, spec } = deployment ?? { spec: { replicas: 1 } };
+    if (status.observedGeneration !== generation) return 'an older generation';
+    const { availableReplicas = 0, updatedReplicas = 0, replicas = 0 } = status;
+    const counts = [availableReplicas, updatedReplicas, replicas];
+    if (counts.some((count) => count !== spec.replicas)) {
+      return `${availableReplicas} available, ${updatedReplicas} new, ${replicas} in all of ${spec.replicas}`;
+    }
+    const selector = 'app.kubernetes.io/name=tsdb-operator';
+    const pods = await kube.list('pods', inNamespace, selector);
+    return pods.length === spec.replicas ? null : `${pods.length} pods of ${spec.replicas}`;
   });
 }
 
@@ -95,13 +112,15 @@ export async function applyCluster(kube: Kube): Promise<void> {
   await kube.ok(['apply', '-n', namespace, '-f', '-'], stringify(exampleCluster()));
 }
 
-export const condition = (object: any, type: string): any =>
-  (object?.status?.conditions ?? []).find((one: any) => one.type === type);
-
 /** Ready at the newest generation, with this many nodes in each group. */
-export async function clusterReady(kube: Kube, perGroup: number, millisMax: number): Promise<void> {
-  await waitFor(`cluster ready with ${perGroup} per group`, millisMax, async () => {
-    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+export async function clusterReady(
+  kube: Kube,
+  perGroup: number,
+  millisMax: number,
+  name: string = clusterName,
+): Promise<void> {
+  await waitFor(`${name} ready with ${perGroup} per group`, millisMax, async () => {
+    const cluster = await kube.get('tsdbcluster', name, namespace);
     if (cluster === null) return 'no TSDBCluster';
     const { status, metadata, spec } = cluster;
     const ready = condition(cluster, 'Ready');
@@ -113,7 +132,7 @@ export async function clusterReady(kube: Kube, perGroup: number, millisMax: numb
     const wanted = perGroup * spec.isolationGroups.length;
     if (nodes !== wanted) return `${nodes} of ${wanted} nodes`;
     // An operator that has just come says what the one before it saw.
-    const pods = await kube.list('pods', namespace, `tsdb.io/cluster=${clusterName}`);
+    const pods = await kube.list('pods', namespace, `tsdb.io/cluster=${name}`);
     // Those of jobs end.
     const lasting = pods.filter(({ status }) => status.phase !== 'Succeeded');
     const unready = lasting.filter((pod) => condition(pod, 'Ready')?.status !== 'True');

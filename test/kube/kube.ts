@@ -8,7 +8,6 @@ import {
   constants,
   existsSync,
   mkdirSync,
-  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -144,6 +143,8 @@ async function lock(): Promise<() => void> {
 export interface Kube {
   readonly version: string;
   readonly bin: string;
+  /** With which its programs know it. */
+  readonly environment: Readonly<Record<string, string>>;
   kubectl(args: readonly string[], input?: string): Promise<Result>;
   /** Output of a call that must succeed. */
   ok(args: readonly string[], input?: string): Promise<string>;
@@ -210,6 +211,7 @@ function kubeOf(version: string, unlock: () => void): Kube {
   return {
     version,
     bin,
+    environment,
     kubectl,
     ok,
     async get(kind, name, namespace) {
@@ -243,41 +245,6 @@ function kubeOf(version: string, unlock: () => void): Kube {
 }
 
 /**
- * SIGKILL to every process of a pod, as when its machine fails: no grace and no word of farewell.
- */
-export function killProcesses(pod: string): void {
-  const ours = processesOf(pod);
-  if (ours.length === 0) throw new Error(`no process of pod ${pod}`);
-  for (const pid of ours) process.kill(pid, 'SIGKILL');
-}
-
-/** Of all its containers. */
-export function processesOf(pod: string): number[] {
-  const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name));
-  return pids.map(Number).filter((pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`HOSTNAME=${pod}`);
-    } catch {
-      // It has ended.
-      return false;
-    }
-  });
-}
-
-/** A machine is gone with all that ran on it: its kubelet, its containers, its name. */
-export async function loseMachine(kube: Kube, machine: string): Promise<void> {
-  for (const part of ['kubelet', 'containerd']) {
-    const pid = Number(readFileSync(join(home, 'run', `${machine}-${part}.pid`), 'utf8'));
-    process.kill(pid, 'SIGKILL');
-  }
-  const pods = JSON.parse(
-    await kube.ok(['get', 'pods', '-A', '-o', 'json', `--field-selector=spec.nodeName=${machine}`]),
-  ).items;
-  for (const { metadata } of pods) killProcesses(metadata.name);
-  await kube.ok(['delete', 'node', machine]);
-}
-
-/**
  * Asks until the answer is null ("nothing is missing any more"); what it still waits for is printed
  * when it changes, and is the error after the limit.
  */
@@ -307,6 +274,10 @@ export async function waitFor(
     await delay(500);
   }
 }
+
+/** Of an object's status; undefined when it has none of this type. */
+export const condition = (object: any, type: string): any =>
+  (object?.status?.conditions ?? []).find((one: any) => one.type === type);
 
 /** Everything that tells why, into a folder. */
 export async function collectLogs(kube: Kube, folder: string): Promise<void> {

@@ -1,6 +1,6 @@
 /** The sockets on which the processes of a pod listen, as the kernel has them. */
 import { readFileSync } from 'node:fs';
-import { processesOf } from './kube.ts';
+import { processesOf } from './machines.ts';
 
 /** State of a socket that listens, in /proc/net/tcp. */
 const listening = '0A';

@@ -51,17 +51,32 @@ current-context: local
 K
 }
 kubeconfig admin.conf admin
-run() { local name=$1; shift; setsid "$@" > "log/$name.log" 2>&1 & echo $! > "run/$name.pid"; }
+# run/NAME.sh starts it again when a test has ended it.
+run() {
+  local name=$1; shift
+  printf 'cd %q; setsid %s >> log/%s.log 2>&1 & echo $! > run/%s.pid\n' "$home" "$(printf '%q ' "$@")" "$name" "$name" > "run/$name.sh"
+  bash "run/$name.sh"
+}
 ls /run/netns > run/netns.before 2> /dev/null || true
 ip link show cni0 > /dev/null 2>&1 || { ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; ip link set cni0 up; }
 ip route replace blackhole 10.244.0.0/16 metric 4000; ip route replace 10.96.0.0/16 dev cni0 src 10.244.0.1 metric 4000
 echo 1 > /proc/sys/net/ipv4/ip_forward
+# Every write of an operator is a line of log/audit.log, so that it can be counted.
+cat > audit.yaml <<K
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: Metadata, verbs: [create, update, patch, delete], userGroups: ["system:serviceaccounts:tsdb-system", "system:serviceaccounts:default"]}
+  - {level: None}
+K
 run etcd "$bin/etcd" --data-dir etcd --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
   --listen-peer-urls "$etcd_peer" --initial-advertise-peer-urls "$etcd_peer" --initial-cluster "default=$etcd_peer"
 run apiserver "$bin/kube-apiserver" --etcd-servers="$etcd" --bind-address=0.0.0.0 --advertise-address=10.244.0.1 --secure-port="$api_port" \
   --tls-cert-file="$P/apiserver.crt" --tls-private-key-file="$P/apiserver.key" --client-ca-file="$P/ca.crt" \
   --service-account-key-file="$P/sa.pub" --service-account-signing-key-file="$P/sa.key" --service-account-issuer=https://kubernetes.default.svc \
   --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC --allow-privileged=true \
+  --audit-policy-file=audit.yaml --audit-log-path=log/audit.log --default-not-ready-toleration-seconds=30 --default-unreachable-toleration-seconds=30 \
   --kubelet-client-certificate="$P/admin.crt" --kubelet-client-key="$P/admin.key" --kubelet-preferred-address-types=InternalIP
 all_alive() {
   for f in run/*.pid; do

@@ -2,6 +2,7 @@
  * Reads back what the writer had acknowledged, again and again, and remembers what an answer lacked.
  * Runs in a pod: `node checker.ts COORDINATOR_URL WRITER_URL`. Serves on 8000:
  *   GET /report   of all checks so far
+ *   GET /begin    the longest time without a check is counted from now on
  *   GET /full     checks everything from the first sample on, now; 503 when a query failed
  */
 import { createServer } from 'node:http';
@@ -27,6 +28,8 @@ const report = {
   longestWithoutCheckMillis: 0,
 };
 const ticks: Tick[] = [];
+/** When a check was answered last. */
+let lastMillis = Date.now();
 
 async function json(url: string): Promise<unknown> {
   const response = await fetch(url, { signal: AbortSignal.timeout(timeoutMillis) });
@@ -77,7 +80,6 @@ async function check(fromMillis: number, toMillis: number): Promise<number> {
 }
 
 async function checkForever(): Promise<never> {
-  let lastMillis = Date.now();
   for (;;) {
     try {
       await learnAcknowledged();
@@ -117,8 +119,14 @@ createServer((request, response) => {
   // kubectl adds its time limit to the URL.
   const { pathname } = new URL(request.url ?? '/', 'http://localhost');
   response.setHeader('content-type', 'application/json');
-  if (pathname === '/report') response.end(JSON.stringify(report));
-  else if (pathname === '/full') {
+  if (pathname === '/report') {
+    const without = Math.max(report.longestWithoutCheckMillis, Date.now() - lastMillis);
+    response.end(JSON.stringify({ ...report, longestWithoutCheckMillis: without }));
+  } else if (pathname === '/begin') {
+    report.longestWithoutCheckMillis = 0;
+    lastMillis = Date.now();
+    response.end('{}');
+  } else if (pathname === '/full') {
     checkAll().then(
       (answer) => response.end(JSON.stringify(answer)),
       (error: unknown) => response.writeHead(503).end((error as Error).message),
