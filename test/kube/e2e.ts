@@ -12,7 +12,7 @@ import { reset, runScenario, type Scenario } from './scenarios/scenario.ts';
 const values = toolOptions(
   `npm run e2e -- [options]: the scenarios on a Kubernetes of this machine
   --list             names of the scenarios
-  --only NAME        those whose name begins so (repeatable); all when not given
+  --only NAME        those whose name begins so, in this order (repeatable); all when not given
   --version X.Y.Z    of Kubernetes; ${versionDefault} when not given
   --keep             use a cluster that is up, and leave it up
   --report FILE      where results are kept, by scenario, version and what was tested
@@ -44,10 +44,12 @@ async function main(): Promise<number> {
   }
   const report = new Report(values.report ?? null);
   const tree = await testedTree();
-  const chosen = scenarios.filter(
-    (one) =>
-      (values.only.length === 0 || values.only.some((start) => isMeant(one, start))) &&
-      !(values.resume && report.has(one.name, values.version, tree)),
+  const meant =
+    values.only.length === 0
+      ? scenarios
+      : values.only.flatMap((start) => scenarios.filter((one) => isMeant(one, start)));
+  const chosen = [...new Set(meant)].filter(
+    ({ name }) => !(values.resume && report.has(name, values.version, tree)),
   );
   const started = Date.now();
   const kube = await bringUp(values.version, values.keep);

@@ -52,23 +52,25 @@ export async function deleteDefinitions(kube: Kube): Promise<void> {
   await kube.ok(['delete', '--ignore-not-found', '--timeout=20s', '-f', file]);
 }
 
-/** The chart's `cluster` makes the TSDBCluster in the release's namespace. */
+/** With the images of this test. The chart's `cluster` makes the TSDBCluster in the release's namespace. */
 export async function installByHelm(
   kube: Kube,
-  spec: object,
+  release: string,
   values: readonly string[],
 ): Promise<void> {
   const images = ['operator', 'node', 'coordinator', 'etcd'].flatMap((name) => [
     ...['--set', `images.${name}.repository=localhost/tsdb-${name}`],
     ...['--set', `images.${name}.tag=${tag}`],
   ]);
-  await kube.helm([
-    ...['install', 'tsdb', join(root, 'helm/tsdb'), '--namespace', namespace, ...images],
-    ...['--set', 'cluster.enabled=true', '--set', `cluster.name=${clusterName}`],
-    ...['--set-json', `cluster.spec=${JSON.stringify(spec)}`, ...values],
-  ]);
-  await operatorReady(kube, namespace);
+  const chart = join(root, 'helm/tsdb');
+  await kube.helm(['install', release, chart, '--namespace', namespace, ...images, ...values]);
+  await operatorReady(kube, namespace, release);
 }
+
+export const clusterOfRelease = (spec: object): string[] => [
+  ...['--set', 'cluster.enabled=true', '--set', `cluster.name=${clusterName}`],
+  ...['--set-json', `cluster.spec=${JSON.stringify(spec)}`],
+];
 
 /** The Kubernetes namespace that the operator was put in; null when there is none. */
 export async function operatorHome(kube: Kube): Promise<string | null> {
@@ -82,9 +84,10 @@ export async function operatorHome(kube: Kube): Promise<string | null> {
 export async function operatorReady(
   kube: Kube,
   inNamespace: string = operatorNamespace,
+  release: string = 'tsdb',
 ): Promise<void> {
   await waitFor('operator ready', 120_000, async () => {
-    const deployment = await kube.get('deployment', 'tsdb-operator', inNamespace);
+    const deployment = await kube.get('deployment', `${release}-operator`, inNamespace);
     const { generation = 0 } = deployment?.metadata ?? {};
     const { status = {}, spec } = deployment ?? { spec: { replicas: 1 } };
     if (status.observedGeneration !== generation) return 'an older generation';
@@ -93,7 +96,7 @@ export async function operatorReady(
     if (counts.some((count) => count !== spec.replicas)) {
       return `${availableReplicas} available, ${updatedReplicas} new, ${replicas} in all of ${spec.replicas}`;
     }
-    const selector = 'app.kubernetes.io/name=tsdb-operator';
+    const selector = `app.kubernetes.io/name=tsdb-operator,app.kubernetes.io/instance=${release}`;
     const pods = await kube.list('pods', inNamespace, selector);
     return pods.length === spec.replicas ? null : `${pods.length} pods of ${spec.replicas}`;
   });

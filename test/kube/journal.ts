@@ -49,7 +49,7 @@ export class Journal {
 
   /** Everything that has been written until now. */
   read(): void {
-    for (const path of globSync(join(home, 'node*/logs/*_tsdb-operator-*/operator/*.log'))) {
+    for (const path of globSync(join(home, 'node*/logs/*/operator/*.log'))) {
       const pod = path.split('_')[1]!;
       for (const line of this.#newLines(path)) this.#noteRecord(pod, line);
     }
@@ -98,7 +98,7 @@ export class Journal {
   #noteWrite(line: string): void {
     const event = JSON.parse(line);
     const { user, verb, objectRef = {}, responseStatus = {}, stageTimestamp } = event;
-    if (!String(user.username).endsWith(':tsdb-operator')) return;
+    if (!String(user.username).endsWith('tsdb-operator')) return;
     const { resource, name = '', subresource } = objectRef;
     this.writes.push({
       atMillis: Date.parse(stageTimestamp),

@@ -153,7 +153,8 @@ async function foreignPlacement(stage: Stage): Promise<Ending> {
       port: 9000,
     };
     const body = { num_shards: 4, replication_factor: 1, instances: [stranger] };
-    const foreign = await coordinator(kube, smallName, 'placement/init', body);
+    await coordinator(kube, smallName, 'placement/init', body);
+    const foreign = await coordinator(kube, smallName, 'placement');
     await waitFor('the call is refused', 30_000, async () =>
       stage.journal.saying(/placement-init: .* 409 /, stage.sinceMillis).length > 0
         ? null

@@ -5,6 +5,7 @@ import { stringify } from 'yaml';
 import {
   applyCluster,
   clusterName,
+  clusterOfRelease,
   clusterReady,
   deleteDefinitions,
   exampleCluster,
@@ -153,7 +154,8 @@ async function helm({ kube, journal, sinceMillis }: Stage): Promise<Ending> {
   const { spec } = exampleCluster();
   // No ClusterRole: only the release's namespace.
   const values = ['--set', `operator.watchNamespaces={${namespace}}`];
-  await installByHelm(kube, { ...spec, deletionPolicy: deletePolicy }, values);
+  const cluster = clusterOfRelease({ ...spec, deletionPolicy: deletePolicy });
+  await installByHelm(kube, 'tsdb', [...values, ...cluster]);
   const roles = await kube.list('clusterroles', namespace, 'app.kubernetes.io/instance=tsdb');
   assert.deepEqual(
     roles.map(({ metadata }) => metadata.name),

@@ -1,18 +1,29 @@
 /** Several operators, newer operators, and operators that stop and go on. */
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
+import { stringify } from 'yaml';
 import {
   clusterName,
   clusterReady,
   image,
+  installByHelm,
   namespace,
   operatorHome,
   operatorReady,
 } from '../install.ts';
-import { type Kube, waitFor } from '../kube.ts';
+import { condition, type Kube, waitFor } from '../kube.ts';
 import { killProcesses, processesOf, tagImage } from '../machines.ts';
 import { anotherLeads, leadingPod } from '../operators.ts';
-import { type Ending, podUids, ready, type Scenario, scaleTo, type Stage } from './scenario.ts';
+import {
+  type Ending,
+  podUids,
+  ready,
+  type Scenario,
+  scaleTo,
+  smallCluster,
+  smallName,
+  type Stage,
+} from './scenario.ts';
 
 /** Of the lease and its renewal, and what a start takes. */
 const takeoverMillisMax = 40_000;
@@ -95,12 +106,91 @@ async function upgraded(stage: Stage): Promise<Ending> {
   return { calls: [] };
 }
 
+const otherNamespace = 'other';
+const otherRelease = 'other-tsdb';
+
+/** Writes to the small cluster and its children by pods of this release; without events. */
+function writesToSmall({ journal, sinceMillis }: Stage, release: string): string[] {
+  return journal
+    .writesSince(sinceMillis)
+    .filter(
+      ({ pod, object }) => pod.startsWith(`${release}-operator`) && object.includes(smallName),
+    )
+    .filter(({ object }) => !object.startsWith('events/'))
+    .map(({ verb, object }) => `${verb} ${object}`);
+}
+
+async function smallSettled(kube: Kube): Promise<void> {
+  await waitFor('small in the other namespace is ready', 180_000, async () => {
+    const cluster = await kube.get('tsdbcluster', smallName, otherNamespace);
+    const one = condition(cluster, 'Ready');
+    const isNew = cluster.status?.observedGeneration === cluster.metadata.generation;
+    return one?.status === 'True' && isNew ? null : `${one?.reason}: ${one?.message}`;
+  });
+}
+
+async function twoOperators(stage: Stage): Promise<Ending> {
+  const { kube, journal } = stage;
+  await ready(stage);
+  const home = (await operatorHome(kube))!;
+  await kube.ok(['create', 'namespace', otherNamespace]);
+  const apply = (over: object) =>
+    kube.ok(['apply', '-n', otherNamespace, '-f', '-'], stringify(smallCluster(over)));
+  const annotate = (value: string) => [
+    ...['annotate', 'tsdbcluster', smallName, '-n', otherNamespace, `tsdb.io/managed-by${value}`],
+  ];
+  try {
+    const watch = ['--set', `operator.watchNamespaces={${otherNamespace}}`];
+    const noUpgrade = ['--set', 'crds.upgrade=false', '--skip-crds'];
+    await installByHelm(kube, otherRelease, [...watch, ...noUpgrade]);
+    // The first one looks after all namespaces: of the two one is the first to see it.
+    await apply({});
+    await smallSettled(kube);
+    const cluster = await kube.get('tsdbcluster', smallName, otherNamespace);
+    const owner = cluster.metadata.annotations['tsdb.io/managed-by'];
+    const [idle, busy] = owner.includes(otherRelease)
+      ? ['tsdb', otherRelease]
+      : [otherRelease, 'tsdb'];
+    assert.ok(writesToSmall(stage, busy).length > 0);
+    // Both may try to be the first, and one of them is refused.
+    const others = writesToSmall(stage, idle).filter((text) => !/tsdbclusters\/small$/.test(text));
+    assert.deepEqual(others, [], 'who is not the first touches nothing');
+    const env = ['set', 'env', 'deployment/tsdb-operator', '-n', home];
+    await kube.ok([...env, `WATCH_NAMESPACE=${namespace}`]);
+    await operatorReady(kube, home);
+    // Its lease is alive: a person says that it is not its cluster any more.
+    await kube.ok(annotate('-'));
+    stage.sinceMillis = Date.now();
+    await apply({ coordinator: { replicas: 2 } });
+    await smallSettled(kube);
+    assert.ok(writesToSmall(stage, otherRelease).length > 0, 'the other one does it');
+    assert.deepEqual(writesToSmall(stage, 'tsdb'), [], 'the first one looks elsewhere');
+    const crossed = journal
+      .writesSince(stage.sinceMillis)
+      .filter(({ pod, object }) => pod.startsWith(otherRelease) && object.includes(clusterName));
+    assert.deepEqual(crossed, [], 'the other one never touches what is not in its namespace');
+    await kube.ok(['delete', 'tsdbcluster', smallName, '-n', otherNamespace, '--timeout=25s']);
+  } finally {
+    await kube.kubectl(['set', 'env', 'deployment/tsdb-operator', '-n', home, 'WATCH_NAMESPACE=']);
+    await kube.helm(['uninstall', otherRelease, '--namespace', namespace]);
+    await kube.ok(['delete', 'namespace', otherNamespace, '--wait=false']);
+  }
+  await operatorReady(kube, home);
+  return {};
+}
+
 export const manyOperators: readonly Scenario[] = [
   {
     name: '28-leaders-lost',
     what: 'the leader is killed; the next is stopped past its lease and goes on; the third hands over',
     millisMax: 600_000,
     run: leadersLost,
+  },
+  {
+    name: '29-two-operators',
+    what: 'two operators that see the same namespace, then each its own: one cluster has one operator',
+    millisMax: 600_000,
+    run: twoOperators,
   },
   {
     name: '39-operator-upgraded',
