@@ -18,7 +18,7 @@ import { type Coordinator, CoordinatorClient } from './coordinator/coordinator_c
 import type { ImageDefaults } from './desired/common.ts';
 import { Names } from './resource/names.ts';
 import { blueprintOf, desiredOf } from './desired/desired.ts';
-import { ActionFailures } from './action/failures.ts';
+import { ActionFailures, isRefusal } from './action/failures.ts';
 import { type Failpoints, noFailpoints } from './action/failpoints.ts';
 import { type EtcdAdmin, EtcdClient } from './etcd/etcd_admin.ts';
 import { deleteClusterKeys } from './cluster_keys.ts';
@@ -52,6 +52,8 @@ const rolloutsMaxDefault = 1;
 const approvals: readonly string[] = [annotation.approvePlacement, annotation.restoreEtcd];
 /** The same when its namespace goes, and perhaps this operator with it. */
 const endingKeysMillisMax = 3_000;
+/** How long past its time a pod of a cluster that goes is waited for. */
+const terminationMillisMax = 90_000;
 /** How soon to look again whether the pods of a cluster that goes have ended. */
 const finalizePollMillis = 1_000;
 
@@ -160,12 +162,12 @@ export class Controller {
     failures.keepOnly(next.actions);
     if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
     else if (next.rollout === 'none' || next.rollout === 'closed') this.#turns.leave(key);
-    await this.#publish(key, pass, next, signal);
+    await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));
     await this.#useUpApprovals(observed, signal);
     for (const claim of claims) {
       // Of an operator before this one.
       await this.#dropFinalizer(claim, signal);
-      await this.#publishNamespace(claim, pass, signal);
+      await this.#unlessRefused(claim, () => this.#publishNamespace(claim, pass, signal));
     }
     const isBusy = next.actions.length > 0 || (next.waiting !== null && !isResting(next));
     let afterMillis = isBusy ? pollMillis : resyncMillis;
@@ -175,6 +177,17 @@ export class Controller {
       else if (next.actions.length === 1) afterMillis = Math.max(afterMillis, dueInMillis);
     }
     return afterMillis;
+  }
+
+  /** A status that its schema refuses keeps nothing from being done. */
+  async #unlessRefused(object: KubeObject, publish: () => Promise<void>): Promise<void> {
+    try {
+      await publish();
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      const fields = { object: `${object.kind}/${object.metadata.name}`, error: messageOf(error) };
+      this.#options.log.warn(fields, 'status refused');
+    }
   }
 
   /**
@@ -330,7 +343,7 @@ export class Controller {
   async #finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
     const finalizers = cluster.metadata.finalizers ?? [];
     if (!finalizers.includes(finalizer)) return null;
-    const { api, log } = this.#options;
+    const { api, env, log } = this.#options;
     if (await isNamespaceEnding(api, cluster.metadata.namespace!, signal)) {
       await this.#releaseAtOnce(cluster, signal);
       return null;
@@ -341,7 +354,8 @@ export class Controller {
       // Sets first: else they would make pods with new volumes meanwhile.
       const left = await this.#deleteAll(cluster, resource.statefulSet, 'node', signal);
       const pods = await this.#listOf(cluster, resource.pod, 'node', signal);
-      if (left + pods.length > 0) return finalizePollMillis;
+      const ending = pods.filter((pod) => !isOverdue(pod, env.clock.nowMillis()));
+      if (left + ending.length > 0) return finalizePollMillis;
       await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
       await this.#deleteAll(cluster, resource.cronJob, 'etcd-snapshots', signal);
       await this.#deleteAll(cluster, resource.volumeClaim, 'etcd-snapshots', signal);
@@ -437,6 +451,10 @@ const hasNewPods = ({ cluster }: Observed): boolean =>
 
 const isNotNow = (error: unknown): boolean =>
   error instanceof KubeError && (error.status === 429 || error.reason === 'Conflict');
+
+/** Its machine does not say that it has ended: its volume goes with it, whenever that is. */
+const isOverdue = ({ metadata }: KubeObject, nowMillis: number): boolean =>
+  nowMillis - Date.parse(metadata.deletionTimestamp ?? '') > terminationMillisMax;
 
 function millisSinceDeletion({ metadata }: KubeObject, env: Env): number {
   return env.clock.nowMillis() - Date.parse(metadata.deletionTimestamp!);

@@ -1,6 +1,7 @@
 /** What the operator does to a whole world, pass by pass until it rests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { KubeError } from './kube/kube_api.ts';
 import { specOf, World } from './world_testing.ts';
 
 type Json = any;
@@ -513,6 +514,40 @@ test('a paused cluster, and one without its coordinator, can be deleted', async 
   world.coordinatorUp = false;
   await world.deleteCluster();
   assert.equal(world.cluster, undefined);
+});
+
+test('a pod whose machine is silent holds up the deletion of its cluster for a while only', async () => {
+  const world = await settledWorld({ deletionPolicy: { data: 'Delete' } });
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0'));
+  // No controller of the model takes it away.
+  pod.metadata.ownerReferences = [];
+  pod.metadata.deletionTimestamp = new Date(world.clock.nowMillis()).toISOString();
+  world.kube.store(pod);
+  await world.deleteCluster();
+  assert.ok(world.cluster, 'it may still end');
+  await world.clock.pass(91_000);
+  await world.reconcile();
+  assert.equal(world.cluster, undefined);
+  assert.equal(world.kube.find('PersistentVolumeClaim', 'data-c-a-0'), undefined);
+});
+
+test('a status that is refused keeps nothing from being done', async () => {
+  const world = new World();
+  world.addCluster(specOf());
+  world.addClaim('own', { retentionTime: '24h' });
+  world.kube.beforeWrite = (write) => {
+    if (write.startsWith('PATCH(status)')) throw new KubeError(422, 'Invalid', 'too long');
+  };
+  for (let pass = 0; pass < 20; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  assert.deepEqual(world.calls.filter((call) => !call.startsWith('namespace ready')).sort(), [
+    'init',
+    'namespace add default',
+    'namespace add own',
+  ]);
 });
 
 test('keys in an external etcd go with the data, and are waited for no longer than two minutes', async () => {

@@ -17,6 +17,9 @@ import { nodePods } from './plan/roll.ts';
 import { keyOf } from './action/action.ts';
 import type { Plan } from './plan/types.ts';
 
+/** Of a condition: the names of all nodes of a large cluster are more than its schema takes. */
+const messageCharactersMax = 4_000;
+
 type Verdict = Pick<Condition, 'status' | 'reason' | 'message'>;
 
 const yes = (reason: string, message = ''): Verdict => ({ status: 'True', reason, message });
@@ -321,9 +324,14 @@ export function conditionsOf(
     const before = previous.find((condition) => condition.type === type);
     const lastTransitionTime =
       before !== undefined && before.status === verdict.status ? before.lastTransitionTime : now;
-    return { type, ...verdict, observedGeneration, lastTransitionTime };
+    const { status, reason } = verdict;
+    const message = shortened(verdict.message);
+    return { type, status, reason, message, observedGeneration, lastTransitionTime };
   });
 }
+
+const shortened = (text: string): string =>
+  text.length <= messageCharactersMax ? text : `${text.slice(0, messageCharactersMax - 1)}…`;
 
 /** Only a change of resources helps. */
 const stalledReasons: readonly string[] = [

@@ -26,6 +26,13 @@ test('the transition time of a condition moves only when its status does', () =>
   );
 });
 
+test('a message is no longer than the schema of a condition takes', () => {
+  const message = Array.from({ length: 5_000 }, (_, at) => `metrics-zone-a-${at}`).join(', ');
+  const [ready] = conditionsOf(new Map([['Ready', verdict('False', 'A', message)]]), [], 1, 't1');
+  assert.equal(ready!.message.length, 4_000);
+  assert.match(ready!.message, /…$/);
+});
+
 /** Every status that a cluster had in its life, and the object it stood in. */
 async function statusesOfALife(): Promise<Json[]> {
   const world = new World();

@@ -86,10 +86,14 @@ export class ActionFailures {
 /** Answers that say nothing of what was asked for: not there, in between, too many requests. */
 const passingStatuses: readonly number[] = [404, 408, 409, 429];
 
+/** Kubernetes will not do it as it is asked for. */
+export function isRefusal(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return false;
+  return error.status >= 400 && error.status < 500 && !passingStatuses.includes(error.status);
+}
+
 function wasRefused(action: Action, error: unknown): boolean {
-  if (error instanceof KubeError) {
-    return error.status >= 400 && error.status < 500 && !passingStatuses.includes(error.status);
-  }
+  if (error instanceof KubeError) return isRefusal(error);
   // A namespace cannot be readied before its nodes have bootstrapped it, nor a member of etcd be
   // promoted before it has caught up.
   if (action.kind === 'namespace-ready' || action.kind.startsWith('etcd-')) return false;
