@@ -31,7 +31,11 @@ async function serverRestarted(stage: Stage): Promise<Ending> {
   await clusterReady(kube, 2, 300_000);
   const crashed = journal.saying(/operator failed|BrokenInvariant|unhandled/i, stage.sinceMillis);
   assert.deepEqual(crashed, [], 'no operator crashes for it');
-  return { calls: added(1), withoutChecksMillisMax: apiAwayMillis + 30_000 };
+  return {
+    calls: added(1),
+    withoutChecksMillisMax: apiAwayMillis + 30_000,
+    isServerNew: true,
+  };
 }
 
 const gone =
