@@ -7,6 +7,8 @@ import { bridgeAddress, FaultProxy } from './proxy.ts';
 
 /** Of the coordinator's Service; the operator asks for it by name. */
 const coordinatorPort = 7201;
+/** A Service that is made again has another address. */
+const addressMillisMax = 3_000;
 
 export interface Way {
   /** As of TSDB_OPERATOR_FAILPOINTS. */
@@ -31,13 +33,16 @@ export function openApiProxy(): Promise<FaultProxy> {
 
 /** In front of the coordinators of a cluster, which need not be there yet. */
 export function openCoordinatorProxy(kube: Kube, cluster: string): Promise<FaultProxy> {
-  let address: string | null = null;
+  let known = { address: '', atMillis: Number.NEGATIVE_INFINITY };
   return FaultProxy.open({
     port: coordinatorPort,
     async upstream() {
-      address ??= (await kube.get('service', `${cluster}-coordinator`, namespace))?.spec.clusterIP;
-      if (address === null || address === undefined) throw new Error('no coordinator');
-      return new URL(`http://${address}:${coordinatorPort}`);
+      if (Date.now() - known.atMillis > addressMillisMax) {
+        const service = await kube.get('service', `${cluster}-coordinator`, namespace);
+        if (service === null) throw new Error('no coordinator');
+        known = { address: service.spec.clusterIP, atMillis: Date.now() };
+      }
+      return new URL(`http://${known.address}:${coordinatorPort}`);
     },
   });
 }
