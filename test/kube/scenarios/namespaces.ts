@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { clusterName, namespace } from '../install.ts';
+import { namespace } from '../install.ts';
 import { condition, type Kube, waitFor } from '../kube.ts';
 import { openCoordinatorProxy, operatorGoes } from '../operators.ts';
 import {
@@ -23,14 +23,15 @@ async function registered(kube: Kube, cluster: string): Promise<string[]> {
   return Object.keys(registry.namespaces).sort();
 }
 
-const applyNamespace = (kube: Kube, name: string, spec: object, cluster: string = clusterName) =>
+/** Of the small cluster: the checker reads the namespace of longest retention of the other one. */
+const applyNamespace = (kube: Kube, name: string, spec: object): Promise<string> =>
   kube.ok(
     ['apply', '-n', namespace, '-f', '-'],
     stringify({
       apiVersion: 'tsdb.io/v1alpha1',
       kind: 'TSDBNamespace',
       metadata: { name },
-      spec: { clusterRef: { name: cluster }, ...spec },
+      spec: { clusterRef: { name: smallName }, ...spec },
     }),
   );
 
@@ -48,6 +49,11 @@ const namespaceSays = (kube: Kube, name: string, status: string, reason: string)
 async function resources(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
+  await applyNamespace(kube, 'early', { retentionTime: '24h' });
+  await namespaceSays(kube, 'early', 'False', 'ClusterNotFound');
+  await applySmall(kube);
+  await namespaceSays(kube, 'early', 'True', 'NamespaceReady');
+  await smallReady(kube);
   await applyNamespace(kube, 'long-term', { retentionTime: '30d', reclaimPolicy: 'Retain' });
   await applyNamespace(kube, 'experiments', { retentionTime: '12h', reclaimPolicy: 'Delete' });
   await namespaceSays(kube, 'long-term', 'True', 'NamespaceReady');
@@ -56,39 +62,31 @@ async function resources(stage: Stage): Promise<Ending> {
   await namespaceSays(kube, 'copy', 'False', 'NameConflict');
   await removeNamespace(kube, 'copy');
   const options = { retentionOptions: { retentionPeriodDuration: '720h' } };
-  await coordinator(kube, clusterName, 'namespace', { name: 'by-hand', options });
+  await coordinator(kube, smallName, 'namespace', { name: 'by-hand', options });
   await applyNamespace(kube, 'by-hand', { retentionTime: '24h', reclaimPolicy: 'Delete' });
   await namespaceSays(kube, 'by-hand', 'False', 'NotOwned');
   await removeNamespace(kube, 'by-hand');
   const patch = ['patch', 'tsdbnamespace', 'long-term', '-n', namespace, '--type=merge'];
   const blockSize = await kube.kubectl([...patch, '-p', '{"spec":{"blockSize":"4h"}}']);
   assert.match(blockSize.output, /blockSize is immutable/);
-  await removeNamespace(kube, 'long-term');
-  await removeNamespace(kube, 'experiments');
+  for (const name of ['long-term', 'experiments', 'early']) await removeNamespace(kube, name);
   await waitFor('Delete takes the namespace away, Retain leaves it', 30_000, async () => {
-    const left = (await registered(kube, clusterName)).join(', ');
-    return left === 'by-hand, default, long-term' ? null : left;
+    const left = (await registered(kube, smallName)).join(', ');
+    return left === 'by-hand, default, early, long-term' ? null : left;
   });
-  const { registry } = await coordinator(kube, clusterName, 'namespace');
+  const { registry } = await coordinator(kube, smallName, 'namespace');
   const nanos = registry.namespaces['by-hand'].retentionOptions.retentionPeriodNanos;
   assert.equal(Number(nanos), 720 * 3_600e9, 'what a person made is left alone');
-  await beforeItsCluster(kube);
+  await smallReady(kube);
+  await removeSmall(kube);
+  const added = ['default', 'early', 'long-term', 'experiments'];
   return {
     calls: [
-      ...['namespace-add long-term', 'namespace-add experiments', 'namespace-delete experiments'],
-      ...['placement-init small-zone-a-0', 'namespace-add default', 'namespace-add early'],
+      'placement-init small-zone-a-0',
+      ...added.map((name) => `namespace-add ${name}`),
+      'namespace-delete experiments',
     ],
   };
-}
-
-async function beforeItsCluster(kube: Kube): Promise<void> {
-  await applyNamespace(kube, 'early', { retentionTime: '24h' }, smallName);
-  await namespaceSays(kube, 'early', 'False', 'ClusterNotFound');
-  await applySmall(kube);
-  await namespaceSays(kube, 'early', 'True', 'NamespaceReady');
-  await smallReady(kube);
-  await removeNamespace(kube, 'early');
-  await removeSmall(kube);
 }
 
 async function readyRefused(stage: Stage): Promise<Ending> {

@@ -5,7 +5,7 @@ import { clusterName, clusterReady, image, namespace } from '../install.ts';
 import { condition, type Kube, waitFor } from '../kube.ts';
 import { tagImage } from '../machines.ts';
 import {
-  claimsOf,
+  applySmall,
   type Ending,
   evictionsOf,
   groups,
@@ -13,12 +13,24 @@ import {
   patchCluster,
   podUids,
   ready,
+  removeSmall,
   says,
   type Scenario,
+  smallName,
+  smallReady,
   type Stage,
 } from './scenario.ts';
 
-const otherTag = 'other';
+/** The node's image under another tag than the one that the cluster has now. */
+async function otherImage(kube: Kube): Promise<string> {
+  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
+  const [other, another] = ['other', 'another'].map((tag) => withTag(tag));
+  const wanted = spec.nodes.image === other ? another! : other!;
+  await tagImage(image('node'), wanted);
+  return wanted;
+}
+
+const withTag = (tag: string): string => image('node').replace(/:[^:]*$/, `:${tag}`);
 const nodePods = groups.map((group) => `${clusterName}-${group}-0`);
 const etcdPods = [0, 1, 2].map((at) => `${clusterName}-etcd-${at}`);
 const once = (pods: readonly string[]): Record<string, number> =>
@@ -41,8 +53,7 @@ async function podsHave(
 async function imageRolled(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
-  const other = image('node').replace(/:[^:]*$/, `:${otherTag}`);
-  await tagImage(image('node'), other);
+  const other = await otherImage(kube);
   await patchCluster(kube, { nodes: { image: other } });
   await clusterReady(kube, 1, 300_000);
   await podsHave(kube, 'node', other, (container) => container.image === other);
@@ -53,11 +64,9 @@ async function imageRolled(stage: Stage): Promise<Ending> {
 async function downgraded(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
-  const cluster = await kube.get('tsdbcluster', clusterName, namespace);
-  const other = image('node').replace(/:[^:]*$/, `:${otherTag}`);
-  await tagImage(image('node'), other);
-  if (cluster.spec.nodes.image !== other) {
-    await patchCluster(kube, { nodes: { image: other } });
+  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
+  if (spec.nodes.image === undefined) {
+    await patchCluster(kube, { nodes: { image: await otherImage(kube) } });
     await clusterReady(kube, 1, 300_000);
     stage.sinceMillis = Date.now();
   }
@@ -69,9 +78,12 @@ async function downgraded(stage: Stage): Promise<Ending> {
 }
 
 /** A change that starts no pod stops at the first, and taking it back cures that. */
-async function haltsAtFirst(stage: Stage, bad: object, undo: object): Promise<Ending> {
+async function haltsAtFirst(stage: Stage, bad: object): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
+  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
+  const { nodes, podTemplate = null } = spec;
+  const undo = { nodes: { image: nodes.image ?? null }, podTemplate };
   await patchCluster(kube, bad);
   await waitFor('a pod does not come back', 120_000, async () => {
     const pods = await kube.list(
@@ -98,32 +110,28 @@ async function haltsAtFirst(stage: Stage, bad: object, undo: object): Promise<En
 }
 
 const badImage = (stage: Stage): Promise<Ending> =>
-  haltsAtFirst(
-    stage,
-    { nodes: { image: image('node').replace(/:[^:]*$/, ':absent') } },
-    { nodes: { image: null } },
-  );
+  haltsAtFirst(stage, { nodes: { image: withTag('absent') } });
 
 const badConfiguration = (stage: Stage): Promise<Ending> =>
-  haltsAtFirst(
-    stage,
-    { podTemplate: { spec: { containers: [{ name: 'node', args: ['-f', '/absent.yml'] }] } } },
-    { podTemplate: null },
-  );
+  haltsAtFirst(stage, {
+    podTemplate: { spec: { containers: [{ name: 'node', args: ['-f', '/absent.yml'] }] } },
+  });
 
 async function resourcesChanged(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
   const coordinators = await podUids(kube, 'coordinator');
-  const requests = (cpu: string) => ({ resources: { requests: { cpu } } });
-  const change = { nodes: requests('11m'), etcd: requests('12m') };
-  await patchCluster(kube, change);
+  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
+  const cpu = spec.nodes.resources?.requests?.cpu === '11m' ? '12m' : '11m';
+  const resources = { requests: { cpu } };
+  await patchCluster(kube, { nodes: { resources }, etcd: { resources } });
   await waitFor('it has begun', 60_000, async () =>
     Object.keys(evictionsOf(stage)).length > 0 ? null : 'nothing is evicted',
   );
   await clusterReady(kube, 1, 400_000);
-  await podsHave(kube, 'node', '11m', ({ resources }) => resources.requests.cpu === '11m');
-  await podsHave(kube, 'etcd', '12m', ({ resources }) => resources.requests.cpu === '12m');
+  for (const component of ['node', 'etcd']) {
+    await podsHave(kube, component, cpu, (container) => container.resources.requests.cpu === cpu);
+  }
   assert.deepEqual(evictionsOf(stage), once([...etcdPods, ...nodePods]), 'each once');
   assert.deepEqual(await podUids(kube, 'coordinator'), coordinators, 'no other one');
   return { calls: [] };
@@ -137,39 +145,34 @@ async function storageClassAllows(kube: Kube, allowVolumeExpansion: boolean): Pr
 async function storageGrown(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
-  const before = await podUids(kube, 'node');
-  const { spec } = await kube.get('tsdbcluster', clusterName, namespace);
-  const gibis = Number.parseInt(spec.nodes.storage.size, 10);
-  const sized = (size: number) => patchCluster(kube, { nodes: { storage: { size: `${size}Gi` } } });
-  await sized(gibis + 10);
+  await applySmall(kube);
+  await smallReady(kube);
+  const before = await podUids(kube, 'node', smallName);
+  const sized = (size: string) => patchCluster(kube, { nodes: { storage: { size } } }, smallName);
+  await sized('110Gi');
   await waitFor('volumes are larger', 120_000, async () => {
-    const claims = await kube.list(
-      'pvc',
-      namespace,
-      `${ownLabel(clusterName)},tsdb.io/component=node`,
-    );
-    const sizes = claims.map(({ status }) => status.capacity.storage);
-    return sizes.every((size) => size === `${gibis + 10}Gi`) ? null : sizes.join(' ');
+    const selector = `${ownLabel(smallName)},tsdb.io/component=node`;
+    const [claim] = await kube.list('pvc', namespace, selector);
+    const { storage } = claim.status.capacity;
+    return storage === '110Gi' ? null : storage;
   });
-  await clusterReady(kube, 1, 120_000);
-  assert.deepEqual(await podUids(kube, 'node'), before, 'no pod is touched');
-  const claims = await claimsOf(kube, clusterName);
+  await smallReady(kube);
   await storageClassAllows(kube, false);
   try {
-    await sized(gibis + 20);
-    await says(kube, clusterName, 'Stalled', /^True VolumeGrowthRefused/);
-    await sized(gibis + 10);
-    await clusterReady(kube, 1, 120_000);
-    await sized(gibis);
-    await says(kube, clusterName, 'Stalled', /^True VolumesCannotShrink/);
-    await sized(gibis + 10);
-    await clusterReady(kube, 1, 120_000);
+    await sized('120Gi');
+    await says(kube, smallName, 'Stalled', /^True VolumeGrowthRefused/);
+    await sized('110Gi');
+    await smallReady(kube);
+    await sized('100Gi');
+    await says(kube, smallName, 'Stalled', /^True VolumesCannotShrink/);
+    await sized('110Gi');
+    await smallReady(kube);
   } finally {
     await storageClassAllows(kube, true);
   }
-  assert.deepEqual(await podUids(kube, 'node'), before);
-  assert.deepEqual(await claimsOf(kube, clusterName), claims);
-  return { calls: [] };
+  assert.deepEqual(await podUids(kube, 'node', smallName), before, 'no pod is touched');
+  await removeSmall(kube);
+  return {};
 }
 
 export const rollouts: readonly Scenario[] = [

@@ -169,8 +169,9 @@ export async function claimsOf(kube: Kube, cluster: string): Promise<string[]> {
 export async function podUids(
   kube: Kube,
   component: 'node' | 'etcd' | 'coordinator',
+  cluster: string = clusterName,
 ): Promise<Record<string, string>> {
-  const selector = `${ownLabel(clusterName)},tsdb.io/component=${component}`;
+  const selector = `${ownLabel(cluster)},tsdb.io/component=${component}`;
   const pods = await kube.list('pods', namespace, selector);
   return Object.fromEntries(pods.map(({ metadata }) => [metadata.name, metadata.uid]));
 }
