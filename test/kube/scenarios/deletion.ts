@@ -74,6 +74,19 @@ async function retained(stage: Stage): Promise<Ending> {
   return { withoutChecksMillisMax: 300_000 };
 }
 
+/** What Kubernetes still takes away of the old one is already the new one's. */
+async function replacedAtOnce(stage: Stage): Promise<Ending> {
+  const { kube } = stage;
+  await ready(stage);
+  const { metadata } = await kube.get('tsdbcluster', clusterName, namespace);
+  await kube.ok(['delete', 'tsdbcluster', clusterName, '-n', namespace, '--wait=false']);
+  await applyCluster(kube);
+  await clusterReady(kube, 1, 300_000);
+  const now = await kube.get('tsdbcluster', clusterName, namespace);
+  assert.notEqual(now.metadata.uid, metadata.uid);
+  return { withoutChecksMillisMax: 300_000 };
+}
+
 async function coordinatorAway(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
@@ -203,6 +216,12 @@ export const deletion: readonly Scenario[] = [
     what: 'the resource goes with all but what the policy keeps, and comes back with its data',
     millisMax: 700_000,
     run: retained,
+  },
+  {
+    name: '34-replaced-at-once',
+    what: 'the resource is deleted and applied again in one breath: nothing is lost',
+    millisMax: 700_000,
+    run: replacedAtOnce,
   },
 ];
 
