@@ -37,8 +37,13 @@ export type Action =
   /** A pod that does not end by itself, with its volume when that is given up. */
   | { readonly kind: 'replace-pod'; readonly pod: Pod; readonly claim: KubeObject | null }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
-  /** It goes with this cluster; with none of that name any more when null. */
-  | { readonly kind: 'own-claim'; readonly claim: KubeObject; readonly owner: TsdbCluster | null }
+  | {
+      readonly kind: 'own-claim';
+      readonly claim: KubeObject;
+      readonly cluster: TsdbCluster;
+      /** Whether it is to go when the cluster does. */
+      readonly goesWithIt: boolean;
+    }
   | {
       readonly kind: 'placement-init';
       readonly numberOfShards: number;
@@ -120,7 +125,11 @@ export function hashOf(action: Action): string {
     case 'delete':
       return contentHash(action.object.metadata.uid);
     case 'own-claim':
-      return contentHash([action.claim.metadata.uid, action.owner?.metadata.uid]);
+      return contentHash([
+        action.claim.metadata.uid,
+        action.cluster.metadata.uid,
+        action.goesWithIt,
+      ]);
     default:
       return contentHash(action);
   }

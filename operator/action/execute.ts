@@ -101,7 +101,7 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
       break;
     }
     case 'own-claim':
-      await own(action, cluster, api, signal);
+      await own(action, api, signal);
       break;
     case 'placement-init':
       await coordinator.placementInit(
@@ -145,8 +145,7 @@ async function apply(object: KubeObject, executor: Executor, signal: AbortSignal
 }
 
 async function own(
-  { claim, owner }: Action & { readonly kind: 'own-claim' },
-  cluster: TsdbCluster,
+  { claim, cluster, goesWithIt }: Action & { readonly kind: 'own-claim' },
   api: KubeClient,
   signal: AbortSignal,
 ): Promise<void> {
@@ -155,7 +154,7 @@ async function own(
   // With the version it is a compare-and-set: the list is written as a whole.
   const metadata = {
     resourceVersion,
-    ownerReferences: owner === null ? others : [...others, ownerOf(owner)],
+    ownerReferences: goesWithIt ? [...others, ownerOf(cluster)] : others,
   };
   await api.mergePatch(resource.volumeClaim, namespace!, name, '', { metadata }, signal);
 }
@@ -242,7 +241,10 @@ export function summaryOf(action: Action): Record<string, string> {
     case 'expand-claim':
       return { claim: action.claim.metadata.name, size: action.size };
     case 'own-claim':
-      return { claim: action.claim.metadata.name, owner: action.owner?.metadata.name ?? 'nobody' };
+      return {
+        claim: action.claim.metadata.name,
+        owner: action.goesWithIt ? action.cluster.metadata.name : 'nobody',
+      };
     case 'placement-init':
     case 'placement-add':
       return { instances: action.instances.map(({ id }) => id).join(' ') };

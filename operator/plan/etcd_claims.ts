@@ -16,6 +16,6 @@ export function etcdClaimActions({ cluster, etcd, volumeClaims }: Observed): Act
     const isOfMember = names.etcdOrdinal(name.slice('data-'.length)) !== null;
     const isOwned = ownerReferences.some((owner) => owner.uid === uid);
     if (!isOfMember || deletionTimestamp !== undefined || isOwned === goesWithIt) return [];
-    return [{ kind: 'own-claim', claim, owner: goesWithIt ? cluster : null }];
+    return [{ kind: 'own-claim', claim, cluster, goesWithIt }];
   });
 }
