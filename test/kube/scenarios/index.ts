@@ -1,8 +1,10 @@
 /** All scenarios, in the order in which they are played. */
+import { addresses } from './addresses.ts';
 import { apiFaults } from './api_faults.ts';
 import { creation } from './creation.ts';
 import { byHelm, deletion } from './deletion.ts';
 import { etcd } from './etcd.ts';
+import { repositories } from './gitops.ts';
 import { losses } from './losses.ts';
 import { namespaces } from './namespaces.ts';
 import { manyOperators } from './operators_many.ts';
@@ -15,6 +17,7 @@ import { specs } from './specs.ts';
 export const scenarios: readonly Scenario[] = [
   ...creation,
   ...specs,
+  ...addresses,
   ...scaling,
   ...losses,
   ...rollouts,
@@ -22,6 +25,7 @@ export const scenarios: readonly Scenario[] = [
   ...manyOperators,
   ...namespaces,
   ...etcd,
+  ...repositories,
   ...deletion,
   ...soaks,
   ...byHelm,
