@@ -6,12 +6,16 @@ import { condition, home, type Kube, run, waitFor } from './kube.ts';
 
 const callMillisMax = 60_000;
 
-/** Ids of the processes of a pod's containers. */
+/** Ids of the processes of a pod's containers, of this test cluster (lane.sh has another one). */
 export function processesOf(pod: string): number[] {
   const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name));
   const ours = pids.filter((pid) => {
     try {
-      return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`HOSTNAME=${pod}`);
+      const variables = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+      return (
+        variables.includes(`HOSTNAME=${pod}`) &&
+        readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes(`${home}/`)
+      );
     } catch {
       // It has ended.
       return false;
