@@ -28,6 +28,7 @@ import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import { observe, type Observed } from './observe/observe.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
+import { noTlsSecrets, readTlsSecrets, type TlsSecrets } from './observe/tls_secrets.ts';
 import type { PodRight } from './overlay/pod_rules.ts';
 import { plan } from './plan/plan.ts';
 import { type Action, keyOf } from './action/action.ts';
@@ -144,7 +145,8 @@ export class Controller {
     signal: AbortSignal,
   ): Promise<number> {
     const { api, images } = this.#options;
-    const executor = this.#executorOf(cluster);
+    const tlsSecrets = await readTlsSecrets(cluster, api, signal);
+    const executor = this.#executorOf(cluster, tlsSecrets);
     const failures = this.#failuresOf(key);
     const mayRoll = !isRolledOut(cluster) || this.#turns.has(key);
     const appliedAs = (live: KubeObject): string | null => this.#applied.hashOf(live);
@@ -155,7 +157,7 @@ export class Controller {
     const blueprint = blueprintOf(cluster, images, operatorNamespace, podsMay);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
-    const sources = { api, coordinator: executor.coordinator, etcd, wanted, memory };
+    const sources = { api, coordinator: executor.coordinator, etcd, tlsSecrets, wanted, memory };
     const observed = await observe(cluster, claims, sources, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
@@ -244,12 +246,14 @@ export class Controller {
     return this.#options.failpoints ?? noFailpoints;
   }
 
-  #executorOf(cluster: TsdbCluster): Executor {
+  #executorOf(cluster: TsdbCluster, tlsSecrets: TlsSecrets = noTlsSecrets): Executor {
     const { api, env, log, mayWrite } = this.#options;
     const connect = this.#options.connect ?? ((url: string) => new CoordinatorClient(url, env));
     const names = new Names(cluster);
     const coordinator = connect(names.coordinatorUrl);
-    const etcd = this.#options.etcd ?? new EtcdClient(env, (pod) => names.etcdClientUrl(pod));
+    const { certificates } = tlsSecrets;
+    const etcd =
+      this.#options.etcd ?? new EtcdClient(env, (pod) => names.etcdClientUrl(pod), certificates);
     const failpoints = this.#failpoints;
     return { api, coordinator, etcd, env, log, applied: this.#applied, failpoints, mayWrite };
   }

@@ -1,6 +1,7 @@
 /** What users lay over the pods that the operator makes, on a world of fakes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { KubeError } from './kube/kube_api.ts';
 import type { ClusterSpec } from './resource/tsdb_cluster.ts';
 import { specOf, World } from './world_testing.ts';
 
@@ -144,3 +145,65 @@ for (const [what, hold] of [
     assert.notEqual(world.kube.find('PersistentVolumeClaim', 'data-c-a-0'), undefined);
   });
 }
+
+const tls = { serverSecret: 'server-tls', clientSecret: 'client-tls' };
+
+function storeSecret(world: World, name: string): void {
+  const data = { 'ca.crt': 'YQ==', 'tls.crt': 'Yg==', 'tls.key': 'Yw==' };
+  const metadata = { name, namespace: 'default' };
+  world.kube.store({ apiVersion: 'v1', kind: 'Secret', metadata, data });
+}
+
+test('members of an etcd with TLS are addressed by https; a Secret that is missing is named', async () => {
+  const world = new World();
+  world.addCluster(specOf({ etcd: { tls } }));
+  storeSecret(world, 'client-tls');
+  for (let pass = 0; pass < 30; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  const { status, reason, message } = world.condition('Ready');
+  assert.deepEqual([status, reason], ['False', 'SecretMissing']);
+  assert.equal(message, 'Secret server-tls (etcd.tls.serverSecret) is not there');
+  assert.equal(world.condition('Stalled'), undefined, 'whoever makes it may only be slow');
+  storeSecret(world, 'server-tls');
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+  const { data } = world.kube.find('ConfigMap', 'c-etcd-members');
+  assert.match(data.ETCD_INITIAL_CLUSTER, /^c-etcd-0=https:/);
+  assert.match(JSON.stringify(podSpec(world, 'c-a-0').volumes), /client-tls/);
+  assert.match(JSON.stringify(podSpec(world, 'c-etcd-0').volumes), /server-tls/);
+});
+
+test('an operator that may not read the Secret says what lets it', async () => {
+  const world = new World();
+  const get = world.kube.get.bind(world.kube);
+  world.kube.get = (resource, namespace, name) => {
+    if (resource.kind === 'Secret') throw new KubeError(403, 'Forbidden', 'secrets is forbidden');
+    return get(resource, namespace, name);
+  };
+  world.addCluster(specOf({ etcd: { tls } }));
+  await world.reconcile();
+  const { reason, message } = world.condition('Stalled');
+  assert.equal(reason, 'SecretForbidden');
+  assert.match(message, /client-tls.*operator\.readSecrets/);
+});
+
+test('the Secret of an external etcd is named when the operator may look, and else not waited for', async () => {
+  const external = { endpoints: ['https://etcd:2379'], tlsSecret: 'lost' };
+  const world = new World();
+  world.addCluster(specOf({ etcd: { external } }));
+  for (let pass = 0; pass < 20; pass++) {
+    await world.reconcile();
+    await world.advance();
+  }
+  assert.match(world.condition('Ready').message, /Secret lost \(etcd\.external\.tlsSecret\)/);
+  const get = world.kube.get.bind(world.kube);
+  world.kube.get = (resource, namespace, name) => {
+    if (resource.kind === 'Secret') throw new KubeError(403, 'Forbidden', 'secrets is forbidden');
+    return get(resource, namespace, name);
+  };
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+});

@@ -356,6 +356,8 @@ export interface HttpClientRequest {
   readonly body?: Uint8Array | string;
   /** Longer answers are an error. */
   readonly responseBytesMax: number;
+  /** PEM texts, for a server of https with an authority of its own. */
+  readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
 export interface HttpClientResponse {
@@ -389,7 +391,7 @@ export function httpRequest(
       const transport = url.startsWith('https:') ? https : http;
       const request = transport.request(
         url,
-        { method: options.method, headers: { ...options.headers }, signal },
+        { method: options.method, headers: { ...options.headers }, signal, ...options.tls },
         (response) => {
           const parts: Buffer[] = [];
           let length = 0;

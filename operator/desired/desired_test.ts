@@ -360,6 +360,34 @@ test('a coordinator leaves its endpoints first, and then has time for its longes
   assert.ok(patient.terminationGracePeriodSeconds >= seconds + 300);
 });
 
+test('snapshots of an etcd with TLS are taken with its certificate, where members run', () => {
+  const etcd = {
+    snapshots: {},
+    tls: { serverSecret: 'server', clientSecret: 'client' },
+    podTemplate: { spec: { tolerations: [{ key: 'x' }], imagePullSecrets: [{ name: 'p' }] } },
+  };
+  const { spec } = find(objectsOf(clusterOf({ etcd })), 'CronJob', 'metrics-etcd-snapshots').spec
+    .jobTemplate.spec.template;
+  const [save] = spec.initContainers;
+  assert.ok(save.args.includes('--endpoints=https://metrics-etcd.monitoring.svc:2379'));
+  const folder = save.volumeMounts.find(({ name }: Json) => name === 'etcd-tls').mountPath;
+  for (const file of ['cacert', 'cert', 'key']) {
+    assert.ok(
+      save.args.some((one: string) => one.startsWith(`--${file}=${folder}/`)),
+      file,
+    );
+  }
+  const { secret } = spec.volumes.find(({ name }: Json) => name === 'etcd-tls');
+  assert.equal(secret.secretName, 'client');
+  assert.deepEqual(
+    secret.items.map(({ key }: Json) => key),
+    ['ca.crt', 'tls.crt', 'tls.key'],
+    'nothing else of the Secret',
+  );
+  assert.deepEqual(spec.tolerations, [{ key: 'x' }]);
+  assert.deepEqual(spec.imagePullSecrets, [{ name: 'p' }]);
+});
+
 test('a pod belongs to its own group, whatever the names of the groups begin with', () => {
   const names = new Names(clusterOf());
   assert.equal(names.ordinalIn('a', 'metrics-a-7'), 7);

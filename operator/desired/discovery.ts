@@ -1,10 +1,8 @@
 /** How nodes and coordinators find etcd: configuration lines, and the mount of its TLS secret. */
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import { etcdEndpoints } from './etcd.ts';
+import { type Mount, tlsFolder, tlsMount } from './tls_mount.ts';
 import { Names, placementZone } from '../resource/names.ts';
-
-const tlsFolder = '/etc/tsdb-etcd-tls';
-const tlsItems = ['ca.crt', 'tls.crt', 'tls.key'].map((key) => ({ key, path: key }));
 
 export function discoveryYaml(cluster: TsdbCluster): string[] {
   const names = new Names(cluster);
@@ -16,7 +14,7 @@ export function discoveryYaml(cluster: TsdbCluster): string[] {
     `    zone: ${placementZone}`,
     '    endpoints:',
     ...etcdEndpoints(cluster).map((endpoint) => `      - ${JSON.stringify(endpoint)}`),
-    ...(cluster.spec.etcd?.external?.tlsSecret === undefined
+    ...(clientSecretOf(cluster) === undefined
       ? []
       : [
           '    tls:',
@@ -27,18 +25,11 @@ export function discoveryYaml(cluster: TsdbCluster): string[] {
   ];
 }
 
-export interface Mount {
-  readonly volumes: readonly object[];
-  readonly mounts: readonly object[];
+function clientSecretOf({ spec }: TsdbCluster): string | undefined {
+  return spec.etcd?.external?.tlsSecret ?? spec.etcd?.tls?.clientSecret;
 }
 
-/** Empty without a TLS secret. */
+/** Of nodes and coordinators; empty when etcd does not speak TLS. */
 export function etcdTlsMount(cluster: TsdbCluster): Mount {
-  const secretName = cluster.spec.etcd?.external?.tlsSecret;
-  if (secretName === undefined) return { volumes: [], mounts: [] };
-  return {
-    // Not what else is in it: whoever names a Secret here need not be one who may read it.
-    volumes: [{ name: 'etcd-tls', secret: { secretName, items: tlsItems } }],
-    mounts: [{ name: 'etcd-tls', mountPath: tlsFolder, readOnly: true }],
-  };
+  return tlsMount(clientSecretOf(cluster));
 }

@@ -16,6 +16,7 @@ import {
 } from './common.ts';
 import { overlaidTemplate } from '../overlay/pod_template.ts';
 import { livenessProbes } from './probes.ts';
+import { tlsFolder, tlsMount } from './tls_mount.ts';
 import { Names, port } from '../resource/names.ts';
 
 export const etcdReplicasDefault = 3;
@@ -34,7 +35,10 @@ export function etcdEndpoints(cluster: TsdbCluster): string[] {
   const names = new Names(cluster);
   return Array.from({ length: etcdReplicasMax }, (_, ordinal) => {
     const pod = names.etcdPod(ordinal);
-    return `${names.host(pod, names.etcd)}:${port.etcdClient}`;
+    // Without a scheme where there was none before: another text would replace every node.
+    return cluster.spec.etcd?.tls === undefined
+      ? `${names.host(pod, names.etcd)}:${port.etcdClient}`
+      : names.etcdClientUrl(pod);
   });
 }
 
@@ -94,11 +98,20 @@ export function etcdObjects(cluster: TsdbCluster, images: ImageDefaults): KubeOb
   ];
 }
 
+/** etcd reads certificate and key from disk at each handshake; the authority when it starts. */
+const tlsArguments: readonly string[] = ['', 'peer-'].flatMap((side) => [
+  `--${side}cert-file=${tlsFolder}/tls.crt`,
+  `--${side}key-file=${tlsFolder}/tls.key`,
+  `--${side}trusted-ca-file=${tlsFolder}/ca.crt`,
+  `--${side}client-cert-auth`,
+]);
+
 function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
   const names = new Names(cluster);
   const etcd = cluster.spec.etcd ?? {};
   const selector = selectorOf(cluster, 'etcd');
-  const own = names.host('$(POD_NAME)', names.etcd);
+  const tls = tlsMount(etcd.tls?.serverSecret);
+  const scheme = etcd.tls === undefined ? 'http' : 'https';
   return {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
@@ -131,10 +144,11 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
               args: [
                 '--name=$(POD_NAME)',
                 '--data-dir=/var/lib/etcd/data',
-                `--listen-client-urls=http://0.0.0.0:${port.etcdClient}`,
-                `--advertise-client-urls=http://${own}:${port.etcdClient}`,
-                `--listen-peer-urls=http://0.0.0.0:${port.etcdPeer}`,
-                `--initial-advertise-peer-urls=http://${own}:${port.etcdPeer}`,
+                `--listen-client-urls=${scheme}://0.0.0.0:${port.etcdClient}`,
+                `--advertise-client-urls=${names.etcdClientUrl('$(POD_NAME)')}`,
+                `--listen-peer-urls=${scheme}://0.0.0.0:${port.etcdPeer}`,
+                `--initial-advertise-peer-urls=${names.etcdPeerUrl('$(POD_NAME)')}`,
+                ...(etcd.tls === undefined ? [] : tlsArguments),
                 `--listen-metrics-urls=http://0.0.0.0:${port.etcdMetrics}`,
                 `--initial-cluster-token=${cluster.metadata.uid}`,
                 '--auto-compaction-mode=periodic',
@@ -156,7 +170,8 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
                 // quorum.
                 httpGet: {
                   path: '/health?serializable=true',
-                  port: port.etcdClient,
+                  // Who speaks TLS wants a certificate of its clients, and the kubelet has none.
+                  port: etcd.tls === undefined ? port.etcdClient : port.etcdMetrics,
                   scheme: 'HTTP',
                 },
                 periodSeconds: 2,
@@ -166,9 +181,10 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
               },
               ...resourcesOf(etcd.resources),
               securityContext: containerSecurity,
-              volumeMounts: [{ name: 'data', mountPath: '/var/lib/etcd' }],
+              volumeMounts: [{ name: 'data', mountPath: '/var/lib/etcd' }, ...tls.mounts],
             },
           ],
+          ...(tls.volumes.length === 0 ? {} : { volumes: tls.volumes }),
         },
       }),
       volumeClaimTemplates: [

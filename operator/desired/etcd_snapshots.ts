@@ -16,7 +16,9 @@ import {
   podSecurity,
   selectorOf,
 } from './common.ts';
+import { etcdTlsMount } from './discovery.ts';
 import { etcdClaimSpec } from './etcd.ts';
+import { tlsFolder } from './tls_mount.ts';
 
 const scheduleDefault = '0 * * * *';
 const keepDefault = 24;
@@ -35,18 +37,21 @@ export function etcdSnapshotObjects(cluster: TsdbCluster, images: ImageDefaults)
   const { ownerReferences: _, ...unowned } = metadata;
   const incoming = '$(POD_NAME).incoming';
   const volumeMounts = [{ name: 'snapshots', mountPath: snapshotsFolder }];
-  const podSpec = jobPodSpec({
+  const tls = etcdTlsMount(cluster);
+  const scheme = tls.mounts.length === 0 ? 'http' : 'https';
+  const podSpec = jobPodSpec(cluster, {
     initContainers: [
       {
         name: 'save',
         image: etcdImage(cluster, images),
         command: ['etcdctl'],
         args: [
-          `--endpoints=http://${names.etcd}.${names.namespace}.svc:${port.etcdClient}`,
+          `--endpoints=${scheme}://${names.etcd}.${names.namespace}.svc:${port.etcdClient}`,
+          ...(tls.mounts.length === 0 ? [] : tlsArguments),
           ...['snapshot', 'save', `${snapshotsFolder}/${incoming}`],
         ],
         env: [podNameVariable],
-        volumeMounts,
+        volumeMounts: [...volumeMounts, ...tls.mounts],
       },
     ],
     containers: [
@@ -63,7 +68,7 @@ export function etcdSnapshotObjects(cluster: TsdbCluster, images: ImageDefaults)
         volumeMounts,
       },
     ],
-    volumes: [claimVolume('snapshots', names.etcdSnapshots)],
+    volumes: [claimVolume('snapshots', names.etcdSnapshots), ...tls.volumes],
   });
   return [
     {
@@ -102,6 +107,12 @@ export function etcdSnapshotObjects(cluster: TsdbCluster, images: ImageDefaults)
   ];
 }
 
+const tlsArguments: readonly string[] = [
+  `--cacert=${tlsFolder}/ca.crt`,
+  `--cert=${tlsFolder}/tls.crt`,
+  `--key=${tlsFolder}/tls.key`,
+];
+
 export function restoreJobName(cluster: TsdbCluster, snapshot: string): string {
   return `${new Names(cluster).etcdRestore}-${contentHash([cluster.metadata.uid, snapshot])}`;
 }
@@ -122,7 +133,7 @@ export function etcdRestoreObjects(
   const { ownerReferences: _, ...unowned } = claim;
   const member = { name: 'data', mountPath: memberFolder };
   const snapshots = { name: 'snapshots', mountPath: snapshotsFolder };
-  const podSpec = jobPodSpec({
+  const podSpec = jobPodSpec(cluster, {
     initContainers: [
       {
         name: 'fetch',
@@ -191,7 +202,14 @@ interface JobPod {
   readonly volumes: readonly object[];
 }
 
-function jobPodSpec({ initContainers, containers, volumes }: JobPod): object {
+/** By which they are placed, and get their images, as the members are. */
+const placedBy = ['imagePullSecrets', 'nodeSelector', 'tolerations', 'priorityClassName'];
+
+function jobPodSpec(
+  { spec }: TsdbCluster,
+  { initContainers, containers, volumes }: JobPod,
+): object {
+  const ofMembers = Object.entries((spec.etcd?.podTemplate?.['spec'] ?? {}) as object);
   const secured = (container: object): object => ({
     ...container,
     securityContext: containerSecurity,
@@ -199,6 +217,7 @@ function jobPodSpec({ initContainers, containers, volumes }: JobPod): object {
     terminationMessagePolicy: 'FallbackToLogsOnError',
   });
   return {
+    ...Object.fromEntries(ofMembers.filter(([field]) => placedBy.includes(field))),
     restartPolicy: 'Never',
     securityContext: podSecurity,
     automountServiceAccountToken: false,

@@ -58,15 +58,28 @@ const defragmentMillisMax = 120_000;
 
 type Json = Readonly<Record<string, unknown>>;
 
+/** PEM texts by which members that speak TLS know the operator, and it them. */
+export interface EtcdCertificates {
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
 export class EtcdClient implements EtcdAdmin {
   readonly #env: Env;
-  /** `http://host:port` of a pod's member. */
+  /** `http://host:port`, or https, of a pod's member. */
   readonly #urlOf: (pod: string) => string;
+  readonly #certificates: EtcdCertificates | null;
   /** Pods that answered last. */
   #answering: readonly string[] = [];
 
-  constructor(env: Env, urlOf: (pod: string) => string) {
+  constructor(
+    env: Env,
+    urlOf: (pod: string) => string,
+    certificates: EtcdCertificates | null = null,
+  ) {
     this.#env = env;
+    this.#certificates = certificates;
     this.#urlOf = urlOf;
   }
 
@@ -175,6 +188,7 @@ export class EtcdClient implements EtcdAdmin {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
       responseBytesMax: answerBytesMax,
+      ...(this.#certificates === null ? {} : { tls: this.#certificates }),
     };
     const answer = await httpRequest(this.#urlOf(pod) + path, request, deadline);
     const text = Buffer.from(answer.body).toString();

@@ -21,6 +21,7 @@ import type {
   NamespaceView,
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
+import type { TlsSecrets } from './tls_secrets.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
 /** What the coordinator said, or why it could not be asked. */
@@ -48,6 +49,7 @@ export interface Observed {
   readonly coordinator: CoordinatorView;
   /** Its own etcd; null for an external one. */
   readonly etcd: EtcdView | null;
+  readonly tlsSecrets: TlsSecrets;
   /**
    * Hash of the wanted object that made the live one, by `kind/name`, where the server writes it
    * otherwise.
@@ -102,6 +104,7 @@ export async function observe(
     readonly coordinator: Coordinator;
     /** Null for an external one. */
     readonly etcd: EtcdAdmin | null;
+    readonly tlsSecrets: TlsSecrets;
     /** Objects that the operator is going to have: whoever has their names is looked at. */
     readonly wanted: readonly KubeObject[];
     readonly memory: Memory;
@@ -181,6 +184,7 @@ export async function observe(
     volumeClaims,
     coordinator: view,
     etcd: etcd === null ? null : await etcd.view(etcdPods, signal),
+    tlsSecrets: sources.tlsSecrets,
     appliedAs: new Map(appliedAs),
     record: typeof record === 'string' ? null : record,
     recordProblem: typeof record === 'string' ? record : null,

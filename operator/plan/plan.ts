@@ -55,6 +55,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const placing = placementPart(observed);
   const etcd = etcdPart(observed);
   const parts = [
+    secretsPart(observed),
     nodesPart(observed, rollout, placing, etcd),
     // Nothing is done by a placement that is not ours.
     ...(placing === null ? [namespacesPart(observed, desired)] : []),
@@ -132,6 +133,16 @@ function nodesPart(
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */
 function nextRoll(observed: Observed, rollout: Rollout, placement: PlacementView): Part | null {
   return etcdRollPart(observed, rollout) ?? liveRollPart(observed, rollout, placement);
+}
+
+/** Pods that need a Secret wait for it by themselves: it is only said by its name. */
+function secretsPart({ tlsSecrets: { missing, forbidden } }: Observed): Part {
+  const reason = 'SecretForbidden';
+  const message = `the operator may not read ${forbidden.join(', ')}, and so not speak to etcd: operator.readSecrets of the chart lets it`;
+  return {
+    ...(missing.length === 0 ? nothing : waitingFor('SecretMissing', missing.join('; '))),
+    stalled: forbidden.length === 0 ? [] : [{ reason, message }],
+  };
 }
 
 /**

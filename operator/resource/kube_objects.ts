@@ -123,6 +123,7 @@ export const resource: Record<
   | 'deployment'
   | 'service'
   | 'configMap'
+  | 'secret'
   | 'pod'
   | 'volumeClaim'
   | 'disruptionBudget'
@@ -140,6 +141,7 @@ export const resource: Record<
   deployment: { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' },
   service: { apiVersion: 'v1', kind: 'Service', plural: 'services' },
   configMap: { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps' },
+  secret: { apiVersion: 'v1', kind: 'Secret', plural: 'secrets' },
   pod: { apiVersion: 'v1', kind: 'Pod', plural: 'pods' },
   volumeClaim: {
     apiVersion: 'v1',

@@ -25,8 +25,10 @@ export const placementZone = 'embedded';
 export class Names {
   readonly cluster: string;
   readonly namespace: string;
+  readonly #etcdScheme: 'http' | 'https';
 
   constructor(cluster: TsdbCluster) {
+    this.#etcdScheme = cluster.spec.etcd?.tls === undefined ? 'http' : 'https';
     this.cluster = cluster.metadata.name;
     this.namespace = cluster.metadata.namespace!;
   }
@@ -64,11 +66,11 @@ export class Names {
   }
 
   etcdPeerUrl(pod: string): string {
-    return `http://${this.host(pod, this.etcd)}:${port.etcdPeer}`;
+    return `${this.#etcdScheme}://${this.host(pod, this.etcd)}:${port.etcdPeer}`;
   }
 
   etcdClientUrl(pod: string): string {
-    return `http://${this.host(pod, this.etcd)}:${port.etcdClient}`;
+    return `${this.#etcdScheme}://${this.host(pod, this.etcd)}:${port.etcdClient}`;
   }
 
   get coordinator(): string {

@@ -50,6 +50,7 @@ const clusterFields: Fields<ClusterSpec> = {
     resources,
     snapshots: { schedule: true, keep: true, storage },
     podTemplate: true,
+    tls: { serverSecret: true, clientSecret: true },
     external: { endpoints: true, tlsSecret: true },
   },
   coordinator: {

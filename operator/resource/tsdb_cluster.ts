@@ -31,6 +31,7 @@ export interface ClusterSpec {
       readonly storage?: StorageSpec;
     };
     readonly podTemplate?: PodTemplate;
+    readonly tls?: { readonly serverSecret: string; readonly clientSecret: string };
     readonly external?: { readonly endpoints: readonly string[]; readonly tlsSecret?: string };
   };
   readonly coordinator?: {

@@ -66,4 +66,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: ['']
   resources: [events]
   verbs: [create, patch]
+{{- if .Values.operator.readSecrets }}
+- apiGroups: ['']
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
 {{- end -}}
