@@ -28,10 +28,16 @@ export class TestAuthority {
     execFileSync('openssl', args, { cwd: this.#folder, stdio: 'ignore' });
   }
 
-  /** Writes ca.crt, tls.crt and tls.key of a new certificate for 127.0.0.1, whoever it is for. */
-  issue(target: string): void {
+  /**
+   * Writes ca.crt, tls.crt and tls.key of a new certificate, for servers and clients.
+   * @param names of hosts; 127.0.0.1 when there are none
+   */
+  issue(target: string, names: readonly string[] = []): void {
     const name = `leaf-${this.#count++}`;
-    const extensions = 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n';
+    // With an address members of etcd would be known by it, and by no name.
+    const subjects = names.length === 0 ? ['IP:127.0.0.1'] : names.map((host) => `DNS:${host}`);
+    const usages = 'extendedKeyUsage=serverAuth,clientAuth';
+    const extensions = `subjectAltName=${subjects.join(',')}\n${usages}\n`;
     writeFileSync(join(this.#folder, `${name}.ext`), extensions);
     const [key, request, certificate] = [`${name}.key`, `${name}.csr`, `${name}.crt`] as const;
     this.#run('req', '-new', ...newKey, '-keyout', key, '-out', request, '-subj', `/CN=${name}`);

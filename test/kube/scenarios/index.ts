@@ -8,6 +8,7 @@ import { repositories } from './gitops.ts';
 import { losses } from './losses.ts';
 import { namespaces } from './namespaces.ts';
 import { manyOperators } from './operators_many.ts';
+import { overlays } from './overlays.ts';
 import { rollouts } from './rollouts.ts';
 import { scaling } from './scaling.ts';
 import type { Scenario } from './scenario.ts';
@@ -21,6 +22,7 @@ export const scenarios: readonly Scenario[] = [
   ...scaling,
   ...losses,
   ...rollouts,
+  ...overlays,
   ...apiFaults,
   ...manyOperators,
   ...namespaces,
