@@ -101,7 +101,8 @@ function deployment(
                 { name: 'http', containerPort: port.coordinator, protocol: 'TCP' },
                 { name: 'metrics', containerPort: port.coordinatorMetrics, protocol: 'TCP' },
               ],
-              ...livenessProbes('/health', port.coordinator),
+              // Not where clients are: one that has all the connections it takes is not dead.
+              ...livenessProbes('/metrics', port.coordinatorMetrics),
               lifecycle: leaveFirst,
               // Health and not readiness: the operator makes the placement through it.
               readinessProbe: {

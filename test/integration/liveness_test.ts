@@ -80,15 +80,15 @@ test('a node and a coordinator are alive without etcd', async () => {
     hostId: 'alone',
   });
   server.program.start();
-  for (const port of [server.ports.httpNode, server.ports.coordinator]) {
-    const url = `http://127.0.0.1:${port}/health`;
-    await eventually(url, async () => (await probe(url)).status === 200);
-  }
+  const urls = [
+    `http://127.0.0.1:${server.ports.httpNode}/health`,
+    `http://127.0.0.1:${server.ports.coordinator}/health`,
+    `http://127.0.0.1:${server.ports.metrics}/metrics`,
+  ];
+  for (const url of urls) await eventually(url, async () => (await probe(url)).status === 200);
   // Longer than any call to etcd is waited for.
   await delay(6_000);
-  for (const port of [server.ports.httpNode, server.ports.coordinator]) {
-    assert.equal((await probe(`http://127.0.0.1:${port}/health`)).status, 200);
-  }
+  for (const url of urls) assert.equal((await probe(url)).status, 200);
   // Whether it is in a placement nobody has told it.
   const readiness = `http://127.0.0.1:${server.ports.httpNode}/bootstrappedinplacementornoplacement`;
   assert.equal((await probe(readiness)).status, 503);
