@@ -32,7 +32,6 @@ const images = {
   etcd: variable('TSDB_ETCD_IMAGE', 'quay.io/coreos/etcd:v3.6.7'),
   operator: variable('TSDB_OPERATOR_IMAGE', 'tsdb-operator:latest'),
 };
-const podsMay = podRightsOf(variable('TSDB_OPERATOR_PODS_MAY', ''));
 const podNamespace = variable('POD_NAMESPACE', 'default');
 const leaseName = variable('TSDB_OPERATOR_LEASE', 'tsdb-operator');
 /** Comma-separated namespaces to look after; empty for all. */
@@ -50,6 +49,7 @@ async function main(): Promise<void> {
     log,
     exit: () => process.exit(failpointExitCode),
   });
+  const podsMay = podRightsOf(variable('TSDB_OPERATOR_PODS_MAY', ''));
   const api = await KubeApi.connect();
   const health = new Health(env);
   const metrics = new Metrics();
