@@ -176,6 +176,16 @@ test('members of an etcd with TLS are addressed by https; a Secret that is missi
   assert.match(JSON.stringify(podSpec(world, 'c-etcd-0').volumes), /server-tls/);
 });
 
+test('while etcd does not start, it is the Secret that it lacks that is named', async () => {
+  const world = new World();
+  world.addCluster(specOf({ etcd: { tls } }));
+  storeSecret(world, 'client-tls');
+  // Nothing around the operator moves: the members wait for their Secret.
+  for (let pass = 0; pass < 3; pass++) await world.reconcile();
+  assert.equal(world.condition('Ready').reason, 'SecretMissing');
+  assert.equal(world.condition('EtcdReady').status, 'False');
+});
+
 test('an operator that may not read the Secret says what lets it', async () => {
   const world = new World();
   const get = world.kube.get.bind(world.kube);

@@ -54,8 +54,9 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const rollout = rolloutOf(observed, desired);
   const placing = placementPart(observed);
   const etcd = etcdPart(observed);
+  const secrets = secretsPart(observed);
   const parts = [
-    secretsPart(observed),
+    secrets,
     nodesPart(observed, rollout, placing, etcd),
     // Nothing is done by a placement that is not ours.
     ...(placing === null ? [namespacesPart(observed, desired)] : []),
@@ -65,9 +66,10 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   ];
   const actions = parts.flatMap((part) => part.actions);
   const active = parts.find((part) => part.waiting !== null && part.actions.length > 0);
-  // Without its etcd the coordinator does not answer either: that says less.
+  // Without its etcd the coordinator does not answer either, and etcd not without its certificates:
+  // that says less.
   const cause = observed.etcd?.reachable === false ? etcd : null;
-  const passive = [...(cause === null ? [] : [cause]), ...parts].find(
+  const passive = [secrets, ...(cause === null ? [] : [cause]), ...parts].find(
     (part) => part.waiting !== null,
   );
   // What waits for a window takes days; what is done besides is looked at meanwhile.
