@@ -74,6 +74,8 @@ export class World {
   readonly #folders = new Map<string, string>();
   /** Images with which no pod starts. */
   readonly badImages: Set<string> = new Set();
+  /** Storage classes that make no volume. */
+  readonly badClasses: Set<string> = new Set();
   /** Shards of which a node lacks blocks, by its name. */
   readonly lacking: Map<string, readonly number[]> = new Map();
   /** Nodes that serve and do not say how they are. */
@@ -471,6 +473,7 @@ export class World {
       const image: string = pod.spec.containers[0].image;
       if (ordinalOf(pod) >= spec.replicas) this.#removePod(pod, spec);
       else if (this.isMachineLost(pod.metadata.name)) this.#setUnschedulable(pod);
+      else if (this.#isUnbound(pod)) this.#setUnschedulable(pod, 'unbound PersistentVolumeClaims');
       else if (this.badImages.has(image)) this.#setPod(pod, 'Pending', false, 'ImagePullBackOff');
       else if (pod.status.phase === 'Pending') this.#setPod(pod, 'Running', false);
       else if (this.#crashes(pod)) this.#crash(pod);
@@ -498,7 +501,7 @@ export class World {
         kind: 'PersistentVolumeClaim',
         metadata: { name: claimName, namespace, labels: claim.metadata.labels },
         spec: claim.spec,
-        status: { phase: 'Bound' },
+        status: { phase: this.badClasses.has(claim.spec.storageClassName) ? 'Pending' : 'Bound' },
       });
     }
     const now = this.#podsOf(set);
@@ -564,10 +567,16 @@ export class World {
     return this.#lostVolumes.has(claim?.metadata.uid ?? '');
   }
 
-  #setUnschedulable(pod: Json): void {
+  #isUnbound({ metadata }: Json): boolean {
+    const claim: Json = this.kube.find('PersistentVolumeClaim', `data-${metadata.name}`);
+    return this.badClasses.has(claim?.spec.storageClassName);
+  }
+
+  #setUnschedulable(
+    pod: Json,
+    message = "0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity",
+  ): void {
     if (pod.status.conditions?.[0]?.type === 'PodScheduled') return;
-    const message =
-      "0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity";
     const lastTransitionTime = new Date(this.clock.nowMillis()).toISOString();
     const condition = { type: 'PodScheduled', status: 'False', message, lastTransitionTime };
     this.kube.store({ ...pod, status: { phase: 'Pending', conditions: [condition] } });

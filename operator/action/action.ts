@@ -34,8 +34,14 @@ export type Action =
        */
       readonly together: readonly Pod[];
     }
-  /** A pod that does not end by itself, with its volume when that is given up. */
-  | { readonly kind: 'replace-pod'; readonly pod: Pod; readonly claim: KubeObject | null }
+  /** A pod with its volume when that is given up. */
+  | {
+      readonly kind: 'replace-pod';
+      readonly pod: Pod;
+      readonly claim: KubeObject | null;
+      /** It serves, and is evicted; else it does not end by itself. */
+      readonly evict: boolean;
+    }
   | { readonly kind: 'expand-claim'; readonly claim: KubeObject; readonly size: string }
   | {
       readonly kind: 'own-claim';

@@ -83,16 +83,15 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
     case 'etcd-disarm':
       await etcd.disarm(action.alarm, signal);
       break;
-    case 'evict-pod': {
-      const { namespace, name, uid } = action.pod.metadata;
-      await api.evict(namespace!, name, uid!, signal);
+    case 'evict-pod':
+      await evict(action.pod, api, signal);
       await removeTogether(action.together, executor, signal);
       break;
-    }
     case 'replace-pod':
       // The claim first: it goes when its pod has gone, and the set makes both anew.
       if (action.claim !== null) await remove(action.claim, false, api, signal);
-      await removeAtOnce(action.pod, api, signal);
+      if (action.evict) await evict(action.pod, api, signal);
+      else await removeAtOnce(action.pod, api, signal);
       break;
     case 'expand-claim': {
       const { namespace, name } = action.claim.metadata;
@@ -175,6 +174,10 @@ async function remove(
 ): Promise<void> {
   const { name, namespace, uid } = object.metadata;
   await api.delete(resourceOf(object), namespace!, name, { uid: uid ?? null, orphan }, signal);
+}
+
+async function evict({ metadata }: Pod, api: KubeClient, signal: AbortSignal): Promise<void> {
+  await api.evict(metadata.namespace!, metadata.name, metadata.uid!, signal);
 }
 
 /**

@@ -17,6 +17,9 @@ export interface ImageDefaults {
 
 export type { Component } from '../resource/names.ts';
 
+/** Of volumes for which the resource names none. */
+export const classDefault = 'fast-disk';
+
 /** What a child belongs to: the record and the snapshots of etcd outlive the cluster. */
 export type Subject = Component | 'record' | 'etcd-snapshots' | 'etcd-restore';
 

@@ -87,10 +87,7 @@ export function desiredOf(
   const isRefused = refusals.some(({ component }) => component === 'node');
   const leaving = [...(isRefused ? [] : leavingGroups(observed))]
     .filter(([, set]) => set?.spec.replicas !== 0)
-    .map(([group, set]) => {
-      const wanted = nodeSetOf(groupSpecOf(group, set));
-      return [group, set === null ? wanted : withClaimsOf(wanted, set)] as const;
-    });
+    .map(([group, set]) => [group, nodeSetOf(groupSpecOf(group, set))] as const);
   const sets = [...nodeSets, ...leaving].map(([group, set]) =>
     sized(
       set,
@@ -111,12 +108,6 @@ export function desiredOf(
     refusals,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
-}
-
-/** Volumes of what leaves stay as they are. */
-function withClaimsOf(set: KubeObject, live: StatefulSet): KubeObject {
-  const { volumeClaimTemplates } = live.spec as StatefulSet['spec'] & Record<string, unknown>;
-  return { ...set, spec: { ...(set['spec'] as object), volumeClaimTemplates } };
 }
 
 /**

@@ -3,6 +3,7 @@ import type { KubeObject } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
+  classDefault,
   containerSecurity,
   disruptionBudget,
   type ImageDefaults,
@@ -65,7 +66,7 @@ export function etcdMembersConfig(
 
 /** Of a member's volume. */
 export function etcdClaimSpec({ spec }: TsdbCluster): object {
-  const { className = 'fast-disk', size = '8Gi' } = spec.etcd?.storage ?? {};
+  const { className = classDefault, size = '8Gi' } = spec.etcd?.storage ?? {};
   return {
     accessModes: ['ReadWriteOnce'],
     storageClassName: className,

@@ -10,6 +10,7 @@ import { Names, port } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
+  classDefault,
   containerSecurity,
   type ImageDefaults,
   podNameVariable,
@@ -77,7 +78,7 @@ export function etcdSnapshotObjects(cluster: TsdbCluster, images: ImageDefaults)
       metadata: unowned,
       spec: {
         accessModes: ['ReadWriteOnce'],
-        storageClassName: snapshots.storage?.className ?? 'fast-disk',
+        storageClassName: snapshots.storage?.className ?? classDefault,
         resources: { requests: { storage: snapshots.storage?.size ?? sizeDefault } },
       },
     },

@@ -7,6 +7,7 @@ import { annotation } from '../resource/keys.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
 import {
   childMetadata,
+  classDefault,
   configArguments,
   configMap,
   configMount,
@@ -143,7 +144,7 @@ export function nodeStatefulSet(
         metadata: { name: 'data', labels: selector },
         spec: {
           accessModes: ['ReadWriteOnce'],
-          storageClassName: group.storageClassName ?? nodes.storage?.className ?? 'fast-disk',
+          storageClassName: group.storageClassName ?? nodes.storage?.className ?? classDefault,
           resources: { requests: { storage: nodes.storage?.size ?? '100Gi' } },
         },
       },

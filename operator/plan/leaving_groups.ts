@@ -55,8 +55,23 @@ export function dropGroupPart(observed: Observed, placement: PlacementView): Par
         message,
       );
     }
-    if (hasLeftovers(observed, group)) return waitingFor('ScalingDown', message);
-    return doing([{ kind: 'delete', object: set, orphan: false }], 'ScalingDown', message);
+    const names = new Names(observed.cluster);
+    const isOfGroup = (pod: string): boolean => names.ordinalIn(group, pod) !== null;
+    if (observed.pods.some(({ metadata }) => isOfGroup(metadata.name))) {
+      return waitingFor('ScalingDown', message);
+    }
+    // Also those that were left when somebody else made the set smaller.
+    const claims = observed.volumeClaims.filter(({ metadata }) =>
+      isOfGroup(metadata.name.replace(/^data-/, '')),
+    );
+    const left = claims.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    if (claims.length > left.length) return waitingFor('ScalingDown', message);
+    const objects = left.length > 0 ? left : [set];
+    return doing(
+      objects.map((object) => ({ kind: 'delete', object, orphan: false })),
+      'ScalingDown',
+      message,
+    );
   }
   return null;
 }
@@ -69,15 +84,4 @@ export function leavingInstances(observed: Observed, placement: PlacementView): 
 function instancesOf({ cluster }: Observed, placement: PlacementView, group: string): string[] {
   const names = new Names(cluster);
   return Object.keys(placement.instances).filter((id) => names.ordinalIn(group, id) !== null);
-}
-
-/** Pods that end, and volumes that go after them. */
-function hasLeftovers({ cluster, pods, volumeClaims }: Observed, group: string): boolean {
-  const names = new Names(cluster);
-  return (
-    pods.some(({ metadata }) => names.ordinalIn(group, metadata.name) !== null) ||
-    volumeClaims.some(
-      ({ metadata }) => names.ordinalIn(group, metadata.name.replace(/^data-/, '')) !== null,
-    )
-  );
 }

@@ -13,6 +13,7 @@ import type { KubeObject } from '../resource/kube_objects.ts';
 import type { Rollout } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { type Part, type Reason, waitingFor } from './types.ts';
+import { classOfSet, unfitVolumes } from './volume_classes.ts';
 
 export function objectsPart(observed: Observed, desired: Desired, rollout: Rollout): Part {
   const actions: Action[] = [];
@@ -101,10 +102,15 @@ function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeOb
   // First: a claim that nothing is bound to yet, or that may not grow, must not hold up the cure of
   // its pod.
   const actions: Action[] = isAsWanted(observed, live, object) ? [] : [{ kind: 'apply', object }];
+  // Its volumes are given up one by one (volume_classes.ts), not grown.
+  if (classOfSet(wanted) !== classOfSet(live)) {
+    return [...actions, { kind: 'delete', object: live, orphan: true }];
+  }
   const size = claimSizeOf(wanted);
   if (quantityOf(size) <= quantityOf(claimSizeOf(live))) return actions;
+  const unfit = new Set(unfitVolumes(observed).map(({ claim }) => claim));
   const small = claimsOf(observed, wanted.metadata.name).filter(
-    (claim) => quantityOf(requestedSize(claim)) < quantityOf(size),
+    (claim) => !unfit.has(claim) && quantityOf(requestedSize(claim)) < quantityOf(size),
   );
   for (const claim of small) {
     // The server refuses to grow another one.
@@ -138,6 +144,7 @@ function shrunkVolume(observed: Observed, desired: Desired): Reason | null {
     const live = observed.children.get(childKey(wanted));
     if (wanted.kind !== 'StatefulSet' || live === undefined) continue;
     if (quantityOf(claimSizeOf(wanted)) >= quantityOf(claimSizeOf(live))) continue;
+    if (classOfSet(wanted) !== classOfSet(live)) continue;
     const message = `volumes of ${wanted.metadata.name} have ${claimSizeOf(live)} and cannot shrink to ${claimSizeOf(wanted)}`;
     return { reason: 'VolumesCannotShrink', message };
   }

@@ -106,7 +106,7 @@ function nodesPart(
   if (dead !== null) return dead;
   const { coordinator } = observed;
   const known = placing === null && coordinator.reachable ? coordinator.placement : null;
-  const replacing = replacePart(observed, known);
+  const replacing = replacePart(observed, rollout, known);
   if (replacing !== null && replacing.actions.length > 0) return replacing;
   if (placing !== null) return placing;
   if (!coordinator.reachable || coordinator.placement === null) return nothing;

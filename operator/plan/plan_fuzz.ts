@@ -49,6 +49,7 @@ class Life {
     this.#random = random;
     const world = this.#world;
     world.badImages.add('node:bad');
+    world.badClasses.add('no-disk');
     world.kube.beforeWrite = (write, body) => {
       this.trace.push(`  ${write}`);
       this.#check(() => this.#checkWrite(write, body));
@@ -143,7 +144,8 @@ class Life {
       });
     } else if (dice < 7) {
       const size = one(['100Gi', '200Gi', '300Gi'])!;
-      spec(`size ${size}`, ({ nodes }) => (nodes.storage = { size }));
+      const className = one(['fast-disk', 'fast-disk', 'other-disk', 'no-disk'])!;
+      spec(`size ${size} of ${className}`, ({ nodes }) => (nodes.storage = { size, className }));
     } else if (dice < 8) {
       spec('paused', (whole) => (whole.paused = random(2) === 0));
     } else if (dice < 9) {
@@ -301,6 +303,8 @@ class Life {
     this.#disrupt(`evict ${name}`);
     if (!this.#world.isReady(name)) return;
     const component = metadata.labels['tsdb.io/component'];
+    // One that never joined has nothing that somebody needs.
+    if (component === 'node' && !this.#world.instanceIds().includes(name)) return;
     const { maintenanceWindow } = this.#world.cluster.status;
     assert.notEqual(maintenanceWindow?.open, false, `${name} outside of a window`);
     const unready = this.#world.unreadyPods(component);
@@ -311,6 +315,29 @@ class Life {
     const isSettled = states.every((state) => state === 'AVAILABLE');
     assert.ok(isSettled, `${name} while shards move`);
     this.#checkDoubts([name]);
+  }
+
+  /** Nobody asks for its group any more, and nothing of it has a shard. */
+  #isGoneGroup(pod: string): boolean {
+    const group = pod.replace(/-\d+$/, '');
+    const { isolationGroups } = this.#world.cluster.spec;
+    const ids = this.#world.instanceIds();
+    return (
+      isolationGroups.every(({ name }: Json) => `c-${name}` !== group) &&
+      ids.every((id) => id.replace(/-\d+$/, '') !== group)
+    );
+  }
+
+  /** Data that can be reached are given up only for another storage class. */
+  #checkClass(pod: string, claim: Json): void {
+    const set: Json = this.#world.kube.find('StatefulSet', pod.replace(/-\d+$/, ''));
+    const [wanted] = set.spec.volumeClaimTemplates;
+    assert.notEqual(claim.spec.storageClassName, wanted.spec.storageClassName, pod);
+    const ids = this.#world.instanceIds();
+    // One that never joined has nothing on it.
+    if (!this.#world.isReady(pod) || !ids.includes(pod)) return;
+    const away = this.#world.unreadyNodes().filter((name) => ids.includes(name));
+    assert.deepEqual(away, [], `${pod} while others are away`);
   }
 
   /** A pod that serves is deleted only beside one of its group that was evicted just now. */
@@ -334,11 +361,14 @@ class Life {
       // Of a member that etcd has removed, or that does not start with it; or of a machine that is
       // gone, while the others have all that it had.
       const pod = name.slice('data-'.length);
+      const { phase } = this.#world.kube.find('PersistentVolumeClaim', name)!['status'] as Json;
+      if (phase === 'Pending') return;
       if (name.startsWith('data-c-etcd-')) {
         assert.equal(this.#world.etcd.isRunning(pod), false);
         return;
       }
-      assert.ok(this.#world.isMachineLost(pod), 'data that can be reached are never deleted');
+      if (this.#isGoneGroup(pod)) return;
+      if (!this.#world.isMachineLost(pod)) this.#checkClass(pod, body);
       const states = this.#world.shardStates((id) => id !== pod);
       assert.ok(
         states.every((state) => state === 'AVAILABLE'),
@@ -356,7 +386,8 @@ class Life {
         (group: Json) => name === `c-${group.name}`,
       );
       const placed = this.#world.instanceIds().filter((id) => id.replace(/-\d+$/, '') === name);
-      if (!isNamed) assert.deepEqual(placed, [], `${name} has shards`);
+      // One with pods is made anew over them.
+      if (!isNamed && body.spec.replicas === 0) assert.deepEqual(placed, [], `${name} has shards`);
     }
     const owner = body.metadata.ownerReferences?.[0];
     assert.equal(owner?.uid, this.#world.cluster.metadata.uid, `${target} is not ours`);
@@ -413,7 +444,10 @@ class Life {
         delete component?.podTemplate?.spec.serviceAccountName;
       }
       // A volume that was asked larger cannot become smaller again.
-      if (spec.nodes.storage !== undefined) spec.nodes.storage.size = '400Gi';
+      if (spec.nodes.storage !== undefined) {
+        spec.nodes.storage.size = '400Gi';
+        if (spec.nodes.storage.className === 'no-disk') spec.nodes.storage.className = 'fast-disk';
+      }
     });
     for (let pass = 0; !(await this.#isAtRest()); pass++) {
       const ready = JSON.stringify(world.condition('Ready'));

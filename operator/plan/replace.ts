@@ -9,12 +9,14 @@ import { parseDurationNanos } from '#lib/time.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
-import type { KubeObject, Pod } from '../resource/kube_objects.ts';
+import { isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
 import { doubtOf } from './doubts.ts';
-import { isServing } from './readiness.ts';
+import { isServing, unreadyNodes } from './readiness.ts';
 import { nodePods } from './roll.ts';
+import type { Rollout } from './rollout.ts';
 import { doing, type Part, waitingFor } from './types.ts';
+import { isUnbound, unfitVolumes } from './volume_classes.ts';
 
 const replaceAfterDefault = '15m';
 /** What Kubernetes gives a pod to end, and some time for its machine to say so. */
@@ -22,6 +24,10 @@ const terminationMillisMax = 90_000;
 
 interface Lost {
   readonly pod: Pod;
+  /** What a person asked for may cost the only copy. */
+  readonly isAsked?: boolean;
+  /** It serves: it is evicted, and only when nobody else is away. */
+  readonly isServing?: boolean;
   /** Null for a pod that only has to go: its volume may be reached from elsewhere. */
   readonly claim: KubeObject | null;
   readonly why: string;
@@ -30,17 +36,24 @@ interface Lost {
 }
 
 /** @param placement null when there is none, or nobody knows */
-export function replacePart(observed: Observed, placement: PlacementView | null): Part | null {
+export function replacePart(
+  observed: Observed,
+  rollout: Rollout,
+  placement: PlacementView | null,
+): Part | null {
   const lost = observed.pods
     .flatMap((pod) => lostPod(observed, pod) ?? [])
     .sort((a, b) => a.dueInMillis - b.dueInMillis);
+  const known = new Set(lost.map(({ pod }) => pod));
+  const unfit = unfitPods(observed, rollout).filter(({ pod }) => !known.has(pod));
   let waiting: Part | null = null;
-  for (const { pod, claim, why, dueInMillis } of lost) {
+  for (const one of [...lost, ...unfit]) {
+    const { pod, claim, why, dueInMillis } = one;
     const { name } = pod.metadata;
-    const danger = claim === null ? null : dangerOf(observed, placement, pod);
+    const danger = claim === null ? null : dangerOf(observed, placement, one);
     if (dueInMillis === 0 && danger === null) {
       return doing(
-        [{ kind: 'replace-pod', pod, claim }],
+        [{ kind: 'replace-pod', pod, claim, evict: one.isServing === true }],
         'Replacing',
         `${name} is replaced: ${why}`,
       );
@@ -59,7 +72,7 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
   const claim =
     observed.volumeClaims.find((one) => one.metadata.name === `data-${metadata.name}`) ?? null;
   if (metadata.annotations?.[annotation.replace] === 'true') {
-    return { pod, claim, why: `annotation ${annotation.replace}`, dueInMillis: 0 };
+    return { pod, claim, isAsked: true, why: `annotation ${annotation.replace}`, dueInMillis: 0 };
   }
   const waitMillis = replaceAfterMillis(observed);
   if (waitMillis === null) return null;
@@ -79,6 +92,19 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
 }
 
 /**
+ * Pods with volumes that they are not to keep: those that serve when it is their time, those that
+ * cannot start at once; who may be about to serve is waited for.
+ */
+function unfitPods(observed: Observed, { isApproved, isOpen }: Rollout): Lost[] {
+  return unfitVolumes(observed).flatMap(({ pod, claim, why }): Lost[] => {
+    if (podReady(pod)) {
+      return isApproved && isOpen ? [{ pod, claim, why, isServing: true, dueInMillis: 0 }] : [];
+    }
+    return isStuck(pod) || isUnbound(claim) ? [{ pod, claim, why, dueInMillis: 0 }] : [];
+  });
+}
+
+/**
  * What the scheduler says of a volume that only machines can reach which are away. One that somebody
  * has cordoned comes back.
  */
@@ -94,13 +120,22 @@ function replaceAfterMillis({ cluster }: Observed): number | null {
 }
 
 /** Why the volume cannot be given up now; null when what is on it is elsewhere too. */
-function dangerOf(observed: Observed, placement: PlacementView | null, pod: Pod): string | null {
+function dangerOf(
+  observed: Observed,
+  placement: PlacementView | null,
+  { pod, claim, isAsked, isServing: serves }: Lost,
+): string | null {
+  // Nothing is on it.
+  if (claim !== null && isUnbound(claim)) return null;
   const { name, labels } = pod.metadata;
   if (labels?.[label.component] === 'etcd') return etcdDanger(observed, name);
   if (placement === null) return 'the placement is known';
   const own = placement.instances[name];
   // It has never joined: there is nothing on it.
   if (own === undefined) return null;
+  if (placement.replicationFactor === 1 && own.shards.length > 0 && isAsked !== true) {
+    return `a person says that its shards, of which there is one copy, are lost: annotate pod ${name} with ${annotation.replace}=true`;
+  }
   const pods = nodePods(observed);
   for (const other of Object.values(placement.instances)) {
     if (other.id === name) continue;
@@ -112,6 +147,8 @@ function dangerOf(observed: Observed, placement: PlacementView | null, pod: Pod)
       return `${other.id} serves`;
     }
   }
+  // One that did not come back, whatever it has, may be the first of many.
+  if (serves === true && unreadyNodes(observed) !== null) return 'all nodes serve';
   const doubt = doubtOf(observed, placement, [name]);
   return doubt === null ? null : `this has ended: ${doubt}`;
 }
@@ -119,6 +156,8 @@ function dangerOf(observed: Observed, placement: PlacementView | null, pod: Pod)
 function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {
   if (!etcd?.reachable) return 'etcd has a quorum';
   const others = etcd.members.filter(({ name }) => name !== pod);
+  // Without it they must be a majority, or all that etcd knows is on its volume.
+  if (others.length <= etcd.members.length / 2) return 'etcd has three members';
   const isSafe = others.every(({ state, isLearner }) => state !== null && !isLearner);
   return isSafe ? null : `all other members of ${new Names(cluster).etcd} serve`;
 }

@@ -5,7 +5,7 @@
  * changed, one cluster at a time.
  */
 import type { Component } from '../desired/common.ts';
-import { templateOf } from '../desired/common.ts';
+import { classDefault, templateOf } from '../desired/common.ts';
 import type { Desired } from '../desired/desired.ts';
 import { etcdSkew } from '../etcd/version_skew.ts';
 import { contains } from '../resource/merge.ts';
@@ -13,6 +13,7 @@ import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import { classOfSet, unfitVolumes } from './volume_classes.ts';
 import type { GatedChanges, Plan, Reason } from './types.ts';
 import { windowsAt } from './windows.ts';
 
@@ -42,12 +43,14 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   const workloads = desired.objects.filter((object) => templateOf(object) !== undefined);
   const pending = workloads.filter((wanted) => {
     const live = observed.children.get(childKey(wanted));
-    return live !== undefined && !hasTemplate(live, wanted);
+    return live !== undefined && !(hasTemplate(live, wanted) && hasClass(live, wanted));
   });
-  const outdated = outdatedPods(observed);
-  const hash = contentHash(
-    workloads.map(({ metadata }) => metadata.annotations?.[annotation.template]),
-  );
+  const outdated = [...outdatedPods(observed), ...unfitVolumes(observed).map(({ pod }) => pod)];
+  const classes = workloads.map(classOfSet).filter((name) => name !== classDefault);
+  const hash = contentHash([
+    ...workloads.map(({ metadata }) => metadata.annotations?.[annotation.template]),
+    ...classes.filter((name) => name !== undefined),
+  ]);
   const { cluster } = observed;
   const isGated = cluster.spec.updatePolicy === 'Gated';
   const isApproved = !isGated || cluster.metadata.annotations?.[annotation.approve] === hash;
@@ -144,9 +147,13 @@ function hasTemplate(live: KubeObject, wanted: KubeObject): boolean {
   return contains(templateOf(live), templateOf(wanted));
 }
 
+const hasClass = (live: KubeObject, wanted: KubeObject): boolean =>
+  classOfSet(live) === classOfSet(wanted);
+
 function isRolling(observed: Observed, component: Component): boolean {
   if (component !== 'coordinator') {
-    return outdatedPods(observed).some((pod) => componentOf(pod) === component);
+    const unfit = unfitVolumes(observed).map(({ pod }) => pod);
+    return [...outdatedPods(observed), ...unfit].some((pod) => componentOf(pod) === component);
   }
   return [...observed.deployments.values()].some((deployment) => {
     const { updatedReplicas = 0, availableReplicas = 0 } = deployment.status ?? {};
