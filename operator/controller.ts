@@ -161,7 +161,7 @@ export class Controller {
     const observed = await observe(cluster, claims, sources, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
-    failures.keepOnly(next.actions);
+    failures.keepOnly([...next.actions, ...(next.refused ?? [])]);
     if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
     else if (next.rollout === 'none' || next.rollout === 'closed') this.#turns.leave(key);
     await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));

@@ -127,3 +127,16 @@ test('a group whose nodes cannot start is cured by the next image, and then leav
   await world.settle();
   assert.deepEqual(world.calls, ['add c-e-0', 'remove c-a-0']);
 });
+
+test('a group that leaves gets its set back when somebody deletes it', async () => {
+  const world = await settledWorld({
+    isolationGroups: ['a', 'a-b', 'c', 'd'].map((name) => ({ name })),
+  });
+  groups(world, ['a', 'a-b', 'd']);
+  world.kube.remove(world.kube.find('StatefulSet', 'c-c')!);
+  world.kube.remove(world.kube.find('Pod', 'c-c-0')!);
+  await world.settle();
+  assert.deepEqual(world.calls, ['remove c-c-0']);
+  assert.deepEqual(claims(world).length, 3);
+  assert.equal(world.condition('Ready').status, 'True');
+});

@@ -1,6 +1,6 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
-import { type Condition, type CronJob, podReady } from './resource/kube_objects.ts';
+import { type Condition, type CronJob, isStale, podReady } from './resource/kube_objects.ts';
 import { label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
@@ -11,8 +11,8 @@ import { lastSnapshot } from './observe/etcd_restore.ts';
 import type { Observed } from './observe/observe.ts';
 import { namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
-import { rfc3339 } from './plan/rollout.ts';
-import { windowsAt } from './plan/windows.ts';
+import { outdatedPods, rfc3339 } from './plan/rollout.ts';
+import { windowsAt } from './resource/maintenance_windows.ts';
 import { nodePods } from './plan/roll.ts';
 import { keyOf } from './action/action.ts';
 import type { Plan } from './plan/types.ts';
@@ -53,9 +53,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
   const pods = nodePods(observed);
   const etcdSet = observed.statefulSets.get(names.etcd);
   const registry = observed.coordinator.reachable ? observed.coordinator.namespaces : new Map();
-  const revisions = new Map(
-    [...observed.statefulSets].map(([name, set]) => [name, set.status?.updateRevision]),
-  );
+  const outdated = new Set(outdatedPods(observed));
   return {
     observedGeneration: generation,
     ...rolledGeneration(cluster, plan, generation),
@@ -78,10 +76,10 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
         name,
         replicas: set?.status?.replicas ?? 0,
         readyReplicas: own.filter(podReady).length,
-        updatedReplicas: own.filter(
-          (pod) =>
-            pod.metadata.labels?.['controller-revision-hash'] === revisions.get(names.group(name)),
-        ).length,
+        updatedReplicas:
+          set === undefined || isStale(set)
+            ? 0
+            : own.length - own.filter((pod) => outdated.has(pod)).length,
       };
     }),
     nodes: [...pods.values()]

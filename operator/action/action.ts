@@ -1,7 +1,7 @@
 /** What the operator can do, and by what an attempt is known again. */
 import type { InstanceRequest } from '../coordinator/coordinator_client.ts';
 import { contentHash } from '../resource/content_hash.ts';
-import type { KubeObject, Pod } from '../resource/kube_objects.ts';
+import type { KubeObject, Pod, ResourceRequirements } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 export type Action =
@@ -33,6 +33,15 @@ export type Action =
        * everybody else from taking one until all of them are back.
        */
       readonly together: readonly Pod[];
+    }
+  /** Containers that are changed, with the resources that they are to have; the pod runs on. */
+  | {
+      readonly kind: 'resize-pod';
+      readonly pod: Pod;
+      readonly containers: readonly {
+        readonly name: string;
+        readonly resources?: ResourceRequirements;
+      }[];
     }
   /** A pod with its volume when that is given up. */
   | {
@@ -98,6 +107,7 @@ export function objectOf(action: Action): string {
     case 'etcd-disarm':
       return action.alarm;
     case 'evict-pod':
+    case 'resize-pod':
     case 'replace-pod':
       return action.pod.metadata.name;
     case 'expand-claim':
@@ -124,6 +134,8 @@ export function hashOf(action: Action): string {
     case 'evict-pod':
     case 'replace-pod':
       return contentHash(action.pod.metadata.uid);
+    case 'resize-pod':
+      return contentHash([action.pod.metadata.uid, action.containers]);
     case 'scale-set':
       return contentHash([action.replicas, action.whenScaled]);
     case 'expand-claim':

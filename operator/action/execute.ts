@@ -87,6 +87,18 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
       await evict(action.pod, api, signal);
       await removeTogether(action.together, executor, signal);
       break;
+    case 'resize-pod': {
+      const { namespace, name, resourceVersion } = action.pod.metadata;
+      const { containers } = action.pod['spec'] as { readonly containers: { name: string }[] };
+      const resized = containers.map((container) => ({
+        ...container,
+        ...action.containers.find((one) => one.name === container.name),
+      }));
+      // With the version it is this very pod, with nothing changed meanwhile.
+      const patch = { metadata: { resourceVersion }, spec: { containers: resized } };
+      await api.mergePatch(resource.pod, namespace!, name, 'resize', patch, signal);
+      break;
+    }
     case 'replace-pod':
       // The claim first: it goes when its pod has gone, and the set makes both anew.
       if (action.claim !== null) await remove(action.claim, false, api, signal);
@@ -239,6 +251,8 @@ export function summaryOf(action: Action): Record<string, string> {
       return { alarm: action.alarm };
     case 'evict-pod':
       return { pod: podNames([action.pod, ...action.together]), reason: action.reason };
+    case 'resize-pod':
+      return { pod: action.pod.metadata.name, containers: JSON.stringify(action.containers) };
     case 'replace-pod':
       return { pod: action.pod.metadata.name, claim: action.claim?.metadata.name ?? 'kept' };
     case 'expand-claim':

@@ -36,6 +36,7 @@ const named: Readonly<Record<Write, true>> = {
   'etcd-disarm': true,
   'evict-pod': true,
   'replace-pod': true,
+  'resize-pod': true,
   'own-claim': true,
   'expand-claim': true,
   'placement-init': true,

@@ -93,7 +93,11 @@ export function isRefusal(error: unknown): boolean {
 }
 
 function wasRefused(action: Action, error: unknown): boolean {
-  if (error instanceof KubeError) return isRefusal(error);
+  if (error instanceof KubeError) {
+    // A server before 1.33 does not know the subresource, nor whether there is the pod.
+    if (action.kind === 'resize-pod' && error.status === 404) return true;
+    return isRefusal(error);
+  }
   // A namespace cannot be readied before its nodes have bootstrapped it, nor a member of etcd be
   // promoted before it has caught up.
   if (action.kind === 'namespace-ready' || action.kind.startsWith('etcd-')) return false;

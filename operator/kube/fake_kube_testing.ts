@@ -9,6 +9,7 @@ import {
   type KubeWatchEvent,
   type Which,
 } from './kube_api.ts';
+import { fieldManager } from '../resource/keys.ts';
 import type { KubeObject, Metadata, Resource } from '../resource/kube_objects.ts';
 
 type Json = any;
@@ -168,7 +169,11 @@ export class FakeKube implements KubeClient {
     const method = `PATCH${subresource === '' ? '' : `(${subresource})`}`;
     const write = this.#record(method, resource.kind, name, patch);
     this.#checkVersion(live.metadata, patch.metadata?.resourceVersion);
-    const stored = this.store(merged(live, patch));
+    const managedFields = [{ name: fieldManager, subresource }];
+    const noted = subresource === 'resize' ? { managedFields } : {};
+    const stored = this.store(
+      merged(live, { ...patch, metadata: { ...patch.metadata, ...noted } }),
+    );
     const { metadata } = stored;
     if (metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).length === 0) {
       this.remove(stored);

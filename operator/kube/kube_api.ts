@@ -220,7 +220,7 @@ export class KubeApi {
     resource: Resource,
     namespace: string,
     name: string,
-    subresource: '' | 'status' | 'scale',
+    subresource: '' | 'status' | 'scale' | 'resize',
     patch: object,
     signal: AbortSignal,
   ): Promise<KubeObject> {

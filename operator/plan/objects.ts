@@ -13,7 +13,7 @@ import type { KubeObject } from '../resource/kube_objects.ts';
 import type { Rollout } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { type Part, type Reason, waitingFor } from './types.ts';
-import { classOfSet, unfitVolumes } from './volume_classes.ts';
+import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
 
 export function objectsPart(observed: Observed, desired: Desired, rollout: Rollout): Part {
   const actions: Action[] = [];

@@ -24,6 +24,7 @@ import {
 } from './placement.ts';
 import { replacePart } from './replace.ts';
 import { isSettled, nodesReadiness, othersReadiness } from './readiness.ts';
+import { refusedResizes, resizePodsPart } from './resize.ts';
 import { deadRollPart, etcdRollPart, liveRollPart } from './roll.ts';
 import { type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
@@ -55,12 +56,14 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const placing = placementPart(observed);
   const etcd = etcdPart(observed);
   const secrets = secretsPart(observed);
+  const resizing = resizePodsPart(observed);
   const parts = [
     secrets,
     nodesPart(observed, rollout, placing, etcd),
     // Nothing is done by a placement that is not ours.
     ...(placing === null ? [namespacesPart(observed, desired)] : []),
     ...(etcd === null ? [] : [etcd]),
+    ...(resizing === null ? [] : [resizing]),
     recordPart(observed, desired, placing === null),
     objectsPart(observed, desired, rollout),
   ];
@@ -89,6 +92,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     actions: actions.toSorted((a, b) => order(a) - order(b)),
     waiting,
     stalled,
+    refused: refusedResizes(observed),
     gated: rollout.gated,
     isPending: false,
     rollout: rollout.state,
@@ -201,6 +205,9 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'placement-remove':
       case 'placement-approve':
         return [{ reason: 'PlacementRefused', message: failure.message }];
+      case 'resize-pod':
+        // It is rolled instead.
+        return [];
       case 'delete':
       case 'scale-set':
       case 'evict-pod':

@@ -125,6 +125,10 @@ class Life {
     const etcdDice = random(12);
     if (random(10) === 0) this.#castDoubt();
     if (random(12) === 0) this.#changeGroups();
+    if (random(12) === 0) {
+      const resources = { limits: { cpu: `${1 + random(3)}`, memory: `${1 + random(2)}Gi` } };
+      spec(`resources ${JSON.stringify(resources)}`, ({ nodes }) => (nodes.resources = resources));
+    }
     if (etcdDice === 0) {
       const replicas = one([1, 3, 5])!;
       spec(`members of etcd ${replicas}`, (whole) => (whole.etcd = { ...whole.etcd, replicas }));

@@ -16,7 +16,7 @@ import { isServing, unreadyNodes } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import type { Rollout } from './rollout.ts';
 import { doing, type Part, waitingFor } from './types.ts';
-import { isUnbound, unfitVolumes } from './volume_classes.ts';
+import { isUnbound, unfitVolumes } from '../observe/volume_classes.ts';
 
 const replaceAfterDefault = '15m';
 /** What Kubernetes gives a pod to end, and some time for its machine to say so. */

@@ -13,9 +13,10 @@ import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
-import { classOfSet, unfitVolumes } from './volume_classes.ts';
+import { isOutdated } from './resize.ts';
+import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
 import type { GatedChanges, Plan, Reason } from './types.ts';
-import { windowsAt } from './windows.ts';
+import { windowsAt } from '../resource/maintenance_windows.ts';
 
 /** In the order in which they are rolled. */
 const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator'];
@@ -162,16 +163,18 @@ function isRolling(observed: Observed, component: Component): boolean {
   });
 }
 
-/** Pods of sets that are not of their set's newest revision, and not on their way out. */
+/**
+ * Pods of sets that are not as their set's newest revision, and not on their way out; without those
+ * that become so without being replaced.
+ */
 export function outdatedPods(observed: Observed): Pod[] {
   return [...observed.statefulSets.values()].flatMap((set) => {
-    const revision = isStale(set) ? undefined : set.status?.updateRevision;
-    if (revision === undefined) return [];
+    if (isStale(set) || set.status?.updateRevision === undefined) return [];
     return observed.pods.filter(
       (pod) =>
         isPodOf(pod, set.metadata.name) &&
         pod.metadata.deletionTimestamp === undefined &&
-        pod.metadata.labels?.['controller-revision-hash'] !== revision,
+        isOutdated(observed, pod, set),
     );
   });
 }

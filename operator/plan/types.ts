@@ -24,6 +24,8 @@ export interface GatedChanges {
 export interface Plan extends Part {
   /** They do not depend on each other: one that fails keeps no other from being done. */
   readonly actions: readonly Action[];
+  /** What is not tried any more as long as its refusal is remembered. */
+  readonly refused?: readonly Action[];
   /** Under updatePolicy Gated: changes that wait for their approval. */
   readonly gated: GatedChanges | null;
   /** Something is left to do that is not done while the cluster is paused. */

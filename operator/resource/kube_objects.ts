@@ -22,6 +22,8 @@ export interface Metadata {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly OwnerReference[];
   readonly finalizers?: readonly string[];
+  /** Who has written which fields last. */
+  readonly managedFields?: readonly Readonly<Record<string, unknown>>[];
 }
 
 /** Any object of the Kubernetes API; its further members are plain JSON. */
@@ -76,6 +78,7 @@ export interface Pod extends KubeObject {
     readonly conditions?: readonly {
       readonly type: string;
       readonly status: string;
+      readonly reason?: string;
       readonly message?: string;
       readonly lastTransitionTime?: string;
     }[];

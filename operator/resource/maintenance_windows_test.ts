@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { MaintenanceWindow } from '../resource/tsdb_cluster.ts';
-import { windowsAt } from './windows.ts';
+import type { MaintenanceWindow } from './tsdb_cluster.ts';
+import { windowsAt } from './maintenance_windows.ts';
 
 const at = (time: string): number => Date.parse(time);
 

@@ -6,7 +6,7 @@
  */
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
-import type { MaintenanceWindow } from '../resource/tsdb_cluster.ts';
+import type { MaintenanceWindow } from './tsdb_cluster.ts';
 
 const daysOfWeek = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
 const minuteMillis = 60_000;

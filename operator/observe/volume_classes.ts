@@ -2,8 +2,8 @@
  * Volumes of another storage class than their set's: they are given up one by one, and the nodes
  * filled anew. A volume that is on its way out, and whose pod only keeps it, is like one of these.
  */
-import type { Observed } from '../observe/observe.ts';
-import { leavingGroups } from '../observe/isolation_groups.ts';
+import type { Observed } from './observe.ts';
+import { leavingGroups } from './isolation_groups.ts';
 import { label } from '../resource/keys.ts';
 import { type KubeObject, type Pod, podReady, type StatefulSet } from '../resource/kube_objects.ts';
 

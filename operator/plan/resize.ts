@@ -1,0 +1,151 @@
+/**
+ * Requests and limits of containers that run are changed in place, where Kubernetes can (1.33 on): no
+ * pod is replaced for them. A limit of memory is not among them, since processes take their memory by
+ * the limit that they start with. What the server does not know, or will not do, and what the machine
+ * never can is rolled out as any other change.
+ */
+import type { Action } from '../action/action.ts';
+import type { Observed } from '../observe/observe.ts';
+import {
+  isStale,
+  type KubeObject,
+  type Pod,
+  podReady,
+  type ResourceRequirements,
+  type StatefulSet,
+} from '../resource/kube_objects.ts';
+import { fieldManager } from '../resource/keys.ts';
+import { contains } from '../resource/merge.ts';
+import { doing, type Part, waitingFor } from './types.ts';
+
+export interface Container {
+  readonly name: string;
+  readonly resources?: ResourceRequirements;
+}
+
+interface PodSpec {
+  readonly containers: readonly Container[];
+  readonly volumes?: readonly { readonly name: string }[];
+  readonly tolerations?: readonly object[];
+}
+
+interface Template {
+  readonly metadata?: { readonly labels?: object; readonly annotations?: object };
+  readonly spec: PodSpec;
+}
+
+const resourcesOf = ({ resources = {} }: Container): object => ({
+  requests: resources.requests ?? {},
+  limits: resources.limits ?? {},
+});
+
+const isSame = (a: object, b: object): boolean => contains(a, b) && contains(b, a);
+
+/**
+ * How the pod differs from its set's template: `null` when in more than what can be changed in place;
+ * the containers as they should be, none when it is as the template says.
+ */
+function difference(pod: Pod, set: KubeObject): readonly Container[] | null {
+  const { template } = set['spec'] as { readonly template: Template };
+  const live = pod['spec'] as PodSpec;
+  const names = new Set(template.spec.volumes?.map(({ name }) => name));
+  const comparable = (spec: PodSpec): object => {
+    // Kubernetes adds volumes and tolerations of its own.
+    const { tolerations: _tolerations, volumes = [], ...others } = spec;
+    return {
+      ...others,
+      volumes: volumes.filter(({ name }) => names.has(name)),
+      containers: spec.containers.map(({ resources: _resources, ...rest }) => rest),
+    };
+  };
+  const { labels = {}, annotations = {} } = template.metadata ?? {};
+  if (!contains(pod.metadata.labels ?? {}, labels)) return null;
+  if (!contains(pod.metadata.annotations ?? {}, annotations)) return null;
+  const wantedTolerations = template.spec.tolerations ?? [];
+  const hasTolerations = wantedTolerations.every((wanted) =>
+    live.tolerations?.some((one) => contains(one, wanted)),
+  );
+  if (!hasTolerations || !contains(comparable(live), comparable(template.spec))) return null;
+  const changed: Container[] = [];
+  for (const wanted of template.spec.containers) {
+    const is = live.containers.find(({ name }) => name === wanted.name);
+    if (is === undefined) return null;
+    if (isSame(resourcesOf(is), resourcesOf(wanted))) continue;
+    if (is.resources?.limits?.['memory'] !== wanted.resources?.limits?.['memory']) return null;
+    changed.push({ name: wanted.name, resources: resourcesOf(wanted) as ResourceRequirements });
+  }
+  return changed;
+}
+
+const conditionOf = (pod: Pod, type: string) =>
+  pod.status?.conditions?.find((one) => one.type === type && one.status === 'True');
+
+function resizeOf(observed: Observed, pod: Pod, set: KubeObject): Action | 'done' | null {
+  const containers = difference(pod, set);
+  if (containers === null) return null;
+  // Its machine will never have so much.
+  if (conditionOf(pod, 'PodResizePending')?.reason === 'Infeasible') return null;
+  if (containers.length === 0) return 'done';
+  const action: Action = { kind: 'resize-pod', pod, containers };
+  return podReady(pod) && observed.failureOf(action)?.isRefused !== true ? action : null;
+}
+
+/**
+ * Whether the pod has to be replaced to become as its set says: it is of another revision, or was
+ * changed in place before and cannot be changed back so.
+ */
+export function isOutdated(observed: Observed, pod: Pod, set: StatefulSet): boolean {
+  return isOther(pod, set) && resizeOf(observed, pod, set) === null;
+}
+
+/** Not known to be as its set says. */
+function isOther({ metadata }: Pod, set: StatefulSet): boolean {
+  const revision = metadata.labels?.['controller-revision-hash'];
+  // A template that comes back has the revision that it had; who was resized meanwhile has not.
+  const wasResized = metadata.managedFields?.some(
+    (write) => write['subresource'] === 'resize' && Object.values(write).includes(fieldManager),
+  );
+  return revision !== set.status?.updateRevision || wasResized === true;
+}
+
+/** Refused ones too, which are rolled instead: their refusal must not be forgotten meanwhile. */
+export function refusedResizes(observed: Observed): Action[] {
+  return outdatedOf(observed).flatMap(([pod, set]): Action[] => {
+    const containers = difference(pod, set);
+    if (containers === null || containers.length === 0) return [];
+    const action: Action = { kind: 'resize-pod', pod, containers };
+    return observed.failureOf(action)?.isRefused === true ? [action] : [];
+  });
+}
+
+/** One pod at a time; null when none is to be changed. */
+export function resizePodsPart(observed: Observed): Part | null {
+  const all = outdatedOf(observed);
+  const waiting = all.find(
+    ([pod, set]) =>
+      resizeOf(observed, pod, set) === 'done' &&
+      (conditionOf(pod, 'PodResizePending') ?? conditionOf(pod, 'PodResizeInProgress')),
+  )?.[0];
+  if (waiting !== undefined) {
+    const { type, message = '' } =
+      conditionOf(waiting, 'PodResizePending') ?? conditionOf(waiting, 'PodResizeInProgress')!;
+    return waitingFor('Resizing', `${waiting.metadata.name}: ${type} ${message}`.trim());
+  }
+  for (const [pod, set] of all) {
+    const action = resizeOf(observed, pod, set);
+    if (action === null || action === 'done') continue;
+    return doing([action], 'Resizing', `${pod.metadata.name} gets its resources while it runs`);
+  }
+  return null;
+}
+
+/** Pods that are perhaps not as their set says, with that. */
+function outdatedOf(observed: Observed): [Pod, StatefulSet][] {
+  return observed.pods.flatMap((pod): [Pod, StatefulSet][] => {
+    const set = observed.statefulSets.get(pod.metadata.name.replace(/-\d+$/, ''));
+    if (set === undefined || isStale(set) || pod.metadata.deletionTimestamp !== undefined) {
+      return [];
+    }
+    return isOther(pod, set) ? [[pod, set]] : [];
+  });
+}

@@ -1,0 +1,105 @@
+/** Requests and limits that change while pods run. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { KubeError } from './kube/kube_api.ts';
+import { specOf, World } from './world_testing.ts';
+
+type Json = any;
+
+const small = { requests: { cpu: '1', memory: '2Gi' }, limits: { cpu: '2', memory: '2Gi' } };
+const more = { requests: { cpu: '2', memory: '2Gi' }, limits: { cpu: '4', memory: '2Gi' } };
+
+async function settledWorld(): Promise<World> {
+  const world = new World();
+  const nodes = { replicasPerGroup: 1, resources: small };
+  world.addCluster(specOf({ nodes, etcd: { resources: small } }));
+  await world.settle();
+  await world.advance();
+  world.kube.writes.length = 0;
+  return world;
+}
+
+const written = (world: World, pattern: RegExp): string[] =>
+  world.kube.writes.filter((write) => pattern.test(write));
+
+const resourcesOf = (world: World, pod: string): Json =>
+  world.kube.find('Pod', pod).spec.containers[0].resources;
+
+test('more cpu comes while pods run: none is replaced', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => {
+    spec.nodes.resources = more;
+    spec.etcd.resources = more;
+  });
+  await world.settle();
+  assert.deepEqual(written(world, /EVICT|DELETE Pod/), []);
+  assert.equal(written(world, /^PATCH\(resize\) Pod/).length, 6);
+  assert.deepEqual(resourcesOf(world, 'c-a-0'), more);
+  assert.deepEqual(resourcesOf(world, 'c-etcd-2'), more);
+  assert.equal(world.condition('Ready').status, 'True');
+  const updated = world.cluster.status.groups.map((group: Json) => group.updatedReplicas);
+  assert.deepEqual(updated, [1, 1, 1]);
+  // Less is no other thing, and an operator that knows nothing of before sees the same.
+  world.restartOperator();
+  world.changeSpec((spec) => (spec.nodes.resources = small));
+  await world.settle();
+  assert.deepEqual(written(world, /EVICT|DELETE Pod/), []);
+  assert.deepEqual(resourcesOf(world, 'c-c-0'), small);
+});
+
+test('a limit of memory, or something else beside it, is rolled', async () => {
+  const world = await settledWorld();
+  const large = { ...small, limits: { cpu: '2', memory: '4Gi' } };
+  world.changeSpec((spec) => (spec.nodes.resources = large));
+  await world.settle();
+  assert.equal(written(world, /EVICT/).length, 3);
+  world.changeSpec((spec) => {
+    spec.nodes.resources = more;
+    spec.nodes.image = 'node:2';
+  });
+  await world.settle();
+  assert.equal(written(world, /EVICT/).length, 6);
+  assert.deepEqual(written(world, /resize/), []);
+});
+
+for (const status of [404, 405, 422]) {
+  test(`a server that answers ${status} gets a roll`, async () => {
+    const world = await settledWorld();
+    world.kube.beforeWrite = (write) => {
+      if (write.startsWith('PATCH(resize)')) throw new KubeError(status, 'No', 'no resize');
+    };
+    world.changeSpec((spec) => (spec.nodes.resources = more));
+    await world.settle();
+    assert.equal(written(world, /EVICT/).length, 3);
+    assert.deepEqual(resourcesOf(world, 'c-a-0'), more);
+    assert.equal(world.condition('Stalled'), undefined);
+  });
+}
+
+test('what a machine has no room for now is waited for, what it never has is rolled', async () => {
+  const world = await settledWorld();
+  const say = (reason: string | null) => {
+    const pod = structuredClone(world.kube.find('Pod', 'c-a-0')) as Json;
+    const kept = pod.status.conditions.filter((one: Json) => one.type === 'Ready');
+    const message = 'Node did not have enough resource: cpu';
+    const pending = { type: 'PodResizePending', status: 'True', reason, message };
+    pod.status.conditions = reason === null ? kept : [...kept, pending];
+    world.kube.store(pod);
+  };
+  world.changeSpec((spec) => (spec.nodes.resources = more));
+  for (let pass = 0; pass < 20; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+    await world.advance();
+    if (resourcesOf(world, 'c-a-0').requests.cpu === '2') say('Deferred');
+  }
+  assert.match(world.condition('Ready').message, /c-a-0: PodResizePending .*enough resource/);
+  assert.equal(written(world, /resize/).length, 1, 'one pod at a time');
+  assert.deepEqual(written(world, /EVICT/), []);
+  say('Infeasible');
+  await world.reconcile();
+  assert.deepEqual(written(world, /EVICT/), ['EVICT Pod/c-a-0']);
+  await world.advance();
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+});
