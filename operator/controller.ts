@@ -30,6 +30,7 @@ import { observe, type Observed } from './observe/observe.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
 import { noTlsSecrets, readTlsSecrets, type TlsSecrets } from './observe/tls_secrets.ts';
 import type { PodRight } from './overlay/pod_rules.ts';
+import { isFinished } from './plan/formats.ts';
 import { plan } from './plan/plan.ts';
 import { type Action, keyOf } from './action/action.ts';
 import type { Plan } from './plan/types.ts';
@@ -202,7 +203,8 @@ export class Controller {
     if (placement === null || etcd?.reachable === false) return;
     if (awaitsRestoredPlacement(observed, placement)) return;
     const { name, namespace, annotations = {} } = cluster.metadata;
-    const used = approvals.filter((key) => annotations[key] !== undefined);
+    const done = isFinished(observed) ? [annotation.finishUpgrade] : [];
+    const used = [...approvals, ...done].filter((key) => annotations[key] !== undefined);
     if (used.length === 0) return;
     const patch = { metadata: { annotations: Object.fromEntries(used.map((key) => [key, null])) } };
     await this.#options.api.mergePatch(resource.cluster, namespace!, name, '', patch, signal);

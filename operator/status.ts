@@ -1,7 +1,7 @@
 /** What the resources say about themselves: pure functions of what was observed and planned. */
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
 import { type Condition, type CronJob, isStale, podReady } from './resource/kube_objects.ts';
-import { label } from './resource/keys.ts';
+import { annotation, label } from './resource/keys.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import type { Desired } from './desired/desired.ts';
 import { Names } from './resource/names.ts';
@@ -11,6 +11,7 @@ import { lastSnapshot } from './observe/etcd_restore.ts';
 import type { Observed } from './observe/observe.ts';
 import { namespaceStall } from './plan/namespaces.ts';
 import { isServing, isSettled, unreadyNodes } from './plan/readiness.ts';
+import { canFinish, formatLevels } from './plan/formats.ts';
 import { outdatedPods, rfc3339 } from './plan/rollout.ts';
 import { windowsAt } from './resource/maintenance_windows.ts';
 import { nodePods } from './plan/roll.ts';
@@ -195,6 +196,11 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   verdicts.set('NamespacesReady', namespacesVerdict(pass));
   const broken = [...verdicts.values()].find(({ status }) => status !== 'True');
   verdicts.set('Available', availableVerdict(observed));
+  if (canFinish(observed)) {
+    const { written, readable } = formatLevels(observed)!;
+    const message = `all nodes read formats of level ${readable} and write ${written}: when nobody wants to go back to the release before, annotate ${annotation.finishUpgrade}=true`;
+    verdicts.set('UpgradeFinished', no('CanBeFinished', message));
+  }
   const { waiting } = plan;
   if (observed.cluster.spec.paused === true) {
     verdicts.set('Paused', yes('Paused', waiting?.message ?? 'spec.paused is true'));

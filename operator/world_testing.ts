@@ -76,6 +76,9 @@ export class World {
   readonly badImages: Set<string> = new Set();
   /** Storage classes that make no volume. */
   readonly badClasses: Set<string> = new Set();
+  /** Levels of formats that nodes of an image read, when it is not 1; and what they write. */
+  readonly imageFormats: Map<string, number> = new Map();
+  finishedLevel = 1;
   /** Shards of which a node lacks blocks, by its name. */
   readonly lacking: Map<string, readonly number[]> = new Map();
   /** Nodes that serve and do not say how they are. */
@@ -335,6 +338,13 @@ export class World {
         reachable();
         return this.healths();
       },
+      upgradeFinish: () =>
+        call('upgrade finish', async () => {
+          const said = [...this.healths()!.values()];
+          this.finishedLevel = Math.min(
+            ...said.map((one) => ('error' in one ? 1 : one.formatLevel)),
+          );
+        }),
       placementInit: (request) =>
         call('init', () => admin.placementInit(request, plainRequest, forever)),
       placementAdd: (instances) =>
@@ -392,7 +402,9 @@ export class World {
       this.instanceIds().map((id): [string, InstanceHealth] => {
         if (!this.isReady(id) || this.silent.has(id)) return [id, { error: 'connection refused' }];
         const shardsLacking = this.lacking.get(id) ?? [];
-        const levels = { formatLevel: 1, formatLevelWritten: 1 };
+        const image: string = (this.kube.find('Pod', id) as Json).spec.containers[0].image;
+        const formatLevel = this.imageFormats.get(image) ?? 1;
+        const levels = { formatLevel, formatLevelWritten: this.finishedLevel };
         return [id, { blocksLacking: shardsLacking.length, shardsLacking, ...levels }];
       }),
     );

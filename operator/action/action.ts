@@ -73,6 +73,7 @@ export type Action =
       readonly force: boolean;
     }
   | { readonly kind: 'placement-approve' }
+  | { readonly kind: 'upgrade-finish' }
   | { readonly kind: 'namespace-add'; readonly name: string; readonly options: object }
   | { readonly kind: 'namespace-update'; readonly name: string; readonly options: object }
   | { readonly kind: 'namespace-ready'; readonly name: string }
@@ -117,6 +118,7 @@ export function objectOf(action: Action): string {
     case 'placement-add':
     case 'placement-remove':
     case 'placement-approve':
+    case 'upgrade-finish':
       return '';
     case 'namespace-add':
     case 'namespace-update':

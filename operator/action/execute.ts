@@ -133,6 +133,9 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
     case 'placement-approve':
       await coordinator.placementApprove(signal);
       break;
+    case 'upgrade-finish':
+      await coordinator.upgradeFinish(signal);
+      break;
     case 'namespace-add':
       await coordinator.namespaceAdd(action.name, action.options, signal);
       break;
@@ -268,6 +271,7 @@ export function summaryOf(action: Action): Record<string, string> {
     case 'placement-remove':
       return { instances: action.instanceIds.join(' '), force: String(action.force) };
     case 'placement-approve':
+    case 'upgrade-finish':
       return {};
     case 'namespace-add':
     case 'namespace-update':

@@ -43,6 +43,7 @@ const named: Readonly<Record<Write, true>> = {
   'placement-add': true,
   'placement-remove': true,
   'placement-approve': true,
+  'upgrade-finish': true,
   'namespace-add': true,
   'namespace-update': true,
   'namespace-ready': true,

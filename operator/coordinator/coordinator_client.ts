@@ -73,6 +73,7 @@ export type Coordinator = Pick<
   | 'placementRemove'
   | 'placementApprove'
   | 'placementDelete'
+  | 'upgradeFinish'
   | 'namespaces'
   | 'namespaceAdd'
   | 'namespaceUpdate'
@@ -152,6 +153,11 @@ export class CoordinatorClient {
 
   async placementDelete(signal: AbortSignal): Promise<void> {
     await this.#call('DELETE', '/api/v1/services/tsdb/placement', undefined, signal, [404]);
+  }
+
+  /** @throws {TsdbError} CONFLICT that names who does not read the newest formats */
+  async upgradeFinish(signal: AbortSignal): Promise<void> {
+    await this.#call('POST', '/api/v1/services/tsdb/upgrade/finish', undefined, signal);
   }
 
   async namespaces(signal: AbortSignal): Promise<ReadonlyMap<string, NamespaceView>> {

@@ -11,6 +11,7 @@ import { childKey, type Observed } from '../observe/observe.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
 import { etcdPart, recordedMembers } from './etcd.ts';
 import { contains } from '../resource/merge.ts';
+import { finishPart, formatLevels, imageFormats } from './formats.ts';
 import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
@@ -57,6 +58,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const etcd = etcdPart(observed);
   const secrets = secretsPart(observed);
   const resizing = resizePodsPart(observed);
+  const finishing = placing === null && rollout.state === 'none' ? finishPart(observed) : null;
   const parts = [
     secrets,
     nodesPart(observed, rollout, placing, etcd),
@@ -64,6 +66,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     ...(placing === null ? [namespacesPart(observed, desired)] : []),
     ...(etcd === null ? [] : [etcd]),
     ...(resizing === null ? [] : [resizing]),
+    ...(finishing === null ? [] : [finishing]),
     recordPart(observed, desired, placing === null),
     objectsPart(observed, desired, rollout),
   ];
@@ -163,6 +166,7 @@ function recordPart(observed: Observed, desired: Desired, isOurs: boolean): Part
   if (placement === null && record === null && Object.keys(etcdMembers).length === 0) {
     return nothing;
   }
+  const levels = formatLevels(observed);
   const object = recordObject(cluster, {
     // Until its placement stands again the volumes are those of the TSDBCluster before.
     clusterUid:
@@ -170,6 +174,9 @@ function recordPart(observed: Observed, desired: Desired, isOurs: boolean): Part
     placement: placement === null ? (record?.placement ?? null) : recordedPlacement(placement),
     namespaces: placement === null ? (record?.namespaces ?? {}) : ownersOf(observed, desired),
     etcdMembers,
+    ...(levels === null
+      ? {}
+      : { formats: { written: levels.written, images: imageFormats(observed) } }),
   });
   const live = children.get(childKey(object));
   if (live !== undefined && contains(live, object)) return nothing;
@@ -205,6 +212,9 @@ function refusals(observed: Observed, actions: readonly Action[]): Reason[] {
       case 'placement-remove':
       case 'placement-approve':
         return [{ reason: 'PlacementRefused', message: failure.message }];
+      case 'upgrade-finish':
+        // Said while it is tried again.
+        return [];
       case 'resize-pod':
         // It is rolled instead.
         return [];

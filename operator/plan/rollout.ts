@@ -13,6 +13,7 @@ import { childKey, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
+import { downgradeOf } from './formats.ts';
 import { isOutdated } from './resize.ts';
 import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
 import type { GatedChanges, Plan, Reason } from './types.ts';
@@ -60,7 +61,12 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
     observed.nowMillis,
   );
   const skew = etcdSkewOf(observed, pending);
+  const downgrade = pending
+    .filter((wanted) => componentOf(wanted) === 'node')
+    .map((wanted) => downgradeOf(observed, templateOf(wanted)))
+    .find((message) => message !== null);
   const stalled = [
+    ...(downgrade === undefined ? [] : [{ reason: 'DowngradeRefused', message: downgrade }]),
     ...(problem === null ? [] : [{ reason: 'InvalidSpec', message: problem }]),
     ...(skew === null || !isApproved ? [] : [{ reason: 'EtcdVersionSkew', message: skew }]),
   ];
@@ -91,7 +97,11 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
       waiting: { reason: 'RolloutHeld', message },
     };
   }
-  const possible = pending.filter((wanted) => skew === null || componentOf(wanted) !== 'etcd');
+  const impossible = [
+    ...(skew === null ? [] : ['etcd']),
+    ...(downgrade === undefined ? [] : ['node']),
+  ];
+  const possible = pending.filter((wanted) => !impossible.includes(componentOf(wanted)));
   if (!isOpen) {
     const cured = new Set(observed.pods.filter(isStuck).map(componentOf));
     const next = untilMillis === null ? 'never' : `at ${rfc3339(untilMillis)}`;

@@ -21,6 +21,13 @@ export interface ClusterRecord {
   readonly namespaces: Readonly<Record<string, NamespaceOwner>>;
   /** Of its own etcd, by the names of their pods. */
   readonly etcdMembers: Readonly<Record<string, RecordedMember>>;
+  /** Levels of formats; not there in records of an operator before, and while nobody has said any. */
+  readonly formats?: {
+    /** The highest one that a node wrote. */
+    readonly written: number;
+    /** The highest one that nodes of these images read. */
+    readonly images: Readonly<Record<string, number>>;
+  };
 }
 
 export interface RecordedPlacement {

@@ -30,6 +30,8 @@ export const annotation = {
    * `latest`, brings that back. Taken away when the placement stands.
    */
   restoreEtcd: 'tsdb.io/restore-etcd',
+  /** On a TSDBCluster, `true`: the newest formats are written from now on. Taken away when they are. */
+  finishUpgrade: 'tsdb.io/finish-upgrade',
   /** On a pod of a node or of etcd, `true`: it is replaced, with its volume, as soon as that is safe. */
   replace: 'tsdb.io/replace',
   /** On a pod of a node, `true`: it may go although other owners of its shards lack blocks. */
