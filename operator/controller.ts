@@ -33,7 +33,7 @@ import type { PodRight } from './overlay/pod_rules.ts';
 import { isFinished } from './plan/formats.ts';
 import { plan } from './plan/plan.ts';
 import { type Action, keyOf } from './action/action.ts';
-import type { Plan } from './plan/types.ts';
+import type { Plan } from './part/part.ts';
 import { clusterStatus, namespaceStatus, type Pass, transitionsOf } from './status.ts';
 
 /**

@@ -16,7 +16,7 @@ import { outdatedPods, rfc3339 } from './plan/rollout.ts';
 import { windowsAt } from './resource/maintenance_windows.ts';
 import { nodePods } from './plan/roll.ts';
 import { keyOf } from './action/action.ts';
-import type { Plan } from './plan/types.ts';
+import type { Plan } from './part/part.ts';
 
 /** Of a condition: the names of all nodes of a large cluster are more than its schema takes. */
 const messageCharactersMax = 4_000;

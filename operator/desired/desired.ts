@@ -137,7 +137,7 @@ function restoreObjects(observed: GroupState, images: ImageDefaults): KubeObject
 function withLiveReplicas(observed: GroupState, object: KubeObject): KubeObject {
   const { cluster, deployments, statefulSets } = observed;
   if (object.kind === 'StatefulSet') {
-    // Members come and go one by one (plan/etcd.ts), and none runs before its volume is restored.
+    // Members come and go one by one (etcd_part/members.ts), and none runs before its volume is restored.
     const live = statefulSets.get(object.metadata.name);
     const replicas = live?.spec.replicas ?? (restoredSnapshot(observed) === null ? undefined : 0);
     if (replicas === undefined) return object;

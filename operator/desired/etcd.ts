@@ -122,7 +122,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
       serviceName: names.etcd,
       podManagementPolicy: 'Parallel',
       persistentVolumeClaimRetentionPolicy: {
-        // They go with the TSDBCluster (plan/etcd_claims.ts), not with a set that is deleted by mistake.
+        // They go with the TSDBCluster (etcd_part/claims.ts), not with a set that is deleted by mistake.
         whenDeleted: 'Retain',
         whenScaled: 'Retain',
       },

@@ -5,7 +5,7 @@
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation } from '../resource/keys.ts';
-import { type Part, waitingFor } from './types.ts';
+import { type Part, waitingFor } from '../part/part.ts';
 
 /**
  * Why these nodes cannot be taken away; null when no other owner of their shards lacks anything. An

@@ -6,7 +6,7 @@
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { podReady } from '../resource/kube_objects.ts';
-import { doing, type Part } from './types.ts';
+import { doing, type Part } from '../part/part.ts';
 
 /** Images that are remembered, those that were seen last. */
 const imagesMax = 16;

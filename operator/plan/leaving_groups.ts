@@ -10,7 +10,7 @@ import type { Observed } from '../observe/observe.ts';
 import { Names } from '../resource/names.ts';
 import { doubtPart } from './doubts.ts';
 import { downIn } from './readiness.ts';
-import { doing, type Part, waitingFor } from './types.ts';
+import { doing, type Part, waitingFor } from '../part/part.ts';
 
 /** Of the placement, after everything that comes has come. */
 export function removeGroupPart(observed: Observed, placement: PlacementView): Part | null {

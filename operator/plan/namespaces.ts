@@ -14,7 +14,7 @@ import { annotation } from '../resource/keys.ts';
 import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import { isSettled } from './readiness.ts';
 import type { Action } from '../action/action.ts';
-import { nothing, type Part, type Reason } from './types.ts';
+import { nothing, type Part, type Reason } from '../part/part.ts';
 
 /** Why a namespace that is asked for is left as it is; null when it is not. */
 export function namespaceStall(

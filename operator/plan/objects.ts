@@ -5,14 +5,14 @@
 import { type Desired, isShrinking } from '../desired/desired.ts';
 import { Names } from '../resource/names.ts';
 import { contains } from '../resource/merge.ts';
-import { etcdClaimActions } from './etcd_claims.ts';
+import { etcdClaimActions } from '../etcd_part/claims.ts';
 import { quantityOf } from '../desired/quantity.ts';
 import { childKey, isOurs, isOrphaned, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
 import type { Rollout } from './rollout.ts';
 import type { Action } from '../action/action.ts';
-import { type Part, type Reason, waitingFor } from './types.ts';
+import { type Part, type Reason, waitingFor } from '../part/part.ts';
 import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
 
 export function objectsPart(observed: Observed, desired: Desired, rollout: Rollout): Part {

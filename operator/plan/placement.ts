@@ -19,7 +19,7 @@ import { leavingInstances } from './leaving_groups.ts';
 import { downIn, isServing, isSettled } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import type { Action } from '../action/action.ts';
-import { doing, type Part, type Reason, stalledBy, waitingFor } from './types.ts';
+import { doing, type Part, type Reason, stalledBy, waitingFor } from '../part/part.ts';
 
 /** What keeps the placement from being touched at all, or makes it; null when it is ours. */
 export function placementPart(observed: Observed): Part | null {

@@ -9,7 +9,7 @@ import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Desired } from '../desired/desired.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
-import { etcdPart, recordedMembers } from './etcd.ts';
+import { etcdPart, recordedMembers } from '../etcd_part/members.ts';
 import { contains } from '../resource/merge.ts';
 import { finishPart, formatLevels, imageFormats } from './formats.ts';
 import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
@@ -29,7 +29,7 @@ import { refusedResizes, resizePodsPart } from './resize.ts';
 import { deadRollPart, etcdRollPart, liveRollPart } from './roll.ts';
 import { type Rollout, rolloutOf } from './rollout.ts';
 import type { Action } from '../action/action.ts';
-import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from './types.ts';
+import { nothing, type Part, type Plan, type Reason, stalledBy, waitingFor } from '../part/part.ts';
 
 export function plan(observed: Observed, desired: Desired): Plan {
   try {

@@ -6,7 +6,7 @@ import type { Observed } from '../observe/observe.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import { growingVolumes } from './objects.ts';
 import { nodePods, staleSets } from './roll.ts';
-import { nothing, type Part, type Reason, waitingFor } from './types.ts';
+import { nothing, type Part, type Reason, waitingFor } from '../part/part.ts';
 
 export const isServing = (pod: Pod | undefined): boolean => pod !== undefined && podReady(pod);
 

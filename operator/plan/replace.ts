@@ -15,7 +15,7 @@ import { doubtOf } from './doubts.ts';
 import { isServing, unreadyNodes } from './readiness.ts';
 import { nodePods } from './roll.ts';
 import type { Rollout } from './rollout.ts';
-import { doing, type Part, waitingFor } from './types.ts';
+import { doing, type Part, waitingFor } from '../part/part.ts';
 import { isUnbound, unfitVolumes } from '../observe/volume_classes.ts';
 
 const replaceAfterDefault = '15m';

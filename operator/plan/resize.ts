@@ -16,7 +16,7 @@ import {
 } from '../resource/kube_objects.ts';
 import { fieldManager } from '../resource/keys.ts';
 import { contains } from '../resource/merge.ts';
-import { doing, type Part, waitingFor } from './types.ts';
+import { doing, type Part, waitingFor } from '../part/part.ts';
 
 export interface Container {
   readonly name: string;

@@ -12,7 +12,7 @@ import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { batchOf } from './batch.ts';
 import { doubtPart } from './doubts.ts';
 import { isPodOf, outdatedPods, type Rollout } from './rollout.ts';
-import { doing, nothing, type Part } from './types.ts';
+import { doing, nothing, type Part } from '../part/part.ts';
 
 /** Pods of the storage nodes by name. */
 export function nodePods(observed: Observed): Map<string, Pod> {

@@ -16,7 +16,7 @@ import { isStale, isStuck, type KubeObject, type Pod, podReady } from '../resour
 import { downgradeOf } from './formats.ts';
 import { isOutdated } from './resize.ts';
 import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
-import type { GatedChanges, Plan, Reason } from './types.ts';
+import type { GatedChanges, Plan, Reason } from '../part/part.ts';
 import { windowsAt } from '../resource/maintenance_windows.ts';
 
 /** In the order in which they are rolled. */

@@ -57,32 +57,29 @@ async function builtByKustomize(kube: Kube): Promise<string> {
   }
 }
 
+const asManager = (manager: string): string[] => [
+  ...['--server-side', '--force-conflicts', `--field-manager=${manager}`],
+];
+
 const applied = (kube: Kube, manager: string, text: string, ...more: string[]): Promise<string> =>
-  kube.ok(
-    [
-      ...['apply', '--server-side', '--force-conflicts', `--field-manager=${manager}`],
-      ...['-n', namespace, ...more, '-f', '-'],
-    ],
-    text,
-  );
+  kube.ok(['apply', ...asManager(manager), ...more, '-f', '-'], text);
 
 /** What a tool would report as drift. */
 async function driftOf(kube: Kube, manager: string, text: string): Promise<string> {
-  const args = ['diff', '--server-side', '--force-conflicts', `--field-manager=${manager}`];
-  const { code, output } = await kube.kubectl([...args, '-n', namespace, '-f', '-'], text);
+  const { code, output } = await kube.kubectl(['diff', ...asManager(manager), '-f', '-'], text);
   assert.ok(code <= 1, output);
   return output;
 }
 
 async function gitops({ kube }: Stage): Promise<Ending> {
   const operator = await builtByKustomize(kube);
-  await applied(kube, 'argocd-controller', operator, '-n', operatorNamespace);
+  await applied(kube, 'argocd-controller', operator);
   await operatorReady(kube);
   assert.equal(await driftOf(kube, 'argocd-controller', operator), '');
 
   const labels = { 'app.kubernetes.io/part-of': 'gitops' };
   const ofRepository = ({ metadata, ...object }: any): string =>
-    stringify({ ...object, metadata: { ...metadata, labels } });
+    stringify({ ...object, metadata: { ...metadata, namespace, labels } });
   const cluster = ofRepository(smallCluster());
   const claim = ofRepository({
     apiVersion: 'tsdb.io/v1alpha1',
@@ -105,7 +102,7 @@ async function gitops({ kube }: Stage): Promise<Ending> {
   const kinds = ['TSDBCluster', 'TSDBNamespace'].map(
     (kind) => `--prune-allowlist=tsdb.io/v1alpha1/${kind}`,
   );
-  await applied(kube, 'kustomize-controller', cluster, ...prune, ...kinds);
+  await applied(kube, 'kustomize-controller', cluster, '-n', namespace, ...prune, ...kinds);
   assert.equal(await kube.get('tsdbnamespace', 'of-git', namespace), null);
   await waitFor('the namespace that was pruned is gone', 60_000, async () => {
     const { registry } = await coordinator(kube, smallName, 'namespace');

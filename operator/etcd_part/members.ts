@@ -20,7 +20,7 @@ import type { RecordedMember } from '../record/record.ts';
 import { annotation } from '../resource/keys.ts';
 import { Names } from '../resource/names.ts';
 import { isCrashLooping, type StatefulSet } from '../resource/kube_objects.ts';
-import { doing, type Part, stalledBy, waitingFor } from './types.ts';
+import { doing, type Part, stalledBy, waitingFor } from '../part/part.ts';
 
 /** A file that is smaller is not worth a pause. */
 const defragmentBytesMin = 128 * 1024 * 1024;
