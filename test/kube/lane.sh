@@ -3,7 +3,9 @@
 # the machine: lane.sh NAME npm run e2e -- --only 38. Everything in it ends with the command; no network leads out.
 set -euo pipefail
 export KUBE_HOME=${TMPDIR:-/tmp}/tsdb-kube-$1; shift
-rm -rf "$KUBE_HOME"
+rm -rf "$KUBE_HOME" "$KUBE_HOME.lock"
+# What needs the network.
+node "$(dirname "$0")/prepare_image_context.mjs"
 exec unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private bash -c '
   ip link set lo up
   # Every kubelet has its sockets in the one, and pods their networks in the other.
