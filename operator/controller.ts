@@ -202,6 +202,8 @@ export class Controller {
     const placement = coordinator.reachable ? coordinator.placement : null;
     if (placement === null || etcd?.reachable === false) return;
     if (awaitsRestoredPlacement(observed, placement)) return;
+    // What was taken although it is older is written down first.
+    if (placement.version < (observed.record?.placement?.version ?? 0)) return;
     const { name, namespace, annotations = {} } = cluster.metadata;
     const done = isFinished(observed) ? [annotation.finishUpgrade] : [];
     const used = [...approvals, ...done].filter((key) => annotations[key] !== undefined);

@@ -617,7 +617,9 @@ export class World {
     this.kube.remove(pod);
     const claim = this.kube.find('PersistentVolumeClaim', `data-${pod.metadata.name}`);
     const policy = spec.persistentVolumeClaimRetentionPolicy?.whenScaled;
-    if (policy === 'Delete' && claim !== undefined) this.kube.remove(claim);
+    // It is made the pod's own, and stays when it is somebody else's too.
+    const isShared = claim?.metadata.ownerReferences?.length > 0;
+    if (policy === 'Delete' && claim !== undefined && !isShared) this.kube.remove(claim);
   }
 
   #podsOf(set: KubeObject): Json[] {

@@ -125,9 +125,9 @@ function restoreObjects(observed: GroupState, images: ImageDefaults): KubeObject
       : isReadyForRestore(observed, jobName);
   if (!isWanted) return [];
   // The volume becomes the member's as soon as there is one.
-  return etcdRestoreObjects(cluster, images, snapshot).filter(
-    (object) => object.kind === 'Job' || !children.has(childKey(object)),
-  );
+  return etcdRestoreObjects(cluster, images, snapshot)
+    .filter((object) => object.kind === 'Job' || !children.has(childKey(object)))
+    .map((object) => marked(object));
 }
 
 /**
@@ -139,7 +139,7 @@ function withLiveReplicas(observed: GroupState, object: KubeObject): KubeObject 
   if (object.kind === 'StatefulSet') {
     // Members come and go one by one (etcd_part/members.ts), and none runs before its volume is restored.
     const live = statefulSets.get(object.metadata.name);
-    const replicas = live?.spec.replicas ?? (restoredSnapshot(observed) === null ? undefined : 0);
+    const replicas = live?.spec.replicas ?? membersOf(observed);
     if (replicas === undefined) return object;
     const spec = object['spec'] as StatefulSet['spec'];
     const whenScaled = isShrinking(live) ? 'Delete' : 'Retain';
@@ -150,6 +150,19 @@ function withLiveReplicas(observed: GroupState, object: KubeObject): KubeObject 
   const isFree = object.kind === 'Deployment' && cluster.spec.coordinator?.replicas === undefined;
   if (!isFree || live === undefined) return object;
   return { ...object, spec: { ...(object['spec'] as object), replicas: live } };
+}
+
+/** How many pods a set of etcd is made with: none that has data may go. Undefined: as many as wanted. */
+function membersOf(observed: GroupState): number | undefined {
+  const { cluster, pods, record } = observed;
+  if (restoredSnapshot(observed) !== null) return 0;
+  const names = new Names(cluster);
+  const known = [
+    ...pods.map(({ metadata }) => metadata.name),
+    ...Object.keys(record?.etcdMembers ?? {}),
+  ];
+  const ordinals = known.flatMap((name) => names.etcdOrdinal(name) ?? []);
+  return Math.max(etcdReplicasOf(cluster), ...ordinals.map((ordinal) => ordinal + 1));
 }
 
 /** Who is to find whom; null for an external etcd. */

@@ -21,6 +21,8 @@ import { tlsFolder, tlsMount } from './tls_mount.ts';
 import { Names, port } from '../resource/names.ts';
 
 export const etcdReplicasDefault = 3;
+/** Of a member's database. */
+export const etcdQuotaBytes: number = 2 ** 31;
 
 export function etcdReplicasOf(cluster: TsdbCluster): number {
   return cluster.spec.etcd?.replicas ?? etcdReplicasDefault;
@@ -95,7 +97,8 @@ export function etcdObjects(cluster: TsdbCluster, images: ImageDefaults): KubeOb
       },
     },
     statefulSet(cluster, images),
-    ...(etcdReplicasOf(cluster) > 1 ? [disruptionBudget(cluster, names.etcd, 'etcd')] : []),
+    // Also for one member: it may be the last of several, of which the others have not left yet.
+    disruptionBudget(cluster, names.etcd, 'etcd'),
   ];
 }
 
@@ -154,7 +157,7 @@ function statefulSet(cluster: TsdbCluster, images: ImageDefaults): KubeObject {
                 `--initial-cluster-token=${cluster.metadata.uid}`,
                 '--auto-compaction-mode=periodic',
                 '--auto-compaction-retention=1h',
-                '--quota-backend-bytes=2147483648',
+                `--quota-backend-bytes=${etcdQuotaBytes}`,
               ],
               env: [podNameVariable],
               envFrom: [{ configMapRef: { name: names.etcdMembers } }],

@@ -4,6 +4,7 @@
  * after them runs the operator's image (etcd_snapshots/commands.ts).
  */
 import { restoredFiles } from '../etcd_snapshots/commands.ts';
+import { annotation } from '../resource/keys.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import type { KubeObject } from '../resource/kube_objects.ts';
 import { Names, port } from '../resource/names.ts';
@@ -173,7 +174,10 @@ export function etcdRestoreObjects(
     {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
-      metadata: unowned,
+      metadata: {
+        ...unowned,
+        annotations: { [annotation.restoredBy]: restoreJobName(cluster, snapshot) },
+      },
       spec: etcdClaimSpec(cluster),
     },
     {

@@ -123,6 +123,9 @@ export class EtcdClient implements EtcdAdmin {
     try {
       const path = '/v3/maintenance/status';
       const status = await this.#call(pod, path, {}, readMillisMax, signal);
+      const { member_id: answering } = (status['header'] ?? {}) as Json;
+      // The pod runs on the data of another member, perhaps of another etcd.
+      if (answering !== undefined && textOf(answering) !== id) return null;
       return {
         version: textOf(status['version']),
         isLeader: textOf(status['leader']) === id,

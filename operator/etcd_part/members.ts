@@ -4,7 +4,7 @@
  * which volume a member had.
  */
 import type { Action } from '../action/action.ts';
-import { etcdReplicasOf } from '../desired/etcd.ts';
+import { etcdQuotaBytes, etcdReplicasOf } from '../desired/etcd.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
 import { claimUidOf, etcdHistory, memberPod } from '../observe/etcd_members.ts';
@@ -13,17 +13,20 @@ import {
   approvedRestore,
   approvedSnapshot,
   abandonedClaims,
+  memberClaims,
   restoredSnapshot,
   restoreProgress,
 } from '../observe/etcd_restore.ts';
 import type { RecordedMember } from '../record/record.ts';
 import { annotation } from '../resource/keys.ts';
 import { Names } from '../resource/names.ts';
-import { isCrashLooping, type StatefulSet } from '../resource/kube_objects.ts';
+import { isCrashLooping, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
 import { doing, type Part, stalledBy, waitingFor } from '../part/part.ts';
 
 /** A file that is smaller is not worth a pause. */
 const defragmentBytesMin = 128 * 1024 * 1024;
+/** Of the quota: with less room the next writes raise the alarm again. */
+const fullRatioMin = 0.9;
 /** How much larger than what is in it a file becomes before it gives back room. */
 const defragmentRatioMin = 2;
 
@@ -59,7 +62,7 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     if ((set.spec.replicas ?? 1) < needed) {
       return scaling(set, needed, 'Retain', 'EtcdNoQuorum');
     }
-    return waitingFor('EtcdNoQuorum', `etcd has no quorum, and comes back by itself: ${problem}`);
+    return crashingPart(observed) ?? passedOver(observed, problem);
   }
   if (wish === null) {
     const snapshots = hasSnapshots(observed)
@@ -69,15 +72,40 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     return stalledBy('EtcdLost', message);
   }
   // What is left of the old members goes with their volumes; the record forgets them when all are gone.
-  return endingPart(observed, set);
+  return endingPart(observed, set, null);
 }
 
-/** All members go, with their volumes. */
-function endingPart(observed: Observed, set: StatefulSet): Part {
+/** So many crash at each start that no quorum can come back by itself. */
+function crashingPart(observed: Observed): Part | null {
+  const recorded = Object.keys(observed.record!.etcdMembers);
+  const crashing = recorded.filter((pod) => isBroken(observed, pod));
+  if (recorded.length - crashing.length > recorded.length / 2) return null;
+  const claims = crashing.map((pod) => `data-${pod}`).join(' ');
+  const message = `members of etcd crash at each start, and no quorum is left: ${crashing.join(', ')}; look at their logs, and when their files are damaged delete pods and claims (${claims}), then annotate ${annotation.restoreEtcd}`;
+  return stalledBy('EtcdCrashing', message);
+}
+
+function passedOver({ cluster }: Observed, problem: string): Part {
+  const wish = approvedRestore(cluster);
+  const unasked =
+    wish === null ? '' : `; ${annotation.restoreEtcd}=${wish} is not done while it has its volumes`;
+  const message = `etcd has no quorum, and comes back by itself${unasked}: ${problem}`;
+  return waitingFor('EtcdNoQuorum', message);
+}
+
+/**
+ * All members go, with their volumes.
+ * @param keptFor the job that a volume may have been made for
+ */
+function endingPart(observed: Observed, set: StatefulSet, keptFor: string | null): Part {
   if (set.spec.replicas !== 0) return scaling(set, 0, 'Delete', 'EtcdRestoring');
   // A set deletes the volumes of pods that it ends, not of those that it never came to make.
   return doing(
-    abandonedClaims(observed).map((object) => ({ kind: 'delete', object, orphan: false })),
+    abandonedClaims(observed, keptFor).map((object) => ({
+      kind: 'delete',
+      object,
+      orphan: false,
+    })),
     'EtcdRestoring',
     'the old members of etcd end',
   );
@@ -90,10 +118,22 @@ function restoringPart(observed: Observed, snapshot: string, set: StatefulSet): 
     const message = `there is no volume ${etcdSnapshots} with snapshots of etcd: annotate ${annotation.restoreEtcd}=empty`;
     return stalledBy('EtcdRestoreFailed', message);
   }
-  const progress = restoreProgress(observed, restoreJobName(observed.cluster, snapshot));
+  const jobName = restoreJobName(observed.cluster, snapshot);
+  const progress = restoreProgress(observed, jobName);
   const replicas = set.spec.replicas ?? 1;
-  const isAbandoned = replicas > 0 || abandonedClaims(observed).length > 0;
-  if (progress.state !== 'done' && isAbandoned) return endingPart(observed, set);
+  const others = memberClaims(observed, jobName);
+  // Members have run on these; those of another restore, which was not to be, are nobody's.
+  const used = others.filter(
+    ({ metadata }) => metadata.annotations?.[annotation.restoredBy] === undefined,
+  );
+  if (progress.state !== 'done' && used.length > 0) {
+    const list = used.map(({ metadata }) => metadata.name).join(', ');
+    const message = `etcd has volumes, over which nothing is restored: delete them first, with their pods (${list})`;
+    return stalledBy('EtcdRestoreFailed', message);
+  }
+  if (progress.state !== 'done' && replicas + others.length > 0) {
+    return endingPart(observed, set, jobName);
+  }
   switch (progress.state) {
     case 'running':
       return waitingFor('EtcdRestoring', `etcd is made from the snapshot ${snapshot}`);
@@ -203,11 +243,38 @@ function membersPart(
   }
   const pods = Math.max(wanted, ...[...ordinals.keys()].map((ordinal) => ordinal + 1));
   if ((set.spec.replicas ?? 1) > pods) return scaling(set, pods, 'Delete', 'EtcdScaling');
+  const left = volumesLeft(observed, pods, ordinals);
+  if (left.length > 0) {
+    return doing(
+      left.map((object) => ({ kind: 'delete', object, orphan: false })),
+      'EtcdScaling',
+      'volumes of members that have left go',
+    );
+  }
   if (silent.length > 0) {
     const list = silent.map(({ name }) => name).join(', ');
     return waitingFor('EtcdNotReady', `members of etcd do not answer: ${list}`);
   }
   return carePart(members, alarms);
+}
+
+/**
+ * Volumes of pods that the set is not to have, and that are no members. The set takes its hand off
+ * them, but the TSDBCluster owns them too, so Kubernetes does not delete them.
+ */
+function volumesLeft(
+  { cluster, volumeClaims, pods: live }: Observed,
+  pods: number,
+  members: ReadonlyMap<number, EtcdMember>,
+): KubeObject[] {
+  const names = new Names(cluster);
+  const running = new Set(live.map(({ metadata }) => metadata.name));
+  return volumeClaims.filter(({ metadata }) => {
+    const pod = metadata.name.slice('data-'.length);
+    const ordinal = names.etcdOrdinal(pod);
+    if (ordinal === null || ordinal < pods || members.has(ordinal)) return false;
+    return metadata.deletionTimestamp === undefined && !running.has(pod);
+  });
 }
 
 /** It has its pod, starts, catches up, and gets its vote. */
@@ -274,6 +341,11 @@ function carePart(members: readonly EtcdMember[], alarms: readonly string[]): Pa
     const [{ name, state }] = large as [EtcdMember];
     const message = `${name} gives back room: ${state!.dbBytesInUse} of ${state!.dbBytes} bytes are used`;
     return doing([{ kind: 'etcd-defragment', pod: name }], 'EtcdDefragmenting', message);
+  }
+  const full = members.find(({ state }) => state!.dbBytesInUse > etcdQuotaBytes * fullRatioMin);
+  if (isFull && full !== undefined) {
+    const message = `etcd is full: ${full.name} has ${full.state!.dbBytesInUse} of ${etcdQuotaBytes} bytes in use; delete keys that are not the cluster's own, then the alarm is taken back`;
+    return stalledBy('EtcdAlarm', message);
   }
   if (isFull) {
     const action: Action = { kind: 'etcd-disarm', alarm: 'NOSPACE' };

@@ -220,7 +220,14 @@ export class FakeKube implements KubeClient {
   /** What a deleted object owned goes with it. */
   collectGarbage({ uid }: Metadata): void {
     for (const object of [...this.objects.values()]) {
-      if ((object.metadata.ownerReferences ?? []).every((owner) => owner.uid !== uid)) continue;
+      const owners = object.metadata.ownerReferences ?? [];
+      const others = owners.filter((owner) => owner.uid !== uid);
+      if (others.length === owners.length) continue;
+      // One that has another owner stays, and forgets this one.
+      if (others.length > 0) {
+        this.store({ ...object, metadata: { ...object.metadata, ownerReferences: others } });
+        continue;
+      }
       this.remove(object);
       this.collectGarbage(object.metadata);
     }

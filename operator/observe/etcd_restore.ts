@@ -1,5 +1,5 @@
 /** What a person approved for an etcd that has lost its data, and how far it has come. */
-import { annotation, label, managedBy, managedByLabel } from '../resource/keys.ts';
+import { annotation, label } from '../resource/keys.ts';
 import type { Job, KubeObject } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
@@ -60,22 +60,34 @@ export function isReadyForRestore(observed: Known, jobName: string): boolean {
   const isMade = volumeClaims.some(
     ({ metadata }) =>
       isOfMember(metadata.name.slice('data-'.length)) &&
-      metadata.labels?.[managedByLabel] !== managedBy,
+      metadata.annotations?.[annotation.restoredBy] !== jobName,
   );
   return !isMade && !pods.some(({ metadata }) => isOfMember(metadata.name));
 }
 
-/** Volumes of members that have no pod, and that were not made to be restored. */
-export function abandonedClaims({ cluster, pods, volumeClaims }: Known): readonly KubeObject[] {
+/** Volumes of members that have no pod, as `memberClaims`. */
+export function abandonedClaims(observed: Known, keptFor: string | null): readonly KubeObject[] {
+  const running = new Set(observed.pods.map(({ metadata }) => metadata.name));
+  return memberClaims(observed, keptFor).filter(
+    ({ metadata }) => !running.has(metadata.name.slice('data-'.length)),
+  );
+}
+
+/**
+ * Volumes of members.
+ * @param keptFor the job for which one may have been made, which is none of them; null when none is
+ */
+export function memberClaims(
+  { cluster, volumeClaims }: Known,
+  keptFor: string | null,
+): readonly KubeObject[] {
   const names = new Names(cluster);
-  const running = new Set(pods.map(({ metadata }) => metadata.name));
   return volumeClaims.filter(({ metadata }) => {
     const pod = metadata.name.slice('data-'.length);
     return (
       names.etcdOrdinal(pod) !== null &&
-      !running.has(pod) &&
       metadata.deletionTimestamp === undefined &&
-      metadata.labels?.[managedByLabel] !== managedBy
+      (keptFor === null || metadata.annotations?.[annotation.restoredBy] !== keptFor)
     );
   });
 }

@@ -22,6 +22,7 @@ import type {
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
 import type { TlsSecrets } from './tls_secrets.ts';
+import { foreignClaims } from './foreign_claims.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
 /** What the coordinator said, or why it could not be asked. */
@@ -46,6 +47,8 @@ export interface Observed {
   readonly deployments: ReadonlyMap<string, Deployment>;
   readonly pods: readonly Pod[];
   readonly volumeClaims: readonly KubeObject[];
+  /** Names of claims of others under names that ours would have. */
+  readonly foreignClaims: readonly string[];
   readonly coordinator: CoordinatorView;
   /** Its own etcd; null for an external one. */
   readonly etcd: EtcdView | null;
@@ -156,7 +159,12 @@ export async function observe(
   const ofKind = <T extends KubeObject>(kind: string) =>
     new Map(
       [...live.values()]
-        .filter((object) => object.kind === kind)
+        // Of others too: they are looked at, and never scaled or waited for.
+        .filter(
+          (object) =>
+            object.kind === kind &&
+            (isOurs({ cluster }, object) || isOrphaned({ cluster }, object)),
+        )
         .map((object) => [object.metadata.name, object as T]),
     );
   // One that a name is taken by, without our label, must be seen before it is written over.
@@ -182,6 +190,7 @@ export async function observe(
     deployments: ofKind<Deployment>('Deployment'),
     pods: pods as readonly KubeObject[] as readonly Pod[],
     volumeClaims,
+    foreignClaims: await foreignClaims(cluster, volumeClaims, api, signal),
     coordinator: view,
     etcd: etcd === null ? null : await etcd.view(etcdPods, signal),
     tlsSecrets: sources.tlsSecrets,

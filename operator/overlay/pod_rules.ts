@@ -117,7 +117,9 @@ const common = {
 const otherContainer = object({
   ...common,
   ...allFree('command', 'args', 'workingDir', 'stdin', 'stdinOnce', 'tty'),
-  ...allFree('restartPolicy', 'restartPolicyRules', 'volumeMounts', 'volumeDevices'),
+  ...allFree('restartPolicy', 'restartPolicyRules', 'volumeDevices'),
+  // A Secret that the resource names for etcd is for our own container alone.
+  volumeMounts: named((name) => (name === 'etcd-tls' ? ours : free)),
   env: named(() => variable),
   envFrom: list(object({ ...allFree('prefix', 'configMapRef'), secretRef: needs('secrets') })),
   ports: list(object(allFree('name', 'containerPort', 'protocol'))),

@@ -9,7 +9,8 @@ import { etcdClaimActions } from '../etcd_part/claims.ts';
 import { quantityOf } from '../desired/quantity.ts';
 import { childKey, isOurs, isOrphaned, type Observed } from '../observe/observe.ts';
 import { contentHash } from '../resource/content_hash.ts';
-import type { KubeObject } from '../resource/kube_objects.ts';
+import { annotation } from '../resource/keys.ts';
+import type { Job, KubeObject } from '../resource/kube_objects.ts';
 import type { Rollout } from './rollout.ts';
 import type { Action } from '../action/action.ts';
 import { type Part, type Reason, waitingFor } from '../part/part.ts';
@@ -25,9 +26,9 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
     else {
       const foreign = foreignObject(observed, live);
       if (foreign !== null) stalled.push(foreign);
-      else if (rollout.holds(wanted)) continue;
+      else if (rollout.holds(wanted)) actions.push(...growthOf(observed, live, wanted));
       // What a job runs cannot change.
-      else if (wanted.kind === 'Job') continue;
+      else if (wanted.kind === 'Job') actions.push(...outdatedJob(live, wanted));
       else if (wanted.kind === 'StatefulSet') {
         actions.push(...statefulSetActions(observed, live, wanted));
       } else if (!isAsWanted(observed, live, wanted))
@@ -116,8 +117,27 @@ function statefulSetActions(observed: Observed, live: KubeObject, wanted: KubeOb
     // The server refuses to grow another one.
     if (phaseOf(claim) === 'Bound') actions.push({ kind: 'expand-claim', claim, size });
   }
-  // The set is a sign of what is left to do: it goes after the last claim has grown.
-  return small.length > 0 ? actions : [{ kind: 'delete', object: live, orphan: true }];
+  // The set is a sign of what is left to do: it goes after the last claim has grown. And not before all
+  // else of it was taken: one that is refused could not be made again.
+  return actions.length > 0 || small.length > 0
+    ? actions
+    : [{ kind: 'delete', object: live, orphan: true }];
+}
+
+/** Volumes grow although the template of their pods is held back. */
+function growthOf(observed: Observed, live: KubeObject, wanted: KubeObject): Action[] {
+  if (wanted.kind !== 'StatefulSet') return [];
+  return statefulSetActions(observed, live, wanted).filter(({ kind }) => kind === 'expand-claim');
+}
+
+/** A job that has not ended and was made from something else, such as a bad image. */
+function outdatedJob(live: KubeObject, wanted: KubeObject): Action[] {
+  const isDone = (live as Job).status?.conditions?.some(
+    ({ type, status }) => type === 'Complete' && status === 'True',
+  );
+  const madeFrom = live.metadata.annotations?.[annotation.content];
+  if (isDone === true || madeFrom === wanted.metadata.annotations?.[annotation.content]) return [];
+  return [{ kind: 'delete', object: live, orphan: false }];
 }
 
 const phaseOf = (claim: KubeObject): string | undefined =>

@@ -61,8 +61,12 @@ export function placementPart(observed: Observed): Part | null {
 export function awaitsRestoredPlacement(observed: Observed, placement: PlacementView): boolean {
   const { cluster, record } = observed;
   if (placement.awaitsApproval) return true;
+  const known = record?.placement?.version ?? 0;
+  const { approvePlacement } = annotation;
+  // Versions rise: an older one comes from a backup, whether or not a node has seen that already.
+  if (placement.version < known) return cluster.metadata.annotations?.[approvePlacement] !== 'anew';
   const snapshot = approvedSnapshot(cluster);
-  if (snapshot === null || placement.version > (record?.placement?.version ?? 0)) return false;
+  if (snapshot === null || placement.version > known) return false;
   return restoreProgress(observed, restoreJobName(cluster, snapshot)).state === 'done';
 }
 
@@ -72,7 +76,7 @@ function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView
     annotations?.[annotation.restoreEtcd] !== undefined ||
     annotations?.[annotation.approvePlacement] === 'restore';
   if (!isApproved) {
-    const message = `etcd has gone back to an earlier state, as from a backup, and nothing is changed: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know`;
+    const message = `etcd has gone back to an earlier state, as from a backup, and nothing is changed: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know, or =anew to take what stands`;
     return stalledBy('StoreRestored', message);
   }
   if (awaitsApproval) return restorePart(observed);
@@ -85,7 +89,26 @@ function restorePart(observed: Observed): Part {
   const action: Action = { kind: 'placement-approve' };
   const failure = observed.failureOf(action);
   const message = `the placement is brought back from what the nodes know${failure === null ? '' : `: ${failure.message}`}`;
-  return doing([action], 'PlacementRestoring', message);
+  const restoring = doing([action], 'PlacementRestoring', message);
+  const gone = failure === null ? [] : goneNodes(observed);
+  if (gone.length === 0) return restoring;
+  const reason = {
+    reason: 'PlacementIncomplete',
+    message: `${message}; nodes that cannot say what they knew: ${gone.join(', ')}; bring their machines back, or say that they are gone for good: tsdbctl placement approve --force (docs/OPERATIONS.md, The key-value store was restored)`,
+  };
+  return { ...restoring, stalled: [reason] };
+}
+
+/** Nodes of the placement that nobody starts: they have no pod, or no machine for it. */
+function goneNodes(observed: Observed): string[] {
+  const pods = nodePods(observed);
+  return (observed.record?.placement?.instanceIds ?? []).filter((id) => {
+    const pod = pods.get(id);
+    const isPlaced = pod?.status?.conditions?.every(
+      ({ type, status }) => type !== 'PodScheduled' || status === 'True',
+    );
+    return isPlaced !== true;
+  });
 }
 
 /** The resource asks for what the data of its volumes are not. */
@@ -291,8 +314,12 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
       const list = starting.map(({ id }) => id).join(', ');
       return waitingFor('PodsStarting', `placement add waits for nodes to answer: ${list}`);
     }
-    // A shard has no replica to spare while another node is down.
-    const down = downIn(observed, placement, []);
+    // A shard has no replica to spare while another node is down. A group that leaves is not waited
+    // for: it may be what the new one takes the place of.
+    const leaving = Object.keys(placement.instances).filter((id) =>
+      cluster.spec.isolationGroups.every(({ name }) => names.ordinalIn(name, id) === null),
+    );
+    const down = downIn(observed, placement, leaving);
     if (down.length > 0) {
       return waitingFor('NodesNotReady', `placement add waits for nodes: ${down.join(', ')}`);
     }

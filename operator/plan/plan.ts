@@ -13,6 +13,7 @@ import { etcdPart, recordedMembers } from '../etcd_part/members.ts';
 import { contains } from '../resource/merge.ts';
 import { finishPart, formatLevels, imageFormats } from './formats.ts';
 import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
+import { withoutForeignClaims } from './foreign_claims.ts';
 import { namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
 import {
@@ -70,7 +71,11 @@ function livePlan(observed: Observed, desired: Desired): Plan {
     recordPart(observed, desired, placing === null),
     objectsPart(observed, desired, rollout),
   ];
-  const actions = parts.flatMap((part) => part.actions);
+  const checked = withoutForeignClaims(
+    observed,
+    parts.flatMap((part) => part.actions),
+  );
+  const { actions } = checked;
   const active = parts.find((part) => part.waiting !== null && part.actions.length > 0);
   // Without its etcd the coordinator does not answer either, and etcd not without its certificates:
   // that says less.
@@ -84,6 +89,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,
+    ...checked.stalled,
     ...desired.refusals,
     ...invalidNamespaces(observed, desired),
     ...refusals(observed, actions),

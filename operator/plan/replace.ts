@@ -5,6 +5,7 @@
  * needed for it; so never more than one disk at a time, and a replacement that is lost too is
  * replaced like the first.
  */
+import { TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import type { Observed } from '../observe/observe.ts';
@@ -109,14 +110,23 @@ function unfitPods(observed: Observed, { isApproved, isOpen }: Rollout): Lost[] 
  * has cordoned comes back.
  */
 function isVolumeElsewhere(message: string): boolean {
-  return /volume.*affinity/i.test(message) && !/were unschedulable/.test(message);
+  return (
+    /volume.*affinity/i.test(message) &&
+    !/were unschedulable|Insufficient|Too many pods|free ports|anti-affinity/.test(message)
+  );
 }
 
 /** @returns null for never */
 function replaceAfterMillis({ cluster }: Observed): number | null {
   const { replaceAfter = replaceAfterDefault } = cluster.spec.nodes;
   if (replaceAfter === 'never') return null;
-  return Number(parseDurationNanos(replaceAfter, 'replaceAfter') / 1_000_000n);
+  try {
+    return Number(parseDurationNanos(replaceAfter, 'replaceAfter') / 1_000_000n);
+  } catch (error) {
+    // Longer than can be told: for ever.
+    if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return null;
+    throw error;
+  }
 }
 
 /** Why the volume cannot be given up now; null when what is on it is elsewhere too. */

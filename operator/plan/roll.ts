@@ -47,6 +47,12 @@ function hasMissingPods(observed: Observed, all: readonly Rolling[]): boolean {
   });
 }
 
+/** A probe that failed says less than etcd itself. */
+function isAnsweringMember({ etcd }: Observed, { metadata }: Pod): boolean {
+  if (etcd?.reachable !== true) return false;
+  return etcd.members.some(({ name, state }) => name === metadata.name && state !== null);
+}
+
 /**
  * An outdated pod that serves nothing is replaced whatever else is broken: that may be the cure.
  * One that runs may be about to serve, so it waits while replaced pods of other groups are still
@@ -59,7 +65,9 @@ export function deadRollPart(
   isEtcdChanging: boolean,
 ): Part | null {
   if (!isApproved) return null;
-  const etcd = etcdPods(observed).find(({ pod, outdated }) => outdated && !podReady(pod));
+  const etcd = etcdPods(observed).find(
+    ({ pod, outdated }) => outdated && !podReady(pod) && !isAnsweringMember(observed, pod),
+  );
   if (etcd !== undefined && !isEtcdChanging) return replacing(observed, etcd.pod);
   const all = rollingPods(observed);
   const dead = all.filter(({ pod, outdated }) => outdated && !podReady(pod));

@@ -40,6 +40,8 @@ export const annotation = {
   adopt: 'tsdb.io/adopt',
   /** On the set of an isolation group: what the resource says of the group, as JSON. */
   groupSpec: 'tsdb.io/isolation-group-spec',
+  /** On a volume of etcd: the job that was to fill it. */
+  restoredBy: 'tsdb.io/restored-by',
   /** On a child object: the hash of what it was made from. */
   content: 'tsdb.io/content-hash',
   /** On a child object with pods: the hash of what they are made from. */

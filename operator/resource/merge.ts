@@ -5,8 +5,13 @@ type Json = unknown;
 export const isRecord = (value: Json): value is Record<string, Json> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const nameOf = (value: Json): string | null =>
-  isRecord(value) && typeof value['name'] === 'string' ? value['name'] : null;
+/** Of a mount its path, since a volume may have several; else the name. */
+function nameOf(value: Json): string | null {
+  if (!isRecord(value)) return null;
+  const { mountPath, name } = value;
+  if (typeof mountPath === 'string') return mountPath;
+  return typeof name === 'string' ? name : null;
+}
 
 /**
  * Objects are merged, lists of named things (containers, volumes, variables) by name, all else is

@@ -98,11 +98,8 @@ async function gitops({ kube }: Stage): Promise<Ending> {
   }
   assert.equal(await driftOf(kube, 'kustomize-controller', both), '', 'nothing drifts');
 
-  const prune = ['--prune', '-l', 'app.kubernetes.io/part-of=gitops'];
-  const kinds = ['TSDBCluster', 'TSDBNamespace'].map(
-    (kind) => `--prune-allowlist=tsdb.io/v1alpha1/${kind}`,
-  );
-  await applied(kube, 'kustomize-controller', cluster, '-n', namespace, ...prune, ...kinds);
+  // As the tools do with what the repository has no more.
+  await kube.ok(['delete', 'tsdbnamespace', 'of-git', '-n', namespace, '--timeout=20s']);
   assert.equal(await kube.get('tsdbnamespace', 'of-git', namespace), null);
   await waitFor('the namespace that was pruned is gone', 60_000, async () => {
     const { registry } = await coordinator(kube, smallName, 'namespace');
