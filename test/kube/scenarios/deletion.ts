@@ -135,9 +135,7 @@ async function namespaceDeleted(stage: Stage): Promise<Ending> {
   await kube.ok(['delete', 'namespace', doomed, '--wait=false']);
   await waitFor('the namespace is gone', 180_000, async () => {
     const object = await kube.get('namespace', doomed, namespace);
-    return object === null
-      ? null
-      : JSON.stringify(object.status.conditions?.map(({ message }: any) => message));
+    return object === null ? null : JSON.stringify(object.status);
   });
   for (const cascade of ['foreground', 'background']) {
     await applySmall(kube);

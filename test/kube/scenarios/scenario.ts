@@ -332,6 +332,9 @@ export async function reset(kube: Kube): Promise<void> {
     await kube.kubectl(['uncordon', machine]);
   }
   if ((await operatorHome(kube)) !== null) await operatorGoes(kube, {});
+  for (const name of ['doomed', 'other']) {
+    await kube.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait=false']);
+  }
   await stopLoad(kube);
   for (const name of [smallName, clusterName]) await removeCluster(kube, name);
 }
