@@ -7,7 +7,7 @@ import { Journal } from './journal.ts';
 import { bringUp, collectLogs, type Kube, say, seconds, versionDefault } from './kube.ts';
 import { Report, testedTree } from './report.ts';
 import { scenarios } from './scenarios/index.ts';
-import { reset, runScenario, type Scenario } from './scenarios/scenario.ts';
+import { renew, reset, runScenario, type Scenario } from './scenarios/scenario.ts';
 
 const values = toolOptions(
   `npm run e2e -- [options]: the scenarios on a Kubernetes of this machine
@@ -53,6 +53,7 @@ async function main(): Promise<number> {
   );
   const started = Date.now();
   const kube = await bringUp(values.version, values.keep);
+  if (values.keep) await renew(kube);
   const journal = new Journal();
   let failed = 0;
   try {

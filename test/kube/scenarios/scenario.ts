@@ -13,6 +13,7 @@ import {
   operatorHome,
   startLoad,
   stopLoad,
+  uninstallManifests,
 } from '../install.ts';
 import { condition, type Kube, say, waitFor } from '../kube.ts';
 import type { Journal } from '../journal.ts';
@@ -324,6 +325,13 @@ export async function runScenario(
   } finally {
     timer.abort();
   }
+}
+
+/** A run on a Kubernetes that was kept: what is there may be of other images and manifests. */
+export async function renew(kube: Kube): Promise<void> {
+  if ((await operatorHome(kube)) === null) return;
+  await reset(kube);
+  await uninstallManifests(kube);
 }
 
 /** After a failure: the next scenario finds nothing of the one that failed. */
