@@ -23,6 +23,7 @@ import {
   childrenOf,
   claimsOf,
   type Ending,
+  forbiddenByRules,
   groups,
   nothingIsMissing,
   patchCluster,
@@ -178,7 +179,7 @@ async function helm({ kube, journal, sinceMillis }: Stage): Promise<Ending> {
   await scaleTo(kube, 2);
   await clusterReady(kube, 2, 240_000);
   await nothingIsMissing(kube, 30_000);
-  const forbidden = journal.saying(/forbidden/i, sinceMillis);
+  const forbidden = journal.saying(forbiddenByRules, sinceMillis);
   assert.deepEqual(forbidden, [], 'the rights of the chart suffice');
   await stopLoad(kube);
   await goes(kube, clusterName, []);

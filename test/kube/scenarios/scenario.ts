@@ -52,6 +52,8 @@ export interface Scenario {
 /** For so long a settled operator writes nothing. */
 export const restMillisDefault = 30_000;
 const withoutChecksMillisMax = 30_000;
+/** What the rights of an operator do not allow; a namespace that ends forbids what it has room for. */
+export const forbiddenByRules: RegExp = /forbidden: User/;
 /** Removes what a scenario that failed has left. */
 const resetMillisMax = 240_000;
 export const groups: readonly string[] = ['zone-a', 'zone-b', 'zone-c'];
@@ -295,7 +297,7 @@ async function play(scenario: Scenario, stage: Stage, restMillis: number): Promi
     await nothingIsMissing(kube, ending.withoutChecksMillisMax ?? withoutChecksMillisMax);
     await ask(kube, 'checker', 'begin');
   }
-  const forbidden = journal.saying(/forbidden/i, sinceMillis).map(({ message }) => message);
+  const forbidden = journal.saying(forbiddenByRules, sinceMillis).map(({ message }) => message);
   if (ending.isServerNew !== true) {
     assert.deepEqual(forbidden, [], 'the rights of the manifests suffice');
   }
