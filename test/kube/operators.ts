@@ -84,10 +84,15 @@ export async function operatorGoes(kube: Kube, way: Way): Promise<void> {
   await operatorReady(kube, inNamespace);
 }
 
-/** Name of the pod that holds the lease; empty when none does. */
-export async function leadingPod(kube: Kube): Promise<string> {
+/** Which process holds the lease; empty when none does. */
+export async function leadingProcess(kube: Kube): Promise<string> {
   const lease = await kube.get('lease', 'tsdb-operator', (await operatorHome(kube))!);
-  const identity = String(lease?.spec?.holderIdentity ?? '');
+  return String(lease?.spec?.holderIdentity ?? '');
+}
+
+/** Name of its pod. */
+export async function leadingPod(kube: Kube): Promise<string> {
+  const identity = await leadingProcess(kube);
   return identity.slice(0, Math.max(0, identity.lastIndexOf('_')));
 }
 

@@ -11,7 +11,7 @@ import {
   resumeKubelet,
   silenceKubelet,
 } from '../machines.ts';
-import { anotherLeads, leadingPod } from '../operators.ts';
+import { leadingPod, leadingProcess } from '../operators.ts';
 import {
   acts,
   deletePod,
@@ -54,15 +54,18 @@ async function podKilled(stage: Stage): Promise<Ending> {
   const name = `${clusterName}-zone-b-0`;
   const before = await kube.get('pod', name, namespace);
   const version = await placementVersion(kube);
-  const leader = await leadingPod(kube);
+  const leader = await leadingProcess(kube);
   killProcesses(name);
-  killProcesses(leader);
+  killProcesses(await leadingPod(kube));
   await deletePod(kube, name);
   await waitFor('the pod is made again', 60_000, async () => {
     const pod = await kube.get('pod', name, namespace);
     return pod !== null && pod.metadata.uid !== before.metadata.uid ? null : 'the old one is there';
   });
-  await anotherLeads(kube, '', 60_000);
+  await waitFor('another process leads', 60_000, async () => {
+    const now = await leadingProcess(kube);
+    return now !== '' && now !== leader ? null : `the lease is held by ${now}`;
+  });
   await clusterReady(kube, 1, 120_000);
   assert.equal(await placementVersion(kube), version, 'a restart is no reason to move shards');
   return { calls: [] };

@@ -13,7 +13,7 @@ import {
 } from '../install.ts';
 import { condition, type Kube, waitFor } from '../kube.ts';
 import { killProcesses, processesOf, tagImage } from '../machines.ts';
-import { anotherLeads, leadingPod } from '../operators.ts';
+import { anotherLeads, leadingPod, leadingProcess } from '../operators.ts';
 import {
   type Ending,
   podUids,
@@ -33,12 +33,10 @@ async function leadersLost(stage: Stage): Promise<Ending> {
   const { kube, journal } = stage;
   await ready(stage);
   const killed = await leadingPod(kube);
-  const holder = async (): Promise<string> =>
-    (await kube.get('lease', 'tsdb-operator', (await operatorHome(kube))!)).spec.holderIdentity;
-  const identity = await holder();
+  const identity = await leadingProcess(kube);
   killProcesses(killed);
   await waitFor('another process leads', takeoverMillisMax, async () => {
-    const now = await holder();
+    const now = await leadingProcess(kube);
     return now !== '' && now !== identity ? null : now;
   });
   const stopped = await leadingPod(kube);
