@@ -259,7 +259,7 @@ test('A8: no job mounts a claim that is not ours', async () => {
 });
 
 // A9. The operator gives no right. An author names any TLS Secret of the namespace as
-// etcd.external.tlsSecret (cert-manager's have just these three keys, a CA's too) and reads tls.key from
+// etcd.external.tlsSecret (those of issued certificates have just these three keys, a CA's too) and reads tls.key from
 // a container of their own. docs: "must not gain ... Secrets ... of others"; `secrets` is not given.
 test('A9: a private key of others is not read by a container of the author', async () => {
   const world = new World();
@@ -323,7 +323,7 @@ test('A11: a second restore is not held up by the volume of the first one', asyn
     await passes(world, 5, { then });
     assert.equal(stalled(world)?.reason, 'EtcdLost');
     world.kube.beforeWrite = (write, body) => {
-      if (!/StatefulSet\/c-etcd$/.test(write) || body.spec?.replicas !== 0) return;
+      if (!write.endsWith('StatefulSet/c-etcd') || body.spec?.replicas !== 0) return;
       world.kube.beforeWrite = () => {};
       const pod = world.kube.find('Pod', 'c-etcd-0');
       if (pod !== undefined) world.kube.remove(pod);

@@ -5,12 +5,16 @@
  */
 import { childKey, type Observed } from '../observe/observe.ts';
 import { isStale, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
-import type { IsolationGroupSpec, TsdbCluster } from '../resource/tsdb_cluster.ts';
+import {
+  etcdReplicasOf,
+  type IsolationGroupSpec,
+  type TsdbCluster,
+} from '../resource/tsdb_cluster.ts';
 import { type ImageDefaults, marked, templateOf } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { groupSpecOf, leavingGroups } from '../observe/isolation_groups.ts';
 import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
-import { etcdMembersConfig, etcdObjects, etcdReplicasOf } from './etcd.ts';
+import { etcdMembersConfig, etcdObjects } from './etcd.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
 import { approvedSnapshot, isReadyForRestore, restoredSnapshot } from '../observe/etcd_restore.ts';
 import type { PodRight } from '../overlay/pod_rules.ts';

@@ -249,7 +249,8 @@ test('one pod at a time may be evicted, of nodes, etcd members and coordinators'
     'metrics-nodes 1',
   ]);
   const single = clusterOf({ etcd: { replicas: 1 }, coordinator: { replicas: 1 } });
-  assert.deepEqual(budgets(single), ['metrics-nodes 1'], 'a budget of the only pod bars drains');
+  // One that allows one away bars no drain, and etcd may have had more members.
+  assert.deepEqual(budgets(single), ['metrics-etcd 1', 'metrics-nodes 1']);
 });
 
 test('the pod template is laid over ours, containers and variables by their names', () => {

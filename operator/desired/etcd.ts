@@ -1,6 +1,6 @@
 /** The cluster's own etcd: a headless Service, a StatefulSet and a disruption budget. */
 import type { KubeObject } from '../resource/kube_objects.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { etcdReplicasOf, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 import {
   childMetadata,
   classDefault,
@@ -20,13 +20,8 @@ import { livenessProbes } from './probes.ts';
 import { tlsFolder, tlsMount } from './tls_mount.ts';
 import { Names, port } from '../resource/names.ts';
 
-export const etcdReplicasDefault = 3;
 /** Of a member's database. */
 export const etcdQuotaBytes: number = 2 ** 31;
-
-export function etcdReplicasOf(cluster: TsdbCluster): number {
-  return cluster.spec.etcd?.replicas ?? etcdReplicasDefault;
-}
 
 /** As many as there may ever be: members that come and go change nobody's configuration. */
 const etcdReplicasMax = 5;

@@ -4,7 +4,8 @@
  * which volume a member had.
  */
 import type { Action } from '../action/action.ts';
-import { etcdQuotaBytes, etcdReplicasOf } from '../desired/etcd.ts';
+import { etcdQuotaBytes } from '../desired/etcd.ts';
+import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
 import { claimUidOf, etcdHistory, memberPod } from '../observe/etcd_members.ts';

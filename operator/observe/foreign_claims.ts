@@ -2,12 +2,11 @@
  * Volume claims that are not ours under names that ours would have. Kubernetes mounts a claim by its
  * name alone, whoever made it: a pod of ours would get the data of others, and our deletions them.
  */
-import { etcdReplicasOf } from '../desired/etcd.ts';
 import type { KubeClient } from '../kube/kube_api.ts';
 import { label } from '../resource/keys.ts';
 import { type KubeObject, resource } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { etcdReplicasOf, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 /** Names that the resource will have claims under. */
 function wantedNames(cluster: TsdbCluster): string[] {

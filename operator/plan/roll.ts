@@ -2,7 +2,7 @@
  * Replaces pods of an older revision, one by one, by eviction: whoever drains a machine at the same
  * time and this operator cannot take two at once. The sets of nodes and of etcd are OnDelete.
  */
-import { etcdReplicasOf } from '../desired/etcd.ts';
+import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
 import { Names } from '../resource/names.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';

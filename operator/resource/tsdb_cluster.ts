@@ -126,3 +126,10 @@ export interface TsdbCluster extends KubeObject {
   readonly spec: ClusterSpec;
   readonly status?: ClusterStatus;
 }
+
+const etcdReplicasDefault = 3;
+
+/** Members that an etcd of the cluster's own is to have. */
+export function etcdReplicasOf({ spec }: TsdbCluster): number {
+  return spec.etcd?.replicas ?? etcdReplicasDefault;
+}
