@@ -691,28 +691,25 @@ test('A27: etcd has a quorum throughout when it shrinks and its volumes grow', a
 
 // A28. A driver grows volumes only when their pod starts anew (PVC condition FileSystemResizePending): common.
 // The status says "volumes grow" for ever; no pod is replaced, and nobody is told that one must be.
-stillFails(
-  'A28: volumes that wait for their pod to start anew get that, or a person is told',
-  async () => {
-    const world = await settledWorld({
-      nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
-    });
-    world.growsVolumes = false;
-    world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
-    const then = (): void => {
-      for (const pvc of world.kube.ofKind('PersistentVolumeClaim') as Json[]) {
-        if (pvc.spec.resources.requests.storage !== '200Gi') continue;
-        const conditions = [{ type: 'FileSystemResizePending', status: 'True' }];
-        world.kube.store({ ...pvc, status: { ...pvc.status, conditions } });
-      }
-    };
-    await passes(world, 60, { millis: 60_000, then });
-    assert.ok(
-      stalled(world) !== null || writesLike(world, /^(EVICT|DELETE) Pod/).length > 0,
-      world.condition('Ready').message,
-    );
-  },
-);
+test('A28: volumes that wait for their pod to start anew get that, or a person is told', async () => {
+  const world = await settledWorld({
+    nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
+  });
+  world.growsVolumes = false;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  const then = (): void => {
+    for (const pvc of world.kube.ofKind('PersistentVolumeClaim') as Json[]) {
+      if (pvc.spec.resources.requests.storage !== '200Gi') continue;
+      const conditions = [{ type: 'FileSystemResizePending', status: 'True' }];
+      world.kube.store({ ...pvc, status: { ...pvc.status, conditions } });
+    }
+  };
+  await passes(world, 60, { millis: 60_000, then });
+  assert.ok(
+    stalled(world) !== null || writesLike(world, /^(EVICT|DELETE) Pod/).length > 0,
+    world.condition('Ready').message,
+  );
+});
 
 // A29. etcd 3 -> 5 -> 3. Claims of etcd are owned by the TSDBCluster (own-claim) and, with whenScaled: Delete,
 // by the pod that goes. Kubernetes' garbage collector deletes what has *no* owner left, and else only strikes

@@ -16,6 +16,7 @@ import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { withoutForeignClaims } from './foreign_claims.ts';
 import { namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
+import { offlineGrowthPart } from './offline_growth.ts';
 import {
   growPart,
   placementPart,
@@ -147,7 +148,11 @@ function nodesPart(
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */
 function nextRoll(observed: Observed, rollout: Rollout, placement: PlacementView): Part | null {
-  return etcdRollPart(observed, rollout) ?? liveRollPart(observed, rollout, placement);
+  return (
+    etcdRollPart(observed, rollout) ??
+    liveRollPart(observed, rollout, placement) ??
+    offlineGrowthPart(observed, rollout, placement)
+  );
 }
 
 /** Pods that need a Secret wait for it by themselves: it is only said by its name. */
