@@ -92,7 +92,8 @@ export function desiredOf(
   const leaving = [...(isRefused ? [] : leavingGroups(observed))]
     .filter(([, set]) => set?.spec.replicas !== 0)
     .map(([group, set]) => [group, nodeSetOf(groupSpecOf(group, set))] as const);
-  const sets = [...nodeSets, ...leaving].map(([group, set]) =>
+  const bare = isRefused ? bareSets(observed, images) : { config: [], sets: [] };
+  const sets = [...nodeSets, ...leaving, ...bare.sets].map(([group, set]) =>
     sized(
       set,
       replicasOf(observed, group),
@@ -106,12 +107,39 @@ export function desiredOf(
       ...(config === null ? [] : [config]),
       ...restoreObjects(observed, images),
       ...others,
+      ...bare.config,
       ...sets,
     ],
     nodeSets,
     refusals,
     namespaces: namespaceClaims(observed.cluster, observed.claims),
   };
+}
+
+/**
+ * Sets that are away while what is laid over their pods is refused (they were to be made anew for larger
+ * volumes): without it, so that a pod which ends comes back.
+ */
+function bareSets(
+  observed: GroupState,
+  images: ImageDefaults,
+): {
+  readonly config: readonly KubeObject[];
+  readonly sets: readonly (readonly [string, KubeObject])[];
+} {
+  const { cluster, pods } = observed;
+  const { podTemplate: _, ...spec } = cluster.spec;
+  const { podTemplate: __, config: ___, ...nodes } = spec.nodes;
+  const plain = { ...cluster, spec: { ...spec, nodes } };
+  const away = spec.isolationGroups.filter(
+    ({ name }) =>
+      liveSet(observed, name) === undefined &&
+      pods.some(({ metadata }) => metadata.labels?.[label.group] === name),
+  );
+  if (away.length === 0) return { config: [], sets: [] };
+  const config = nodeObjects(plain).filter(({ kind }) => kind === 'ConfigMap');
+  const sets = away.map((group) => [group.name, nodeStatefulSet(plain, group, images)] as const);
+  return { config: config.map((object) => marked(object)), sets };
 }
 
 /**

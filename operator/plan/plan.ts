@@ -63,7 +63,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   const finishing = placing === null && rollout.state === 'none' ? finishPart(observed) : null;
   const parts = [
     secrets,
-    nodesPart(observed, rollout, placing, etcd),
+    nodesPart(observed, desired, rollout, placing, etcd),
     // Nothing is done by a placement that is not ours.
     ...(placing === null ? [namespacesPart(observed, desired)] : []),
     ...(etcd === null ? [] : [etcd]),
@@ -112,6 +112,7 @@ function livePlan(observed: Observed, desired: Desired): Plan {
 /** What touches running processes: the first that has something to do; what it waits for is said. */
 function nodesPart(
   observed: Observed,
+  desired: Desired,
   rollout: Rollout,
   placing: Part | null,
   etcd: Part | null,
@@ -142,15 +143,23 @@ function nodesPart(
   // What grows waits for pods that perhaps never come, and nothing else waits with it.
   if (moving !== null && moving.actions.length > 0) return moving;
   const readiness = nodesReadiness(observed);
-  const roll = readiness === null && etcd === null ? nextRoll(observed, rollout, placement) : null;
+  const roll =
+    readiness === null && etcd === null ? nextRoll(observed, desired, rollout, placement) : null;
   return roll ?? moving ?? replacing ?? readiness ?? othersReadiness(observed) ?? nothing;
 }
 
 /** One component at a time, etcd first: nodes are evicted only by an etcd that is whole. */
-function nextRoll(observed: Observed, rollout: Rollout, placement: PlacementView): Part | null {
+function nextRoll(
+  observed: Observed,
+  desired: Desired,
+  rollout: Rollout,
+  placement: PlacementView,
+): Part | null {
+  // Pods of a component of which something is refused stay as they are.
+  const refused = new Set(desired.refusals.map(({ component }) => component));
   return (
-    etcdRollPart(observed, rollout) ??
-    liveRollPart(observed, rollout, placement) ??
+    (refused.has('etcd') ? null : etcdRollPart(observed, rollout)) ??
+    (refused.has('node') ? null : liveRollPart(observed, rollout, placement)) ??
     offlineGrowthPart(observed, rollout, placement)
   );
 }
