@@ -61,7 +61,13 @@ async function resources(stage: Stage): Promise<Ending> {
   await applyNamespace(kube, 'copy', { name: 'experiments', reclaimPolicy: 'Delete' });
   await namespaceSays(kube, 'copy', 'False', 'NameConflict');
   await removeNamespace(kube, 'copy');
-  const options = { retentionOptions: { retentionPeriodDuration: '720h' } };
+  const retentionOptions = {
+    retentionPeriodDuration: '720h',
+    blockSizeDuration: '12h',
+    bufferFutureDuration: '2m',
+    bufferPastDuration: '10m',
+  };
+  const options = { retentionOptions };
   await coordinator(kube, smallName, 'namespace', { name: 'by-hand', options });
   await applyNamespace(kube, 'by-hand', { retentionTime: '24h', reclaimPolicy: 'Delete' });
   await namespaceSays(kube, 'by-hand', 'False', 'NotOwned');

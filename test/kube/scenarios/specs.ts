@@ -83,15 +83,17 @@ async function invalid(stage: Stage): Promise<Ending> {
   const { kube } = stage;
   await ready(stage);
   await refusals(kube);
-  const { metadata: _, status: __, ...crd } = await kube.get('crd', definition, namespace);
-  const loose = structuredClone(crd);
-  for (const version of loose.spec.versions) version.schema = withoutRules(version.schema);
-  const replace = (object: object) =>
-    kube.ok(
-      ['patch', 'crd', definition, '--type=merge', '--patch-file=/dev/stdin'],
-      JSON.stringify(object),
-    );
-  await replace({ spec: loose.spec });
+  const { spec } = await kube.get('crd', definition, namespace);
+  const loose = structuredClone(spec);
+  for (const version of loose.versions) version.schema = withoutRules(version.schema);
+  const define = (wanted: object) =>
+    waitFor('the definition is written', 20_000, async () => {
+      const live = await kube.get('crd', definition, namespace);
+      const text = JSON.stringify({ ...live, spec: wanted });
+      const { code, output } = await kube.kubectl(['replace', '-f', '-'], text);
+      return code === 0 ? null : output;
+    });
+  await define(loose);
   try {
     await waitFor('the old rules count', 30_000, async () => {
       const { code, output } = await kube.kubectl(
@@ -111,7 +113,7 @@ async function invalid(stage: Stage): Promise<Ending> {
       return code === 0 ? null : output;
     });
   } finally {
-    await replace({ spec: crd.spec });
+    await define(spec);
   }
   await says(kube, smallName, 'Stalled', /^True InvalidSpec/);
   await clusterReady(kube, 1, 60_000);
