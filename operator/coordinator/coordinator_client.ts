@@ -60,6 +60,8 @@ export interface NamespaceView {
 
 const answerBytesMax = 64 * 1024 * 1024;
 const timeoutMillis = 15_000;
+/** The version rises by one write each to above that of before. */
+const approveTimeoutMillis = 120_000;
 /** What is read comes at once or not at all. */
 const readTimeoutMillis = 5_000;
 
@@ -148,7 +150,8 @@ export class CoordinatorClient {
 
   /** After the key-value store was lost or went back: what the nodes knew last stands again. */
   async placementApprove(signal: AbortSignal): Promise<void> {
-    await this.#call('POST', '/api/v1/services/tsdb/placement/approve', {}, signal);
+    const path = '/api/v1/services/tsdb/placement/approve';
+    await this.#call('POST', path, {}, signal, [], approveTimeoutMillis);
   }
 
   async placementDelete(signal: AbortSignal): Promise<void> {
@@ -219,8 +222,8 @@ export class CoordinatorClient {
     body: object | undefined,
     signal: AbortSignal,
     accepted: readonly number[] = [],
+    millisMax: number = method === 'GET' ? readTimeoutMillis : timeoutMillis,
   ): Promise<unknown> {
-    const millisMax = method === 'GET' ? readTimeoutMillis : timeoutMillis;
     const deadline = this.#env.clock.deadline(millisMax, signal);
     const answer = await httpRequest(
       this.#baseUrl + path,
