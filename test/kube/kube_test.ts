@@ -23,7 +23,6 @@ const played: readonly string[] = [
   '14-machine-lost',
   '31-invalid-specs',
   '34-comes-back',
-  '35-namespaces',
   '37-etcd-members',
   '38-etcd-lost',
   '30-rights-of-the-chart',
