@@ -196,3 +196,20 @@ test('a store that somebody restored by hand is not changed before a person appr
   assert.equal(world.condition('Ready').status, 'True');
   assert.equal(world.instanceIds().length, 6);
 });
+
+test('a cluster that comes back without its etcd goes on with an approval that was broken off', async () => {
+  const world = await settledWorld();
+  await world.takeSnapshot('20260101T000000Z.db');
+  await world.settle();
+  const before = world.instanceIds();
+  await world.deleteCluster();
+  world.etcd.forget();
+  world.addCluster(specOf({ etcd }));
+  // The first approval has written a placement, and not that it is approved.
+  await world.loseEtcdTo('20260101T000000Z.db');
+  world.calls.length = 0;
+  await passes(world, 40);
+  assert.deepEqual(world.calls, ['approve']);
+  assert.deepEqual(world.instanceIds(), before);
+  assert.equal(world.condition('Ready').status, 'True');
+});

@@ -71,8 +71,11 @@ export function awaitsRestoredPlacement(observed: Observed, placement: Placement
 }
 
 function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView): Part {
-  const { annotations } = observed.cluster.metadata;
+  const { annotations, uid } = observed.cluster.metadata;
+  const { record } = observed;
   const isApproved =
+    // It has come back without its etcd, and what the nodes know is being brought back.
+    (record !== null && record.clusterUid !== uid) ||
     annotations?.[annotation.restoreEtcd] !== undefined ||
     annotations?.[annotation.approvePlacement] === 'restore';
   if (!isApproved) {

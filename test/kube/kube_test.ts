@@ -22,10 +22,8 @@ const played: readonly string[] = [
   '13-disk-lost',
   '14-machine-lost',
   '31-invalid-specs',
-  '34-comes-back',
   '37-etcd-members',
   '38-etcd-lost',
-  '30-rights-of-the-chart',
 ];
 const restMillis = 5_000;
 
