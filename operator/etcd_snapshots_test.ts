@@ -209,7 +209,8 @@ test('a cluster that comes back without its etcd goes on with an approval that w
   await world.loseEtcdTo('20260101T000000Z.db');
   world.calls.length = 0;
   await passes(world, 40);
-  assert.deepEqual(world.calls, ['approve']);
+  // Again until all nodes have said what they knew.
+  assert.deepEqual(new Set(world.calls), new Set(['approve']));
   assert.deepEqual(world.instanceIds(), before);
   assert.equal(world.condition('Ready').status, 'True');
 });
