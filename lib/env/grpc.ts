@@ -383,6 +383,8 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
     'grpc.max_send_message_length': -1,
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.max_reconnect_backoff_ms': 1_000,
+    // A pod that is made again has another address: half a minute without looking would be one without it.
+    'grpc.dns_min_time_between_resolutions_ms': 1_000,
     'grpc.keepalive_time_ms': options.keepaliveMillis ?? 10_000,
     'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMillis ?? 5_000,
     // Clients of one process to one server must not share a connection that one of them closes.
