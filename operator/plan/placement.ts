@@ -317,10 +317,14 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
       const list = starting.map(({ id }) => id).join(', ');
       return waitingFor('PodsStarting', `placement add waits for nodes to answer: ${list}`);
     }
-    // A shard has no replica to spare while another node is down. A group that leaves is not waited
-    // for: it may be what the new one takes the place of.
-    const leaving = Object.keys(placement.instances).filter((id) =>
-      cluster.spec.isolationGroups.every(({ name }) => names.ordinalIn(name, id) === null),
+    // A shard has no replica to spare while another node is down. Only a new group does not wait for
+    // one that leaves: it may take the place of a zone that is lost.
+    const placed = Object.keys(placement.instances);
+    const isNew = placed.every((id) => names.ordinalIn(group.name, id) === null);
+    const leaving = placed.filter(
+      (id) =>
+        isNew &&
+        cluster.spec.isolationGroups.every(({ name }) => names.ordinalIn(name, id) === null),
     );
     const down = downIn(observed, placement, leaving);
     if (down.length > 0) {

@@ -426,7 +426,16 @@ class Life {
       this.#world.shardStates().every((state) => state === 'AVAILABLE'),
       `${call} while shards move`,
     );
-    const staying = this.#world.instanceIds().filter((id) => !ids.includes(id));
+    const groupOf = (id: string): string => id.replace(/-\d+$/, '');
+    const placed = this.#world.instanceIds();
+    const wanted: string[] = this.#world.cluster.spec.isolationGroups.map(
+      ({ name }: Json) => `c-${name}`,
+    );
+    // A new group may take the place of one that leaves and is lost.
+    const isNew = verb === 'add' && placed.every((id) => groupOf(id) !== groupOf(ids[0] ?? ''));
+    const staying = placed.filter(
+      (id) => !ids.includes(id) && !(isNew && !wanted.includes(groupOf(id))),
+    );
     const down = staying.filter((id) => !this.#world.isReady(id));
     assert.deepEqual(down, [], `${call} while nodes are down`);
   }
