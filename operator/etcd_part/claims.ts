@@ -13,7 +13,7 @@ export function etcdClaimActions({ cluster, etcd, volumeClaims }: Observed): Act
   const goesWithIt = cluster.spec.deletionPolicy?.metadata !== 'Retain';
   return volumeClaims.flatMap((claim): Action[] => {
     const { name, deletionTimestamp, ownerReferences = [] } = claim.metadata;
-    const isOfMember = names.etcdOrdinal(name.slice('data-'.length)) !== null;
+    const isOfMember = names.etcdOrdinalOfClaim(name) !== null;
     const isOwned = ownerReferences.some((owner) => owner.uid === uid);
     if (!isOfMember || deletionTimestamp !== undefined || isOwned === goesWithIt) return [];
     return [{ kind: 'own-claim', claim, cluster, goesWithIt }];

@@ -171,7 +171,7 @@ export function recordedMembers(observed: Observed): Readonly<Record<string, Rec
   if (!etcd.reachable) {
     const isGivenUp =
       statefulSets.get(names.etcd)?.spec.replicas === 0 &&
-      volumeClaims.every(({ metadata }) => names.etcdOrdinal(metadata.name.slice(5)) === null);
+      volumeClaims.every(({ metadata }) => names.etcdOrdinalOfClaim(metadata.name) === null);
     return isGivenUp ? {} : before;
   }
   const members = etcd.members.flatMap((member): [string, RecordedMember][] => {
@@ -271,10 +271,9 @@ function volumesLeft(
   const names = new Names(cluster);
   const running = new Set(live.map(({ metadata }) => metadata.name));
   return volumeClaims.filter(({ metadata }) => {
-    const pod = metadata.name.slice('data-'.length);
-    const ordinal = names.etcdOrdinal(pod);
+    const ordinal = names.etcdOrdinalOfClaim(metadata.name);
     if (ordinal === null || ordinal < pods || members.has(ordinal)) return false;
-    return metadata.deletionTimestamp === undefined && !running.has(pod);
+    return metadata.deletionTimestamp === undefined && !running.has(names.etcdPod(ordinal));
   });
 }
 

@@ -56,13 +56,12 @@ export function isReadyForRestore(observed: Known, jobName: string): boolean {
   const { cluster, children, pods, volumeClaims } = observed;
   if (children.has(`Job/${jobName}`)) return true;
   const names = new Names(cluster);
-  const isOfMember = (pod: string): boolean => names.etcdOrdinal(pod) !== null;
   const isMade = volumeClaims.some(
     ({ metadata }) =>
-      isOfMember(metadata.name.slice('data-'.length)) &&
+      names.etcdOrdinalOfClaim(metadata.name) !== null &&
       metadata.annotations?.[annotation.restoredBy] !== jobName,
   );
-  return !isMade && !pods.some(({ metadata }) => isOfMember(metadata.name));
+  return !isMade && !pods.some(({ metadata }) => names.etcdOrdinal(metadata.name) !== null);
 }
 
 /** Volumes of members that have no pod, as `memberClaims`. */
@@ -82,14 +81,12 @@ export function memberClaims(
   keptFor: string | null,
 ): readonly KubeObject[] {
   const names = new Names(cluster);
-  return volumeClaims.filter(({ metadata }) => {
-    const pod = metadata.name.slice('data-'.length);
-    return (
-      names.etcdOrdinal(pod) !== null &&
+  return volumeClaims.filter(
+    ({ metadata }) =>
+      names.etcdOrdinalOfClaim(metadata.name) !== null &&
       metadata.deletionTimestamp === undefined &&
-      (keptFor === null || metadata.annotations?.[annotation.restoredBy] !== keptFor)
-    );
-  });
+      (keptFor === null || metadata.annotations?.[annotation.restoredBy] !== keptFor),
+  );
 }
 
 export type RestoreProgress =

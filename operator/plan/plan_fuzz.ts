@@ -372,6 +372,8 @@ class Life {
         return;
       }
       if (this.#isGoneGroup(pod)) return;
+      // It has no shards.
+      if (!this.#world.instanceIds().includes(pod)) return;
       if (!this.#world.isMachineLost(pod)) this.#checkClass(pod, body);
       const states = this.#world.shardStates((id) => id !== pod);
       assert.ok(

@@ -141,8 +141,11 @@ function dangerOf(
   if (labels?.[label.component] === 'etcd') return etcdDanger(observed, name);
   if (placement === null) return 'the placement is known';
   const own = placement.instances[name];
-  // It has never joined: there is nothing on it.
-  if (own === undefined) return null;
+  // It has never joined, or has left: there is nothing on it.
+  if (own === undefined) {
+    const isRecorded = observed.record?.placement?.instanceIds.includes(name) === true;
+    return isRecorded ? 'it is written down that it has left' : null;
+  }
   if (placement.replicationFactor === 1 && own.shards.length > 0 && isAsked !== true) {
     return `a person says that its shards, of which there is one copy, are lost: annotate pod ${name} with ${annotation.replace}=true`;
   }

@@ -65,6 +65,11 @@ export class Names {
     return /^(0|[1-9][0-9]*)$/.test(rest) ? Number(rest) : null;
   }
 
+  /** Of the member that a volume claim belongs to; null for other claims. */
+  etcdOrdinalOfClaim(claim: string): number | null {
+    return claim.startsWith('data-') ? this.etcdOrdinal(claim.slice('data-'.length)) : null;
+  }
+
   etcdPeerUrl(pod: string): string {
     return `${this.#etcdScheme}://${this.host(pod, this.etcd)}:${port.etcdPeer}`;
   }
