@@ -2,18 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from './kube/kube_api.ts';
-import { specOf, World } from './world_testing.ts';
+import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
-}
 
 const namesOf = (world: World, kind: string): string[] =>
   world.kube

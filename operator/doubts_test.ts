@@ -2,19 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '#lib/errors.ts';
-import { specOf, World } from './world_testing.ts';
+import { World, settledWorld } from './world_testing.ts';
 
 type Json = any;
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  await world.advance();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
-}
 
 async function passes(world: World, count: number, stepMillis = 2_000): Promise<void> {
   for (let pass = 0; pass < count; pass++) {

@@ -2,19 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { resource } from './resource/kube_objects.ts';
-import { specOf, World } from './world_testing.ts';
+import { World, settledWorld } from './world_testing.ts';
 
 type Json = any;
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  world.kube.writes.length = 0;
-  world.etcd.calls.length = 0;
-  world.calls.length = 0;
-  return world;
-}
 
 const membersOf = (count: number): string[] =>
   Array.from({ length: count }, (_, ordinal) => `c-etcd-${ordinal}`);

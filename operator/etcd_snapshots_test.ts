@@ -1,19 +1,12 @@
 /** Snapshots of a cluster's own etcd: taken, seen, and brought back when etcd has lost its data. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { specOf, World } from './world_testing.ts';
+import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
 
 const etcd = { replicas: 3, snapshots: { schedule: '*/10 * * * *', keep: 3 } } as const;
 const members = ['c-etcd-0', 'c-etcd-1', 'c-etcd-2'];
-
-async function settledWorld(): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf({ etcd }));
-  await world.settle();
-  return world;
-}
 
 async function passes(world: World, count: number): Promise<void> {
   for (let pass = 0; pass < count; pass++) {
@@ -36,7 +29,7 @@ const stalled = (world: World): Json => {
 };
 
 test('the schedule writes to a volume that outlives the cluster, and the status says what is there', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld({ etcd });
   const { spec } = world.kube.find('CronJob', 'c-etcd-snapshots');
   assert.equal(spec.schedule, '*/10 * * * *');
   const { initContainers, containers } = spec.jobTemplate.spec.template.spec;
@@ -66,7 +59,7 @@ test('a snapshot goes with the cluster whose data go with it', async () => {
 });
 
 test('an etcd that lost its data is made from the snapshot that a person names, and nodes bring the rest', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld({ etcd });
   await world.takeSnapshot('20260101T000000Z.db');
   world.addClaim('later', { retentionTime: '24h' });
   await world.settle();
@@ -97,7 +90,7 @@ test('an etcd that lost its data is made from the snapshot that a person names, 
 
 test('a volume of a member that never came is given up with the others', async () => {
   for (const wish of ['empty', 'latest']) {
-    const world = await settledWorld();
+    const world = await settledWorld({ etcd });
     await world.takeSnapshot('20260101T000000Z.db');
     await world.settle();
     await loseAll(world);
@@ -124,7 +117,7 @@ test('a volume of a member that never came is given up with the others', async (
 });
 
 test('a snapshot that is not there is said, and another one helps', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld({ etcd });
   await world.takeSnapshot('20260101T000000Z.db');
   await world.settle();
   await loseAll(world);
@@ -148,7 +141,7 @@ test('a snapshot that is not there is said, and another one helps', async () => 
 
 test('an operator that dies after any of its steps of a restore is followed by one that goes on', async () => {
   for (let at = 0; at < 12; at++) {
-    const world = await settledWorld();
+    const world = await settledWorld({ etcd });
     await world.takeSnapshot('20260101T000000Z.db');
     await world.settle();
     const before = world.instanceIds();
@@ -169,7 +162,7 @@ test('an operator that dies after any of its steps of a restore is followed by o
 });
 
 test('approving a snapshot for an etcd that is well changes nothing', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld({ etcd });
   await world.takeSnapshot('20260101T000000Z.db');
   await world.settle();
   world.etcd.calls.length = 0;
@@ -182,7 +175,7 @@ test('approving a snapshot for an etcd that is well changes nothing', async () =
 });
 
 test('a store that somebody restored by hand is not changed before a person approves', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld({ etcd });
   await world.takeSnapshot('20260101T000000Z.db');
   await world.loseEtcdTo('20260101T000000Z.db');
   world.calls.length = 0;
@@ -198,7 +191,7 @@ test('a store that somebody restored by hand is not changed before a person appr
 });
 
 test('a cluster that comes back without its etcd goes on with an approval that was broken off', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld({ etcd });
   await world.takeSnapshot('20260101T000000Z.db');
   await world.settle();
   const before = world.instanceIds();

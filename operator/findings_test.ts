@@ -8,7 +8,7 @@ import { plainRequest } from '#cluster/admin/admin.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
 import { KubeError } from './kube/kube_api.ts';
 import { resource } from './resource/kube_objects.ts';
-import { specOf, World } from './world_testing.ts';
+import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
 
@@ -26,15 +26,6 @@ function finding(
       await assert.rejects(run, 'it is mended: say so');
     });
   }
-}
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
 }
 
 /** @returns what the last pass asked to wait */

@@ -4,17 +4,9 @@ import { test } from 'node:test';
 import { plainRequest } from '#cluster/admin/admin.ts';
 import { resource } from './resource/kube_objects.ts';
 import { namespaceOptions } from './desired/namespaces.ts';
-import { specOf, World } from './world_testing.ts';
+import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
-
-async function settledWorld(): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf());
-  await world.settle();
-  world.calls.length = 0;
-  return world;
-}
 
 const readyOf = (world: World, name: string): Json =>
   world.kube

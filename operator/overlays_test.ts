@@ -2,18 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from './kube/kube_api.ts';
-import type { ClusterSpec } from './resource/tsdb_cluster.ts';
-import { specOf, World } from './world_testing.ts';
+import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
-
-async function settledWorld(over: Partial<ClusterSpec> = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  world.kube.writes.length = 0;
-  return world;
-}
 
 const podSpec = (world: World, name: string): Json => world.kube.find('Pod', name).spec;
 

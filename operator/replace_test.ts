@@ -1,17 +1,7 @@
 /** Machines and disks that do not come back. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { specOf, World } from './world_testing.ts';
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  await world.advance();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
-}
+import { World, settledWorld } from './world_testing.ts';
 
 async function minutes(world: World, count: number): Promise<void> {
   for (let half = 0; half < count * 2; half++) {

@@ -2,22 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from './kube/kube_api.ts';
-import { specOf, World } from './world_testing.ts';
+import { World, settledWorld } from './world_testing.ts';
 
 type Json = any;
 
 const small = { requests: { cpu: '1', memory: '2Gi' }, limits: { cpu: '2', memory: '2Gi' } };
 const more = { requests: { cpu: '2', memory: '2Gi' }, limits: { cpu: '4', memory: '2Gi' } };
 
-async function settledWorld(): Promise<World> {
-  const world = new World();
-  const nodes = { replicasPerGroup: 1, resources: small };
-  world.addCluster(specOf({ nodes, etcd: { resources: small } }));
-  await world.settle();
-  await world.advance();
-  world.kube.writes.length = 0;
-  return world;
-}
+const sized = {
+  nodes: { replicasPerGroup: 1, resources: small },
+  etcd: { resources: small },
+};
 
 const written = (world: World, pattern: RegExp): string[] =>
   world.kube.writes.filter((write) => pattern.test(write));
@@ -26,7 +21,7 @@ const resourcesOf = (world: World, pod: string): Json =>
   world.kube.find('Pod', pod).spec.containers[0].resources;
 
 test('more cpu comes while pods run: none is replaced', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld(sized);
   world.changeSpec((spec) => {
     spec.nodes.resources = more;
     spec.etcd.resources = more;
@@ -48,7 +43,7 @@ test('more cpu comes while pods run: none is replaced', async () => {
 });
 
 test('a limit of memory, or something else beside it, is rolled', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld(sized);
   const large = { ...small, limits: { cpu: '2', memory: '4Gi' } };
   world.changeSpec((spec) => (spec.nodes.resources = large));
   await world.settle();
@@ -64,7 +59,7 @@ test('a limit of memory, or something else beside it, is rolled', async () => {
 
 for (const status of [404, 405, 422]) {
   test(`a server that answers ${status} gets a roll`, async () => {
-    const world = await settledWorld();
+    const world = await settledWorld(sized);
     world.kube.beforeWrite = (write) => {
       if (write.startsWith('PATCH(resize)')) throw new KubeError(status, 'No', 'no resize');
     };
@@ -77,7 +72,7 @@ for (const status of [404, 405, 422]) {
 }
 
 test('what a machine has no room for now is waited for, what it never has is rolled', async () => {
-  const world = await settledWorld();
+  const world = await settledWorld(sized);
   const say = (reason: string | null) => {
     const pod = structuredClone(world.kube.find('Pod', 'c-a-0')) as Json;
     const kept = pod.status.conditions.filter((one: Json) => one.type === 'Ready');

@@ -11,7 +11,7 @@ import { EtcdClient } from './etcd/etcd_admin.ts';
 import { KubeError } from './kube/kube_api.ts';
 import { podTemplateProblems } from './overlay/pod_rules.ts';
 import { overlay } from './resource/merge.ts';
-import { specOf, World } from './world_testing.ts';
+import { specOf, World, settledWorld } from './world_testing.ts';
 
 type Json = any;
 
@@ -22,16 +22,6 @@ function stillFails(what: string, run: () => Promise<void> | void): void {
   test(`open: ${what}`, async () => {
     await assert.rejects(async () => run(), assert.AssertionError);
   });
-}
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  await world.advance();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
 }
 
 interface PassOptions {

@@ -2,17 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from './kube/kube_api.ts';
-import { specOf, World } from './world_testing.ts';
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  await world.advance();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
-}
+import { World, settledWorld } from './world_testing.ts';
 
 /** Nodes that were taken away, those of one pass together. */
 async function rolled(world: World, change: () => void): Promise<string[]> {

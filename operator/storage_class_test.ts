@@ -1,19 +1,9 @@
 /** Volumes that go to another storage class, one after the other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { specOf, World } from './world_testing.ts';
+import { World, settledWorld } from './world_testing.ts';
 
 type Json = any;
-
-async function settledWorld(over: Parameters<typeof specOf>[0] = {}): Promise<World> {
-  const world = new World();
-  world.addCluster(specOf(over));
-  await world.settle();
-  await world.advance();
-  world.kube.writes.length = 0;
-  world.calls.length = 0;
-  return world;
-}
 
 async function passes(world: World, count: number): Promise<void> {
   for (let pass = 0; pass < count; pass++) {

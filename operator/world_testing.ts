@@ -682,3 +682,15 @@ const ownedBy = ({ metadata, kind }: KubeObject): Json[] => [
 ];
 
 const ordinalOf = (pod: Json): number => Number(/-(\d+)$/.exec(pod.metadata.name)![1]);
+
+/** A cluster that has come to rest; what was written until then is forgotten. */
+export async function settledWorld(over: Partial<ClusterSpec> = {}): Promise<World> {
+  const world = new World();
+  world.addCluster(specOf(over));
+  await world.settle();
+  await world.advance();
+  world.kube.writes.length = 0;
+  world.etcd.calls.length = 0;
+  world.calls.length = 0;
+  return world;
+}
