@@ -7,7 +7,8 @@ import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
 import { isNamespaceEnding } from './ending_namespace.ts';
-import { managedByAnother } from './management.ts';
+import { volumesGoWith, wouldLeaveEtcdVolumes } from './etcd_part/claims.ts';
+import { managementOf } from './management.ts';
 import { clearing } from './resource/merge.ts';
 import { RolloutTurns } from './rollout_turns.ts';
 import { annotation, finalizer, label } from './resource/keys.ts';
@@ -109,14 +110,9 @@ export class Controller {
   async reconcile(key: string, signal: AbortSignal): Promise<number | null> {
     const { api } = this.#options;
     const [namespace, name] = key.split('/') as [string, string];
-    const cluster = (await api.get(
-      resource.cluster,
-      namespace,
-      name,
-      signal,
-    )) as TsdbCluster | null;
+    const found = (await api.get(resource.cluster, namespace, name, signal)) as TsdbCluster | null;
     const claims = await this.#claimsOf(namespace, name, signal);
-    if (cluster === null) {
+    if (found === null) {
       this.#failures.delete(key);
       this.#publishedAtMillis.delete(key);
       this.#turns.leave(key);
@@ -127,15 +123,14 @@ export class Controller {
       }
       return null;
     }
-    if (cluster.metadata.deletionTimestamp !== undefined) return this.#finalize(cluster, signal);
-    const another = await managedByAnother(cluster, this.#options, signal);
+    if (found.metadata.deletionTimestamp !== undefined) return this.#finalize(found, signal);
+    const { another, cluster } = await managementOf(found, this.#options, signal);
     if (another !== null) {
       const message = `operator ${another} looks after it: take the annotation ${annotation.managedBy} away when that is gone`;
       const event = { reason: 'ManagedByAnother', message, type: 'Warning' } as const;
       await this.#events.record(cluster, event, signal);
       return resyncMillis;
     }
-    await this.#keepFinalizer(cluster, signal);
     return this.#reconcileLive(key, cluster, claims, signal);
   }
 
@@ -160,6 +155,7 @@ export class Controller {
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
     const sources = { api, coordinator: executor.coordinator, etcd, tlsSecrets, wanted, memory };
     const observed = await observe(cluster, claims, sources, signal);
+    await this.#keepFinalizer(observed, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
     failures.keepOnly([...next.actions, ...(next.refused ?? [])]);
@@ -333,10 +329,12 @@ export class Controller {
     await this.#options.api.mergePatch(kind, namespace!, name, '', patch, signal);
   }
 
-  /** Only a cluster whose data go with it has something to do when it goes. */
-  async #keepFinalizer(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
+  /** Only a cluster that leaves volumes which are to go with it has something to do when it goes. */
+  async #keepFinalizer(observed: Observed, signal: AbortSignal): Promise<void> {
+    const { cluster } = observed;
     const finalizers = cluster.metadata.finalizers ?? [];
-    const isWanted = cluster.spec.deletionPolicy?.data === 'Delete';
+    const isWanted =
+      cluster.spec.deletionPolicy?.data === 'Delete' || wouldLeaveEtcdVolumes(observed);
     if (!isWanted) await this.#dropFinalizer(cluster, signal);
     else if (!finalizers.includes(finalizer)) {
       await this.#setFinalizers(cluster, [...finalizers, finalizer], signal);
@@ -351,24 +349,25 @@ export class Controller {
   async #finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
     const finalizers = cluster.metadata.finalizers ?? [];
     if (!finalizers.includes(finalizer)) return null;
-    const { api, env, log } = this.#options;
+    const { api, log } = this.#options;
     if (await isNamespaceEnding(api, cluster.metadata.namespace!, signal)) {
       await this.#releaseAtOnce(cluster, signal);
       return null;
     }
     const { data, metadata } = cluster.spec.deletionPolicy ?? {};
     // With --cascade=orphan all children stay, and so do their volumes.
-    if (data === 'Delete' && !finalizers.includes('orphan')) {
-      // Sets first: else they would make pods with new volumes meanwhile.
-      const left = await this.#deleteAll(cluster, resource.statefulSet, 'node', signal);
-      const pods = await this.#listOf(cluster, resource.pod, 'node', signal);
-      const ending = pods.filter((pod) => !isOverdue(pod, env.clock.nowMillis()));
-      if (left + ending.length > 0) return finalizePollMillis;
+    const isCascading = !finalizers.includes('orphan');
+    if (isCascading && data === 'Delete') {
+      if (await this.#deleteSets(cluster, 'node', signal)) return finalizePollMillis;
       await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
       await this.#deleteAll(cluster, resource.cronJob, 'etcd-snapshots', signal);
       await this.#deleteAll(cluster, resource.volumeClaim, 'etcd-snapshots', signal);
       await this.#deleteAll(cluster, resource.configMap, 'record', signal);
       if (metadata !== 'Retain') await this.#deleteKeys(cluster, signal);
+    }
+    if (isCascading && volumesGoWith(cluster)) {
+      if (await this.#deleteSets(cluster, 'etcd', signal)) return finalizePollMillis;
+      await this.#deleteAll(cluster, resource.volumeClaim, 'etcd', signal);
     }
     await this.#dropFinalizer(cluster, signal);
     log.info({ cluster: cluster.metadata.name }, 'cluster released');
@@ -415,6 +414,22 @@ export class Controller {
     const selector = `${label.cluster}=${cluster.metadata.name},${label.component}=${component}`;
     const { namespace } = cluster.metadata;
     return (await this.#options.api.list(kind, namespace!, selector, signal)).items;
+  }
+
+  /**
+   * They go before their volumes: else they would make pods with new ones meanwhile.
+   *
+   * @returns whether there are still some, or pods of theirs
+   */
+  async #deleteSets(
+    cluster: TsdbCluster,
+    component: string,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const left = await this.#deleteAll(cluster, resource.statefulSet, component, signal);
+    const pods = await this.#listOf(cluster, resource.pod, component, signal);
+    const nowMillis = this.#options.env.clock.nowMillis();
+    return left > 0 || pods.some((pod) => !isOverdue(pod, nowMillis));
   }
 
   /** @returns how many there were */

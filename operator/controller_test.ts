@@ -517,7 +517,10 @@ test('a pod whose machine is silent holds up the deletion of its cluster for a w
   await world.deleteCluster();
   assert.ok(world.cluster, 'it may still end');
   await world.clock.pass(91_000);
-  await world.reconcile();
+  for (let pass = 0; pass < 3; pass++) {
+    await world.reconcile();
+    await world.advance();
+  }
   assert.equal(world.cluster, undefined);
   assert.equal(world.kube.find('PersistentVolumeClaim', 'data-c-a-0'), undefined);
 });

@@ -191,7 +191,7 @@ finding('6a', 'a refused growth of volumes holds up nothing else', 'mended', asy
 finding('6b', 'an object that is refused holds up nothing else', 'mended', async () => {
   const world = await settledWorld();
   world.kube.beforeWrite = (write) => {
-    if (write !== 'APPLY StatefulSet/c-a') return;
+    if (!/^(APPLY|PATCH) StatefulSet\/c-a$/.test(write)) return;
     throw new KubeError(422, 'Invalid', 'StatefulSet.apps "c-a" is invalid: memory: 1Giga');
   };
   world.changeSpec((spec) => (spec.coordinator = { image: 'coordinator:2' }));

@@ -19,21 +19,29 @@ export interface ManagementOptions {
   readonly operatorId: string;
 }
 
-/** @returns the operator that looks after the cluster instead of this one; null when this one does */
-export async function managedByAnother(
+export interface Management {
+  /** The operator that looks after the cluster instead of this one; null when this one does. */
+  readonly another: string | null;
+  /** As it is now. */
+  readonly cluster: TsdbCluster;
+}
+
+export async function managementOf(
   cluster: TsdbCluster,
   { api, env, operatorId }: ManagementOptions,
   signal: AbortSignal,
-): Promise<string | null> {
+): Promise<Management> {
   const other = cluster.metadata.annotations?.[annotation.managedBy];
-  if (other === operatorId) return null;
-  if (other !== undefined && (await isAlive(other, api, env, signal))) return other;
+  if (other === operatorId) return { another: null, cluster };
+  if (other !== undefined && (await isAlive(other, api, env, signal))) {
+    return { another: other, cluster };
+  }
   const { name, namespace, resourceVersion } = cluster.metadata;
   const annotations = { [annotation.managedBy]: operatorId };
   // With the version it is a compare-and-set: of two operators one is the first.
   const patch = { metadata: { annotations, resourceVersion } };
-  await api.mergePatch(resource.cluster, namespace!, name, '', patch, signal);
-  return null;
+  const marked = await api.mergePatch(resource.cluster, namespace!, name, '', patch, signal);
+  return { another: null, cluster: marked as TsdbCluster };
 }
 
 async function isAlive(

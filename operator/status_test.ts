@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Condition } from './resource/kube_objects.ts';
 import { conditionsOf, transitionsOf } from './status.ts';
-import { specOf, World } from './world_testing.ts';
+import { settledWorld, specOf, World } from './world_testing.ts';
 
 type Json = any;
 
@@ -100,6 +100,24 @@ test('Ready is true only when everything is, and then neither Reconciling nor St
     'Scaling',
     'Updating',
   ]);
+});
+
+test('a cluster whose pods are to be others is not Ready while that is only written', async () => {
+  const world = await settledWorld();
+  for (const change of [
+    (spec: Json) => (spec.nodes.image = 'node:2'),
+    (spec: Json) => (spec.nodes.resources = { requests: { cpu: '12m' } }),
+    (spec: Json) => (spec.coordinator = { image: 'coordinator:2' }),
+    (spec: Json) => (spec.etcd = { image: 'etcd:2' }),
+  ]) {
+    world.changeSpec(change);
+    await world.reconcile();
+    const { observedGeneration } = world.cluster.status;
+    assert.equal(observedGeneration, world.cluster.metadata.generation);
+    assert.equal(world.condition('Ready').status, 'False');
+    await world.settle();
+    assert.equal(world.condition('Ready').status, 'True');
+  }
 });
 
 test('events tell each change once, and what is bad as a warning', () => {

@@ -14,7 +14,7 @@ import type { AppliedMemory } from '../kube/applied_memory.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
 import { contentHash } from '../resource/content_hash.ts';
 import { contains } from '../resource/merge.ts';
-import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
+import { type KubeClient, KubeError, resourceOf } from '../kube/kube_api.ts';
 import { type Action, objectOf } from './action.ts';
 import type { Failpoints } from './failpoints.ts';
 
@@ -154,7 +154,7 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
 }
 
 async function apply(object: KubeObject, executor: Executor, signal: AbortSignal): Promise<void> {
-  const answer = await executor.api.apply(object, signal);
+  const answer = await applied(object, executor.api, signal);
   if (!contains(answer, object)) executor.applied.note(answer, contentHash(object));
 }
 
@@ -163,14 +163,45 @@ async function own(
   api: KubeClient,
   signal: AbortSignal,
 ): Promise<void> {
-  const { name, namespace, resourceVersion, ownerReferences = [] } = claim.metadata;
-  const others = ownerReferences.filter(({ uid }) => uid !== cluster.metadata.uid);
+  const { name, namespace, uid } = claim.metadata;
+  // A new claim is changed some times while its volume comes.
+  const live = await api.get(resource.volumeClaim, namespace!, name, signal);
+  if (live === null || live.metadata.uid !== uid) return;
+  const { resourceVersion, ownerReferences = [] } = live.metadata;
+  const others = ownerReferences.filter((owner) => owner.uid !== cluster.metadata.uid);
   // With the version it is a compare-and-set: the list is written as a whole.
   const metadata = {
     resourceVersion,
     ownerReferences: goesWithIt ? [...others, ownerOf(cluster)] : others,
   };
   await api.mergePatch(resource.volumeClaim, namespace!, name, '', { metadata }, signal);
+}
+
+/**
+ * Lists of the server are merged by their keys: after somebody has given a port another number there
+ * would be two of its name, which is refused, for ever. Then our lists stand in place of theirs.
+ */
+async function applied(
+  object: KubeObject,
+  api: KubeClient,
+  signal: AbortSignal,
+): Promise<KubeObject> {
+  try {
+    return await api.apply(object, signal);
+  } catch (error) {
+    if (!(error instanceof KubeError && error.status === 422) || object['spec'] === undefined) {
+      throw error;
+    }
+    const kind = resourceOf(object);
+    const { namespace, name } = object.metadata;
+    if ((await api.get(kind, namespace!, name, signal)) === null) throw error;
+    try {
+      return await api.mergePatch(kind, namespace!, name, '', { spec: object['spec'] }, signal);
+    } catch (again) {
+      // What is refused is ours: the first answer names it as a person knows it.
+      throw again instanceof KubeError && again.status === 422 ? error : again;
+    }
+  }
 }
 
 /** As an owner that is no controller. */

@@ -7,6 +7,7 @@ import type { EtcdAdmin } from '../etcd/etcd_admin.ts';
 import { execute } from './execute.ts';
 import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
 import { FakeKube } from '../kube/fake_kube_testing.ts';
+import { KubeError } from '../kube/kube_api.ts';
 import type { Action } from './action.ts';
 import { noFailpoints } from './failpoints.ts';
 
@@ -161,4 +162,31 @@ test('an object that the server writes otherwise is not taken for a changed one'
   assert.notEqual(hash, null);
   const changed = kube.store({ ...live, spec: { cpu: '3' } });
   assert.equal(executor.applied.hashOf(changed), null, 'somebody else wrote it since');
+});
+
+test('lists that somebody has changed so that ours cannot be merged into them are replaced', async () => {
+  const kube = new FakeKube();
+  const { executor } = executorOf(kube);
+  const service = (port: number): Json => ({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 's', namespace: 'default' },
+    spec: { ports: [{ name: 'http', port }] },
+  });
+  kube.store(service(7299));
+  kube.beforeWrite = (write) => {
+    if (write !== 'APPLY Service/s') return;
+    throw new KubeError(422, 'Invalid', 'spec.ports[1].name: Duplicate value: "http"');
+  };
+  const apply = (object: Json): Promise<void> =>
+    execute({ kind: 'apply', object }, cluster, executor, new AbortController().signal);
+  await apply(service(7201));
+  assert.deepEqual(kube.find('Service', 's').spec.ports, [{ name: 'http', port: 7201 }]);
+  // What is refused either way is said as the server says it of the whole object.
+  kube.beforeWrite = (write) => {
+    throw new KubeError(422, 'Invalid', write);
+  };
+  await assert.rejects(apply(service(0)), { message: 'APPLY Service/s' });
+  kube.remove(kube.find('Service', 's'));
+  await assert.rejects(apply(service(0)), { message: 'APPLY Service/s' });
 });

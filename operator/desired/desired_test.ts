@@ -255,7 +255,7 @@ test('one pod at a time may be evicted, of nodes, etcd members and coordinators'
 
 test('the pod template is laid over ours, containers and variables by their names', () => {
   const podTemplate = {
-    metadata: { annotations: { team: 'x' } },
+    metadata: { annotations: { 'prometheus.io/scrape': 'true' } },
     spec: {
       priorityClassName: 'high',
       containers: [{ name: 'node', env: [{ name: 'EXTRA', value: '1' }] }, { name: 'sidecar' }],
@@ -263,7 +263,7 @@ test('the pod template is laid over ours, containers and variables by their name
   };
   const set = find(objectsOf(clusterOf({ podTemplate })), 'StatefulSet', 'metrics-a');
   const { metadata, spec } = set.spec.template;
-  assert.equal(metadata.annotations.team, 'x');
+  assert.equal(metadata.annotations['prometheus.io/scrape'], 'true');
   assert.equal(metadata.labels['tsdb.io/cluster'], 'metrics');
   assert.equal(spec.priorityClassName, 'high');
   assert.deepEqual(

@@ -9,7 +9,7 @@ import { posix } from 'node:path';
 import { isRecord } from '../resource/merge.ts';
 
 /** What the operator's administrator may let all podTemplates do, each by its name. */
-export const podRights = ['serviceAccounts', 'secrets', 'volumes', 'machine'] as const;
+export const podRights = ['serviceAccounts', 'secrets', 'volumes', 'metadata', 'machine'] as const;
 export type PodRight = (typeof podRights)[number];
 
 /** @throws {Error} for a word that is no right: a slip must not go unseen */
@@ -30,12 +30,19 @@ type Rule =
   | { readonly kind: 'right'; readonly right: PodRight }
   /** Other values need the right. */
   | { readonly kind: 'only'; readonly values: readonly Json[]; readonly right: PodRight }
+  /** A text that starts so needs the right. */
+  | { readonly kind: 'unless'; readonly starts: string; readonly right: PodRight }
   | { readonly kind: 'never'; readonly reason: string }
   | { readonly kind: 'count' }
   /** Neither in, nor over, a folder of ours. */
   | { readonly kind: 'folder' }
-  /** Keys with one of the prefixes are never set. */
-  | { readonly kind: 'keys'; readonly reserved: readonly string[] }
+  /** Keys with a reserved prefix are never set; others than those with a free one need the right. */
+  | {
+      readonly kind: 'keys';
+      readonly reserved: readonly string[];
+      readonly free: readonly string[];
+      readonly right: PodRight;
+    }
   | {
       readonly kind: 'object';
       readonly fields: Readonly<Record<string, Rule>>;
@@ -201,21 +208,37 @@ const labelsReserved: readonly string[] = [
   'apps.kubernetes.io/',
 ];
 
+/**
+ * Who scrapes, moves and makes anew reads these. Others, and all labels, are identities somewhere:
+ * roles in a cloud, networks, the Services that select a pod.
+ */
+const annotationsFree: readonly string[] = [
+  'prometheus.io/',
+  'cluster-autoscaler.kubernetes.io/safe-to-evict',
+  'karpenter.sh/do-not-disrupt',
+  'kubectl.kubernetes.io/restartedAt',
+  'checksum/',
+];
+
 const templateRule = (own: string): Rule =>
   object({
     metadata: object(
       {
-        labels: { kind: 'keys', reserved: labelsReserved },
+        labels: { kind: 'keys', reserved: labelsReserved, free: [], right: 'metadata' },
         annotations: {
           kind: 'keys',
           reserved: ['tsdb.io/', 'container.apparmor.security.beta.kubernetes.io/'],
+          free: annotationsFree,
+          right: 'metadata',
         },
       },
       ours,
     ),
     spec: object({
       ...allFree('affinity', 'topologySpreadConstraints', 'tolerations', 'nodeSelector'),
-      ...allFree('priorityClassName', 'preemptionPolicy', 'schedulerName', 'runtimeClassName'),
+      ...allFree('preemptionPolicy', 'schedulerName', 'runtimeClassName'),
+      // Those of Kubernetes itself drive out everything else.
+      priorityClassName: { kind: 'unless', starts: 'system-', right: 'machine' },
       ...allFree('dnsConfig', 'dnsPolicy', 'hostAliases', 'enableServiceLinks', 'overhead', 'os'),
       ...allFree('readinessGates', 'shareProcessNamespace', 'hostUsers'),
       terminationGracePeriodSeconds: count,
@@ -259,10 +282,10 @@ function* problemsOf(
   path: string,
   allowed: ReadonlySet<PodRight>,
 ): Generator<string> {
-  const lacks = (right: PodRight): string[] =>
+  const lacks = (right: PodRight, what: string = path): string[] =>
     allowed.has(right)
       ? []
-      : [`${path} needs the right ${right}, which the operator does not give`];
+      : [`${what} needs the right ${right}, which the operator does not give`];
   switch (rule.kind) {
     case 'free':
       return;
@@ -277,6 +300,9 @@ function* problemsOf(
       if (!rule.values.some((one) => JSON.stringify(one) === text)) yield* lacks(rule.right);
       return;
     }
+    case 'unless':
+      if (String(value).startsWith(rule.starts)) yield* lacks(rule.right);
+      return;
     case 'count':
       if (!Number.isSafeInteger(value) || Number(value) < 0) yield `${path} is no whole number`;
       return;
@@ -294,9 +320,10 @@ function* problemsOf(
         return;
       }
       for (const key of Object.keys(value)) {
-        if (rule.reserved.some((start) => key.startsWith(start))) {
-          yield `${path}: ${key} is the operator's`;
-        }
+        const isOneOf = (starts: readonly string[]): boolean =>
+          starts.some((start) => key.startsWith(start));
+        if (isOneOf(rule.reserved)) yield `${path}: ${key} is the operator's`;
+        else if (!isOneOf(rule.free)) yield* lacks(rule.right, `${path}: ${key}`);
       }
       return;
     }

@@ -10,9 +10,9 @@ const sidecar = (over: object): object => ({ containers: [{ name: 'sidecar', ...
 const own = (over: object): object => ({ containers: [{ name: 'node', ...over }] });
 const volume = (over: object): object => ({ volumes: [{ name: 'extra', ...over }] });
 
-test('what places, labels and accompanies pods is free', () => {
+test('what places and accompanies pods, and lets them be scraped, is free', () => {
   const template = {
-    metadata: { labels: { team: 'x' }, annotations: { 'example.com/scrape': 'true' } },
+    metadata: { annotations: { 'prometheus.io/scrape': 'true', 'checksum/rules': '7f' } },
     spec: {
       affinity: { podAntiAffinity: {} },
       topologySpreadConstraints: [{ maxSkew: 1 }],
@@ -52,6 +52,7 @@ test('what places, labels and accompanies pods is free', () => {
 });
 
 const rightsOfOthers: readonly (readonly [what: string, PodRight, object])[] = [
+  ['a priority of Kubernetes itself', 'machine', { priorityClassName: 'system-node-critical' }],
   ['another account', 'serviceAccounts', { serviceAccountName: 'admin' }],
   ['another account by its old name', 'serviceAccounts', { serviceAccount: 'admin' }],
   ['the token of the default account', 'serviceAccounts', { automountServiceAccountToken: true }],

@@ -40,7 +40,14 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
   const shrunk = shrunkVolume(observed, desired);
   if (shrunk !== null) stalled.push(shrunk);
   const message = `${actions.length} objects are brought to their wanted state`;
-  const waiting = actions.length > 0 ? { reason: 'Applying', message } : null;
+  // Pods are to be others than they are: that is no small thing done besides.
+  const isOfPods = actions.some(
+    (action) =>
+      action.kind === 'apply' &&
+      (action.object.kind === 'StatefulSet' || action.object.kind === 'Deployment'),
+  );
+  const reason = isOfPods ? 'PodsChanging' : 'Applying';
+  const waiting = actions.length > 0 ? { reason, message } : null;
   return { actions, waiting, stalled };
 }
 

@@ -1,10 +1,10 @@
 /** `npm run e2e`: the scenarios on a Kubernetes of this machine. */
-import { mkdtempSync } from 'node:fs';
+import { cpSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { toolOptions } from '../command_line.ts';
 import { Journal } from './journal.ts';
-import { bringUp, collectLogs, type Kube, say, seconds, versionDefault } from './kube.ts';
+import { bringUp, collectLogs, home, type Kube, say, seconds, versionDefault } from './kube.ts';
 import { Report, testedTree } from './report.ts';
 import { scenarios } from './scenarios/index.ts';
 import { renew, reset, runScenario, type Scenario } from './scenarios/scenario.ts';
@@ -68,7 +68,11 @@ async function main(): Promise<number> {
       const folder = mkdtempSync(join(tmpdir(), `tsdb-e2e-${scenario.name}-`));
       await collectLogs(kube, folder);
       say(`logs and descriptions are in ${folder}`);
-      await reset(kube);
+      await reset(kube).catch((error: unknown) => {
+        // What runs the machines says why nothing ends.
+        cpSync(join(home, 'log'), join(folder, 'processes'), { recursive: true });
+        throw error;
+      });
     }
   } finally {
     journal.close();

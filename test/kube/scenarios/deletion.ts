@@ -23,7 +23,7 @@ import {
   childrenOf,
   claimsOf,
   type Ending,
-  forbiddenByRules,
+  forbiddenOf,
   groups,
   nothingIsMissing,
   patchCluster,
@@ -157,7 +157,8 @@ async function deletedWhilePaused(stage: Stage): Promise<Ending> {
   return {};
 }
 
-async function helm({ kube, journal, sinceMillis }: Stage): Promise<Ending> {
+async function helm(stage: Stage): Promise<Ending> {
+  const { kube } = stage;
   await stopLoad(kube);
   for (const name of [smallName, clusterName]) await removeCluster(kube, name);
   await uninstallManifests(kube);
@@ -179,8 +180,7 @@ async function helm({ kube, journal, sinceMillis }: Stage): Promise<Ending> {
   await scaleTo(kube, 2);
   await clusterReady(kube, 2, 240_000);
   await nothingIsMissing(kube, 30_000);
-  const forbidden = journal.saying(forbiddenByRules, sinceMillis);
-  assert.deepEqual(forbidden, [], 'the rights of the chart suffice');
+  assert.deepEqual(forbiddenOf(stage), [], 'the rights of the chart suffice');
   await stopLoad(kube);
   await goes(kube, clusterName, []);
   await kube.helm(['uninstall', 'tsdb', '--namespace', namespace, '--wait', '--timeout', '60s']);

@@ -113,6 +113,8 @@ async function gitops({ kube }: Stage): Promise<Ending> {
     ...['--set', `images.${part}.tag=${image(part).split(':')[1]}`],
   ]);
   const chart = [join(root, 'helm/tsdb'), '--namespace', operatorNamespace, ...sets];
+  // Without a server helm goes by the version that it was built with.
+  chart.push('--kube-version', kube.version);
   const rendered = await kube.helm(['template', 'tsdb', ...chart, '--include-crds', '--no-hooks']);
   await applied(kube, 'kubectl', rendered);
   await operatorReady(kube);

@@ -11,6 +11,7 @@ import {
   installByManifests,
   namespace,
   operatorHome,
+  operatorNamespace,
   startLoad,
   stopLoad,
   uninstallManifests,
@@ -53,7 +54,7 @@ export interface Scenario {
 export const restMillisDefault = 30_000;
 const withoutChecksMillisMax = 30_000;
 /** What the rights of an operator do not allow; a namespace that ends forbids what it has room for. */
-export const forbiddenByRules: RegExp = /forbidden: User/;
+const forbiddenByRules = /forbidden: User/;
 /** Removes what a scenario that failed has left. */
 const resetMillisMax = 240_000;
 export const groups: readonly string[] = ['zone-a', 'zone-b', 'zone-c'];
@@ -74,7 +75,18 @@ export async function ready(stage: Stage, perGroup = 1): Promise<void> {
 }
 
 /** Until the operator has nothing to do: what a scenario asserts is of what it does itself. */
-async function rested({ journal }: Stage): Promise<void> {
+async function rested({ kube, journal }: Stage): Promise<void> {
+  // The last thing that it notes is what the images of nodes read, when they have run for 30 s.
+  await waitFor('images are noted', 60_000, async () => {
+    const cluster = await kube.get('tsdbcluster', clusterName, namespace);
+    if (cluster === null || condition(cluster, 'Ready')?.status !== 'True') return null;
+    const selector = `${ownLabel(clusterName)},tsdb.io/component=node`;
+    const pods = await kube.list('pods', namespace, selector);
+    const record = await kube.get('configmap', `${clusterName}-record`, namespace);
+    const known = JSON.stringify(record?.data ?? {});
+    const images = pods.map(({ spec }) => String(spec.containers[0].image));
+    return images.find((one) => !known.includes(one)) ?? null;
+  });
   await waitFor('the operator rests', 90_000, async () => {
     const last = journal.writesSince(Date.now() - 5_000).at(-1);
     return last === undefined ? null : `${last.verb} ${last.object}`;
@@ -297,7 +309,7 @@ async function play(scenario: Scenario, stage: Stage, restMillis: number): Promi
     await nothingIsMissing(kube, ending.withoutChecksMillisMax ?? withoutChecksMillisMax);
     await ask(kube, 'checker', 'begin');
   }
-  const forbidden = journal.saying(forbiddenByRules, sinceMillis).map(({ message }) => message);
+  const forbidden = forbiddenOf(stage);
   if (ending.isServerNew !== true) {
     assert.deepEqual(forbidden, [], 'the rights of the manifests suffice');
   }
@@ -306,6 +318,17 @@ async function play(scenario: Scenario, stage: Stage, restMillis: number): Promi
   const writes = journal.writesSince(sinceMillis).length;
   await nothingIsWritten(stage, restMillis);
   return { seconds, writes };
+}
+
+/**
+ * What the operator was not allowed to do. A release that goes takes the operator's rights before its
+ * process has ended.
+ */
+export function forbiddenOf({ journal, sinceMillis }: Stage): string[] {
+  return journal
+    .saying(forbiddenByRules, sinceMillis)
+    .map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`)
+    .filter((text) => !text.startsWith('lease not given back'));
 }
 
 /** @throws when the scenario fails or does not end in its time */
@@ -341,7 +364,12 @@ export async function reset(kube: Kube): Promise<void> {
   for (const machine of ['node1', 'node2', 'node3', 'node4']) {
     await kube.kubectl(['uncordon', machine]);
   }
-  if ((await operatorHome(kube)) !== null) await operatorGoes(kube, {});
+  await kube.kubectl(['delete', 'tsdbclusters', '--all', '-n', namespace, '--wait=false']);
+  if ((await kube.get('deployment', 'tsdb-operator', operatorNamespace)) === null) {
+    await kube.helm(['uninstall', 'tsdb', '--namespace', namespace, '--ignore-not-found']);
+    await installByManifests(kube);
+  }
+  await operatorGoes(kube, {});
   for (const name of ['doomed', 'other']) {
     await kube.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait=false']);
   }

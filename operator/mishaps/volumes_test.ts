@@ -1,0 +1,200 @@
+/** Volumes and sets that people change, and machines that go: nothing is given up too early, nor held up. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { KubeError } from '../kube/kube_api.ts';
+import { settledWorld } from '../world_testing.ts';
+import { type Json, passes, writesLike, claim, stalled, storeStatus } from './mishaps_testing.ts';
+
+// A cluster with one copy of each shard (the schema allows it). The machine of a node is away for
+// 16 minutes, nobody cordoned it (a firmware update, a power cut). The operator deletes the claim: the
+// only copy of its shards is gone, although the machine would have come back with it.
+test('the only copy of a shard is not given up since its machine is away', async () => {
+  const world = await settledWorld({
+    replicationFactor: 1,
+    isolationGroups: [{ name: 'a' }],
+    nodes: { replicasPerGroup: 2 },
+  });
+  world.loseMachine('c-a-0');
+  await passes(world, 40, { millis: 30_000 });
+  assert.deepEqual(writesLike(world, /^DELETE PersistentVolumeClaim/), []);
+});
+
+// resources.requests are set to more than the machines have (a slip). The roll evicts c-a-0, which
+// does not fit its machine any more: the scheduler says that, and of the others that they do not reach
+// its volume. The machine is there and well, but after 15 minutes the operator deletes the volume.
+test('a volume is not given up since its machine has no room for the pod', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => {
+    spec.nodes.resources = { requests: { memory: '640Gi' } };
+    spec.nodes.image = 'node:2';
+  });
+  const lastTransitionTime = new Date(world.clock.nowMillis()).toISOString();
+  // World knows no room on machines: the pod of the new revision is as kube-scheduler leaves it.
+  const message =
+    '0/3 nodes are available: 1 Insufficient memory, 2 node(s) had volume node affinity conflict. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.';
+  const conditions = [{ type: 'PodScheduled', status: 'False', message, lastTransitionTime }];
+  const then = (): void => {
+    for (const pod of world.kube.ofKind('Pod') as Json[]) {
+      const { memory } = pod.spec.containers[0]?.resources?.requests ?? {};
+      if (memory === '640Gi') {
+        storeStatus(world, pod.metadata.name, { phase: 'Pending', conditions });
+      }
+    }
+  };
+  const given = (): string[] => writesLike(world, /^DELETE PersistentVolumeClaim/);
+  for (let pass = 0; pass < 40 && given().length === 0; pass++) {
+    await passes(world, 1, { millis: 30_000, then });
+  }
+  assert.deepEqual(writesLike(world, /^EVICT Pod/), ['EVICT Pod/c-a-0'], 'the roll halts at it');
+  assert.deepEqual(given(), []);
+});
+
+// One edit: larger volumes, and a slip in resources that the API server refuses (memory: 1Giga; the
+// schema takes any text). Claims grow, then the operator deletes the set with its pods left behind, to
+// make it anew: which is refused, for ever. Whichever pod ends now (a drain) never comes back.
+test('a set is not taken away when the one in its place is refused', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } } });
+  world.kube.beforeWrite = (write, body) => {
+    if (!/^(APPLY|PATCH) StatefulSet\/c-/.test(write)) return;
+    if (JSON.stringify(body).includes('1Giga')) {
+      throw new KubeError(422, 'Invalid', 'StatefulSet.apps is invalid: memory: 1Giga');
+    }
+  };
+  world.changeSpec((spec) => {
+    spec.nodes.storage.size = '200Gi';
+    spec.nodes.resources = { limits: { memory: '1Giga' } };
+  });
+  await passes(world, 20);
+  assert.equal(stalled(world).reason, 'ApplyRefused');
+  world.kube.remove(world.kube.find('Pod', 'c-a-0'));
+  await passes(world, 20);
+  assert.notEqual(world.kube.find('Pod', 'c-a-0'), undefined, 'a drained node comes back');
+});
+
+// Volumes grow: the set of group a has just been deleted (orphan) to be made anew. Then a
+// podTemplate comes that is refused, or the administrator takes back a right that it uses. No set of the
+// component is wanted any more, so that of a is never made: its pods end one by one and stay away.
+test('a set between two others is made anew although a podTemplate is refused', async () => {
+  const world = await settledWorld({
+    nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
+  });
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  world.kube.afterWrite = (write) => {
+    if (write !== 'DELETE StatefulSet/c-a') return;
+    world.kube.afterWrite = () => {};
+    world.changeSpec((spec) => (spec.nodes.podTemplate = { spec: { hostNetwork: true } }));
+  };
+  await passes(world, 10);
+  assert.equal(stalled(world).reason, 'PodTemplateRefused');
+  if (world.kube.find('Pod', 'c-a-0') !== undefined) {
+    world.kube.remove(world.kube.find('Pod', 'c-a-0'));
+  }
+  await passes(world, 20);
+  assert.notEqual(world.kube.find('Pod', 'c-a-0'), undefined, 'pods stay as they are');
+});
+
+// Disks fill up: storage.size goes up, together with a new image, outside of the maintenance windows
+// (or not approved yet). docs: growth of volumes does not wait for a window. It does, for it is
+// written with the set that is held back; and Ready=True says that all is as the resource asks for.
+test('volumes grow outside of a maintenance window, also with an image that waits', async () => {
+  const world = await settledWorld({ nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } } });
+  const soon = new Date(world.clock.nowMillis() + 7_200_000).toISOString().slice(11, 16);
+  world.changeSpec((spec) => {
+    spec.maintenanceWindows = [{ start: soon, duration: '10m' }];
+    spec.nodes.image = 'node:2';
+    spec.nodes.storage.size = '200Gi';
+  });
+  await passes(world, 20);
+  const size = claim(world, 'data-c-a-0').spec.resources.requests.storage;
+  assert.equal(size, '200Gi', `Ready is ${world.condition('Ready').status}`);
+});
+test('volumes grow under Gated, also with an image that waits for its approval', async () => {
+  const world = await settledWorld({
+    updatePolicy: 'Gated',
+    nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
+  });
+  world.changeSpec((spec) => {
+    spec.nodes.image = 'node:2';
+    spec.nodes.storage.size = '200Gi';
+  });
+  await passes(world, 20);
+  const size = claim(world, 'data-c-a-0').spec.resources.requests.storage;
+  assert.ok(
+    size === '200Gi' || world.condition('Ready').status !== 'True',
+    `volumes have ${size} and Ready is True`,
+  );
+});
+
+// nodes.replaceAfter: 99999w (somebody means never; the schema takes it). It is read at each pass for
+// each pod, is longer than 292 years, and so InvalidSpec: nothing at all is done any more, a member of etcd
+// that lost its volume and pods of a bad image included.
+test('a replaceAfter that is too long stops nothing else', async () => {
+  const world = await settledWorld();
+  world.changeSpec((spec) => (spec.nodes.replaceAfter = '99999w'));
+  await passes(world, 3);
+  world.changeSpec((spec) => (spec.nodes.replicasPerGroup = 2));
+  world.loseVolume('c-etcd-1');
+  await passes(world, 30);
+  assert.deepEqual(
+    [world.instanceIds().length, world.etcd.voters.length],
+    [6, 3],
+    JSON.stringify(stalled(world)),
+  );
+});
+
+// Zone c is gone for good. The person does what there is to do: the group c becomes d in another zone.
+// d joins when all nodes of the placement serve, that of c too; c leaves when three others have nodes in
+// the placement. Both wait for ever; nothing is Stalled, and the status names a node of the dead zone.
+test('a group whose zone is lost is replaced by another one', async () => {
+  const world = await settledWorld();
+  world.broken.add('c-c-0');
+  await world.advance();
+  world.changeSpec((spec) => (spec.isolationGroups = ['a', 'a-b', 'd'].map((name) => ({ name }))));
+  await passes(world, 60, { millis: 60_000 });
+  const { reason, message } = world.condition('Ready');
+  assert.ok(
+    world.instanceIds().includes('c-d-0') || stalled(world) !== null,
+    `${reason}: ${message}`,
+  );
+});
+
+// A driver grows volumes only when their pod starts anew (PVC condition FileSystemResizePending): common.
+// The status says "volumes grow" for ever; no pod is replaced, and nobody is told that one must be.
+test('volumes that wait for their pod to start anew get that, or a person is told', async () => {
+  const world = await settledWorld({
+    nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
+  });
+  world.growsVolumes = false;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  const then = (): void => {
+    for (const pvc of world.kube.ofKind('PersistentVolumeClaim') as Json[]) {
+      if (pvc.spec.resources.requests.storage !== '200Gi') continue;
+      const conditions = [{ type: 'FileSystemResizePending', status: 'True' }];
+      world.kube.store({ ...pvc, status: { ...pvc.status, conditions } });
+    }
+  };
+  await passes(world, 60, { millis: 60_000, then });
+  assert.ok(
+    stalled(world) !== null || writesLike(world, /^(EVICT|DELETE) Pod/).length > 0,
+    world.condition('Ready').message,
+  );
+});
+
+// Somebody types kubectl delete pvc --all. Claims are Terminating (pvc-protection) as long as their pods
+// run: the next eviction of each, a roll or a drain, takes the disk with it, with maxUnavailable several at a
+// time. The cluster is Ready=True, and no condition, event or message says it.
+test('volumes that go with the next end of their pods are said', async () => {
+  const world = await settledWorld();
+  const deletionTimestamp = new Date(world.clock.nowMillis()).toISOString();
+  const finalizers = ['kubernetes.io/pvc-protection'];
+  for (const pvc of world.kube.ofKind('PersistentVolumeClaim') as Json[]) {
+    world.kube.store({ ...pvc, metadata: { ...pvc.metadata, deletionTimestamp, finalizers } });
+  }
+  await passes(world, 5);
+  const said = JSON.stringify(world.cluster.status.conditions);
+  assert.match(
+    said,
+    /data-c-a-0|volume.*(deleted|Terminating)/i,
+    JSON.stringify(world.condition('Ready')),
+  );
+});
