@@ -75,8 +75,15 @@ export async function ready(stage: Stage, perGroup = 1): Promise<void> {
 }
 
 /** Until the operator has nothing to do: what a scenario asserts is of what it does itself. */
-async function rested({ kube, journal }: Stage): Promise<void> {
-  // The last thing that it notes is what the images of nodes read, when they have run for 30 s.
+async function rested({ journal }: Stage): Promise<void> {
+  await waitFor('the operator rests', 90_000, async () => {
+    const last = journal.writesSince(Date.now() - 5_000).at(-1);
+    return last === undefined ? null : `${last.verb} ${last.object}`;
+  });
+}
+
+/** The last thing that the operator notes is what the images of nodes read, when they have run for 30 s. */
+async function imagesNoted({ kube }: Stage): Promise<void> {
   await waitFor('images are noted', 60_000, async () => {
     const cluster = await kube.get('tsdbcluster', clusterName, namespace);
     if (cluster === null || condition(cluster, 'Ready')?.status !== 'True') return null;
@@ -86,10 +93,6 @@ async function rested({ kube, journal }: Stage): Promise<void> {
     const known = JSON.stringify(record?.data ?? {});
     const images = pods.map(({ spec }) => String(spec.containers[0].image));
     return images.find((one) => !known.includes(one)) ?? null;
-  });
-  await waitFor('the operator rests', 90_000, async () => {
-    const last = journal.writesSince(Date.now() - 5_000).at(-1);
-    return last === undefined ? null : `${last.verb} ${last.object}`;
   });
 }
 
@@ -314,6 +317,7 @@ async function play(scenario: Scenario, stage: Stage, restMillis: number): Promi
     assert.deepEqual(forbidden, [], 'the rights of the manifests suffice');
   }
   const seconds = (Date.now() - sinceMillis) / 1000;
+  await imagesNoted(stage);
   await rested(stage);
   const writes = journal.writesSince(sinceMillis).length;
   await nothingIsWritten(stage, restMillis);
