@@ -10,6 +10,7 @@ import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
 import { claimUidOf, etcdHistory, memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
+import { withTroubles } from '../observe/pod_trouble.ts';
 import {
   approvedRestore,
   approvedSnapshot,
@@ -253,7 +254,10 @@ function membersPart(
     );
   }
   if (silent.length > 0) {
-    const list = silent.map(({ name }) => name).join(', ');
+    const list = withTroubles(
+      silent.map(({ name }) => name),
+      observed.pods,
+    );
     return waitingFor('EtcdNotReady', `members of etcd do not answer: ${list}`);
   }
   return carePart(members, alarms);
@@ -307,7 +311,8 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
     );
   }
   if (member.name === '' || member.state === null) {
-    return waitingFor('EtcdScaling', `${pod} joins etcd and has not started`);
+    const text = withTroubles([pod], observed.pods);
+    return waitingFor('EtcdScaling', `${text} joins etcd and has not started`);
   }
   const promote: Action = { kind: 'etcd-promote', pod, memberId: member.id };
   return doing([promote], 'EtcdScaling', `${pod} catches up with etcd`);

@@ -3,6 +3,7 @@ import { Names } from '../resource/names.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
+import { withTroubles } from '../observe/pod_trouble.ts';
 import { isStale, type Pod, podReady } from '../resource/kube_objects.ts';
 import { growingVolumes } from './objects.ts';
 import { nodePods, staleSets } from './roll.ts';
@@ -41,7 +42,7 @@ export function unreadyNodes(observed: Observed): Reason | null {
   const all = new Set([...ids, ...placed, ...pods.keys()]);
   const unready = [...all].filter((id) => !isServing(pods.get(id)));
   if (unready.length === 0) return null;
-  const message = `nodes are not ready: ${unready.sort().join(', ')}`;
+  const message = `nodes are not ready: ${withTroubles(unready.sort(), observed.pods)}`;
   return { reason: 'NodesNotReady', message };
 }
 

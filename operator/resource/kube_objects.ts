@@ -82,17 +82,26 @@ export interface Pod extends KubeObject {
       readonly message?: string;
       readonly lastTransitionTime?: string;
     }[];
-    readonly containerStatuses?: readonly {
-      readonly ready: boolean;
-      readonly restartCount: number;
-      readonly state?: {
-        readonly waiting?: { readonly reason?: string };
-        readonly terminated?: { readonly message?: string; readonly finishedAt?: string };
-      };
-    }[];
-    readonly initContainerStatuses?: readonly {
-      readonly state?: { readonly terminated?: { readonly message?: string } };
-    }[];
+    readonly containerStatuses?: readonly ContainerStatus[];
+    readonly initContainerStatuses?: readonly ContainerStatus[];
+  };
+}
+
+export interface ContainerStatus {
+  readonly ready: boolean;
+  readonly restartCount: number;
+  readonly image?: string;
+  readonly state?: ContainerState;
+  readonly lastState?: ContainerState;
+}
+
+export interface ContainerState {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly terminated?: {
+    readonly exitCode?: number;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly finishedAt?: string;
   };
 }
 

@@ -1,0 +1,57 @@
+/**
+ * Why a pod does not run, as Kubernetes says it of the pod: that is what a person looks up next.
+ * Texts stay the same while the trouble does, though Kubernetes' own go to and fro between attempts:
+ * each change is a write of the status.
+ */
+import type { Pod } from '../resource/kube_objects.ts';
+
+const textMax = 200;
+const imageReasons: readonly string[] = [
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'ErrImageNeverPull',
+  'InvalidImageName',
+  'ImageInspectError',
+  'RegistryUnavailable',
+];
+/** What a container waits for on its way, and between two attempts whose end says more. */
+const silentReasons: readonly string[] = [
+  'ContainerCreating',
+  'PodInitializing',
+  'CrashLoopBackOff',
+];
+
+/** @returns null when the pod runs, or is only starting */
+export function podTrouble({ status }: Pod): string | null {
+  const { conditions = [], containerStatuses = [], initContainerStatuses = [] } = status ?? {};
+  const unscheduled = conditions.find(
+    (one) => one.type === 'PodScheduled' && one.status === 'False',
+  );
+  if (unscheduled !== undefined) return short(unscheduled.message ?? 'no machine takes it');
+  for (const { state, lastState, image } of [...initContainerStatuses, ...containerStatuses]) {
+    const { reason = '', message = '' } = state?.waiting ?? {};
+    if (imageReasons.includes(reason)) return short(`the image ${image ?? ''} cannot be pulled`);
+    if (reason !== '' && !silentReasons.includes(reason)) return short(`${reason} ${message}`);
+    const { exitCode = 0, reason: why = '' } = (state?.terminated ?? lastState?.terminated) || {};
+    if (exitCode !== 0) {
+      return why === 'OOMKilled'
+        ? 'it has run out of memory'
+        : `it has ended with code ${exitCode}`;
+    }
+  }
+  return null;
+}
+
+/** Names of pods, with their troubles. */
+export function withTroubles(names: readonly string[], pods: readonly Pod[]): string {
+  const troubles = new Map(pods.map((pod) => [pod.metadata.name, podTrouble(pod)]));
+  return names
+    .map((name) => {
+      const trouble = troubles.get(name) ?? null;
+      return trouble === null ? name : `${name} (${trouble})`;
+    })
+    .join(', ');
+}
+
+const short = (text: string): string =>
+  text.length <= textMax ? text.trim() : `${text.slice(0, textMax - 1).trim()}…`;

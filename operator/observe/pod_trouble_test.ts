@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ContainerStatus, Pod } from '../resource/kube_objects.ts';
+import { podTrouble, withTroubles } from './pod_trouble.ts';
+
+const pod = (status: NonNullable<Pod['status']>, name: string = 'c-a-0'): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name },
+  status,
+});
+const container = (over: Partial<ContainerStatus>): NonNullable<Pod['status']> => ({
+  containerStatuses: [{ ready: false, restartCount: 0, image: 'node:2', ...over }],
+});
+const waiting = (reason: string, message: string = ''): Partial<ContainerStatus> => ({
+  state: { waiting: { reason, message } },
+});
+const ended = { terminated: { exitCode: 1, reason: 'Error' } };
+
+test('a pod that runs, or is on its way, has no trouble', () => {
+  assert.equal(podTrouble(pod({})), null);
+  assert.equal(podTrouble(pod(container({ state: {} }))), null);
+  assert.equal(podTrouble(pod(container(waiting('ContainerCreating')))), null);
+  assert.equal(podTrouble(pod({ conditions: [{ type: 'PodScheduled', status: 'True' }] })), null);
+});
+
+test('a trouble is one text, whichever of its attempts is looked at', () => {
+  const image = 'the image node:2 cannot be pulled';
+  assert.equal(podTrouble(pod(container(waiting('ErrImagePull', 'not found')))), image);
+  assert.equal(podTrouble(pod(container(waiting('ImagePullBackOff', 'back-off 20s')))), image);
+  const code = 'it has ended with code 1';
+  assert.equal(podTrouble(pod(container({ state: ended }))), code);
+  assert.equal(
+    podTrouble(pod(container({ ...waiting('CrashLoopBackOff', 'back-off'), lastState: ended }))),
+    code,
+  );
+  assert.equal(podTrouble(pod(container({ state: {}, lastState: ended }))), code);
+  const killed = { terminated: { exitCode: 137, reason: 'OOMKilled' } };
+  assert.equal(podTrouble(pod(container({ lastState: killed }))), 'it has run out of memory');
+});
+
+test('what Kubernetes says is said, up to a length', () => {
+  const message = '0/3 nodes are available: 3 Insufficient memory';
+  const conditions = [{ type: 'PodScheduled', status: 'False', message }];
+  assert.equal(podTrouble(pod({ conditions })), message);
+  const missing = waiting('CreateContainerConfigError', 'configmap "x" not found');
+  assert.equal(
+    podTrouble(pod(container(missing))),
+    'CreateContainerConfigError configmap "x" not found',
+  );
+  const long = podTrouble(pod(container(waiting('RunContainerError', 'x'.repeat(1000)))))!;
+  assert.equal(long.length, 200);
+  assert.equal(
+    withTroubles(['c-a-0', 'c-a-1', 'c-a-2'], [pod({ conditions }), pod({}, 'c-a-1')]),
+    `c-a-0 (${message}), c-a-1, c-a-2`,
+  );
+});
