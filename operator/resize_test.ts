@@ -42,6 +42,19 @@ test('more cpu comes while pods run: none is replaced', async () => {
   assert.deepEqual(resourcesOf(world, 'c-c-0'), small);
 });
 
+test('the first requests, and those that become as large as the limits, are rolled', async () => {
+  const world = await settledWorld();
+  const exact = { requests: { cpu: '2', memory: '2Gi' }, limits: { cpu: '2', memory: '2Gi' } };
+  for (const resources of [small, exact, small]) {
+    world.changeSpec((spec) => (spec.nodes.resources = resources));
+    await world.settle();
+    assert.equal(written(world, /^PATCH\(resize\) Pod/).length, 0, 'not asked for in vain');
+    assert.equal(written(world, /EVICT/).length, 3);
+    assert.deepEqual(resourcesOf(world, 'c-a-0'), resources);
+    world.kube.writes.length = 0;
+  }
+});
+
 test('a limit of memory, or something else beside it, is rolled', async () => {
   const world = await settledWorld(sized);
   const large = { ...small, limits: { cpu: '2', memory: '4Gi' } };

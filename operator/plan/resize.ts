@@ -39,6 +39,18 @@ const resourcesOf = ({ resources = {} }: Container): object => ({
   limits: resources.limits ?? {},
 });
 
+/** Kubernetes' class of quality of service: it never changes while a pod runs. */
+function qualityOf(containers: readonly Container[]): string {
+  const all = containers.flatMap(({ resources = {} }) => {
+    const { requests = {}, limits = {} } = resources;
+    // A limit without a request is one.
+    return ['cpu', 'memory'].map((name) => [requests[name] ?? limits[name], limits[name]] as const);
+  });
+  if (all.every(([request]) => request === undefined)) return 'BestEffort';
+  const isExact = all.every(([request, limit]) => limit !== undefined && request === limit);
+  return isExact ? 'Guaranteed' : 'Burstable';
+}
+
 const isSame = (a: object, b: object): boolean => contains(a, b) && contains(b, a);
 
 /**
@@ -66,6 +78,7 @@ function difference(pod: Pod, set: KubeObject): readonly Container[] | null {
     live.tolerations?.some((one) => contains(one, wanted)),
   );
   if (!hasTolerations || !contains(comparable(live), comparable(template.spec))) return null;
+  if (qualityOf(live.containers) !== qualityOf(template.spec.containers)) return null;
   const changed: Container[] = [];
   for (const wanted of template.spec.containers) {
     const is = live.containers.find(({ name }) => name === wanted.name);

@@ -178,6 +178,22 @@ provisioner: tsdb.io/test-disk
 volumeBindingMode: WaitForFirstConsumer
 reclaimPolicy: Delete
 allowVolumeExpansion: true
+---
+# These kubelets have no groups of pods in the kernel's hierarchy and end on a resize in place.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-resize}
+spec:
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [pods/resize]}
+  validations:
+    - {expression: 'false', message: these machines cannot resize pods in place}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-resize}
+spec: {policyName: no-resize, validationActions: [Deny]}
 K
 run provisioner bash "$here/provisioner.sh"
 sleep 0.2; all_alive
