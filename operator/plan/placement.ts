@@ -13,6 +13,7 @@ import { Names } from '../resource/names.ts';
 import { approvedSnapshot, restoreProgress } from '../observe/etcd_restore.ts';
 import { allGroups } from '../observe/isolation_groups.ts';
 import type { Observed } from '../observe/observe.ts';
+import { withTroubles } from '../observe/pod_trouble.ts';
 import { annotation } from '../resource/keys.ts';
 import { doubtPart } from './doubts.ts';
 import { leavingInstances } from './leaving_groups.ts';
@@ -183,7 +184,10 @@ function initPart(observed: Observed): Part {
   const instances = spec.isolationGroups.flatMap(({ name }) => wantedOf(observed, name));
   const missing = instances.filter(({ id }) => !isServing(pods.get(id)));
   if (missing.length > 0) {
-    const list = missing.map(({ id }) => id).join(', ');
+    const list = withTroubles(
+      missing.map(({ id }) => id),
+      observed.pods,
+    );
     return waitingFor('PodsStarting', `placement waits for nodes to answer: ${list}`);
   }
   const { numberOfShards, replicationFactor } = spec;
@@ -312,11 +316,6 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
     }
     const outside = wantedOf(observed, group.name).filter(({ id }) => !(id in placement.instances));
     if (outside.length === 0) continue;
-    const starting = outside.filter(({ id }) => !isServing(pods.get(id)));
-    if (starting.length > 0) {
-      const list = starting.map(({ id }) => id).join(', ');
-      return waitingFor('PodsStarting', `placement add waits for nodes to answer: ${list}`);
-    }
     // A shard has no replica to spare while another node is down. Only a new group does not wait for
     // one that leaves: it may take the place of a zone that is lost.
     const placed = Object.keys(placement.instances);
@@ -327,8 +326,11 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
         cluster.spec.isolationGroups.every(({ name }) => names.ordinalIn(name, id) === null),
     );
     const down = downIn(observed, placement, leaving);
-    if (down.length > 0) {
-      return waitingFor('NodesNotReady', `placement add waits for nodes: ${down.join(', ')}`);
+    const starting = outside.flatMap(({ id }) => (isServing(pods.get(id)) ? [] : id));
+    if (down.length + starting.length > 0) {
+      const list = withTroubles([...down, ...starting], observed.pods);
+      const reason = down.length > 0 ? 'NodesNotReady' : 'PodsStarting';
+      return waitingFor(reason, `placement add waits for nodes to answer: ${list}`);
     }
     return doing(
       [{ kind: 'placement-add', instances: outside }],
