@@ -230,14 +230,28 @@ export async function deletePod(kube: Kube, pod: string): Promise<void> {
 
 const callKinds = /^(placement-|namespace-(add|update|delete)|etcd-(add|promote|remove))/;
 
-/** Calls of the operator that change placement, namespaces or members, since the scenario began. */
+/** The server's answer says that nothing was done. Etcd takes no member while the last one is new. */
+const refusal = /^(\S+)(?: (\S+))?: .*(?: 4\d\d \{| 503 etcdserver: unhealthy cluster)/;
+
+/**
+ * Calls of the operator that change placement, namespaces or members, since the scenario began, but
+ * those that were refused.
+ */
 export function callsOf({ journal, sinceMillis }: Stage): string[] {
-  return journal
-    .actions(sinceMillis)
-    .filter(({ kind }) => callKinds.test(kind))
-    .map(({ kind, fields: { instances, namespace: name, pod } }) =>
-      [kind, instances ?? name ?? pod ?? ''].join(' ').trim(),
-    );
+  const calls: string[] = [];
+  journal.read();
+  for (const { atMillis, message, fields } of journal.records) {
+    if (atMillis < sinceMillis) continue;
+    const { instances, namespace: name, pod, error } = fields;
+    if (callKinds.test(message)) {
+      calls.push([message, instances ?? name ?? pod ?? ''].join(' ').trim());
+    } else if (message === 'action failed') {
+      const [, kind, of = ''] = refusal.exec(String(error)) ?? [];
+      const at = calls.findLastIndex((call) => call.startsWith(`${kind} ${of}`.trim()));
+      if (at >= 0) calls.splice(at, 1);
+    }
+  }
+  return calls;
 }
 
 /** How often the operator has evicted which pod of the cluster since the scenario began. */
