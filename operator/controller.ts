@@ -44,6 +44,8 @@ import { clusterStatus, namespaceStatus, type Pass, transitionsOf } from './stat
 const pollMillis = 2_000;
 /** And when all is as wanted. */
 const resyncMillis = 60_000;
+/** And when its rollout waits for those of other clusters, which no watch of its objects tells. */
+const heldMillis = 10_000;
 /**
  * A status that differs only in the text of its messages is not written sooner after the last one.
  */
@@ -169,7 +171,10 @@ export class Controller {
       await this.#unlessRefused(claim, () => this.#publishNamespace(claim, pass, signal));
     }
     const isBusy = next.actions.length > 0 || (next.waiting !== null && !isResting(next));
-    let afterMillis = isBusy ? pollMillis : resyncMillis;
+    const restMillis = next.rollout === 'held' ? heldMillis : resyncMillis;
+    // With the turn that it has just got there is something to do.
+    const goesOn = next.rollout === 'held' && this.#turns.has(key);
+    let afterMillis = isBusy || goesOn ? pollMillis : restMillis;
     for (const action of next.actions) {
       const dueInMillis = failures.dueInMillis(action);
       if (dueInMillis === 0) await this.#carryOut(action, pass, executor, failures, signal);

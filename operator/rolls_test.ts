@@ -155,3 +155,21 @@ test('a window that cannot be told stops rolls and nothing else', async () => {
   assert.match(message, /Moon\/Sea is not known/);
   assert.equal(world.instanceIds().length, 6);
 });
+
+test('the rollout of a new operator begins when it has looked at all clusters, not at the next resync', async () => {
+  const world = await settledWorld();
+  world.images = { ...world.images, node: 'node:other' };
+  world.restartOperator();
+  const startedAtMillis = world.clock.nowMillis();
+  const isRolled = (): boolean =>
+    ['c-a-0', 'c-a-b-0', 'c-c-0'].every(
+      (name) => world.kube.find('Pod', name)?.spec.containers[0].image === 'node:other',
+    );
+  while (!isRolled()) {
+    const afterMillis = await world.reconcile();
+    assert.ok(world.clock.nowMillis() - startedAtMillis < 60_000);
+    // Nothing of the cluster changes meanwhile that would be a reason to look sooner.
+    await world.clock.pass(afterMillis!);
+    await world.advance();
+  }
+});
