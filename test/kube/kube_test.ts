@@ -21,9 +21,14 @@ const played: readonly string[] = [
   '12-kill',
   '13-disk-lost',
   '14-machine-lost',
+  '18-image-rolled',
+  '27-children-edited',
   '31-invalid-specs',
+  '34-comes-back',
+  '35-namespaces',
   '37-etcd-members',
   '38-etcd-lost',
+  '30-rights-of-the-chart',
 ];
 const restMillis = 5_000;
 
