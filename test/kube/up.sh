@@ -101,7 +101,7 @@ clientConnection: {kubeconfig: $home/admin.conf}
 K
 run kube-proxy "$bin/kube-proxy" --config proxy.yaml --hostname-override node1
 cat > cni/10-bridge.conflist <<K
-{"cniVersion":"0.4.0","name":"kube","plugins":[{"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,"ipam":{"type":"host-local","dataDir":"$home/ipam","ranges":[[{"subnet":"10.244.0.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}]}},{"type":"loopback"}]}
+{"cniVersion":"0.4.0","name":"kube","plugins":[{"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,"ipam":{"type":"host-local","dataDir":"$home/ipam","ranges":[[{"subnet":"10.244.0.0/24","rangeStart":"10.244.0.2","rangeEnd":"10.244.0.239"}]],"routes":[{"dst":"0.0.0.0/0"}]}},{"type":"loopback"}]}
 K
 if [ ! -f pause.tar ]; then mkdir -p pause-root; cp "$bin/pause" pause-root/; python3 "$here/image.py" localhost/pause:1 pause-root '["/pause"]' pause.tar; fi
 # One zone has a machine to spare: a node that is lost there can come back.
