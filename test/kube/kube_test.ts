@@ -21,7 +21,6 @@ const played: readonly string[] = [
   '12-kill',
   '13-disk-lost',
   '14-machine-lost',
-  '18-image-rolled',
   '27-children-edited',
   '31-invalid-specs',
   '34-comes-back',

@@ -82,9 +82,12 @@ async function rested({ journal }: Stage): Promise<void> {
   });
 }
 
-/** The last thing that the operator notes is what the images of nodes read, when they have run for 30 s. */
+/**
+ * The last thing that the operator notes is what the images of nodes read: when they have run for 30 s,
+ * at its next look, which may be that of each minute.
+ */
 async function imagesNoted({ kube }: Stage): Promise<void> {
-  await waitFor('images are noted', 60_000, async () => {
+  await waitFor('images are noted', 100_000, async () => {
     const cluster = await kube.get('tsdbcluster', clusterName, namespace);
     if (cluster === null || condition(cluster, 'Ready')?.status !== 'True') return null;
     const selector = `${ownLabel(clusterName)},tsdb.io/component=node`;
