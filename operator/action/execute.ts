@@ -154,7 +154,7 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
 }
 
 async function apply(object: KubeObject, executor: Executor, signal: AbortSignal): Promise<void> {
-  const answer = await applied(object, executor.api, signal);
+  const answer = await applyOrReplaceLists(object, executor.api, signal);
   if (!contains(answer, object)) executor.applied.note(answer, contentHash(object));
 }
 
@@ -181,7 +181,7 @@ async function own(
  * Lists of the server are merged by their keys: after somebody has given a port another number there
  * would be two of its name, which is refused, for ever. Then our lists stand in place of theirs.
  */
-async function applied(
+async function applyOrReplaceLists(
   object: KubeObject,
   api: KubeClient,
   signal: AbortSignal,

@@ -3,7 +3,7 @@
  * Texts stay the same while the trouble does, though Kubernetes' own go to and fro between attempts:
  * each change is a write of the status.
  */
-import type { Pod } from '../resource/kube_objects.ts';
+import { passingReasons, type Pod } from '../resource/kube_objects.ts';
 
 const textMax = 200;
 const imageReasons: readonly string[] = [
@@ -14,12 +14,8 @@ const imageReasons: readonly string[] = [
   'ImageInspectError',
   'RegistryUnavailable',
 ];
-/** What a container waits for on its way, and between two attempts whose end says more. */
-const silentReasons: readonly string[] = [
-  'ContainerCreating',
-  'PodInitializing',
-  'CrashLoopBackOff',
-];
+/** Between two attempts their end says more. */
+const silentReasons: readonly string[] = [...passingReasons, 'CrashLoopBackOff'];
 
 /** @returns null when the pod runs, or is only starting */
 export function podTrouble({ status }: Pod): string | null {
@@ -44,10 +40,11 @@ export function podTrouble({ status }: Pod): string | null {
 
 /** Names of pods, with their troubles. */
 export function withTroubles(names: readonly string[], pods: readonly Pod[]): string {
-  const troubles = new Map(pods.map((pod) => [pod.metadata.name, podTrouble(pod)]));
+  const byName = new Map(pods.map((pod) => [pod.metadata.name, pod]));
   return names
     .map((name) => {
-      const trouble = troubles.get(name) ?? null;
+      const pod = byName.get(name);
+      const trouble = pod === undefined ? null : podTrouble(pod);
       return trouble === null ? name : `${name} (${trouble})`;
     })
     .join(', ');

@@ -205,7 +205,7 @@ export function isStale(object: {
 }
 
 /** What a container waits for that comes by itself. */
-const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
+export const passingReasons: readonly string[] = ['ContainerCreating', 'PodInitializing'];
 
 /**
  * It does not run and will not by itself: image or configuration is bad, or there is no place for
