@@ -8,6 +8,7 @@ import type { Log } from '#lib/log.ts';
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
 import { isNamespaceEnding } from './ending_namespace.ts';
 import { volumesGoWith, wouldLeaveEtcdVolumes } from './etcd_part/claims.ts';
+import { toldAs } from './action_events.ts';
 import { managementOf } from './management.ts';
 import { clearing } from './resource/merge.ts';
 import { RolloutTurns } from './rollout_turns.ts';
@@ -216,12 +217,13 @@ export class Controller {
   /** One action that fails keeps no other from being done. */
   async #carryOut(
     action: Action,
-    { observed: { cluster } }: Pass,
+    { observed }: Pass,
     executor: Executor,
     failures: ActionFailures,
     signal: AbortSignal,
   ): Promise<void> {
     const { log, onFailure } = this.#options;
+    const { cluster } = observed;
     try {
       await execute(action, cluster, executor, signal);
       failures.noteSuccess(action);
@@ -236,7 +238,10 @@ export class Controller {
       if (action.kind === 'namespace-ready' || isNotNow(error)) return;
       const event = { reason: 'ActionFailed', message, type: 'Warning' } as const;
       await this.#events.record(cluster, event, signal);
+      return;
     }
+    const told = toldAs(action, observed);
+    if (told !== null) await this.#events.record(cluster, told, signal);
   }
 
   #failuresOf(key: string): ActionFailures {

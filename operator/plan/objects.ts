@@ -12,9 +12,12 @@ import { contentHash } from '../resource/content_hash.ts';
 import { annotation } from '../resource/keys.ts';
 import type { Job, KubeObject } from '../resource/kube_objects.ts';
 import type { Rollout } from './rollout.ts';
-import type { Action } from '../action/action.ts';
+import { type Action, objectOf } from '../action/action.ts';
 import { type Part, type Reason, waitingFor } from '../part/part.ts';
 import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
+
+/** Objects that are named in a message; more are counted. */
+const namedMax = 5;
 
 export function objectsPart(observed: Observed, desired: Desired, rollout: Rollout): Part {
   const actions: Action[] = [];
@@ -39,7 +42,9 @@ export function objectsPart(observed: Observed, desired: Desired, rollout: Rollo
   actions.push(...staleObjects(observed, desired));
   const shrunk = shrunkVolume(observed, desired);
   if (shrunk !== null) stalled.push(shrunk);
-  const message = `${actions.length} objects are brought to their wanted state`;
+  const objects = [...new Set(actions.map(objectOf))];
+  const list = objects.length > namedMax ? `${objects.length} objects` : objects.join(', ');
+  const message = `brought to what the resource asks for: ${list}`;
   // Pods are to be others than they are: that is no small thing done besides.
   const isOfPods = actions.some(
     (action) =>
