@@ -30,6 +30,8 @@ import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import { observe, type Observed } from './observe/observe.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
+import { approvedSnapshot, restoreProgress } from './observe/etcd_restore.ts';
+import { restoreJobName } from './desired/etcd_snapshots.ts';
 import { noTlsSecrets, readTlsSecrets, type TlsSecrets } from './observe/tls_secrets.ts';
 import type { PodRight } from './overlay/pod_rules.ts';
 import { isFinished } from './plan/formats.ts';
@@ -122,13 +124,14 @@ export class Controller {
       this.#options.onPass?.(key, null);
       for (const claim of claims) {
         await this.#dropFinalizer(claim, signal);
-        await this.#publishNamespace(claim, null, signal);
+        await this.#unlessRefused(claim, () => this.#publishNamespace(claim, null, signal));
       }
       return null;
     }
     if (found.metadata.deletionTimestamp !== undefined) return this.#finalize(found, signal);
     const { another, cluster } = await managementOf(found, this.#options, signal);
     if (another !== null) {
+      this.#turns.leave(key);
       const message = `operator ${another} looks after it: take the annotation ${annotation.managedBy} away when that is gone`;
       const event = { reason: 'ManagedByAnother', message, type: 'Warning' } as const;
       await this.#events.record(cluster, event, signal);
@@ -158,14 +161,14 @@ export class Controller {
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
     const sources = { api, coordinator: executor.coordinator, etcd, tlsSecrets, wanted, memory };
     const observed = await observe(cluster, claims, sources, signal);
-    await this.#keepFinalizer(observed, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
+    await this.#keepFinalizer(observed, next, signal);
     failures.keepOnly([...next.actions, ...(next.refused ?? [])]);
     if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
-    else if (next.rollout === 'none' || next.rollout === 'closed') this.#turns.leave(key);
+    else if (next.rollout !== 'begun') this.#turns.leave(key);
     await this.#unlessRefused(cluster, () => this.#publish(key, pass, next, signal));
-    await this.#useUpApprovals(observed, signal);
+    await this.#useUpApprovals(observed, next, signal);
     for (const claim of claims) {
       // Of an operator before this one.
       await this.#dropFinalizer(claim, signal);
@@ -199,7 +202,7 @@ export class Controller {
    * What a person has approved once is not approved for the next time: an annotation that stays would
    * begin anew over data that are lost later.
    */
-  async #useUpApprovals(observed: Observed, signal: AbortSignal): Promise<void> {
+  async #useUpApprovals(observed: Observed, { rollout }: Plan, signal: AbortSignal): Promise<void> {
     const { cluster, coordinator, etcd } = observed;
     const placement = coordinator.reachable ? coordinator.placement : null;
     if (placement === null || etcd?.reachable === false) return;
@@ -207,11 +210,18 @@ export class Controller {
     // What was taken although it is older is written down first.
     if (placement.version < (observed.record?.placement?.version ?? 0)) return;
     const { name, namespace, annotations = {} } = cluster.metadata;
-    const done = isFinished(observed) ? [annotation.finishUpgrade] : [];
+    // It may be asked for together with the image that has something to finish.
+    const done = rollout === 'none' && isFinished(observed) ? [annotation.finishUpgrade] : [];
     const used = [...approvals, ...done].filter((key) => annotations[key] !== undefined);
     if (used.length === 0) return;
     const patch = { metadata: { annotations: Object.fromEntries(used.map((key) => [key, null])) } };
     await this.#options.api.mergePatch(resource.cluster, namespace!, name, '', patch, signal);
+    const snapshot = approvedSnapshot(cluster);
+    if (snapshot === null) return;
+    if (restoreProgress(observed, restoreJobName(cluster, snapshot)).state === 'done') return;
+    const message = `snapshot ${snapshot} was not restored: etcd has data; annotation ${annotation.restoreEtcd} is taken away`;
+    const event = { reason: 'EtcdNotRestored', message, type: 'Warning' } as const;
+    await this.#events.record(cluster, event, signal);
   }
 
   /** One action that fails keeps no other from being done. */
@@ -339,12 +349,21 @@ export class Controller {
     await this.#options.api.mergePatch(kind, namespace!, name, '', patch, signal);
   }
 
-  /** Only a cluster that leaves volumes which are to go with it has something to do when it goes. */
-  async #keepFinalizer(observed: Observed, signal: AbortSignal): Promise<void> {
-    const { cluster } = observed;
+  /**
+   * Only a cluster that leaves something which is to go with it has something to do when it goes:
+   * volumes, or pods whose set is away to be made anew.
+   */
+  async #keepFinalizer(observed: Observed, { actions }: Plan, signal: AbortSignal): Promise<void> {
+    const { cluster, pods, statefulSets } = observed;
     const finalizers = cluster.metadata.finalizers ?? [];
+    const ofSets = pods.filter(({ metadata: { labels = {} } }) =>
+      ['node', 'etcd'].includes(labels[label.component] ?? ''),
+    );
     const isWanted =
-      cluster.spec.deletionPolicy?.data === 'Delete' || wouldLeaveEtcdVolumes(observed);
+      cluster.spec.deletionPolicy?.data === 'Delete' ||
+      wouldLeaveEtcdVolumes(observed) ||
+      actions.some((action) => action.kind === 'delete' && action.orphan) ||
+      ofSets.some((pod) => !isOfSet(pod, statefulSets.values()));
     if (!isWanted) await this.#dropFinalizer(cluster, signal);
     else if (!finalizers.includes(finalizer)) {
       await this.#setFinalizers(cluster, [...finalizers, finalizer], signal);
@@ -366,7 +385,9 @@ export class Controller {
     }
     const { data, metadata } = cluster.spec.deletionPolicy ?? {};
     // With --cascade=orphan all children stay, and so do their volumes.
-    const isCascading = !finalizers.includes('orphan');
+    const isCascading =
+      !finalizers.includes('orphan') && !(await this.#isOrphaned(cluster, signal));
+    if (isCascading) await this.#deletePodsOfNobody(cluster, signal);
     if (isCascading && data === 'Delete') {
       if (await this.#deleteSets(cluster, 'node', signal)) return finalizePollMillis;
       await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
@@ -382,6 +403,35 @@ export class Controller {
     await this.#dropFinalizer(cluster, signal);
     log.info({ cluster: cluster.metadata.name }, 'cluster released');
     return null;
+  }
+
+  /**
+   * Kubernetes has let all children go already, which is done in no time: its own finalizer says so only
+   * until then.
+   */
+  async #isOrphaned(cluster: TsdbCluster, signal: AbortSignal): Promise<boolean> {
+    const { namespace, name, uid } = cluster.metadata;
+    const selector = `${label.cluster}=${name}`;
+    const kinds = [resource.service, resource.statefulSet, resource.deployment];
+    const lists = await Promise.all(
+      kinds.map((kind) => this.#options.api.list(kind, namespace!, selector, signal)),
+    );
+    const children = lists.flatMap(({ items }) => items);
+    const isOwned = ({ metadata: { ownerReferences = [] } }: KubeObject): boolean =>
+      ownerReferences.some((owner) => owner.uid === uid);
+    return children.length > 0 && !children.some(isOwned);
+  }
+
+  /** Their set was deleted to be made anew over them, and now never is. */
+  async #deletePodsOfNobody(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
+    for (const component of ['node', 'etcd']) {
+      const sets = await this.#listOf(cluster, resource.statefulSet, component, signal);
+      const pods = await this.#listOf(cluster, resource.pod, component, signal);
+      const left = pods.filter(
+        (pod) => pod.metadata.deletionTimestamp === undefined && !isOfSet(pod, sets),
+      );
+      await this.#delete(resource.pod, left, signal);
+    }
   }
 
   /** Its namespace takes all that it has; only keys in an external etcd are elsewhere. */
@@ -450,13 +500,17 @@ export class Controller {
     signal: AbortSignal,
   ): Promise<number> {
     const items = await this.#listOf(cluster, kind, component, signal);
+    await this.#delete(kind, items, signal);
+    return items.length;
+  }
+
+  async #delete(kind: Resource, items: readonly KubeObject[], signal: AbortSignal): Promise<void> {
     for (const { metadata } of items) {
       const which = { uid: metadata.uid ?? null, orphan: false };
       const send = () =>
         this.#options.api.delete(kind, metadata.namespace!, metadata.name, which, signal);
       await this.#failpoints.around('finalize-delete', metadata.name, send, signal);
     }
-    return items.length;
   }
 }
 
@@ -484,6 +538,10 @@ const hasNewPods = ({ cluster }: Observed): boolean =>
 
 const isNotNow = (error: unknown): boolean =>
   error instanceof KubeError && (error.status === 429 || error.reason === 'Conflict');
+
+/** Whether the set that has made the pod is one of these. */
+const isOfSet = ({ metadata: { ownerReferences = [] } }: KubeObject, sets: Iterable<KubeObject>) =>
+  [...sets].some(({ metadata: { uid } }) => ownerReferences.some((owner) => owner.uid === uid));
 
 /** Its machine does not say that it has ended: its volume goes with it, whenever that is. */
 const isOverdue = ({ metadata }: KubeObject, nowMillis: number): boolean =>

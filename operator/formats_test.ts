@@ -1,7 +1,7 @@
 /** Upgrades that are finished when a person says so, and images that cannot read what is there. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { specOf, World } from './world_testing.ts';
+import { settledWorld, specOf, World } from './world_testing.ts';
 
 const evicted = (world: World): string[] =>
   world.kube.writes.filter((write) => write.startsWith('EVICT Pod/c-') && !write.includes('etcd'));
@@ -76,4 +76,16 @@ test('of an image that nobody has run the first pod is the proof', async () => {
   world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
   await world.settle();
   assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('what is asked for together with the new image is done when all nodes run that', async () => {
+  const world = await settledWorld();
+  world.imageFormats.set('node:2', 2);
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  world.annotate('tsdb.io/finish-upgrade', 'true');
+  await world.settle();
+  await world.clock.pass(60_000);
+  await world.settle();
+  assert.ok(world.calls.includes('upgrade finish'));
+  assert.equal(world.cluster.metadata.annotations['tsdb.io/finish-upgrade'], undefined);
 });

@@ -3,6 +3,7 @@
  * that watch one namespace would take each other's images for drift, for ever.
  */
 import type { Env } from '#lib/env/env.ts';
+import { TsdbError } from '#lib/errors.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import type { LeaseObject } from './kube/lease.ts';
 import { annotation } from './resource/keys.ts';
@@ -57,6 +58,8 @@ async function isAlive(
     const renewed = Date.parse(lease?.spec?.renewTime ?? '');
     return !Number.isNaN(renewed) && env.clock.nowMillis() - renewed < goneMillisMin;
   } catch (error) {
+    // What no object can be called nobody is.
+    if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return false;
     // Who may not look cannot know: a person takes the annotation away.
     if (error instanceof KubeError && error.status === 403) return true;
     throw error;

@@ -208,3 +208,31 @@ test('the Secret of an external etcd is named when the operator may look, and el
   await world.settle();
   assert.equal(world.condition('Ready').status, 'True');
 });
+
+const slips: Readonly<Record<string, readonly [object, RegExp]>> = {
+  'terms that are no list': [
+    { nodeSelectorTerms: { matchExpressions: [] } },
+    /nodeSelectorTerms is no list/,
+  ],
+  'a term that is nothing': [{ nodeSelectorTerms: [null] }, /nodeSelectorTerms\[0\] is no object/],
+  'an expression without its dash': [
+    { nodeSelectorTerms: [{ matchExpressions: { key: 'a' } }] },
+    /matchExpressions is no list/,
+  ],
+};
+for (const [what, [required, text]] of Object.entries(slips)) {
+  test(`a slip in an affinity is said, and the rest goes on: ${what}`, async () => {
+    const world = await settledWorld({
+      isolationGroups: ['a', 'a-b', 'c'].map((name) => ({ name, nodeAffinity: { zone: name } })),
+    });
+    const nodeAffinity = { requiredDuringSchedulingIgnoredDuringExecution: required };
+    world.changeSpec((spec) => {
+      spec.nodes.podTemplate = { spec: { affinity: { nodeAffinity } } };
+      spec.namespaces.push({ name: 'more', retentionTime: '48h' });
+    });
+    await world.settle();
+    assert.equal(world.condition('Stalled').reason, 'PodTemplateRefused');
+    assert.match(world.condition('Stalled').message, text);
+    assert.ok(world.calls.includes('namespace add more'));
+  });
+}

@@ -10,7 +10,7 @@ import {
   type IsolationGroupSpec,
   type TsdbCluster,
 } from '../resource/tsdb_cluster.ts';
-import { type ImageDefaults, marked, templateOf } from './common.ts';
+import { type Component, type ImageDefaults, marked, templateOf } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { groupSpecOf, leavingGroups } from '../observe/isolation_groups.ts';
 import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
@@ -61,14 +61,17 @@ export function blueprintOf(
   const isKept = (object: KubeObject): boolean =>
     (object.kind === 'ConfigMap' || templateOf(object) !== undefined) &&
     refused.has(object.metadata.labels?.[label.component]);
+  // What is refused may have any shape, and is not laid over anything.
+  const bare = withoutOverlays(cluster);
+  const given = (component: Component): TsdbCluster => (refused.has(component) ? bare : cluster);
   const objects = [
-    ...etcdObjects(cluster, images),
+    ...etcdObjects(given('etcd'), images),
     ...etcdSnapshotObjects(cluster, images),
-    ...nodeObjects(cluster),
-    ...coordinatorObjects(cluster, images),
+    ...nodeObjects(given('node')),
+    ...coordinatorObjects(given('coordinator'), images),
     ...networkPolicies(cluster, operatorNamespace),
   ];
-  const nodeSetOf = (group: IsolationGroupSpec) => nodeStatefulSet(cluster, group, images);
+  const nodeSetOf = (group: IsolationGroupSpec) => nodeStatefulSet(given('node'), group, images);
   return {
     images,
     objects: objects.filter((object) => !isKept(object)).map((object) => marked(object)),
@@ -116,6 +119,22 @@ export function desiredOf(
   };
 }
 
+/** The resource without what it lays over pods and their configuration. */
+function withoutOverlays(cluster: TsdbCluster): TsdbCluster {
+  const plain = <T extends object>(part: T): T => {
+    const { podTemplate: _, config: __, ...rest } = part as Record<string, unknown>;
+    return rest as T;
+  };
+  const { nodes, etcd, coordinator } = cluster.spec;
+  const spec = {
+    ...plain(cluster.spec),
+    nodes: plain(nodes),
+    ...(etcd === undefined ? {} : { etcd: plain(etcd) }),
+    ...(coordinator === undefined ? {} : { coordinator: plain(coordinator) }),
+  };
+  return { ...cluster, spec };
+}
+
 /**
  * Sets that are away while what is laid over their pods is refused (they were to be made anew for larger
  * volumes): without it, so that a pod which ends comes back.
@@ -128,17 +147,15 @@ function bareSets(
   readonly sets: readonly (readonly [string, KubeObject])[];
 } {
   const { cluster, pods } = observed;
-  const { podTemplate: _, ...spec } = cluster.spec;
-  const { podTemplate: __, config: ___, ...nodes } = spec.nodes;
-  const plain = { ...cluster, spec: { ...spec, nodes } };
-  const away = spec.isolationGroups.filter(
+  const bare = withoutOverlays(cluster);
+  const away = cluster.spec.isolationGroups.filter(
     ({ name }) =>
       liveSet(observed, name) === undefined &&
       pods.some(({ metadata }) => metadata.labels?.[label.group] === name),
   );
   if (away.length === 0) return { config: [], sets: [] };
-  const config = nodeObjects(plain).filter(({ kind }) => kind === 'ConfigMap');
-  const sets = away.map((group) => [group.name, nodeStatefulSet(plain, group, images)] as const);
+  const config = nodeObjects(bare).filter(({ kind }) => kind === 'ConfigMap');
+  const sets = away.map((group) => [group.name, nodeStatefulSet(bare, group, images)] as const);
   return { config: config.map((object) => marked(object)), sets };
 }
 

@@ -5,7 +5,7 @@
  */
 import { KubeConfig } from '@kubernetes/client-node';
 import { StreamClient } from '#lib/env/stream_request.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError } from '#lib/errors.ts';
 import { fieldManager } from '../resource/keys.ts';
 import { type KubeObject, type Resource, resource } from '../resource/kube_objects.ts';
 
@@ -313,11 +313,20 @@ export function resourceOf(object: KubeObject): Resource {
   return { apiVersion: object.apiVersion, kind, plural };
 }
 
+/** Names may come from a resource: none of them leads to another object. */
 function pathOf(resource: Resource, namespace: string | null, name?: string): string {
   const root = resource.apiVersion.includes('/') ? '/apis' : '/api';
-  const scope = namespace === null ? '' : `/namespaces/${namespace}`;
-  const tail = name === undefined ? '' : `/${name}`;
+  const scope = namespace === null ? '' : `/namespaces/${segmentOf(namespace)}`;
+  const tail = name === undefined ? '' : `/${segmentOf(name)}`;
   return `${root}/${resource.apiVersion}${scope}/${resource.plural}${tail}`;
+}
+
+/** @throws {TsdbError} BAD_REQUEST for what is no name of an object */
+function segmentOf(name: string): string {
+  if (name === '' || name === '.' || name === '..' || /[/%]/.test(name)) {
+    throw badRequest(`no name of an object of Kubernetes: ${JSON.stringify(name)}`);
+  }
+  return encodeURIComponent(name);
 }
 
 async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {

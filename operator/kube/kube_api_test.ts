@@ -118,6 +118,28 @@ test('each call is the request that Kubernetes knows', async () => {
   );
 });
 
+test('a name from a resource leads to no other object', async () => {
+  await connected(
+    (response) => say(response, 200, { metadata: {} }),
+    async (api, seen) => {
+      for (const name of ['../../theirs/secrets/key', '..', '', 'a%2fb']) {
+        await assert.rejects(api.get(resource.secret, 'mine', name, signal), {
+          code: 'BAD_REQUEST',
+          message: `no name of an object of Kubernetes: ${JSON.stringify(name)}`,
+        });
+        await assert.rejects(api.get(resource.secret, name, 'key', signal), {
+          code: 'BAD_REQUEST',
+        });
+      }
+      await api.get(resource.secret, 'mine', 'key?watch=true#x', signal);
+      assert.deepEqual(
+        seen.map(({ url }) => url.pathname + url.search),
+        ['/api/v1/namespaces/mine/secrets/key%3Fwatch%3Dtrue%23x'],
+      );
+    },
+  );
+});
+
 test('an error of the server has its status and reason; what is gone is null, or deleted', async () => {
   await connected(
     (response, { url }) =>

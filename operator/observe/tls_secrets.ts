@@ -10,6 +10,9 @@ import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 /** As Secrets of the type kubernetes.io/tls have them, with their authority. */
 export const tlsKeys = ['ca.crt', 'tls.crt', 'tls.key'] as const;
 
+/** Of a Secret: it becomes a part of the path of a request. */
+const objectName = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+
 export interface TlsSecrets {
   /** Null when etcd does not speak TLS, or the Secret is not as it should be. */
   readonly certificates: EtcdCertificates | null;
@@ -39,6 +42,10 @@ export async function readTlsSecrets(
   for (const [field, name] of named) {
     if (name === undefined) continue;
     const what = `Secret ${name} (${field})`;
+    if (!objectName.test(name)) {
+      missing.push(`${what} cannot be: that is no name of an object`);
+      continue;
+    }
     try {
       const secret = await api.get(resource.secret, namespace!, name, signal);
       const data = (secret?.['data'] ?? {}) as Readonly<Record<string, string>>;

@@ -220,6 +220,22 @@ const annotationsFree: readonly string[] = [
   'checksum/',
 ];
 
+/** Free; its shape is known, since the machines of an isolation group are laid over it. */
+const affinity = object(
+  {
+    nodeAffinity: object(
+      {
+        requiredDuringSchedulingIgnoredDuringExecution: object(
+          { nodeSelectorTerms: list(object({ matchExpressions: list(free) }, free)) },
+          free,
+        ),
+      },
+      free,
+    ),
+  },
+  free,
+);
+
 const templateRule = (own: string): Rule =>
   object({
     metadata: object(
@@ -235,12 +251,17 @@ const templateRule = (own: string): Rule =>
       ours,
     ),
     spec: object({
-      ...allFree('affinity', 'topologySpreadConstraints', 'tolerations', 'nodeSelector'),
+      ...allFree('nodeSelector'),
+      affinity,
+      topologySpreadConstraints: list(free),
+      tolerations: list(free),
       ...allFree('preemptionPolicy', 'schedulerName', 'runtimeClassName'),
       // Those of Kubernetes itself drive out everything else.
       priorityClassName: { kind: 'unless', starts: 'system-', right: 'machine' },
-      ...allFree('dnsConfig', 'dnsPolicy', 'hostAliases', 'enableServiceLinks', 'overhead', 'os'),
-      ...allFree('readinessGates', 'shareProcessNamespace', 'hostUsers'),
+      hostAliases: list(free),
+      readinessGates: list(free),
+      ...allFree('dnsConfig', 'dnsPolicy', 'enableServiceLinks', 'overhead', 'os'),
+      ...allFree('shareProcessNamespace', 'hostUsers'),
       terminationGracePeriodSeconds: count,
       resources,
       imagePullSecrets: named(() => object(allFree('name'))),

@@ -122,12 +122,32 @@ function abandonedNamespaces(observed: Observed, desired: Desired): string[] {
     .map(([name]) => name);
 }
 
+/**
+ * As they are written down, with what their resources say now: also while nothing else can be done, for
+ * what was written down last decides once a resource is gone.
+ */
+export function knownOwners({ cluster, record, claims }: Observed): ClusterRecord['namespaces'] {
+  // Resources that went while their cluster was away have asked nobody for anything.
+  const isOfOther = record?.clusterUid !== cluster.metadata.uid;
+  const owners = Object.entries(record?.namespaces ?? {}).map(([name, owner]) => {
+    const claim = claims.find(({ metadata }) => metadata.name === owner.claim);
+    const reclaimPolicy =
+      claim === undefined
+        ? isOfOther
+          ? 'Retain'
+          : owner.reclaimPolicy
+        : (claim.spec.reclaimPolicy ?? 'Retain');
+    return [name, { ...owner, reclaimPolicy }] as const;
+  });
+  return Object.fromEntries(owners);
+}
+
 /** Who decides over which namespace, after this pass. */
 export function ownersOf(observed: Observed, desired: Desired): ClusterRecord['namespaces'] {
-  const { record, coordinator } = observed;
+  const { coordinator } = observed;
   const registered = coordinator.reachable ? coordinator.namespaces : new Map();
   const owners = new Map<string, NamespaceOwner>();
-  for (const [name, owner] of Object.entries(record?.namespaces ?? {})) {
+  for (const [name, owner] of Object.entries(knownOwners(observed))) {
     // One that was deleted is nobody's.
     if (registered.has(name) || isWantedBy(desired, name, owner.claim)) owners.set(name, owner);
   }

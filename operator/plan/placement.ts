@@ -80,7 +80,9 @@ function restoredStorePart(observed: Observed, { awaitsApproval }: PlacementView
     annotations?.[annotation.restoreEtcd] !== undefined ||
     annotations?.[annotation.approvePlacement] === 'restore';
   if (!isApproved) {
-    const message = `etcd has gone back to an earlier state, as from a backup, and nothing is changed: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know, or =anew to take what stands`;
+    // What nodes know to be older the database itself does not take.
+    const others = awaitsApproval ? '' : ', or =anew to take what stands';
+    const message = `etcd has gone back to an earlier state, as from a backup, and nothing is changed: annotate ${annotation.approvePlacement}=restore to bring back what the nodes know${others}`;
     return stalledBy('StoreRestored', message);
   }
   if (awaitsApproval) return restorePart(observed);

@@ -10,11 +10,12 @@ import type { Desired } from '../desired/desired.ts';
 import { childKey, type Observed } from '../observe/observe.ts';
 import { recordedPlacement, recordObject } from '../desired/record.ts';
 import { etcdPart, recordedMembers } from '../etcd_part/members.ts';
+import { label } from '../resource/keys.ts';
 import { contains } from '../resource/merge.ts';
 import { finishPart, formatLevels, imageFormats } from './formats.ts';
 import { dropGroupPart, removeGroupPart } from './leaving_groups.ts';
 import { withoutForeignClaims } from './foreign_claims.ts';
-import { namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
+import { knownOwners, namespacesPart, namespaceStall, ownersOf } from './namespaces.ts';
 import { objectsPart } from './objects.ts';
 import { offlineGrowthPart } from './offline_growth.ts';
 import {
@@ -45,14 +46,20 @@ export function plan(observed: Observed, desired: Desired): Plan {
   }
 }
 
-/** Nothing is done, and it is said whether there is something to do. */
+/** Nothing is done but taking notes, and it is said whether there is something to do. */
 function pausedPlan({ actions, waiting, stalled }: Plan): Plan {
-  const isPending = actions.length > 0 || waiting !== null;
+  const notes = actions.filter(isNote);
+  const isPending = actions.length > notes.length || waiting !== null;
   const message = isPending
     ? `spec.paused is true; what waits for its end: ${waiting?.message ?? 'changes'}`
     : 'spec.paused is true';
-  return { ...waitingFor('Paused', message), stalled, gated: null, isPending, rollout: 'none' };
+  const paused = waitingFor('Paused', message);
+  return { ...paused, actions: notes, stalled, gated: null, isPending, rollout: 'none' };
 }
+
+/** What the operator writes down for itself. */
+const isNote = (action: Action): boolean =>
+  action.kind === 'apply' && action.object.metadata.labels?.[label.component] === 'record';
 
 function livePlan(observed: Observed, desired: Desired): Plan {
   const rollout = rolloutOf(observed, desired);
@@ -192,7 +199,7 @@ function recordPart(observed: Observed, desired: Desired, isOurs: boolean): Part
     clusterUid:
       placement === null ? (record?.clusterUid ?? cluster.metadata.uid!) : cluster.metadata.uid!,
     placement: placement === null ? (record?.placement ?? null) : recordedPlacement(placement),
-    namespaces: placement === null ? (record?.namespaces ?? {}) : ownersOf(observed, desired),
+    namespaces: placement === null ? knownOwners(observed) : ownersOf(observed, desired),
     etcdMembers,
     ...(levels === null
       ? {}

@@ -1,0 +1,67 @@
+/** Clusters that are deleted at a bad moment. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { resource } from '../resource/kube_objects.ts';
+import { settledWorld, type World } from '../world_testing.ts';
+
+type Json = any;
+
+test('children that Kubernetes has orphaned stay, also when the operator looks after that', async () => {
+  const world = await settledWorld({ deletionPolicy: { data: 'Delete', metadata: 'Delete' } });
+  // The garbage collector takes the owner references from all children, and then its finalizer away.
+  const cluster = structuredClone(world.cluster) as Json;
+  for (const object of [...world.kube.objects.values()] as Json[]) {
+    const { ownerReferences = [] } = object.metadata;
+    const others = ownerReferences.filter((owner: Json) => owner.uid !== cluster.metadata.uid);
+    world.kube.store({ ...object, metadata: { ...object.metadata, ownerReferences: others } });
+  }
+  assert.deepEqual(cluster.metadata.finalizers, ['tsdb.io/cleanup']);
+  cluster.metadata.deletionTimestamp = '2026-01-01T00:00:01Z';
+  world.kube.store(cluster);
+  world.restartOperator();
+  for (let pass = 0; pass < 5; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+  }
+  assert.deepEqual(
+    world.kube.writes.filter((write) => write.startsWith('DELETE')),
+    [],
+  );
+  assert.deepEqual(world.cluster?.metadata.finalizers ?? [], []);
+});
+
+/** Its sets are being made anew for larger volumes, and their pods are nobody's. */
+async function deletedBetweenSets(data: 'Delete' | 'Retain'): Promise<World> {
+  const world = await settledWorld({
+    nodes: { replicasPerGroup: 1, storage: { size: '100Gi' } },
+    deletionPolicy: { data },
+  });
+  const isThere = (): boolean => world.kube.find('StatefulSet', 'c-a') !== undefined;
+  world.changeSpec((spec) => (spec.nodes.storage.size = '200Gi'));
+  for (let pass = 0; pass < 10 && isThere(); pass++) {
+    await world.reconcile();
+    if (!isThere()) break;
+    await world.clock.pass(2_000);
+    await world.advance();
+  }
+  assert.equal(isThere(), false);
+  const pod = world.kube.find('Pod', 'c-a-0');
+  world.kube.store({ ...pod, metadata: { ...pod.metadata, ownerReferences: [] } });
+  await world.kube.delete(resource.cluster, 'default', 'c', { uid: null, orphan: false });
+  for (let pass = 0; pass < 50 && world.cluster !== undefined; pass++) {
+    await world.reconcile();
+    await world.clock.pass(10_000);
+    await world.advance();
+  }
+  return world;
+}
+
+for (const data of ['Delete', 'Retain'] as const) {
+  test(`no pod is left running when a cluster goes between two sets: ${data}`, async () => {
+    const world = await deletedBetweenSets(data);
+    assert.equal(world.cluster, undefined);
+    assert.equal(world.kube.find('Pod', 'c-a-0'), undefined);
+    const volume = world.kube.find('PersistentVolumeClaim', 'data-c-a-0');
+    assert.equal(volume === undefined, data === 'Delete');
+  });
+}
