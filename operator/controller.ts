@@ -29,6 +29,7 @@ import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import { observe, type Observed } from './observe/observe.ts';
+import { AwaySince } from './observe/volume_reach.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
 import { approvedSnapshot, restoreProgress } from './observe/etcd_restore.ts';
 import { restoreJobName } from './desired/etcd_snapshots.ts';
@@ -38,7 +39,13 @@ import { isFinished } from './plan/formats.ts';
 import { plan } from './plan/plan.ts';
 import { type Action, keyOf } from './action/action.ts';
 import type { Plan } from './part/part.ts';
-import { clusterStatus, namespaceStatus, type Pass, transitionsOf } from './status.ts';
+import {
+  clusterStatus,
+  conditionsOf,
+  namespaceStatus,
+  type Pass,
+  transitionsOf,
+} from './status.ts';
 
 /**
  * How soon to look again while something is under way that Kubernetes does not tell: shards,
@@ -99,6 +106,8 @@ export class Controller {
   readonly #turns: RolloutTurns;
   /** What failed of a cluster's actions, by its key; only of clusters that exist. */
   readonly #failures = new Map<string, ActionFailures>();
+  /** Which of its volumes are out of reach, by its key; only of clusters that exist. */
+  readonly #awaySince = new Map<string, AwaySince>();
   /** When a cluster's status was written last, by its key; only of clusters that exist. */
   readonly #publishedAtMillis = new Map<string, number>();
 
@@ -116,9 +125,12 @@ export class Controller {
     const { api } = this.#options;
     const [namespace, name] = key.split('/') as [string, string];
     const found = (await api.get(resource.cluster, namespace, name, signal)) as TsdbCluster | null;
+    // Its end needs nothing of others, whose definition may be gone already.
+    if (found?.metadata.deletionTimestamp !== undefined) return this.#finalize(found, signal);
     const claims = await this.#claimsOf(namespace, name, signal);
     if (found === null) {
       this.#failures.delete(key);
+      this.#awaySince.delete(key);
       this.#publishedAtMillis.delete(key);
       this.#turns.leave(key);
       this.#options.onPass?.(key, null);
@@ -128,7 +140,6 @@ export class Controller {
       }
       return null;
     }
-    if (found.metadata.deletionTimestamp !== undefined) return this.#finalize(found, signal);
     const { another, cluster } = await managementOf(found, this.#options, signal);
     if (another !== null) {
       this.#turns.leave(key);
@@ -137,7 +148,32 @@ export class Controller {
       await this.#events.record(cluster, event, signal);
       return resyncMillis;
     }
-    return this.#reconcileLive(key, cluster, claims, signal);
+    try {
+      return await this.#reconcileLive(key, cluster, claims, signal);
+    } catch (error) {
+      if (isDefect(error)) await this.#publishDefect(cluster, error, signal);
+      throw error;
+    }
+  }
+
+  /** Nothing is done for this cluster until then, and its status must not look as if all were well. */
+  async #publishDefect(cluster: TsdbCluster, error: Error, signal: AbortSignal): Promise<void> {
+    const { api, env, log } = this.#options;
+    const { name, namespace, generation = 0 } = cluster.metadata;
+    log.error({ cluster: name, err: error }, 'a defect of the operator');
+    const reason = 'OperatorDefect';
+    const message = `the operator fails at this resource, which is a defect of its own: ${error.message}; its log says where`;
+    const verdicts = new Map([
+      ['Stalled', { status: 'True', reason, message }],
+      ['Ready', { status: 'False', reason, message }],
+    ] as const);
+    const before = cluster.status?.conditions ?? [];
+    const others = before.filter(({ type }) => type !== 'Stalled' && type !== 'Ready');
+    const changed = conditionsOf(verdicts, before, generation, isoSeconds(env));
+    const conditions = [...others, ...changed];
+    if (isSame(conditions, before)) return;
+    const patch = { status: { conditions } };
+    await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
   }
 
   async #reconcileLive(
@@ -153,7 +189,9 @@ export class Controller {
     const mayRoll = !isRolledOut(cluster) || this.#turns.has(key);
     const appliedAs = (live: KubeObject): string | null => this.#applied.hashOf(live);
     const nowMillis = this.#options.env.clock.nowMillis();
-    const memory = { appliedAs, failures, mayRoll, nowMillis };
+    const awaySince = this.#awaySince.get(key) ?? new AwaySince();
+    this.#awaySince.set(key, awaySince);
+    const memory = { appliedAs, failures, awaySince, mayRoll, nowMillis };
     const [operatorNamespace] = this.#options.operatorId.split('/') as [string];
     const { podsMay } = this.#options;
     const blueprint = blueprintOf(cluster, images, operatorNamespace, podsMay);
@@ -202,7 +240,11 @@ export class Controller {
    * What a person has approved once is not approved for the next time: an annotation that stays would
    * begin anew over data that are lost later.
    */
-  async #useUpApprovals(observed: Observed, { rollout }: Plan, signal: AbortSignal): Promise<void> {
+  async #useUpApprovals(
+    observed: Observed,
+    { rollout, actions, waiting }: Plan,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { cluster, coordinator, etcd } = observed;
     const placement = coordinator.reachable ? coordinator.placement : null;
     if (placement === null || etcd?.reachable === false) return;
@@ -211,7 +253,13 @@ export class Controller {
     if (placement.version < (observed.record?.placement?.version ?? 0)) return;
     const { name, namespace, annotations = {} } = cluster.metadata;
     // It may be asked for together with the image that has something to finish.
-    const done = rollout === 'none' && isFinished(observed) ? [annotation.finishUpgrade] : [];
+    const done = [
+      ...(rollout === 'none' && isFinished(observed) ? [annotation.finishUpgrade] : []),
+      // Between two sets, of which the second is to be made, nothing is pending either.
+      ...(rollout === 'none' && actions.length === 0 && waiting === null
+        ? [annotation.approve]
+        : []),
+    ];
     const used = [...approvals, ...done].filter((key) => annotations[key] !== undefined);
     if (used.length === 0) return;
     const patch = { metadata: { annotations: Object.fromEntries(used.map((key) => [key, null])) } };
@@ -305,7 +353,7 @@ export class Controller {
     const patch = { status: clearing(cluster.status, status) };
     await this.#options.api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
     for (const event of transitionsOf(cluster, status)) {
-      await this.#events.record(cluster, event, signal);
+      await this.#events.record(cluster, { ...event, isNews: true }, signal);
     }
   }
 
@@ -535,6 +583,10 @@ const hasNewPods = ({ cluster }: Observed): boolean =>
   cluster.status?.conditions?.some(
     ({ type, reason }) => type === 'Reconciling' && reason === 'Updating',
   ) ?? false;
+
+/** Not what servers answer, nor what a person asked for. */
+const isDefect = (error: unknown): error is Error =>
+  error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError;
 
 const isNotNow = (error: unknown): boolean =>
   error instanceof KubeError && (error.status === 429 || error.reason === 'Conflict');

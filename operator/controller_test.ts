@@ -218,15 +218,53 @@ test('under Gated pods are replaced only after the plan was approved by its hash
   }
   assert.deepEqual(writesTo(world, 'Pod'), []);
   const { plan } = world.cluster.status;
-  assert.deepEqual(plan.actions, ['replace pod c-a-0', 'replace pod c-a-b-0', 'replace pod c-c-0']);
+  assert.deepEqual(plan.actions, [
+    'node: image node:1 becomes node:2',
+    'replace pod c-a-0',
+    'replace pod c-a-b-0',
+    'replace pod c-c-0',
+  ]);
   assert.equal(world.condition('Ready').status, 'True', 'the cluster serves meanwhile');
   world.annotate('tsdb.io/approve', 'another');
   await world.reconcile();
   assert.deepEqual(writesTo(world, 'Pod'), []);
+  await world.clock.pass(10_000);
+  await world.reconcile();
+  assert.match(world.condition('ApprovalRequired').message, /; what stands there, another, is/);
   world.annotate('tsdb.io/approve', plan.hash);
   await world.settle();
   assert.equal(writesTo(world, 'Pod').length, 3);
   assert.equal(world.cluster.status.plan, undefined);
+  assert.equal(world.cluster.metadata.annotations['tsdb.io/approve'], undefined, 'it is used up');
+});
+
+test('coordinators are rolled when the last node serves again', async () => {
+  const world = await settledWorld();
+  world.images = { ...world.images, node: 'node:2', coordinator: 'coordinator:2' };
+  const unready: string[][] = [];
+  world.kube.beforeWrite = (write) => {
+    if (write === 'APPLY Deployment/c-coordinator') unready.push(world.unreadyPods('node'));
+  };
+  world.restartOperator();
+  await world.settle();
+  assert.deepEqual(unready, [[]]);
+});
+
+test('a defect of the operator is said, and not as if all were well', async () => {
+  const world = await settledWorld();
+  world.onPass = () => {
+    throw new TypeError('x is not a function');
+  };
+  for (let pass = 0; pass < 3; pass++) await assert.rejects(world.reconcile(), TypeError);
+  assert.equal(world.condition('Ready').status, 'False');
+  assert.match(world.condition('Stalled').message, /defect of its own: x is not a function/);
+  assert.equal(world.condition('Available').status, 'True');
+  const written = world.kube.writes.filter((write) => write === 'PATCH(status) TSDBCluster/c');
+  world.onPass = () => {};
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal(world.condition('Stalled'), undefined);
+  assert.ok(written.length > 0);
 });
 
 test('volumes grow without a restart: claims first, then a set over the same pods', async () => {

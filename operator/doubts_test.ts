@@ -81,7 +81,8 @@ test('a coordinator of a release before, which cannot say it, holds up nothing',
   world.changeSpec((spec) => (spec.nodes.image = 'node:3'));
   await passes(world, 5);
   assert.equal(evicted(world).length, 3);
-  assert.match(world.condition('Ready').message, /does not say .*no answer in 5 s/);
+  assert.match(world.condition('Ready').message, /has not said yet .*no answer in 5 s/);
+  assert.equal(world.condition('Ready').reason, 'NodesSilent');
 });
 
 test('neither a volume is given up nor a node removed that has what another one lacks', async () => {

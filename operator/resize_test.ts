@@ -111,3 +111,59 @@ test('what a machine has no room for now is waited for, what it never has is rol
   await world.settle();
   assert.equal(world.condition('Ready').status, 'True');
 });
+
+/** Pods get what the server adds to them, at once and with each resize; templates do not. */
+function addToPods(world: World, add: (resources: Json) => void): void {
+  const store = world.kube.store.bind(world.kube);
+  world.kube.store = (object: Json) => {
+    if (object.kind !== 'Pod') return store(object);
+    const pod = structuredClone(object);
+    for (const container of pod.spec.containers) {
+      container.resources ??= {};
+      add(container.resources);
+      const { limits = {}, requests = {} } = container.resources;
+      container.resources.requests = { ...limits, ...requests };
+    }
+    return store(pod);
+  };
+}
+
+const shapes: Readonly<Record<string, readonly [Json, Json, (resources: Json) => void]>> = {
+  'limits without requests': [
+    { limits: { cpu: '2', memory: '4Gi' } },
+    { limits: { cpu: '4', memory: '4Gi' } },
+    () => {},
+  ],
+  'a limit of memory without a request': [
+    { requests: { cpu: '2' }, limits: { memory: '4Gi' } },
+    { requests: { cpu: '3' }, limits: { memory: '4Gi' } },
+    () => {},
+  ],
+  'a LimitRange that limits what is not limited': [
+    { requests: { cpu: '1', memory: '4Gi' }, limits: { memory: '4Gi' } },
+    { requests: { cpu: '2', memory: '4Gi' }, limits: { memory: '4Gi' } },
+    (resources) => (resources.limits = { cpu: '8', ...resources.limits }),
+  ],
+};
+for (const [what, [before, after, add]] of Object.entries(shapes)) {
+  test(`a change comes to all pods, and is asked for once: ${what}`, async () => {
+    const world = await settledWorld();
+    addToPods(world, add);
+    world.changeSpec((spec) => (spec.nodes.resources = before));
+    await world.settle();
+    world.kube.writes.length = 0;
+    world.changeSpec((spec) => (spec.nodes.resources = after));
+    await world.settle();
+    assert.equal(world.condition('Ready').status, 'True');
+    for (const id of ['c-a-0', 'c-a-b-0', 'c-c-0']) {
+      const [container] = world.kube.find('Pod', id).spec.containers;
+      const wanted = { ...after.limits, ...after.requests };
+      assert.deepEqual(
+        { ...container.resources.requests, ...wanted },
+        container.resources.requests,
+      );
+      const asked = world.kube.writes.filter((write) => write === `PATCH(resize) Pod/${id}`);
+      assert.equal(asked.length, 1);
+    }
+  });
+}

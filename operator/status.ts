@@ -57,7 +57,7 @@ export function clusterStatus(pass: Pass, plan: Plan, now: string): ClusterStatu
   const outdated = new Set(outdatedPods(observed));
   return {
     observedGeneration: generation,
-    ...rolledGeneration(cluster, plan, generation),
+    ...rolledGeneration(observed, plan, generation),
     phase: phaseOf(verdicts, plan),
     replicasPerGroup: Math.min(
       ...cluster.spec.isolationGroups.map(
@@ -147,13 +147,13 @@ function etcdSnapshots(observed: Observed): Pick<NonNullable<ClusterStatus['etcd
 }
 
 function rolledGeneration(
-  { status }: TsdbCluster,
+  { cluster: { status }, failureOf }: Observed,
   { rollout, isPending, actions }: Plan,
   generation: number,
 ): Pick<ClusterStatus, 'rolledGeneration'> {
-  if (rollout === 'none' && !isPending && actions.length === 0) {
-    return { rolledGeneration: generation };
-  }
+  // What is refused is tried for ever.
+  const isDone = actions.every((action) => failureOf(action)?.isRefused === true);
+  if (rollout === 'none' && !isPending && isDone) return { rolledGeneration: generation };
   return status?.rolledGeneration === undefined
     ? {}
     : { rolledGeneration: status.rolledGeneration };

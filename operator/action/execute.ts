@@ -7,6 +7,7 @@ import {
   type KubeObject,
   type OwnerReference,
   type Pod,
+  type ResourceRequirements,
   resource,
 } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
@@ -96,7 +97,8 @@ async function carryOut(action: Action, executor: Executor, signal: AbortSignal)
       }));
       // With the version it is this very pod, with nothing changed meanwhile.
       const patch = { metadata: { resourceVersion }, spec: { containers: resized } };
-      await api.mergePatch(resource.pod, namespace!, name, 'resize', patch, signal);
+      const answer = await api.mergePatch(resource.pod, namespace!, name, 'resize', patch, signal);
+      refuseOtherResources(answer as Pod, action.containers);
       break;
     }
     case 'replace-pod':
@@ -224,6 +226,24 @@ async function remove(
 
 async function evict({ metadata }: Pod, api: KubeClient, signal: AbortSignal): Promise<void> {
   await api.evict(metadata.namespace!, metadata.name, metadata.uid!, signal);
+}
+
+/**
+ * The defaults of a LimitRange come back with each resize: such a pod is not changed as it runs.
+ * @throws {KubeError} 422
+ */
+function refuseOtherResources(
+  pod: Pod,
+  wanted: readonly { readonly name: string; readonly resources?: ResourceRequirements }[],
+): void {
+  const { containers } = pod['spec'] as { readonly containers: typeof wanted };
+  const other = wanted.find(({ name, resources }) => {
+    const live = containers.find((container) => container.name === name)?.resources;
+    return !contains(live, resources) || !contains(resources, live);
+  });
+  if (other === undefined) return;
+  const message = `${pod.metadata.name}: Kubernetes gives container ${other.name} other resources than were asked for`;
+  throw new KubeError(422, 'Invalid', message);
 }
 
 /**

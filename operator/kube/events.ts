@@ -14,6 +14,8 @@ export interface EventText {
   readonly reason: string;
   readonly message: string;
   readonly type: 'Normal' | 'Warning';
+  /** Also when it is told again: something else was the case meanwhile. */
+  readonly isNews?: true;
 }
 
 interface Counted {
@@ -53,7 +55,7 @@ export class EventRecorder {
         return;
       }
       known.count++;
-      if (nowMillis - known.writtenAtMillis < repeatMillisMin) return;
+      if (event.isNews !== true && nowMillis - known.writtenAtMillis < repeatMillisMin) return;
       known.writtenAtMillis = nowMillis;
       const patch = { count: known.count, lastTimestamp: isoSeconds(this.#env) };
       const namespace = object.metadata.namespace!;

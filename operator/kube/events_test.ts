@@ -40,6 +40,16 @@ test('an event that repeats is counted, and written once a minute at most', asyn
   );
 });
 
+test('what is news again is written at once', async () => {
+  const { kube, clock, record } = recorder();
+  for (let time = 0; time < 3; time++) {
+    await record({ ...event, isNews: true });
+    await clock.pass(1_000);
+  }
+  const [one] = kube.ofKind('Event') as Json[];
+  assert.deepEqual([one.count, one.lastTimestamp], [3, '2026-01-01T00:00:02Z']);
+});
+
 test('another message is another event, and a very long one is cut', async () => {
   const { kube, record } = recorder();
   await record();

@@ -172,7 +172,8 @@ export class KubeApi {
     );
     this.onAnswer('WATCH', response.status);
     if (response.status !== 200) {
-      throw errorOf(response.status, await textOf(response.body), response.headers);
+      const text = await textOf(response.body);
+      throw errorOf(response.status, text, response.headers, `WATCH ${resource.plural}`);
     }
     const decoder = new TextDecoder();
     let rest = '';
@@ -301,7 +302,9 @@ export class KubeApi {
     );
     const text = await textOf(response.body);
     this.onAnswer(method, response.status);
-    if (response.status >= 300) throw errorOf(response.status, text, response.headers);
+    if (response.status >= 300) {
+      throw errorOf(response.status, text, response.headers, `${method} ${path}`);
+    }
     return JSON.parse(text) as KubeObject;
   }
 }
@@ -345,6 +348,7 @@ function errorOf(
   status: number,
   text: string,
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
+  what: string,
 ): KubeError {
   // Seconds; the server never sends a date.
   const retryAfterMillis = 1000 * (Number(headers['retry-after'] ?? 0) || 0);
@@ -353,7 +357,8 @@ function errorOf(
     const shown = message ?? text.slice(0, 500);
     return new KubeError(status, reason ?? 'Unknown', shown, retryAfterMillis);
   } catch {
-    return new KubeError(status, 'Unknown', text.slice(0, 500), retryAfterMillis);
+    const shown = `${what}: ${status} ${text.slice(0, 500).trim()}`;
+    return new KubeError(status, 'Unknown', shown, retryAfterMillis);
   }
 }
 

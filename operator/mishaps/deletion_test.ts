@@ -1,6 +1,7 @@
 /** Clusters that are deleted at a bad moment. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { KubeError } from '../kube/kube_api.ts';
 import { resource } from '../resource/kube_objects.ts';
 import { settledWorld, type World } from '../world_testing.ts';
 
@@ -65,3 +66,20 @@ for (const data of ['Delete', 'Retain'] as const) {
     assert.equal(volume === undefined, data === 'Delete');
   });
 }
+
+test('a cluster goes whose definitions are going, too', async () => {
+  const world = await settledWorld({ deletionPolicy: { data: 'Delete' } });
+  const list = world.kube.list.bind(world.kube);
+  world.kube.list = (kind, namespace, selector) => {
+    if (kind === resource.namespace) throw new KubeError(404, 'Unknown', '404 page not found');
+    return list(kind, namespace, selector);
+  };
+  await world.kube.delete(resource.cluster, 'default', 'c', { uid: null, orphan: false });
+  for (let pass = 0; pass < 20 && world.cluster !== undefined; pass++) {
+    await world.reconcile();
+    await world.clock.pass(1_000);
+    await world.advance();
+  }
+  assert.equal(world.cluster, undefined);
+  assert.deepEqual(world.kube.ofKind('PersistentVolumeClaim'), []);
+});

@@ -22,6 +22,7 @@ import type {
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
 import type { TlsSecrets } from './tls_secrets.ts';
+import { type AwaySince, volumeReaches } from './volume_reach.ts';
 import { foreignClaims } from './foreign_claims.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
@@ -66,6 +67,11 @@ export interface Observed {
   readonly failureOf: (action: Action) => ActionFailure | null;
   /** Of whatever was asked last under this key (`keyOf`). */
   readonly failureOfKey: (key: string) => ActionFailure | null;
+  /**
+   * Pods that cannot be placed since no machine that reaches their volume is there, and since when,
+   * unix milliseconds.
+   */
+  readonly awaySinceMillis: ReadonlyMap<string, number>;
   /** By the clock of this process, unix milliseconds. */
   readonly nowMillis: number;
   /** Pods may be replaced because the operator has changed: one cluster after the other. */
@@ -76,6 +82,7 @@ export interface Observed {
 export interface Memory {
   appliedAs(live: KubeObject): string | null;
   readonly failures: Pick<ActionFailures, 'of' | 'ofKey'>;
+  readonly awaySince: AwaySince;
   readonly mayRoll: boolean;
   readonly nowMillis: number;
 }
@@ -182,13 +189,15 @@ export async function observe(
   const members = pods.map(({ metadata }) => metadata.name);
   const etcdPods = members.filter((name) => names.etcdOrdinal(name) !== null).sort();
   const record = recordOf(live.get(`ConfigMap/${names.record}`));
+  const placed = pods as readonly KubeObject[] as readonly Pod[];
+  const reaches = await volumeReaches(placed, volumeClaims, api, signal);
   return {
     cluster,
     claims,
     children: live,
     statefulSets: ofKind<StatefulSet>('StatefulSet'),
     deployments: ofKind<Deployment>('Deployment'),
-    pods: pods as readonly KubeObject[] as readonly Pod[],
+    pods: placed,
     volumeClaims,
     foreignClaims: await foreignClaims(cluster, volumeClaims, api, signal),
     coordinator: view,
@@ -199,6 +208,7 @@ export async function observe(
     recordProblem: typeof record === 'string' ? record : null,
     failureOf: (action) => memory.failures.of(action),
     failureOfKey: (key) => memory.failures.ofKey(key),
+    awaySinceMillis: memory.awaySince.note(reaches, memory.nowMillis),
     nowMillis: memory.nowMillis,
     mayRoll: memory.mayRoll,
   };

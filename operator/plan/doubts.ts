@@ -7,6 +7,12 @@ import type { Observed } from '../observe/observe.ts';
 import { annotation } from '../resource/keys.ts';
 import { type Part, waitingFor } from '../part/part.ts';
 
+export interface Doubt {
+  /** Whether somebody lacks blocks, or only has not said that it lacks none. */
+  readonly reason: 'DataInDoubt' | 'NodesSilent';
+  readonly text: string;
+}
+
 /**
  * Why these nodes cannot be taken away; null when no other owner of their shards lacks anything. An
  * owner that does not say so may; one that cannot, of a release before, and all of them behind such a
@@ -16,7 +22,7 @@ export function doubtOf(
   observed: Observed,
   placement: PlacementView | null,
   ids: readonly string[],
-): string | null {
+): Doubt | null {
   const { coordinator } = observed;
   if (placement === null || !coordinator.reachable || coordinator.healths === null) return null;
   const { healths } = coordinator;
@@ -30,11 +36,13 @@ export function doubtOf(
     const health = typeof healths === 'string' ? { error: healths } : healths.get(other.id);
     if (health === undefined || 'error' in health) {
       const why = health === undefined ? 'it was not asked' : health.error;
-      return `${other.id} does not say whether it lacks blocks (${why})`;
+      const text = `${other.id} has not said yet that it lacks no blocks (${why})`;
+      return { reason: 'NodesSilent', text };
     }
     if (health.shardsLacking.some((shard) => shards.has(shard))) {
       const from = leaving.join(', ');
-      return `${other.id} lacks ${health.blocksLacking} blocks of shards, which it takes from others, ${from} among them; when it never can, annotate pod ${from} with ${annotation.ignoreDoubts}=true`;
+      const text = `${other.id} lacks ${health.blocksLacking} blocks of shards, which it takes from others, ${from} among them; when it never can, annotate pod ${from} with ${annotation.ignoreDoubts}=true`;
+      return { reason: 'DataInDoubt', text };
     }
   }
   return null;
@@ -49,7 +57,7 @@ export function doubtPart(
   const doubt = doubtOf(observed, placement, ids);
   return doubt === null
     ? null
-    : waitingFor('DataInDoubt', `${ids.join(', ')} must stay as long as ${doubt}`);
+    : waitingFor(doubt.reason, `${ids.join(', ')} must stay as long as ${doubt.text}`);
 }
 
 /** Said on the pod itself, so that it is good for this one and goes with it. */

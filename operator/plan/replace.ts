@@ -67,7 +67,7 @@ export function replacePart(
 }
 
 function lostPod(observed: Observed, pod: Pod): Lost | null {
-  const { metadata, status } = pod;
+  const { metadata } = pod;
   const component = metadata.labels?.[label.component];
   if (component !== 'node' && component !== 'etcd') return null;
   const claim =
@@ -77,18 +77,15 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
   }
   const waitMillis = replaceAfterMillis(observed);
   if (waitMillis === null) return null;
-  const dueAfter = (time: string | undefined, millis: number): number =>
-    Math.max(0, Date.parse(time ?? '') + millis - observed.nowMillis) || 0;
   if (metadata.deletionTimestamp !== undefined) {
-    const sinceMillis = observed.nowMillis - Date.parse(metadata.deletionTimestamp);
-    if (sinceMillis < terminationMillisMax) return null;
-    const dueInMillis = dueAfter(metadata.deletionTimestamp, waitMillis);
+    const forMillis = observed.nowMillis - Date.parse(metadata.deletionTimestamp);
+    if (forMillis < terminationMillisMax) return null;
+    const dueInMillis = Math.max(0, waitMillis - forMillis);
     return { pod, claim: null, why: 'its machine does not say that it has ended', dueInMillis };
   }
-  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
-  if (status?.phase !== 'Pending' || scheduled?.status !== 'False' || claim === null) return null;
-  if (!isVolumeElsewhere(scheduled.message ?? '')) return null;
-  const dueInMillis = dueAfter(scheduled.lastTransitionTime, waitMillis);
+  const sinceMillis = observed.awaySinceMillis.get(metadata.name);
+  if (sinceMillis === undefined || claim === null) return null;
+  const dueInMillis = Math.max(0, sinceMillis + waitMillis - observed.nowMillis);
   return { pod, claim, why: 'the machine that has its volume is gone', dueInMillis };
 }
 
@@ -103,17 +100,6 @@ function unfitPods(observed: Observed, { isApproved, isOpen }: Rollout): Lost[] 
     }
     return isStuck(pod) || isUnbound(claim) ? [{ pod, claim, why, dueInMillis: 0 }] : [];
   });
-}
-
-/**
- * What the scheduler says of a volume that only machines can reach which are away. One that somebody
- * has cordoned comes back.
- */
-function isVolumeElsewhere(message: string): boolean {
-  return (
-    /volume.*affinity/i.test(message) &&
-    !/were unschedulable|Insufficient|Too many pods|free ports|anti-affinity/.test(message)
-  );
 }
 
 /** @returns null for never */
@@ -163,7 +149,7 @@ function dangerOf(
   // One that did not come back, whatever it has, may be the first of many.
   if (serves === true && unreadyNodes(observed) !== null) return 'all nodes serve';
   const doubt = doubtOf(observed, placement, [name]);
-  return doubt === null ? null : `this has ended: ${doubt}`;
+  return doubt === null ? null : `this has ended: ${doubt.text}`;
 }
 
 function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {

@@ -34,17 +34,17 @@ interface Template {
   readonly spec: PodSpec;
 }
 
-const resourcesOf = ({ resources = {} }: Container): object => ({
-  requests: resources.requests ?? {},
+/** As Kubernetes has it in pods, and not in their templates: a limit without a request is one. */
+const resourcesOf = ({ resources = {} }: Container): Required<ResourceRequirements> => ({
+  requests: { ...resources.limits, ...resources.requests },
   limits: resources.limits ?? {},
 });
 
 /** Kubernetes' class of quality of service: it never changes while a pod runs. */
 function qualityOf(containers: readonly Container[]): string {
-  const all = containers.flatMap(({ resources = {} }) => {
-    const { requests = {}, limits = {} } = resources;
-    // A limit without a request is one.
-    return ['cpu', 'memory'].map((name) => [requests[name] ?? limits[name], limits[name]] as const);
+  const all = containers.flatMap((container) => {
+    const { requests, limits } = resourcesOf(container);
+    return ['cpu', 'memory'].map((name) => [requests[name], limits[name]] as const);
   });
   if (all.every(([request]) => request === undefined)) return 'BestEffort';
   const isExact = all.every(([request, limit]) => limit !== undefined && request === limit);
@@ -85,7 +85,7 @@ function difference(pod: Pod, set: KubeObject): readonly Container[] | null {
     if (is === undefined) return null;
     if (isSame(resourcesOf(is), resourcesOf(wanted))) continue;
     if (is.resources?.limits?.['memory'] !== wanted.resources?.limits?.['memory']) return null;
-    changed.push({ name: wanted.name, resources: resourcesOf(wanted) as ResourceRequirements });
+    changed.push({ name: wanted.name, resources: resourcesOf(wanted) });
   }
   return changed;
 }

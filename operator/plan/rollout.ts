@@ -76,6 +76,8 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
   }
   if (!isApproved) {
     const actions = changesOf(observed, pending, outdated);
+    const given = cluster.metadata.annotations?.[annotation.approve];
+    const others = given === undefined ? '' : `; what stands there, ${given}, is another change`;
     return {
       ...none,
       state: 'gated',
@@ -83,13 +85,14 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
       gated: { hash, actions },
       waiting: {
         reason: 'ApprovalRequired',
-        message: `annotate ${annotation.approve}=${hash} to ${actions.join(', ')}`,
+        message: `annotate ${annotation.approve}=${hash} to ${actions.join(', ')}${others}`,
       },
     };
   }
   // Who has approved it has said when.
   if (pending.length > 0 && !isGated && !observed.mayRoll) {
-    const message = 'the operator has changed; its other clusters are rolled before this one';
+    const message =
+      'the operator has changed: its clusters are rolled one after the other, and this one waits for its turn';
     return {
       ...none,
       state: 'held',
@@ -164,7 +167,14 @@ const hasClass = (live: KubeObject, wanted: KubeObject): boolean =>
 function isRolling(observed: Observed, component: Component): boolean {
   if (component !== 'coordinator') {
     const unfit = unfitVolumes(observed).map(({ pod }) => pod);
-    return [...outdatedPods(observed), ...unfit].some((pod) => componentOf(pod) === component);
+    const isOfIt = (pod: Pod): boolean => componentOf(pod) === component;
+    if ([...outdatedPods(observed), ...unfit].some(isOfIt)) return true;
+    // The last one that was replaced has to serve first.
+    const sets = [...observed.statefulSets.values()].filter(
+      (set) => componentOf(set) === component,
+    );
+    const wanted = sets.reduce((sum, { spec }) => sum + (spec.replicas ?? 1), 0);
+    return observed.pods.filter((pod) => isOfIt(pod) && podReady(pod)).length < wanted;
   }
   return [...observed.deployments.values()].some((deployment) => {
     const { updatedReplicas = 0, availableReplicas = 0 } = deployment.status ?? {};
@@ -196,6 +206,38 @@ export function isPodOf({ metadata }: Pod, set: string): boolean {
   );
 }
 
+interface Template {
+  readonly spec: {
+    readonly containers: readonly {
+      readonly name: string;
+      readonly image: string;
+      readonly resources?: object;
+    }[];
+    readonly volumes?: readonly object[];
+  };
+}
+
+/** What differs between two templates, in few words. */
+function templateChange(live: KubeObject, wanted: KubeObject): string {
+  const [before, after] = [live, wanted].map((object) => templateOf(object) as Template) as [
+    Template,
+    Template,
+  ];
+  const changes = after.spec.containers.flatMap(({ name, image, resources }) => {
+    const old = before.spec.containers.find((one) => one.name === name);
+    if (old === undefined) return [`container ${name} is new`];
+    return [
+      ...(old.image === image ? [] : [`image ${old.image} becomes ${image}`]),
+      ...(contains(old.resources, resources) ? [] : ['other resources']),
+    ];
+  });
+  if (classOfSet(live) !== classOfSet(wanted)) {
+    changes.push(`storage class ${classOfSet(live)} becomes ${classOfSet(wanted)}`);
+  }
+  if (!contains(before.spec.volumes, after.spec.volumes)) changes.push('another configuration');
+  return changes.length === 0 ? 'another pod template' : changes.join(', ');
+}
+
 /** What an approval lets happen, as a person reads it. */
 function changesOf(
   observed: Observed,
@@ -208,7 +250,12 @@ function changesOf(
     for (const pod of observed.pods) if (isPodOf(pod, metadata.name)) pods.add(pod.metadata.name);
   }
   const others = pending.filter(({ kind }) => kind !== 'StatefulSet');
+  const changes = pending.map((wanted) => {
+    const live = observed.children.get(childKey(wanted))!;
+    return `${componentOf(wanted)}: ${templateChange(live, wanted)}`;
+  });
   return [
+    ...new Set(changes),
     ...[...pods].sort().map((name) => `replace pod ${name}`),
     ...others.map((object) => `replace the pods of ${childKey(object)}`),
   ];

@@ -144,6 +144,8 @@ export const resource: Record<
   | 'job'
   | 'kubeNamespace'
   | 'lease'
+  | 'machine'
+  | 'volume'
   | 'event',
   Resource
 > = {
@@ -173,6 +175,8 @@ export const resource: Record<
   cronJob: { apiVersion: 'batch/v1', kind: 'CronJob', plural: 'cronjobs' },
   job: { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs' },
   kubeNamespace: { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' },
+  machine: { apiVersion: 'v1', kind: 'Node', plural: 'nodes' },
+  volume: { apiVersion: 'v1', kind: 'PersistentVolume', plural: 'persistentvolumes' },
   lease: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' },
   event: { apiVersion: 'v1', kind: 'Event', plural: 'events' },
 };
