@@ -6,14 +6,13 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { ClusterStatus, TsdbCluster } from './resource/tsdb_cluster.ts';
-import { isNamespaceEnding } from './ending_namespace.ts';
-import { volumesGoWith, wouldLeaveEtcdVolumes } from './etcd_part/claims.ts';
+import { ClusterEnd } from './ending/cluster_end.ts';
 import { toldAs } from './action_events.ts';
 import { managementOf } from './management.ts';
 import { clearing } from './resource/merge.ts';
 import { RolloutTurns } from './rollout_turns.ts';
-import { annotation, finalizer, label } from './resource/keys.ts';
-import { type KubeObject, type Resource, resource } from './resource/kube_objects.ts';
+import { annotation } from './resource/keys.ts';
+import { type KubeObject, resource } from './resource/kube_objects.ts';
 import type { TsdbNamespace } from './resource/tsdb_namespace.ts';
 import { AppliedMemory } from './kube/applied_memory.ts';
 import { type Coordinator, CoordinatorClient } from './coordinator/coordinator_client.ts';
@@ -23,7 +22,7 @@ import { blueprintOf, desiredOf } from './desired/desired.ts';
 import { ActionFailures, isRefusal } from './action/failures.ts';
 import { type Failpoints, noFailpoints } from './action/failpoints.ts';
 import { type EtcdAdmin, EtcdClient } from './etcd/etcd_admin.ts';
-import { deleteClusterKeys } from './cluster_keys.ts';
+import { deleteClusterKeys } from './ending/cluster_keys.ts';
 import { type ClusterFigures, figuresOf } from './cluster_metrics.ts';
 import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
@@ -60,18 +59,9 @@ const heldMillis = 10_000;
  * A status that differs only in the text of its messages is not written sooner after the last one.
  */
 const messageMillisMin = 10_000;
-/** Metadata in an external etcd is not waited for longer than this when the cluster goes. */
-const finalizeMillisMax = 120_000;
 const rolloutsMaxDefault = 1;
 /** Annotations that are good for one loss. */
 const approvals: readonly string[] = [annotation.approvePlacement, annotation.restoreEtcd];
-/** The same when its namespace goes, and perhaps this operator with it. */
-const endingKeysMillisMax = 3_000;
-/** How long past its time a pod of a cluster that goes is waited for. */
-const terminationMillisMax = 90_000;
-/** How soon to look again whether the pods of a cluster that goes have ended. */
-const finalizePollMillis = 1_000;
-
 export interface ControllerOptions {
   readonly api: KubeClient;
   readonly env: Env;
@@ -104,6 +94,7 @@ export class Controller {
   readonly #events: EventRecorder;
   readonly #applied = new AppliedMemory();
   readonly #turns: RolloutTurns;
+  readonly #end: ClusterEnd;
   /** What failed of a cluster's actions, by its key; only of clusters that exist. */
   readonly #failures = new Map<string, ActionFailures>();
   /** Which of its volumes are out of reach, by its key; only of clusters that exist. */
@@ -115,6 +106,13 @@ export class Controller {
     this.#options = options;
     this.#events = new EventRecorder(options);
     this.#turns = new RolloutTurns(options.env, options.rolloutsMax ?? rolloutsMaxDefault);
+    const { api, env, log, mayWrite, deleteKeys = deleteClusterKeys } = options;
+    this.#end = new ClusterEnd({
+      ...{ api, env, log, mayWrite, deleteKeys },
+      events: this.#events,
+      failpoints: this.#failpoints,
+      connect: (cluster) => this.#executorOf(cluster).coordinator,
+    });
   }
 
   /**
@@ -126,7 +124,7 @@ export class Controller {
     const [namespace, name] = key.split('/') as [string, string];
     const found = (await api.get(resource.cluster, namespace, name, signal)) as TsdbCluster | null;
     // Its end needs nothing of others, whose definition may be gone already.
-    if (found?.metadata.deletionTimestamp !== undefined) return this.#finalize(found, signal);
+    if (found?.metadata.deletionTimestamp !== undefined) return this.#end.finalize(found, signal);
     const claims = await this.#claimsOf(namespace, name, signal);
     if (found === null) {
       this.#failures.delete(key);
@@ -135,7 +133,7 @@ export class Controller {
       this.#turns.leave(key);
       this.#options.onPass?.(key, null);
       for (const claim of claims) {
-        await this.#dropFinalizer(claim, signal);
+        await this.#end.dropFinalizer(claim, signal);
         await this.#unlessRefused(claim, () => this.#publishNamespace(claim, null, signal));
       }
       return null;
@@ -201,7 +199,7 @@ export class Controller {
     const observed = await observe(cluster, claims, sources, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
-    await this.#keepFinalizer(observed, next, signal);
+    await this.#end.keepFinalizer(observed, next, signal);
     failures.keepOnly([...next.actions, ...(next.refused ?? [])]);
     if (next.rollout === 'held') this.#turns.ask(key, hasNewPods(observed));
     else if (next.rollout !== 'begun') this.#turns.leave(key);
@@ -209,7 +207,7 @@ export class Controller {
     await this.#useUpApprovals(observed, next, signal);
     for (const claim of claims) {
       // Of an operator before this one.
-      await this.#dropFinalizer(claim, signal);
+      await this.#end.dropFinalizer(claim, signal);
       await this.#unlessRefused(claim, () => this.#publishNamespace(claim, pass, signal));
     }
     const isBusy = next.actions.length > 0 || (next.waiting !== null && !isResting(next));
@@ -374,192 +372,6 @@ export class Controller {
       signal,
     );
   }
-
-  async #dropFinalizer(object: KubeObject, signal: AbortSignal): Promise<void> {
-    const finalizers = object.metadata.finalizers ?? [];
-    if (!finalizers.includes(finalizer)) return;
-    await this.#setFinalizers(
-      object,
-      finalizers.filter((other) => other !== finalizer),
-      signal,
-    );
-  }
-
-  async #setFinalizers(
-    object: KubeObject,
-    finalizers: readonly string[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    const kind = object.kind === 'TSDBCluster' ? resource.cluster : resource.namespace;
-    const { name, namespace, resourceVersion } = object.metadata;
-    // With the version it is a compare-and-set: a finalizer added by another meanwhile is kept.
-    const patch = { metadata: { finalizers, resourceVersion } };
-    await this.#options.api.mergePatch(kind, namespace!, name, '', patch, signal);
-  }
-
-  /**
-   * Only a cluster that leaves something which is to go with it has something to do when it goes:
-   * volumes, or pods whose set is away to be made anew.
-   */
-  async #keepFinalizer(observed: Observed, { actions }: Plan, signal: AbortSignal): Promise<void> {
-    const { cluster, pods, statefulSets } = observed;
-    const finalizers = cluster.metadata.finalizers ?? [];
-    const ofSets = pods.filter(({ metadata: { labels = {} } }) =>
-      ['node', 'etcd'].includes(labels[label.component] ?? ''),
-    );
-    const isWanted =
-      cluster.spec.deletionPolicy?.data === 'Delete' ||
-      wouldLeaveEtcdVolumes(observed) ||
-      actions.some((action) => action.kind === 'delete' && action.orphan) ||
-      ofSets.some((pod) => !isOfSet(pod, statefulSets.values()));
-    if (!isWanted) await this.#dropFinalizer(cluster, signal);
-    else if (!finalizers.includes(finalizer)) {
-      await this.#setFinalizers(cluster, [...finalizers, finalizer], signal);
-    }
-  }
-
-  /**
-   * Does what the deletion policy says, then lets the resource go; its other children follow by their
-   * owner references. With `data: Retain` everything that is needed to read the data stays: volumes,
-   * record, and the keys of an external etcd.
-   */
-  async #finalize(cluster: TsdbCluster, signal: AbortSignal): Promise<number | null> {
-    const finalizers = cluster.metadata.finalizers ?? [];
-    if (!finalizers.includes(finalizer)) return null;
-    const { api, log } = this.#options;
-    if (await isNamespaceEnding(api, cluster.metadata.namespace!, signal)) {
-      await this.#releaseAtOnce(cluster, signal);
-      return null;
-    }
-    const { data, metadata } = cluster.spec.deletionPolicy ?? {};
-    // With --cascade=orphan all children stay, and so do their volumes.
-    const isCascading =
-      !finalizers.includes('orphan') && !(await this.#isOrphaned(cluster, signal));
-    if (isCascading) await this.#deletePodsOfNobody(cluster, signal);
-    if (isCascading && data === 'Delete') {
-      if (await this.#deleteSets(cluster, 'node', signal)) return finalizePollMillis;
-      await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
-      await this.#deleteAll(cluster, resource.cronJob, 'etcd-snapshots', signal);
-      await this.#deleteAll(cluster, resource.volumeClaim, 'etcd-snapshots', signal);
-      await this.#deleteAll(cluster, resource.configMap, 'record', signal);
-      if (metadata !== 'Retain') await this.#deleteKeys(cluster, signal);
-    }
-    if (isCascading && volumesGoWith(cluster)) {
-      if (await this.#deleteSets(cluster, 'etcd', signal)) return finalizePollMillis;
-      await this.#deleteAll(cluster, resource.volumeClaim, 'etcd', signal);
-    }
-    await this.#dropFinalizer(cluster, signal);
-    log.info({ cluster: cluster.metadata.name }, 'cluster released');
-    return null;
-  }
-
-  /**
-   * Kubernetes has let all children go already, which is done in no time: its own finalizer says so only
-   * until then.
-   */
-  async #isOrphaned(cluster: TsdbCluster, signal: AbortSignal): Promise<boolean> {
-    const { namespace, name, uid } = cluster.metadata;
-    const selector = `${label.cluster}=${name}`;
-    const kinds = [resource.service, resource.statefulSet, resource.deployment];
-    const lists = await Promise.all(
-      kinds.map((kind) => this.#options.api.list(kind, namespace!, selector, signal)),
-    );
-    const children = lists.flatMap(({ items }) => items);
-    const isOwned = ({ metadata: { ownerReferences = [] } }: KubeObject): boolean =>
-      ownerReferences.some((owner) => owner.uid === uid);
-    return children.length > 0 && !children.some(isOwned);
-  }
-
-  /** Their set was deleted to be made anew over them, and now never is. */
-  async #deletePodsOfNobody(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
-    for (const component of ['node', 'etcd']) {
-      const sets = await this.#listOf(cluster, resource.statefulSet, component, signal);
-      const pods = await this.#listOf(cluster, resource.pod, component, signal);
-      const left = pods.filter(
-        (pod) => pod.metadata.deletionTimestamp === undefined && !isOfSet(pod, sets),
-      );
-      await this.#delete(resource.pod, left, signal);
-    }
-  }
-
-  /** Its namespace takes all that it has; only keys in an external etcd are elsewhere. */
-  async #releaseAtOnce(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
-    const { env, log } = this.#options;
-    const { data, metadata } = cluster.spec.deletionPolicy ?? {};
-    try {
-      const deadline = env.clock.deadline(endingKeysMillisMax, signal);
-      if (data === 'Delete' && metadata !== 'Retain') await this.#deleteKeys(cluster, deadline);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      log.warn({ cluster: cluster.metadata.name, error: messageOf(error) }, 'keys stay in etcd');
-    }
-    await this.#dropFinalizer(cluster, signal);
-    log.info({ cluster: cluster.metadata.name }, 'cluster released with its namespace');
-  }
-
-  async #deleteKeys(cluster: TsdbCluster, signal: AbortSignal): Promise<void> {
-    if (cluster.spec.etcd?.external === undefined) return;
-    const { env, log, mayWrite, deleteKeys = deleteClusterKeys } = this.#options;
-    const { coordinator } = this.#executorOf(cluster);
-    try {
-      mayWrite();
-      const send = () => deleteKeys(cluster, { coordinator, env, log }, signal);
-      await this.#failpoints.around('finalize-keys', cluster.metadata.name, send, signal);
-    } catch (error) {
-      if (signal.aborted || millisSinceDeletion(cluster, env) < finalizeMillisMax) throw error;
-      const message = `keys stay in the external etcd: ${messageOf(error)}`;
-      const event = { reason: 'MetadataLeft', message, type: 'Warning' } as const;
-      await this.#events.record(cluster, event, signal);
-    }
-  }
-
-  async #listOf(
-    cluster: TsdbCluster,
-    kind: Resource,
-    component: string,
-    signal: AbortSignal,
-  ): Promise<readonly KubeObject[]> {
-    const selector = `${label.cluster}=${cluster.metadata.name},${label.component}=${component}`;
-    const { namespace } = cluster.metadata;
-    return (await this.#options.api.list(kind, namespace!, selector, signal)).items;
-  }
-
-  /**
-   * They go before their volumes: else they would make pods with new ones meanwhile.
-   *
-   * @returns whether there are still some, or pods of theirs
-   */
-  async #deleteSets(
-    cluster: TsdbCluster,
-    component: string,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const left = await this.#deleteAll(cluster, resource.statefulSet, component, signal);
-    const pods = await this.#listOf(cluster, resource.pod, component, signal);
-    const nowMillis = this.#options.env.clock.nowMillis();
-    return left > 0 || pods.some((pod) => !isOverdue(pod, nowMillis));
-  }
-
-  /** @returns how many there were */
-  async #deleteAll(
-    cluster: TsdbCluster,
-    kind: Resource,
-    component: string,
-    signal: AbortSignal,
-  ): Promise<number> {
-    const items = await this.#listOf(cluster, kind, component, signal);
-    await this.#delete(kind, items, signal);
-    return items.length;
-  }
-
-  async #delete(kind: Resource, items: readonly KubeObject[], signal: AbortSignal): Promise<void> {
-    for (const { metadata } of items) {
-      const which = { uid: metadata.uid ?? null, orphan: false };
-      const send = () =>
-        this.#options.api.delete(kind, metadata.namespace!, metadata.name, which, signal);
-      await this.#failpoints.around('finalize-delete', metadata.name, send, signal);
-    }
-  }
 }
 
 /** Nothing but a change of the resource is a reason to look again. */
@@ -590,18 +402,6 @@ const isDefect = (error: unknown): error is Error =>
 
 const isNotNow = (error: unknown): boolean =>
   error instanceof KubeError && (error.status === 429 || error.reason === 'Conflict');
-
-/** Whether the set that has made the pod is one of these. */
-const isOfSet = ({ metadata: { ownerReferences = [] } }: KubeObject, sets: Iterable<KubeObject>) =>
-  [...sets].some(({ metadata: { uid } }) => ownerReferences.some((owner) => owner.uid === uid));
-
-/** Its machine does not say that it has ended: its volume goes with it, whenever that is. */
-const isOverdue = ({ metadata }: KubeObject, nowMillis: number): boolean =>
-  nowMillis - Date.parse(metadata.deletionTimestamp ?? '') > terminationMillisMax;
-
-function millisSinceDeletion({ metadata }: KubeObject, env: Env): number {
-  return env.clock.nowMillis() - Date.parse(metadata.deletionTimestamp!);
-}
 
 const isSame = (a: object, b: object): boolean =>
   JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));

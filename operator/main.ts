@@ -15,7 +15,7 @@ import { failpointExitCode, openFailpoints } from './action/failpoints.ts';
 import { Controller } from './controller.ts';
 import { snapshotCommands } from './etcd_snapshots/commands.ts';
 import type { Snapshot } from './etcd_snapshots/folder.ts';
-import { afterLastDuty } from './ending_namespace.ts';
+import { afterLastDuty } from './ending/kube_namespace.ts';
 import { Health } from './health.ts';
 import { podRights, podRightsOf } from './overlay/pod_rules.ts';
 import { KubeApi, KubeError } from './kube/kube_api.ts';

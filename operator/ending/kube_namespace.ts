@@ -5,9 +5,9 @@
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
 import { messageOf } from '#lib/errors.ts';
-import { type KubeClient, KubeError } from './kube/kube_api.ts';
-import { finalizer } from './resource/keys.ts';
-import { resource } from './resource/kube_objects.ts';
+import { type KubeClient, KubeError } from '../kube/kube_api.ts';
+import { finalizer } from '../resource/keys.ts';
+import { resource } from '../resource/kube_objects.ts';
 
 /** Within the 30 s that a pod has to end. */
 const lastDutyMillisMax = 20_000;

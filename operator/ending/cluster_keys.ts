@@ -7,10 +7,10 @@ import { openEtcdKv } from '#cluster/kv/etcd.ts';
 import { clusterPrefix } from '#cluster/kv/keys.ts';
 import type { Env } from '#lib/env/env.ts';
 import type { Log } from '#lib/log.ts';
-import type { Coordinator } from './coordinator/coordinator_client.ts';
-import { etcdEndpoints } from './desired/etcd.ts';
-import { Names, placementZone } from './resource/names.ts';
-import type { TsdbCluster } from './resource/tsdb_cluster.ts';
+import type { Coordinator } from '../coordinator/coordinator_client.ts';
+import { etcdEndpoints } from '../desired/etcd.ts';
+import { Names, placementZone } from '../resource/names.ts';
+import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
 const millisMax = 15_000;
 

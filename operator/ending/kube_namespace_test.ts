@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '#lib/log.ts';
-import { afterLastDuty } from './ending_namespace.ts';
-import { FakeClock, fakeEnv } from './fake_clock_testing.ts';
-import { FakeKube } from './kube/fake_kube_testing.ts';
-import { KubeError } from './kube/kube_api.ts';
-import { resource } from './resource/kube_objects.ts';
-import { specOf, World } from './world_testing.ts';
+import { afterLastDuty } from './kube_namespace.ts';
+import { FakeClock, fakeEnv } from '../fake_clock_testing.ts';
+import { FakeKube } from '../kube/fake_kube_testing.ts';
+import { KubeError } from '../kube/kube_api.ts';
+import { resource } from '../resource/kube_objects.ts';
+import { specOf, World } from '../world_testing.ts';
 
 const ending = {
   apiVersion: 'v1',
