@@ -370,63 +370,142 @@ export interface GrpcClient extends Disposable {
   stream(path: string, signal: AbortSignal, options?: GrpcCallOptions): GrpcClientStream;
 }
 
-/** Connects when first used, and again, with a pause of at most a second, whenever it was lost. */
+/**
+ * How long a connection may take to stand. grpc-js itself waits as long as the kernel: two minutes for
+ * an address that nobody has any more, as that of a pod that was made again, and it does not look for
+ * another one meanwhile.
+ */
+const connectMillisMin = 2_000;
+/** An attempt that was given up makes the next one longer: a slow network is no dead address. */
+const connectMillisMax = 10_000;
+
+/** What a call ends with that was waiting for a connection when its channel was given up. */
+const notStarted = 'Channel closed before call started';
+
+/** The channel to one target, made anew when it does not connect. */
+class Channel {
+  readonly #make: () => grpc.Client;
+  #client: grpc.Client;
+  #connectMillis = connectMillisMin;
+  #isWatched = false;
+  #isClosed = false;
+
+  constructor(make: () => grpc.Client) {
+    this.#make = make;
+    this.#client = make();
+  }
+
+  /** For one call, which makes it connect. */
+  use(): grpc.Client {
+    if (!this.#isWatched && this.#stateOf(this.#client) !== grpc.connectivityState.READY) {
+      this.#watch(this.#client, performance.now() + this.#connectMillis);
+    }
+    return this.#client;
+  }
+
+  /** Whether a call that failed was never begun, and there is another channel for it. */
+  isReplaced(client: grpc.Client, error: grpc.ServiceError): boolean {
+    return !this.#isClosed && client !== this.#client && error.details === notStarted;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#client.close();
+  }
+
+  #stateOf(client: grpc.Client): grpc.connectivityState {
+    return client.getChannel().getConnectivityState(false);
+  }
+
+  #watch(client: grpc.Client, deadlineMillis: number): void {
+    const state = this.#stateOf(client);
+    const leftMillis = deadlineMillis - performance.now();
+    const isIdle = state === grpc.connectivityState.IDLE && leftMillis <= 0;
+    this.#isWatched = !(this.#isClosed || isIdle || state === grpc.connectivityState.READY);
+    if (state === grpc.connectivityState.READY) this.#connectMillis = connectMillisMin;
+    if (!this.#isWatched) return;
+    if (leftMillis > 0) {
+      const look = () => this.#watch(client, deadlineMillis);
+      client.getChannel().watchConnectivityState(state, Date.now() + leftMillis, look);
+      return;
+    }
+    this.#isWatched = false;
+    this.#connectMillis = Math.min(2 * this.#connectMillis, connectMillisMax);
+    this.#client = this.#make();
+    client.close();
+  }
+}
+
+/**
+ * Connects when first used, and again, with a pause of at most a second, whenever it was lost; to the
+ * address that the name has then.
+ */
 export function connectGrpc(options: GrpcClientOptions): GrpcClient {
   const { target } = options;
   const security: GrpcSecurity =
     options.tls === undefined
       ? { credentials: grpc.credentials.createInsecure(), options: {} }
       : grpcSecurityOf(target, options.tls);
-  const client = new grpc.Client(target, security.credentials as grpc.ChannelCredentials, {
-    ...security.options,
-    'grpc.max_receive_message_length': options.answerBytesMax,
-    'grpc.max_send_message_length': -1,
-    'grpc.initial_reconnect_backoff_ms': 100,
-    'grpc.max_reconnect_backoff_ms': 1_000,
-    // A pod that is made again has another address: half a minute without looking would be one without it.
-    'grpc.dns_min_time_between_resolutions_ms': 1_000,
-    'grpc.keepalive_time_ms': options.keepaliveMillis ?? 10_000,
-    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMillis ?? 5_000,
-    // Clients of one process to one server must not share a connection that one of them closes.
-    'grpc.use_local_subchannel_pool': 1,
-  });
+  const make = () =>
+    new grpc.Client(target, security.credentials as grpc.ChannelCredentials, {
+      ...security.options,
+      'grpc.max_receive_message_length': options.answerBytesMax,
+      'grpc.max_send_message_length': -1,
+      'grpc.initial_reconnect_backoff_ms': 100,
+      'grpc.max_reconnect_backoff_ms': 1_000,
+      // A pod that is made again has another address: half a minute without looking would be one without it.
+      'grpc.dns_min_time_between_resolutions_ms': 1_000,
+      'grpc.keepalive_time_ms': options.keepaliveMillis ?? 10_000,
+      'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMillis ?? 5_000,
+      // Clients of one process to one server must not share a connection that one of them closes.
+      'grpc.use_local_subchannel_pool': 1,
+    });
+  const channel = new Channel(make);
   const wrap = (path: string, error: unknown, signal: AbortSignal): Error => {
     if (signal.aborted) return signal.reason as Error;
     return errorOfStatus(`${target} ${path}`, error);
   };
   return {
     unary(path, request, signal, callOptions = {}) {
-      return new Promise<Uint8Array>((resolve, reject) => {
-        if (signal.aborted) {
-          reject(signal.reason as Error);
-          return;
-        }
-        const onAbort = () => call.cancel();
-        const call = client.makeUnaryRequest(
-          path,
-          passBytes,
-          passBytes,
-          request,
-          metadataOf(callOptions),
-          deadlineOf(callOptions),
-          (error, answer) => {
-            signal.removeEventListener('abort', onAbort);
-            if (error !== null) reject(wrap(path, error, signal));
-            else resolve(answer!);
-          },
-        );
-        signal.addEventListener('abort', onAbort, { once: true });
-      });
+      const metadata = metadataOf(callOptions);
+      const deadline = deadlineOf(callOptions);
+      const attempt = (isLast: boolean) =>
+        new Promise<Uint8Array>((resolve, reject) => {
+          if (signal.aborted) {
+            reject(signal.reason as Error);
+            return;
+          }
+          const onAbort = () => call.cancel();
+          const client = channel.use();
+          const call = client.makeUnaryRequest(
+            path,
+            passBytes,
+            passBytes,
+            request,
+            metadata,
+            deadline,
+            (error, answer) => {
+              signal.removeEventListener('abort', onAbort);
+              if (error === null) resolve(answer!);
+              else if (!isLast && channel.isReplaced(client, error)) resolve(attempt(true));
+              else reject(wrap(path, error, signal));
+            },
+          );
+          signal.addEventListener('abort', onAbort, { once: true });
+        });
+      return attempt(false);
     },
     stream(path, signal, callOptions = {}) {
       signal.throwIfAborted();
-      const call = client.makeBidiStreamRequest(
-        path,
-        passBytes,
-        passBytes,
-        metadataOf(callOptions),
-        deadlineOf(callOptions),
-      );
+      const call = channel
+        .use()
+        .makeBidiStreamRequest(
+          path,
+          passBytes,
+          passBytes,
+          metadataOf(callOptions),
+          deadlineOf(callOptions),
+        );
       const onAbort = () => call.cancel();
       signal.addEventListener('abort', onAbort, { once: true });
       const over = new AbortController();
@@ -458,7 +537,7 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
         },
       };
     },
-    [Symbol.dispose]: () => client.close(),
+    [Symbol.dispose]: () => channel.close(),
   };
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { TsdbError } from '../errors.ts';
 import {
@@ -53,6 +54,40 @@ test('a unary call brings bytes there and back, with metadata', () =>
         timeoutMillis: 60_000,
       });
       assert.equal(textOf(answer), 'hello me');
+    },
+  ));
+
+test('an address that takes no connection is left for another attempt, and the call goes on', () =>
+  served(
+    [{ kind: 'unary', path: '/t.T/Tell', handle: async (request) => request }],
+    async (_, { port }) => {
+      // What a connection to an address that nobody has looks like: nothing ever comes back.
+      let silent = 1;
+      const sockets = new Set<Socket>();
+      const front = createServer((socket) => {
+        sockets.add(socket.on('error', () => {}));
+        if (silent-- > 0) return;
+        const back = connect(port, '127.0.0.1');
+        sockets.add(back.on('error', () => {}));
+        socket.pipe(back).pipe(socket);
+      });
+      await new Promise<void>((resolve) => {
+        front.listen(0, '127.0.0.1', resolve);
+      });
+      const target = `127.0.0.1:${(front.address() as AddressInfo).port}`;
+      try {
+        using client = connectGrpc({ target, answerBytesMax: 100_000 });
+        const signal = AbortSignal.timeout(15_000);
+        const answers = ['a', 'b'].map((text) => client.unary('/t.T/Tell', bytes(text), signal));
+        assert.deepEqual((await Promise.all(answers)).map(textOf), ['a', 'b']);
+        assert.equal(sockets.size, 3);
+        // It is the same connection as long as it stands.
+        assert.equal(textOf(await client.unary('/t.T/Tell', bytes('c'), signal)), 'c');
+        assert.equal(sockets.size, 3);
+      } finally {
+        front.close();
+        for (const socket of sockets) socket.destroy();
+      }
     },
   ));
 
