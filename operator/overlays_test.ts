@@ -149,10 +149,13 @@ test('members of an etcd with TLS are addressed by https; a Secret that is missi
   const world = new World();
   world.addCluster(specOf({ etcd: { tls } }));
   storeSecret(world, 'client-tls');
+  await world.reconcile();
+  const { data } = world.kube.find('ConfigMap', 'c-etcd-members');
+  assert.match(data.ETCD_INITIAL_CLUSTER, /^c-etcd-0=https:/);
   for (let pass = 0; pass < 30; pass++) {
+    await world.advance();
     await world.reconcile();
     await world.clock.pass(2_000);
-    await world.advance();
   }
   const { status, reason, message } = world.condition('Ready');
   assert.deepEqual([status, reason], ['False', 'SecretMissing']);
@@ -161,8 +164,6 @@ test('members of an etcd with TLS are addressed by https; a Secret that is missi
   storeSecret(world, 'server-tls');
   await world.settle();
   assert.equal(world.condition('Ready').status, 'True');
-  const { data } = world.kube.find('ConfigMap', 'c-etcd-members');
-  assert.match(data.ETCD_INITIAL_CLUSTER, /^c-etcd-0=https:/);
   assert.match(JSON.stringify(podSpec(world, 'c-a-0').volumes), /client-tls/);
   assert.match(JSON.stringify(podSpec(world, 'c-etcd-0').volumes), /server-tls/);
 });

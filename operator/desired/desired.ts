@@ -13,7 +13,7 @@ import {
 import { type Component, type ImageDefaults, marked, templateOf } from './common.ts';
 import { coordinatorObjects } from './coordinator.ts';
 import { groupSpecOf, leavingGroups } from '../observe/isolation_groups.ts';
-import { etcdHistory, memberPod } from '../observe/etcd_members.ts';
+import { etcdHistory, isAnyoneJoining, memberPod, membersIn } from '../observe/etcd_members.ts';
 import { etcdMembersConfig, etcdObjects } from './etcd.ts';
 import { etcdRestoreObjects, etcdSnapshotObjects, restoreJobName } from './etcd_snapshots.ts';
 import { approvedSnapshot, isReadyForRestore, restoredSnapshot } from '../observe/etcd_restore.ts';
@@ -208,7 +208,7 @@ function membersOf(observed: GroupState): number | undefined {
   const names = new Names(cluster);
   const known = [
     ...pods.map(({ metadata }) => metadata.name),
-    ...Object.keys(record?.etcdMembers ?? {}),
+    ...membersIn(record).map(([pod]) => pod),
   ];
   const ordinals = known.flatMap((name) => names.etcdOrdinal(name) ?? []);
   return Math.max(etcdReplicasOf(cluster), ...ordinals.map((ordinal) => ordinal + 1));
@@ -220,18 +220,21 @@ function etcdConfigOf(observed: GroupState): KubeObject | null {
   if (etcd === null) return null;
   const names = new Names(cluster);
   if (etcd.reachable) {
+    // Who had data and starts without them would have its old place, and vote without its log.
+    if (!isAnyoneJoining(observed, etcd.members)) return etcdMembersConfig(cluster, [], 'existing');
     const pods = etcd.members
       .map((member) => memberPod(cluster, member))
       .filter(isText)
       .sort();
     return etcdMembersConfig(cluster, pods, 'existing');
   }
-  const live = children.get(`ConfigMap/${names.etcdMembers}`);
-  if (live === undefined || etcdHistory(observed) === 'fresh') {
+  if (etcdHistory(observed) === 'fresh') {
     const pods = Array.from({ length: etcdReplicasOf(cluster) }, (_, at) => names.etcdPod(at));
     return etcdMembersConfig(cluster, pods, 'new');
   }
-  return { ...etcdMembersConfig(cluster, [], 'existing'), data: live['data'] };
+  const config = etcdMembersConfig(cluster, [], 'existing');
+  const live = children.get(`ConfigMap/${names.etcdMembers}`);
+  return live === undefined ? config : { ...config, data: live['data'] };
 }
 
 const isText = (text: string | null): text is string => text !== null;

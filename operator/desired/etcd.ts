@@ -40,9 +40,13 @@ export function etcdEndpoints(cluster: TsdbCluster): string[] {
   });
 }
 
+/** As etcd says it in its log when it ends for that. */
+const nobody = 'no-member-starts-on-an-empty-volume';
+
 /**
- * How a member that starts without data finds the others. A running one does not read it, so it is
- * changed in place.
+ * How a member that starts without data finds the others. A running one does not read it, nor does
+ * one that has data, so it is changed in place.
+ * @param pods those that are found; none for a configuration with which an empty volume is an error
  */
 export function etcdMembersConfig(
   cluster: TsdbCluster,
@@ -55,7 +59,9 @@ export function etcdMembersConfig(
     kind: 'ConfigMap',
     metadata: childMetadata(cluster, names.etcdMembers, 'etcd'),
     data: {
-      ETCD_INITIAL_CLUSTER: pods.map((pod) => `${pod}=${names.etcdPeerUrl(pod)}`).join(','),
+      ETCD_INITIAL_CLUSTER: (pods.length === 0 ? [nobody] : pods)
+        .map((pod) => `${pod}=${names.etcdPeerUrl(pod)}`)
+        .join(','),
       ETCD_INITIAL_CLUSTER_STATE: state,
     },
   };

@@ -31,6 +31,8 @@ export class FakeEtcd implements EtcdAdmin {
   /** Calls that change something, in order. */
   readonly calls: string[] = [];
   beforeCall: (call: string) => void = (_call: string): void => {};
+  /** Pods that started without data as a member that had some, in order. */
+  readonly amnesiacs: string[] = [];
   /** What nobody may ask for; null when nobody did. */
   violation: string | null = null;
   alarms: string[] = [];
@@ -44,6 +46,7 @@ export class FakeEtcd implements EtcdAdmin {
     this.#running = new Map();
     for (const pod of pods) {
       const member = before.get(pod.name) ?? this.#startable(pod);
+      // Who was removed ends.
       const isThere = member !== undefined && this.#members.includes(member);
       if (!isThere) continue;
       member.name = pod.name;
@@ -61,8 +64,10 @@ export class FakeEtcd implements EtcdAdmin {
       for (const peerUrl of pod.peerUrls.values()) this.#add(peerUrl, false);
     }
     const peerUrl = pod.peerUrls.get(pod.name);
-    // One that has started before has its data elsewhere, and etcd knows it.
-    return this.#members.find((member) => member.peerUrl === peerUrl && member.name === '');
+    const member = this.#members.find((one) => one.peerUrl === peerUrl);
+    // It has its data elsewhere, and votes without them.
+    if (member !== undefined && member.name !== '') this.amnesiacs.push(pod.name);
+    return member;
   }
 
   #add(peerUrl: string, isLearner: boolean): void {

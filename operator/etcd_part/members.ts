@@ -8,7 +8,13 @@ import { etcdQuotaBytes } from '../desired/etcd.ts';
 import { etcdReplicasOf } from '../resource/tsdb_cluster.ts';
 import { restoreJobName } from '../desired/etcd_snapshots.ts';
 import type { EtcdMember, EtcdView } from '../etcd/etcd_admin.ts';
-import { claimUidOf, etcdHistory, memberPod } from '../observe/etcd_members.ts';
+import {
+  claimUidOf,
+  etcdHistory,
+  isListed,
+  memberPod,
+  membersIn,
+} from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import { withTroubles } from '../observe/pod_trouble.ts';
 import {
@@ -60,7 +66,10 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
       : scaling(set, wanted, 'Retain', 'EtcdStarting');
   }
   if (history === 'kept') {
-    const needed = podsOf(observed, Object.keys(observed.record!.etcdMembers));
+    const needed = podsOf(
+      observed,
+      membersIn(observed.record).map(([pod]) => pod),
+    );
     if ((set.spec.replicas ?? 1) < needed) {
       return scaling(set, needed, 'Retain', 'EtcdNoQuorum');
     }
@@ -79,7 +88,7 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
 
 /** So many crash at each start that no quorum can come back by itself. */
 function crashingPart(observed: Observed): Part | null {
-  const recorded = Object.keys(observed.record!.etcdMembers);
+  const recorded = membersIn(observed.record).map(([pod]) => pod);
   const crashing = recorded.filter((pod) => isBroken(observed, pod));
   if (recorded.length - crashing.length > recorded.length / 2) return null;
   const claims = crashing.map((pod) => `data-${pod}`).join(' ');
@@ -179,13 +188,41 @@ export function recordedMembers(observed: Observed): Readonly<Record<string, Rec
     const pod = memberPod(cluster, member);
     if (pod === null || member.name === '') return [];
     const known = before[pod];
-    if (known?.memberId === member.id) return [[pod, known]];
+    const claimUid = claimUidOf(observed, pod);
+    // All that there is of etcd is what the only member answers with.
+    const isAlone = etcd.members.length === 1;
+    const isKnown = known?.memberId === member.id && known.isRemoved !== true;
     // What it answers with is on this volume.
-    const claimUid = member.state === null ? undefined : claimUidOf(observed, pod);
-    return claimUid === undefined ? [] : [[pod, { memberId: member.id, claimUid }]];
+    if (member.state !== null && claimUid !== undefined && (isAlone || !isKnown)) {
+      return [[pod, { memberId: member.id, claimUid }]];
+    }
+    return isKnown ? [[pod, withClaim(observed, known, member, claimUid)]] : [];
   });
-  return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+  const ids = new Set(etcd.members.map(({ id }) => id));
+  const removed = Object.entries(before)
+    .filter(([pod, known]) => !ids.has(known.memberId) && isOn(known, claimUidOf(observed, pod)))
+    .map(([pod, known]): [string, RecordedMember] => [pod, { ...known, isRemoved: true }]);
+  // Who joined under the name of one that was removed comes after it.
+  const all = { ...Object.fromEntries(removed), ...Object.fromEntries(members) };
+  return Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
+
+/** @param claimUid of the volume that its pod has now */
+function withClaim(
+  observed: Observed,
+  known: RecordedMember,
+  { name, state }: EtcdMember,
+  claimUid: string | undefined,
+): RecordedMember {
+  if (claimUid === undefined || claimUid === known.claimUid) return known;
+  // After so many crashes Kubernetes lets its container wait for minutes: it begins anew as a whole.
+  const isSpoilt = state !== null || isListed(observed, name) || isBroken(observed, name);
+  return isSpoilt ? { ...known, laterClaimUid: claimUid } : known;
+}
+
+/** This volume has its data, or may have. */
+const isOn = ({ claimUid, laterClaimUid }: RecordedMember, uid: string | undefined): boolean =>
+  uid !== undefined && (uid === claimUid || uid === laterClaimUid);
 
 function membersPart(
   observed: Observed,
@@ -212,11 +249,12 @@ function membersPart(
   const joining = members.find(({ isLearner, name }) => isLearner || name === '');
   if (joining !== undefined) return joiningPart(observed, joining, set);
   const silent = members.filter(({ state }) => state === null);
-  const healthy = members.length - silent.length;
-  const lost = silent.find((member) => hasLostVolume(observed, member));
+  // One that answers has begun without its log: what it has voted for is not what it knows.
+  const lost = [...silent, ...members].find((member) => hasLostVolume(observed, member));
+  const others = members.filter((member) => member !== lost && member.state !== null);
   // The others must have a quorum of those that are left.
-  if (lost !== undefined && healthy > (members.length - 1) / 2) {
-    return removing(observed, lost, 'its volume is lost');
+  if (lost !== undefined && others.length > (members.length - 1) / 2) {
+    return leaving(observed, lost, others[0]!, 'its volume is lost');
   }
   const broken = silent.find(({ name }) => isBroken(observed, name));
   // Nobody knows why: only when all others are well.
@@ -233,15 +271,7 @@ function membersPart(
   const excess = [...ordinals.keys()].filter((ordinal) => ordinal >= wanted).sort((a, b) => b - a);
   const last = excess.length === 0 ? undefined : ordinals.get(excess[0]!)!;
   if (last !== undefined && silent.every((member) => member === last)) {
-    const heir = ordinals.get(0);
-    if (last.state?.isLeader === true && heir !== undefined) {
-      return doing(
-        [{ kind: 'etcd-move-leader', pod: last.name, toMemberId: heir.id }],
-        'EtcdScaling',
-        `${last.name} gives up leadership before it leaves etcd`,
-      );
-    }
-    return removing(observed, last, `etcd is to have ${wanted} members`);
+    return leaving(observed, last, ordinals.get(0), `etcd is to have ${wanted} members`);
   }
   const pods = Math.max(wanted, ...[...ordinals.keys()].map((ordinal) => ordinal + 1));
   if ((set.spec.replicas ?? 1) > pods) return scaling(set, pods, 'Delete', 'EtcdScaling');
@@ -291,11 +321,12 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
   if ((set.spec.replicas ?? 1) <= ordinal) {
     return scaling(set, ordinal + 1, 'Retain', 'EtcdScaling');
   }
+  if (hasLostVolume(observed, member)) return removing(observed, member, 'its volume is lost');
   const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${pod}`);
   const live = pods.find(({ metadata }) => metadata.name === pod);
   const known = record?.etcdMembers[pod];
   const isOld = known !== undefined && known.memberId !== member.id;
-  const hasOldData = isOld && claim?.metadata.uid === known.claimUid;
+  const hasOldData = isOld && isOn(known, claim?.metadata.uid) && member.state === null;
   if (claim !== undefined && (hasOldData || isBroken(observed, pod))) {
     // Data of a member that etcd has removed: it would not start with them.
     const reason = 'its volume has the data of a member that was removed';
@@ -358,6 +389,21 @@ function carePart(members: readonly EtcdMember[], alarms: readonly string[]): Pa
   }
   if (alarms.length > 0) return stalledBy('EtcdAlarm', `etcd has alarms: ${alarms.join(', ')}`);
   return null;
+}
+
+/** A leader gives up leadership first. */
+function leaving(
+  observed: Observed,
+  member: EtcdMember,
+  heir: EtcdMember | undefined,
+  why: string,
+): Part {
+  if (member.state?.isLeader !== true || heir === undefined) return removing(observed, member, why);
+  return doing(
+    [{ kind: 'etcd-move-leader', pod: member.name, toMemberId: heir.id }],
+    'EtcdScaling',
+    `${member.name} gives up leadership before it leaves etcd: ${why}`,
+  );
 }
 
 function removing(observed: Observed, member: EtcdMember, why: string): Part {

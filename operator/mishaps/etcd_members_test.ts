@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
 import { EtcdClient } from '../etcd/etcd_admin.ts';
-import { settledWorld } from '../world_testing.ts';
+import { settledWorld, specOf, World } from '../world_testing.ts';
 import {
   forever,
   passes,
@@ -15,6 +15,7 @@ import {
   storeStatus,
   snapshotsOn,
   members,
+  forgetData,
 } from './mishaps_testing.ts';
 
 // A new image of etcd. One member was evicted and starts. Another one fails its readiness for some
@@ -145,4 +146,102 @@ test('the jobs of etcd run where its members run, and from the same registry', a
     [job.imagePullSecrets, job.tolerations],
     [spec.imagePullSecrets, spec.tolerations],
   );
+});
+
+// The machine of the leader is gone. Its pod comes back on an empty volume, finds all members in its
+// configuration, and starts under its old id: a voter without its log.
+test('a member does not start on an empty volume under its old id', async () => {
+  const world = await settledWorld();
+  world.loseVolume('c-etcd-1');
+  // Kubernetes is faster than the operator.
+  for (let pass = 0; pass < 3; pass++) await world.advance();
+  await passes(world, 30);
+  assert.deepEqual(world.etcd.amnesiacs, []);
+  assert.deepEqual(world.etcd.calls, ['remove c-etcd-1', 'add c-etcd-1', 'promote c-etcd-1']);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+// The same while the operator is away: the pod crashes again and again, and other members start anew
+// with their data meanwhile.
+test('who waits without data for the operator joins when that is back', async () => {
+  const world = await settledWorld();
+  world.loseVolume('c-etcd-1');
+  for (let pass = 0; pass < 10; pass++) await world.advance();
+  assert.equal(world.etcd.isRunning('c-etcd-1'), false);
+  world.broken.add('c-etcd-2');
+  await world.advance();
+  world.broken.clear();
+  await world.advance();
+  assert.equal(world.etcd.isRunning('c-etcd-2'), true, 'its data are there');
+  world.restartOperator();
+  await passes(world, 30);
+  assert.deepEqual(world.etcd.amnesiacs, []);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+// Somebody deletes the ConfigMap while etcd has no quorum: a member whose volume is gone besides must
+// not find itself in a new one.
+test('a configuration that is lost lets nobody start without data', async () => {
+  const world = await settledWorld();
+  for (const name of members.slice(1)) world.broken.add(name);
+  await world.advance();
+  world.kube.remove(world.kube.find('ConfigMap', 'c-etcd-members'));
+  world.loseVolume('c-etcd-0');
+  await passes(world, 3);
+  world.broken.clear();
+  await passes(world, 30);
+  assert.deepEqual(world.etcd.amnesiacs, []);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+// A third member of a new cluster is slow: etcd has a quorum without it, and it has no data to lose.
+test('a member of a new etcd that is late finds the others', async () => {
+  const world = new World();
+  world.addCluster(specOf());
+  world.broken.add('c-etcd-2');
+  await passes(world, 20);
+  assert.equal(world.etcd.hasQuorum, true);
+  world.broken.clear();
+  await passes(world, 20);
+  assert.deepEqual(world.etcd.calls, []);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+// An operator before this one let members start so.
+test('a member that answers on another volume than its own is replaced', async () => {
+  const world = await settledWorld();
+  world.etcd.lead('c-etcd-1');
+  forgetData(world, 'c-etcd-1');
+  await world.advance();
+  const { uid } = claim(world, 'data-c-etcd-1').metadata;
+  await passes(world, 20);
+  assert.deepEqual(world.etcd.calls, [
+    'move leader from c-etcd-1 to c-etcd-0',
+    ...['remove c-etcd-1', 'add c-etcd-1', 'promote c-etcd-1'],
+  ]);
+  assert.notEqual(claim(world, 'data-c-etcd-1').metadata.uid, uid, 'that has data of it, too');
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+test('it is not while the others have no quorum without it', async () => {
+  const world = await settledWorld();
+  forgetData(world, 'c-etcd-1');
+  world.broken.add('c-etcd-2');
+  await world.advance();
+  await passes(world, 10);
+  assert.deepEqual(world.etcd.calls, []);
+});
+
+test('two members that have lost their volumes one after the other are no lost etcd later', async () => {
+  const world = await settledWorld();
+  for (const name of members.slice(1)) {
+    forgetData(world, name);
+    await world.advance();
+    await passes(world, 12);
+  }
+  assert.equal(world.condition('Ready').status, 'True');
+  for (const name of members) world.broken.add(name);
+  await world.advance();
+  await passes(world, 5);
+  assert.equal(stalled(world), null);
 });

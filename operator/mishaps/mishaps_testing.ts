@@ -35,6 +35,14 @@ export const stalled = (world: World): Json => {
   return status === 'True' ? { reason, message } : null;
 };
 
+/** The disk of a pod is gone, and its member answers on an empty one, as a leader may that was killed. */
+export function forgetData(world: World, pod: string): void {
+  const { metadata, ...rest } = structuredClone(claim(world, `data-${pod}`));
+  const { uid: _, ...unnamed } = metadata;
+  world.kube.remove({ ...rest, metadata });
+  world.kube.store({ ...rest, metadata: unnamed });
+}
+
 export function storeStatus(world: World, pod: string, status: object): void {
   const live = world.kube.find('Pod', pod);
   if (live !== undefined) world.kube.store({ ...live, status });

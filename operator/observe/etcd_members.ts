@@ -3,6 +3,7 @@ import type { Observed } from './observe.ts';
 import { Names } from '../resource/names.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { EtcdMember } from '../etcd/etcd_admin.ts';
+import type { ClusterRecord, RecordedMember } from '../record/record.ts';
 
 /** The pod that is, or is to be, this member; null for one that is nobody of ours. */
 export function memberPod(cluster: TsdbCluster, { name, peerUrl }: EtcdMember): string | null {
@@ -20,6 +21,34 @@ export function claimUidOf(
   return volumeClaims.find(({ metadata }) => metadata.name === `data-${pod}`)?.metadata.uid;
 }
 
+/** By the names of their pods, without those that etcd has removed. */
+export function membersIn(record: ClusterRecord | null): [string, RecordedMember][] {
+  return Object.entries(record?.etcdMembers ?? {}).filter(([, member]) => !member.isRemoved);
+}
+
+/** Its configuration lets it start on an empty volume. */
+export function isListed(
+  { cluster, children }: Pick<Observed, 'cluster' | 'children'>,
+  pod: string,
+): boolean {
+  const live = children.get(`ConfigMap/${new Names(cluster).etcdMembers}`);
+  const { ETCD_INITIAL_CLUSTER: list = '' } = (live?.['data'] ?? {}) as Record<string, string>;
+  return list.split(',').some((one) => one.startsWith(`${pod}=`));
+}
+
+/** Somebody is to start without data: a member that joins, or one that was never seen to answer. */
+export function isAnyoneJoining(
+  { cluster, record }: Pick<Observed, 'cluster' | 'record'>,
+  members: readonly EtcdMember[],
+): boolean {
+  const known = new Map(membersIn(record));
+  return members.some((member) => {
+    const pod = memberPod(cluster, member);
+    const isRecorded = pod !== null && known.get(pod)?.memberId === member.id;
+    return member.isLearner || member.name === '' || !isRecorded;
+  });
+}
+
 /**
  * Whether there are data to come back to: `fresh` when there never were, `lost` when so many volumes
  * are others than those which members had that no quorum can come back.
@@ -28,7 +57,7 @@ export function etcdHistory(
   observed: Pick<Observed, 'cluster' | 'record' | 'volumeClaims'>,
 ): 'fresh' | 'kept' | 'lost' {
   const { cluster, record } = observed;
-  const recorded = Object.entries(record?.etcdMembers ?? {});
+  const recorded = membersIn(record);
   if (recorded.length === 0) return 'fresh';
   const kept = recorded.filter(([pod, { claimUid }]) => claimUidOf(observed, pod) === claimUid);
   if (kept.length > recorded.length / 2) return 'kept';

@@ -41,6 +41,10 @@ export interface RecordedPlacement {
 export interface RecordedMember {
   readonly memberId: string;
   readonly claimUid: string;
+  /** Of the volume that its pod has instead, when it may have begun to write to that. */
+  readonly laterClaimUid?: string;
+  /** Etcd has it no more, and nobody starts with its data; forgotten when its volume is gone. */
+  readonly isRemoved?: true;
 }
 
 export const dataKey = 'record.json';
