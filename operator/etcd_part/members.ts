@@ -327,7 +327,7 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
   const known = record?.etcdMembers[pod];
   const isOld = known !== undefined && known.memberId !== member.id;
   const hasOldData = isOld && isOn(known, claim?.metadata.uid) && member.state === null;
-  if (claim !== undefined && (hasOldData || isBroken(observed, pod))) {
+  if (claim !== undefined && hasOldData) {
     // Data of a member that etcd has removed: it would not start with them.
     const reason = 'its volume has the data of a member that was removed';
     return doing(
@@ -342,6 +342,10 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
     );
   }
   if (member.name === '' || member.state === null) {
+    if (isBroken(observed, pod)) {
+      const message = `${pod} joins etcd and crashes at each start, on an empty volume too, so its data are not the cause: look at its log; image, settings or a Secret of etcd may be bad`;
+      return stalledBy('EtcdCrashing', message);
+    }
     const text = withTroubles([pod], observed.pods);
     return waitingFor('EtcdScaling', `${text} joins etcd and has not started`);
   }

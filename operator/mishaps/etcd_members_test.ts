@@ -7,6 +7,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { EtcdClient } from '../etcd/etcd_admin.ts';
 import { settledWorld, specOf, World } from '../world_testing.ts';
 import {
+  type Json,
   forever,
   passes,
   writesLike,
@@ -15,6 +16,7 @@ import {
   storeStatus,
   snapshotsOn,
   members,
+  annotatePod,
   forgetData,
 } from './mishaps_testing.ts';
 
@@ -244,4 +246,91 @@ test('two members that have lost their volumes one after the other are no lost e
   await world.advance();
   await passes(world, 5);
   assert.equal(stalled(world), null);
+});
+
+const crashed = { state: { waiting: { reason: 'CrashLoopBackOff' } }, ready: false };
+
+// A setting with which etcd does not start (an election timeout below five heartbeats) is rolled out, to
+// one member, which crashes. It is made anew once; it crashed again, and again its volume was given up, 19
+// times an hour, and nothing was Stalled.
+test('a setting with which etcd does not start costs one volume, is said, and can be taken back', async () => {
+  const world = await settledWorld();
+  const name = 'ETCD_ELECTION_TIMEOUT';
+  const isBad = (pod: Json): boolean =>
+    pod?.spec.containers[0].env.some((one: Json) => one.name === name) === true;
+  const ages = new Map<string, number>();
+  const then = (): void => {
+    for (const member of members) {
+      const pod = world.kube.find('Pod', member) as Json;
+      if (!isBad(pod)) {
+        world.broken.delete(member);
+        continue;
+      }
+      world.broken.add(member);
+      const { uid } = pod.metadata;
+      ages.set(uid, (ages.get(uid) ?? 0) + 1);
+      const conditions = [{ type: 'Ready', status: 'False' }];
+      const containerStatuses = [{ ...crashed, restartCount: ages.get(uid)! }];
+      storeStatus(world, member, { phase: 'Running', conditions, containerStatuses });
+    }
+  };
+  const containers = [{ name: 'etcd', env: [{ name, value: '10' }] }];
+  world.changeSpec((spec) => (spec.etcd = { podTemplate: { spec: { containers } } }));
+  await passes(world, 120, { then });
+  assert.equal(writesLike(world, /^DELETE PersistentVolumeClaim/).length, 1);
+  assert.equal(stalled(world)?.reason, 'EtcdCrashing');
+  assert.match(stalled(world).message, /c-etcd-2 .*on an empty volume too/);
+  world.changeSpec((spec) => (spec.etcd = {}));
+  await passes(world, 60, { then });
+  assert.equal(world.condition('Ready').status, 'True', JSON.stringify(world.condition('Ready')));
+  assert.equal(writesLike(world, /^DELETE PersistentVolumeClaim/).length, 1);
+  assert.deepEqual(world.etcd.voters, members);
+});
+
+// A member whose files are damaged is removed and added again. With those files it could not join: that is
+// known, and no reason to let it crash five times more.
+test('the volume of a member that was removed is given up as soon as it joins anew', async () => {
+  const world = await settledWorld();
+  const damaged = claim(world, 'data-c-etcd-1').metadata.uid;
+  let ends = 0;
+  world.kube.beforeWrite = (write) => {
+    if (write !== 'DELETE PersistentVolumeClaim/data-c-etcd-1') return;
+    ends = (world.kube.find('Pod', 'c-etcd-1') as Json).status.containerStatuses[0].restartCount;
+  };
+  const then = (): void => {
+    if (claim(world, 'data-c-etcd-1').metadata.uid !== damaged) world.broken.clear();
+    else if (world.etcd.calls.length === 0) {
+      world.broken.add('c-etcd-1');
+      const conditions = [{ type: 'Ready', status: 'False' }];
+      const containerStatuses = [{ ...crashed, restartCount: 5 }];
+      storeStatus(world, 'c-etcd-1', { phase: 'Running', conditions, containerStatuses });
+    } else {
+      // Its pod was replaced, for whatever reason.
+      storeStatus(world, 'c-etcd-1', {
+        phase: 'Running',
+        conditions: [{ type: 'Ready', status: 'False' }],
+        containerStatuses: [{ ...crashed, restartCount: 1 }],
+      });
+    }
+  };
+  then();
+  await passes(world, 30, { then });
+  assert.deepEqual(world.etcd.calls, ['remove c-etcd-1', 'add c-etcd-1', 'promote c-etcd-1']);
+  assert.equal(ends, 1);
+  assert.equal(world.condition('Ready').status, 'True');
+});
+
+// Who joins crashes for a reason that is on its volume all the same: a person gives that up.
+test('the volume of a member that joins is given up when a person asks for it', async () => {
+  const world = await settledWorld({ etcd: { replicas: 1 } });
+  world.changeSpec((spec) => (spec.etcd.replicas = 3));
+  world.broken.add('c-etcd-1');
+  await passes(world, 10);
+  const { uid } = claim(world, 'data-c-etcd-1').metadata;
+  annotatePod(world, 'c-etcd-1', 'tsdb.io/replace');
+  await passes(world, 3);
+  assert.notEqual(claim(world, 'data-c-etcd-1').metadata.uid, uid);
+  world.broken.clear();
+  await passes(world, 40);
+  assert.deepEqual(world.etcd.voters, members);
 });

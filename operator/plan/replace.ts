@@ -8,6 +8,7 @@
 import { TsdbError } from '#lib/errors.ts';
 import { parseDurationNanos } from '#lib/time.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
+import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
@@ -154,9 +155,10 @@ function dangerOf(
 
 function etcdDanger({ etcd, cluster }: Observed, pod: string): string | null {
   if (!etcd?.reachable) return 'etcd has a quorum';
-  const others = etcd.members.filter(({ name }) => name !== pod);
+  const others = etcd.members.filter((member) => memberPod(cluster, member) !== pod);
+  const isLearner = etcd.members.some((one) => one.isLearner && !others.includes(one));
   // Without it they must be a majority, or all that etcd knows is on its volume.
-  if (others.length <= etcd.members.length / 2) return 'etcd has three members';
+  if (!isLearner && others.length <= etcd.members.length / 2) return 'etcd has three members';
   const isSafe = others.every(({ state, isLearner }) => state !== null && !isLearner);
   return isSafe ? null : `all other members of ${new Names(cluster).etcd} serve`;
 }
