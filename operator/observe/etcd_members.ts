@@ -59,9 +59,15 @@ export function etcdHistory(
   const { cluster, record } = observed;
   const recorded = membersIn(record);
   if (recorded.length === 0) return 'fresh';
-  const kept = recorded.filter(([pod, { claimUid }]) => claimUidOf(observed, pod) === claimUid);
+  const isOfOther = record!.clusterUid !== cluster.metadata.uid;
+  // Volumes that end go with the cluster before; who deletes those of a running one is asked.
+  const present = observed.volumeClaims.filter(
+    ({ metadata }) => !isOfOther || metadata.deletionTimestamp === undefined,
+  );
+  const kept = recorded.filter(
+    ([pod, { claimUid }]) => claimUidOf({ volumeClaims: present }, pod) === claimUid,
+  );
   if (kept.length > recorded.length / 2) return 'kept';
   // It was deleted with the volumes of its etcd, and has come back.
-  const isOfOther = record!.clusterUid !== cluster.metadata.uid;
   return isOfOther && kept.length === 0 ? 'fresh' : 'lost';
 }
