@@ -7,6 +7,7 @@ import type { Desired } from './desired/desired.ts';
 import { Names } from './resource/names.ts';
 import { nameOfNamespace } from './desired/namespaces.ts';
 import { selectorOf } from './desired/common.ts';
+import { memberPod } from './observe/etcd_members.ts';
 import { lastSnapshot } from './observe/etcd_restore.ts';
 import type { Observed } from './observe/observe.ts';
 import { namespaceStall } from './plan/namespaces.ts';
@@ -276,8 +277,12 @@ function etcdVerdict(observed: Observed): Verdict {
       : unknown('CoordinatorUnreachable', observed.coordinator.problem);
   }
   if (etcd === null || !etcd.reachable) return no('NoQuorum', etcd?.problem ?? '');
-  const healthy = etcd.members.filter(({ state }) => state !== null).length;
-  return yes('QuorumReady', `${healthy} of ${etcd.members.length} members answer`);
+  const silent = etcd.members
+    .filter(({ state }) => state === null)
+    .map((member) => memberPod(cluster, member) ?? member.peerUrl);
+  const healthy = etcd.members.length - silent.length;
+  const without = silent.length === 0 ? '' : `, without ${silent.sort().join(', ')}`;
+  return yes('QuorumReady', `${healthy} of ${etcd.members.length} members answer${without}`);
 }
 
 /** Resources that ask for what cannot be say it themselves, and are not waited for. */

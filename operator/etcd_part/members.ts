@@ -16,7 +16,7 @@ import {
   membersIn,
 } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
-import { withTroubles } from '../observe/pod_trouble.ts';
+import { podTrouble, withTroubles } from '../observe/pod_trouble.ts';
 import {
   approvedRestore,
   approvedSnapshot,
@@ -28,7 +28,12 @@ import {
 import type { RecordedMember } from '../record/record.ts';
 import { annotation } from '../resource/keys.ts';
 import { Names } from '../resource/names.ts';
-import { isCrashLooping, type KubeObject, type StatefulSet } from '../resource/kube_objects.ts';
+import {
+  isCrashLooping,
+  type KubeObject,
+  podReady,
+  type StatefulSet,
+} from '../resource/kube_objects.ts';
 import { doing, type Part, stalledBy, waitingFor } from '../part/part.ts';
 
 /** A file that is smaller is not worth a pause. */
@@ -62,7 +67,7 @@ function silentPart(observed: Observed, problem: string, set: StatefulSet): Part
     const snapshot = restoredSnapshot(observed);
     if (snapshot !== null) return restoringPart(observed, snapshot, set);
     return set.spec.replicas === wanted
-      ? waitingFor('EtcdStarting', `etcd has no quorum yet: ${problem}`)
+      ? waitingFor('EtcdStarting', `etcd has no quorum yet: ${problem}${troublesText(observed)}`)
       : scaling(set, wanted, 'Retain', 'EtcdStarting');
   }
   if (history === 'kept') {
@@ -96,12 +101,27 @@ function crashingPart(observed: Observed): Part | null {
   return stalledBy('EtcdCrashing', message);
 }
 
-function passedOver({ cluster }: Observed, problem: string): Part {
+function passedOver(observed: Observed, problem: string): Part {
+  const { cluster } = observed;
   const wish = approvedRestore(cluster);
   const unasked =
     wish === null ? '' : `; ${annotation.restoreEtcd}=${wish} is not done while it has its volumes`;
-  const message = `etcd has no quorum, and comes back by itself${unasked}: ${problem}`;
+  const troubles = troublesText(observed);
+  // What Kubernetes names may need a person.
+  const hope = troubles === '' ? ', and comes back by itself' : '';
+  const message = `etcd has no quorum${hope}${unasked}: ${problem}${troubles}`;
   return waitingFor('EtcdNoQuorum', message);
+}
+
+/** What Kubernetes says of pods of etcd that do not run; empty when it says nothing. */
+function troublesText({ cluster, pods }: Observed): string {
+  const names = new Names(cluster);
+  const troubled = pods
+    .filter((pod) => names.etcdOrdinal(pod.metadata.name) !== null && !podReady(pod))
+    .filter((pod) => podTrouble(pod) !== null)
+    .map(({ metadata }) => metadata.name)
+    .sort();
+  return troubled.length === 0 ? '' : `; ${withTroubles(troubled, pods)}`;
 }
 
 /**

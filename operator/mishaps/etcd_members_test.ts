@@ -334,3 +334,38 @@ test('the volume of a member that joins is given up when a person asks for it', 
   await passes(world, 40);
   assert.deepEqual(world.etcd.voters, members);
 });
+
+// An image with a slip, and etcd.image is of all members: `getaddrinfo EAI_AGAIN` was all that was said.
+test('what keeps etcd from starting is said as Kubernetes says it', async () => {
+  const world = new World();
+  world.badImages.add('etcd:slip');
+  world.addCluster(specOf({ etcd: { image: 'etcd:slip' } }));
+  world.coordinatorUp = false;
+  await passes(world, 5);
+  assert.match(world.condition('Ready').message, /c-etcd-0 \(the image .*cannot be pulled\)/);
+  const later = await settledWorld();
+  for (const name of members.slice(1)) later.broken.add(name);
+  const state = { terminated: { exitCode: 1, reason: 'Error' } };
+  const then = (): void => {
+    const conditions = [{ type: 'Ready', status: 'False' }];
+    const containerStatuses = [{ ready: false, restartCount: 1, state }];
+    for (const name of members.slice(1)) {
+      storeStatus(later, name, { phase: 'Running', conditions, containerStatuses });
+    }
+  };
+  await later.advance();
+  then();
+  await passes(later, 5, { then });
+  const { reason, message } = later.condition('Ready');
+  assert.equal(reason, 'EtcdNoQuorum');
+  assert.match(message, /c-etcd-1 \(it has ended with code 1\)/);
+  assert.doesNotMatch(message, /by itself/);
+});
+
+test('the condition of etcd names the members that do not answer', async () => {
+  const world = await settledWorld();
+  world.broken.add('c-etcd-1');
+  await world.advance();
+  await passes(world, 2);
+  assert.match(world.condition('EtcdReady').message, /^2 of 3 members answer, without c-etcd-1$/);
+});
