@@ -44,6 +44,8 @@ async function learnAcknowledged(): Promise<void> {
 }
 
 interface Matrix {
+  /** An answer may lack what nodes have that were not heard. */
+  readonly warnings?: readonly string[];
   readonly data: {
     readonly result: readonly {
       readonly metric: { readonly lane: string };
@@ -57,7 +59,9 @@ async function check(fromMillis: number, toMillis: number): Promise<number> {
   const expected = ticks.filter(([, millis]) => millis > fromMillis && millis <= toMillis);
   const query = `${metric}[${Math.ceil(toMillis - fromMillis)}ms]`;
   const parameters = new URLSearchParams({ query, time: (toMillis / 1000).toFixed(3) });
-  const { data } = (await json(`${coordinator}/api/v1/query?${parameters}`)) as Matrix;
+  const answer = (await json(`${coordinator}/api/v1/query?${parameters}`)) as Matrix;
+  const { data, warnings = [] } = answer;
+  const said = warnings.length === 0 ? '' : ` (${warnings.join('; ')})`;
   const lanes = new Map(
     data.result.map(({ metric: { lane }, values }) => [
       lane,
@@ -73,7 +77,9 @@ async function check(fromMillis: number, toMillis: number): Promise<number> {
       if (report.missing.length >= missingShownMax) continue;
       const at = new Date(millis).toISOString();
       const now = new Date().toISOString();
-      report.missing.push(`lane ${lane} tick ${number} at ${at}: ${value ?? 'none'}, seen ${now}`);
+      report.missing.push(
+        `lane ${lane} tick ${number} at ${at}: ${value ?? 'none'}, seen ${now}${said}`,
+      );
     }
   }
   return expected.length * laneCount;
