@@ -163,11 +163,17 @@ export const podNameVariable = {
 
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-/** The label by which the isolation groups tell zones, so that machines have it; null when none is. */
+/**
+ * The label by which the isolation groups tell zones: all of them have it, so that machines do, and
+ * not all the same, as that of a pool of machines may be. Null when none is.
+ */
 export function zoneLabelOf({ spec }: TsdbCluster): string | null {
-  const [first, ...others] = spec.isolationGroups.map(({ nodeAffinity = {} }) => nodeAffinity);
-  const keys = Object.keys(first ?? {});
-  return keys.find((key) => others.every((affinity) => affinity[key] !== undefined)) ?? null;
+  const affinities = spec.isolationGroups.map(({ nodeAffinity = {} }) => nodeAffinity);
+  const keys = Object.keys(affinities[0] ?? {}).filter((key) => {
+    const values = affinities.map((affinity) => affinity[key]);
+    return !values.includes(undefined) && new Set(values).size > 1;
+  });
+  return keys.includes(zoneLabel) ? zoneLabel : (keys[0] ?? null);
 }
 
 /** @param required label that all machines have, by which pods must be spread; null for a wish */

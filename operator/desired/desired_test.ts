@@ -233,6 +233,27 @@ test('members of etcd must be in several zones when the groups say by which labe
   assert.deepEqual(spreadOf({ isolationGroups: one }), [
     ['topology.kubernetes.io/zone', 'ScheduleAnyway'],
   ]);
+  const pool = { 'example.com/node-pool': 'tsdb' };
+  const pooled = zones.map(({ name, nodeAffinity }) => ({
+    name,
+    nodeAffinity: { ...pool, ...nodeAffinity },
+  }));
+  assert.deepEqual(
+    spreadOf({ isolationGroups: pooled }),
+    [['example.com/rack', 'DoNotSchedule']],
+    'all machines of a pool are one place',
+  );
+  assert.deepEqual(
+    spreadOf({ isolationGroups: zones.map(({ name }) => ({ name, nodeAffinity: pool })) }),
+    [['topology.kubernetes.io/zone', 'ScheduleAnyway']],
+  );
+  const racks = pooled.map(({ name, nodeAffinity }) => ({
+    name,
+    nodeAffinity: { ...nodeAffinity, 'topology.kubernetes.io/zone': name },
+  }));
+  assert.deepEqual(spreadOf({ isolationGroups: racks }), [
+    ['topology.kubernetes.io/zone', 'DoNotSchedule'],
+  ]);
   const coordinators = spreadOf({ isolationGroups: zones }, 'Deployment', 'metrics-coordinator');
   assert.deepEqual(coordinators, [['topology.kubernetes.io/zone', 'ScheduleAnyway']]);
 });
