@@ -64,6 +64,23 @@ const timeoutMillis = 15_000;
 const approveTimeoutMillis = 120_000;
 /** What is read comes at once or not at all. */
 const readTimeoutMillis = 5_000;
+/** Of an answer, in an error. */
+const textCharactersMax = 1_000;
+
+/**
+ * The sentence for a person in the answer to a failure, which conditions show as it is; null when
+ * there is none that says something without its call.
+ */
+function saidOf(status: number, text: string): string | null {
+  // Whoever did not expect the failure has no words for it.
+  if (status === 500) return null;
+  try {
+    const { error } = JSON.parse(text) as { readonly error?: unknown };
+    return typeof error === 'string' && error.includes(' ') ? error : null;
+  } catch {
+    return null;
+  }
+}
 
 /** The calls that the operator makes; a fake one has them too. */
 export type Coordinator = Pick<
@@ -244,7 +261,10 @@ export class CoordinatorClient {
     if (answer.status >= 300) {
       const code =
         answer.status === 409 ? 'CONFLICT' : answer.status < 500 ? 'BAD_REQUEST' : 'UNAVAILABLE';
-      throw new TsdbError(code, `${method} ${path}: ${answer.status} ${text.slice(0, 1000)}`);
+      const call = `${method} ${path}: ${answer.status}`;
+      const said = saidOf(answer.status, text);
+      if (said === null) throw new TsdbError(code, `${call} ${text.slice(0, textCharactersMax)}`);
+      throw new TsdbError(code, said.slice(0, textCharactersMax), { cause: new Error(call) });
     }
     return text === '' ? {} : (JSON.parse(text) as unknown);
   }

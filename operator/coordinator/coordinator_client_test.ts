@@ -27,7 +27,7 @@ async function served(
   }
 }
 
-test('no placement is null, and what is refused is told with its call', async () => {
+test('no placement is null, and what is refused has its code', async () => {
   await served(
     (response) => response.writeHead(404).end('{"error":"no placement"}'),
     async (client, _clock, asked) => {
@@ -39,10 +39,6 @@ test('no placement is null, and what is refused is told with its call', async ()
         'DELETE /api/v1/services/tsdb/placement',
         'DELETE /api/v1/services/tsdb/namespace/a%2Fb',
       ]);
-      await assert.rejects(client.namespaceReady('n', signal), {
-        code: 'BAD_REQUEST',
-        message: /POST .*namespace\/ready: 404 .*no placement/,
-      });
     },
   );
   for (const [status, code] of [
@@ -55,6 +51,40 @@ test('no placement is null, and what is refused is told with its call', async ()
     );
   }
 });
+
+for (const [status, body, message] of [
+  [
+    400,
+    '{"status":"error","errorType":"bad_data","error":"retention period must be at least block size 2h0m0s: 1h0m0s"}',
+    'retention period must be at least block size 2h0m0s: 1h0m0s',
+  ],
+  [503, '{"error":"no placement is there yet"}', 'no placement is there yet'],
+  // What says nothing by itself stands behind its call.
+  [
+    404,
+    '{"error":"nothing"}',
+    'POST /api/v1/services/tsdb/namespace/ready: 404 {"error":"nothing"}',
+  ],
+  [
+    500,
+    '{"error":"internal error"}',
+    'POST /api/v1/services/tsdb/namespace/ready: 500 {"error":"internal error"}',
+  ],
+  [502, 'Bad Gateway', 'POST /api/v1/services/tsdb/namespace/ready: 502 Bad Gateway'],
+  [403, 'null', 'POST /api/v1/services/tsdb/namespace/ready: 403 null'],
+] as const) {
+  test(`a refusal is told in the words of the answer, if it has any: ${status}`, async () => {
+    await served(
+      (response) => response.writeHead(status).end(body),
+      async (client) => {
+        const error: Error = await client.namespaceReady('n', signal).then(assert.fail, (e) => e);
+        assert.equal(error.message, message);
+        const { message: call } = (error.cause ?? error) as Error;
+        assert.ok(call.startsWith(`POST /api/v1/services/tsdb/namespace/ready: ${status}`), call);
+      },
+    );
+  });
+}
 
 for (const [seconds, ask] of [
   [5, (client: CoordinatorClient) => client.placement(signal)],
