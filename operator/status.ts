@@ -226,7 +226,11 @@ function verdictsOf(pass: Pass, plan: Plan): Map<string, Verdict> {
   }
   if (unready !== null) verdicts.set('Ready', no(unready.reason, unready.message + tried));
   else if (plan.isPending) verdicts.set('Ready', no('Paused', waiting?.message ?? ''));
-  else verdicts.set('Ready', yes('AllNodesServe', 'all nodes serve and all shards are available'));
+  else {
+    const asked = isAsking ? '; a change waits for its approval' : '';
+    const message = `all nodes serve and all shards are available${asked}`;
+    verdicts.set('Ready', yes('AllNodesServe', message));
+  }
   return verdicts;
 }
 
@@ -307,13 +311,14 @@ function namespacesVerdict({ observed, desired: { namespaces } }: Pass): Verdict
 function phaseOf(verdicts: Map<string, Verdict>, plan: Plan): string {
   if (plan.stalled.length > 0) return 'Stalled';
   if (verdicts.has('Paused')) return 'Paused';
-  if (verdicts.get('Ready')?.status === 'True') return 'Running';
-  switch (plan.waiting?.reason) {
+  const { status, reason } = verdicts.get('Ready')!;
+  // The only sign of it in the columns: Ready stays as it is while a person is asked.
+  if (status === 'True') return verdicts.has('ApprovalRequired') ? 'AwaitingApproval' : 'Running';
+  switch (reason) {
     case 'ScalingUp':
     case 'ScalingDown':
       return 'Scaling';
     case 'Updating':
-    case 'ApprovalRequired':
       return 'Updating';
     case 'NodesNotReady':
       return 'Degraded';

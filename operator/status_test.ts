@@ -137,3 +137,38 @@ test('events tell each change once, and what is bad as a warning', () => {
     'what two conditions say is told once',
   );
 });
+
+test('a pod that ends after its set became smaller is one that leaves', async () => {
+  const world = await settledWorld();
+  const conditions = [{ type: 'Ready', status: 'False' }];
+  const pod = structuredClone(world.kube.find('Pod', 'c-a-0')) as Json;
+  const ending = { ...pod, metadata: { ...pod.metadata, name: 'c-a-1' }, status: { conditions } };
+  world.kube.store(ending);
+  await world.reconcile();
+  const { phase } = world.cluster.status;
+  const { reason, message } = world.condition('Ready');
+  assert.deepEqual([phase, reason, message], ['Scaling', 'ScalingDown', 'nodes leave: c-a-1']);
+  world.kube.store({ ...pod, status: { ...pod.status, conditions } });
+  await world.reconcile();
+  assert.equal(world.condition('Ready').reason, 'NodesNotReady');
+  assert.equal(world.cluster.status.phase, 'Degraded');
+});
+
+test('what waits for a person is seen in the columns, and Ready stays', async () => {
+  const world = await settledWorld({ updatePolicy: 'Gated' });
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  await world.settle();
+  assert.equal(world.cluster.status.phase, 'AwaitingApproval');
+  const ready = world.condition('Ready');
+  assert.equal(ready.status, 'True');
+  assert.match(ready.message, /a change waits for its approval$/);
+  world.kube.store({
+    ...world.cluster,
+    metadata: {
+      ...world.cluster.metadata,
+      annotations: { 'tsdb.io/approve': world.cluster.status.plan.hash },
+    },
+  });
+  await world.settle();
+  assert.equal(world.cluster.status.phase, 'Running');
+});

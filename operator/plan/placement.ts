@@ -179,7 +179,7 @@ function initPart(observed: Observed): Part {
     return doing(
       small.map((set) => ({ kind: 'scale-set', set, replicas: wanted, whenScaled: 'Retain' })),
       'ScalingUp',
-      `${small.map(({ metadata }) => metadata.name).join(', ')} go to ${wanted} nodes`,
+      `${small.map(({ metadata }) => metadata.name).join(', ')} ${small.length === 1 ? 'goes' : 'go'} to ${wanted} nodes`,
     );
   }
   const pods = nodePods(observed);
@@ -237,7 +237,9 @@ export function takeBackPart(observed: Observed, placement: PlacementView): Part
   return doing(
     [{ kind: 'placement-remove', instanceIds, force: true }],
     'ScalingDown',
-    `${instanceIds.join(', ')} leave again, before they had a shard`,
+    instanceIds.length === 1
+      ? `${instanceIds[0]} leaves again, before it had a shard`
+      : `${instanceIds.join(', ')} leave again, before they had a shard`,
   );
 }
 
@@ -337,7 +339,7 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
     return doing(
       [{ kind: 'placement-add', instances: outside }],
       'ScalingUp',
-      `${outside.map(({ id }) => id).join(', ')} join the placement`,
+      `${outside.map(({ id }) => id).join(', ')} ${outside.length === 1 ? 'joins' : 'join'} the placement`,
     );
   }
   return null;

@@ -40,9 +40,20 @@ export function unreadyNodes(observed: Observed): Reason | null {
   });
   const placed = coordinator.reachable ? Object.keys(coordinator.placement?.instances ?? {}) : [];
   const all = new Set([...ids, ...placed, ...pods.keys()]);
-  const unready = [...all].filter((id) => !isServing(pods.get(id)));
+  const unready = [...all].filter((id) => !isServing(pods.get(id))).sort();
   if (unready.length === 0) return null;
-  const message = `nodes are not ready: ${withTroubles(unready.sort(), observed.pods)}`;
+  const wanted = new Set(
+    cluster.spec.isolationGroups.flatMap(({ name }) =>
+      Array.from({ length: cluster.spec.nodes.replicasPerGroup }, (_, ordinal) =>
+        names.pod(name, ordinal),
+      ),
+    ),
+  );
+  // Nobody misses what the resource does not ask for.
+  if (!unready.some((id) => wanted.has(id))) {
+    return { reason: 'ScalingDown', message: `nodes leave: ${unready.join(', ')}` };
+  }
+  const message = `nodes are not ready: ${withTroubles(unready, observed.pods)}`;
   return { reason: 'NodesNotReady', message };
 }
 
