@@ -77,7 +77,10 @@ for (const [status, body, message] of [
     await served(
       (response) => response.writeHead(status).end(body),
       async (client) => {
-        const error: Error = await client.namespaceReady('n', signal).then(assert.fail, (e) => e);
+        const error: Error = await client.namespaceReady('n', signal).then(
+          () => assert.fail('it is refused'),
+          (reason) => reason,
+        );
         assert.equal(error.message, message);
         const { message: call } = (error.cause ?? error) as Error;
         assert.ok(call.startsWith(`POST /api/v1/services/tsdb/namespace/ready: ${status}`), call);

@@ -110,8 +110,9 @@ export function reference(): string {
     lines.push('', 'Refused by the API server, with these words:', '');
     for (const rule of [...new Set(rulesOf('', schema))])
       lines.push(`- ${rule.replace('``: ', '')}`);
-    const told = fieldsOf(status!, 'status').map(({ path }) => `\`${path}\``);
-    lines.push('', `Its status has ${told.join(', ')}.`);
+    lines.push('', 'Its status:', '', '| field | what |', '| --- | --- |');
+    for (const { path, schema: field } of fieldsOf(status!, 'status'))
+      lines.push(`| \`${path}\` | ${field.description ?? ''} |`);
   }
   return `${lines.join('\n')}\n`;
 }
