@@ -250,6 +250,21 @@ test('coordinators are rolled when the last node serves again', async () => {
   assert.deepEqual(unready, [[]]);
 });
 
+test('a cluster is not Ready while a component waits for pods that only Kubernetes calls unready', async () => {
+  const world = await settledWorld();
+  // The probe of a member that answers has not been asked yet.
+  const pod = structuredClone(world.kube.find('Pod', 'c-etcd-1'));
+  pod.status.conditions = [{ type: 'Ready', status: 'False' }];
+  world.kube.store(pod);
+  world.changeSpec((spec) => (spec.nodes.image = 'node:2'));
+  await world.reconcile();
+  assert.equal(world.condition('Ready').status, 'False');
+  assert.equal(world.condition('Ready').reason, 'Updating');
+  await world.settle();
+  assert.equal(world.condition('Ready').status, 'True');
+  assert.equal(writesTo(world, 'Pod').length, 3);
+});
+
 test('a defect of the operator is said, and not as if all were well', async () => {
   const world = await settledWorld();
   world.onPass = () => {

@@ -93,7 +93,8 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   );
   // What waits for a window takes days; what is done besides is looked at meanwhile.
   const closed = rollout.state === 'closed' ? passive?.waiting : undefined;
-  const waiting = active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? null;
+  const waiting =
+    active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? rollout.later ?? null;
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,

@@ -32,6 +32,8 @@ export interface Rollout {
   readonly gated: GatedChanges | null;
   /** Why changes are held; null when none is. */
   readonly waiting: Reason | null;
+  /** What comes when nothing else is waited for: the turn of the next component. */
+  readonly later: Reason | null;
   /** What a person must change. */
   readonly stalled: readonly Reason[];
   readonly state: Plan['rollout'];
@@ -70,7 +72,7 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
     ...(problem === null ? [] : [{ reason: 'InvalidSpec', message: problem }]),
     ...(skew === null || !isApproved ? [] : [{ reason: 'EtcdVersionSkew', message: skew }]),
   ];
-  const none = { isApproved, isOpen, gated: null, waiting: null, stalled };
+  const none = { isApproved, isOpen, gated: null, waiting: null, later: null, stalled };
   if (pending.length + outdated.length === 0) {
     return { ...none, holds: () => false, state: 'none' };
   }
@@ -120,9 +122,12 @@ export function rolloutOf(observed: Observed, desired: Desired): Rollout {
     };
   }
   const turn = turnOf(observed, possible);
+  const next = possible.filter((wanted) => !turn.has(componentOf(wanted))).map(childKey);
+  const message = `changed when all that was replaced before serves: ${next.join(', ')}`;
   return {
     ...none,
     state: 'begun',
+    later: next.length === 0 ? null : { reason: 'Updating', message },
     holds: (wanted) =>
       pending.includes(wanted) && !(possible.includes(wanted) && turn.has(componentOf(wanted))),
   };
