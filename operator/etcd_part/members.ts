@@ -114,14 +114,15 @@ function passedOver(observed: Observed, problem: string): Part {
 }
 
 /** What Kubernetes says of pods of etcd that do not run; empty when it says nothing. */
-function troublesText({ cluster, pods }: Observed): string {
+function troublesText(observed: Observed): string {
+  const { cluster, pods } = observed;
   const names = new Names(cluster);
   const troubled = pods
     .filter((pod) => names.etcdOrdinal(pod.metadata.name) !== null && !podReady(pod))
     .filter((pod) => podTrouble(pod) !== null)
     .map(({ metadata }) => metadata.name)
     .sort();
-  return troubled.length === 0 ? '' : `; ${withTroubles(troubled, pods)}`;
+  return troubled.length === 0 ? '' : `; ${withTroubles(troubled, observed)}`;
 }
 
 /**
@@ -306,7 +307,7 @@ function membersPart(
   if (silent.length > 0) {
     const list = withTroubles(
       silent.map(({ name }) => name),
-      observed.pods,
+      observed,
     );
     return waitingFor('EtcdNotReady', `members of etcd do not answer: ${list}`);
   }
@@ -366,7 +367,7 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
       const message = `${pod} joins etcd and crashes at each start, on an empty volume too, so its data are not the cause: look at its log; image, settings or a Secret of etcd may be bad`;
       return stalledBy('EtcdCrashing', message);
     }
-    const text = withTroubles([pod], observed.pods);
+    const text = withTroubles([pod], observed);
     return waitingFor('EtcdScaling', `${text} joins etcd and has not started`);
   }
   const promote: Action = { kind: 'etcd-promote', pod, memberId: member.id };

@@ -3,7 +3,9 @@
  * Texts stay the same while the trouble does, though Kubernetes' own go to and fro between attempts:
  * each change is a write of the status.
  */
-import { passingReasons, type Pod } from '../resource/kube_objects.ts';
+import { type KubeObject, passingReasons, type Pod } from '../resource/kube_objects.ts';
+import type { Observed } from './observe.ts';
+import { isUnbound } from './volume_classes.ts';
 
 const textMax = 200;
 const imageReasons: readonly string[] = [
@@ -39,15 +41,27 @@ export function podTrouble({ status }: Pod): string | null {
 }
 
 /** Names of pods, with their troubles. */
-export function withTroubles(names: readonly string[], pods: readonly Pod[]): string {
+export function withTroubles(
+  names: readonly string[],
+  { pods, volumeClaims }: Pick<Observed, 'pods' | 'volumeClaims'>,
+): string {
   const byName = new Map(pods.map((pod) => [pod.metadata.name, pod]));
   return names
     .map((name) => {
       const pod = byName.get(name);
       const trouble = pod === undefined ? null : podTrouble(pod);
-      return trouble === null ? name : `${name} (${trouble})`;
+      if (trouble === null) return name;
+      const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${name}`);
+      return `${name} (${unmadeVolume(claim)}${trouble})`;
     })
     .join(', ');
+}
+
+/** The scheduler says of a class that makes no volumes, or is not there, only that there is no volume. */
+function unmadeVolume(claim: KubeObject | undefined): string {
+  if (claim === undefined || !isUnbound(claim)) return '';
+  const { storageClassName } = claim['spec'] as { readonly storageClassName?: string };
+  return `StorageClass ${storageClassName ?? '(none)'} has not made its volume: `;
 }
 
 const short = (text: string): string =>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ContainerStatus, Pod } from '../resource/kube_objects.ts';
+import type { ContainerStatus, KubeObject, Pod } from '../resource/kube_objects.ts';
 import { podTrouble, withTroubles } from './pod_trouble.ts';
 
 const pod = (status: NonNullable<Pod['status']>, name: string = 'c-a-0'): Pod => ({
@@ -51,7 +51,21 @@ test('what Kubernetes says is said, up to a length', () => {
   const long = podTrouble(pod(container(waiting('RunContainerError', 'x'.repeat(1000)))))!;
   assert.equal(long.length, 200);
   assert.equal(
-    withTroubles(['c-a-0', 'c-a-1', 'c-a-2'], [pod({ conditions }), pod({}, 'c-a-1')]),
+    withTroubles(['c-a-0', 'c-a-1', 'c-a-2'], {
+      pods: [pod({ conditions }), pod({}, 'c-a-1')],
+      volumeClaims: [],
+    }),
     `c-a-0 (${message}), c-a-1, c-a-2`,
+  );
+  const claim: KubeObject = {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'data-c-a-0' },
+    spec: { storageClassName: 'fastdisk' },
+    status: { phase: 'Pending' },
+  };
+  assert.equal(
+    withTroubles(['c-a-0'], { pods: [pod({ conditions })], volumeClaims: [claim] }),
+    `c-a-0 (StorageClass fastdisk has not made its volume: ${message})`,
   );
 });

@@ -188,7 +188,7 @@ function initPart(observed: Observed): Part {
   if (missing.length > 0) {
     const list = withTroubles(
       missing.map(({ id }) => id),
-      observed.pods,
+      observed,
     );
     return waitingFor('PodsStarting', `placement waits for nodes to answer: ${list}`);
   }
@@ -332,7 +332,7 @@ export function growPart(observed: Observed, placement: PlacementView): Part | n
     const down = downIn(observed, placement, leaving);
     const starting = outside.flatMap(({ id }) => (isServing(pods.get(id)) ? [] : id));
     if (down.length + starting.length > 0) {
-      const list = withTroubles([...down, ...starting], observed.pods);
+      const list = withTroubles([...down, ...starting], observed);
       const reason = down.length > 0 ? 'NodesNotReady' : 'PodsStarting';
       return waitingFor(reason, `placement add waits for nodes to answer: ${list}`);
     }

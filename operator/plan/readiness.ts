@@ -53,7 +53,7 @@ export function unreadyNodes(observed: Observed): Reason | null {
   if (!unready.some((id) => wanted.has(id))) {
     return { reason: 'ScalingDown', message: `nodes leave: ${unready.join(', ')}` };
   }
-  const message = `nodes are not ready: ${withTroubles(unready, observed.pods)}`;
+  const message = `nodes are not ready: ${withTroubles(unready, observed)}`;
   return { reason: 'NodesNotReady', message };
 }
 
