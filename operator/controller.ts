@@ -288,7 +288,10 @@ export class Controller {
       failures.noteFailure(action, error);
       onFailure?.(action);
       const message = `${keyOf(action)}: ${messageOf(error)}`;
-      log.warn({ cluster: cluster.metadata.name, error: message }, 'action failed');
+      // Which request it was, where the server's words stand alone.
+      const cause = (error as { readonly cause?: unknown }).cause;
+      const because = cause === undefined ? {} : { cause: messageOf(cause) };
+      log.warn({ cluster: cluster.metadata.name, error: message, ...because }, 'action failed');
       // A namespace cannot be readied before its nodes have bootstrapped it, nor a pod be evicted
       // while its budget forbids it, and who writes at the same time comes first: that is no news.
       if (action.kind === 'namespace-ready' || isNotNow(error)) return;
