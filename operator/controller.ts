@@ -62,6 +62,7 @@ const messageMillisMin = 10_000;
 const rolloutsMaxDefault = 1;
 /** Annotations that are good for one loss. */
 const approvals: readonly string[] = [annotation.approvePlacement, annotation.restoreEtcd];
+
 export interface ControllerOptions {
   readonly api: KubeClient;
   readonly env: Env;
@@ -399,9 +400,9 @@ const hasNewPods = ({ cluster }: Observed): boolean =>
     ({ type, reason }) => type === 'Reconciling' && reason === 'Updating',
   ) ?? false;
 
-/** Not what servers answer, nor what a person asked for. */
+/** Not what servers answer (also when that is no JSON), nor what a person asked for. */
 const isDefect = (error: unknown): error is Error =>
-  error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError;
+  error instanceof TypeError || error instanceof RangeError;
 
 const isNotNow = (error: unknown): boolean =>
   error instanceof KubeError && (error.status === 429 || error.reason === 'Conflict');

@@ -78,7 +78,10 @@ export interface Observed {
   readonly mayRoll: boolean;
 }
 
-/** What only this process knows of earlier passes; without it one more pass brings it back. */
+/**
+ * What only this process knows of earlier passes. Without it one more pass brings it back, and what is
+ * waited for since some time is waited for from the start.
+ */
 export interface Memory {
   appliedAs(live: KubeObject): string | null;
   readonly failures: Pick<ActionFailures, 'of' | 'ofKey'>;
