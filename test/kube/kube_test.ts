@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Journal } from './journal.ts';
 import { bringUp, collectLogs, versionDefault, whyNoKubernetes } from './kube.ts';
 import { scenarios } from './scenarios/index.ts';
-import { runScenario } from './scenarios/scenario.ts';
+import { reset, runScenario } from './scenarios/scenario.ts';
 
 const requireAll = process.env['TSDB_TEST_REQUIRE_ALL'] === '1';
 const why = whyNoKubernetes(versionDefault);
@@ -47,6 +47,7 @@ if (why !== null && !requireAll) {
           } catch (error) {
             const folder = mkdtempSync(join(tmpdir(), `tsdb-e2e-${scenario.name}-`));
             await collectLogs(kube, folder);
+            await reset(kube).catch((left: unknown) => console.log(left));
             const message = `${(error as Error).message}; logs and descriptions are in ${folder}`;
             throw new Error(message, { cause: error });
           }

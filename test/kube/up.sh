@@ -57,6 +57,16 @@ run() {
   printf 'cd %q; setsid %s >> log/%s.log 2>&1 & echo $! > run/%s.pid\n' "$home" "$(printf '%q ' "$@")" "$name" "$name" > "run/$name.sh"
   bash "run/$name.sh"
 }
+# As run does; one that panics (exit code 2) begins again, as systemd has it do. One that was killed stays away.
+run_again() {
+  local name=$1; shift
+  # shellcheck disable=SC2016
+  printf 'cd %q; setsid bash -c %q again run/%s.pid %s >> log/%s.log 2>&1 &\n' "$home" \
+    'pid=$1; shift; while :; do "$@" & echo $! > "$pid"; wait $!; [ $? -eq 2 ] || exit; sleep 1; done' "$name" "$(printf '%q ' "$@")" "$name" > "run/$name.sh"
+  bash "run/$name.sh"
+}
+# Kubelets without groups of pods in the kernel's hierarchy panic where they look for what a resize has made of them.
+case $version in 1.3[0-4].*) gates='{InPlacePodVerticalScaling: false}' ;; *) gates='{}' ;; esac
 ls /run/netns > run/netns.before 2> /dev/null || true
 ip link show cni0 > /dev/null 2>&1 || { ip link add cni0 type bridge; ip addr add 10.244.0.1/24 dev cni0; ip link set cni0 up; }
 ip route replace blackhole 10.244.0.0/16 metric 4000; ip route replace 10.96.0.0/16 dev cni0 src 10.244.0.1 metric 4000
@@ -152,6 +162,7 @@ enforceNodeAllocatable: []
 localStorageCapacityIsolation: false
 evictionHard: {memory.available: "100Mi", nodefs.available: "1%", imagefs.available: "1%"}
 resolvConf: /dev/null
+featureGates: $gates
 K
 done
 sleep 1
@@ -162,7 +173,7 @@ for i in $(seq "$nodes"); do
   for _ in $(seq 40); do [ -S "$n/containerd.sock" ] && break; sleep 0.25; done
   ctr -a "$home/$n/containerd.sock" -n k8s.io images import pause.tar > /dev/null
   rm -f "$plugins"
-  run "$n-kubelet" "$bin/kubelet" --config "$n/kubelet.yaml" --kubeconfig "$n/kubelet.conf" --root-dir "$home/$n/kubelet" --hostname-override "$n" --node-ip="10.244.0.$((240 + i))" \
+  run_again "$n-kubelet" "$bin/kubelet" --config "$n/kubelet.yaml" --kubeconfig "$n/kubelet.conf" --root-dir "$home/$n/kubelet" --hostname-override "$n" --node-ip="10.244.0.$((240 + i))" \
     --node-labels="topology.kubernetes.io/zone=${zones[$(((i - 1) % 4))]}"
   until_true test -S "$plugins"
 done

@@ -162,6 +162,8 @@ export async function removeSmall(kube: Kube): Promise<void> {
 
 /** A cluster and all that belonged to it, whatever its policy says. */
 export async function removeCluster(kube: Kube, name: string): Promise<void> {
+  // The first scenario on a Kubernetes, or one that has removed them.
+  if ((await kube.get('crd', 'tsdbclusters.tsdb.io', namespace)) === null) return;
   const cluster = ['tsdbcluster', name, '-n', namespace, '--ignore-not-found'];
   await kube.ok(['delete', ...cluster, '--wait=false']);
   await waitFor(`${name} is gone`, resetMillisMax, async () => {
