@@ -5,7 +5,7 @@
  */
 import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
-import { adminBodyBytesMax, retryAfterSeconds } from './limits.ts';
+import { adminBodyBytesMax, formBodyBytesMax, parametersMax, retryAfterSeconds } from './limits.ts';
 
 export interface ApiRequest {
   readonly method: string;
@@ -75,15 +75,27 @@ export function bytes<Setup>(
   return (call) => handler(setup, call, () => call.body(bytesMax));
 }
 
+/**
+ * Parameters of a URL or a form. They are counted first, for reading names without values takes time
+ * that grows with the square of their number.
+ * @throws {TsdbError} BAD_REQUEST when there are too many
+ */
+export function parametersOfText(text: string): URLSearchParams {
+  let count = 1;
+  for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', at + 1)) count += 1;
+  if (count > parametersMax) {
+    throw badRequest(`more than ${parametersMax} parameters: ${count}`);
+  }
+  return new URLSearchParams(text);
+}
+
 /** URL and form parameters together; those of the form come first, as in Go's net/http. */
 export async function parametersOf(call: ApiCall): Promise<URLSearchParams> {
   if (call.method !== 'POST' && call.method !== 'PUT') return call.urlParameters;
   const type = call.header('content-type').split(';')[0]!.trim().toLowerCase();
   if (type !== 'application/x-www-form-urlencoded') return call.urlParameters;
-  const body = await call.body(adminBodyBytesMax);
-  const all = new URLSearchParams(
-    Buffer.from(body.buffer, body.byteOffset, body.length).toString(),
-  );
+  const body = await call.body(formBodyBytesMax);
+  const all = parametersOfText(Buffer.from(body.buffer, body.byteOffset, body.length).toString());
   for (const [name, value] of call.urlParameters) all.append(name, value);
   return all;
 }

@@ -1,7 +1,13 @@
 /** Limits of the API that no configuration sets. */
 
-/** Bodies of admin requests and of query forms. */
+/** Bodies of admin requests. */
 export const adminBodyBytesMax: number = 16 << 20;
+
+/** Bodies of query forms: the longest query, with every character escaped. */
+export const formBodyBytesMax: number = 8 << 20;
+
+/** Parameters of a URL or a form. */
+export const parametersMax = 1000;
 
 /** Bodies of everything but writes that are held at the same time. */
 export const otherBytesInFlightMax: number = 256 << 20;

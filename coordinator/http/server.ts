@@ -8,16 +8,15 @@ import { BrokenInvariant } from '#lib/assert.ts';
 import { type ListenAddress } from '#lib/config/config.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import {
-  BytesInFlight,
   crash,
   type HttpRequest,
   type HttpResponse,
   type HttpServer,
   httpLimitsDefault,
   listenHttp,
-  readBody,
   sendStream,
 } from '#lib/env/http.ts';
+import { BytesInFlight, readBody } from '#lib/env/http_body.ts';
 import type { Log } from '#lib/log.ts';
 import {
   type ApiAnswer,
@@ -25,6 +24,7 @@ import {
   type ApiHandler,
   errorAnswer,
   jsonAnswer,
+  parametersOfText,
 } from './http_api.ts';
 import { otherBytesInFlightMax } from './limits.ts';
 import type { ApiMetrics } from './metrics.ts';
@@ -257,7 +257,7 @@ class ServedRequest implements ApiCall {
     if (this.#parsed === null) {
       const url = this.#request.url ?? '/';
       const query = url.indexOf('?');
-      this.#parsed = new URLSearchParams(query < 0 ? '' : url.slice(query + 1));
+      this.#parsed = parametersOfText(query < 0 ? '' : url.slice(query + 1));
     }
     return this.#parsed;
   }

@@ -197,3 +197,18 @@ test('headers that would change what is read or written are refused under both n
   assert.equal((await calls[0]!(plain)).status, 200);
   assert.equal((await calls[3]!(plain)).status, 200);
 });
+
+test('more parameters than anybody needs are refused, before they are read', async () => {
+  await using test = await TestCoordinator.openReady();
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  const names = 'a&'.repeat(800_000);
+  for (const answer of [
+    await test.post('/api/v1/query', Buffer.from(`${names}query=1`), form),
+    await test.get(`/api/v1/query?${'a&'.repeat(2000)}query=1`),
+  ]) {
+    assert.equal(answer.status, 400);
+    assert.match(answer.json.error, /^more than 1000 parameters: \d+$/);
+  }
+  const few = await test.post('/api/v1/query', Buffer.from(`${'a&'.repeat(900)}query=1`), form);
+  assert.equal(few.status, 200, few.text);
+});

@@ -15,7 +15,10 @@ export type HttpResponse = http.ServerResponse;
 export interface HttpLimits {
   /** All headers of a request together. */
   readonly headerBytesMax: number;
-  /** Open connections; further ones are closed at once. */
+  /**
+   * Open connections. A further one takes the place of the one that has gone without a request for
+   * longest, and is closed at once when all have one.
+   */
   readonly connectionsMax: number;
   /** From the first byte of a request to the end of its headers. */
   readonly headersMillisMax: number;
@@ -65,6 +68,7 @@ export interface HttpServer extends AsyncDisposable {
 }
 
 const graceMillisDefault = 5_000;
+const lingerMillisMax = 5_000;
 
 /**
  * Opens a server.
@@ -73,6 +77,7 @@ const graceMillisDefault = 5_000;
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
   const { limits, handler, onError } = options;
   const running = new RunningRequests();
+  const connections = new Connections(limits.connectionsMax);
   const server = http.createServer(
     {
       maxHeaderSize: limits.headerBytesMax,
@@ -83,22 +88,26 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       noDelay: true,
     },
     (request, response) => {
-      const ends = running.begin();
-      response.once('close', () => {
-        running.end(ends);
-        // Kept-alive connections become idle one by one while the server closes.
-        if (!server.listening) setImmediate(() => server.closeIdleConnections());
-        if (!response.writableFinished) {
-          ends.abort(new TsdbError('CANCELLED', 'the client closed the connection'));
-        }
-      });
-      // A connection that is lost while we answer is no error of the process.
-      request.on('error', ignore);
-      response.on('error', ignore);
-      response.on('timeout', cutOffStalled);
-      void answer(request, response, ends.signal);
+      connections.of(request.socket)?.next(response, () => begin(request, response));
     },
   );
+  const begin = (request: HttpRequest, response: HttpResponse): void => {
+    const ends = running.begin();
+    response.once('close', () => {
+      running.end(ends);
+      // Kept-alive connections become idle one by one while the server closes.
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+      if (!response.writableFinished) {
+        ends.abort(new TsdbError('CANCELLED', 'the client closed the connection'));
+      }
+    });
+    // A connection that is lost while we answer is no error of the process.
+    request.on('error', ignore);
+    response.on('error', ignore);
+    response.on('timeout', cutOffStalled);
+    response.once('finish', () => lingerFor(request));
+    void answer(request, response, ends.signal);
+  };
   const answer = async (
     request: HttpRequest,
     response: HttpResponse,
@@ -118,7 +127,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
   };
   // Of a connection on which nothing moves; with a request under way, `cutOffStalled` decides.
   server.timeout = limits.stalledMillisMax;
-  server.maxConnections = limits.connectionsMax;
+  server.on('connection', (socket) => connections.add(socket));
   // Without this a body that nobody asked for is lost; with it the client is told to go on.
   server.on('checkContinue', (request, response) => {
     response.writeContinue();
@@ -148,9 +157,114 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
 
 function ignore(): void {}
 
+/** What is left of a body after its answer is read and dropped, so that the client gets to see it. */
+function lingerFor(request: HttpRequest): void {
+  if (request.complete) return;
+  setTimeout(() => {
+    if (!request.complete) request.socket.destroy();
+  }, lingerMillisMax).unref();
+}
+
 /** A client that waits for its answer may wait; one that does not take it holds our memory. */
 function cutOffStalled(socket: Socket): void {
   if (socket.writableLength > 0) socket.destroy();
+}
+
+/** Requests that wait for those before them on their connection; more are not read. */
+const waitingMax = 16;
+
+/** The open connections of a server. */
+class Connections {
+  readonly #max: number;
+  readonly #all = new Map<Socket, Connection>();
+  /** Without a whole request under way, longest first. */
+  readonly #idle = new Set<Socket>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  add(socket: Socket): void {
+    if (this.#all.size >= this.#max) {
+      const [longest] = this.#idle;
+      if (longest === undefined) {
+        socket.destroy();
+        return;
+      }
+      this.#remove(longest);
+      longest.destroy();
+    }
+    const connection = new Connection(socket, (isBusy) => {
+      if (isBusy) this.#idle.delete(socket);
+      else if (this.#all.has(socket)) this.#idle.add(socket);
+    });
+    this.#all.set(socket, connection);
+    this.#idle.add(socket);
+    socket.once('close', () => {
+      connection.close();
+      this.#remove(socket);
+    });
+  }
+
+  #remove(socket: Socket): void {
+    this.#all.delete(socket);
+    this.#idle.delete(socket);
+  }
+
+  /** Undefined once it has been closed. */
+  of(socket: Socket): Connection | undefined {
+    return this.#all.get(socket);
+  }
+}
+
+/** Requests of one connection are answered one after the other, however many are sent ahead. */
+class Connection {
+  readonly #socket: Socket;
+  readonly #onBusy: (isBusy: boolean) => void;
+  #isBusy = false;
+  #isPaused = false;
+  readonly #waiting: { readonly response: HttpResponse; readonly begin: () => void }[] = [];
+
+  constructor(socket: Socket, onBusy: (isBusy: boolean) => void) {
+    this.#socket = socket;
+    this.#onBusy = onBusy;
+  }
+
+  next(response: HttpResponse, begin: () => void): void {
+    if (this.#isBusy) {
+      this.#waiting.push({ response, begin });
+      if (this.#waiting.length < waitingMax || this.#isPaused) return;
+      this.#isPaused = true;
+      this.#socket.pause();
+      return;
+    }
+    this.#isBusy = true;
+    this.#onBusy(true);
+    this.#begin(response, begin);
+  }
+
+  #begin(response: HttpResponse, begin: () => void): void {
+    response.once('close', () => this.#ended());
+    begin();
+  }
+
+  #ended(): void {
+    const next = this.#waiting.shift();
+    if (next !== undefined) {
+      // The others of the process have a turn in between.
+      setImmediate(() => this.#begin(next.response, next.begin));
+      return;
+    }
+    this.#isBusy = false;
+    this.#onBusy(false);
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#socket.resume();
+  }
+
+  close(): void {
+    this.#waiting.length = 0;
+  }
 }
 
 /**
@@ -217,136 +331,6 @@ class OpenServer implements HttpServer {
 export function crash(error: BrokenInvariant): void {
   queueMicrotask(() => {
     throw error;
-  });
-}
-
-/**
- * Bytes that requests may hold in memory together; a counter, shared by the endpoints of a server.
- */
-export class BytesInFlight {
-  readonly #bytesMax: number;
-  #held = 0;
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-
-  get bytes(): number {
-    return this.#held;
-  }
-
-  /** False when there is no room; the caller then answers RESOURCE_EXHAUSTED. */
-  take(bytes: number): boolean {
-    if (this.#held + bytes > this.#bytesMax) return false;
-    this.#held += bytes;
-    return true;
-  }
-
-  give(bytes: number): void {
-    this.#held -= bytes;
-  }
-}
-
-/**
- * Collects the body of a request in one buffer. With a Content-Length the bytes are written once,
- * where they stay, or not at all when they come in one part; without one they are joined at the
- * end.
- *
- * @param inFlight the body's bytes are taken from it as they come, for what is only announced takes
- *   no memory, and stay taken: give back `taken` when done
- * @throws {TsdbError} BAD_REQUEST over the limit or when the body is cut off, RESOURCE_EXHAUSTED
- *   when `inFlight` has no room, the signal's reason when aborted; nothing is taken then
- */
-export async function readBody(
-  request: HttpRequest,
-  options: { readonly bytesMax: number; readonly inFlight?: BytesInFlight },
-  signal: AbortSignal,
-): Promise<{ readonly body: Uint8Array; readonly taken: number }> {
-  const { bytesMax, inFlight } = options;
-  const declared = declaredLength(request);
-  if (declared !== null && declared > bytesMax) throw bodyTooLarge(bytesMax);
-  let taken = 0;
-  const take = (bytes: number): void => {
-    if (inFlight === undefined) return;
-    if (!inFlight.take(bytes)) {
-      throw new TsdbError(
-        'RESOURCE_EXHAUSTED',
-        'too many bytes of requests in flight, retry later',
-      );
-    }
-    taken += bytes;
-  };
-  try {
-    const whole = await collect(request, declared, bytesMax, take, signal);
-    return { body: whole, taken };
-  } catch (error) {
-    inFlight?.give(taken);
-    throw error;
-  }
-}
-
-function declaredLength(request: HttpRequest): number | null {
-  const header = request.headers['content-length'];
-  return header === undefined ? null : Number(header);
-}
-
-function bodyTooLarge(bytesMax: number): TsdbError {
-  return new TsdbError('BAD_REQUEST', `the request body is larger than ${bytesMax} bytes`);
-}
-
-function collect(
-  request: HttpRequest,
-  declared: number | null,
-  bytesMax: number,
-  take: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    let whole: Buffer | null = null;
-    const parts: Buffer[] = [];
-    let length = 0;
-    const finish = (error: unknown): void => {
-      request.off('data', onData);
-      request.off('end', onEnd);
-      request.off('close', onClose);
-      signal.removeEventListener('abort', onAbort);
-      if (error !== null) {
-        // The rest of the body is read and dropped, so that the answer reaches the client.
-        request.resume();
-        reject(error as Error);
-      } else {
-        resolve(whole ?? (parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
-      }
-    };
-    const onData = (part: Buffer): void => {
-      try {
-        if (declared === null && length + part.length > bytesMax) throw bodyTooLarge(bytesMax);
-        take(part.length);
-        if (declared === null) {
-          parts.push(part);
-        } else if (part.length === declared) {
-          whole = part;
-        } else {
-          whole ??= Buffer.allocUnsafeSlow(declared);
-          part.copy(whole, length);
-        }
-        length += part.length;
-      } catch (error) {
-        finish(error);
-      }
-    };
-    const cutOff = (): TsdbError => new TsdbError('BAD_REQUEST', 'the request body is cut off');
-    const onEnd = (): void => finish(declared !== null && length < declared ? cutOff() : null);
-    const onClose = (): void => finish(cutOff());
-    const onAbort = (): void => finish(signal.reason);
-    if (signal.aborted) {
-      finish(signal.reason);
-      return;
-    }
-    request.on('data', onData);
-    request.on('end', onEnd);
-    request.on('close', onClose);
-    signal.addEventListener('abort', onAbort, { once: true });
   });
 }
 

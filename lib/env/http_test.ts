@@ -4,15 +4,14 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { TsdbError } from '../errors.ts';
 import {
-  BytesInFlight,
   type HttpServer,
   type HttpServerOptions,
   httpLimitsDefault,
   httpRequest,
   listenHttp,
-  readBody,
   sendStream,
 } from './http.ts';
+import { BytesInFlight, readBody } from './http_body.ts';
 
 const { signal } = new AbortController();
 
@@ -253,6 +252,78 @@ test('listenHttp() leaves clients alone that wait for their answer, or take it s
     await new Promise((resolve) => setTimeout(resolve, 6));
   }
   assert.ok(taken > bytes, `${taken}`);
+});
+
+test('requests that are sent ahead on one connection run one after the other, in their order', async () => {
+  let running = 0;
+  let runningMax = 0;
+  const paths: string[] = [];
+  await using server = await open(async (request, response) => {
+    runningMax = Math.max(runningMax, ++running);
+    paths.push(request.url!);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    running--;
+    response.end(request.url);
+  });
+  const count = 500;
+  const socket = connect(server.port, '127.0.0.1');
+  const requests = Array.from(
+    { length: count },
+    (_, i) =>
+      `GET /${i} HTTP/1.1\r\nHost: x\r\n${i === count - 1 ? 'Connection: close\r\n' : ''}\r\n`,
+  );
+  socket.write(requests.join(''));
+  let text = '';
+  for await (const part of socket) text += String(part);
+  const expected = Array.from({ length: count }, (_, i) => `/${i}`);
+  assert.deepEqual(paths, expected);
+  assert.deepEqual(text.match(/^\/\d+(?=HTTP|$)/gm)?.length ?? 0, count);
+  assert.equal(runningMax, 1);
+});
+
+test('a client that leaves takes the requests that it had sent ahead with it', async () => {
+  let begun = 0;
+  const release = Promise.withResolvers<void>();
+  await using server = await open(async (_request, response) => {
+    begun++;
+    await release.promise;
+    response.end();
+  });
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(50));
+  while (begun === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  socket.destroy();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  release.resolve();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.equal(begun, 1);
+});
+
+test('connections without a request leave their place to those that come', async () => {
+  const release = Promise.withResolvers<void>();
+  await using server = await open(
+    async (request, response) => {
+      if (request.url === '/long') await release.promise;
+      response.end('served');
+    },
+    { connectionsMax: 4 },
+  );
+  const idle = Array.from({ length: 3 }, () => connect(server.port, '127.0.0.1'));
+  const closed = idle.map((socket) => new Promise((resolve) => socket.once('close', resolve)));
+  for (const socket of idle) {
+    await new Promise((resolve) => socket.write('GET / HTTP/1.1\r\nHost', resolve));
+  }
+  const url = `http://127.0.0.1:${server.port}`;
+  const get = { method: 'GET', responseBytesMax: 100 };
+  const long = httpRequest(`${url}/long`, get, signal);
+  while (!idle.some(({ destroyed }) => destroyed)) {
+    assert.equal(textOf((await httpRequest(`${url}/`, get, signal)).body), 'served');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  await closed[0];
+  release.resolve();
+  assert.equal(textOf((await long).body), 'served', 'who has a request keeps its place');
+  for (const socket of idle) socket.destroy();
 });
 
 test('httpRequest() rejects when aborted, when nobody listens and when the answer is too long', async () => {

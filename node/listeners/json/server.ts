@@ -1,14 +1,13 @@
 /** The JSON listeners: 9002 for this node, 9003 for the cluster. */
 import {
-  type BytesInFlight,
   type HttpRequest,
   type HttpResponse,
   type HttpServer,
   httpLimitsDefault,
   listenHttp,
-  readBody,
   sendStream,
 } from '#lib/env/http.ts';
+import { type BytesInFlight, readBody } from '#lib/env/http_body.ts';
 import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { JsonBackend } from './backend.ts';
