@@ -110,7 +110,9 @@ function writtenAs(
     return { reason: 'ObjectUpdated', message: `${name} is written as it is to be` };
   }
   if (status?.observedGeneration === undefined) return null;
-  return status.rolledGeneration === metadata.generation
+  // Jobs are made once each, and go by themselves.
+  const isLasting = object.kind !== 'Job';
+  return isLasting && status.rolledGeneration === metadata.generation
     ? { reason: 'ObjectRestored', message: `${name} was gone, and is made again` }
     : { reason: 'ObjectMade', message: `${name} is made` };
 }

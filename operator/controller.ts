@@ -28,7 +28,7 @@ import { EventRecorder, isoSeconds } from './kube/events.ts';
 import { execute, type Executor } from './action/execute.ts';
 import { type KubeClient, KubeError } from './kube/kube_api.ts';
 import { observe, type Observed } from './observe/observe.ts';
-import { AwaySince } from './observe/volume_reach.ts';
+import { AwaySince, Machines } from './observe/volume_reach.ts';
 import { awaitsRestoredPlacement } from './plan/placement.ts';
 import { approvedSnapshot, restoreProgress } from './observe/etcd_restore.ts';
 import { restoreJobName } from './desired/etcd_snapshots.ts';
@@ -100,12 +100,14 @@ export class Controller {
   readonly #failures = new Map<string, ActionFailures>();
   /** Which of its volumes are out of reach, by its key; only of clusters that exist. */
   readonly #awaySince = new Map<string, AwaySince>();
+  readonly #machines: Machines;
   /** When a cluster's status was written last, by its key; only of clusters that exist. */
   readonly #publishedAtMillis = new Map<string, number>();
 
   constructor(options: ControllerOptions) {
     this.#options = options;
     this.#events = new EventRecorder(options);
+    this.#machines = new Machines(options.api, options.env.clock);
     this.#turns = new RolloutTurns(options.env, options.rolloutsMax ?? rolloutsMaxDefault);
     const { api, env, log, mayWrite, deleteKeys = deleteClusterKeys } = options;
     this.#end = new ClusterEnd({
@@ -171,7 +173,7 @@ export class Controller {
     const changed = conditionsOf(verdicts, before, generation, isoSeconds(env));
     const conditions = [...others, ...changed];
     if (isSame(conditions, before)) return;
-    const patch = { status: { conditions } };
+    const patch = { status: { phase: 'Stalled', conditions } };
     await api.mergePatch(resource.cluster, namespace!, name, 'status', patch, signal);
   }
 
@@ -196,7 +198,10 @@ export class Controller {
     const blueprint = blueprintOf(cluster, images, operatorNamespace, podsMay);
     const wanted = [...blueprint.objects, ...blueprint.nodeSets.values()];
     const etcd = cluster.spec.etcd?.external === undefined ? executor.etcd : null;
-    const sources = { api, coordinator: executor.coordinator, etcd, tlsSecrets, wanted, memory };
+    const sources = {
+      ...{ api, coordinator: executor.coordinator, etcd, tlsSecrets, wanted, memory },
+      machines: this.#machines,
+    };
     const observed = await observe(cluster, claims, sources, signal);
     const pass = { observed, desired: desiredOf(blueprint, observed) };
     const next = plan(observed, pass.desired);
@@ -252,10 +257,14 @@ export class Controller {
     if (placement.version < (observed.record?.placement?.version ?? 0)) return;
     const { name, namespace, annotations = {} } = cluster.metadata;
     // It may be asked for together with the image that has something to finish.
+    const isAnyEnding = observed.pods.some(
+      ({ metadata }) => metadata.deletionTimestamp !== undefined,
+    );
     const done = [
       ...(rollout === 'none' && isFinished(observed) ? [annotation.finishUpgrade] : []),
-      // Between two sets, of which the second is to be made, nothing is pending either.
-      ...(rollout === 'none' && actions.length === 0 && waiting === null
+      // Between two sets, of which the second is to be made, nothing is pending either; nor while the
+      // last pod that was replaced ends.
+      ...(rollout === 'none' && actions.length === 0 && waiting === null && !isAnyEnding
         ? [annotation.approve]
         : []),
     ];

@@ -274,11 +274,13 @@ test('a defect of the operator is said, and not as if all were well', async () =
   assert.equal(world.condition('Ready').status, 'False');
   assert.match(world.condition('Stalled').message, /defect of its own: x is not a function/);
   assert.equal(world.condition('Available').status, 'True');
+  assert.equal(world.cluster.status.phase, 'Stalled');
   const written = world.kube.writes.filter((write) => write === 'PATCH(status) TSDBCluster/c');
   world.onPass = () => {};
   await world.settle();
   assert.equal(world.condition('Ready').status, 'True');
   assert.equal(world.condition('Stalled'), undefined);
+  assert.equal(world.cluster.status.phase, 'Running');
   assert.ok(written.length > 0);
 });
 

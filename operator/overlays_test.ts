@@ -237,3 +237,21 @@ for (const [what, [required, text]] of Object.entries(slips)) {
     assert.ok(world.calls.includes('namespace add more'));
   });
 }
+
+const nothings: readonly object[] = [
+  { tolerations: null, hostAliases: null, readinessGates: null },
+  { topologySpreadConstraints: null },
+  { affinity: null },
+  { affinity: { nodeAffinity: null } },
+  { affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: null } } },
+];
+for (const spec of nothings) {
+  test(`null is no value, as tools write it: ${JSON.stringify(spec)}`, async () => {
+    const world = await settledWorld({
+      isolationGroups: ['a', 'a-b', 'c'].map((name) => ({ name, nodeAffinity: { zone: name } })),
+      podTemplate: { spec },
+    });
+    assert.equal(world.condition('Stalled'), undefined);
+    assert.equal(world.condition('Ready').status, 'True');
+  });
+}

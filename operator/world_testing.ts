@@ -96,6 +96,7 @@ export class World {
   readonly #bootstrapped = new Set<string>();
 
   constructor() {
+    this.kube.nowMillis = () => this.clock.nowMillis();
     const kv = new MemoryKvStore({ clock: this.clock }).client();
     this.#kv = kv;
     this.admin = new ClusterAdmin({

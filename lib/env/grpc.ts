@@ -3,7 +3,8 @@
  * `ProtoSchema` (proto.ts) turns them into plain objects where that is wanted. Streaming methods
  * have one form, requests in and answers out, whichever side streams.
  */
-import { isIP } from 'node:net';
+import { lookup } from 'node:dns/promises';
+import { connect, isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
 import { BrokenInvariant } from '../assert.ts';
@@ -338,6 +339,8 @@ export interface GrpcClientOptions {
   /** A connection without an answer to a ping for `keepaliveTimeoutMillis` is given up. */
   readonly keepaliveMillis?: number;
   readonly keepaliveTimeoutMillis?: number;
+  /** For tests: another way to know whether somebody takes connections. */
+  readonly probe?: Probe;
 }
 
 export interface GrpcCallOptions {
@@ -379,27 +382,68 @@ const connectMillisMin = 2_000;
 /** An attempt that was given up makes the next one longer: a slow network is no dead address. */
 const connectMillisMax = 10_000;
 
+/**
+ * A server that takes the connection and says nothing has stopped, or has much to do: what was begun
+ * goes on with it when it does. So long is it waited for, while it takes connections, and twice as long
+ * the next time: attempts that were given up keep their sockets until it ends.
+ */
+const silentMillisMin = 20_000;
+const silentMillisMax = 5 * 60_000;
+const probeMillis = 2_000;
+const probeEveryMillis = 5_000;
+
 /** What a call ends with that was waiting for a connection when its channel was given up. */
 const notStarted = 'Channel closed before call started';
 
+/** Whether somebody takes connections there. */
+export type Probe = (target: string) => Promise<boolean>;
+
+const tcpProbe: Probe = (target) => {
+  const [, host, port] = /^\[?([^\]]*?)\]?:(\d+)$/.exec(target) ?? [];
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  if (host === undefined) return Promise.resolve(false);
+  const socket = connect({ host, port: Number(port), timeout: probeMillis });
+  const end = (isTaken: boolean) => {
+    socket.destroy();
+    resolve(isTaken);
+  };
+  socket.on('connect', () => end(true));
+  socket.on('timeout', () => end(false));
+  socket.on('error', () => end(false));
+  return promise;
+};
+
+/** Addresses that a target has now; empty when nobody knows. */
+async function addressesOf(target: string): Promise<string> {
+  const host = /^\[?([^\]]*?)\]?:\d+$/.exec(target)?.[1] ?? target;
+  const found = await lookup(host, { all: true }).catch(() => []);
+  return found
+    .map(({ address }) => address)
+    .sort()
+    .join(' ');
+}
+
 /** The channel to one target, made anew when it does not connect. */
 class Channel {
+  readonly #target: string;
   readonly #make: () => grpc.Client;
+  readonly #probe: Probe;
   #client: grpc.Client;
   #connectMillis = connectMillisMin;
+  #silentMillis = silentMillisMin;
   #isWatched = false;
   #isClosed = false;
 
-  constructor(make: () => grpc.Client) {
+  constructor(target: string, make: () => grpc.Client, probe: Probe) {
+    this.#target = target;
     this.#make = make;
+    this.#probe = probe;
     this.#client = make();
   }
 
   /** For one call, which makes it connect. */
   use(): grpc.Client {
-    if (!this.#isWatched && this.#stateOf(this.#client) !== grpc.connectivityState.READY) {
-      this.#watch(this.#client, performance.now() + this.#connectMillis);
-    }
+    if (!this.#isWatched && !this.#isReady(this.#client)) void this.#watch(this.#client);
     return this.#client;
   }
 
@@ -417,26 +461,67 @@ class Channel {
     return client.getChannel().getConnectivityState(false);
   }
 
-  #watch(client: grpc.Client, deadlineMillis: number): void {
-    const state = this.#stateOf(client);
-    const leftMillis = deadlineMillis - performance.now();
-    const isIdle = state === grpc.connectivityState.IDLE && leftMillis <= 0;
-    this.#isWatched = !(this.#isClosed || isIdle || state === grpc.connectivityState.READY);
-    if (state === grpc.connectivityState.READY) this.#connectMillis = connectMillisMin;
-    if (!this.#isWatched) return;
-    if (leftMillis > 0) {
-      const look = () => this.#watch(client, deadlineMillis);
-      client.getChannel().watchConnectivityState(state, Date.now() + leftMillis, look);
-      return;
+  #isReady(client: grpc.Client): boolean {
+    return this.#stateOf(client) === grpc.connectivityState.READY;
+  }
+
+  /** Until the channel stands, nobody uses it any more, or another one has taken its place. */
+  async #watch(client: grpc.Client): Promise<void> {
+    this.#isWatched = true;
+    const startedMillis = performance.now();
+    const addresses = addressesOf(this.#target);
+    for (let millis = this.#connectMillis; ; millis = probeEveryMillis) {
+      await this.#settled(client, performance.now() + millis);
+      if (this.#isClosed) return;
+      if (this.#isReady(client)) {
+        this.#connectMillis = connectMillisMin;
+        this.#silentMillis = silentMillisMin;
+        break;
+      }
+      if (this.#stateOf(client) === grpc.connectivityState.IDLE) break;
+      const silentMillis = performance.now() - startedMillis;
+      if (!(await this.#isSilent(addresses)) || silentMillis >= this.#silentMillis) {
+        if (this.#isClosed) return;
+        this.#replace(client, silentMillis);
+        break;
+      }
     }
     this.#isWatched = false;
-    this.#connectMillis = Math.min(2 * this.#connectMillis, connectMillisMax);
+  }
+
+  /** Somebody takes connections, at the addresses that there were when this one was begun. */
+  async #isSilent(before: Promise<string>): Promise<boolean> {
+    const [isTaken, addresses] = await Promise.all([
+      this.#probe(this.#target),
+      addressesOf(this.#target),
+    ]);
+    return isTaken && addresses === (await before);
+  }
+
+  #replace(client: grpc.Client, silentMillis: number): void {
+    if (silentMillis >= this.#silentMillis) {
+      this.#silentMillis = Math.min(2 * this.#silentMillis, silentMillisMax);
+    } else this.#connectMillis = Math.min(2 * this.#connectMillis, connectMillisMax);
     this.#client = this.#make();
     client.close();
+  }
+
+  /** Resolves when it stands or is not used, and at the deadline. */
+  async #settled(client: grpc.Client, deadlineMillis: number): Promise<void> {
+    for (;;) {
+      const state = this.#stateOf(client);
+      const leftMillis = deadlineMillis - performance.now();
+      if (this.#isClosed || leftMillis <= 0 || state === grpc.connectivityState.READY) return;
+      await new Promise<void>((resolve) => {
+        const deadline = Date.now() + leftMillis;
+        client.getChannel().watchConnectivityState(state, deadline, () => resolve());
+      });
+    }
   }
 }
 
 /**
+ * Unary calls that wait for a connection go on with the next attempt; a stream ends as UNAVAILABLE.
  * Connects when first used, and again, with a pause of at most a second, whenever it was lost; to the
  * address that the name has then.
  */
@@ -460,7 +545,7 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
       // Clients of one process to one server must not share a connection that one of them closes.
       'grpc.use_local_subchannel_pool': 1,
     });
-  const channel = new Channel(make);
+  const channel = new Channel(target, make, options.probe ?? tcpProbe);
   const wrap = (path: string, error: unknown, signal: AbortSignal): Error => {
     if (signal.aborted) return signal.reason as Error;
     return errorOfStatus(`${target} ${path}`, error);
@@ -469,7 +554,7 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
     unary(path, request, signal, callOptions = {}) {
       const metadata = metadataOf(callOptions);
       const deadline = deadlineOf(callOptions);
-      const attempt = (isLast: boolean) =>
+      const attempt = () =>
         new Promise<Uint8Array>((resolve, reject) => {
           if (signal.aborted) {
             reject(signal.reason as Error);
@@ -487,13 +572,13 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
             (error, answer) => {
               signal.removeEventListener('abort', onAbort);
               if (error === null) resolve(answer!);
-              else if (!isLast && channel.isReplaced(client, error)) resolve(attempt(true));
+              else if (channel.isReplaced(client, error)) resolve(attempt());
               else reject(wrap(path, error, signal));
             },
           );
           signal.addEventListener('abort', onAbort, { once: true });
         });
-      return attempt(false);
+      return attempt();
     },
     stream(path, signal, callOptions = {}) {
       signal.throwIfAborted();

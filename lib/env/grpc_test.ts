@@ -76,7 +76,8 @@ test('an address that takes no connection is left for another attempt, and the c
       });
       const target = `127.0.0.1:${(front.address() as AddressInfo).port}`;
       try {
-        using client = connectGrpc({ target, answerBytesMax: 100_000 });
+        const probe = async () => false;
+        using client = connectGrpc({ target, answerBytesMax: 100_000, probe });
         const signal = AbortSignal.timeout(15_000);
         const answers = ['a', 'b'].map((text) => client.unary('/t.T/Tell', bytes(text), signal));
         assert.deepEqual((await Promise.all(answers)).map(textOf), ['a', 'b']);
@@ -87,6 +88,49 @@ test('an address that takes no connection is left for another attempt, and the c
       } finally {
         front.close();
         for (const socket of sockets) socket.destroy();
+      }
+    },
+  ));
+
+test('a server that takes connections and is silent for a while is waited for, on one of them', () =>
+  served(
+    [{ kind: 'unary', path: '/t.T/Tell', handle: async (request) => request }],
+    async (_, { port }) => {
+      const sockets = new Set<Socket>();
+      const heard: Uint8Array[] = [];
+      const backs: Socket[] = [];
+      let isSilent = true;
+      const goOn = (socket: Socket): void => {
+        const back = connect(port, '127.0.0.1').on('error', () => {});
+        backs.push(back);
+        for (const data of heard) back.write(data);
+        socket.pipe(back).pipe(socket);
+      };
+      const front = createServer((socket) => {
+        sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)));
+        // Read, so that it is seen when the other side ends.
+        if (isSilent) socket.on('data', (data) => heard.push(data));
+        else goOn(socket);
+      });
+      await new Promise<void>((resolve) => {
+        front.listen(0, '127.0.0.1', resolve);
+      });
+      const target = `127.0.0.1:${(front.address() as AddressInfo).port}`;
+      try {
+        using client = connectGrpc({ target, answerBytesMax: 100_000 });
+        const answer = client.unary('/t.T/Tell', bytes('a'), AbortSignal.timeout(15_000));
+        await assert.rejects(
+          client.unary('/t.T/Tell', bytes('b'), never, { timeoutMillis: 2_500 }),
+          { code: 'DEADLINE_EXCEEDED' },
+        );
+        assert.equal(sockets.size, 1, 'the one that was begun first');
+        isSilent = false;
+        for (const socket of sockets) goOn(socket);
+        assert.equal(textOf(await answer), 'a');
+        assert.equal(sockets.size, 1);
+      } finally {
+        front.close();
+        for (const socket of [...sockets, ...backs]) socket.destroy();
       }
     },
   ));

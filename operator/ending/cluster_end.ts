@@ -14,7 +14,7 @@ import type { EventRecorder } from '../kube/events.ts';
 import type { KubeClient } from '../kube/kube_api.ts';
 import type { Observed } from '../observe/observe.ts';
 import type { Plan } from '../part/part.ts';
-import { finalizer, label } from '../resource/keys.ts';
+import { annotation, finalizer, label } from '../resource/keys.ts';
 import { type KubeObject, type Resource, resource } from '../resource/kube_objects.ts';
 import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
 
@@ -135,7 +135,10 @@ export class ClusterEnd {
     const lists = await Promise.all(
       kinds.map((kind) => this.#options.api.list(kind, namespace!, selector, signal)),
     );
-    const children = lists.flatMap(({ items }) => items);
+    // Others may have our label, too.
+    const isMade = ({ metadata }: KubeObject): boolean =>
+      metadata.annotations?.[annotation.content] !== undefined;
+    const children = lists.flatMap(({ items }) => items).filter(isMade);
     const isOwned = ({ metadata: { ownerReferences = [] } }: KubeObject): boolean =>
       ownerReferences.some((owner) => owner.uid === uid);
     return children.length > 0 && !children.some(isOwned);

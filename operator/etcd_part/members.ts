@@ -224,9 +224,34 @@ export function recordedMembers(observed: Observed): Readonly<Record<string, Rec
     .filter(([pod, known]) => !ids.has(known.memberId) && isOn(known, claimUidOf(observed, pod)))
     .map(([pod, known]): [string, RecordedMember] => [pod, { ...known, isRemoved: true }]);
   // Who joined under the name of one that was removed comes after it.
-  const all = { ...Object.fromEntries(removed), ...Object.fromEntries(members) };
+  const all = {
+    ...Object.fromEntries([...removed, ...spoiltFor(observed, etcd.members)]),
+    ...Object.fromEntries(members),
+  };
   return Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
+
+/**
+ * Volumes with which who joins cannot start: data of one that was removed are on it, as is written
+ * down, or seems so. Each join gives up one, and the note of it lasts as long as the join.
+ */
+function spoiltFor(observed: Observed, members: readonly EtcdMember[]): [string, RecordedMember][] {
+  return members.flatMap((member): [string, RecordedMember][] => {
+    const pod = memberPod(observed.cluster, member);
+    if (pod === null || !isUnstarted(member)) return [];
+    const known = observed.record?.etcdMembers[pod];
+    if (known?.memberId === member.id) return known.isRemoved === true ? [[pod, known]] : [];
+    const claimUid = claimUidOf(observed, pod);
+    if (claimUid === undefined) return [];
+    const isSpoilt = known !== undefined && isOn(known, claimUid);
+    if (!isSpoilt && !isBroken(observed, pod)) return [];
+    return [[pod, { memberId: member.id, claimUid, isRemoved: true }]];
+  });
+}
+
+/** It joins, and has not answered yet. */
+const isUnstarted = ({ isLearner, name, state }: EtcdMember): boolean =>
+  (isLearner || name === '') && state === null;
 
 /** @param claimUid of the volume that its pod has now */
 function withClaim(
@@ -238,7 +263,11 @@ function withClaim(
   if (claimUid === undefined || claimUid === known.claimUid) return known;
   // After so many crashes Kubernetes lets its container wait for minutes: it begins anew as a whole.
   const isSpoilt = state !== null || isListed(observed, name) || isBroken(observed, name);
-  return isSpoilt ? { ...known, laterClaimUid: claimUid } : known;
+  if (!isSpoilt) return known;
+  const { memberId, claimUid: former, laterClaimUid, laterAnswers } = known;
+  const answers = state !== null || (laterAnswers === true && laterClaimUid === claimUid);
+  const later = { memberId, claimUid: former, laterClaimUid: claimUid };
+  return answers ? { ...later, laterAnswers: true } : later;
 }
 
 /** This volume has its data, or may have. */
@@ -268,15 +297,18 @@ function membersPart(
   );
   if ((set.spec.replicas ?? 1) < needed) return scaling(set, needed, 'Retain', 'EtcdNotReady');
   const joining = members.find(({ isLearner, name }) => isLearner || name === '');
-  if (joining !== undefined) return joiningPart(observed, joining, set);
-  const silent = members.filter(({ state }) => state === null);
-  // One that answers has begun without its log: what it has voted for is not what it knows.
-  const lost = [...silent, ...members].find((member) => hasLostVolume(observed, member));
-  const others = members.filter((member) => member !== lost && member.state !== null);
-  // The others must have a quorum of those that are left.
-  if (lost !== undefined && others.length > (members.length - 1) / 2) {
-    return leaving(observed, lost, others[0]!, 'its volume is lost');
+  const voters = members.filter((member) => member !== joining);
+  const lost = lostVoter(observed, voters);
+  if (joining !== undefined) {
+    if (lost === null || !isUnstarted(joining)) return joiningPart(observed, joining, set);
+    // While somebody joins, who has lost its log may begin without it: that comes first.
+    return removing(observed, joining, `the lost volume of ${lost.name} comes first`);
   }
+  if (lost !== null) {
+    const other = members.find((member) => member !== lost && member.state !== null);
+    return leaving(observed, lost, other, 'its volume is lost');
+  }
+  const silent = members.filter(({ state }) => state === null);
   const broken = silent.find(({ name }) => isBroken(observed, name));
   // Nobody knows why: only when all others are well.
   if (broken !== undefined && silent.length === 1 && members.length > 1) {
@@ -315,6 +347,21 @@ function membersPart(
 }
 
 /**
+ * A member without the volume that it had, which may leave: the others have a quorum of those that are
+ * left. One that answers all the same has begun without its log, so that what it has voted for is not
+ * what it knows; or only the note of its volume is old. So it does not go before there are three.
+ */
+function lostVoter(observed: Observed, voters: readonly EtcdMember[]): EtcdMember | null {
+  const silent = voters.filter(({ state }) => state === null);
+  const lost = [...silent, ...voters].find((member) => hasLostVolume(observed, member));
+  if (lost === undefined) return null;
+  const others = voters.filter((member) => member !== lost && member.state !== null);
+  const wanted = Math.min(etcdReplicasOf(observed.cluster), 3);
+  const mayGo = lost.state === null || voters.length >= wanted;
+  return mayGo && others.length > (voters.length - 1) / 2 ? lost : null;
+}
+
+/**
  * Volumes of pods that the set is not to have, and that are no members. The set takes its hand off
  * them, but the TSDBCluster owns them too, so Kubernetes does not delete them.
  */
@@ -346,7 +393,7 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
   const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${pod}`);
   const live = pods.find(({ metadata }) => metadata.name === pod);
   const known = record?.etcdMembers[pod];
-  const isOld = known !== undefined && known.memberId !== member.id;
+  const isOld = known !== undefined && (known.memberId !== member.id || known.isRemoved === true);
   const hasOldData = isOld && isOn(known, claim?.metadata.uid) && member.state === null;
   if (claim !== undefined && hasOldData) {
     // Data of a member that etcd has removed: it would not start with them.
@@ -364,7 +411,11 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
   }
   if (member.name === '' || member.state === null) {
     if (isBroken(observed, pod)) {
-      const message = `${pod} joins etcd and crashes at each start, on an empty volume too, so its data are not the cause: look at its log; image, settings or a Secret of etcd may be bad`;
+      const tried =
+        known?.memberId === member.id && known.isRemoved === true
+          ? ', on an empty volume too, so its data are not the cause'
+          : '';
+      const message = `${pod} joins etcd and crashes at each start${tried}: look at its log; image, settings or a Secret of etcd may be bad`;
       return stalledBy('EtcdCrashing', message);
     }
     const text = withTroubles([pod], observed);
@@ -378,7 +429,8 @@ function joiningPart(observed: Observed, member: EtcdMember, set: StatefulSet): 
 function hasLostVolume(observed: Observed, { id, name }: EtcdMember): boolean {
   const known = observed.record?.etcdMembers[name];
   const claimUid = claimUidOf(observed, name);
-  return known?.memberId === id && claimUid !== undefined && claimUid !== known.claimUid;
+  if (known?.memberId !== id || known.isRemoved === true) return false;
+  return claimUid !== undefined && claimUid !== known.claimUid;
 }
 
 /** Its container ends again and again, whatever it finds. */

@@ -41,6 +41,7 @@ export class FakeKube implements KubeClient {
   /** `METHOD kind/name` of every write, in order. */
   readonly writes: string[] = [];
   /** Throws to refuse a write. */
+  nowMillis: () => number = () => Date.UTC(2026, 0, 1);
   beforeWrite: (write: string, body: Json) => void = (_write: string, _body: Json): void => {};
   /** Throws to lose the answer of a write that was carried out. */
   afterWrite: (write: string) => void = (_write: string): void => {};
@@ -74,7 +75,8 @@ export class FakeKube implements KubeClient {
     next.metadata = {
       ...next.metadata,
       uid: before?.metadata.uid ?? `uid-${++this.#versions}`,
-      creationTimestamp: before?.metadata.creationTimestamp ?? '2026-01-01T00:00:00Z',
+      creationTimestamp:
+        before?.metadata.creationTimestamp ?? new Date(this.nowMillis()).toISOString(),
       resourceVersion: String(++this.#versions),
       ...(kind === 'Service' || kind === 'ConfigMap'
         ? {}

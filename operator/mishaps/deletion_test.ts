@@ -31,6 +31,21 @@ test('children that Kubernetes has orphaned stay, also when the operator looks a
   assert.deepEqual(world.cluster?.metadata.finalizers ?? [], []);
 });
 
+test('a Service of a user with our label makes no cluster an orphaned one', async () => {
+  const world = await settledWorld({ deletionPolicy: { data: 'Delete' } });
+  const metadata = { name: 'mine', namespace: 'default', labels: { 'tsdb.io/cluster': 'c' } };
+  world.kube.store({ apiVersion: 'v1', kind: 'Service', metadata, spec: {} });
+  // With --cascade=foreground Kubernetes has deleted the children first.
+  for (const kind of ['Service', 'StatefulSet', 'Deployment']) {
+    for (const object of world.kube.ofKind(kind) as Json[]) {
+      if (object.metadata.name !== 'mine') world.kube.remove(object);
+    }
+  }
+  await world.deleteCluster();
+  assert.equal(world.cluster, undefined);
+  assert.deepEqual(world.kube.ofKind('PersistentVolumeClaim'), []);
+});
+
 /** Its sets are being made anew for larger volumes, and their pods are nobody's. */
 async function deletedBetweenSets(data: 'Delete' | 'Retain'): Promise<World> {
   const world = await settledWorld({

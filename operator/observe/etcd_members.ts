@@ -64,9 +64,10 @@ export function etcdHistory(
   const present = observed.volumeClaims.filter(
     ({ metadata }) => !isOfOther || metadata.deletionTimestamp === undefined,
   );
-  const kept = recorded.filter(
-    ([pod, { claimUid }]) => claimUidOf({ volumeClaims: present }, pod) === claimUid,
-  );
+  const kept = recorded.filter(([pod, { claimUid, laterClaimUid, laterAnswers }]) => {
+    const uid = claimUidOf({ volumeClaims: present }, pod);
+    return uid !== undefined && (uid === claimUid || (laterAnswers && uid === laterClaimUid));
+  });
   if (kept.length > recorded.length / 2) return 'kept';
   // It was deleted with the volumes of its etcd, and has come back.
   return isOfOther && kept.length === 0 ? 'fresh' : 'lost';

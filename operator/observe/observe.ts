@@ -13,7 +13,7 @@ import type { EtcdAdmin, EtcdView } from '../etcd/etcd_admin.ts';
 import type { Action } from '../action/action.ts';
 import { type ClusterRecord, recordOf } from '../record/record.ts';
 import { label, managedBy, managedByLabel } from '../resource/keys.ts';
-import type { TsdbCluster } from '../resource/tsdb_cluster.ts';
+import { replaceAfterMillis, type TsdbCluster } from '../resource/tsdb_cluster.ts';
 import type { TsdbNamespace } from '../resource/tsdb_namespace.ts';
 import type {
   Coordinator,
@@ -22,7 +22,7 @@ import type {
   PlacementView,
 } from '../coordinator/coordinator_client.ts';
 import type { TlsSecrets } from './tls_secrets.ts';
-import { type AwaySince, volumeReaches } from './volume_reach.ts';
+import { type AwaySince, type Machines, type Reach, volumeReaches } from './volume_reach.ts';
 import { foreignClaims } from './foreign_claims.ts';
 import { type KubeClient, resourceOf } from '../kube/kube_api.ts';
 
@@ -72,6 +72,8 @@ export interface Observed {
    * unix milliseconds.
    */
   readonly awaySinceMillis: ReadonlyMap<string, number>;
+  /** Pods that cannot be placed, of which nobody can tell whether their volume is out of reach. */
+  readonly unknownReach: readonly string[];
   /** By the clock of this process, unix milliseconds. */
   readonly nowMillis: number;
   /** Pods may be replaced because the operator has changed: one cluster after the other. */
@@ -121,6 +123,7 @@ export async function observe(
     /** Objects that the operator is going to have: whoever has their names is looked at. */
     readonly wanted: readonly KubeObject[];
     readonly memory: Memory;
+    readonly machines: Machines;
   },
   signal: AbortSignal,
 ): Promise<Observed> {
@@ -193,7 +196,10 @@ export async function observe(
   const etcdPods = members.filter((name) => names.etcdOrdinal(name) !== null).sort();
   const record = recordOf(live.get(`ConfigMap/${names.record}`));
   const placed = pods as readonly KubeObject[] as readonly Pod[];
-  const reaches = await volumeReaches(placed, volumeClaims, api, signal);
+  const isAsked = replaceAfterMillis(cluster) !== null;
+  const reaches = isAsked
+    ? await volumeReaches(placed, volumeClaims, sources.machines, signal)
+    : new Map<string, Reach>();
   return {
     cluster,
     claims,
@@ -212,6 +218,7 @@ export async function observe(
     failureOf: (action) => memory.failures.of(action),
     failureOfKey: (key) => memory.failures.ofKey(key),
     awaySinceMillis: memory.awaySince.note(reaches, memory.nowMillis),
+    unknownReach: [...reaches].flatMap(([pod, { state }]) => (state === 'unknown' ? [pod] : [])),
     nowMillis: memory.nowMillis,
     mayRoll: memory.mayRoll,
   };

@@ -4,6 +4,7 @@
  * each change is a write of the status.
  */
 import { type KubeObject, passingReasons, type Pod } from '../resource/kube_objects.ts';
+import { annotation } from '../resource/keys.ts';
 import type { Observed } from './observe.ts';
 import { isUnbound } from './volume_classes.ts';
 
@@ -43,7 +44,7 @@ export function podTrouble({ status }: Pod): string | null {
 /** Names of pods, with their troubles. */
 export function withTroubles(
   names: readonly string[],
-  { pods, volumeClaims }: Pick<Observed, 'pods' | 'volumeClaims'>,
+  { pods, volumeClaims, unknownReach }: Pick<Observed, 'pods' | 'volumeClaims' | 'unknownReach'>,
 ): string {
   const byName = new Map(pods.map((pod) => [pod.metadata.name, pod]));
   return names
@@ -52,7 +53,10 @@ export function withTroubles(
       const trouble = pod === undefined ? null : podTrouble(pod);
       if (trouble === null) return name;
       const claim = volumeClaims.find(({ metadata }) => metadata.name === `data-${name}`);
-      return `${name} (${unmadeVolume(claim)}${trouble})`;
+      const remedy = unknownReach.includes(name)
+        ? `; when the machine of its volume is gone for good, annotate the pod with ${annotation.replace}=true`
+        : '';
+      return `${name} (${unmadeVolume(claim)}${trouble}${remedy})`;
     })
     .join(', ');
 }

@@ -54,6 +54,7 @@ test('what Kubernetes says is said, up to a length', () => {
     withTroubles(['c-a-0', 'c-a-1', 'c-a-2'], {
       pods: [pod({ conditions }), pod({}, 'c-a-1')],
       volumeClaims: [],
+      unknownReach: [],
     }),
     `c-a-0 (${message}), c-a-1, c-a-2`,
   );
@@ -64,8 +65,13 @@ test('what Kubernetes says is said, up to a length', () => {
     spec: { storageClassName: 'fastdisk' },
     status: { phase: 'Pending' },
   };
+  const unmade = { pods: [pod({ conditions })], volumeClaims: [claim], unknownReach: [] };
   assert.equal(
-    withTroubles(['c-a-0'], { pods: [pod({ conditions })], volumeClaims: [claim] }),
+    withTroubles(['c-a-0'], unmade),
     `c-a-0 (StorageClass fastdisk has not made its volume: ${message})`,
+  );
+  assert.equal(
+    withTroubles(['c-a-0'], { ...unmade, volumeClaims: [], unknownReach: ['c-a-0'] }),
+    `c-a-0 (${message}; when the machine of its volume is gone for good, annotate the pod with tsdb.io/replace=true)`,
   );
 });

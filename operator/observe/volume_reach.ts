@@ -2,6 +2,7 @@
  * Whether the machines that reach a volume are there. A pod that cannot be placed says why, but not of
  * which machine: one that is full, cordoned or busy comes back, and so does its volume.
  */
+import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { type KubeClient, KubeError } from '../kube/kube_api.ts';
 import { label } from '../resource/keys.ts';
@@ -30,11 +31,83 @@ interface Expression {
   readonly values?: readonly string[];
 }
 
+/** How old an answer of `Machines` may be. */
+const rememberedMillis = 10_000;
+
+/**
+ * Volumes and machines as they were a moment ago: in an outage pods of many clusters, at each pass,
+ * ask for the same ones.
+ */
+export class Machines {
+  readonly #api: Pick<KubeClient, 'get' | 'list'>;
+  readonly #clock: Pick<Clock, 'monotonicMillis'>;
+  readonly #answers = new Map<string, { readonly atMillis: number; readonly answer: unknown }>();
+
+  constructor(api: Pick<KubeClient, 'get' | 'list'>, clock: Pick<Clock, 'monotonicMillis'>) {
+    this.#api = api;
+    this.#clock = clock;
+  }
+
+  volume(name: string, signal: AbortSignal): Promise<KubeObject | null> {
+    return this.#remembered(`volume ${name}`, () =>
+      this.#api.get(resource.volume, null, name, signal),
+    );
+  }
+
+  /** @returns without what nobody asks for: images make a machine large */
+  select(selector: string, signal: AbortSignal): Promise<readonly Machine[]> {
+    return this.#remembered(`machines ${selector}`, async () => {
+      const { items } = await this.#api.list(resource.machine, null, selector, signal);
+      return items.map(machineOf);
+    });
+  }
+
+  async #remembered<T>(key: string, ask: () => Promise<T>): Promise<T> {
+    const atMillis = this.#clock.monotonicMillis();
+    for (const [other, { atMillis: then }] of this.#answers) {
+      if (atMillis - then >= rememberedMillis) this.#answers.delete(other);
+    }
+    const known = this.#answers.get(key);
+    if (known !== undefined) return known.answer as T;
+    const answer = await ask();
+    this.#answers.set(key, { atMillis, answer });
+    return answer;
+  }
+}
+
+interface Machine {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly isCordoned: boolean;
+  readonly isReady: boolean;
+  /** Unix; 0 when nobody says it. */
+  readonly readySinceMillis: number;
+}
+
+function machineOf(object: KubeObject): Machine {
+  const { unschedulable = false } = object['spec'] as { readonly unschedulable?: boolean };
+  const { conditions = [] } = (object['status'] ?? {}) as {
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastTransitionTime?: string;
+    }[];
+  };
+  const ready = conditions.find(({ type }) => type === 'Ready');
+  return {
+    name: object.metadata.name,
+    labels: object.metadata.labels ?? {},
+    isCordoned: unschedulable,
+    isReady: ready?.status === 'True',
+    readySinceMillis: Date.parse(ready?.lastTransitionTime ?? '') || 0,
+  };
+}
+
 /** @returns by pod, of those that cannot be placed and have a volume already */
 export async function volumeReaches(
   pods: readonly Pod[],
   volumeClaims: readonly KubeObject[],
-  api: Pick<KubeClient, 'get' | 'list'>,
+  machines: Pick<Machines, 'volume' | 'select'>,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Reach>> {
   const reaches = new Map<string, Reach>();
@@ -45,7 +118,7 @@ export async function volumeReaches(
     const message = unplacedMessage(pod);
     if (claim === undefined || message === null) continue;
     const { volumeName = '' } = claim['spec'] as { readonly volumeName?: string };
-    const reach = volumeName === '' ? null : await reachOf(volumeName, api, signal);
+    const reach = volumeName === '' ? null : await reachOf(volumeName, machines, signal);
     reaches.set(pod.metadata.name, reach ?? reachByWords(message));
   }
   return reaches;
@@ -54,11 +127,11 @@ export async function volumeReaches(
 /** Null when it cannot be seen: the operator is installed for some namespaces, or the server fails. */
 async function reachOf(
   name: string,
-  api: Pick<KubeClient, 'get' | 'list'>,
+  machines: Pick<Machines, 'volume' | 'select'>,
   signal: AbortSignal,
 ): Promise<Reach | null> {
   try {
-    const volume = await api.get(resource.volume, null, name, signal);
+    const volume = await machines.volume(name, signal);
     if (volume === null) return null;
     const { nodeAffinity } = volume['spec'] as {
       readonly nodeAffinity?: {
@@ -68,13 +141,13 @@ async function reachOf(
     const terms = nodeAffinity?.required?.nodeSelectorTerms;
     // Every machine reaches it.
     if (terms === undefined) return { state: 'there' };
-    const machines = new Map<string, KubeObject>();
+    const found = new Map<string, Machine>();
     for (const term of terms) {
       // There may be thousands of them, of which few are asked for.
-      const { items } = await api.list(resource.machine, null, selectorOf(term), signal);
-      for (const one of items) if (isMatch(one, term)) machines.set(one.metadata.name, one);
+      const selected = await machines.select(selectorOf(term), signal);
+      for (const one of selected) if (isMatch(one, term)) found.set(one.name, one);
     }
-    return reachFrom([...machines.values()]);
+    return reachFrom([...found.values()]);
   } catch (error) {
     if (signal.aborted || !(error instanceof KubeError || error instanceof TsdbError)) throw error;
     return null;
@@ -103,28 +176,16 @@ function unplacedMessage({ metadata, status }: Pod): string | null {
 }
 
 /** @param machines that reach the volume */
-function reachFrom(machines: readonly KubeObject[]): Reach {
-  const sinceMillis: number[] = [];
-  for (const machine of machines) {
-    const { unschedulable = false } = machine['spec'] as { readonly unschedulable?: boolean };
-    const { conditions = [] } = (machine['status'] ?? {}) as {
-      readonly conditions?: readonly {
-        readonly type: string;
-        readonly status: string;
-        readonly lastTransitionTime?: string;
-      }[];
-    };
-    const ready = conditions.find(({ type }) => type === 'Ready');
-    if (unschedulable || ready?.status === 'True') return { state: 'there' };
-    sinceMillis.push(Date.parse(ready?.lastTransitionTime ?? '') || 0);
-  }
+function reachFrom(machines: readonly Machine[]): Reach {
+  if (machines.some(({ isCordoned, isReady }) => isCordoned || isReady)) return { state: 'there' };
+  const sinceMillis = machines.map((one) => one.readySinceMillis);
   return { state: 'away', sinceMillis: machines.length === 0 ? null : Math.max(...sinceMillis) };
 }
 
 /** An empty term is none. */
-function isMatch(machine: KubeObject, { matchExpressions = [], matchFields = [] }: Term): boolean {
-  const labels = machine.metadata.labels ?? {};
-  const fields: Readonly<Record<string, string>> = { 'metadata.name': machine.metadata.name };
+function isMatch({ name, labels }: Machine, term: Term): boolean {
+  const { matchExpressions = [], matchFields = [] } = term;
+  const fields: Readonly<Record<string, string>> = { 'metadata.name': name };
   return (
     matchExpressions.length + matchFields.length > 0 &&
     matchExpressions.every((one) => isFulfilled(one, labels[one.key])) &&
@@ -161,8 +222,10 @@ function reachByWords(message: string): Reach {
   const all = causes.split(', ');
   const isElsewhere = (cause: string): boolean => /volume.*affinity/i.test(cause);
   const isAway = (cause: string): boolean => /untolerated taint/.test(cause);
+  // Machines of other groups: none of them has it.
+  const isOfOthers = (cause: string): boolean => /Pod's node affinity/.test(cause);
   if (!all.some(isElsewhere)) return { state: 'unknown' };
-  return all.every((cause) => isElsewhere(cause) || isAway(cause))
+  return all.every((cause) => isElsewhere(cause) || isAway(cause) || isOfOthers(cause))
     ? { state: 'away', sinceMillis: null }
     : { state: 'unknown' };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KubeError } from '../kube/kube_api.ts';
 import { type KubeObject, type Pod, type Resource, resource } from '../resource/kube_objects.ts';
-import { AwaySince, type Reach, volumeReaches } from './volume_reach.ts';
+import { AwaySince, Machines, type Reach, volumeReaches } from './volume_reach.ts';
 
 const { signal } = new AbortController();
 const iso = (minute: number): string => new Date(minute * 60_000).toISOString();
@@ -75,7 +75,8 @@ async function reach(
       return { items: machines.map(machine), resourceVersion: '' };
     },
   };
-  const reaches = await volumeReaches([pod(message)], [claim], api, signal);
+  const known = new Machines(api, { monotonicMillis: () => 0 });
+  const reaches = await volumeReaches([pod(message)], [claim], known, signal);
   assert.ok(asked.every((selector) => / in \(/.test(selector)));
   return reaches.get('c-a-0');
 }
@@ -115,8 +116,11 @@ const words: Readonly<Record<string, 'away' | 'unknown'>> = {
   [`0/3 nodes are available: 1 node(s) exceed max volume count, ${affinity}.`]: 'unknown',
   [`0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints, ${affinity}.`]:
     'unknown',
+  // Zones of other groups; a machine that was taken from its group cannot have its pod back either.
   [`0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, ${affinity}.`]:
-    'unknown',
+    'away',
+  [`0/6 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, 1 node(s) had volume node affinity conflict, 4 node(s) didn't match Pod's node affinity/selector. preemption: 0/6 nodes are available: 6 Preemption is not helpful for scheduling.`]:
+    'away',
   '0/3 nodes are available: 3 node(s) had untolerated taint(s).': 'unknown',
 };
 for (const [message, state] of Object.entries(words)) {
@@ -136,4 +140,29 @@ test('a time that nobody says is counted from the first look, and anew after a r
   assert.deepEqual([...since.note(of(away), 40)], [['p', 40]]);
   assert.deepEqual([...since.note(of({ state: 'away', sinceMillis: 5 }), 50)], [['p', 5]]);
   assert.deepEqual([...since.note(of(null), 60)], []);
+});
+
+test('volumes and machines are asked for once in ten seconds, whoever asks', async () => {
+  const asked: string[] = [];
+  let nowMillis = 0;
+  const api = {
+    get: async ({ kind }: Resource, _namespace: unknown, name: string) => {
+      asked.push(`${kind} ${name}`);
+      return volume(inZone);
+    },
+    list: async ({ kind }: Resource, _namespace: unknown, selector: string) => {
+      asked.push(`${kind} ${selector}`);
+      return { items: [machine({ name: 'm1' })], resourceVersion: '' };
+    },
+  };
+  const machines = new Machines(api, { monotonicMillis: () => nowMillis });
+  const look = () => volumeReaches([pod('x')], [claim], machines, signal);
+  for (let pass = 0; pass < 10; pass++) {
+    assert.equal((await look()).get('c-a-0')?.state, 'away');
+    nowMillis += 990;
+  }
+  assert.deepEqual(asked, ['PersistentVolume pv-1', 'Node zone in (a)']);
+  nowMillis += 100;
+  await look();
+  assert.equal(asked.length, 4);
 });

@@ -34,6 +34,8 @@ type Rule =
   | { readonly kind: 'unless'; readonly starts: string; readonly right: PodRight }
   | { readonly kind: 'never'; readonly reason: string }
   | { readonly kind: 'count' }
+  /** Null as well, as tools write what they have no value for. */
+  | { readonly kind: 'orNull'; readonly rule: Rule }
   /** Neither in, nor over, a folder of ours. */
   | { readonly kind: 'folder' }
   /** Keys with a reserved prefix are never set; others than those with a free one need the right. */
@@ -67,6 +69,7 @@ const object = (fields: Record<string, Rule>, others: Rule = needs('machine')): 
   fields,
   others,
 });
+const orNull = (rule: Rule): Rule => ({ kind: 'orNull', rule });
 const named = (ruleOf: (name: string) => Rule): Rule => ({ kind: 'named', ruleOf });
 const allFree = (...names: readonly string[]): Record<string, Rule> =>
   Object.fromEntries(names.map((name) => [name, free]));
@@ -221,19 +224,25 @@ const annotationsFree: readonly string[] = [
 ];
 
 /** Free; its shape is known, since the machines of an isolation group are laid over it. */
-const affinity = object(
-  {
-    nodeAffinity: object(
-      {
-        requiredDuringSchedulingIgnoredDuringExecution: object(
-          { nodeSelectorTerms: list(object({ matchExpressions: list(free) }, free)) },
+const affinity = orNull(
+  object(
+    {
+      nodeAffinity: orNull(
+        object(
+          {
+            requiredDuringSchedulingIgnoredDuringExecution: orNull(
+              object(
+                { nodeSelectorTerms: list(object({ matchExpressions: orNull(list(free)) }, free)) },
+                free,
+              ),
+            ),
+          },
           free,
         ),
-      },
-      free,
-    ),
-  },
-  free,
+      ),
+    },
+    free,
+  ),
 );
 
 const templateRule = (own: string): Rule =>
@@ -253,13 +262,13 @@ const templateRule = (own: string): Rule =>
     spec: object({
       ...allFree('nodeSelector'),
       affinity,
-      topologySpreadConstraints: list(free),
-      tolerations: list(free),
+      topologySpreadConstraints: orNull(list(free)),
+      tolerations: orNull(list(free)),
       ...allFree('preemptionPolicy', 'schedulerName', 'runtimeClassName'),
       // Those of Kubernetes itself drive out everything else.
       priorityClassName: { kind: 'unless', starts: 'system-', right: 'machine' },
-      hostAliases: list(free),
-      readinessGates: list(free),
+      hostAliases: orNull(list(free)),
+      readinessGates: orNull(list(free)),
       ...allFree('dnsConfig', 'dnsPolicy', 'enableServiceLinks', 'overhead', 'os'),
       ...allFree('shareProcessNamespace', 'hostUsers'),
       terminationGracePeriodSeconds: count,
@@ -323,6 +332,9 @@ function* problemsOf(
     }
     case 'unless':
       if (String(value).startsWith(rule.starts)) yield* lacks(rule.right);
+      return;
+    case 'orNull':
+      if (value !== null) yield* problemsOf(value, rule.rule, path, allowed);
       return;
     case 'count':
       if (!Number.isSafeInteger(value) || Number(value) < 0) yield `${path} is no whole number`;

@@ -93,8 +93,12 @@ function livePlan(observed: Observed, desired: Desired): Plan {
   );
   // What waits for a window takes days; what is done besides is looked at meanwhile.
   const closed = rollout.state === 'closed' ? passive?.waiting : undefined;
+  const first = active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? null;
+  // What is held for it is said with it.
   const waiting =
-    active?.waiting ?? closed ?? rollout.waiting ?? passive?.waiting ?? rollout.later ?? null;
+    first === null || rollout.later === null
+      ? (first ?? rollout.later)
+      : { ...first, message: `${first.message}; ${rollout.later.message}` };
   const stalled = [
     ...parts.flatMap((part) => part.stalled),
     ...rollout.stalled,

@@ -5,14 +5,13 @@
  * needed for it; so never more than one disk at a time, and a replacement that is lost too is
  * replaced like the first.
  */
-import { TsdbError } from '#lib/errors.ts';
-import { parseDurationNanos } from '#lib/time.ts';
 import type { PlacementView } from '../coordinator/coordinator_client.ts';
 import { memberPod } from '../observe/etcd_members.ts';
 import type { Observed } from '../observe/observe.ts';
 import { annotation, label } from '../resource/keys.ts';
 import { isStuck, type KubeObject, type Pod, podReady } from '../resource/kube_objects.ts';
 import { Names } from '../resource/names.ts';
+import { replaceAfterMillis } from '../resource/tsdb_cluster.ts';
 import { doubtOf } from './doubts.ts';
 import { isServing, unreadyNodes } from './readiness.ts';
 import { nodePods } from './roll.ts';
@@ -20,7 +19,6 @@ import type { Rollout } from './rollout.ts';
 import { doing, type Part, waitingFor } from '../part/part.ts';
 import { isUnbound, unfitVolumes } from '../observe/volume_classes.ts';
 
-const replaceAfterDefault = '15m';
 /** What Kubernetes gives a pod to end, and some time for its machine to say so. */
 const terminationMillisMax = 90_000;
 
@@ -76,7 +74,7 @@ function lostPod(observed: Observed, pod: Pod): Lost | null {
   if (metadata.annotations?.[annotation.replace] === 'true') {
     return { pod, claim, isAsked: true, why: `annotation ${annotation.replace}`, dueInMillis: 0 };
   }
-  const waitMillis = replaceAfterMillis(observed);
+  const waitMillis = replaceAfterMillis(observed.cluster);
   if (waitMillis === null) return null;
   if (metadata.deletionTimestamp !== undefined) {
     const forMillis = observed.nowMillis - Date.parse(metadata.deletionTimestamp);
@@ -101,19 +99,6 @@ function unfitPods(observed: Observed, { isApproved, isOpen }: Rollout): Lost[] 
     }
     return isStuck(pod) || isUnbound(claim) ? [{ pod, claim, why, dueInMillis: 0 }] : [];
   });
-}
-
-/** @returns null for never */
-function replaceAfterMillis({ cluster }: Observed): number | null {
-  const { replaceAfter = replaceAfterDefault } = cluster.spec.nodes;
-  if (replaceAfter === 'never') return null;
-  try {
-    return Number(parseDurationNanos(replaceAfter, 'replaceAfter') / 1_000_000n);
-  } catch (error) {
-    // Longer than can be told: for ever.
-    if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return null;
-    throw error;
-  }
 }
 
 /** Why the volume cannot be given up now; null when what is on it is elsewhere too. */

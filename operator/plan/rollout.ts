@@ -19,6 +19,9 @@ import { classOfSet, unfitVolumes } from '../observe/volume_classes.ts';
 import type { GatedChanges, Plan, Reason } from '../part/part.ts';
 import { windowsAt } from '../resource/maintenance_windows.ts';
 
+/** A new pod is waited for so long; a node that replays its log takes some minutes. */
+const awaitedMillisMax = 10 * 60_000;
+
 /** In the order in which they are rolled. */
 const rolledComponents: readonly Component[] = ['etcd', 'node', 'coordinator'];
 
@@ -175,17 +178,24 @@ function isRolling(observed: Observed, component: Component): boolean {
     const isOfIt = (pod: Pod): boolean => componentOf(pod) === component;
     if ([...outdatedPods(observed), ...unfit].some(isOfIt)) return true;
     // The last one that was replaced has to serve first.
-    const sets = [...observed.statefulSets.values()].filter(
-      (set) => componentOf(set) === component,
-    );
-    const wanted = sets.reduce((sum, { spec }) => sum + (spec.replicas ?? 1), 0);
-    return observed.pods.filter((pod) => isOfIt(pod) && podReady(pod)).length < wanted;
+    return observed.pods.some((pod) => isOfIt(pod) && isAwaited(pod, observed.nowMillis));
   }
   return [...observed.deployments.values()].some((deployment) => {
     const { updatedReplicas = 0, availableReplicas = 0 } = deployment.status ?? {};
     const wanted = deployment.spec.replicas ?? 1;
     return isStale(deployment) || Math.min(updatedReplicas, availableReplicas) < wanted;
   });
+}
+
+/**
+ * It is new, and may be about to serve. One that has no machine may wait for just what comes next to
+ * make room for it, and one that has not come for long says nothing about what was changed.
+ */
+function isAwaited(pod: Pod, nowMillis: number): boolean {
+  if (podReady(pod) || isStuck(pod)) return false;
+  const { creationTimestamp = '', deletionTimestamp } = pod.metadata;
+  const sinceMillis = Date.parse(deletionTimestamp ?? creationTimestamp);
+  return Number.isNaN(sinceMillis) || nowMillis - sinceMillis < awaitedMillisMax;
 }
 
 /**

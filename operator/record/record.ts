@@ -43,7 +43,12 @@ export interface RecordedMember {
   readonly claimUid: string;
   /** Of the volume that its pod has instead, when it may have begun to write to that. */
   readonly laterClaimUid?: string;
-  /** Etcd has it no more, and nobody starts with its data; forgotten when its volume is gone. */
+  /** It was seen to answer with what is on the later one. */
+  readonly laterAnswers?: true;
+  /**
+   * Nobody starts with its data: etcd has it no more (then it is forgotten when its volume is gone), or
+   * it joins and could not start with what was on that volume.
+   */
   readonly isRemoved?: true;
 }
 

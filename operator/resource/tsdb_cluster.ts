@@ -3,6 +3,8 @@
  * crds/tsdbclusters.yaml (Kubernetes drops what that does not name; a test compares the two), and
  * in the builder of desired/ that puts it into an object: nodes.ts, coordinator.ts or etcd.ts.
  */
+import { TsdbError } from '#lib/errors.ts';
+import { parseDurationNanos } from '#lib/time.ts';
 import type { Condition, KubeObject, ResourceRequirements } from './kube_objects.ts';
 import type { NamespaceSpec } from './tsdb_namespace.ts';
 
@@ -132,4 +134,19 @@ const etcdReplicasDefault = 3;
 /** Members that an etcd of the cluster's own is to have. */
 export function etcdReplicasOf({ spec }: TsdbCluster): number {
   return spec.etcd?.replicas ?? etcdReplicasDefault;
+}
+
+const replaceAfterDefault = '15m';
+
+/** For how long the machine of a volume is waited for; null for ever. */
+export function replaceAfterMillis({ spec }: TsdbCluster): number | null {
+  const { replaceAfter = replaceAfterDefault } = spec.nodes;
+  if (replaceAfter === 'never') return null;
+  try {
+    return Number(parseDurationNanos(replaceAfter, 'replaceAfter') / 1_000_000n);
+  } catch (error) {
+    // Longer than can be told: for ever.
+    if (error instanceof TsdbError && error.code === 'BAD_REQUEST') return null;
+    throw error;
+  }
 }

@@ -114,7 +114,11 @@ const badImage = (stage: Stage): Promise<Ending> =>
 
 const badConfiguration = (stage: Stage): Promise<Ending> =>
   haltsAtFirst(stage, {
-    podTemplate: { spec: { containers: [{ name: 'node', args: ['-f', '/absent.yml'] }] } },
+    podTemplate: {
+      spec: {
+        containers: [{ name: 'node', env: [{ name: 'NODE_OPTIONS', value: '--no-such-option' }] }],
+      },
+    },
   });
 
 async function requestsAre(stage: Stage, cpu: string): Promise<void> {
