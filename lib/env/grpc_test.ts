@@ -109,7 +109,7 @@ test('a server that takes connections and is silent for a while is waited for, o
       const front = createServer((socket) => {
         sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)));
         // Read, so that it is seen when the other side ends.
-        if (isSilent) socket.on('data', (data) => heard.push(data));
+        if (isSilent) socket.on('data', (data: Buffer) => heard.push(data));
         else goOn(socket);
       });
       await new Promise<void>((resolve) => {
