@@ -6,7 +6,7 @@ import type { Env } from '#lib/env/env.ts';
 import { messageOf } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Failpoints } from '../action/failpoints.ts';
-import type { deleteClusterKeys } from './cluster_keys.ts';
+import { type deleteClusterKeys, deletesDirectly } from './cluster_keys.ts';
 import type { Coordinator } from '../coordinator/coordinator_client.ts';
 import { isNamespaceEnding } from './kube_namespace.ts';
 import { volumesGoWith, wouldLeaveEtcdVolumes } from '../etcd_part/claims.ts';
@@ -108,15 +108,26 @@ export class ClusterEnd {
       !finalizers.includes('orphan') && !(await this.#isOrphaned(cluster, signal));
     if (isCascading) await this.#deletePodsOfNobody(cluster, signal);
     if (isCascading && data === 'Delete') {
-      if (await this.#deleteSets(cluster, 'node', signal)) return finalizePollMillis;
+      if (await this.#deletePods(cluster, resource.statefulSet, 'node', signal)) {
+        return finalizePollMillis;
+      }
       await this.#deleteAll(cluster, resource.volumeClaim, 'node', signal);
       await this.#deleteAll(cluster, resource.cronJob, 'etcd-snapshots', signal);
       await this.#deleteAll(cluster, resource.volumeClaim, 'etcd-snapshots', signal);
       await this.#deleteAll(cluster, resource.configMap, 'record', signal);
-      if (metadata !== 'Retain') await this.#deleteKeys(cluster, signal);
+      if (metadata !== 'Retain') {
+        const { deployment } = resource;
+        const isBefore = deletesDirectly(cluster);
+        if (isBefore && (await this.#deletePods(cluster, deployment, 'coordinator', signal))) {
+          return finalizePollMillis;
+        }
+        await this.#deleteKeys(cluster, signal);
+      }
     }
     if (isCascading && volumesGoWith(cluster)) {
-      if (await this.#deleteSets(cluster, 'etcd', signal)) return finalizePollMillis;
+      if (await this.#deletePods(cluster, resource.statefulSet, 'etcd', signal)) {
+        return finalizePollMillis;
+      }
       await this.#deleteAll(cluster, resource.volumeClaim, 'etcd', signal);
     }
     await this.dropFinalizer(cluster, signal);
@@ -199,16 +210,17 @@ export class ClusterEnd {
   }
 
   /**
-   * They go before their volumes: else they would make pods with new ones meanwhile.
+   * What makes pods goes before their volumes and keys: else there would be new ones meanwhile.
    *
    * @returns whether there are still some, or pods of theirs
    */
-  async #deleteSets(
+  async #deletePods(
     cluster: TsdbCluster,
+    kind: Resource,
     component: string,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const left = await this.#deleteAll(cluster, resource.statefulSet, component, signal);
+    const left = await this.#deleteAll(cluster, kind, component, signal);
     const pods = await this.#listOf(cluster, resource.pod, component, signal);
     const nowMillis = this.#options.env.clock.nowMillis();
     return left > 0 || pods.some((pod) => !isOverdue(pod, nowMillis));

@@ -20,6 +20,11 @@ export interface ClusterKeysOptions {
   readonly log: Log;
 }
 
+/** Whether the operator deletes them itself: its coordinators must have ended, or they write some anew. */
+export function deletesDirectly({ spec }: TsdbCluster): boolean {
+  return spec.etcd?.external !== undefined && spec.etcd.external.tlsSecret === undefined;
+}
+
 /** @throws {TsdbError} UNAVAILABLE when etcd, or the coordinator, does not answer */
 export async function deleteClusterKeys(
   cluster: TsdbCluster,
@@ -27,7 +32,7 @@ export async function deleteClusterKeys(
   signal: AbortSignal,
 ): Promise<void> {
   const deadline = env.clock.deadline(millisMax, signal);
-  if (cluster.spec.etcd?.external?.tlsSecret !== undefined) {
+  if (!deletesDirectly(cluster)) {
     const namespaces = await coordinator.namespaces(deadline);
     for (const name of namespaces.keys()) await coordinator.namespaceDelete(name, deadline);
     await coordinator.placementDelete(deadline);

@@ -46,6 +46,26 @@ test('a Service of a user with our label makes no cluster an orphaned one', asyn
   assert.deepEqual(world.kube.ofKind('PersistentVolumeClaim'), []);
 });
 
+test('keys in an external etcd go when no coordinator is left that would write some anew', async () => {
+  const external = { endpoints: ['etcd:2379'] };
+  const world = await settledWorld({ etcd: { external }, deletionPolicy: { data: 'Delete' } });
+  const labels = { 'tsdb.io/cluster': 'c', 'tsdb.io/component': 'coordinator' };
+  const metadata = { name: 'c-coordinator-x', namespace: 'default', labels };
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec: {}, status: { phase: 'Running' } };
+  const live = world.kube.store(pod);
+  await world.kube.delete(resource.cluster, 'default', 'c', { uid: null, orphan: false });
+  for (let pass = 0; pass < 5; pass++) {
+    await world.reconcile();
+    await world.clock.pass(2_000);
+  }
+  assert.equal(world.kube.find('Deployment', 'c-coordinator'), undefined);
+  assert.deepEqual(world.calls, []);
+  world.kube.remove(live);
+  await world.reconcile();
+  assert.deepEqual(world.calls, ['delete keys']);
+  assert.equal(world.cluster, undefined);
+});
+
 /** Its sets are being made anew for larger volumes, and their pods are nobody's. */
 async function deletedBetweenSets(data: 'Delete' | 'Retain'): Promise<World> {
   const world = await settledWorld({
