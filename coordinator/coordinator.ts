@@ -17,6 +17,7 @@ import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
+import { AsideThread } from '#engine/aside/aside.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
@@ -85,6 +86,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     verdictOf: verdictBy(config.idScheme),
     plainQuoted: config.idScheme === 'quoted',
   });
+  const aside = new AsideThread(env.clock);
   const { client } = config;
   const session = new Session({
     topology,
@@ -138,7 +140,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     ingest,
     writeBodyBytesMax: config.writeBodyBytesMax,
     query: {
-      engine: new PromqlEngine(storage, { clock: env.clock }),
+      engine: new PromqlEngine(storage, { clock: env.clock, aside }),
       settings,
       samplesMax: config.querySamplesMax,
       clock: env.clock,
@@ -194,6 +196,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
+        await aside[Symbol.asyncDispose]();
       },
     };
   } catch (error) {

@@ -5,6 +5,7 @@ import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { Turns, type Work } from '#lib/env/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
@@ -59,7 +60,7 @@ export async function remoteRead(
   request: ApiRequest,
   body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
-  const { storage, samplesMax } = setup;
+  const { storage, samplesMax, clock } = setup;
   const { queries, streamed, limits, timeoutMillis, signal } = await readCallOf(
     setup,
     request,
@@ -75,14 +76,15 @@ export async function remoteRead(
         'Content-Type': 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse',
         ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings }),
       },
-      body: streamedAnswer(storage, queries, first, limits, signal),
+      body: streamedAnswer(storage, queries, first, limits, Turns.of(clock).begin(signal)),
     };
   }
+  const work = Turns.of(clock).begin(signal);
   const answers: { bundle: SeriesBundle; range: ReadRange }[] = [];
   const warnings = new Set<string>();
   let exhaustive = true;
   for (const query of queries) {
-    const found = await selected(storage, query, limits, signal);
+    const found = await work.outside(selected(storage, query, limits, signal));
     answers.push({ bundle: found.bundle, range: rangeOf(query) });
     exhaustive &&= found.exhaustive;
     for (const warning of found.warnings) warnings.add(warning);
@@ -94,7 +96,7 @@ export async function remoteRead(
       'Content-Encoding': 'snappy',
       ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings: [...warnings] }),
     },
-    body: encodeSnappy(await encodeReadResponse(answers, new Pacer(signal, samplesMax))),
+    body: encodeSnappy(await encodeReadResponse(answers, new Pacer(work, samplesMax))),
   };
 }
 
@@ -130,10 +132,12 @@ async function* streamedAnswer(
   queries: readonly ReadQuery[],
   first: SelectResult,
   limits: SelectLimits,
-  signal: AbortSignal,
+  work: Work,
 ): AsyncIterable<Uint8Array> {
+  const { signal } = work;
   for (const [index, query] of queries.entries()) {
-    const found = index === 0 ? first : await selected(storage, query, limits, signal);
+    const found =
+      index === 0 ? first : await work.outside(selected(storage, query, limits, signal));
     if (isWorse(found, first)) {
       // The headers are gone, and an answer in part must not look whole.
       throw new TsdbError(
@@ -141,10 +145,7 @@ async function* streamedAnswer(
         `queries[${index}]: partial after a whole one, send it by itself: ${found.warnings.join('; ')}`,
       );
     }
-    for (const frame of encodeChunkedFrames(found.bundle, rangeOf(query), index)) {
-      signal.throwIfAborted();
-      yield frame;
-    }
+    yield* encodeChunkedFrames(found.bundle, rangeOf(query), index, work);
   }
 }
 

@@ -1,10 +1,12 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
 import { makeRowBuffer, isAbsent } from '#engine/window_functions/row.ts';
+import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
+import { Turns } from '#lib/env/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
 import { documentedType, typeOf } from './parse/ast.ts';
@@ -12,11 +14,13 @@ import type { Context, Fetched } from './rows/context.ts';
 import { PromqlError } from './parse/errors.ts';
 import { Executor } from './evaluate/execute.ts';
 import { Labels } from './rows/labels.ts';
+import { sortPaced } from './rows/paced.ts';
 import { Pacer } from './rows/pacer.ts';
 import { parseQuery } from './parse/parser.ts';
 import { planQuery } from './plan/plan.ts';
-import type { Fetch, Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
+import type { Grid, QueryPlan, RangeVectorPlan } from './plan/plan.ts';
 import { QueryResult } from './evaluate/result.ts';
+import { columnsOf } from './evaluate/subquery.ts';
 import type { QueryValue, RawSeries } from './evaluate/result.ts';
 import { rowsOfScalar } from './rows/row_values.ts';
 import { Matrix, hasValue, materialize } from './rows/rows.ts';
@@ -42,6 +46,8 @@ export interface EngineOptions {
   readonly experimentalFunctions?: boolean;
   /** For tests; the fastest one is the default. */
   readonly windows?: WindowEvaluator;
+  /** For what cannot be divided; without one it holds up all others. */
+  readonly aside?: Aside;
 }
 
 export class PromqlEngine {
@@ -49,12 +55,14 @@ export class PromqlEngine {
   readonly #clock: Clock;
   readonly #experimentalFunctions: boolean;
   readonly #windows: WindowEvaluator;
+  readonly #aside: Aside;
 
   constructor(storage: QueryStorage, options: EngineOptions) {
     this.#storage = storage;
     this.#clock = options.clock;
     this.#experimentalFunctions = options.experimentalFunctions ?? false;
     this.#windows = options.windows ?? new WindowsKernel();
+    this.#aside = options.aside ?? onTheLoop;
   }
 
   /**
@@ -142,7 +150,8 @@ export class PromqlEngine {
       );
     }
     deadline.throwIfAborted();
-    const pacer = new Pacer(deadline, options.samplesMax);
+    const work = Turns.of(this.#clock).begin(deadline);
+    const pacer = new Pacer(work, options.samplesMax);
     pacer.hold(grid.stepCount);
     const plan = planQuery(expr, {
       query,
@@ -151,15 +160,25 @@ export class PromqlEngine {
       isRangeQuery,
       stepsMax: options.samplesMax,
     });
-    const fetched = await Promise.all(
-      plan.fetches.map((fetch) => this.#fetch(fetch, options.limits, deadline)),
+    const found = await work.outside(
+      Promise.all(
+        plan.fetches.map(({ matchers, range }) =>
+          this.#storage.select(matchers, range, options.limits, deadline),
+        ),
+      ),
     );
+    const fetched: Fetched[] = [];
+    for (const [index, result] of found.entries()) {
+      const labels = await labelsOfBundle(result.bundle, pacer);
+      fetched.push({ fetch: plan.fetches[index]!, result, labels });
+    }
     const annotations = new Annotations(query);
     const context: Context = {
       query,
       pacer,
       annotations,
       windows: this.#windows,
+      aside: this.#aside,
       fetched,
       isRangeQuery,
       stats: { decodedSamples: 0 },
@@ -181,11 +200,6 @@ export class PromqlEngine {
     );
   }
 
-  async #fetch(fetch: Fetch, limits: SelectLimits, signal: AbortSignal): Promise<Fetched> {
-    const result = await this.#storage.select(fetch.matchers, fetch.range, limits, signal);
-    return { fetch, result, labels: labelsOfBundle(result.bundle) };
-  }
-
   async #value(plan: QueryPlan, isScalar: boolean, context: Context): Promise<QueryValue> {
     const { root } = plan;
     const executor = new Executor(context);
@@ -203,39 +217,50 @@ export class PromqlEngine {
       }
       return { kind: 'scalar', timeMillis: grid.startMillis, value: values[0]! };
     }
-    const rows = withoutEmpty(await materialize(await executor.vector(root), context.pacer));
+    const { pacer } = context;
+    const rows = await withoutEmpty(await materialize(await executor.vector(root), pacer), pacer);
     if (!context.isRangeQuery) {
       return { kind: 'vector', timeMillis: grid.startMillis, matrix: rows };
     }
-    return { kind: 'matrix', grid, matrix: sortByLabels(rows) };
+    return { kind: 'matrix', grid, matrix: await sortByLabels(rows, pacer) };
   }
 }
 
-function labelsOfBundle({ seriesCount, tagsData, tagsOffset }: SeriesBundle): Labels[] {
+async function labelsOfBundle(
+  { seriesCount, tagsData, tagsOffset }: SeriesBundle,
+  pacer: Pacer,
+): Promise<Labels[]> {
   const bytes = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.byteLength);
   const labels: Labels[] = [];
   for (let index = 0; index < seriesCount; index++) {
     labels.push(Labels.fromBytes(bytes, tagsOffset[index]!, tagsOffset[index + 1]!));
+    if (pacer.spend(0)) await pacer.pause();
   }
   return labels;
 }
 
 /** Series without any value are not part of a result. */
-function withoutEmpty(matrix: Matrix): Matrix {
+async function withoutEmpty(matrix: Matrix, pacer: Pacer): Promise<Matrix> {
   const { stepCount } = matrix;
-  const kept = matrix.labels.flatMap((_, index) =>
-    hasValue(matrix.buffer, index * stepCount, stepCount) ? [index] : [],
+  const kept: number[] = [];
+  for (let index = 0; index < matrix.count; index++) {
+    if (hasValue(matrix.buffer, index * stepCount, stepCount)) kept.push(index);
+    if (pacer.spend(0)) await pacer.pause();
+  }
+  return kept.length === matrix.count ? matrix : pickRows(matrix, kept, pacer);
+}
+
+async function sortByLabels(matrix: Matrix, pacer: Pacer): Promise<Matrix> {
+  const { labels } = matrix;
+  const order = await sortPaced(
+    labels.map((_, index) => index),
+    (a, b) => labels[a]!.compare(labels[b]!),
+    pacer.work,
   );
-  return kept.length === matrix.count ? matrix : pickRows(matrix, kept);
+  return order.every((index, place) => index === place) ? matrix : pickRows(matrix, order, pacer);
 }
 
-function sortByLabels(matrix: Matrix): Matrix {
-  const order = matrix.labels.map((_, index) => index);
-  order.sort((a, b) => matrix.labels[a]!.compare(matrix.labels[b]!));
-  return order.every((index, place) => index === place) ? matrix : pickRows(matrix, order);
-}
-
-function pickRows(matrix: Matrix, indexes: readonly number[]): Matrix {
+async function pickRows(matrix: Matrix, indexes: readonly number[], pacer: Pacer): Promise<Matrix> {
   const { stepCount } = matrix;
   const picked = Matrix.make(
     indexes.map((index) => matrix.labels[index]!),
@@ -244,6 +269,7 @@ function pickRows(matrix: Matrix, indexes: readonly number[]): Matrix {
   for (const [target, index] of indexes.entries()) {
     const row = matrix.buffer.bits.subarray(index * stepCount, (index + 1) * stepCount);
     picked.buffer.bits.set(row, target * stepCount);
+    if (pacer.spend(stepCount)) await pacer.pause();
   }
   return picked;
 }
@@ -254,18 +280,11 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
   const { pacer, fetched } = executor.context;
   const series: RawSeries[] = [];
   if (source.kind === 'subquery') {
-    const { grid } = source.inner;
-    const rows = await materialize(await executor.vector(source.inner), pacer);
-    for (const [index, labels] of rows.labels.entries()) {
-      const at = rows.load(index);
-      const raw = { labels, timestampMillis: new Float64Array(rows.stepCount), count: 0 };
-      const buffer = makeRowBuffer(rows.stepCount);
-      for (let step = 0; step < rows.stepCount; step++) {
-        if (isAbsent(rows.buffer.words, at + step)) continue;
-        raw.timestampMillis[raw.count] = grid.startMillis + step * grid.stepMillis;
-        buffer.bits[raw.count++] = rows.buffer.bits[at + step]!;
-      }
-      if (raw.count > 0) series.push({ ...raw, buffer });
+    for (const { labels, times, values, count } of await columnsOf(source, executor)) {
+      const buffer = makeRowBuffer(count);
+      buffer.values.set(values.subarray(0, count));
+      series.push({ labels, timestampMillis: times, buffer, count });
+      if (pacer.spend(count)) await pacer.pause();
     }
   } else {
     const { fetch, result, labels } = fetched[source.fetch]!;
@@ -292,5 +311,5 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
       if (pacer.spend(rowCount)) await pacer.pause();
     }
   }
-  return series.sort((a, b) => a.labels.compare(b.labels));
+  return sortPaced(series, (a, b) => a.labels.compare(b.labels), pacer.work);
 }

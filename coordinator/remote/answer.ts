@@ -6,6 +6,8 @@ import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
+import type { Work } from '#lib/env/turns.ts';
+import { labelsUnits, sortPaced } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
 import { MessageWriter, writeLabels } from './messages.ts';
 import { encodeXorChunk, xorChunkRowsMax } from './xor_chunk.ts';
@@ -21,6 +23,8 @@ const frameBytesMax = 16 << 20;
 const piecesBytes = 1 << 16;
 
 const xorEncoding = 1;
+/** What it takes to decode and write a row, in units of work. */
+const rowUnits = 8;
 
 export interface ReadRange {
   /** Inclusive. */
@@ -30,17 +34,20 @@ export interface ReadRange {
 }
 
 /** Series of a bundle in the order of their labels, which readers rely on to merge. */
-export function seriesInOrder(bundle: SeriesBundle): { index: number; tags: Tags }[] {
-  const keyed = Array.from({ length: bundle.seriesCount }, (_, index) => {
+export async function seriesInOrder(
+  bundle: SeriesBundle,
+  work: Work,
+): Promise<{ index: number; tags: Tags }[]> {
+  const keyed: { index: number; tags: Tags; key: string }[] = [];
+  for (let index = 0; index < bundle.seriesCount; index += 1) {
     const bytes = bundle.tagsData.subarray(
       bundle.tagsOffset[index]!,
       bundle.tagsOffset[index + 1]!,
     );
-    const tags = decodeTags(bytes);
-    return { index, tags, key: sortKey(bytes) };
-  });
-  keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-  return keyed;
+    keyed.push({ index, tags: decodeTags(bytes), key: sortKey(bytes) });
+    if (work.spend(2 * labelsUnits)) await work.pause();
+  }
+  return sortPaced(keyed, (a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0), work);
 }
 
 /**
@@ -99,10 +106,10 @@ export async function encodeReadResponse(
   const sample = new MessageWriter(32);
   for (const { bundle, range } of answers) {
     result.clear();
-    for (const { index, tags } of seriesInOrder(bundle)) {
+    for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
       const rows = decodeMillis(decoder, bundle, index, range);
       pacer.hold(rows);
-      if (pacer.spend(rows)) await pacer.pause();
+      if (pacer.spend(rowUnits * rows)) await pacer.pause();
       if (rows === 0) continue;
       series.clear();
       writeLabels(series, tags);
@@ -124,17 +131,19 @@ export async function encodeReadResponse(
  * ChunkedReadResponse. The message could hold several series, but Prometheus reads the first one
  * only, so each series has a frame of its own.
  */
-export function* encodeChunkedFrames(
+export async function* encodeChunkedFrames(
   bundle: SeriesBundle,
   range: ReadRange,
   queryIndex: number,
-): Iterable<Uint8Array> {
+  work: Work,
+): AsyncIterable<Uint8Array> {
   const decoder = new Decoder();
   const series = new MessageWriter(1 << 14);
   const chunk = new MessageWriter(1 << 12);
   let piece = new MessageWriter(piecesBytes);
-  for (const { index, tags } of seriesInOrder(bundle)) {
+  for (const { index, tags } of await seriesInOrder(bundle, work)) {
     const rows = decodeMillis(decoder, bundle, index, range);
+    if (work.spend(rowUnits * rows)) await work.pause();
     const { timestampMillis, valueWords } = decoder;
     for (let row = 0; row < rows; ) {
       series.clear();

@@ -10,7 +10,8 @@ import { codecTablesBytes, codecTables } from '../codec/books.ts';
 import { absentBits } from './row.ts';
 import type { RowBuffer } from './row.ts';
 import type { SeriesBundle } from '../codec/series_bundle.ts';
-import type { WindowEvaluator, WindowRequest } from './windows.ts';
+import { isTooDear, rowsOfWindows } from './units.ts';
+import { tooDear, type WindowEvaluator, type WindowRequest } from './windows.ts';
 import type { WindowsExports } from './windows_exports.ts';
 import { WindowFunctions } from './functions.ts';
 import { WindowIndex } from './window_index.ts';
@@ -65,6 +66,10 @@ const stepsMin = 1024;
 /** More than this is given back after so many series that need less. */
 const keptBytesMax = 64 * 1024 * 1024;
 const smallSeriesBeforeShrink = 1000;
+/** By what `sumRow` of the kernel returns. */
+const sumOutcomes = ['notHere', 'done', 'tooDear'] as const;
+/** Of a block of the kernel (kernel/functions.ts). */
+const blockRows = 16;
 /** Rows that a byte of chunks usually stands for; only to tell long series from others. */
 const rowsPerByteUsual = 3;
 
@@ -266,8 +271,10 @@ export class WindowsKernel implements WindowEvaluator {
     endNanos: bigint,
     target: RowBuffer,
     at: number,
+    unitsMax: number = Number.POSITIVE_INFINITY,
   ): number {
-    const decoded = this.#decode(request, bundle, index, startNanos, endNanos);
+    const decoded = this.#decode(request, bundle, index, startNanos, endNanos, unitsMax);
+    if (decoded === tooDear) return tooDear;
     // The kernel and its layout may be others now.
     const kernel = this.#kernel;
     const { times, values, starts, ends, row } = this.#layout;
@@ -282,9 +289,10 @@ export class WindowsKernel implements WindowEvaluator {
     }
     const rows = kernel.dropStale(times, values, decoded);
     this.#locate(request, rows);
-    if (this.#onKernel(request, rows)) {
-      target.bits.set(this.#views.rowBits.subarray(0, stepCount), at);
-    } else {
+    const outcome = this.#onKernel(request, rows, unitsMax);
+    if (outcome === 'done') target.bits.set(this.#views.rowBits.subarray(0, stepCount), at);
+    else if (outcome === 'tooDear') return tooDear;
+    else {
       const columns = {
         times: this.#views.millis,
         values: this.#views.values,
@@ -292,6 +300,7 @@ export class WindowsKernel implements WindowEvaluator {
         starts: this.#views.starts,
         ends: this.#views.ends,
       };
+      if (isTooDear(request, rows, columns.starts, columns.ends, unitsMax)) return tooDear;
       this.#functions.evaluate(columns, request, target, at);
     }
     return decoded;
@@ -304,6 +313,7 @@ export class WindowsKernel implements WindowEvaluator {
     index: number,
     startNanos: bigint,
     endNanos: bigint,
+    unitsMax: number,
   ): number {
     const chunks = bundle.chunkData.subarray(
       bundle.chunkOffset[index]!,
@@ -313,6 +323,7 @@ export class WindowsKernel implements WindowEvaluator {
     this.#reserve(chunks.length, 0, request.stepCount);
     this.#views.bytes.set(chunks);
     const rowsMax = this.#list(chunks.length, startNanos, endNanos);
+    if (rowsMax + request.stepCount > unitsMax) return tooDear;
     if (rowsMax > this.#rowsMax) {
       this.#reserve(0, rowsMax, 0);
       this.#views.bytes.set(chunks);
@@ -402,8 +413,12 @@ export class WindowsKernel implements WindowEvaluator {
     this.#constantsRequest = request;
   }
 
-  /** The functions that the kernel has; their row is left there. False = not one of them. */
-  #onKernel(request: WindowRequest, rows: number): boolean {
+  /** The functions that the kernel has; their row is left there. */
+  #onKernel(
+    request: WindowRequest,
+    rows: number,
+    unitsMax: number,
+  ): 'done' | 'tooDear' | 'notHere' {
     const kernel = this.#kernel;
     const { values, starts, ends, constants, prefix, row } = this.#layout;
     const { stepCount } = request;
@@ -411,7 +426,7 @@ export class WindowsKernel implements WindowEvaluator {
       case 'rate':
       case 'increase':
         this.#needConstants(request);
-        kernel.counterRow(
+        return kernel.counterRow(
           values,
           rows,
           starts,
@@ -421,33 +436,55 @@ export class WindowsKernel implements WindowEvaluator {
           prefix,
           request.rangeMillis,
           request.function === 'rate' ? 1 : 0,
+          unitsMax,
           row,
-        );
-        return true;
+        ) === 0
+          ? 'tooDear'
+          : 'done';
       case 'delta':
         this.#needConstants(request);
         kernel.deltaRow(values, starts, ends, stepCount, constants, row);
-        return true;
+        return 'done';
       case 'sum':
       case 'avg': {
         const isMean = request.function === 'avg' ? 1 : 0;
-        return kernel.sumRow(values, rows, starts, ends, stepCount, prefix, isMean, row) !== 0;
+        const outcome = kernel.sumRow(
+          values,
+          rows,
+          starts,
+          ends,
+          stepCount,
+          prefix,
+          isMean,
+          unitsMax,
+          row,
+        );
+        return sumOutcomes[outcome]!;
       }
       case 'min':
       case 'max': {
+        if (this.#blocksAreTooDear(request, rows, unitsMax)) return 'tooDear';
         const wantsGreatest = request.function === 'max' ? 1 : 0;
         kernel.extremeRow(values, rows, starts, ends, stepCount, prefix, wantsGreatest, row);
-        return true;
+        return 'done';
       }
       case 'count':
         kernel.countRow(starts, ends, stepCount, row);
-        return true;
+        return 'done';
       case 'last':
         kernel.instantRow(values, starts, ends, stepCount, row);
-        return true;
+        return 'done';
       default:
-        return false;
+        return 'notHere';
     }
+  }
+
+  /** The kernel makes blocks of rows first, and looks at these, and at rows at both ends of a window. */
+  #blocksAreTooDear({ stepCount }: WindowRequest, rows: number, unitsMax: number): boolean {
+    if (stepCount * (rows / blockRows + 2 * blockRows) <= unitsMax) return false;
+    const { starts, ends } = this.#views;
+    const all = rowsOfWindows(starts, ends, stepCount);
+    return all / blockRows + stepCount * 2 * blockRows > unitsMax;
   }
 
   evaluateColumns(
@@ -457,9 +494,13 @@ export class WindowsKernel implements WindowEvaluator {
     rowCount: number,
     target: RowBuffer,
     at: number,
-  ): void {
+    unitsMax: number = Number.POSITIVE_INFINITY,
+  ): number {
+    if (rowCount + request.stepCount > unitsMax) return tooDear;
     const { starts, ends } = this.#columnsIndex.locate(request, timestampMillis, rowCount);
+    if (isTooDear(request, rowCount, starts, ends, unitsMax)) return tooDear;
     const columns = { times: timestampMillis, values, rowCount, starts, ends };
     this.#functions.evaluate(columns, request, target, at);
+    return rowCount;
   }
 }

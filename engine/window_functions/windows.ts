@@ -62,11 +62,15 @@ export interface WindowRequest {
   readonly parameters: readonly Float64Array[];
 }
 
+/** What `evaluate` and `evaluateColumns` return when it would take more units than they may. */
+export const tooDear = -1;
+
 export interface WindowEvaluator {
   /**
    * Evaluates series `index` of the bundle into target[at .. at + stepCount); rows outside of
    * [startNanos, endNanos) are not looked at.
-   * @returns rows that were decoded
+   * @param unitsMax looks at rows, of some nanoseconds each; without one as many as it takes
+   * @returns rows that were decoded, or `tooDear`
    * @throws {TsdbError} BAD_REQUEST when a chunk is malformed
    */
   evaluate(
@@ -77,8 +81,12 @@ export interface WindowEvaluator {
     endNanos: bigint,
     target: RowBuffer,
     at: number,
+    unitsMax?: number,
   ): number;
-  /** The same over columns in ascending time that hold no stale markers: the rows of a subquery. */
+  /**
+   * The same over columns in ascending time that hold no stale markers: the rows of a subquery.
+   * @returns `rowCount`, or `tooDear`
+   */
   evaluateColumns(
     request: WindowRequest,
     timestampMillis: Float64Array,
@@ -86,7 +94,8 @@ export interface WindowEvaluator {
     rowCount: number,
     target: RowBuffer,
     at: number,
-  ): void;
+    unitsMax?: number,
+  ): number;
 }
 
 /** A series' rows and where the windows lie in them. */

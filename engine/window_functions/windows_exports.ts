@@ -12,7 +12,10 @@ export interface WindowsExports {
   /** Of an entry. */
   readonly listedBytes: { readonly value: number };
   countRow(starts: number, ends: number, steps: number, out: number): void;
-  /** rate and increase. `prefix` has room for n f64. */
+  /**
+   * rate and increase; false when more than `visitsMax` rows were looked at again for windows with
+   * resets, then nothing counts. `prefix` has room for n f64.
+   */
   counterRow(
     values: number,
     rows: number,
@@ -23,8 +26,9 @@ export interface WindowsExports {
     prefix: number,
     range: number,
     isRate: number,
+    visitsMax: number,
     out: number,
-  ): void;
+  ): number;
   /** Rows decoded of the listed chunks, or -1. */
   decode(
     chunk: number,
@@ -115,8 +119,8 @@ export interface WindowsExports {
   ): void;
   sameTimes(a: number, b: number, rows: number): number;
   /**
-   * sum or avg; false when a mean's sum overflows, then nothing counts. `prefix` has room for n + 1
-   * f64.
+   * sum or avg; nothing counts unless it is done, with no more looks at rows than it may. `prefix`
+   * has room for n + 1 f64.
    */
   sumRow(
     values: number,
@@ -126,6 +130,7 @@ export interface WindowsExports {
     steps: number,
     prefix: number,
     isMean: number,
+    visitsMax: number,
     out: number,
   ): number;
   /** Floor of Unix milliseconds as f64. */

@@ -4,7 +4,12 @@ import { encodeRawChunk } from '../codec/chunk.ts';
 import { encodeFloatChunk } from '../codec/codec_twin.ts';
 import { absentBits, makeRowBuffer } from './row.ts';
 import type { SeriesBundle } from '../codec/series_bundle.ts';
-import type { WindowEvaluator, WindowFunction, WindowRequest } from './windows.ts';
+import {
+  tooDear,
+  type WindowEvaluator,
+  type WindowFunction,
+  type WindowRequest,
+} from './windows.ts';
 import { WindowsKernel } from './kernel.ts';
 import { WindowsTwin } from './windows_twin.ts';
 
@@ -162,3 +167,43 @@ test('an evaluator keeps nothing of another, nor of the function before', () => 
   }
   assert.equal(one.memoryBytes, before);
 });
+
+/** Every function that looks at each row of a window, over values that its fast ways do not cover. */
+const dear: Readonly<Record<string, (i: number) => number>> = {
+  rate: (i) => (i % 7) + 0.5,
+  increase: (i) => (i % 7) + 0.5,
+  sum: (i) => i + 0.1,
+  avg: (i) => i + 0.1,
+  min: (i) => i,
+  max: (i) => -i,
+  stddev: (i) => i,
+  deriv: (i) => i,
+  quantile: (i) => i,
+  mad: (i) => i,
+  timeOfMax: (i) => i,
+};
+for (const [name, valueOf] of Object.entries(dear)) {
+  test(`what would hold up others is said before it is done: ${name}`, () => {
+    const rows = 5_000;
+    const steps = 4_000;
+    const half = new Float64Array(steps).fill(0.5);
+    const of = (rangeMillis: number): WindowRequest => ({
+      ...request(name as WindowFunction, steps, rangeMillis),
+      parameters: [half],
+    });
+    const values = Float64Array.from({ length: rows }, (_, i) => valueOf(i));
+    const chunks = [encodeFloatChunk({ ...rowsOf(values), version: 1 })];
+    const windows = new WindowsKernel();
+    const target = makeRowBuffer(steps);
+    const run = (wanted: WindowRequest, unitsMax: number): number =>
+      windows.evaluate(wanted, bundleOf(chunks), 0, 0n, 2n ** 62n, target, 0, unitsMax);
+    const small = of(20_000);
+    const large = of(1e9);
+    assert.equal(run(large, 300_000), tooDear);
+    assert.equal(run(small, 300_000), rows, 'small windows are cheap');
+    const expected = [...evaluate(windows, large, chunks)];
+    assert.equal(run(large, 1e12), rows);
+    assert.deepEqual([...target.bits], expected, 'what was given up has left nothing behind');
+    assert.equal(run(small, rows), tooDear, 'the rows alone');
+  });
+}

@@ -67,9 +67,10 @@ export class WindowsTwin implements WindowEvaluator {
     rowCount: number,
     target: RowBuffer,
     at: number,
-  ): void {
+  ): number {
     const points = pointsOf(Array.from(timestampMillis.subarray(0, rowCount)), values);
     evaluatePoints(request, points, target, at);
+    return rowCount;
   }
 
   #decode(bundle: SeriesBundle, index: number, from: bigint, past: bigint): readonly Point[] {

@@ -23,8 +23,18 @@ export const regexpLengthMax: number = 1_048_576;
  */
 export const regexpProgramSizeMax: number = 30_000;
 
+/** A test of one text that takes more units of work (lib/env/turns.ts) holds up others. */
+const testUnitsMax = 1_000_000;
+
+/** Whether a test of a text of so many characters, or a replacement, holds up others. */
+export function isDear(regexp: AnchoredRegexp, length: number, isReplaced = false): boolean {
+  return regexp.units(length, isReplaced) > testUnitsMax;
+}
+
 export interface AnchoredRegexp {
   readonly pattern: string;
+  /** What a test of a text of so many characters takes at most, in units of work (lib/env/turns.ts). */
+  units(length: number, isReplaced?: boolean): number;
   /** True when the whole text matches. */
   test(text: string): boolean;
   /** The same for bytes[start, end), which are UTF-8. */
@@ -78,6 +88,10 @@ class LiteralRegexp implements AnchoredRegexp {
     this.literalPrefix = commonPrefix(this.set);
   }
 
+  units(length: number, isReplaced = false): number {
+    return length + (isReplaced ? length * this.pattern.length : 0);
+  }
+
   test(text: string): boolean {
     return this.#texts.has(text);
   }
@@ -114,6 +128,11 @@ class GlobRegexp implements AnchoredRegexp {
     else this.matches = globs.some((glob) => globMatches(glob, '')) ? 'everything' : 'notEmpty';
   }
 
+  units(length: number, isReplaced = false): number {
+    const parts = isReplaced ? this.pattern.length : this.#globs.length;
+    return length * (1 + parts);
+  }
+
   test(text: string): boolean {
     for (const glob of this.#globs) if (globMatches(glob, text)) return true;
     return false;
@@ -144,6 +163,10 @@ class EngineRegexp implements AnchoredRegexp {
   constructor(pattern: string) {
     this.pattern = pattern;
     this.#engine = compileEngine(pattern);
+  }
+
+  units(length: number): number {
+    return length * this.#engine.programSize();
   }
 
   test(text: string): boolean {

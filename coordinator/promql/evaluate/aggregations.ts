@@ -5,14 +5,16 @@
 import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { quantileOf } from '#engine/window_functions/quickselect.ts';
+import type { Work } from '#lib/env/turns.ts';
 import type { Grouping } from '../parse/ast.ts';
 import { BoundedHeap } from '../rows/bounded_heap.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
 import { Labels } from '../rows/labels.ts';
+import { labelsUnits } from '../rows/paced.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
-import { Matrix, materialize } from '../rows/rows.ts';
+import { loadPrepared, materialize, Matrix, notReady } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 
 export interface Groups {
@@ -21,7 +23,7 @@ export interface Groups {
   readonly labels: readonly Labels[];
 }
 
-export function groupRows(rows: Rows, grouping: Grouping): Groups {
+export async function groupRows(rows: Rows, grouping: Grouping, work: Work): Promise<Groups> {
   const groupOfRow = new Uint32Array(rows.count);
   const labels: Labels[] = [];
   const indexOfKey = new Map<string, number>();
@@ -30,16 +32,22 @@ export function groupRows(rows: Rows, grouping: Grouping): Groups {
   if (!grouping.without && names.length === 0) {
     return { groupOfRow, labels: rows.count === 0 ? [] : [Labels.empty] };
   }
-  rows.labels.forEach((label, row) => {
+  const group = (label: Labels, row: number): void => {
     const key = grouping.without ? label.keyWithout(dropped) : label.keyOn(names);
-    let group = indexOfKey.get(key);
-    if (group === undefined) {
-      group = labels.length;
-      indexOfKey.set(key, group);
+    let index = indexOfKey.get(key);
+    if (index === undefined) {
+      index = labels.length;
+      indexOfKey.set(key, index);
       labels.push(grouping.without ? label.drop(dropped) : label.keep(names));
     }
-    groupOfRow[row] = group;
-  });
+    groupOfRow[row] = index;
+  };
+  // Each name is looked for.
+  const units = labelsUnits + 10 * names.length;
+  for (let row = 0; row < rows.count; row++) {
+    group(rows.labels[row]!, row);
+    if (work.spend(units)) await work.pause();
+  }
   return { groupOfRow, labels };
 }
 
@@ -89,13 +97,14 @@ async function reduce(
   rows: Rows,
   context: Context,
 ): Promise<Rows> {
-  const { groupOfRow, labels } = groupRows(rows, plan.grouping);
+  const { groupOfRow, labels } = await groupRows(rows, plan.grouping, context.pacer.work);
   const { stepCount } = rows;
   const cellCount = labels.length * stepCount;
   context.pacer.hold(cellCount);
   const reducer = makeReducer(operator, cellCount);
   for (let index = 0; index < rows.count; index++) {
-    const at = rows.load(index);
+    let at = rows.load(index);
+    if (at === notReady) at = await loadPrepared(rows, index);
     reducer.add(rows.buffer, at, groupOfRow[index]! * stepCount, stepCount);
     if (context.pacer.spend(stepCount)) await context.pacer.pause();
   }
@@ -354,7 +363,7 @@ async function quantile(
   }
   const { stepCount } = rows;
   const matrix = await materialize(rows, context.pacer);
-  const groups = groupRows(matrix, plan.grouping);
+  const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   const result = Matrix.make(groups.labels, stepCount);
   context.pacer.hold(groups.labels.length * stepCount);
   const scratch = new Float64Array(matrix.count);
@@ -395,7 +404,7 @@ async function extremes(
   const { stepCount } = rows;
   const matrix = await materialize(rows, context.pacer);
   const { values, words } = matrix.buffer;
-  const groups = groupRows(matrix, plan.grouping);
+  const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
   const result = Matrix.make(matrix.labels, stepCount);
   context.pacer.hold(matrix.count * stepCount);
   const order: number[] = [];
@@ -445,13 +454,17 @@ async function countValues(
 ): Promise<Rows> {
   if (label === '') throw executionError(`invalid label name ${JSON.stringify(label)}`);
   const { stepCount } = rows;
-  const { groupOfRow, labels } = groupRows(rows, plan.grouping);
+  const { pacer } = context;
+  const { groupOfRow, labels } = await groupRows(rows, plan.grouping, pacer.work);
+  // Labels are made and compared as long as they are.
+  const labelUnits = labelsUnits + 2 * label.length;
   const counts: { labels: Labels; row: Float64Array }[] = [];
   // Groups may become one when the new label replaces one of the grouping labels.
   const countsOfLabels = new Map<string, Float64Array>();
   const countsOfGroup: Map<string, Float64Array>[] = labels.map(() => new Map());
   for (let index = 0; index < rows.count; index++) {
-    const at = rows.load(index);
+    let at = rows.load(index);
+    if (at === notReady) at = await loadPrepared(rows, index);
     const group = groupOfRow[index]!;
     for (let step = 0; step < stepCount; step++) {
       if (isAbsent(rows.buffer.words, at + step)) continue;
@@ -461,16 +474,18 @@ async function countValues(
         const groupLabels = labels[group]!.with(label, text);
         row = countsOfLabels.get(groupLabels.key);
         if (row === undefined) {
-          context.pacer.hold(stepCount);
+          pacer.hold(stepCount);
           row = new Float64Array(stepCount);
           countsOfLabels.set(groupLabels.key, row);
           counts.push({ labels: groupLabels, row });
         }
         countsOfGroup[group]!.set(text, row);
+        if (pacer.spend(labelUnits + stepCount)) await pacer.pause();
       }
       row[step] = row[step]! + 1;
     }
-    if (context.pacer.spend(stepCount * 8)) await context.pacer.pause();
+    // Numbers are printed.
+    if (pacer.spend(stepCount * 40)) await pacer.pause();
   }
   const result = Matrix.make(
     counts.map((entry) => entry.labels),
@@ -482,6 +497,7 @@ async function countValues(
       if (row[step]! > 0) result.buffer.values[cell] = row[step]!;
       else setAbsent(result.buffer.words, cell);
     }
+    if (pacer.spend(stepCount)) await pacer.pause();
   }
   return result;
 }

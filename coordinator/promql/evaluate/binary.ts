@@ -8,9 +8,17 @@ import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { Labels } from '../rows/labels.ts';
+import { labelsUnits, mapPaced, sortPaced, visitPaced } from '../rows/paced.ts';
 import { arithmeticRows, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan } from '../plan/plan.ts';
-import { Matrix, Rows, materialize, mergeSameLabels } from '../rows/rows.ts';
+import {
+  loadPrepared,
+  materialize,
+  Matrix,
+  mergeSameLabels,
+  notReady,
+  Rows,
+} from '../rows/rows.ts';
 
 /** Key by which rows of the two sides match. */
 function signatureOf(matching: VectorMatching): (labels: Labels) => string {
@@ -28,17 +36,19 @@ function matchGroup(matching: VectorMatching, labels: Labels): Labels {
   return labels.drop(new Set(matching.labels));
 }
 
-function groupBySignature(
+async function groupBySignature(
   rows: Rows,
   signature: (labels: Labels) => string,
-): Map<string, number[]> {
+  { pacer }: Context,
+): Promise<Map<string, number[]>> {
   const groups = new Map<string, number[]>();
-  rows.labels.forEach((labels, index) => {
+  const add = (labels: Labels, index: number): void => {
     const key = signature(labels);
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [index]);
     else group.push(index);
-  });
+  };
+  await visitPaced(rows.labels, add, pacer.work);
   return groups;
 }
 
@@ -54,24 +64,26 @@ export async function evaluateSetOperator(
   if (plan.operator === 'or') {
     return evaluateOr(await materialize(left, pacer), right, signature, context);
   }
-  const leftGroups = groupBySignature(left, signature);
+  const leftGroups = await groupBySignature(left, signature, context);
   const presence = await presenceBySignature(right, signature, leftGroups, context);
   const wanted = plan.operator === 'and';
   const indexes: number[] = [];
   const masks: (Uint8Array | null)[] = [];
-  left.labels.forEach((labels, index) => {
+  const choose = (labels: Labels, index: number): void => {
     const mask = presence.get(signature(labels)) ?? null;
     if (mask === null && wanted) return;
     indexes.push(index);
     masks.push(mask);
-  });
+  };
+  await visitPaced(left.labels, choose, pacer.work);
   const result = Matrix.make(
     indexes.map((index) => left.labels[index]!),
     stepCount,
   );
   pacer.hold(indexes.length * stepCount);
   for (const [target, index] of indexes.entries()) {
-    const at = left.load(index);
+    let at = left.load(index);
+    if (at === notReady) at = await loadPrepared(left, index);
     result.buffer.bits.set(left.buffer.bits.subarray(at, at + stepCount), target * stepCount);
     const mask = masks[target]!;
     if (mask !== null) {
@@ -97,13 +109,15 @@ async function presenceBySignature(
   const { stepCount } = rows;
   for (let index = 0; index < rows.count; index++) {
     const key = signature(rows.labels[index]!);
+    if (context.pacer.spend(labelsUnits)) await context.pacer.pause();
     if (!wanted.has(key)) continue;
     let mask = presence.get(key);
     if (mask === undefined) {
       mask = new Uint8Array(stepCount);
       presence.set(key, mask);
     }
-    const at = rows.load(index);
+    let at = rows.load(index);
+    if (at === notReady) at = await loadPrepared(rows, index);
     const { values, words } = rows.buffer;
     for (let step = 0; step < stepCount; step++) {
       const value = values[at + step]!;
@@ -123,7 +137,7 @@ async function evaluateOr(
   const { pacer } = context;
   const right = await materialize(rightRows, pacer);
   const { stepCount } = left;
-  const rightGroups = groupBySignature(right, signature);
+  const rightGroups = await groupBySignature(right, signature, context);
   const presence = await presenceBySignature(left, signature, rightGroups, context);
   const joined = Matrix.make([...left.labels, ...right.labels], stepCount);
   pacer.hold(joined.count * stepCount);
@@ -160,20 +174,20 @@ export async function evaluateVectorOperator(
   let many = swapped ? rightRows : leftRows;
   let one = swapped ? leftRows : rightRows;
   const signature = signatureOf(matching);
-  let oneGroups = groupBySignature(one, signature);
-  let manyGroups = groupBySignature(many, signature);
+  let oneGroups = await groupBySignature(one, signature, context);
+  let manyGroups = await groupBySignature(many, signature, context);
   const isOneToOne = matching.cardinality === 'one-to-one';
   const isAmbiguous =
     hasShared(oneGroups, manyGroups) || (isOneToOne && hasShared(manyGroups, oneGroups));
   if (isAmbiguous || !isOneToOne) {
     one = await materialize(one, context.pacer);
-    oneGroups = groupBySignature(one, signature);
+    oneGroups = await groupBySignature(one, signature, context);
   }
   if (isAmbiguous) {
     many = await materialize(many, context.pacer);
-    manyGroups = groupBySignature(many, signature);
-    checkOneSide(plan, one, oneGroups, manyGroups, swapped);
-    if (isOneToOne) checkManySide(many, manyGroups, one, oneGroups);
+    manyGroups = await groupBySignature(many, signature, context);
+    await checkOneSide(plan, one, oneGroups, manyGroups, swapped, context);
+    if (isOneToOne) await checkManySide(many, manyGroups, one, oneGroups, context);
   }
   const pairs: Pair[] = [];
   for (const [key, manyIndexes] of manyGroups) {
@@ -183,12 +197,17 @@ export async function evaluateVectorOperator(
       for (const oneIndex of oneIndexes) pairs.push({ many: manyIndex, one: oneIndex });
     }
   }
-  pairs.sort((a, b) => a.many - b.many);
+  const { work } = context.pacer;
+  const sorted = await sortPaced(pairs, (a, b) => a.many - b.many, work);
   const labelsOf = resultLabels(plan);
-  const labels = pairs.map((pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!));
-  const rows = new PairRows(plan, labels, pairs, many, one, swapped);
+  const labels = await mapPaced(
+    sorted,
+    (pair) => labelsOf(many.labels[pair.many]!, one.labels[pair.one]!),
+    work,
+  );
+  const rows = new PairRows(plan, labels, sorted, many, one, swapped);
   if (isOneToOne && !isAmbiguous && keepsLabelsUnique(plan)) return rows;
-  return mergeMatches(rows, pairs, many, one, context);
+  return mergeMatches(rows, sorted, many, one, context);
 }
 
 /** Whether some signature with several rows here has a partner on the other side. */
@@ -217,15 +236,17 @@ function present(rows: Rows, index: number, step: number): boolean {
 }
 
 /** Two rows of the "one" side with one signature may not have values at one step. */
-function checkOneSide(
+async function checkOneSide(
   plan: BinaryPlan,
   one: Rows,
   groups: ReadonlyMap<string, number[]>,
   partners: ReadonlyMap<string, number[]>,
   swapped: boolean,
-): void {
+  { pacer }: Context,
+): Promise<void> {
   for (const [key, indexes] of groups) {
     if (indexes.length < 2 || !partners.has(key)) continue;
+    if (pacer.spend(indexes.length * one.stepCount)) await pacer.pause();
     for (let step = 0; step < one.stepCount; step++) {
       const [first, second] = indexes.filter((index) => present(one, index, step));
       if (second === undefined) continue;
@@ -240,15 +261,17 @@ function checkOneSide(
 }
 
 /** Without group_left two rows of one side may not match the same row at one step. */
-function checkManySide(
+async function checkManySide(
   many: Rows,
   groups: ReadonlyMap<string, number[]>,
   one: Rows,
   partners: ReadonlyMap<string, number[]>,
-): void {
+  { pacer }: Context,
+): Promise<void> {
   for (const [key, indexes] of groups) {
     const partner = partners.get(key);
     if (indexes.length < 2 || partner === undefined) continue;
+    if (pacer.spend(indexes.length * many.stepCount)) await pacer.pause();
     for (let step = 0; step < many.stepCount; step++) {
       if (!partner.some((index) => present(one, index, step))) continue;
       const count = indexes.filter((index) => present(many, index, step)).length;
@@ -302,7 +325,9 @@ class PairRows extends Rows {
   load(index: number): number {
     const pair = this.#pairs[index]!;
     const manyAt = this.#many.load(pair.many);
+    if (manyAt === notReady) return notReady;
     const oneAt = this.#one.load(pair.one);
+    if (oneAt === notReady) return notReady;
     const many = {
       values: this.#many.buffer.values,
       words: this.#many.buffer.words,
@@ -320,6 +345,12 @@ class PairRows extends Rows {
     }
     return 0;
   }
+
+  async prepare(index: number): Promise<void> {
+    const pair = this.#pairs[index]!;
+    await this.#many.prepare(pair.many);
+    await this.#one.prepare(pair.one);
+  }
 }
 
 /**
@@ -335,11 +366,12 @@ async function mergeMatches(
 ): Promise<Rows> {
   const { stepCount } = rows;
   const indexesOfKey = new Map<string, number[]>();
-  rows.labels.forEach((labels, index) => {
-    const indexes = indexesOfKey.get(labels.key);
-    if (indexes === undefined) indexesOfKey.set(labels.key, [index]);
+  const add = ({ key }: Labels, index: number): void => {
+    const indexes = indexesOfKey.get(key);
+    if (indexes === undefined) indexesOfKey.set(key, [index]);
     else indexes.push(index);
-  });
+  };
+  await visitPaced(rows.labels, add, context.pacer.work);
   if (indexesOfKey.size === rows.count) return rows;
   context.pacer.hold(indexesOfKey.size * stepCount);
   const result = Matrix.make(
@@ -351,7 +383,9 @@ async function mergeMatches(
     const matched = new Uint8Array(stepCount);
     for (const index of indexes) {
       const pair = pairs[index]!;
-      const at = rows.load(index);
+      let at = rows.load(index);
+      if (at === notReady) at = await loadPrepared(rows, index);
+      // Both are ready with it.
       const manyAt = many.load(pair.many);
       const oneAt = one.load(pair.one);
       for (let step = 0; step < stepCount; step++) {

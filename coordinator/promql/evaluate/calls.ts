@@ -8,13 +8,23 @@ import { functions } from '../functions/table.ts';
 import type { Evaluator } from './evaluator.ts';
 import { withoutNames } from './names.ts';
 import { Labels } from '../rows/labels.ts';
+import type { Context } from '../rows/context.ts';
+import { sortPaced } from '../rows/paced.ts';
 import { textOf } from '../plan/plan.ts';
 import type { CallPlan, Plan } from '../plan/plan.ts';
 import { mapPresent, rowsOfScalar, timesInSeconds } from '../rows/row_values.ts';
-import { MappedRows, Matrix, RelabelledRows, materialize, mergeSameLabels } from '../rows/rows.ts';
+import {
+  loadPrepared,
+  MappedRows,
+  materialize,
+  Matrix,
+  mergeSameLabels,
+  notReady,
+  RelabelledRows,
+} from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 import { histogramFraction, histogramQuantile } from './histogram.ts';
-import { labelJoiner, labelReplacer } from './label_functions.ts';
+import { type ChangeLabels, labelJoiner, labelReplacer } from './label_functions.ts';
 
 type Call = (plan: CallPlan, evaluator: Evaluator) => Promise<Rows>;
 
@@ -134,7 +144,8 @@ async function absent(plan: CallPlan, evaluator: Evaluator): Promise<Rows> {
   const result = Matrix.make([absentLabels(plan.call.args[0]!)], stepCount);
   result.buffer.values.fill(1);
   for (let index = 0; index < rows.count; index++) {
-    const at = rows.load(index);
+    let at = rows.load(index);
+    if (at === notReady) at = await loadPrepared(rows, index);
     for (let step = 0; step < stepCount; step++) {
       if (!isAbsent(rows.buffer.words, at + step)) setAbsent(result.buffer.words, step);
     }
@@ -163,12 +174,13 @@ function absentLabels(argument: Expr): Labels {
 async function relabel(
   plan: CallPlan,
   evaluator: Evaluator,
-  changeBy: (texts: readonly string[]) => (labels: Labels) => Labels,
+  changeBy: (texts: readonly string[], context: Context) => ChangeLabels,
 ): Promise<Rows> {
   const rows = await evaluator.vector(plan.args[0]!);
   const texts = plan.args.slice(1).map((argument) => textOf(argument));
-  const labels = rows.labels.map(changeBy(texts));
-  return mergeSameLabels(new RelabelledRows(rows, labels), evaluator.context.pacer);
+  const { pacer } = evaluator.context;
+  const labels = await changeBy(texts, evaluator.context)(rows.labels);
+  return mergeSameLabels(new RelabelledRows(rows, labels), pacer);
 }
 
 /** Compares two of one-step rows by index. */
@@ -197,7 +209,11 @@ async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise
   const { context } = evaluator;
   const rows = await materialize(await evaluator.vector(plan.args[0]!), context.pacer);
   if (context.isRangeQuery || rows.stepCount !== 1) return rows;
-  const indexes = rows.labels.map((_, index) => index).sort(order(rows));
+  const indexes = await sortPaced(
+    rows.labels.map((_, index) => index),
+    order(rows),
+    context.pacer.work,
+  );
   const sorted = Matrix.make(
     indexes.map((index) => rows.labels[index]!),
     1,

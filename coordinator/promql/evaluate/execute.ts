@@ -13,7 +13,7 @@ import { textOf } from '../plan/plan.ts';
 import { arithmetic, arithmeticRows, compare, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
 import { mapPresent, timesInSeconds } from '../rows/row_values.ts';
-import { MappedRows, RepeatedRows } from '../rows/rows.ts';
+import { loadPrepared, MappedRows, notReady, RepeatedRows } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 import { SelectorRows } from './selector_rows.ts';
 import { evaluateWindow } from './window_rows.ts';
@@ -71,7 +71,8 @@ export class Executor implements Evaluator {
     const counts = new Uint32Array(stepCount);
     const result = new Float64Array(stepCount).fill(NaN);
     for (let index = 0; index < rows.count; index++) {
-      const at = rows.load(index);
+      let at = rows.load(index);
+      if (at === notReady) at = await loadPrepared(rows, index);
       for (let step = 0; step < stepCount; step++) {
         if (isAbsent(rows.buffer.words, at + step)) continue;
         counts[step] = counts[step]! + 1;

@@ -1,5 +1,6 @@
 /** Metric names, which most functions and operators take from their series. */
 import type { Plan } from '../plan/plan.ts';
+import { mapPaced } from '../rows/paced.ts';
 import type { Pacer } from '../rows/pacer.ts';
 import { RelabelledRows, mergeSameLabels } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
@@ -9,9 +10,18 @@ import type { Rows } from '../rows/rows.ts';
  * @param origin what made the rows: when it selects by one name, no two series can become the same
  */
 export async function withoutNames(rows: Rows, origin: Plan, pacer: Pacer): Promise<Rows> {
-  const labels = rows.labels.map((label) => label.withoutName());
+  let hasTypeOrUnit = false;
+  const { work } = pacer;
+  const labels = await mapPaced(
+    rows.labels,
+    (label) => {
+      hasTypeOrUnit ||= label.hasTypeOrUnit;
+      return label.withoutName();
+    },
+    work,
+  );
   const relabelled = new RelabelledRows(rows, labels);
-  if (hasOneName(origin) && !rows.labels.some((label) => label.hasTypeOrUnit)) return relabelled;
+  if (hasOneName(origin) && !hasTypeOrUnit) return relabelled;
   return mergeSameLabels(relabelled, pacer);
 }
 

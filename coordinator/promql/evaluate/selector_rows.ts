@@ -1,16 +1,17 @@
 /** Rows of stored series: each is decoded and put on the grid when it is asked for. */
 import { makeRowBuffer } from '#engine/window_functions/row.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
-import type {
-  WindowEvaluator,
-  WindowFunction,
-  WindowRequest,
+import {
+  tooDear,
+  type WindowEvaluator,
+  type WindowFunction,
+  type WindowRequest,
 } from '#engine/window_functions/windows.ts';
 import type { SelectRange } from '../../select/storage.ts';
 import type { Context } from '../rows/context.ts';
 import type { Labels } from '../rows/labels.ts';
 import type { Grid, Source, SubquerySource } from '../plan/plan.ts';
-import { Rows } from '../rows/rows.ts';
+import { notReady, Rows } from '../rows/rows.ts';
 
 export function windowRequest(
   windowFunction: WindowFunction,
@@ -30,7 +31,10 @@ export function windowRequest(
   };
 }
 
-/** Rows that are looked at for all windows together. */
+/** Looks at rows that one row of the grid may cost at once: some milliseconds. More is done aside. */
+export const rowUnitsMax = 3_000_000;
+
+/** About how many looks at rows all windows together take. */
 export function windowWork(request: WindowRequest, rowCount: number): number {
   const { stepCount, referenceStepMillis, rangeMillis } = request;
   const spanMillis = referenceStepMillis * (stepCount - 1) + rangeMillis;
@@ -43,6 +47,8 @@ export class SelectorRows extends Rows {
   readonly #range: SelectRange;
   readonly #windows: WindowEvaluator;
   readonly #context: Context;
+  /** The row that the buffer holds because it was made aside; -1 for none. */
+  #prepared: number;
 
   private constructor(
     request: WindowRequest,
@@ -57,6 +63,7 @@ export class SelectorRows extends Rows {
     this.#range = range;
     this.#windows = context.windows;
     this.#context = context;
+    this.#prepared = -1;
   }
 
   static of(
@@ -72,6 +79,8 @@ export class SelectorRows extends Rows {
   }
 
   load(index: number): number {
+    if (index === this.#prepared) return 0;
+    this.#prepared = -1;
     const rowCount = this.#windows.evaluate(
       this.#request,
       this.#bundle,
@@ -80,9 +89,29 @@ export class SelectorRows extends Rows {
       this.#range.endNanos,
       this.buffer,
       0,
+      rowUnitsMax,
     );
+    if (rowCount === tooDear) return notReady;
     this.#context.stats.decodedSamples += rowCount;
-    this.#context.pacer.note(windowWork(this.#request, rowCount));
+    this.#context.pacer.note(Math.min(windowWork(this.#request, rowCount), rowUnitsMax));
     return 0;
+  }
+
+  async prepare(index: number): Promise<void> {
+    const { aside, pacer, stats } = this.#context;
+    const { chunkData, chunkOffset } = this.#bundle;
+    const { startNanos, endNanos } = this.#range;
+    const chunks = chunkData.slice(chunkOffset[index], chunkOffset[index + 1]);
+    const job = {
+      kind: 'seriesRow',
+      request: this.#request,
+      chunks,
+      startNanos,
+      endNanos,
+    } as const;
+    const { bits, rowCount } = await pacer.work.outside(aside.run(job, pacer.work));
+    this.buffer.bits.set(bits);
+    this.#prepared = index;
+    stats.decodedSamples += rowCount;
   }
 }

@@ -1,15 +1,14 @@
 /** Functions over ranges: of stored series and of subqueries. */
-import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
-import type { WindowRequest } from '#engine/window_functions/windows.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { functions } from '../functions/table.ts';
 import type { Evaluator } from './evaluator.ts';
 import { withoutNames } from './names.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
-import type { Grid, WindowPlan } from '../plan/plan.ts';
-import { Rows } from '../rows/rows.ts';
-import { SelectorRows, windowRequest, windowWork } from './selector_rows.ts';
+import type { WindowPlan } from '../plan/plan.ts';
+import type { Rows } from '../rows/rows.ts';
+import { SelectorRows, windowRequest } from './selector_rows.ts';
+import { ColumnRows, columnsOf, isLong, SubqueryRows } from './subquery.ts';
 
 export async function evaluateWindow(plan: WindowPlan, evaluator: Evaluator): Promise<Rows> {
   const { context } = evaluator;
@@ -32,8 +31,11 @@ async function rowsOf(
   if (source.kind === 'selector') {
     return SelectorRows.of(plan.function, source, grid, parameters, context);
   }
-  const inner = await evaluator.vector(source.inner);
   const request = windowRequest(plan.function, source, grid, parameters);
+  if (isLong(source)) {
+    return new ColumnRows(await columnsOf(source, evaluator), request, context);
+  }
+  const inner = await evaluator.vector(source.inner);
   return new SubqueryRows(inner, source.inner.grid, request, context);
 }
 
@@ -81,48 +83,5 @@ function noteGauges(rows: Rows, plan: WindowPlan, context: Context): void {
       `metric might not be a counter, name does not end in _total/_sum/_count/_bucket: ${JSON.stringify(name)}`,
       span,
     );
-  }
-}
-
-/** Windows over the values of an expression on its own grid. */
-class SubqueryRows extends Rows {
-  readonly #inner: Rows;
-  readonly #innerGrid: Grid;
-  readonly #request: WindowRequest;
-  readonly #context: Context;
-  readonly #times: Float64Array;
-  readonly #values: Float64Array;
-
-  constructor(inner: Rows, innerGrid: Grid, request: WindowRequest, context: Context) {
-    super(inner.labels, request.stepCount, makeRowBuffer(request.stepCount));
-    this.#inner = inner;
-    this.#innerGrid = innerGrid;
-    this.#request = request;
-    this.#context = context;
-    this.#times = new Float64Array(innerGrid.stepCount);
-    this.#values = new Float64Array(innerGrid.stepCount);
-  }
-
-  load(index: number): number {
-    const { startMillis, stepMillis, stepCount } = this.#innerGrid;
-    const at = this.#inner.load(index);
-    const { values, words } = this.#inner.buffer;
-    let count = 0;
-    for (let step = 0; step < stepCount; step++) {
-      const value = values[at + step]!;
-      if (value !== value && isAbsent(words, at + step)) continue;
-      this.#times[count] = startMillis + step * stepMillis;
-      this.#values[count++] = value;
-    }
-    this.#context.windows.evaluateColumns(
-      this.#request,
-      this.#times,
-      this.#values,
-      count,
-      this.buffer,
-      0,
-    );
-    this.#context.pacer.note(stepCount + windowWork(this.#request, count));
-    return 0;
   }
 }

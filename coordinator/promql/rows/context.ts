@@ -1,4 +1,5 @@
 /** What the evaluation of one query shares. */
+import type { Aside } from '#engine/aside/aside.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SelectResult } from '../../select/storage.ts';
 import type { Annotations } from './annotations.ts';
@@ -17,6 +18,8 @@ export interface Context {
   readonly pacer: Pacer;
   readonly annotations: Annotations;
   readonly windows: WindowEvaluator;
+  /** For what cannot be divided. */
+  readonly aside: Aside;
   readonly fetched: readonly Fetched[];
   readonly isRangeQuery: boolean;
   /** Rows that were decoded. */

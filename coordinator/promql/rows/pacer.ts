@@ -1,23 +1,19 @@
 /**
- * Keeps a query polite: it yields to the event loop, ends when it is cancelled, and stays under its
+ * Keeps a query polite: it gives way to others, ends when it is cancelled, and stays under its
  * sample limit.
  */
+import type { Work } from '#lib/env/turns.ts';
 import { executionError } from '../parse/errors.ts';
 
-/** Steps computed between two yields; about ten milliseconds of the dearest functions. */
-const workBetweenPauses = 1_000_000;
-
 export class Pacer {
-  readonly #signal: AbortSignal;
+  readonly work: Work;
   readonly #samplesMax: number;
-  #work: number;
   #samples: number;
 
   /** @param samplesMax samples that the query may hold in memory at once */
-  constructor(signal: AbortSignal, samplesMax: number) {
-    this.#signal = signal;
+  constructor(work: Work, samplesMax: number) {
+    this.work = work;
     this.#samplesMax = samplesMax;
-    this.#work = 0;
     this.#samples = 0;
   }
 
@@ -28,22 +24,17 @@ export class Pacer {
 
   /** Counts work that is done inside of a step's computation, such as decoding. */
   note(work: number): void {
-    this.#work += work;
+    this.work.note(work);
   }
 
   /** Counts work; true when it is time for `await pause()`. */
   spend(steps: number): boolean {
-    this.#work += steps + 16;
-    return this.#work >= workBetweenPauses;
+    return this.work.spend(steps + 16);
   }
 
   /** @throws the signal's reason when the query is cancelled or out of time */
-  async pause(): Promise<void> {
-    this.#work = 0;
-    await new Promise<void>((resolve) => {
-      setImmediate(resolve);
-    });
-    this.#signal.throwIfAborted();
+  pause(): Promise<void> {
+    return this.work.pause();
   }
 
   /** @throws {PromqlError} when the query would hold more than its limit */

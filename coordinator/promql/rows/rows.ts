@@ -6,6 +6,7 @@ import { absentBits, isAbsent, makeRowBuffer } from '#engine/window_functions/ro
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { executionError } from '../parse/errors.ts';
 import type { Labels } from './labels.ts';
+import { visitPaced } from './paced.ts';
 import type { Pacer } from './pacer.ts';
 
 export abstract class Rows {
@@ -26,9 +27,21 @@ export abstract class Rows {
 
   /**
    * Makes row `index` available until the next call.
-   * @returns where it starts in `buffer`
+   * @returns where it starts in `buffer`; `notReady` when it would hold up others: then `prepare` comes first
    */
   abstract load(index: number): number;
+
+  /** Makes a row for which `load` says `notReady`; the next call of `load` for it has it. */
+  abstract prepare(index: number): Promise<void>;
+}
+
+/** What `load` returns for a row that has to be prepared. */
+export const notReady = -1;
+
+/** After `notReady`: prepares the row and loads it. */
+export async function loadPrepared(rows: Rows, index: number): Promise<number> {
+  await rows.prepare(index);
+  return rows.load(index);
 }
 
 /** All rows in memory. */
@@ -45,6 +58,8 @@ export class Matrix extends Rows {
   load(index: number): number {
     return index * this.stepCount;
   }
+
+  async prepare(): Promise<void> {}
 
   withLabels(labels: readonly Labels[]): Matrix {
     return new Matrix(labels, this.stepCount, this.buffer);
@@ -74,11 +89,19 @@ export class MappedRows extends Rows {
   }
 
   load(index: number): number {
-    const sourceIndex = this.#indexes === null ? index : this.#indexes[index]!;
-    const at = this.#source.load(sourceIndex);
+    const at = this.#source.load(this.#sourceIndex(index));
+    if (at === notReady) return notReady;
     this.buffer.bits.set(this.#source.buffer.bits.subarray(at, at + this.stepCount));
     this.#map(this.buffer, index);
     return 0;
+  }
+
+  prepare(index: number): Promise<void> {
+    return this.#source.prepare(this.#sourceIndex(index));
+  }
+
+  #sourceIndex(index: number): number {
+    return this.#indexes === null ? index : this.#indexes[index]!;
   }
 }
 
@@ -96,8 +119,13 @@ export class RepeatedRows extends Rows {
 
   load(index: number): number {
     const at = this.#source.load(index);
+    if (at === notReady) return notReady;
     this.buffer.bits.fill(this.#source.buffer.bits[at]!);
     return 0;
+  }
+
+  prepare(index: number): Promise<void> {
+    return this.#source.prepare(index);
   }
 }
 
@@ -115,6 +143,10 @@ export class RelabelledRows extends Rows {
     this.buffer = this.#source.buffer;
     return at;
   }
+
+  prepare(index: number): Promise<void> {
+    return this.#source.prepare(index);
+  }
 }
 
 /** Puts all rows into memory; those without any value are left out. */
@@ -125,7 +157,8 @@ export async function materialize(rows: Rows, pacer: Pacer): Promise<Matrix> {
   const buffer = makeRowBuffer(rows.count * stepCount);
   const labels: Labels[] = [];
   for (let index = 0; index < rows.count; index++) {
-    const at = rows.load(index);
+    let at = rows.load(index);
+    if (at === notReady) at = await loadPrepared(rows, index);
     const row = rows.buffer.bits.subarray(at, at + stepCount);
     if (hasValue(rows.buffer, at, stepCount)) {
       buffer.bits.set(row, labels.length * stepCount);
@@ -156,11 +189,14 @@ export function hasValue(buffer: RowBuffer, at: number, stepCount: number): bool
 export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
   const indexOfKey = new Map<string, number>();
   let hasTwins = false;
-  for (const label of rows.labels) {
-    const { key } = label;
-    if (indexOfKey.has(key)) hasTwins = true;
-    else indexOfKey.set(key, indexOfKey.size);
-  }
+  await visitPaced(
+    rows.labels,
+    ({ key }) => {
+      if (indexOfKey.has(key)) hasTwins = true;
+      else indexOfKey.set(key, indexOfKey.size);
+    },
+    pacer.work,
+  );
   if (!hasTwins) return rows;
   const { stepCount } = rows;
   pacer.hold(indexOfKey.size * stepCount);
@@ -169,7 +205,8 @@ export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
   for (let index = 0; index < rows.count; index++) {
     const target = indexOfKey.get(rows.labels[index]!.key)!;
     labels[target] ??= rows.labels[index]!;
-    const at = rows.load(index);
+    let at = rows.load(index);
+    if (at === notReady) at = await loadPrepared(rows, index);
     const source = rows.buffer.bits;
     for (let step = 0; step < stepCount; step++) {
       const bits = source[at + step]!;

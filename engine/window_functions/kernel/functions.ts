@@ -80,7 +80,8 @@ export function rateConstants(
 }
 
 /**
- * rate and increase. `prefix` has room for n f64.
+ * rate and increase; false when more than `visitsMax` rows were looked at again for windows with resets, then
+ * nothing counts. `prefix` has room for n f64.
  */
 export function counterRow(
   values: usize,
@@ -92,9 +93,11 @@ export function counterRow(
   prefix: usize,
   range: f64,
   isRate: bool,
+  visitsMax: f64,
   out: usize,
-): void {
+): bool {
   const rangeSeconds = range / 1000;
+  let visits: f64 = 0;
   const isExact = prefixOfResets(values, rows, prefix);
   for (let step: usize = 0; step < <usize>steps; step++) {
     const at = constants + (step << 5);
@@ -109,7 +112,12 @@ export function counterRow(
     let change = valueAt(values, last) - first;
     const resets = valueAt(prefix, last) - valueAt(prefix, start);
     if (resets != 0) {
-      change = isExact ? change + resets : changeWithResets(values, start, last);
+      if (isExact) change += resets;
+      else {
+        visits += <f64>(last - start);
+        if (visits > visitsMax) return false;
+        change = changeWithResets(values, start, last);
+      }
     }
     let factor = load<f64>(at, 24);
     const toStart = load<f64>(at);
@@ -123,6 +131,7 @@ export function counterRow(
     }
     store<f64>(out + (step << 3), change * factor);
   }
+  return true;
 }
 
 /** Whether any sum of the rows is exact: all are whole numbers, and together below the limit. */
@@ -217,9 +226,15 @@ function prefixOfSums(values: usize, rows: u32, prefix: usize): void {
   }
 }
 
+/** What `sumRow` returns. */
+const sumDone: i32 = 1;
+/** A mean's sum overflows. */
+const sumNotHere: i32 = 0;
+const sumTooDear: i32 = 2;
+
 /**
- * sum or avg; false when a mean's sum overflows, then nothing counts. `prefix` has room for n + 1
- * f64.
+ * sum or avg; nothing counts unless it is done, with no more looks at rows than it may. `prefix` has
+ * room for n + 1 f64.
  */
 export function sumRow(
   values: usize,
@@ -229,8 +244,9 @@ export function sumRow(
   steps: u32,
   prefix: usize,
   isMean: bool,
+  visitsMax: f64,
   out: usize,
-): bool {
+): i32 {
   // Windows that touch a row more than once are worth prefix sums, where these are exact.
   if (sumsAreExact(values, rows)) {
     prefixOfSums(values, rows, prefix);
@@ -243,9 +259,14 @@ export function sumRow(
         store<f64>(out + (step << 3), isMean ? sum / <f64>(end - start) : sum);
       }
     }
-    return true;
+    return sumDone;
   }
-  const hasBlocks = overlapMuch(rows, starts, ends, steps);
+  const total = rowsOfWindows(starts, ends, steps);
+  const hasBlocks = total > 4 * <f64>rows && total > <f64>steps * 2 * <f64>blockRows;
+  if (total > visitsMax) {
+    if (!hasBlocks) return sumTooDear;
+    if (total / <f64>blockRows + <f64>steps * 2 * <f64>blockRows > visitsMax) return sumTooDear;
+  }
   if (hasBlocks) sumBlocks(values, rows, prefix);
   for (let step: usize = 0; step < <usize>steps; step++) {
     const start = startOf(starts, step);
@@ -274,11 +295,11 @@ export function sumRow(
     }
     // Infinite or NaN: engine/window_functions/functions.ts has the rules for means and for what is
     // lost on the way.
-    if (!(abs(sum) < Infinity)) return false;
+    if (!(abs(sum) < Infinity)) return sumNotHere;
     const count = <f64>(end - start);
     store<f64>(out + (step << 3), isMean ? sum / count + compensation / count : sum + compensation);
   }
-  return true;
+  return sumDone;
 }
 
 /** What the sum of the two loses by rounding (Neumaier). */
@@ -287,13 +308,13 @@ function lostBits(sum: f64, value: f64, next: f64): f64 {
   return abs(sum) >= abs(value) ? sum - next + value : value - next + sum;
 }
 
-/** Whether rows stand in so many windows that sums of blocks are worth making. */
-function overlapMuch(rows: u32, starts: usize, ends: usize, steps: u32): bool {
+/** Rows of all windows together: where they stand in many, sums of blocks are worth making. */
+function rowsOfWindows(starts: usize, ends: usize, steps: u32): f64 {
   let total: f64 = 0;
   for (let step: usize = 0; step < <usize>steps; step++) {
     total += <f64>(startOf(ends, step) - startOf(starts, step));
   }
-  return total > 4 * <f64>rows && total > <f64>steps * 2 * <f64>blockRows;
+  return total;
 }
 
 /**

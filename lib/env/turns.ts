@@ -1,0 +1,181 @@
+/**
+ * Who of those that share the main loop works next. Reads of any size are done in slices of some
+ * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
+ * wait longer than that. The one that has had least time so far comes next, so a small query passes
+ * large ones; now and then it is the one that waits longest, so that none starves.
+ */
+import type { Clock } from './env.ts';
+
+/** Longest stretch of one piece of work, but for what cannot be divided. */
+export const sliceMillis = 4;
+/**
+ * What a piece that begins may do at once when others have used up the slice of this turn of the loop: most
+ * need no more.
+ */
+const firstMillisMin = 0.25;
+/** Units of work, of a few nanoseconds each, between two looks at the clock. */
+const unitsBetweenLooks = 20_000;
+/** So much is a slice where the clock stands meanwhile, as in the simulator. */
+const unitsOfSlice = 1_000_000;
+/** Of so many turns one is of the piece that waits longest. */
+const turnsOfLongest = 4;
+
+interface Waiting {
+  readonly work: Work;
+  readonly resolve: () => void;
+}
+
+/** The turns of one loop; there is one for each clock, so that simulated processes have their own. */
+export class Turns {
+  static readonly #ofClock = new WeakMap<Clock, Turns>();
+
+  static of(clock: Clock): Turns {
+    let turns = Turns.#ofClock.get(clock);
+    if (turns === undefined) {
+      turns = new Turns(clock);
+      Turns.#ofClock.set(clock, turns);
+    }
+    return turns;
+  }
+
+  readonly clock: Clock;
+  /** In the order in which they began to wait. */
+  readonly #waiting: Waiting[] = [];
+  #isScheduled = false;
+  #count = 0;
+  /** Used by all pieces since the loop looked at its sockets. */
+  usedMillis = 0;
+
+  private constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** Pieces that wait for their next slice. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** @param signal its piece of work ends with it, at the next slice */
+  begin(signal: AbortSignal): Work {
+    this.schedule();
+    return new Work(this, signal);
+  }
+
+  /** Resolves when it is the turn of this one. */
+  next(work: Work): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ work, resolve });
+      this.schedule();
+    });
+  }
+
+  /** Time that is used counts anew when the loop has looked at its sockets. */
+  schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.usedMillis = 0;
+      if (this.#waiting.length === 0) return;
+      const [{ resolve }] = this.#waiting.splice(this.#choose(), 1) as [Waiting];
+      // What waits comes in the turns of the loop after this one, when its sockets were looked at.
+      this.schedule();
+      resolve();
+    });
+  }
+
+  #choose(): number {
+    this.#count = (this.#count + 1) % turnsOfLongest;
+    let chosen = 0;
+    for (let i = 0; i < this.#waiting.length; i++) {
+      const { work } = this.#waiting[i]!;
+      // It only has to end.
+      if (work.signal.aborted) return i;
+      if (this.#count > 0 && work.attainedMillis < this.#waiting[chosen]!.work.attainedMillis) {
+        chosen = i;
+      }
+    }
+    return chosen;
+  }
+}
+
+/**
+ * A piece of work that gives way: `if (work.spend(n)) await work.pause()` after each n units of some
+ * nanoseconds.
+ */
+export class Work {
+  readonly signal: AbortSignal;
+  readonly #turns: Turns;
+  #units = 0;
+  #unitsOfSlice = 0;
+  #sliceMillis: number;
+  #startedMillis: number;
+  #lookedMillis: number;
+  /** Time of the loop that it has had. */
+  attainedMillis = 0;
+
+  constructor(turns: Turns, signal: AbortSignal) {
+    this.#turns = turns;
+    this.signal = signal;
+    this.#startedMillis = turns.clock.monotonicMillis();
+    this.#lookedMillis = this.#startedMillis;
+    this.#sliceMillis = Math.max(firstMillisMin, sliceMillis - turns.usedMillis);
+  }
+
+  /** Counts work without asking whether it is time. */
+  note(units: number): void {
+    this.#units += units;
+  }
+
+  /** Counts work; true when it is time for `await pause()`. */
+  spend(units: number): boolean {
+    this.#units += units;
+    return this.#units >= unitsBetweenLooks && this.#isDue();
+  }
+
+  #isDue(): boolean {
+    this.#unitsOfSlice += this.#units;
+    this.#units = 0;
+    return this.#look() >= this.#sliceMillis || this.#unitsOfSlice >= unitsOfSlice;
+  }
+
+  /** @returns milliseconds of this slice */
+  #look(): number {
+    const now = this.#turns.clock.monotonicMillis();
+    const millis = now - this.#lookedMillis;
+    this.#lookedMillis = now;
+    this.attainedMillis += millis;
+    this.#turns.usedMillis += millis;
+    return now - this.#startedMillis;
+  }
+
+  /**
+   * Gives way to the others, and goes on in its next turn.
+   * @throws the signal's reason when it is cancelled or out of time
+   */
+  async pause(): Promise<void> {
+    this.#look();
+    await this.#turns.next(this);
+    this.#restart(sliceMillis);
+    this.signal.throwIfAborted();
+  }
+
+  /** Waits for what others do: that is not its own time. */
+  async outside<T>(promise: Promise<T>): Promise<T> {
+    this.#look();
+    try {
+      return await promise;
+    } finally {
+      this.#turns.schedule();
+      this.#restart(Math.max(firstMillisMin, sliceMillis - this.#turns.usedMillis));
+    }
+  }
+
+  #restart(millis: number): void {
+    this.#units = 0;
+    this.#unitsOfSlice = 0;
+    this.#sliceMillis = millis;
+    this.#startedMillis = this.#turns.clock.monotonicMillis();
+    this.#lookedMillis = this.#startedMillis;
+  }
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Clock } from './env.ts';
+import { sliceMillis, Turns, type Work } from './turns.ts';
+
+const never = new AbortController().signal;
+
+/** A clock that work moves: each unit takes a thousandth of a millisecond. */
+class WorkClock {
+  millis = 0;
+  readonly clock = { monotonicMillis: () => this.millis } as Clock;
+  readonly turns: Turns = Turns.of(this.clock);
+
+  /** Works for so long, in pieces that give way. @returns when it was done */
+  async work(work: Work, millis: number): Promise<number> {
+    for (let done = 0; done < millis; done += 0.5) {
+      this.millis += 0.5;
+      if (work.spend(30_000)) await work.pause();
+    }
+    return this.millis;
+  }
+}
+
+test('a short piece of work passes those that have had more time', async () => {
+  const clock = new WorkClock();
+  const { turns } = clock;
+  const long = Array.from({ length: 10 }, () => clock.work(turns.begin(never), 400));
+  while (clock.millis < 500) await new Promise(setImmediate);
+  const begunMillis = clock.millis;
+  const doneMillis = await clock.work(turns.begin(never), 20);
+  // Its own slices, and of four turns one that is of another piece.
+  assert.ok(doneMillis - begunMillis <= 20 + 4 * sliceMillis, `${doneMillis - begunMillis}`);
+  await Promise.all(long);
+  assert.equal(turns.waiting, 0);
+});
+
+test('none starves while short ones come again and again', async () => {
+  const clock = new WorkClock();
+  const long = clock.work(clock.turns.begin(never), 100);
+  let isOver = false;
+  const others = Array.from({ length: 3 }, async () => {
+    while (!isOver) await clock.work(clock.turns.begin(never), 8);
+  });
+  const doneMillis = await long;
+  isOver = true;
+  await Promise.all(others);
+  assert.ok(doneMillis < 100 * 10, `${doneMillis}`);
+});
+
+test('the loop looks at its sockets between two slices, and all that begin share the first one', async () => {
+  const clock = new WorkClock();
+  const looks: number[] = [];
+  let isOver = false;
+  const look = (): void => {
+    looks.push(clock.millis);
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  await Promise.all(Array.from({ length: 50 }, () => clock.work(clock.turns.begin(never), 10)));
+  isOver = true;
+  const longest = Math.max(...looks.slice(1).map((at, i) => at - looks[i]!));
+  // Fifty that begin at once do half a millisecond each before they look at the clock.
+  assert.ok(longest <= 50 * 0.5 + 2 * sliceMillis, `${longest}`);
+  assert.equal(clock.millis, 500);
+});
+
+test('who waits for others does not spend its own time', async () => {
+  const clock = new WorkClock();
+  const work = clock.turns.begin(never);
+  await clock.work(work, 2);
+  await work.outside(
+    new Promise<void>((resolve) => {
+      setImmediate(() => {
+        clock.millis += 1000;
+        resolve();
+      });
+    }),
+  );
+  await clock.work(work, 2);
+  assert.ok(work.attainedMillis <= 4, `${work.attainedMillis}`);
+});
+
+test('work that is cancelled ends with the reason in its next turn, before others', async () => {
+  const clock = new WorkClock();
+  const cancel = new AbortController();
+  const others = Array.from({ length: 20 }, () => clock.work(clock.turns.begin(never), 50));
+  const cancelled = clock.work(clock.turns.begin(cancel.signal), 1000);
+  await new Promise((resolve) => setTimeout(resolve, 2));
+  cancel.abort(new Error('over'));
+  const atMillis = clock.millis;
+  await assert.rejects(cancelled, /over/);
+  assert.ok(clock.millis - atMillis <= 2 * sliceMillis, `${clock.millis - atMillis}`);
+  await Promise.all(others);
+});
+
+test('where the clock stands so much work is a slice', async () => {
+  const turns = Turns.of({ monotonicMillis: () => 0 } as Clock);
+  const work = turns.begin(never);
+  let pauses = 0;
+  for (let i = 0; i < 100; i++) {
+    if (!work.spend(100_000)) continue;
+    pauses++;
+    await work.pause();
+  }
+  assert.equal(pauses, 10);
+});
