@@ -4,6 +4,7 @@
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { Work } from '#lib/env/turns.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 
@@ -14,6 +15,9 @@ export interface MergeLimits {
   readonly bytesMax: number;
 }
 
+/** About what it takes to find a series of one replica among those of others, in units of work. */
+const partUnits = 200;
+
 export interface MergedBundle {
   readonly bundle: SeriesBundle;
   /** Different series of all answers, those that were cut off too. */
@@ -21,13 +25,15 @@ export interface MergedBundle {
 }
 
 /**
+ * Gives way to others on the way.
  * @param bundles borrowed; the only one is returned itself when nothing has to be cut off
  * @throws {TsdbError} RESOURCE_EXHAUSTED when the outcome would have more bytes than the limit
  */
-export function mergeBundles(
+export async function mergeBundles(
   bundles: readonly SeriesBundle[],
   { seriesMax, bytesMax }: MergeLimits,
-): MergedBundle {
+  work: Work,
+): Promise<MergedBundle> {
   if (bundles.length === 0) return { bundle: emptyBundle, seriesMatched: 0 };
   const [only] = bundles;
   if (bundles.length === 1 && (seriesMax === 0 || only!.seriesCount <= seriesMax)) {
@@ -35,10 +41,11 @@ export function mergeBundles(
     checkBytes(tagsData.length + idData.length + chunkData.length, bytesMax);
     return { bundle: only!, seriesMatched: seriesCount };
   }
-  const parts = groupParts(bundles);
+  const parts = await groupParts(bundles, work);
   const seriesMatched = parts.first.length;
   const seriesCount = seriesMax === 0 ? seriesMatched : Math.min(seriesMatched, seriesMax);
-  return { bundle: copyParts(bundles, parts, seriesCount, bytesMax), seriesMatched };
+  const bundle = await copyParts(bundles, parts, seriesCount, bytesMax, work);
+  return { bundle, seriesMatched };
 }
 
 /**
@@ -54,7 +61,7 @@ interface Parts {
   readonly indexOf: Uint32Array;
 }
 
-function groupParts(bundles: readonly SeriesBundle[]): Parts {
+async function groupParts(bundles: readonly SeriesBundle[], work: Work): Promise<Parts> {
   const partCount = bundles.reduce((sum, { seriesCount }) => sum + seriesCount, 0);
   const parts: Parts = {
     first: [],
@@ -81,17 +88,19 @@ function groupParts(bundles: readonly SeriesBundle[]): Parts {
       if (last === undefined) parts.first.push(part);
       else parts.next[last] = part;
       lastOfKey.set(key, part);
+      if (work.spend(partUnits)) await work.pause();
     }
   }
   return parts;
 }
 
-function copyParts(
+async function copyParts(
   bundles: readonly SeriesBundle[],
   parts: Parts,
   seriesCount: number,
   bytesMax: number,
-): SeriesBundle {
+  work: Work,
+): Promise<SeriesBundle> {
   const chunks = new ChunkRanges(bundles);
   const rangeEnd = new Uint32Array(seriesCount);
   const tagsOffset = new Uint32Array(seriesCount + 1);
@@ -111,6 +120,7 @@ function copyParts(
     idOffset[series + 1] = idOffset[series]! + idBytes;
     chunkOffset[series + 1] = chunkOffset[series]! + chunkBytes;
     rangeEnd[series] = chunks.count;
+    if (work.spend(partUnits + chunkBytes)) await work.pause();
   }
   const tagsData = new Uint8Array(tagsOffset[seriesCount]!);
   const idData = new Uint8Array(idOffset[seriesCount]!);
@@ -131,6 +141,7 @@ function copyParts(
     );
     const rangeStart = series === 0 ? 0 : rangeEnd[series - 1]!;
     chunks.copy(rangeStart, rangeEnd[series]!, chunkData, chunkOffset[series]!);
+    if (work.spend(partUnits)) await work.pause();
   }
   return { seriesCount, tagsData, tagsOffset, idScheme, idData, idOffset, chunkData, chunkOffset };
 }

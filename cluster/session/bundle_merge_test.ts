@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunkHeaders, encodeRawChunk } from '#engine/codec/chunk.ts';
-import { emptyBundle } from '#engine/codec/series_bundle.ts';
-import { mergeBundles } from './bundle_merge.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { Turns } from '#lib/env/turns.ts';
+import { mergeBundles, type MergeLimits } from './bundle_merge.ts';
 import { bundleOfSeries, textsOf } from './fakes_testing.ts';
 
 const unlimited = { seriesMax: 0, bytesMax: 2 ** 32 - 1 };
@@ -15,17 +17,20 @@ function chunk(...seconds: number[]): Uint8Array {
   });
 }
 
+const merged = (bundles: readonly SeriesBundle[], limits: MergeLimits) =>
+  mergeBundles(bundles, limits, Turns.of(realEnv.clock).begin(new AbortController().signal));
+
 const join = (...chunks: Uint8Array[]) => new Uint8Array(Buffer.concat(chunks));
 
-test('mergeBundles() gives the only bundle itself, and an empty one for none', () => {
+test('mergeBundles() gives the only bundle itself, and an empty one for none', async () => {
   const only = bundleOfSeries([{ job: 'x', chunks: chunk(1) }]);
-  assert.equal(mergeBundles([only], unlimited).bundle, only);
-  assert.equal(mergeBundles([], unlimited).bundle, emptyBundle);
+  assert.equal((await merged([only], unlimited)).bundle, only);
+  assert.equal((await merged([], unlimited)).bundle, emptyBundle);
 });
 
-test('mergeBundles() keeps equal chunks once, where they stand, and different ones all', () => {
+test('mergeBundles() keeps equal chunks once, where they stand, and different ones all', async () => {
   const [early, late, later] = [chunk(1, 2), chunk(3, 4), chunk(3, 4, 5)];
-  const { bundle, seriesMatched } = mergeBundles(
+  const { bundle, seriesMatched } = await merged(
     [
       bundleOfSeries([
         { job: 'same', chunks: join(early, late) },
@@ -50,9 +55,9 @@ test('mergeBundles() keeps equal chunks once, where they stand, and different on
   assert.deepEqual(counts, [2, 2, 2, 2, 3, 2]);
 });
 
-test('mergeBundles() keeps a malformed rest as it came', () => {
+test('mergeBundles() keeps a malformed rest as it came', async () => {
   const torn = join(chunk(1), Uint8Array.of(255, 1, 2));
-  const { bundle } = mergeBundles(
+  const { bundle } = await merged(
     [
       bundleOfSeries([{ job: 'x', chunks: chunk(1) }]),
       bundleOfSeries([{ job: 'x', chunks: torn }]),
@@ -62,7 +67,7 @@ test('mergeBundles() keeps a malformed rest as it came', () => {
   assert.equal(textsOf(bundle)['x'], Buffer.from(torn).toString());
 });
 
-test('mergeBundles() tells explicit IDs with the same tags apart', () => {
+test('mergeBundles() tells explicit IDs with the same tags apart', async () => {
   const bundle = bundleOfSeries([{ job: 'x', chunks: chunk(1) }]);
   const withId = (id: string) => ({
     ...bundle,
@@ -70,16 +75,19 @@ test('mergeBundles() tells explicit IDs with the same tags apart', () => {
     idData: new Uint8Array(Buffer.from(id)),
     idOffset: Uint32Array.of(0, id.length),
   });
-  const merged = mergeBundles([bundle, withId('p'), withId('q'), withId('p')], unlimited).bundle;
-  assert.deepEqual([...merged.idScheme], [1, 0, 0]);
-  assert.equal(Buffer.from(merged.idData).toString(), 'pq');
-  assert.deepEqual([...merged.idOffset], [0, 0, 1, 2]);
+  const { bundle: joined } = await merged(
+    [bundle, withId('p'), withId('q'), withId('p')],
+    unlimited,
+  );
+  assert.deepEqual([...joined.idScheme], [1, 0, 0]);
+  assert.equal(Buffer.from(joined.idData).toString(), 'pq');
+  assert.deepEqual([...joined.idOffset], [0, 0, 1, 2]);
 });
 
-test('mergeBundles() cuts at the series limit and refuses more bytes than allowed', () => {
+test('mergeBundles() cuts at the series limit and refuses more bytes than allowed', async () => {
   const bundles = ['x', 'y', 'z'].map((job) => bundleOfSeries([{ job, chunks: chunk(1) }]));
-  const cut = mergeBundles(bundles, { ...unlimited, seriesMax: 2 });
+  const cut = await merged(bundles, { ...unlimited, seriesMax: 2 });
   assert.deepEqual(Object.keys(textsOf(cut.bundle)), ['x', 'y']);
   assert.equal(cut.seriesMatched, 3);
-  assert.throws(() => mergeBundles(bundles, { seriesMax: 0, bytesMax: 100 }), /larger than 100/);
+  await assert.rejects(merged(bundles, { seriesMax: 0, bytesMax: 100 }), /larger than 100/);
 });

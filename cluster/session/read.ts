@@ -1,6 +1,7 @@
 /**
  * The reading half of the session: fetch, fetch by ID and aggregate over the replicas.
  */
+import { Turns } from '#lib/env/turns.ts';
 import { WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hashing/hash.ts';
@@ -59,9 +60,10 @@ export class SessionReader {
       },
       signal,
     );
-    const { bundle, seriesMatched } = mergeBundles(
+    const { bundle, seriesMatched } = await mergeBundles(
       answers.map((answer) => answer.bundle),
       { seriesMax: seriesLimit, bytesMax: bytesMaxOf(options.bytesLimit ?? 0) },
+      Turns.of(this.#options.env.clock).begin(signal),
     );
     const exhaustive =
       answers.every((answer) => answer.exhaustive) && seriesMatched === bundle.seriesCount;
@@ -95,9 +97,10 @@ export class SessionReader {
       signal,
     );
     const limits = { seriesMax: 0, bytesMax: bytesMaxOf(0) };
-    const { bundle } = mergeBundles(
+    const { bundle } = await mergeBundles(
       answers.map((answer) => answer.bundle),
       limits,
+      Turns.of(this.#options.env.clock).begin(signal),
     );
     return { bundle, exhaustive: answers.every((answer) => answer.exhaustive), warnings };
   }

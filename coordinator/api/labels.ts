@@ -117,19 +117,37 @@ function warningsOf(warnings: readonly string[], truncated: boolean): { warnings
 function labelsAnswer(result: LabelResult, call: LabelsCall): ApiAnswer {
   const data = cut(result.values, call.resultMax);
   const truncated = data.length < result.values.length;
-  return jsonAnswer(
-    {
-      status: 'success',
-      data,
-      ...warningsOf(result.warnings, truncated),
-    },
-    answerHeaders({
-      timeoutMillis: call.timeoutMillis,
-      seriesLimited: !result.exhaustive || truncated,
-      warnings: result.warnings,
-    }),
-  );
+  const rest = warningsOf(result.warnings, truncated);
+  const headers = answerHeaders({
+    timeoutMillis: call.timeoutMillis,
+    seriesLimited: !result.exhaustive || truncated,
+    warnings: result.warnings,
+  });
+  if (data.length <= valuesPerPart) {
+    return jsonAnswer({ status: 'success', data, ...rest }, headers);
+  }
+  const contentType = { 'Content-Type': jsonContentType };
+  return { status: 200, headers: { ...contentType, ...headers }, body: valuesJson(data, rest) };
 }
+
+/** Values in one part of the answer. */
+const valuesPerPart = 5_000;
+
+function* valuesJson(
+  values: readonly string[],
+  rest: { warnings?: readonly string[] },
+): Iterable<Uint8Array> {
+  let opening = '{"status":"success","data":[';
+  for (let from = 0; from < values.length; from += valuesPerPart) {
+    const part = JSON.stringify(values.slice(from, from + valuesPerPart));
+    yield Buffer.from(`${opening}${part.slice(1, -1)}`);
+    opening = ',';
+  }
+  yield Buffer.from(`]${warningsJson(rest)}}`);
+}
+
+const warningsJson = ({ warnings }: { warnings?: readonly string[] }): string =>
+  warnings === undefined ? '' : `,"warnings":${JSON.stringify(warnings)}`;
 
 function seriesAnswer(result: SelectResult, call: LabelsCall): ApiAnswer {
   const { bundle, exhaustive, warnings } = result;
@@ -175,7 +193,5 @@ function* seriesJson(
       text = '';
     }
   }
-  const warnings =
-    rest.warnings === undefined ? '' : `,"warnings":${JSON.stringify(rest.warnings)}`;
-  yield encoder.encode(`${text}]${warnings}}`);
+  yield encoder.encode(`${text}]${warningsJson(rest)}}`);
 }

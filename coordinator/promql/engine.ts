@@ -1,4 +1,5 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
+import { sortPaced } from '#lib/env/paced.ts';
 import { makeRowBuffer, isAbsent } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
@@ -14,7 +15,6 @@ import type { Context, Fetched } from './rows/context.ts';
 import { PromqlError } from './parse/errors.ts';
 import { Executor } from './evaluate/execute.ts';
 import { Labels } from './rows/labels.ts';
-import { sortPaced } from './rows/paced.ts';
 import { Pacer } from './rows/pacer.ts';
 import { parseQuery } from './parse/parser.ts';
 import { planQuery } from './plan/plan.ts';

@@ -8,6 +8,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
 import { ListenError } from './listen_error.ts';
+import { realEnv } from './real.ts';
+import { Turns } from './turns.ts';
 
 export type HttpRequest = http.IncomingMessage;
 export type HttpResponse = http.ServerResponse;
@@ -404,8 +406,12 @@ export function httpRequest(
   });
 }
 
+/** More than are done between two looks at the clock (turns.ts). */
+const partUnits = 50_000;
+
 /**
- * Writes bytes as fast as the client takes them, then ends the response.
+ * Writes bytes as fast as the client takes them, then ends the response. Parts are made in turns with other
+ * work of the process.
  * @throws the signal's reason when aborted, or what the source throws
  */
 export async function sendStream(
@@ -413,9 +419,12 @@ export async function sendStream(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<void> {
+  const work = Turns.of(realEnv.clock).begin(signal);
   for await (const part of source) {
     signal.throwIfAborted();
-    if (!response.write(part)) await drained(response, signal);
+    if (!response.write(part)) await work.outside(drained(response, signal));
+    // What is sent was also made: the clock tells how long that took.
+    if (work.spend(partUnits)) await work.pause();
   }
   response.end();
 }

@@ -2,13 +2,14 @@
  * Binary operators between two vectors: matching by labels, set operators, and the errors of
  * ambiguous matches.
  */
+import { sortPaced } from '#lib/env/paced.ts';
 import { absentBits, isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import { comparisonOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { Labels } from '../rows/labels.ts';
-import { labelsUnits, mapPaced, sortPaced, visitPaced } from '../rows/paced.ts';
+import { labelsUnits, mapPaced, visitPaced } from '../rows/paced.ts';
 import { arithmeticRows, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan } from '../plan/plan.ts';
 import {

@@ -1,4 +1,5 @@
 /** Functions over instant vectors and scalars that are more than a map of values. */
+import { sortPaced } from '#lib/env/paced.ts';
 import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { unwrapParens } from '../parse/ast.ts';
@@ -9,7 +10,6 @@ import type { Evaluator } from './evaluator.ts';
 import { withoutNames } from './names.ts';
 import { Labels } from '../rows/labels.ts';
 import type { Context } from '../rows/context.ts';
-import { sortPaced } from '../rows/paced.ts';
 import { textOf } from '../plan/plan.ts';
 import type { CallPlan, Plan } from '../plan/plan.ts';
 import { mapPresent, rowsOfScalar, timesInSeconds } from '../rows/row_values.ts';

@@ -1,0 +1,38 @@
+/** Sorting, a part at a time. */
+import type { Work } from './turns.ts';
+
+/** Things that are sorted in one go. */
+const sortedAtOnce = 1024;
+/** About what one comparison takes, in units of work. */
+const compareUnits = 50;
+
+/** As `items.toSorted(compare)`: parts are sorted, and then merged. */
+export async function sortPaced<Item>(
+  items: readonly Item[],
+  compare: (a: Item, b: Item) => number,
+  work: Work,
+): Promise<Item[]> {
+  let sorted: Item[] = [];
+  for (let from = 0; from < items.length; from += sortedAtOnce) {
+    const part = items.slice(from, from + sortedAtOnce).sort(compare);
+    for (const item of part) sorted.push(item);
+    if (work.spend(part.length * compareUnits * 10)) await work.pause();
+  }
+  for (let width = sortedAtOnce; width < sorted.length; width *= 2) {
+    const merged: Item[] = [];
+    for (let from = 0; from < sorted.length; from += 2 * width) {
+      const middle = Math.min(from + width, sorted.length);
+      const past = Math.min(middle + width, sorted.length);
+      let left = from;
+      let right = middle;
+      while (left < middle || right < past) {
+        const isLeft =
+          right >= past || (left < middle && compare(sorted[left]!, sorted[right]!) <= 0);
+        merged.push(sorted[isLeft ? left++ : right++]!);
+        if (work.spend(compareUnits)) await work.pause();
+      }
+    }
+    sorted = merged;
+  }
+  return sorted;
+}
