@@ -203,6 +203,17 @@ test('all listeners are open before there is a placement, and the debug page tel
   await assert.rejects(client.fetch(everything, never), /not bootstrapped/);
   assert.equal((await client.health(never)).bootstrapped, false);
   const url = (path: string) => `http://127.0.0.1:${a.ports.debug}${path}`;
+  const secret = 'a password that nobody may see';
+  process.env['TSDB_TEST_SECRET'] = secret;
+  for (const path of [
+    '/debug/dump',
+    '/debug/pprof/profile?seconds=0.05',
+    '/debug/pprof/heap?seconds=0.05',
+  ]) {
+    const text = await (await fetch(url(path))).text();
+    assert.ok(!text.includes(secret) && !text.includes(process.env['PATH']!), path);
+  }
+  delete process.env['TSDB_TEST_SECRET'];
   const dump = (await (await fetch(url('/debug/dump'))).json()) as {
     host: { instanceId: string; bootstrapped: boolean };
     placement: unknown;

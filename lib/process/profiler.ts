@@ -3,16 +3,69 @@
  */
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../env/env.ts';
+import { TsdbError } from '../errors.ts';
 
 /** Mean distance of two samples of the heap profile. */
 const heapSampleBytes = 64 * 1024;
 
-/** Samples the CPU for a time. @returns the text of a `.cpuprofile` file */
-export async function cpuProfile(
-  clock: Clock,
-  millis: number,
-  signal: AbortSignal,
-): Promise<string> {
+/** Another profile of the kind is being taken. */
+export class ProfilerBusy extends TsdbError {
+  readonly retryAfterSeconds: number;
+
+  constructor(kind: string, retryAfterSeconds: number) {
+    const when = `the one that is being taken ends in ${retryAfterSeconds} s`;
+    super('RESOURCE_EXHAUSTED', `one ${kind} profile at a time: ${when}`);
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+/**
+ * Takes one profile of a kind at a time: each holds up everybody at its end, and 40 at once took
+ * seconds and 670 MB.
+ */
+export class Profiler {
+  readonly #clock: Clock;
+  /** When those that are being taken end, by kind. */
+  readonly #endMillis = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Samples the CPU for a time.
+   * @returns the text of a `.cpuprofile` file
+   * @throws {ProfilerBusy}
+   */
+  cpu(millis: number, signal: AbortSignal): Promise<string> {
+    return this.#alone('CPU', millis, () => cpuProfile(this.#clock, millis, signal));
+  }
+
+  /**
+   * Samples allocations that live on, for a time.
+   * @returns the text of a `.heapprofile` file
+   * @throws {ProfilerBusy}
+   */
+  heap(millis: number, signal: AbortSignal): Promise<string> {
+    return this.#alone('heap', millis, () => heapProfile(this.#clock, millis, signal));
+  }
+
+  async #alone(kind: string, millis: number, take: () => Promise<string>): Promise<string> {
+    const now = this.#clock.monotonicMillis();
+    const end = this.#endMillis.get(kind);
+    if (end !== undefined) {
+      throw new ProfilerBusy(kind, Math.max(1, Math.ceil((end - now) / 1000)));
+    }
+    this.#endMillis.set(kind, now + millis);
+    try {
+      return await take();
+    } finally {
+      this.#endMillis.delete(kind);
+    }
+  }
+}
+
+async function cpuProfile(clock: Clock, millis: number, signal: AbortSignal): Promise<string> {
   const session = new Session();
   session.connect();
   try {
@@ -26,12 +79,7 @@ export async function cpuProfile(
   }
 }
 
-/** Samples allocations that live on, for a time. @returns the text of a `.heapprofile` file */
-export async function heapProfile(
-  clock: Clock,
-  millis: number,
-  signal: AbortSignal,
-): Promise<string> {
+async function heapProfile(clock: Clock, millis: number, signal: AbortSignal): Promise<string> {
   const session = new Session();
   session.connect();
   try {

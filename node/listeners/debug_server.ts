@@ -1,7 +1,7 @@
 /**
  * The debug listener, 9004:
  *
- *     GET /debug/pprof/profile?seconds=5   CPU profile (.cpuprofile)
+ *     GET /debug/pprof/profile?seconds=5   CPU profile (.cpuprofile); one of a kind at a time
  *     GET /debug/pprof/heap?seconds=5      heap profile (.heapprofile)
  *     GET /debug/dump                      JSON: host, placement, namespaces, shards, commit log, memory
  *     GET /metrics                         metrics of this process
@@ -19,7 +19,7 @@ import {
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
-import { cpuProfile, heapProfile } from '#lib/process/profiler.ts';
+import { Profiler, ProfilerBusy } from '#lib/process/profiler.ts';
 import type { Commitlog } from '../persist/commitlog/commitlog.ts';
 import type { DoubtLedger } from '../doubt/ledger.ts';
 import { runsOf } from '../persist/doubt_file.ts';
@@ -66,45 +66,58 @@ interface Answer {
 const json = 'application/json';
 
 export function serveDebug(options: DebugServerOptions): Promise<HttpServer> {
+  const profiler = new Profiler(options.env.clock);
   return listenHttp({
     host: options.host,
     port: options.port,
     limits: httpLimitsDefault,
-    handler: (request, response, signal) => handle(options, request, response, signal),
+    handler: (request, response, signal) => handle(options, profiler, request, response, signal),
     onError: (error) => options.log.error({ err: error }, 'a debug request failed'),
   });
 }
 
 async function handle(
   options: DebugServerOptions,
+  profiler: Profiler,
   request: HttpRequest,
   response: HttpResponse,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    const { contentType, body } = await answer(options, request, signal);
+    const { contentType, body } = await answer(options, profiler, request, signal);
     response.writeHead(200, { 'Content-Type': contentType });
     response.end(body);
   } catch (error) {
     if (!(error instanceof TsdbError)) throw error;
-    response.writeHead(error.httpStatus, { 'Content-Type': json });
-    response.end(`${JSON.stringify({ status: 'error', error: error.message })}\n`);
+    const isBusy = error instanceof ProfilerBusy;
+    const headers = isBusy ? { 'Retry-After': String(error.retryAfterSeconds) } : {};
+    sendError(response, error.httpStatus, error.message, headers);
   }
+}
+
+function sendError(
+  response: HttpResponse,
+  status: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  response.writeHead(status, { 'Content-Type': json, ...headers });
+  response.end(`${JSON.stringify({ status: 'error', error: message })}\n`);
 }
 
 async function answer(
   options: DebugServerOptions,
+  profiler: Profiler,
   request: HttpRequest,
   signal: AbortSignal,
 ): Promise<Answer> {
   const url = new URL(request.url ?? '/', 'http://debug');
   if (request.method !== 'GET') throw badRequest(`takes GET requests: ${request.method}`);
-  const { clock } = options.env;
   switch (url.pathname) {
     case '/debug/pprof/profile':
-      return { contentType: json, body: await cpuProfile(clock, millisOf(url), signal) };
+      return { contentType: json, body: await profiler.cpu(millisOf(url), signal) };
     case '/debug/pprof/heap':
-      return { contentType: json, body: await heapProfile(clock, millisOf(url), signal) };
+      return { contentType: json, body: await profiler.heap(millisOf(url), signal) };
     case '/debug/dump':
       return { contentType: json, body: `${JSON.stringify(dump(options.node), null, 2)}\n` };
     case '/metrics':
