@@ -176,6 +176,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
   });
   const api = await openApiServer({
     address: config.listenAddress,
+    allowedHosts: config.allowedHosts,
     connectionsMax: config.connectionsMax,
     writeBytesInFlightMax: config.writeBytesInFlightMax,
     routes,
@@ -317,6 +318,7 @@ function openMetrics({ config, metrics, log }: CoordinatorOptions): Promise<Http
       response.end(text);
     },
     onError: (error) => log.error({ err: error }, 'metrics could not be served'),
+    allowedHosts: config.allowedHosts,
   });
 }
 

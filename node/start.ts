@@ -42,6 +42,7 @@ export interface StartNodeOptions {
     | 'httpNodeListenAddress'
     | 'httpClusterListenAddress'
     | 'debugListenAddress'
+    | 'allowedHosts'
     | 'client'
     | 'dataDirectory'
     | 'commitlog'
@@ -167,9 +168,11 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const grpcNode: GrpcServer = owned.use(await grpc(config.listenAddress, database));
   const grpcCluster = owned.use(await grpc(config.clusterListenAddress, clusterService));
   const inFlight = new BytesInFlight(jsonBytesInFlightMax);
+  const { allowedHosts } = config;
   const jsonNode = owned.use(
     await serveJson({
       ...config.httpNodeListenAddress,
+      allowedHosts,
       backend: new NodeBackend(database, () => runtime.repairs.demand()),
       methods: nodeMethods,
       inFlight,
@@ -179,6 +182,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
   const jsonCluster = owned.use(
     await serveJson({
       ...config.httpClusterListenAddress,
+      allowedHosts,
       backend: new ClusterBackend(session, topology, truncations),
       methods: clusterMethods,
       inFlight,
@@ -186,7 +190,14 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     }),
   );
   const debug = owned.use(
-    await serveDebug({ ...config.debugListenAddress, env, log, metrics, node: database }),
+    await serveDebug({
+      ...config.debugListenAddress,
+      allowedHosts,
+      env,
+      log,
+      metrics,
+      node: database,
+    }),
   );
   const ports = {
     grpcNode: grpcNode.port,

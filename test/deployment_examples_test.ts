@@ -90,6 +90,8 @@ test('the example for Compose has the image, paths and endpoints of the product'
   assert.deepEqual(scrape_configs[1].static_configs[0].targets, [
     `tsdb:${coordinator!.metricsListenAddress.port}`,
   ]);
+  // The name by which the other services call it.
+  assert.deepEqual(coordinator!.allowedHosts, ['tsdb']);
   assert.equal(prometheus.depends_on.database.condition, 'service_completed_successfully');
 });
 

@@ -4,7 +4,8 @@
  * the URL and of a form), `json` or `bytes`, the last two with the longest body.
  *
  *     write   found before express; its bodies count against the limit on writes in flight
- *     data    like writes: headers that ask for other data than we have are refused
+ *     data    like writes: headers that ask for other data than we have are refused; a GET costs
+ *             what its asker likes, so none for pages of other sites
  *     other   everything else
  *
  * docs/HTTP_API.md lists the same methods and paths; a test compares the two.
@@ -165,6 +166,7 @@ function routesOfRow([methods, paths, kind, handler]: Row): Route[] {
     path,
     handler: kind === 'other' ? handler : withCheckedHeaders(handler),
     isWrite: kind === 'write',
+    isCostly: kind === 'data',
   }));
 }
 

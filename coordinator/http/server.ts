@@ -17,6 +17,7 @@ import {
   sendStream,
 } from '#lib/env/http.ts';
 import { BytesInFlight, readBody } from '#lib/env/http_body.ts';
+import type { Refusal } from '#lib/env/browser_guard.ts';
 import type { Log } from '#lib/log.ts';
 import {
   type ApiAnswer,
@@ -40,10 +41,14 @@ export interface Route {
    * Found before express; must have no parts with names. Its bodies are counted as bytes of writes.
    */
   readonly isWrite: boolean;
+  /** Its GET costs what its asker likes: no web page of another site may ask. */
+  readonly isCostly: boolean;
 }
 
 export interface ApiServerOptions {
   readonly address: ListenAddress;
+  /** As of `HttpServerOptions`. */
+  readonly allowedHosts: readonly string[] | null;
   readonly connectionsMax: number;
   /** Of all bodies of writes together. */
   readonly writeBytesInFlightMax: number;
@@ -62,6 +67,9 @@ export function openApiServer(options: ApiServerOptions): Promise<HttpServer> {
     limits: { ...httpLimitsDefault, connectionsMax: options.connectionsMax },
     handler: (request, response, signal) => server.serve(request, response, signal),
     onError: (error) => options.log.error({ err: error }, 'a request failed in the HTTP server'),
+    allowedHosts: options.allowedHosts,
+    isCostly: (path) => server.isCostly(path),
+    refuse: (response, refusal) => server.refuse(response, refusal),
   });
 }
 
@@ -77,6 +85,7 @@ class ApiServer {
   /** Apart from writes, so that a flood of those locks out no operator. */
   readonly #othersInFlight = new BytesInFlight(otherBytesInFlightMax);
   readonly #writes = new Map<string, Route>();
+  readonly #costly: readonly RegExp[];
   readonly #application: express.Express;
   readonly #served = new WeakMap<HttpRequest, Served>();
 
@@ -86,6 +95,9 @@ class ApiServer {
     for (const route of options.routes) {
       if (route.isWrite) this.#writes.set(route.path, route);
     }
+    this.#costly = options.routes
+      .filter(({ isCostly }) => isCostly)
+      .map(({ path }) => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`));
     this.#application = this.#build();
   }
 
@@ -126,6 +138,17 @@ class ApiServer {
       });
     application.use(onError);
     return application;
+  }
+
+  isCostly(path: string): boolean {
+    return this.#costly.some((pattern) => pattern.test(path));
+  }
+
+  refuse(response: HttpResponse, { status, reason }: Refusal): void {
+    const body = { status: 'error', errorType: 'bad_data', error: reason };
+    const answer = jsonAnswer(body, {}, status);
+    response.writeHead(status, answer.headers).end(answer.body);
+    this.#options.metrics.requests.increase(1, { path: 'other', status: String(status) });
   }
 
   async serve(request: HttpRequest, response: HttpResponse, signal: AbortSignal): Promise<void> {

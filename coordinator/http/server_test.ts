@@ -34,7 +34,9 @@ test('bodies over the limit get 400, and 503 while too many bytes are in flight'
   assert.match(large.json.error, /larger than 1000 bytes/);
   const slow = connect(test.coordinator.api.port, '127.0.0.1');
   slow.on('error', () => {});
-  slow.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 401\r\n\r\n${'x'.repeat(400)}`);
+  slow.write(
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 401\r\n\r\n${'x'.repeat(400)}`,
+  );
   // It holds the room of what has come of its body once that is seen.
   let busy = await test.post(path, new Uint8Array(700));
   while (busy.status !== 503) busy = await test.post(path, new Uint8Array(700));
@@ -156,7 +158,7 @@ test('a query is cancelled at the nodes when its client leaves', async () => {
     });
   };
   const socket = connect(test.coordinator.api.port, '127.0.0.1');
-  socket.write('GET /api/v1/query?query=up HTTP/1.1\r\nHost: x\r\n\r\n');
+  socket.write('GET /api/v1/query?query=up HTTP/1.1\r\nHost: localhost\r\n\r\n');
   await entered.promise;
   socket.destroy();
   await cancelled.promise;
@@ -211,4 +213,71 @@ test('more parameters than anybody needs are refused, before they are read', asy
   }
   const few = await test.post('/api/v1/query', Buffer.from(`${'a&'.repeat(900)}query=1`), form);
   assert.equal(few.status, 200, few.text);
+});
+
+test('web pages of other sites neither change anything nor query', async () => {
+  await using test = await TestCoordinator.openReady();
+  const page = {
+    'Content-Type': 'text/plain',
+    Origin: 'http://evil.example',
+    'Sec-Fetch-Site': 'cross-site',
+  };
+  const row = { tags: { a: 'b' }, timestamp: nowSeconds(), value: 1 };
+  for (const path of [
+    '/api/v1/database/create',
+    '/api/v1/services/tsdb/namespace/ready',
+    '/api/v1/json/write',
+    '/api/v1/compat/remote/write',
+    '/api/v1/kvstore',
+    '/api/v1/placement/set',
+    '/api/v1/admin/tsdb/delete_series?match[]=up',
+    '/api/v1/nothing',
+  ]) {
+    const { status, json } = await test.post(path, row, page);
+    assert.equal(status, 403, path);
+    assert.equal(json.status, 'error');
+    assert.equal(json.errorType, 'bad_data');
+    assert.match(json.error, /^POST requests of a web page of another origin are refused here/);
+  }
+  assert.equal((await test.send('DELETE', '/api/v1/namespace/a', undefined, page)).status, 403);
+  // An <img> starts these.
+  for (const path of [
+    '/api/v1/query?query=up',
+    '/prometheus/api/v1/query_range?query=up',
+    '/api/v1/label/city/values',
+    '/api/v1/series/?match[]=up',
+    '/api/v1/status/tsdb',
+  ]) {
+    assert.equal((await test.get(path, page)).status, 403, path);
+    assert.notEqual((await test.get(path)).status, 403, path);
+  }
+  assert.equal((await test.get('/', page)).status, 200);
+  assert.equal((await test.get('/health', page)).status, 200);
+  const own = { Origin: test.url(''), 'Sec-Fetch-Site': 'same-origin' };
+  assert.equal((await test.post('/api/v1/json/write', row, own)).status, 200);
+  const { port } = test.coordinator.metricsServer;
+  const url = `http://127.0.0.1:${port}/metrics`;
+  const text = await (await fetch(url)).text();
+  assert.match(text, /^tsdb_coordinator_requests_total\{path="other",status="403"\} 14$/m);
+});
+
+test('other names than those of allowedHosts are refused, on the metrics listener too', async () => {
+  await using test = await TestCoordinator.open('{allowedHosts: [tsdb.example.com]}');
+  const { api, metricsServer } = test.coordinator;
+  for (const [port, path] of [
+    [api.port, '/health'],
+    [metricsServer.port, '/metrics'],
+  ] as const) {
+    const statusAt = async (host: string) => {
+      const request = { method: 'GET', headers: { Host: host }, responseBytesMax: 1 << 20 };
+      const url = `http://127.0.0.1:${port}${path}`;
+      return (await httpRequest(url, request, new AbortController().signal)).status;
+    };
+    assert.equal(await statusAt('evil.example.com'), 421);
+    assert.equal(await statusAt('tsdb.example.com:7201'), 200);
+    assert.equal(await statusAt('localhost:7201'), 200);
+  }
+  const evil = await test.get('/health', { Host: 'evil.example.com' });
+  assert.equal(evil.json.errorType, 'bad_data');
+  assert.match(evil.json.error, /allowedHosts of coordinator:/);
 });

@@ -276,6 +276,7 @@ function resolveDb(
     debugListenAddress: isLoopback(section.debugListenAddress)
       ? section.debugListenAddress
       : listen(section.debugListenAddress),
+    allowedHosts: section.allowedHosts ?? null,
     hostId: resolveHostId(section.hostID, discovery),
     discovery,
     client: resolveClient(section.client),
@@ -392,6 +393,7 @@ function resolveCoordinator(
     metricsListenAddress: listen(
       section.metrics.prometheus.listenAddress ?? { host: '0.0.0.0', port: 7203 },
     ),
+    allowedHosts: section.allowedHosts ?? db?.allowedHosts ?? null,
     metricsPath: section.metrics.prometheus.handlerPath,
     logLevel: section.logging.level,
     logEncoding: section.logging.encoding ?? null,

@@ -356,6 +356,25 @@ test('parseConfig() lets the environment close the port of profiles, and not ope
   assert.equal(debug(', debugListenAddress: "127.0.0.1:9004"', '0.0.0.0'), '127.0.0.1');
 });
 
+test('parseConfig() reads the names by which browsers may call', () => {
+  const hostsOfSections = ({ db, coordinator }: ReturnType<typeof parse>) => [
+    db!.allowedHosts,
+    coordinator!.allowedHosts,
+  ];
+  const none = parse('coordinator: {}\ndb: {}\n');
+  assert.deepEqual(hostsOfSections(none), [null, null]);
+  const both = parse('coordinator: {}\ndb: {allowedHosts: [tsdb, "*.Example.com", "*"]}\n');
+  const names = ['tsdb', '*.Example.com', '*'];
+  assert.deepEqual(hostsOfSections(both), [names, names]);
+  const each = parse('coordinator: {allowedHosts: []}\ndb: {allowedHosts: [tsdb]}\n');
+  assert.deepEqual(hostsOfSections(each), [['tsdb'], []]);
+  for (const name of ['tsdb:7201', 'http://tsdb', 'a.*.b', '*b', '']) {
+    assert.deepEqual(problemsOf(`db:\n  allowedHosts: ["${name}"]\n`), [
+      `file1.yml:2: db.allowedHosts.0: not a host name without port, such as "tsdb" or "*.example.com": "${name}"`,
+    ]);
+  }
+});
+
 test('parseConfig() takes a coordinator file with its settings at the top', () => {
   const { coordinator, db } = parse(
     `listenAddress: 0.0.0.0:7777

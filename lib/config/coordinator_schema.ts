@@ -11,6 +11,7 @@ import {
   durationPositive,
   flag,
   formatSize,
+  hostNames,
   isDisabled,
   isEmpty,
   isFalse,
@@ -82,6 +83,7 @@ const writeDecoderBytesMax = 3 * 2 ** 30;
 /** Section `coordinator:`, or the whole file of a coordinator that runs by itself. */
 export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
   listenAddress: address.default({ host: '0.0.0.0', port: 7201 }),
+  allowedHosts: hostNames,
   metrics,
   logging,
   tagOptions,

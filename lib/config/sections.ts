@@ -62,6 +62,7 @@ export interface LoggingSection {
 
 export interface CoordinatorSection {
   readonly listenAddress: ListenAddress;
+  readonly allowedHosts?: readonly string[] | undefined;
   readonly metrics: MetricsSection;
   readonly logging: LoggingSection;
   readonly tagOptions: { readonly idScheme: 'quoted' | 'prepend_meta' | 'legacy' };
@@ -104,6 +105,7 @@ export interface DbSection {
   readonly httpNodeListenAddress: ListenAddress;
   readonly httpClusterListenAddress: ListenAddress;
   readonly debugListenAddress: ListenAddress;
+  readonly allowedHosts?: readonly string[] | undefined;
   readonly hostID?: HostIdSection | undefined;
   readonly client: ClientSection;
   readonly discovery?: DiscoverySection | undefined;

@@ -16,6 +16,8 @@ export interface Config {
 export interface CoordinatorConfig {
   readonly listenAddress: ListenAddress;
   readonly metricsListenAddress: ListenAddress;
+  /** As of `GuardOptions` in lib/env. */
+  readonly allowedHosts: readonly string[] | null;
   readonly metricsPath: string;
   readonly logLevel: LogLevelConfig;
   readonly logEncoding: LogEncodingConfig;
@@ -49,6 +51,8 @@ export interface DbConfig {
   readonly httpNodeListenAddress: ListenAddress;
   readonly httpClusterListenAddress: ListenAddress;
   readonly debugListenAddress: ListenAddress;
+  /** As of `GuardOptions` in lib/env. */
+  readonly allowedHosts: readonly string[] | null;
   readonly hostId: HostIdConfig;
   readonly discovery: DiscoveryConfig;
   readonly client: ClientConfig;

@@ -230,6 +230,15 @@ export const address: z.ZodType<ListenAddress> = z
     unit: 'address',
   }) as unknown as z.ZodType<ListenAddress>;
 
+/** A name by which a server may be called: exact, `*.name` for all below, `*` for any. */
+const hostName: z.ZodType<string> = documented(
+  z.string().regex(/^(?:\*|(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?)$/, {
+    message: 'not a host name without port, such as "tsdb" or "*.example.com"',
+  }),
+  { kind: 'value', type: 'host name' },
+);
+export const hostNames: z.ZodType<readonly string[] | undefined> = z.array(hostName).optional();
+
 /** "host:port", with or without a scheme, kept as text. */
 export const endpoint: z.ZodType<string> = documented(
   z.string().refine(

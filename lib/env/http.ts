@@ -7,6 +7,7 @@ import * as https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
+import { type GuardOptions, BrowserGuard, type Refusal } from './browser_guard.ts';
 import { ListenError } from './listen_error.ts';
 import { realEnv } from './real.ts';
 import { Turns } from './turns.ts';
@@ -59,6 +60,12 @@ export interface HttpServerOptions {
     signal: AbortSignal,
   ) => void | Promise<void>;
   readonly onError: (error: unknown) => void;
+  /** Default: null, as of `GuardOptions`. */
+  readonly allowedHosts?: GuardOptions['allowedHosts'];
+  /** Default: no GET changes anything or costs much. */
+  readonly isCostly?: GuardOptions['isCostly'];
+  /** Answers what the guard refuses; as plain text without it. */
+  readonly refuse?: (response: HttpResponse, refusal: Refusal) => void;
 }
 
 export interface HttpServer extends AsyncDisposable {
@@ -77,7 +84,9 @@ const lingerMillisMax = 5_000;
  * @throws {ListenError} when the address cannot be used
  */
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
-  const { limits, handler, onError } = options;
+  const { limits, handler, onError, refuse = refuseAsText } = options;
+  const { allowedHosts = null, isCostly = () => false } = options;
+  const guard = new BrowserGuard({ allowedHosts, isCostly });
   const running = new RunningRequests();
   const connections = new Connections(limits.connectionsMax);
   const server = http.createServer(
@@ -116,7 +125,9 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     signal: AbortSignal,
   ): Promise<void> => {
     try {
-      await handler(request, response, signal);
+      const refusal = guard.refusalOf(request);
+      if (refusal === null) await handler(request, response, signal);
+      else refuse(response, refusal);
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
       onError(error);
@@ -158,6 +169,11 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
 }
 
 function ignore(): void {}
+
+function refuseAsText(response: HttpResponse, { status, reason }: Refusal): void {
+  response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8' });
+  response.end(`${reason}\n`);
+}
 
 /** What is left of a body after its answer is read and dropped, so that the client gets to see it. */
 function lingerFor(request: HttpRequest): void {

@@ -41,7 +41,7 @@ async function begun(
   const { promise, resolve } = Promise.withResolvers<string>();
   socket.on('error', () => {});
   socket.on('data', (bytes) => resolve(String(bytes).split('\r\n\r\n')[1]!));
-  socket.write(`POST / HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n`);
+  socket.write(`POST / HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n\r\n`);
   await new Promise((sent) => socket.write(body, sent));
   return { socket, answer: promise };
 }

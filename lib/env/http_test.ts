@@ -89,7 +89,7 @@ test('bodies that are announced and do not come leave room for others', async ()
     }
   });
   const stalled = connect(server.port, '127.0.0.1');
-  stalled.write('POST /announced HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n');
+  stalled.write('POST /announced HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n');
   await begun.promise;
   const request = { method: 'POST', body: 'hello', responseBytesMax: 100 };
   const answer = await httpRequest(`http://127.0.0.1:${server.port}/`, request, signal);
@@ -104,7 +104,7 @@ test('listenHttp() aborts the signal of a request when the client leaves', async
     await aborted.promise;
   });
   const socket = connect(server.port, '127.0.0.1');
-  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
   await new Promise((resolve) => setTimeout(resolve, 30));
   socket.destroy();
   const reason = await aborted.promise;
@@ -227,7 +227,7 @@ test('listenHttp() cuts off a client that does not take its answer, streamed or 
     const socket = connect(server.port, '127.0.0.1');
     socket.on('error', () => {});
     socket.once('data', () => socket.pause());
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     assert.equal(((await ends.promise).reason as TsdbError).code, 'CANCELLED', path);
     socket.destroy();
   }
@@ -245,7 +245,7 @@ test('listenHttp() leaves clients alone that wait for their answer, or take it s
     { stalledMillisMax },
   );
   const socket = connect(server.port, '127.0.0.1');
-  socket.write('GET / HTTP/1.0\r\nHost: x\r\n\r\n');
+  socket.write('GET / HTTP/1.0\r\nHost: localhost\r\n\r\n');
   let taken = 0;
   for await (const part of socket as AsyncIterable<Uint8Array>) {
     taken += part.length;
@@ -270,7 +270,7 @@ test('requests that are sent ahead on one connection run one after the other, in
   const requests = Array.from(
     { length: count },
     (_, i) =>
-      `GET /${i} HTTP/1.1\r\nHost: x\r\n${i === count - 1 ? 'Connection: close\r\n' : ''}\r\n`,
+      `GET /${i} HTTP/1.1\r\nHost: localhost\r\n${i === count - 1 ? 'Connection: close\r\n' : ''}\r\n`,
   );
   socket.write(requests.join(''));
   let text = '';
@@ -290,7 +290,7 @@ test('a client that leaves takes the requests that it had sent ahead with it', a
     response.end();
   });
   const socket = connect(server.port, '127.0.0.1');
-  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(50));
+  socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(50));
   while (begun === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   socket.destroy();
   await new Promise((resolve) => setTimeout(resolve, 50));

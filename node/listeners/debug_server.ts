@@ -52,6 +52,8 @@ export interface DumpedParts {
 export interface DebugServerOptions {
   readonly host: string;
   readonly port: number;
+  /** As of `HttpServerOptions`. */
+  readonly allowedHosts: readonly string[] | null;
   readonly env: Env;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -73,6 +75,10 @@ export function serveDebug(options: DebugServerOptions): Promise<HttpServer> {
     limits: httpLimitsDefault,
     handler: (request, response, signal) => handle(options, profiler, request, response, signal),
     onError: (error) => options.log.error({ err: error }, 'a debug request failed'),
+    allowedHosts: options.allowedHosts,
+    // Profiles and dumps; whatever else is asked for is not there.
+    isCostly: (path) => path !== '/metrics',
+    refuse: (response, { status, reason }) => sendError(response, status, reason),
   });
 }
 

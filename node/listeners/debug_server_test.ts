@@ -12,6 +12,7 @@ const open = (): Promise<HttpServer> =>
   serveDebug({
     host: '127.0.0.1',
     port: 0,
+    allowedHosts: null,
     env: realEnv,
     log: silentLog,
     metrics: new Metrics(),
@@ -68,4 +69,24 @@ test('who leaves a profile leaves its place', { timeout: 20_000 }, async () => {
   await assert.rejects(left, /left/);
   while (next.status === 429) next = await get(server, path);
   assert.equal(next.status, 200);
+});
+
+test('pages of other sites start no profiles and no dumps', async () => {
+  await using server = await open();
+  const page = { 'Sec-Fetch-Site': 'cross-site' };
+  for (const path of [
+    '/debug/pprof/profile?seconds=1',
+    '/debug/pprof/heap?seconds=1',
+    '/debug/dump',
+    // The path of a URL is this one's end.
+    '//x/debug/dump',
+    '/x/../debug/dump',
+  ]) {
+    const { status, text } = await get(server, path, page);
+    assert.equal(status, 403, path);
+    assert.match(text, /^\{"status":"error","error":"GET requests of a web page of another origin/);
+  }
+  assert.equal((await get(server, '/metrics', page)).status, 200);
+  const named = await get(server, '/metrics', { Host: 'evil.example.com' });
+  assert.equal(named.status, 421);
 });

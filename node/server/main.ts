@@ -273,6 +273,7 @@ async function serveMetrics(db: DbConfig, metrics: Metrics, log: Log): Promise<A
   return listenHttp({
     ...db.metricsListenAddress!,
     limits: httpLimitsDefault,
+    allowedHosts: db.allowedHosts,
     onError: (error) => log.warn({ error: messageOf(error) }, 'metrics not served'),
     handler: async (request, response) => {
       if (request.url !== db.metricsPath) {

@@ -27,6 +27,8 @@ export type JsonMethod =
     }
   | {
       readonly verb: 'GET';
+      /** It changes something or costs much: no web page of another site may ask. */
+      readonly isCostly?: boolean;
       readonly call: (backend: JsonBackend, signal: AbortSignal) => Promise<JsonAnswer>;
     };
 
@@ -47,7 +49,7 @@ export const clusterMethods: ReadonlyMap<string, JsonMethod> = new Map<string, J
 export const nodeMethods: ReadonlyMap<string, JsonMethod> = new Map<string, JsonMethod>([
   ...clusterMethods,
   ['/flush', { verb: 'POST', takesQuery: true, call: flush }],
-  ['/repair', { verb: 'GET', call: repair }],
+  ['/repair', { verb: 'GET', isCostly: true, call: repair }],
   ['/bootstrapped', { verb: 'GET', call: bootstrapped }],
   [
     '/bootstrappedinplacementornoplacement',

@@ -26,6 +26,8 @@ export const jsonBytesInFlightMax: number = 128 * 1024 * 1024;
 export interface JsonServerOptions {
   readonly host: string;
   readonly port: number;
+  /** As of `HttpServerOptions`. */
+  readonly allowedHosts: readonly string[] | null;
   readonly backend: JsonBackend;
   readonly methods: ReadonlyMap<string, JsonMethod>;
   /** Room for the bodies of all requests. */
@@ -40,6 +42,13 @@ export function serveJson(options: JsonServerOptions): Promise<HttpServer> {
     limits: httpLimitsDefault,
     handler: (request, response, signal) => handle(options, request, response, signal),
     onError: (error) => options.log.error({ err: error }, 'a JSON request failed'),
+    allowedHosts: options.allowedHosts,
+    isCostly: (path) => {
+      const method = options.methods.get(path);
+      return method?.verb === 'GET' && method.isCostly === true;
+    },
+    refuse: (response, { status, reason }) =>
+      send(response, status, errorText('BAD_REQUEST', reason, 0)),
   });
 }
 
@@ -128,7 +137,9 @@ function sendError(response: HttpResponse, error: TsdbError): void {
   const { httpStatus } = error;
   const isPassing = httpStatus === 429 || httpStatus === 503;
   const headers = isPassing ? { 'Retry-After': String(retryAfterSeconds) } : {};
-  send(response, httpStatus, `${JSON.stringify(errorBody(error))}\n`, headers);
+  const { code, message } = error;
+  const text = errorText(typeOfCode[code] ?? 'INTERNAL_ERROR', message, flagsOfCode[code] ?? 0);
+  send(response, httpStatus, text, headers);
 }
 
 /** What kind of error clients of the reference system distinguish. */
@@ -142,13 +153,10 @@ const flagsOfCode: Partial<Record<ErrorCode, number>> = {
   DEADLINE_EXCEEDED: 2,
 };
 
-function errorBody({ code, message }: TsdbError): object {
-  const type = typeOfCode[code] ?? 'INTERNAL_ERROR';
-  const flags = flagsOfCode[code] ?? 0;
-  return {
-    error: {
-      message: `Error({Type:${type} Message:${message} Flags:${flags}})`,
-      data: { type, message, ...(flags === 0 ? {} : { flags }) },
-    },
+function errorText(type: string, message: string, flags: number): string {
+  const error = {
+    message: `Error({Type:${type} Message:${message} Flags:${flags}})`,
+    data: { type, message, ...(flags === 0 ? {} : { flags }) },
   };
+  return `${JSON.stringify({ error })}\n`;
 }

@@ -50,6 +50,7 @@ async function listen(
   return serveJson({
     host: '127.0.0.1',
     port: 0,
+    allowedHosts: null,
     backend,
     methods: kind === 'node' ? nodeMethods : clusterMethods,
     inFlight,
@@ -400,4 +401,32 @@ test('a flush on demand answers when rows are in filesets and the commit log is 
   assert.deepEqual([again.status, again.json.filesets, again.json.blocksLeft], [200, 0, 0]);
   assert.equal((await call(node, '/flush', { nameSpace: 'none' })).status, 404);
   assert.equal((await call(node, '/flush', { what: 1 })).status, 400);
+});
+
+test('web pages of other sites call no method that changes something or costs much', async () => {
+  const calls: string[] = [];
+  const backend = new Proxy({} as JsonBackend, {
+    get: (_, name) => () => {
+      calls.push(String(name));
+      return Promise.resolve(null);
+    },
+  });
+  const page = { Origin: 'http://evil.example', 'Sec-Fetch-Site': 'cross-site' };
+  for (const kind of ['node', 'cluster'] as const) {
+    await using server = await listen(backend, kind);
+    const paths = [...(kind === 'node' ? nodeMethods : clusterMethods)]
+      .filter(([path, { verb }]) => verb === 'POST' || path === '/repair')
+      .map(([path]) => path);
+    assert.ok(paths.includes('/truncate'));
+    for (const path of paths) {
+      const body = path === '/repair' ? undefined : { namespace: 'metrics' };
+      const { status, json } = await call(server, path, body, page);
+      assert.equal(status, 403, path);
+      assert.equal(json.error.data.type, 'BAD_REQUEST');
+      assert.match(json.error.data.message, /web page of another origin/);
+    }
+    assert.deepEqual(calls, []);
+    assert.equal((await call(server, '/health', undefined, page)).status, 200);
+    calls.length = 0;
+  }
 });
