@@ -33,7 +33,8 @@ const usage = `tsdb-coordinator [-f FILE]...   the HTTP API for a cluster, which
   -h, --help        this text
   --version         the version
 
-Environment: TSDB_LISTEN_HOST (host part of the listen addresses)`;
+Environment: TSDB_LISTEN_HOST (host part of the listen addresses: without a cluster this machine
+only, 0.0.0.0 opens it to others)`;
 
 async function main(): Promise<void> {
   const paths = configPathsOf(process.argv.slice(2));

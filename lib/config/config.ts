@@ -8,7 +8,7 @@
  *         tsdbCluster: {endpoints: [...]}}   tagOptions: {idScheme: quoted}
  */
 import { type Checked, checkCoordinatorSection, checkDbSection } from './schema.ts';
-import { withoutEffect } from './values.ts';
+import { hostByDiscovery, hostOfCluster, hostOfSingleNode, withoutEffect } from './values.ts';
 import type {
   ClientSection,
   CoordinatorSection,
@@ -243,8 +243,20 @@ function placesOf(
   ];
 }
 
-const isLoopback = ({ host }: ListenAddress): boolean =>
-  host === 'localhost' || host === '::1' || host.startsWith('127.');
+/**
+ * Where a process listens: at the host of the environment, else at that of the file, else at one
+ * that those who have to reach it can reach.
+ */
+function listenIn(
+  { type }: DiscoveryConfig,
+  hostGiven: string | null,
+): (address: ListenAddress) => ListenAddress {
+  const hostUnnamed = type === 'tsdb_single_node' ? hostOfSingleNode : hostOfCluster;
+  return ({ host, port }) => {
+    const hostOfFile = host === hostByDiscovery ? hostUnnamed : host;
+    return { host: hostGiven ?? hostOfFile, port };
+  };
+}
 
 /** What M3 counts as a block in its cache is a page here. */
 const cachedBlockBytes = 64 * 1024;
@@ -255,8 +267,6 @@ function resolveDb(
   environment: Readonly<Record<string, string | undefined>>,
   reader: SectionReader,
 ): DbConfig {
-  const listen = (address: ListenAddress): ListenAddress =>
-    listenHost === null ? address : { host: listenHost, port: address.port };
   const metricsAddress = section.metrics.prometheus.listenAddress;
   const discovery = resolveDiscovery(
     [
@@ -267,15 +277,14 @@ function resolveDb(
     singleNode,
     reader,
   );
+  const listen = listenIn(discovery, listenHost);
   return {
     listenAddress: listen(section.listenAddress),
     clusterListenAddress: listen(section.clusterListenAddress),
     httpNodeListenAddress: listen(section.httpNodeListenAddress),
     httpClusterListenAddress: listen(section.httpClusterListenAddress),
-    // Like the key-value store it has no access control: who closed it does not open it by accident.
-    debugListenAddress: isLoopback(section.debugListenAddress)
-      ? section.debugListenAddress
-      : listen(section.debugListenAddress),
+    // Like the embedded store: nobody opens it by accident.
+    debugListenAddress: section.debugListenAddress,
     allowedHosts: section.allowedHosts ?? null,
     hostId: resolveHostId(section.hostID, discovery),
     discovery,
@@ -384,30 +393,30 @@ function resolveCoordinator(
   listenHost: string | null,
   reader: SectionReader,
 ): CoordinatorConfig {
-  const listen = (address: ListenAddress): ListenAddress =>
-    listenHost === null ? address : { host: listenHost, port: address.port };
   const cluster = section.clusters[0];
   const { perQuery } = section.limits;
+  const discovery = resolveDiscovery(
+    [
+      [['coordinator', 'discovery'], ofDiscovery(section.discovery)],
+      ...placesOf(['coordinator', 'clusters', '0', 'client', 'config'], cluster?.client?.config),
+      [['coordinator', 'clusterManagement', 'etcd'], ofService(section.clusterManagement?.etcd)],
+      ...(db === null ? [] : [[['db', 'discovery'], dbConfig!.discovery] as const]),
+    ],
+    singleNode,
+    reader,
+  );
+  const listen = listenIn(discovery, listenHost);
   return {
     listenAddress: listen(section.listenAddress),
     metricsListenAddress: listen(
-      section.metrics.prometheus.listenAddress ?? { host: '0.0.0.0', port: 7203 },
+      section.metrics.prometheus.listenAddress ?? { host: hostByDiscovery, port: 7203 },
     ),
     allowedHosts: section.allowedHosts ?? db?.allowedHosts ?? null,
     metricsPath: section.metrics.prometheus.handlerPath,
     logLevel: section.logging.level,
     logEncoding: section.logging.encoding ?? null,
     idScheme: section.tagOptions.idScheme,
-    discovery: resolveDiscovery(
-      [
-        [['coordinator', 'discovery'], ofDiscovery(section.discovery)],
-        ...placesOf(['coordinator', 'clusters', '0', 'client', 'config'], cluster?.client?.config),
-        [['coordinator', 'clusterManagement', 'etcd'], ofService(section.clusterManagement?.etcd)],
-        ...(db === null ? [] : [[['db', 'discovery'], dbConfig!.discovery] as const]),
-      ],
-      singleNode,
-      reader,
-    ),
+    discovery,
     client: resolveClient(cluster?.client ?? db?.client ?? defaultClient),
     queryTimeoutMillis: section.query.timeout,
     querySamplesMax: section.query.prometheus.maxSamplesPerQuery,

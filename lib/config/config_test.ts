@@ -24,14 +24,14 @@ function problemsOf(...given: Parameters<typeof parse>): readonly string[] {
 
 test('parseConfig() fills the defaults of the combined single node', () => {
   const { db, coordinator } = parse('coordinator: {}\ndb: {}\n');
-  assert.deepEqual(db!.listenAddress, { host: '0.0.0.0', port: 9000 });
-  assert.deepEqual(db!.httpClusterListenAddress, { host: '0.0.0.0', port: 9003 });
+  assert.deepEqual(db!.listenAddress, { host: '127.0.0.1', port: 9000 });
+  assert.deepEqual(db!.httpClusterListenAddress, { host: '127.0.0.1', port: 9003 });
   assert.deepEqual(db!.hostId, { resolver: 'config', value: 'tsdb_local' });
   assert.equal(db!.discovery.type, 'tsdb_single_node');
   assert.deepEqual(db!.kvListenAddress, { host: '127.0.0.1', port: 2379 });
   assert.equal(db!.commitlog.sync, 'always');
-  assert.deepEqual(coordinator!.listenAddress, { host: '0.0.0.0', port: 7201 });
-  assert.deepEqual(coordinator!.metricsListenAddress, { host: '0.0.0.0', port: 7203 });
+  assert.deepEqual(coordinator!.listenAddress, { host: '127.0.0.1', port: 7201 });
+  assert.deepEqual(coordinator!.metricsListenAddress, { host: '127.0.0.1', port: 7203 });
   assert.equal(coordinator!.idScheme, 'quoted');
   assert.equal(coordinator!.client.writeConsistencyLevel, 'majority');
 });
@@ -347,13 +347,55 @@ test('parseConfig() lets the environment override data folder and listen host', 
   assert.deepEqual(coordinator!.listenAddress, { host: '127.0.0.1', port: 7201 });
 });
 
-test('parseConfig() lets the environment close the port of profiles, and not open it', () => {
-  const debug = (text: string, host: string) =>
-    parse(`db: {filesystem: {filePathPrefix: /a}${text}}\n`, { TSDB_LISTEN_HOST: host }).db!
+/** Hosts of all addresses of a configuration, each once. */
+function hostsOf({ db, coordinator }: ReturnType<typeof parse>): string[] {
+  const addresses = [
+    db?.listenAddress,
+    db?.clusterListenAddress,
+    db?.httpNodeListenAddress,
+    db?.httpClusterListenAddress,
+    coordinator?.listenAddress,
+    coordinator?.metricsListenAddress,
+  ];
+  return [...new Set(addresses.flatMap((address) => address?.host ?? []))];
+}
+
+const inCluster = 'discovery: {type: tsdb_cluster, tsdbCluster: {endpoints: ["etcd:2379"]}}';
+
+test('parseConfig() has a single node listen for this machine, and a part of a cluster for all', () => {
+  const single = 'discovery: {type: tsdb_single_node}';
+  assert.deepEqual(hostsOf(parse('coordinator: {}\ndb: {}\n')), ['127.0.0.1']);
+  assert.deepEqual(hostsOf(parse(`db: {${single}}\n`)), ['127.0.0.1']);
+  assert.deepEqual(hostsOf(parse(`coordinator: {}\ndb: {${inCluster}}\n`)), ['0.0.0.0']);
+  // Without a cluster it takes the store that the single node of this machine embeds.
+  assert.deepEqual(hostsOf(parse('coordinator: {}\n', {}, 'coordinator')), ['127.0.0.1']);
+  const alone = parse(`coordinator: {${inCluster}}\n`, {}, 'coordinator');
+  assert.deepEqual(hostsOf(alone), ['0.0.0.0']);
+});
+
+test('parseConfig() takes the address that a file names, or the host of the environment', () => {
+  const named = parse(`coordinator:
+  listenAddress: ":7201"
+  metrics: {prometheus: {listenAddress: "10.0.0.1:7203"}}
+db: {httpNodeListenAddress: "[::1]:9002"}
+`);
+  assert.equal(named.coordinator!.listenAddress.host, '0.0.0.0');
+  assert.equal(named.coordinator!.metricsListenAddress.host, '10.0.0.1');
+  assert.equal(named.db!.httpNodeListenAddress.host, '::1');
+  assert.equal(named.db!.listenAddress.host, '127.0.0.1');
+  const opened = parse('coordinator: {}\ndb: {}\n', { TSDB_LISTEN_HOST: '0.0.0.0' });
+  assert.deepEqual(hostsOf(opened), ['0.0.0.0']);
+});
+
+test('parseConfig() opens the port of profiles by its own setting alone', () => {
+  const debug = (text: string, host = '') =>
+    parse(`db: {filesystem: {filePathPrefix: /a}, ${text}}\n`, { TSDB_LISTEN_HOST: host }).db!
       .debugListenAddress.host;
-  assert.equal(debug('', '127.0.0.1'), '127.0.0.1');
-  assert.equal(debug('', '0.0.0.0'), '0.0.0.0');
-  assert.equal(debug(', debugListenAddress: "127.0.0.1:9004"', '0.0.0.0'), '127.0.0.1');
+  assert.equal(debug(''), '127.0.0.1');
+  assert.equal(debug(inCluster), '127.0.0.1');
+  assert.equal(debug('', '0.0.0.0'), '127.0.0.1');
+  assert.equal(debug('debugListenAddress: "0.0.0.0:9004"'), '0.0.0.0');
+  assert.equal(debug('debugListenAddress: "0.0.0.0:9004"', '127.0.0.1'), '0.0.0.0');
 });
 
 test('parseConfig() reads the names by which browsers may call', () => {

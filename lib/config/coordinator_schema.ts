@@ -3,7 +3,7 @@ import * as z from 'zod';
 import type { CoordinatorSection } from './sections.ts';
 import { clientGiven, discovery, logging, metrics, service } from './shared_schema.ts';
 import {
-  address,
+  addressByDiscovery,
   bytes,
   count,
   countPositive,
@@ -82,7 +82,7 @@ const writeDecoderBytesMax = 3 * 2 ** 30;
 
 /** Section `coordinator:`, or the whole file of a coordinator that runs by itself. */
 export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
-  listenAddress: address.default({ host: '0.0.0.0', port: 7201 }),
+  listenAddress: addressByDiscovery(7201),
   allowedHosts: hostNames,
   metrics,
   logging,

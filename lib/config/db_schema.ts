@@ -4,6 +4,7 @@ import type { DbSection } from './sections.ts';
 import { client, discovery, discoveryConfig, logging, metrics } from './shared_schema.ts';
 import {
   address,
+  addressByDiscovery,
   bytes,
   count,
   documented,
@@ -157,11 +158,12 @@ const storeBytesMin = 8 * 2 ** 20;
 
 /** Section `db:`. */
 export const dbSchema: z.ZodType<DbSection> = z.strictObject({
-  listenAddress: address.default({ host: '0.0.0.0', port: 9000 }),
-  clusterListenAddress: address.default({ host: '0.0.0.0', port: 9001 }),
-  httpNodeListenAddress: address.default({ host: '0.0.0.0', port: 9002 }),
-  httpClusterListenAddress: address.default({ host: '0.0.0.0', port: 9003 }),
-  debugListenAddress: address.default({ host: '0.0.0.0', port: 9004 }),
+  listenAddress: addressByDiscovery(9000),
+  clusterListenAddress: addressByDiscovery(9001),
+  httpNodeListenAddress: addressByDiscovery(9002),
+  httpClusterListenAddress: addressByDiscovery(9003),
+  // What it serves costs the whole process, so nothing but itself opens it.
+  debugListenAddress: address.default({ host: '127.0.0.1', port: 9004 }),
   allowedHosts: hostNames,
   hostID: hostId.optional(),
   client,

@@ -5,7 +5,13 @@
 import * as z from 'zod';
 import { coordinatorSchema } from './coordinator_schema.ts';
 import { dbSchema } from './db_schema.ts';
-import { type DocumentedKind, documentation, formatSize } from './values.ts';
+import {
+  type DocumentedKind,
+  documentation,
+  formatSize,
+  hostByDiscovery,
+  hostOfSingleNode,
+} from './values.ts';
 import { formatDurationNanos } from '../time.ts';
 
 export interface ConfigKey {
@@ -111,7 +117,8 @@ function shown(value: unknown, { unit }: DocumentedKind & { kind: 'value' }): st
   if (unit === 'size') return formatSize(value as number);
   if (unit === 'address') {
     const { host, port } = value as { host: string; port: number };
-    return `${host}:${port}`;
+    // The page says what it is in a cluster.
+    return `${host === hostByDiscovery ? hostOfSingleNode : host}:${port}`;
   }
   return String(value);
 }

@@ -4,6 +4,7 @@
  * program uses.
  */
 export interface ListenAddress {
+  /** Of a section '' is `hostByDiscovery`. */
   readonly host: string;
   readonly port: number;
 }

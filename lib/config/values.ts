@@ -230,6 +230,18 @@ export const address: z.ZodType<ListenAddress> = z
     unit: 'address',
   }) as unknown as z.ZodType<ListenAddress>;
 
+/**
+ * Host of addresses that nothing names: all interfaces where a cluster has to reach the process, else
+ * loopback, for there is no password and a single node may stand on anybody's desk.
+ */
+export const hostByDiscovery = '';
+export const hostOfSingleNode = '127.0.0.1';
+export const hostOfCluster = '0.0.0.0';
+
+/** An address whose host follows from the discovery unless it is given. */
+export const addressByDiscovery = (port: number): z.ZodType<ListenAddress> =>
+  address.default({ host: hostByDiscovery, port });
+
 /** A name by which a server may be called: exact, `*.name` for all below, `*` for any. */
 const hostName: z.ZodType<string> = documented(
   z.string().regex(/^(?:\*|(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?)$/, {

@@ -18,6 +18,7 @@ import {
   dataDirectoryDefault,
   dataDirectoryDefaultVariable,
   type DbConfig,
+  type ListenAddress,
   loadConfig,
 } from '#lib/config/config.ts';
 import { withListenSetting } from '#lib/config/listen_settings.ts';
@@ -51,7 +52,8 @@ const usage = `tsdb-node [-f FILE]...   the storage node; with a section coordin
   -h, --help        this text
   --version         the version
 
-Environment: TSDB_DATA_DIR (data folder), TSDB_LISTEN_HOST (host part of the listen addresses)`;
+Environment: TSDB_DATA_DIR (data folder), TSDB_LISTEN_HOST (host part of the listen addresses: a
+single node is for this machine only, 0.0.0.0 opens it to others)`;
 
 async function configured() {
   const named = configPathsOf(process.argv.slice(2));
@@ -287,9 +289,12 @@ async function serveMetrics(db: DbConfig, metrics: Metrics, log: Log): Promise<A
 }
 
 /** What a newcomer wants to know first: plain text for copying, so not as log records. */
-function greet(api: { readonly port: number }, db: DbConfig): void {
+function greet(api: ListenAddress, db: DbConfig): void {
   const url = `http://127.0.0.1:${api.port}`;
   const ports = [db.httpNodeListenAddress, db.httpClusterListenAddress].map(({ port }) => port);
+  const from = /^(?:localhost|::1|127\..*)$/.test(api.host)
+    ? 'this machine alone; TSDB_LISTEN_HOST=0.0.0.0, or listenAddress settings, let others in'
+    : 'other machines too, and there are no passwords';
   const grpcPorts = [db.listenAddress, db.clusterListenAddress].map(({ port }) => port);
   process.stdout.write(`
   tsdb ${version}, a single node. Data: ${db.dataDirectory}
@@ -297,6 +302,7 @@ function greet(api: { readonly port: number }, db: DbConfig): void {
   remote write         ${url}/api/v1/compat/remote/write
   node JSON, gRPC      ${ports.join(', ')}; ${grpcPorts.join(', ')}
   key-value (etcd v3)  ${db.kvListenAddress.port}
+  reached from         ${from}
 
   make a database      curl -X POST ${url}/api/v1/database/create -d '{"type":"local","namespaceName":"default","retentionTime":"12h","coldWritesEnabled":true}'
   open it for traffic  curl -X POST ${url}/api/v1/services/tsdb/namespace/ready -d '{"name":"default"}'

@@ -57,6 +57,42 @@ test('a start from a file with only db: names the data folder, why, and the miss
   assert.match(missing[0]!.msg, /no HTTP API on 7201; the line "coordinator: \{\}" adds it/);
 });
 
+test('a single node says from where it is reached, and how that is changed', async () => {
+  for (const [host, said] of [
+    ['127.0.0.1', /^ {2}reached from +this machine alone; TSDB_LISTEN_HOST=0\.0\.0\.0, or/m],
+    ['0.0.0.0', /^ {2}reached from +other machines too, and there are no passwords$/m],
+  ] as const) {
+    const [api, metrics, grpc, cluster, json, clusterJson, debug, kv] = await freePorts(8);
+    const file = join(folder, `${host}.yml`);
+    writeFileSync(
+      file,
+      `coordinator:
+  listenAddress: ${host}:${api}
+  metrics: {prometheus: {listenAddress: "${host}:${metrics}"}}
+db:
+  listenAddress: ${host}:${grpc}
+  clusterListenAddress: ${host}:${cluster}
+  httpNodeListenAddress: ${host}:${json}
+  httpClusterListenAddress: ${host}:${clusterJson}
+  debugListenAddress: 127.0.0.1:${debug}
+  kv: {listenAddress: "127.0.0.1:${kv}"}
+  filesystem: {filePathPrefix: "${join(folder, host)}"}
+`,
+    );
+    const single = new Program(host, folder, process.execPath, ['node/main.mjs', '-f', file], {
+      TSDB_DATA_DIR: '',
+      TSDB_LISTEN_HOST: '',
+    });
+    single.start();
+    try {
+      await eventually('it greets', async () => single.log().includes('reached from'));
+      assert.match(single.log(), said);
+    } finally {
+      await single.stop('SIGKILL');
+    }
+  }
+});
+
 test('logging.encoding: console gives lines for people', async () => {
   const file = join(folder, 'text.yml');
   // A file is no data folder, so the start ends soon.
