@@ -4,7 +4,7 @@
  */
 import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
-import type { Work } from '#lib/env/turns.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { chunkHeaders, encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
-import { Turns } from '#lib/env/turns.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { mergeBundles, type MergeLimits } from './bundle_merge.ts';
 import { bundleOfSeries, textsOf } from './fakes_testing.ts';
 

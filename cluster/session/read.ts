@@ -1,7 +1,7 @@
 /**
  * The reading half of the session: fetch, fetch by ID and aggregate over the replicas.
  */
-import { Turns } from '#lib/env/turns.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hashing/hash.ts';

@@ -5,7 +5,7 @@ import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
-import { Turns, type Work } from '#lib/env/turns.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';

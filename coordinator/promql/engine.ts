@@ -1,5 +1,5 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
-import { sortPaced } from '#lib/env/paced.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import { makeRowBuffer, isAbsent } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
@@ -7,7 +7,7 @@ import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { Turns } from '#lib/env/turns.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
 import { documentedType, typeOf } from './parse/ast.ts';

@@ -2,12 +2,12 @@
  * Answers of remote read, from the series that a select found: all samples in one message, or
  * chunks in frames that are sent as they are made.
  */
-import { sortPaced } from '#lib/env/paced.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { decodeTags, type Tags } from '#lib/tags.ts';
-import type { Work } from '#lib/env/turns.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { labelsUnits } from '../promql/rows/paced.ts';
 import type { Pacer } from '../promql/rows/pacer.ts';
 import { MessageWriter, writeLabels } from './messages.ts';

@@ -4,7 +4,7 @@ import { encodeRawChunk } from '#engine/codec/chunk.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
-import { Turns } from '#lib/env/turns.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import { encodeReadResponse } from './answer.ts';

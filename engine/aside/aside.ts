@@ -6,7 +6,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '#lib/env/env.ts';
 import { type ErrorCode, messageOf, TsdbError } from '#lib/errors.ts';
-import type { Work } from '#lib/env/turns.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { type AnswerOf, doJob, type Job } from './jobs.ts';
 
 /** Jobs that wait; more are refused. */

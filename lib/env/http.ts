@@ -10,7 +10,7 @@ import { TsdbError } from '../errors.ts';
 import { type GuardOptions, BrowserGuard, type Refusal } from './browser_guard.ts';
 import { ListenError } from './listen_error.ts';
 import { realEnv } from './real.ts';
-import { Turns } from './turns.ts';
+import { Turns } from '../turns/turns.ts';
 
 export type HttpRequest = http.IncomingMessage;
 export type HttpResponse = http.ServerResponse;

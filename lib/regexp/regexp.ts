@@ -23,7 +23,7 @@ export const regexpLengthMax: number = 1_048_576;
  */
 export const regexpProgramSizeMax: number = 30_000;
 
-/** A test of one text that takes more units of work (lib/env/turns.ts) holds up others. */
+/** A test of one text that takes more units of work (lib/turns/turns.ts) holds up others. */
 const testUnitsMax = 1_000_000;
 
 /** Whether a test of a text of so many characters, or a replacement, holds up others. */
@@ -33,7 +33,7 @@ export function isDear(regexp: AnchoredRegexp, length: number, isReplaced = fals
 
 export interface AnchoredRegexp {
   readonly pattern: string;
-  /** What a test of a text of so many characters takes at most, in units of work (lib/env/turns.ts). */
+  /** What a test of a text of so many characters takes at most, in units of work (lib/turns/turns.ts). */
   units(length: number, isReplaced?: boolean): number;
   /** True when the whole text matches. */
   test(text: string): boolean;

@@ -5,7 +5,7 @@
 import { isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import type { RowBuffer } from '#engine/window_functions/row.ts';
 import { quantileOf } from '#engine/window_functions/quickselect.ts';
-import type { Work } from '#lib/env/turns.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { Grouping } from '../parse/ast.ts';
 import { BoundedHeap } from '../rows/bounded_heap.ts';
 import type { Context } from '../rows/context.ts';

@@ -2,7 +2,7 @@
  * Binary operators between two vectors: matching by labels, set operators, and the errors of
  * ambiguous matches.
  */
-import { sortPaced } from '#lib/env/paced.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import { absentBits, isAbsent, makeRowBuffer, setAbsent } from '#engine/window_functions/row.ts';
 import { comparisonOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';

@@ -1,5 +1,5 @@
 /** Functions over instant vectors and scalars that are more than a map of values. */
-import { sortPaced } from '#lib/env/paced.ts';
+import { sortPaced } from '#lib/turns/paced.ts';
 import { isAbsent, setAbsent } from '#engine/window_functions/row.ts';
 import type { Matcher } from '../../select/storage.ts';
 import { unwrapParens } from '../parse/ast.ts';

@@ -1,7 +1,7 @@
 /** What is done to many things, a part at a time. */
-import type { Work } from '#lib/env/turns.ts';
+import type { Work } from '#lib/turns/turns.ts';
 
-/** About what it takes to look at the labels of a series, in units of work (lib/env/turns.ts). */
+/** About what it takes to look at the labels of a series, in units of work (lib/turns/turns.ts). */
 export const labelsUnits = 200;
 /** As `items.map(map)`, with labels of series. */
 export async function mapPaced<Item, Mapped>(

@@ -2,7 +2,7 @@
  * Keeps a query polite: it gives way to others, ends when it is cancelled, and stays under its
  * sample limit.
  */
-import type { Work } from '#lib/env/turns.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { executionError } from '../parse/errors.ts';
 
 export class Pacer {

@@ -4,7 +4,6 @@
  * wait longer than that. The one that has had least time so far comes next, so a small query passes
  * large ones; now and then it is the one that waits longest, so that none starves.
  */
-import type { Clock } from './env.ts';
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
 export const sliceMillis = 4;
@@ -20,6 +19,12 @@ const unitsOfSlice = 1_000_000;
 /** Of so many turns one is of the piece that waits longest. */
 const turnsOfLongest = 4;
 
+/** Of a clock; one object for each process, also for those that are simulated. */
+export interface LoopClock {
+  /** Never runs backwards. Fractional milliseconds. */
+  monotonicMillis(): number;
+}
+
 interface Waiting {
   readonly work: Work;
   readonly resolve: () => void;
@@ -27,9 +32,9 @@ interface Waiting {
 
 /** The turns of one loop; there is one for each clock, so that simulated processes have their own. */
 export class Turns {
-  static readonly #ofClock = new WeakMap<Clock, Turns>();
+  static readonly #ofClock = new WeakMap<LoopClock, Turns>();
 
-  static of(clock: Clock): Turns {
+  static of(clock: LoopClock): Turns {
     let turns = Turns.#ofClock.get(clock);
     if (turns === undefined) {
       turns = new Turns(clock);
@@ -38,7 +43,7 @@ export class Turns {
     return turns;
   }
 
-  readonly clock: Clock;
+  readonly clock: LoopClock;
   /** In the order in which they began to wait. */
   readonly #waiting: Waiting[] = [];
   #isScheduled = false;
@@ -46,7 +51,7 @@ export class Turns {
   /** Used by all pieces since the loop looked at its sockets. */
   usedMillis = 0;
 
-  private constructor(clock: Clock) {
+  private constructor(clock: LoopClock) {
     this.clock = clock;
   }
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Clock } from './env.ts';
 import { sliceMillis, Turns, type Work } from './turns.ts';
 
 const never = new AbortController().signal;
@@ -8,7 +7,7 @@ const never = new AbortController().signal;
 /** A clock that work moves: each unit takes a thousandth of a millisecond. */
 class WorkClock {
   millis = 0;
-  readonly clock = { monotonicMillis: () => this.millis } as Clock;
+  readonly clock = { monotonicMillis: () => this.millis };
   readonly turns: Turns = Turns.of(this.clock);
 
   /** Works for so long, in pieces that give way. @returns when it was done */
@@ -94,7 +93,7 @@ test('work that is cancelled ends with the reason in its next turn, before other
 });
 
 test('where the clock stands so much work is a slice', async () => {
-  const turns = Turns.of({ monotonicMillis: () => 0 } as Clock);
+  const turns = Turns.of({ monotonicMillis: () => 0 });
   const work = turns.begin(never);
   let pauses = 0;
   for (let i = 0; i < 100; i++) {
