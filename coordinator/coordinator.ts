@@ -17,7 +17,7 @@ import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
-import { AsideThread } from '#engine/aside/aside.ts';
+import type { Aside } from '#engine/aside/aside.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
@@ -43,6 +43,8 @@ export interface CoordinatorOptions {
   readonly config: CoordinatorConfig;
   readonly env: Env;
   readonly log: Log;
+  /** For what cannot be divided. */
+  readonly aside: Aside;
   /** Stays the caller's, as everything here that can be closed. */
   readonly kv: Kv;
   readonly cluster: ClusterName;
@@ -86,7 +88,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     verdictOf: verdictBy(config.idScheme),
     plainQuoted: config.idScheme === 'quoted',
   });
-  const aside = new AsideThread(env.clock);
+  const aside = options.aside;
   const { client } = config;
   const session = new Session({
     topology,
@@ -197,7 +199,6 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
         stop.abort();
         // What it has accepted is answered: a query ends by itself after its timeout.
         await Promise.all([api.close(config.queryTimeoutMillis), metricsServer.close()]);
-        await aside[Symbol.asyncDispose]();
       },
     };
   } catch (error) {

@@ -9,6 +9,7 @@ import { httpRequest } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { onTheLoop } from '#engine/aside/aside.ts';
 import { type Coordinator, startCoordinator } from './coordinator.ts';
 import { FakeNode } from './fake_node_testing.ts';
 
@@ -67,6 +68,7 @@ export class TestCoordinator implements AsyncDisposable {
         metricsListenAddress: { host: '127.0.0.1', port: 0 },
       },
       env,
+      aside: onTheLoop,
       log: silentLog,
       kv,
       cluster,

@@ -16,6 +16,7 @@ import { openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
+import { AsideThread } from '#engine/aside/aside.ts';
 import { startCoordinator } from './coordinator.ts';
 
 process.title = 'tsdb-coordinator';
@@ -81,6 +82,7 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
     await startCoordinator({
       config: config!,
       env,
+      aside: stack.use(new AsideThread(env.clock)),
       log,
       kv,
       cluster,

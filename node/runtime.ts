@@ -2,6 +2,7 @@
  * The life of a storage node: identity, data of its disk, the topology that it follows, shards that
  * come and go, and the background tick. Servers and key-value store are brought by others.
  */
+import type { Aside } from '#engine/aside/aside.ts';
 import { type ClusterName, namespacesKey } from '#cluster/kv/keys.ts';
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
@@ -52,6 +53,8 @@ export interface RuntimeOptions {
   readonly cachePolicy: CachePolicy;
   readonly commitlog: DatabaseOptions['commitlog'];
   readonly limits: DatabaseOptions['limits'];
+  /** As of `DatabaseOptions`. */
+  readonly aside?: Aside;
   /**
    * Whether the first writes are rehearsed after the start. Default: false, since tests start many
    * nodes.
@@ -217,6 +220,7 @@ export class NodeRuntime implements AsyncDisposable {
       cachePolicy: options.cachePolicy,
       commitlog: options.commitlog,
       limits: options.limits,
+      ...(options.aside === undefined ? {} : { aside: options.aside }),
       formats,
       retentionHoldMillis,
     });

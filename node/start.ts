@@ -3,6 +3,7 @@
  * until the data of the disk is loaded. What joins it with a key-value store, a coordinator and a
  * configuration is main.ts.
  */
+import type { Aside } from '#engine/aside/aside.ts';
 import type { ClusterName } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
 import { DeletionLog } from '#cluster/metadata/deletion_log.ts';
@@ -62,6 +63,8 @@ export interface StartNodeOptions {
   readonly kv: Kv;
   readonly cluster: ClusterName;
   readonly topology: Topology;
+  /** As of `DatabaseOptions`. */
+  readonly aside?: Aside;
   /** The service of another instance, over the network; asked for each request. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
   /** Called with a broken invariant of the background; the process must end. */
@@ -108,6 +111,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       instanceId,
       dataFolder: config.dataDirectory,
       memoryBytesMax: options.memoryBytesMax,
+      ...(options.aside === undefined ? {} : { aside: options.aside }),
       pageBytesMax: options.pageBytesMax ?? config.cache.pageBytesMax ?? pageBytesMaxDefault,
       cachePolicy: config.cache.policy,
       commitlog: {

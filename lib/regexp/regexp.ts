@@ -26,6 +26,9 @@ export const regexpProgramSizeMax: number = 30_000;
 /** A test of one text that takes more units of work (lib/turns/turns.ts) holds up others. */
 const testUnitsMax = 1_000_000;
 
+/** Of the engine, which keeps the states of most patterns as it meets them. */
+const stepsPerUnit = 4;
+
 /** Whether a test of a text of so many characters, or a replacement, holds up others. */
 export function isDear(regexp: AnchoredRegexp, length: number, isReplaced = false): boolean {
   return regexp.units(length, isReplaced) > testUnitsMax;
@@ -166,7 +169,7 @@ class EngineRegexp implements AnchoredRegexp {
   }
 
   units(length: number): number {
-    return length * this.#engine.programSize();
+    return (length * this.#engine.programSize()) / stepsPerUnit;
   }
 
   test(text: string): boolean {

@@ -3,6 +3,7 @@
  * and from series to tags. Series are slots given by the caller; a removed one may be given
  * again.
  */
+import type { Aside } from '#engine/aside/aside.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
@@ -12,8 +13,14 @@ import { derivedIdOf } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { hasOddName, isOddName, tagsOfId } from '#lib/series_id/to_tags.ts';
 import { pairEnd, tagsBytesMax } from '#lib/tags.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import { aggregateTags, type TagAggregate } from './query/aggregate.ts';
+import {
+  aggregateInTurns,
+  aggregateTags,
+  type AggregatedTags,
+  type TagAggregate,
+} from './query/aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
 import { Evaluator } from './query/evaluate.ts';
 import { equalBytes, IdentityTable } from './tables/identity_table.ts';
@@ -22,7 +29,7 @@ import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
 import { countOf, type SlotSet } from './query/slot_set.ts';
 import { enumerateBits, hasBit, PostingsStore } from './tables/postings.ts';
-import { RegexpTerms } from './query/regexp_terms.ts';
+import { NeedsTests, RegexpTerms } from './query/regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
 import type { IndexSection, IndexSectionSource } from './saved/section.ts';
@@ -61,6 +68,15 @@ export interface AggregateOptions {
   /** Only series of these shards; null for all. */
   readonly shards: Uint32Array | null;
 }
+
+/** How a query takes its turns with others. */
+export interface Turning {
+  readonly work: Work;
+  readonly aside: Aside;
+}
+
+/** Attempts of a query in turns with others; then it is done in one go. */
+const boundedRoundsMax = 4;
 
 /** Tags and IDs of series as a SeriesBundle has them. */
 export type SeriesTags = Pick<
@@ -443,8 +459,9 @@ export class NamespaceIndex {
     query: IndexQuery,
     range: IndexRange,
     options: QueryOptions,
+    isBounded = false,
   ): { slots: Uint32Array; exhaustive: boolean } {
-    const set = this.#visible(query, range, options.shards);
+    const set = this.#visible(query, range, options.shards, isBounded);
     const { limit } = options;
     const count = countOf(set);
     const kept = limit > 0 && count > limit ? limit : count;
@@ -452,9 +469,34 @@ export class NamespaceIndex {
     return { slots, exhaustive: kept === count };
   }
 
+  /**
+   * Makes an attempt that queries, and nobody waits for its regexps: what would take too long is tested in
+   * turns with others, or aside, and then the attempt is made again. What it does with the slots that it finds
+   * it does at once: they may be others' after a wait.
+   * @throws {TsdbError} as `query`; the reason of the work's signal
+   */
+  async inTurns<Answer>(
+    { work, aside }: Turning,
+    attempt: (isBounded: boolean) => Answer,
+  ): Promise<Answer> {
+    for (let round = 0; ; round++) {
+      try {
+        return attempt(round < boundedRoundsMax);
+      } catch (error) {
+        if (!(error instanceof NeedsTests)) throw error;
+        await this.#regexps.learn(error.field, error.regexp, work, aside);
+      }
+    }
+  }
+
   /** Borrowed until the next query or change. */
-  #visible(query: IndexQuery, range: IndexRange, shards: Uint32Array | null): SlotSet {
-    const matching = this.#evaluator.evaluate(query);
+  #visible(
+    query: IndexQuery,
+    range: IndexRange,
+    shards: Uint32Array | null,
+    isBounded: boolean,
+  ): SlotSet {
+    const matching = this.#evaluator.evaluate(query, isBounded);
     const live = this.#live.overlapping(range.startNanos, range.endNanos);
     const isOfShard = shards === null ? null : shardMask(shards);
     if (matching.words === null) {
@@ -499,8 +541,27 @@ export class NamespaceIndex {
     range: IndexRange,
     options: AggregateOptions,
   ): { tags: TagAggregate[]; exhaustive: boolean } {
-    const set = this.#visible(query, range, options.shards);
+    const set = this.#visible(query, range, options.shards, false);
     return aggregateTags(set, this.#tables, options);
+  }
+
+  /** As `aggregate`, in turns with others. @throws {TsdbError} as `inTurns` */
+  async aggregateInTurns(
+    query: IndexQuery,
+    range: IndexRange,
+    options: AggregateOptions,
+    { work, aside }: Turning,
+  ): Promise<AggregatedTags> {
+    for (let round = 0; ; round++) {
+      const answer = await this.inTurns({ work, aside }, (isBounded) => {
+        const set = this.#visible(query, range, options.shards, isBounded);
+        return round < boundedRoundsMax
+          ? aggregateInTurns(set, this.#tables, options, work)
+          : aggregateTags(set, this.#tables, options);
+      });
+      // Terms were removed meanwhile, so that what was found may be of others.
+      if (answer !== null) return answer;
+    }
   }
 
   has(slot: number): boolean {

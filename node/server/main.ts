@@ -10,6 +10,7 @@ import { NodeConnections } from '#cluster/node/client.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { startCoordinator } from '#coordinator/coordinator.ts';
+import { AsideThread } from '#engine/aside/aside.ts';
 import { openEmbeddedKv } from '#kv/server.ts';
 import {
   type Config,
@@ -215,9 +216,11 @@ async function run(config: Config): Promise<void> {
   const topology = stack.use(new Topology({ kv, cluster, env, log, remembered }).start());
   const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
   const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
+  const aside = stack.use(new AsideThread(env.clock));
   const node = stack.use(
     await startNode({
       env,
+      aside,
       log: log.child({ room: 'node' }),
       metrics,
       config: db,
@@ -238,6 +241,7 @@ async function run(config: Config): Promise<void> {
       await startCoordinator({
         config: config.coordinator,
         env,
+        aside,
         log: log.child({ room: 'coordinator' }),
         kv,
         cluster,

@@ -29,6 +29,7 @@ import type {
 } from '#cluster/node/service.ts';
 import { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { Placement } from '#cluster/placement/placement.ts';
+import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
 import { openSampleStore } from '#engine/store/open.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
@@ -96,6 +97,8 @@ export interface DatabaseOptions {
     'sync' | 'syncEveryMillis' | 'syncBytesMax' | 'segmentBytesMax'
   >;
   readonly limits: RequestLimits;
+  /** For what cannot be divided; without one it holds up all others. */
+  readonly aside?: Aside;
   /** What may be written; the newest formats when it is not given. */
   readonly formats?: FormatLevels;
   /** As in `RetentionClock`; 0 when it is not given, since tests go through days. */
@@ -255,6 +258,7 @@ export class Database implements NodeService, AsyncDisposable {
       store,
       shards,
       clock,
+      aside: options.aside ?? onTheLoop,
       disk,
       cache: fileCache,
       queries: this.queries,

@@ -1,4 +1,5 @@
 /** Tag names and values of a set of series. */
+import type { Work } from '#lib/turns/turns.ts';
 import { countOf, orInto, type SlotSet } from './slot_set.ts';
 import { enumerateBits, hasBit, type PostingsStore, wordsFor } from '../tables/postings.ts';
 import type { SeriesTable } from '../tables/series_table.ts';
@@ -26,12 +27,56 @@ interface Wanted {
 /** About how many tags a series has, to weigh a walk over series against one over terms. */
 const tagsPerSeries = 10;
 
+export interface AggregatedTags {
+  readonly tags: TagAggregate[];
+  readonly exhaustive: boolean;
+}
+
 /** Names and values that occur in the set; the limit counts both, in the order of the answer. */
-export function aggregateTags(
+export function aggregateTags(set: SlotSet, tables: Tables, wanted: Wanted): AggregatedTags {
+  const steps = aggregateSteps(set, tables, wanted);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/**
+ * The same, giving way.
+ * @param set borrowed until the first wait
+ * @returns null when terms were removed meanwhile, whose numbers may be others' now
+ */
+export async function aggregateInTurns(
   set: SlotSet,
   tables: Tables,
   wanted: Wanted,
-): { tags: TagAggregate[]; exhaustive: boolean } {
+  work: Work,
+): Promise<AggregatedTags | null> {
+  const { removals } = tables.dictionary;
+  const own: SlotSet =
+    set.words === null
+      ? { values: set.values.slice(), words: null }
+      : { values: null, words: set.words.slice() };
+  const steps = aggregateSteps(own, tables, wanted);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    if (!work.spend(step.value)) continue;
+    await work.pause();
+    if (tables.dictionary.removals !== removals) return null;
+  }
+}
+
+/** Terms that are looked at in one step, and what that takes in units of work (lib/turns/turns.ts). */
+const termsOfStep = 512;
+const termUnits = 100;
+
+/** Yields units of work that were done. */
+function* aggregateSteps(
+  set: SlotSet,
+  tables: Tables,
+  wanted: Wanted,
+): Generator<number, AggregatedTags> {
   const { dictionary } = tables;
   const fields = wantedFields(dictionary, wanted.tagNames);
   const occurs = occurrenceTest(set, tables, wanted.namesOnly, fields);
@@ -50,14 +95,15 @@ export function aggregateTags(
     for (let i = 0; i < field.positionsEnd; i++) {
       const term = field.terms[i]!;
       if (term !== noTerm && occurs.term(term)) values.push(dictionary.value(term));
+      if (i % termsOfStep === termsOfStep - 1) yield termsOfStep * termUnits;
     }
-    sortByBytes(values);
-    if (values.length > room) {
-      tags.push({ name, values: values.slice(0, room) });
+    const sorted = yield* sortSteps(values);
+    if (sorted.length > room) {
+      tags.push({ name, values: sorted.slice(0, room) });
       return { tags, exhaustive: false };
     }
-    room -= values.length;
-    tags.push({ name, values });
+    room -= sorted.length;
+    tags.push({ name, values: sorted });
   }
   return { tags, exhaustive: true };
 }
@@ -153,6 +199,41 @@ function markedTerms(
     field: (fieldIndex) => fields.has(fieldIndex),
     term: (term) => hasBit(terms, term),
   };
+}
+
+/** Texts that are sorted in one go, and what that takes. */
+const sortedAtOnce = 1024;
+const sortedUnits = 300_000;
+/** Of one comparison when sorted ones are joined. */
+const joinUnits = 50;
+
+/** `sortByBytes` of many, a part at a time. Yields units of work that were done. */
+function* sortSteps(texts: string[]): Generator<number, string[]> {
+  if (texts.length <= sortedAtOnce) return sortByBytes(texts);
+  const isBefore = texts.some((text) => surrogate.test(text))
+    ? (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b)) <= 0
+    : (a: string, b: string) => a <= b;
+  let sorted: string[] = [];
+  for (let from = 0; from < texts.length; from += sortedAtOnce) {
+    for (const text of sortByBytes(texts.slice(from, from + sortedAtOnce))) sorted.push(text);
+    yield sortedUnits;
+  }
+  for (let width = sortedAtOnce; width < sorted.length; width *= 2) {
+    const joined: string[] = [];
+    for (let from = 0; from < sorted.length; from += 2 * width) {
+      const middle = Math.min(from + width, sorted.length);
+      const past = Math.min(middle + width, sorted.length);
+      let left = from;
+      let right = middle;
+      while (left < middle || right < past) {
+        const isLeft = right >= past || (left < middle && isBefore(sorted[left]!, sorted[right]!));
+        joined.push(sorted[isLeft ? left++ : right++]!);
+        if (joined.length % sortedAtOnce === 0) yield sortedAtOnce * joinUnits;
+      }
+    }
+    sorted = joined;
+  }
+  return sorted;
 }
 
 const surrogate = /[\ud800-\udfff]/;

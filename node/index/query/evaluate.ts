@@ -18,7 +18,7 @@ import {
   subtract,
 } from './slot_set.ts';
 import { enumerateBits, type PostingsStore, wordsFor } from '../tables/postings.ts';
-import type { RegexpTerms } from './regexp_terms.ts';
+import { NeedsTests, type RegexpTerms, TestBudget } from './regexp_terms.ts';
 import type { SeriesTable } from '../tables/series_table.ts';
 import type { TermDictionary } from '../tables/term_dictionary.ts';
 
@@ -36,6 +36,8 @@ export class Evaluator {
   readonly #fieldPostings: PostingsStore;
   readonly #regexps: RegexpTerms;
   readonly #scratch: ScratchBits;
+  /** Of the query at hand. */
+  #budget: TestBudget = new TestBudget(false);
 
   constructor(
     dictionary: TermDictionary,
@@ -54,9 +56,12 @@ export class Evaluator {
 
   /**
    * Series that match; borrowed until the next call or change of the index.
+   * @param isBounded whether regexps may be tested for some milliseconds only
    * @throws {TsdbError} BAD_REQUEST for a bad regexp, also when its result would not matter
+   * @throws {NeedsTests} when they would need more
    */
-  evaluate(query: IndexQuery): SlotSet {
+  evaluate(query: IndexQuery, isBounded: boolean): SlotSet {
+    this.#budget = new TestBudget(isBounded);
     checkQuerySize(query);
     this.#compileAll(query);
     this.#scratch.begin(wordsFor(this.#series.slotsEnd));
@@ -121,7 +126,7 @@ export class Evaluator {
     if (this.#matchesEveryValue(query.field, regexp)) {
       return this.#listSet(this.#fieldPostings, fieldIndex);
     }
-    const terms = this.#regexps.matching(fieldIndex, regexp);
+    const terms = this.#regexps.matching(fieldIndex, regexp, this.#budget);
     if (terms.length === this.#dictionary.field(fieldIndex).termCount) {
       return this.#listSet(this.#fieldPostings, fieldIndex);
     }
@@ -206,16 +211,17 @@ export class Evaluator {
     if (fieldIndex < 0) return null;
     const regexp = this.#regexps.compile(query.regexp);
     if (this.#matchesEveryValue(query.field, regexp)) return null;
-    const isKnown = this.#regexps.isKnown(fieldIndex, regexp);
-    const cost = isKnown
-      ? this.#postingsOfTerms(this.#regexps.matching(fieldIndex, regexp))
-      : this.#dictionary.field(fieldIndex).termCount;
+    const known = this.#regexps.isKnown(fieldIndex, regexp)
+      ? this.#regexps.matching(fieldIndex, regexp, this.#budget)
+      : null;
+    const cost =
+      known === null ? this.#dictionary.field(fieldIndex).termCount : this.#postingsOfTerms(known);
     if (set.words !== null && wordsFor(this.#series.slotsEnd) > cost) return null;
     const count = countOf(set);
     if (count * candidateCost > cost) return null;
     const candidates = set.words === null ? set.values : enumerateBits(set.words, count);
     return {
-      values: this.#filterCandidates(candidates, fieldIndex, regexp, wanted),
+      values: this.#filterCandidates(candidates, fieldIndex, regexp, known, wanted),
       words: null,
     };
   }
@@ -224,21 +230,30 @@ export class Evaluator {
     candidates: Uint32Array,
     fieldIndex: number,
     regexp: AnchoredRegexp,
+    known: Uint32Array | null,
     wanted: boolean,
   ): Uint32Array {
     const dictionary = this.#dictionary;
     const test = (bytes: Uint8Array, start: number, end: number) =>
       regexp.testBytes(bytes, start, end);
     const outcomes = new Map<number, boolean>();
+    const matched = known === null ? null : new Set(known);
+    const matchesTerm = (term: number): boolean => {
+      if (matched !== null) return matched.has(term);
+      if (!this.#budget.takes(regexp, dictionary.valueLength(term))) {
+        throw new NeedsTests(dictionary.field(fieldIndex).name, regexp);
+      }
+      return dictionary.testValue(term, test);
+    };
     const kept = new Uint32Array(candidates.length);
     let count = 0;
     for (let i = 0; i < candidates.length; i++) {
       const term = this.#termOfField(candidates[i]!, fieldIndex);
       let matches = false;
       if (term >= 0) {
-        const known = outcomes.get(term);
-        matches = known ?? dictionary.testValue(term, test);
-        if (known === undefined) outcomes.set(term, matches);
+        const outcome = outcomes.get(term);
+        matches = outcome ?? matchesTerm(term);
+        if (outcome === undefined) outcomes.set(term, matches);
       }
       if (matches === wanted) kept[count++] = candidates[i]!;
     }

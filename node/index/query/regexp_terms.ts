@@ -3,7 +3,9 @@
  * they appear, so a query that comes again costs only them. What is remembered are positions in the
  * field, so terms may go; a field that lost most of its terms is compacted, and then tested anew.
  */
-import { type AnchoredRegexp, compileAnchored } from '#lib/regexp/regexp.ts';
+import type { Aside } from '#engine/aside/aside.ts';
+import { type AnchoredRegexp, compileAnchored, isDear } from '#lib/regexp/regexp.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { type Field, noTerm, type TermDictionary } from '../tables/term_dictionary.ts';
 
 /** Most (field, pattern) pairs remembered, and most terms of all of them together. */
@@ -12,6 +14,43 @@ export const regexpCacheTermsMax: number = 4_000_000;
 
 /** Most compiled patterns kept. */
 const compiledMax = 1024;
+
+/** Tests of a query that are done in one go, in units of work: some milliseconds. */
+const testUnitsMax = 2_000_000;
+/** Of a test, besides what the regexp takes. */
+const testUnits = 40;
+/** Texts that are tested aside at a time, and their characters. */
+const asideTextsMax = 64;
+const asideCharactersMax = 1_000_000;
+
+/** A query needs more tests than may be done in one go: `learn` does them first. */
+export class NeedsTests extends Error {
+  override readonly name = 'NeedsTests';
+  readonly field: string;
+  readonly regexp: AnchoredRegexp;
+
+  constructor(field: string, regexp: AnchoredRegexp) {
+    super(`the terms of ${field} are not tested yet`);
+    this.field = field;
+    this.regexp = regexp;
+  }
+}
+
+/** What a query may still test in one go. */
+export class TestBudget {
+  #left: number;
+
+  /** @param isBounded false: as much as it takes */
+  constructor(isBounded: boolean) {
+    this.#left = isBounded ? testUnitsMax : Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether the value of so many bytes may be tested. */
+  takes(regexp: AnchoredRegexp, length: number): boolean {
+    this.#left -= testUnits + regexp.units(length);
+    return this.#left >= 0;
+  }
+}
 
 interface Entry {
   compaction: number;
@@ -58,8 +97,11 @@ export class RegexpTerms {
     );
   }
 
-  /** Terms of the field whose value matches, in no order; borrowed until the next call. */
-  matching(fieldIndex: number, regexp: AnchoredRegexp): Uint32Array {
+  /**
+   * Terms of the field whose value matches, in no order; borrowed until the next call.
+   * @throws {NeedsTests} beyond the budget
+   */
+  matching(fieldIndex: number, regexp: AnchoredRegexp, budget: TestBudget): Uint32Array {
     const field = this.#dictionary.field(fieldIndex);
     if (regexp.set !== null) return this.#termsOfSet(field.name, regexp.set);
     const key = keyOf(fieldIndex, regexp);
@@ -70,12 +112,73 @@ export class RegexpTerms {
       const { compaction } = field;
       entry = { compaction, seen: 0, positions: new Uint32Array(4), count: 0 };
     }
-    this.#testNew(entry, field, regexp);
-    const terms = liveTerms(entry, field);
+    const isDone = this.#testNew(entry, field, regexp, budget);
+    const terms = isDone ? liveTerms(entry, field) : null;
     this.#entries.set(key, entry);
     this.#positionsHeld += entry.count;
     this.#evict();
+    if (terms === null) throw new NeedsTests(field.name, regexp);
     return terms;
+  }
+
+  /**
+   * Tests all values of a field, giving way, and those that would hold up others aside, so that `matching`
+   * has little to do after it.
+   */
+  async learn(name: string, regexp: AnchoredRegexp, work: Work, aside: Aside): Promise<void> {
+    for (;;) {
+      const fieldIndex = this.#dictionary.fieldIndex(name);
+      if (fieldIndex < 0) return;
+      try {
+        this.matching(fieldIndex, regexp, new TestBudget(true));
+        return;
+      } catch (error) {
+        if (!(error instanceof NeedsTests)) throw error;
+      }
+      await this.#testDear(fieldIndex, regexp, work, aside);
+      await work.pause();
+    }
+  }
+
+  /** Values from where the tests stopped, while they take too long for the loop. */
+  async #testDear(
+    fieldIndex: number,
+    regexp: AnchoredRegexp,
+    work: Work,
+    aside: Aside,
+  ): Promise<void> {
+    const field = this.#dictionary.field(fieldIndex);
+    const key = keyOf(fieldIndex, regexp);
+    const entry = this.#entries.get(key);
+    if (entry === undefined || entry.compaction !== field.compaction) return;
+    const from = entry.seen;
+    const found: { readonly position: number; readonly term: number }[] = [];
+    const texts: string[] = [];
+    let characters = 0;
+    let past = from;
+    for (; past < field.positionsEnd && texts.length < asideTextsMax; past++) {
+      const term = field.terms[past]!;
+      if (term === noTerm) continue;
+      const length = this.#dictionary.valueLength(term);
+      // Others take their turn on the loop.
+      if (!isDear(regexp, length) || characters > asideCharactersMax) break;
+      characters += length;
+      found.push({ position: past, term });
+      texts.push(this.#dictionary.value(term));
+    }
+    if (texts.length === 0) return;
+    const job = { kind: 'regexp', pattern: regexp.pattern, texts } as const;
+    const outcomes = await work.outside(aside.run(job, work));
+    // Others may have tested them meanwhile, or the field is another one.
+    const isSame = this.#entries.get(key) === entry && entry.seen === from;
+    if (!isSame || entry.compaction !== field.compaction) return;
+    for (const [i, { position, term }] of found.entries()) {
+      if (outcomes[i] === 1 && field.terms[position] === term) {
+        this.#note(entry, position);
+        this.#positionsHeld += 1;
+      }
+    }
+    entry.seen = past;
   }
 
   #termsOfSet(name: string, texts: readonly string[]): Uint32Array {
@@ -88,21 +191,31 @@ export class RegexpTerms {
     return terms.subarray(0, count);
   }
 
-  #testNew(entry: Entry, field: Field, regexp: AnchoredRegexp): void {
+  /** @returns whether all are tested: the budget may end before */
+  #testNew(entry: Entry, field: Field, regexp: AnchoredRegexp, budget: TestBudget): boolean {
     const test = (bytes: Uint8Array, start: number, end: number) =>
       regexp.testBytes(bytes, start, end);
     const { terms, positionsEnd } = field;
     for (let position = entry.seen; position < positionsEnd; position++) {
       const term = terms[position]!;
-      if (term === noTerm || !this.#dictionary.testValue(term, test)) continue;
-      if (entry.count === entry.positions.length) {
-        const larger = new Uint32Array(2 * entry.positions.length);
-        larger.set(entry.positions);
-        entry.positions = larger;
+      if (term === noTerm) continue;
+      if (!budget.takes(regexp, this.#dictionary.valueLength(term))) {
+        entry.seen = position;
+        return false;
       }
-      entry.positions[entry.count++] = position;
+      if (this.#dictionary.testValue(term, test)) this.#note(entry, position);
     }
     entry.seen = positionsEnd;
+    return true;
+  }
+
+  #note(entry: Entry, position: number): void {
+    if (entry.count === entry.positions.length) {
+      const larger = new Uint32Array(2 * entry.positions.length);
+      larger.set(entry.positions);
+      entry.positions = larger;
+    }
+    entry.positions[entry.count++] = position;
   }
 
   #evict(): void {

@@ -73,6 +73,8 @@ export class TermDictionary {
   readonly #fieldByName: Map<string, number>;
   #compactions: number;
   #oddNames: number;
+  /** Terms that were removed so far: while it stays, a number of a term means what it did. */
+  removals = 0;
 
   constructor(seed: number) {
     this.#texts = new TextArena();
@@ -282,6 +284,7 @@ export class TermDictionary {
 
   /** Forgets a term that no series has; its number will be used again. */
   remove(term: number): void {
+    this.removals += 1;
     assert(this.textLength(term) !== 0, 'a removed term is in the dictionary');
     const page = this.#texts.viewOf(this.#startOf(term));
     const start = this.#texts.positionOf(this.#startOf(term));
@@ -371,6 +374,13 @@ export class TermDictionary {
     const start = this.#texts.positionOf(this.#startOf(term));
     const nameLength = page[start]! | (page[start + 1]! << 8);
     return test(page, start + nameLength + 4, start + this.textLength(term));
+  }
+
+  /** Bytes of the term's value. */
+  valueLength(term: number): number {
+    const start = this.#startOf(term);
+    const nameLength = this.#texts.viewOf(start).getUint16(this.#texts.positionOf(start), true);
+    return this.textLength(term) - nameLength - 4;
   }
 
   /** The term's value as text. */

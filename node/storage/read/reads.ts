@@ -16,8 +16,11 @@ import {
   type StreamShardPage,
   type StreamShardRequest,
 } from '#cluster/node/service.ts';
+import type { Aside } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { Turns } from '#lib/turns/turns.ts';
+import type { Turning } from '../../index/namespace_index.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { ReadMemory, ReadReservation } from '../admission/read_memory.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
@@ -31,6 +34,7 @@ import { streamPages } from './stream.ts';
 /** What it takes to answer. */
 export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly clock: Clock;
+  readonly aside: Aside;
   readonly shards: ShardTable;
   readonly admission: Admission;
   readonly readMemory: ReadMemory;
@@ -82,15 +86,18 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, request.shards, placementVersion);
-      const { slots, exhaustive } = namespace.index.query(request.query, request, {
-        limit: request.seriesLimit,
-        shards: request.shards,
-      });
+      const limits = { limit: request.seriesLimit, shards: request.shards };
       const range = request.fetchData ? request : null;
-      if (range === null) queries.add('metadata', slots.length);
-      else queries.add('seriesBlocks', slots.length * namespace.blockCount(range));
-      const bundle = await bundleOf(this.#parts, namespace, slots, range, reservation, signal);
-      return { bundle, exhaustive, shards: whole.atEnd() };
+      const { index } = namespace;
+      const found = await index.inTurns(this.#turning(signal), (isBounded) => {
+        const { slots, exhaustive } = index.query(request.query, request, limits, isBounded);
+        if (range === null) queries.add('metadata', slots.length);
+        else queries.add('seriesBlocks', slots.length * namespace.blockCount(range));
+        const read = bundleOf(this.#parts, namespace, slots, range, reservation, signal);
+        return { exhaustive, read };
+      });
+      const bundle = await found.read;
+      return { bundle, exhaustive: found.exhaustive, shards: whole.atEnd() };
     });
   }
 
@@ -132,17 +139,22 @@ export class Reads {
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
       const { tagNames, namesOnly, limit } = request;
-      const { tags, exhaustive } = namespace.index.aggregate(request.query, request, {
-        tagNames,
-        namesOnly,
-        limit,
-        shards: null,
-      });
+      const { tags, exhaustive } = await namespace.index.aggregateInTurns(
+        request.query,
+        request,
+        { tagNames, namesOnly, limit, shards: null },
+        this.#turning(signal),
+      );
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
       queries.add('metadata', read);
       await reservation.growTo(textBytes(tags), signal);
       return { tags, exhaustive, shards: whole.atEnd() };
     });
+  }
+
+  #turning(signal: AbortSignal): Turning {
+    const { clock, aside } = this.#parts;
+    return { work: Turns.of(clock).begin(signal), aside };
   }
 
   /** Reads as many at a time as limits and memory allow. */
