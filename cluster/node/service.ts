@@ -36,6 +36,11 @@ export const rowOutcome = {
    * replace it: send it in a batch that derives none.
    */
   superseded: 8,
+  /**
+   * The ID is that of a series with other tags: an explicit one that a scheme makes from other tags,
+   * or one that another series has.
+   */
+  otherTags: 9,
 } as const;
 
 /** Of which namespace a message is. */

@@ -342,6 +342,7 @@ function isFinal(outcome: number): boolean {
   return (
     outcome === rowOutcome.tooFarPast ||
     outcome === rowOutcome.tooFarFuture ||
-    outcome === rowOutcome.badSeries
+    outcome === rowOutcome.badSeries ||
+    outcome === rowOutcome.otherTags
   );
 }

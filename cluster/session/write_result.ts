@@ -15,6 +15,7 @@ export const writeOutcome = {
   tooFarFuture: 3,
   resourceExhausted: 6,
   badSeries: 7,
+  otherTags: 9,
   refused: 64,
   badRequest: 65,
   unavailable: 66,
@@ -63,6 +64,8 @@ export function describeOutcome(outcome: number): string {
       return 'datapoint too far in future';
     case writeOutcome.badSeries:
       return 'series is malformed';
+    case writeOutcome.otherTags:
+      return 'the ID of the series is that of one with other tags';
     case writeOutcome.resourceExhausted:
       return 'a limit of the storage nodes is reached';
     case writeOutcome.refused:

@@ -15,6 +15,11 @@ export interface JsonRow {
   readonly value: number;
 }
 
+/** The time of a row alone. */
+export function atRow({ nanos }: JsonRow): TimeRange {
+  return { startNanos: nanos, endNanos: nanos + 1n };
+}
+
 export interface JsonQuery extends TimeRange {
   readonly namespace: string;
   readonly query: IndexQuery;

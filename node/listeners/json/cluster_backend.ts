@@ -16,6 +16,8 @@ import type {
   JsonTags,
   JsonFetched,
 } from './backend.ts';
+import { atRow } from './backend.ts';
+import { otherTagsError } from './other_tags.ts';
 
 export class ClusterBackend implements JsonBackend {
   readonly #session: Session;
@@ -50,6 +52,9 @@ export class ClusterBackend implements JsonBackend {
     );
     const outcome = outcomes?.[0] ?? writeOutcome.written;
     if (outcome === writeOutcome.written) return;
+    if (outcome === writeOutcome.otherTags) {
+      throw await otherTagsError(row, () => this.fetchById(namespace, row.id, atRow(row), signal));
+    }
     const id = new TextDecoder().decode(row.id);
     const detail = errors.length === 0 ? '' : ` (${errors.join('; ')})`;
     const message = `${describeOutcome(outcome)}: id=${id}, timestamp=${row.nanos}${detail}`;

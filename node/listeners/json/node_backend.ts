@@ -25,6 +25,8 @@ import type {
   JsonTags,
   JsonFetched,
 } from './backend.ts';
+import { atRow } from './backend.ts';
+import { otherTagsError } from './other_tags.ts';
 
 /** What a flush on demand did. */
 interface Flushed
@@ -85,7 +87,11 @@ export class NodeBackend implements JsonBackend {
     const { outcomes, highestVersion } = await this.#send(request, signal);
     this.#versions.raise(highestVersion);
     const outcome = outcomes[0] ?? rowOutcome.written;
-    if (outcome !== rowOutcome.written) throw this.#refusal(namespace, row, outcome);
+    if (outcome === rowOutcome.written) return;
+    if (outcome === rowOutcome.otherTags) {
+      throw await otherTagsError(row, () => this.fetchById(namespace, row.id, atRow(row), signal));
+    }
+    throw this.#refusal(namespace, row, outcome);
   }
 
   async #send(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse> {

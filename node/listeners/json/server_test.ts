@@ -317,6 +317,51 @@ test('mistakes are answered with 400, the reason and the type BAD_REQUEST', asyn
   assert.equal(lenient.status, 200);
 });
 
+test('an ID that is that of other tags is refused on both ports, by name, and changes nothing', async () => {
+  await using cluster = new TestCluster();
+  const { runtime, topology } = await singleNode(cluster);
+  const truncations = cluster.truncations('a');
+  const session = sessionOf(cluster, 'a');
+  const backends = {
+    node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    cluster: new ClusterBackend(session, topology, truncations),
+  };
+  for (const kind of ['node', 'cluster'] as const) {
+    await using server = await listen(backends[kind], kind);
+    const write = async (id: string, tags: unknown) => {
+      const answer = await call(server, '/writetagged', { ...writeTagged('a', 1), id, tags });
+      return [answer.status, answer.json.error?.data.message ?? ''] as const;
+    };
+    const evil = [{ name: 'evil', value: kind }];
+    const victim = '{__name__="up",job="x"}';
+    assert.deepEqual(await write(victim, evil), [
+      400,
+      `cannot write: the ID is that of a series with other tags: id=${victim}, tags={evil="${kind}"}: ` +
+        'the ID is the one that is made from {__name__="up", job="x"}',
+    ]);
+    assert.equal((await write(`mine-${kind}`, evil))[0], 200);
+    const [status, message] = await write(`mine-${kind}`, [{ name: 'good', value: 'x' }]);
+    assert.equal(status, 400);
+    assert.match(message, /tags=\{good="x"\}: the series has \{evil="(node|cluster)"\}$/);
+    const [legacyStatus, legacyMessage] = await write('a=1,b=2,', evil);
+    assert.equal(legacyStatus, 400);
+    assert.match(legacyMessage, /the form that the scheme legacy makes/);
+  }
+  const found = await session.fetch(
+    {
+      namespace: 'metrics',
+      query: { kind: 'all' },
+      startNanos: 0n,
+      endNanos: 2n ** 62n,
+      seriesLimit: 0,
+      requireExhaustive: true,
+      fetchData: false,
+    },
+    never,
+  );
+  assert.equal(found.bundle.seriesCount, 2);
+});
+
 test('NaN and the infinities go in and out as strings', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);

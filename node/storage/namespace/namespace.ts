@@ -16,6 +16,8 @@ import type { Disk, Random } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import type { Log } from '#lib/log.ts';
+import { rightfulName } from '#lib/series_id/claimed_id.ts';
+import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { checkedId, knownIdHash, type SeriesName } from '#lib/series_id/series_name.ts';
 import { tellsItsTags } from '#lib/series_id/to_tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
@@ -206,14 +208,25 @@ export class NamespaceState {
   resolve(series: SeriesName, writerVersion: number): SlotOrRefusal {
     const known = this.findExactly(series);
     if (known !== -1) return this.#unlessStale(known, writerVersion);
+    const fromWriter = writerVersion !== Number.POSITIVE_INFINITY;
+    let name = series;
     let idHash = knownIdHash(series);
     const tellsTags = idHash !== -1 || tellsItsTags(series);
     const id = idHash === -1 || this.mayShareIds ? checkedId(series) : null;
     if (id !== null) {
       if (this.mayShareIds || !tellsTags) {
-        // The same ID with other tags is the same series: the ID is what identifies it.
         const sameId = this.index.findById(id);
-        if (sameId !== -1) return this.#unlessStale(sameId, writerVersion);
+        if (sameId !== -1) {
+          // What is here already goes by its ID, whatever an earlier release let in.
+          return fromWriter && !this.#isMeant(sameId, series)
+            ? -1 - rowOutcome.otherTags
+            : this.#unlessStale(sameId, writerVersion);
+        }
+      }
+      if (!tellsTags) {
+        const rightful = rightfulName(series, id);
+        if (rightful === null && fromWriter) return -1 - rowOutcome.otherTags;
+        name = rightful ?? series;
       }
       idHash = murmur3(id);
     } else if (idHash === -1) {
@@ -224,18 +237,26 @@ export class NamespaceState {
     const shard = idHash % shardCount;
     if (this.#shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
     if (this.#shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
-    const fromWriter = writerVersion !== Number.POSITIVE_INFINITY;
     if (fromWriter && !(this.#memory.admitsSeries() && this.#newSeries.take())) {
       return -1 - rowOutcome.resourceExhausted;
     }
     try {
-      return this.#create(series, shard, tellsTags);
+      return this.#create(name, shard, tellsTags || tellsItsTags(name));
     } catch (error) {
       if (error instanceof TsdbError && error.code === 'RESOURCE_EXHAUSTED') {
         return -1 - rowOutcome.resourceExhausted;
       }
       throw error;
     }
+  }
+
+  /**
+   * Whether a writer that names a series so means the one with that ID: by these very tags, or by the
+   * ID alone.
+   */
+  #isMeant(slot: number, { idScheme, tags }: SeriesName): boolean {
+    const byIdAlone = idScheme === idSchemeCode.explicit && tags.length === 0;
+    return byIdAlone || Buffer.compare(this.index.tags(slot), tags) === 0;
   }
 
   /** The series with these very tags and ID, or -1. */
