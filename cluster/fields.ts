@@ -7,7 +7,7 @@
  * since they are mistakes of its author; those of a stored value are noted, since a later version
  * may have put them there, and who writes the value again keeps them (`unread_keys.ts`).
  */
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 import { fieldPath, fieldsBySpelling, shownJson } from '#lib/json_fields.ts';
 import { parseDurationNanos } from '#lib/time.ts';
 import type { UnreadKeys } from './unread_keys.ts';
@@ -80,7 +80,7 @@ export class Fields {
       return;
     }
     const names = [...this.#rest.keys()].map((key) => fieldPath(this.path, key));
-    throw badRequest(`unknown field: ${names.join(', ')}`);
+    throw badRequest(`unknown field: ${shownText(names.join(', '))}`);
   }
 
   ignore(key: string): void {

@@ -44,6 +44,22 @@ export function badRequest(message: string, options?: ErrorOptions): TsdbError {
   return new TsdbError('BAD_REQUEST', message, options);
 }
 
+const shownLengthMax = 200;
+
+/** Text of a request for a message: what is longer is cut. */
+export function shownText(text: string): string {
+  return text.length > shownLengthMax ? `${text.slice(0, shownLengthMax)}…` : text;
+}
+
+/** Longest text of an error in an answer; twenty bad rows, with their series, are below it. */
+const answerTextMax = 10_000;
+
+/** The message for an answer: whatever it quotes, it stays a text for people. */
+export function answerTextOf(error: TsdbError): string {
+  const { message } = error;
+  return message.length > answerTextMax ? `${message.slice(0, answerTextMax)}…` : message;
+}
+
 /** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -1,5 +1,5 @@
 /** A query on the inverted index, as SPEC.txt and the node's JSON and gRPC interfaces have it. */
-import { badRequest } from './errors.ts';
+import { badRequest, shownText } from './errors.ts';
 import { shownJson } from './json_fields.ts';
 
 export type IndexQuery =
@@ -87,9 +87,7 @@ function readQuery(
   }
   const unknownKey = keys.find((key) => !queryKeys.has(key));
   if (unknownKey !== undefined) {
-    throw badRequest(
-      `cannot read query: ${path} has an unknown key: ${JSON.stringify(unknownKey)}`,
-    );
+    throw badRequest(`cannot read query: ${path} has an unknown key: ${shownJson(unknownKey)}`);
   }
   const kind = known[0];
   if (kind === undefined) {
@@ -100,7 +98,7 @@ function readQuery(
   const allowed = queryKeys.get(kind)!;
   for (const key of body.keys()) {
     if (!allowed.includes(key)) {
-      throw badRequest(`cannot read query: ${nodePath} has an unknown key: ${JSON.stringify(key)}`);
+      throw badRequest(`cannot read query: ${nodePath} has an unknown key: ${shownJson(key)}`);
     }
   }
   const text = (key: string) => readText(body.get(key), `${nodePath}.${key}`);
@@ -174,7 +172,7 @@ function readObject(json: unknown, path: string): Map<string, unknown> {
     if (value === null) continue;
     const lower = key.toLowerCase();
     if (entries.has(lower))
-      throw badRequest(`cannot read query: ${path} has a key twice: ${lower}`);
+      throw badRequest(`cannot read query: ${path} has a key twice: ${shownText(lower)}`);
     entries.set(lower, value);
   }
   return entries;

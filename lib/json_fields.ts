@@ -2,13 +2,14 @@
  * What all readers of JSON fields share: each key once, whatever its spelling, and errors that name
  * a field by its path and show its value.
  */
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 
 const shownMax = 200;
 
 /** `shards[0].id` for the key `id` inside `shards[0]`; the path of the body is ''. */
 export function fieldPath(path: string, key: string): string {
-  return path === '' ? key : `${path}.${key}`;
+  const shown = shownText(key);
+  return path === '' ? shown : `${path}.${shown}`;
 }
 
 /** A value as JSON for an error, cut after some 200 characters. */

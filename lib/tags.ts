@@ -4,7 +4,7 @@
  *
  *     u16 name length | name | u16 value length | value        (little-endian, UTF-8)
  */
-import { badRequest } from './errors.ts';
+import { badRequest, shownText } from './errors.ts';
 
 export interface Tag {
   readonly name: string;
@@ -29,10 +29,10 @@ const tagNamePattern = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 export function tagNameProblem(name: string): string | null {
   if (name === '') return 'tag name is empty';
   if (!tagNamePattern.test(name)) {
-    return `tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: ${JSON.stringify(name)}`;
+    return `tag name does not match [a-zA-Z_][a-zA-Z0-9_]*: ${JSON.stringify(shownText(name))}`;
   }
   if (name.startsWith('__') && name !== metricNameTag) {
-    return `tag names that begin with "__" are reserved: ${JSON.stringify(name)}`;
+    return `tag names that begin with "__" are reserved: ${JSON.stringify(shownText(name))}`;
   }
   return null;
 }
@@ -47,8 +47,8 @@ export function tagsProblem(tags: readonly Tag[]): string | null {
   for (const { name, value } of tags) {
     const problem = tagNameProblem(name);
     if (problem !== null) return problem;
-    if (value === '') return `tag value is empty: ${name}`;
-    if (seen.has(name)) return `tag name appears twice: ${name}`;
+    if (value === '') return `tag value is empty: ${shownText(name)}`;
+    if (seen.has(name)) return `tag name appears twice: ${shownText(name)}`;
     seen.add(name);
     if (name.length > tagBytesMax || Buffer.byteLength(value) > tagBytesMax) {
       return `tag is longer than ${tagBytesMax} bytes: ${name.slice(0, 100)}`;

@@ -4,7 +4,7 @@
  * these and print what they return; errors are `TsdbError`.
  */
 import type { Clock, Random } from '#lib/env/env.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { approvePlacement } from './approve.ts';
 import { databaseCreate } from './database_create.ts';
 import { DeletionLog } from '../metadata/deletion_log.ts';
@@ -490,7 +490,7 @@ export class ClusterAdmin {
     const { value } = await this.namespaces.get(signal);
     const namespace = value.get(name);
     if (namespace === undefined)
-      throw badRequest(`namespace is not found: ${JSON.stringify(name)}`);
+      throw badRequest(`namespace is not found: ${JSON.stringify(shownText(name))}`);
     checkReadyable(namespace);
     if (isReady(namespace)) return { ready: true };
     if (!force) await prove(name, signal);
@@ -542,7 +542,9 @@ export class ClusterAdmin {
 function inZone(info: InstanceInfo, zone: string, path: string): InstanceInfo {
   if (info.zone === '') return { ...info, zone };
   if (info.zone === zone) return info;
-  throw badRequest(`${path}.zone differs from the zone of the service, ${zone}: ${info.zone}`);
+  throw badRequest(
+    `${path}.zone differs from the zone of the service, ${zone}: ${shownText(info.zone)}`,
+  );
 }
 
 function forceOf(fields: Fields, options: AdminOptions): boolean {

@@ -2,7 +2,7 @@
  * POST database/create: a namespace with sensible defaults, and the placement when there is none
  * yet.
  */
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import type { Compare, Kv, Operation } from '../kv/kv.ts';
 import type { NamespaceStore } from '../namespaces/store.ts';
@@ -132,7 +132,7 @@ function readRequest(body: unknown, zone: string): DatabaseRequest {
   if (name === '') throw badRequest('missing required field: namespaceName');
   const type = fields.string('type', '');
   if (type !== '' && type !== 'local' && type !== 'cluster') {
-    throw badRequest(`invalid database type: ${JSON.stringify(type)}`);
+    throw badRequest(`invalid database type: ${JSON.stringify(shownText(type))}`);
   }
   const retentionNanos = fields.duration('retentionTime') ?? retentionNanosDefault;
   const blockSizeNanos = blockSizeOf(fields) ?? blockSizeForRetention(retentionNanos);
@@ -249,7 +249,9 @@ function hostOf(fields: Fields, serviceZone: string, path: string): InstanceInfo
   if (address === '') throw badRequest(`missing required field: ${path}.address`);
   if (port < 1 || port > 65_535) throw badRequest(`${path}.port is not a port: ${port}`);
   if (zone !== serviceZone) {
-    throw badRequest(`${path}.zone differs from the zone of the service, ${serviceZone}: ${zone}`);
+    throw badRequest(
+      `${path}.zone differs from the zone of the service, ${serviceZone}: ${shownText(zone)}`,
+    );
   }
   return host;
 }

@@ -4,7 +4,7 @@
  * gives when it has none.
  */
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
 import { parseQuery } from '../promql/parse/parser.ts';
 import {
@@ -83,13 +83,13 @@ function success(data: unknown): ApiAnswer {
 function checkWholeNumber(parameters: URLSearchParams, name: string): void {
   const text = parameters.get(name) ?? '';
   if (text !== '' && !/^-?\d{1,15}$/.test(text)) {
-    throw badRequest(`${name}: not a whole number: ${text}`);
+    throw badRequest(`${name}: not a whole number: ${shownText(text)}`);
   }
 }
 
 function checkWord(parameters: URLSearchParams, name: string, words: readonly string[]): void {
   const text = parameters.get(name) ?? '';
   if (text !== '' && !words.includes(text)) {
-    throw badRequest(`${name}: not one of ${words.join(', ')}: ${text}`);
+    throw badRequest(`${name}: not one of ${words.join(', ')}: ${shownText(text)}`);
   }
 }

@@ -2,7 +2,7 @@
  * Parameters of requests, checked and with units. Each family of endpoints puts them into a struct
  * of its own, once, with these.
  */
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 import {
   formatDurationNanos,
   nanosPerMilli,
@@ -67,9 +67,10 @@ export function boundParameter(
 
 /** A Go duration, or seconds with a fraction, in milliseconds. */
 export function durationMillis(text: string, name: string): number {
-  if (/^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(text)) {
+  if (/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/.test(text)) {
     const millis = Number(text) * 1000;
-    if (!Number.isFinite(millis)) throw badRequest(`${name}: duration is too long: ${text}`);
+    if (!Number.isFinite(millis))
+      throw badRequest(`${name}: duration is too long: ${shownText(text)}`);
     return millis;
   }
   return Number(parseDurationNanos(text, name)) / 1e6;
@@ -80,7 +81,9 @@ export function stepParameter(parameters: URLSearchParams): number {
   const text = requiredText(parameters, 'step');
   const millis = Math.trunc(durationMillis(text, 'step'));
   if (millis <= 0) {
-    throw badRequest(`step: zero or negative steps are not accepted, try a positive one: ${text}`);
+    throw badRequest(
+      `step: zero or negative steps are not accepted, try a positive one: ${shownText(text)}`,
+    );
   }
   return millis;
 }
@@ -104,7 +107,7 @@ export function lookbackMillisOf(
     return stepMillis;
   }
   const millis = Math.trunc(durationMillis(text, 'lookback'));
-  if (millis < 1) throw badRequest(`lookback: must be at least 1ms: ${text}`);
+  if (millis < 1) throw badRequest(`lookback: must be at least 1ms: ${shownText(text)}`);
   return millis;
 }
 
@@ -159,16 +162,16 @@ function tighter(asked: number, configured: number): number {
 
 /** @throws {TsdbError} BAD_REQUEST */
 export function wholeNumber(text: string, name: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: not a whole number: ${text}`);
+  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: not a whole number: ${shownText(text)}`);
   return Number(text);
 }
 
 function timeoutMillisOf(text: string, settings: QuerySettings): number {
   if (text === '') return settings.timeoutMillis;
   const millis = Math.trunc(durationMillis(text, 'timeout'));
-  if (millis < 1) throw badRequest(`timeout: must be at least 1ms: ${text}`);
+  if (millis < 1) throw badRequest(`timeout: must be at least 1ms: ${shownText(text)}`);
   if (millis > timeoutMillisMax) {
-    throw badRequest(`timeout: more than ${timeoutMillisMax / 1000}s: ${text}`);
+    throw badRequest(`timeout: more than ${timeoutMillisMax / 1000}s: ${shownText(text)}`);
   }
   return millis;
 }

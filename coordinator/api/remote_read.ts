@@ -4,7 +4,7 @@
 import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
 import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
@@ -38,7 +38,7 @@ async function readCallOf(
 ): Promise<ReadCall> {
   const encoding = request.header('content-encoding').toLowerCase();
   if (encoding !== '' && encoding !== 'snappy') {
-    throw badRequest(`Content-Encoding: only snappy is served: ${encoding}`);
+    throw badRequest(`Content-Encoding: only snappy is served: ${shownText(encoding)}`);
   }
   const message = decodeReadRequest(decodeSnappy(await body(), readBodyBytesMax));
   const { queries, acceptedResponseTypes } = message;

@@ -107,7 +107,7 @@ export function routesOf(setup: ApiSetup): readonly Route[] {
   const jsonBytesMax = Math.min(writeBytesMax, adminBodyBytesMax);
   const table: readonly Row[] = [
     ['POST', ['/api/v1/compat/remote/write'], 'write', bytes(remoteWrite, ingest, writeBytesMax)],
-    ['POST', ['/api/v1/json/write'], 'write', json(jsonWrite, ingest, jsonBytesMax)],
+    ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],
 
     ['GET POST', both('query_range'), 'data', form(rangeQuery, query)],
     ['GET POST', both('query'), 'data', form(instantQuery, query)],

@@ -1,7 +1,7 @@
 /** What the index knows of itself: cardinality, in the form in which Prometheus answers it. */
 import type { ClusterStatistics } from '#cluster/session/statistics.ts';
 import type { Clock } from '#lib/env/env.ts';
-import { badRequest } from '#lib/errors.ts';
+import { badRequest, shownText } from '#lib/errors.ts';
 import { statisticsRowsDefault, statisticsRowsMax } from '../http/limits.ts';
 import { type ApiAnswer, type ApiRequest, jsonAnswer } from '../http/http_api.ts';
 import { millisOfNanos } from './parameters.ts';
@@ -25,7 +25,7 @@ function limitOf(parameters: URLSearchParams): number {
   if (text === '') return statisticsRowsDefault;
   const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (limit >= 1 && limit <= statisticsRowsMax) return limit;
-  throw badRequest(`limit: not a whole number from 1 to ${statisticsRowsMax}: ${text}`);
+  throw badRequest(`limit: not a whole number from 1 to ${statisticsRowsMax}: ${shownText(text)}`);
 }
 
 function dataOf(found: ClusterStatistics, nowMillis: number): object {

@@ -1,6 +1,7 @@
 /** The write endpoints: Prometheus remote write and JSON. */
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import { shownJson } from '#lib/json_fields.ts';
+import { type JsonBody, keyTwiceText, readJson } from '#lib/json_text.ts';
 import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
@@ -9,6 +10,7 @@ import { jsonRowsMax } from '../http/limits.ts';
 import {
   type ApiAnswer,
   type ApiRequest,
+  checkNotEmpty,
   emptyAnswer,
   errorAnswer,
   jsonAnswer,
@@ -41,9 +43,9 @@ export async function remoteWrite(
 export async function jsonWrite(
   ingest: Ingest,
   { signal }: ApiRequest,
-  body: unknown,
+  body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
-  const { rows, problems } = rowsOfJson(body);
+  const { rows, problems } = rowsOfJson(readJson(checkNotEmpty(await body())));
   await ingest.rows(rows, problems, signal);
   return emptyAnswer;
 }
@@ -102,11 +104,11 @@ function writtenHeaders(samples: number): Record<string, string> {
  * @returns good rows, and for each bad row of a list its reason; a single bad object throws
  * @throws {TsdbError} BAD_REQUEST
  */
-export function rowsOfJson(body: unknown): {
+export function rowsOfJson({ value: body, twice }: JsonBody): {
   readonly rows: readonly IngestRow[];
   readonly problems: readonly string[];
 } {
-  if (!Array.isArray(body)) return { rows: [rowOfJson(body)], problems: [] };
+  if (!Array.isArray(body)) return { rows: [rowOfJson(body, twice.get(0))], problems: [] };
   if (body.length > jsonRowsMax) {
     throw badRequest(`cannot write: more than ${jsonRowsMax} rows: ${body.length}`);
   }
@@ -114,7 +116,7 @@ export function rowsOfJson(body: unknown): {
   const problems: string[] = [];
   for (const [index, item] of body.entries()) {
     try {
-      rows.push(rowOfJson(item));
+      rows.push(rowOfJson(item, twice.get(index)));
     } catch (error) {
       if (!(error instanceof TsdbError)) throw error;
       problems.push(`row ${index}: ${error.message}`);
@@ -125,10 +127,12 @@ export function rowsOfJson(body: unknown): {
 
 const fieldNames: ReadonlySet<string> = new Set(['tags', 'timestamp', 'value']);
 
-function rowOfJson(item: unknown): IngestRow {
+/** @param keyTwice a key that stands twice in it, of which only one value is left */
+function rowOfJson(item: unknown, keyTwice: string | undefined): IngestRow {
   if (typeof item !== 'object' || item === null || Array.isArray(item)) {
     throw badRequest(`not an object with tags, timestamp and value: ${shownJson(item)}`);
   }
+  if (keyTwice !== undefined) throw badRequest(keyTwiceText(keyTwice));
   const fields = item as Record<string, unknown>;
   for (const name of fieldNames) {
     if (fields[name] === undefined || fields[name] === null) {
@@ -136,7 +140,7 @@ function rowOfJson(item: unknown): IngestRow {
     }
   }
   const unknown = Object.keys(fields).find((name) => !fieldNames.has(name));
-  if (unknown !== undefined) throw badRequest(`unknown field: ${unknown}`);
+  if (unknown !== undefined) throw badRequest(`unknown field: ${shownText(unknown)}`);
   return {
     tags: tagsOfJson(fields['tags']),
     timestampNanos: timestampOfJson(fields['timestamp']),
@@ -149,7 +153,12 @@ function tagsOfJson(value: unknown): Tag[] {
     throw badRequest(`tags: not an object of names to values: ${shownJson(value)}`);
   }
   return Object.entries(value).map(([name, tag]) => {
-    if (typeof tag !== 'string') throw badRequest(`tags.${name}: not a string: ${shownJson(tag)}`);
+    const path = `tags.${shownText(name)}`;
+    if (typeof tag !== 'string') throw badRequest(`${path}: not a string: ${shownJson(tag)}`);
+    // As bytes several of them would be the same tag.
+    if (!name.isWellFormed() || !tag.isWellFormed()) {
+      throw badRequest(`${path}: not Unicode, a half of a surrogate pair alone: ${shownJson(tag)}`);
+    }
     return { name, value: tag };
   });
 }
@@ -172,6 +181,8 @@ function timestampOfJson(value: unknown): bigint {
 }
 
 function valueOfJson(value: unknown): number {
-  if (typeof value === 'number') return value;
-  throw badRequest(`value: not a number: ${shownJson(value)}`);
+  if (typeof value !== 'number') throw badRequest(`value: not a number: ${shownJson(value)}`);
+  // JSON has no infinities: it was a number such as 1e400.
+  if (!Number.isFinite(value)) throw badRequest('value: out of range, beyond 1.8e308 either way');
+  return value;
 }

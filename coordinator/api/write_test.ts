@@ -76,9 +76,75 @@ test('json/write takes numbers and text for the time, and one object or a list',
   assert.equal(b!.rows.size, 1);
 });
 
+test('json/write refuses what JSON.parse would take for something else, row by row', async () => {
+  await using test = await TestCoordinator.openReady();
+  const now = nowSeconds();
+  const good = `{"tags":{"__name__":"good"},"timestamp":${now},"value":1}`;
+  const long = 'k'.repeat(100_000);
+  const bad: [string, RegExp][] = [
+    [
+      `{"tags":{"a":"b"},"timestamp":${now},"value":1,"value":2}`,
+      /key is given twice: \\"value\\"/,
+    ],
+    [`{"tags":{"a":"1","a":"2"},"timestamp":${now},"value":1}`, /key is given twice: \\"a\\"/],
+    [`{"tags":{"a":"b"},"timestamp":${now},"value":1e400}`, /value: out of range/],
+    [`{"tags":{"a":"b"},"timestamp":${now},"value":-1e400}`, /value: out of range/],
+    [`{"tags":{"a":"b"},"timestamp":1e400,"value":1}`, /timestamp: out of range/],
+    [`{"tags":{"a":"\\ud800x"},"timestamp":${now},"value":1}`, /tags\.a: not Unicode.*\\\\ud800x/],
+    [`{"tags":{"\\udc00":"x"},"timestamp":${now},"value":1}`, /not Unicode/],
+    [`{"${long}":1,"tags":{"a":"b"},"timestamp":${now},"value":1}`, /unknown field: kkk/],
+    [`{"tags":{"${long}":1},"timestamp":${now},"value":1}`, /tags\.kkk/],
+    [`{"tags":{"${long}-":"1"},"timestamp":${now},"value":1}`, /does not match/],
+    [`{"tags":{"a":"b"},"timestamp":"${long}","value":1}`, /timestamp: not unix seconds/],
+    [
+      `{"tags":{"a":"b"},"timestamp":${now},"value":[${'1,'.repeat(50_000)}1]}`,
+      /value: not a number/,
+    ],
+  ];
+  for (const [row, reason] of bad) {
+    const { status, text } = await test.post(path, row);
+    assert.equal(status, 400, row.slice(0, 100));
+    assert.match(text, reason);
+    assert.ok(text.length < 1000, text.slice(0, 100));
+  }
+  const rows = [bad[0]![0], good, bad[1]![0]];
+  const answer = await test.post(path, `[${rows.join(',')}]`);
+  assert.equal(answer.status, 400);
+  assert.match(
+    answer.text,
+    /2 of 3 samples were refused, the others were written: row 0: .*"value\\"; row 2: .*"a\\"/,
+  );
+  assert.equal(test.node.seriesOf('default').length, 1);
+});
+
+test('bodies that are nested without end are refused at once', async () => {
+  await using test = await TestCoordinator.openReady();
+  const deep = '['.repeat(8_000_000) + ']'.repeat(8_000_000);
+  const bodies: [string, string][] = [
+    [path, deep],
+    [path, `{"tags":{"a":"b"},"timestamp":1,"value":${deep.slice(1, -1)}}`.slice(0, 16_000_000)],
+    ['/api/v1/database/create', '{"namespaceName":'.repeat(500_000)],
+    ['/api/v1/kvstore', `{"key":"x","value":${'{"a":'.repeat(500_000)}`],
+  ];
+  for (const [to, body] of bodies) {
+    const started = performance.now();
+    const { status, text } = await test.post(to, body);
+    assert.equal(status, 400);
+    assert.match(text, /nested more than 256 deep/);
+    assert.ok(performance.now() - started < 5_000);
+  }
+  const twice = await test.post(
+    '/api/v1/database/create',
+    '{"namespaceName":"a","namespaceName":"b"}',
+  );
+  assert.equal(twice.status, 400);
+  assert.match(twice.text, /key is given twice: .*namespaceName/);
+});
+
 test('rowsOfJson() keeps the digits of a time that a float would round', () => {
   const nanosOf = (timestamp: unknown): bigint =>
-    rowsOfJson({ tags: { a: 'b' }, timestamp, value: 0 }).rows[0]!.timestampNanos;
+    rowsOfJson({ value: { tags: { a: 'b' }, timestamp, value: 0 }, twice: new Map() }).rows[0]!
+      .timestampNanos;
   assert.equal(nanosOf(1_534_952_005.123), 1_534_952_005_123_000_000n);
   assert.equal(nanosOf('1534952005.123456789'), 1_534_952_005_123_456_789n);
   assert.equal(nanosOf(-5), -5_000_000_000n);

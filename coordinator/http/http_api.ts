@@ -3,7 +3,14 @@
  * other, so that they know neither express nor node:http. A handler has what it works on as its
  * first argument and gets the body in the form in which the table of routes says that it comes.
  */
-import { badRequest, TsdbError, httpStatusOfCode, type ErrorCode, messageOf } from '#lib/errors.ts';
+import {
+  answerTextOf,
+  badRequest,
+  TsdbError,
+  httpStatusOfCode,
+  type ErrorCode,
+} from '#lib/errors.ts';
+import { parseJson } from '#lib/json_text.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
 import { adminBodyBytesMax, formBodyBytesMax, parametersMax, retryAfterSeconds } from './limits.ts';
 
@@ -63,7 +70,7 @@ export function json<Setup>(
   setup: Setup,
   bytesMax: number = adminBodyBytesMax,
 ): ApiHandler {
-  return async (call) => handler(setup, call, parseJson(await call.body(bytesMax)));
+  return async (call) => handler(setup, call, parseJson(checkNotEmpty(await call.body(bytesMax))));
 }
 
 /** The handler reads the body, when it has seen the headers. */
@@ -100,15 +107,10 @@ export async function parametersOf(call: ApiCall): Promise<URLSearchParams> {
   return all;
 }
 
-/** @throws {TsdbError} BAD_REQUEST when the body is not JSON */
-function parseJson(body: Uint8Array): unknown {
+/** @throws {TsdbError} BAD_REQUEST when the body is empty */
+export function checkNotEmpty(body: Uint8Array): Uint8Array {
   if (body.length === 0) throw badRequest('the request body is empty: JSON is expected');
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as unknown;
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw badRequest(`the request body is not JSON: ${reason}`, { cause: error });
-  }
+  return body;
 }
 
 export const jsonContentType = 'application/json';
@@ -154,7 +156,7 @@ export function errorAnswer(error: unknown): ApiAnswer {
   const status = httpStatusOfCode[code];
   const retry = status === 429 || status === 503;
   return jsonAnswer(
-    { status: 'error', errorType, error: known === null ? 'internal error' : messageOf(error) },
+    { status: 'error', errorType, error: known === null ? 'internal error' : answerTextOf(known) },
     retry ? { 'Retry-After': String(retryAfterSeconds) } : {},
     status,
   );

@@ -4,7 +4,7 @@ import type { TimeRange } from '#cluster/node/service.ts';
 import type { SeriesTable, Session } from '#cluster/session/session.ts';
 import type { TopologySource } from '#cluster/topology/topology.ts';
 import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type {
@@ -55,7 +55,7 @@ export class ClusterBackend implements JsonBackend {
     if (outcome === writeOutcome.otherTags) {
       throw await otherTagsError(row, () => this.fetchById(namespace, row.id, atRow(row), signal));
     }
-    const id = new TextDecoder().decode(row.id);
+    const id = shownText(new TextDecoder().decode(row.id));
     const detail = errors.length === 0 ? '' : ` (${errors.join('; ')})`;
     const message = `${describeOutcome(outcome)}: id=${id}, timestamp=${row.nanos}${detail}`;
     if (outcome === writeOutcome.resourceExhausted) {

@@ -2,8 +2,9 @@
  * Reads fields of JSON requests: keys in any case, each once, and none that is not known. Whole
  * numbers keep all their digits, up to 20.
  */
-import { badRequest, messageOf } from '#lib/errors.ts';
+import { badRequest } from '#lib/errors.ts';
 import { fieldPath, fieldsBySpelling, shownJson } from '#lib/json_fields.ts';
+import { parseJson } from '#lib/json_text.ts';
 
 /** JSON as it was parsed: large whole numbers are bigints. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
@@ -14,21 +15,14 @@ export type Json = null | boolean | number | bigint | string | Json[] | { [key: 
 const wholeNumber = /^-?\d{1,20}$/;
 
 /**
- * @throws {TsdbError} BAD_REQUEST when the text is no JSON
+ * @throws {TsdbError} BAD_REQUEST when the body is no JSON, nested too deep, or has a key twice
  */
-export function parseJson(text: string): Json {
-  try {
-    // The source of a number is what a double would have rounded.
-    return JSON.parse(text, ((_key: string, value: unknown, context: { source?: string }) => {
-      if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
-      const { source } = context;
-      return source !== undefined && wholeNumber.test(source) ? BigInt(source) : value;
-    }) as (key: string, value: unknown) => unknown) as Json;
-  } catch (error) {
-    throw badRequest(`cannot read request: body is not JSON: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
+export function parseFields(body: Uint8Array): Json {
+  // The source of a number is what a double would have rounded.
+  return parseJson(body, (_key, value, { source }) => {
+    if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
+    return source !== undefined && wholeNumber.test(source) ? BigInt(source) : value;
+  }) as Json;
 }
 
 export class JsonFields {
@@ -54,7 +48,13 @@ export class JsonFields {
   text(name: string): string {
     const value = this.#take(name);
     if (typeof value !== 'string') throw this.bad(name, 'is not a string', value);
-    return value;
+    return this.#wellFormed(name, value);
+  }
+
+  /** As bytes, texts with halves of surrogate pairs would be the same as others. */
+  #wellFormed(name: string, value: string): string {
+    if (value.isWellFormed()) return value;
+    throw this.bad(name, 'is not Unicode, it has a half of a surrogate pair alone', value);
   }
 
   textOr(name: string, fallback: string): string {
@@ -90,8 +90,12 @@ export class JsonFields {
   /** A sample value; NaN and the infinities are written as strings. */
   sample(name: string): number {
     const value = this.#take(name);
-    if (typeof value === 'number') return value;
     if (typeof value === 'bigint') return Number(value);
+    if (typeof value === 'number') {
+      if (Number.isFinite(value)) return value;
+      // JSON has no infinities: it was a number such as 1e400.
+      throw this.bad(name, 'is out of range, beyond 1.8e308 either way', null);
+    }
     const special = { nan: Number.NaN, '+inf': Infinity, inf: Infinity, '-inf': -Infinity };
     if (typeof value === 'string') {
       const found = special[value.toLowerCase() as keyof typeof special];
@@ -125,7 +129,7 @@ export class JsonFields {
   texts(name: string): string[] {
     return this.#listOr(name).map((value) => {
       if (typeof value !== 'string') throw this.bad(name, 'is not a list of strings', value);
-      return value;
+      return this.#wellFormed(name, value);
     });
   }
 
@@ -153,7 +157,7 @@ export class JsonFields {
   #listOr(name: string): Json[] {
     if (!this.has(name)) return [];
     const value = this.#take(name);
-    if (!Array.isArray(value)) throw this.bad(name, 'is not a list', null);
+    if (!Array.isArray(value)) throw this.bad(name, 'is not a list', value);
     return value;
   }
 

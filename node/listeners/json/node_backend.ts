@@ -11,7 +11,7 @@ import {
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
-import { badRequest, TsdbError } from '#lib/errors.ts';
+import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { HybridClock } from '#lib/hybrid_clock.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { formatDurationNanos } from '#lib/time.ts';
@@ -106,7 +106,7 @@ export class NodeBackend implements JsonBackend {
   }
 
   #refusal(namespace: string, row: JsonRow, outcome: number): TsdbError {
-    const id = new TextDecoder().decode(row.id);
+    const id = shownText(new TextDecoder().decode(row.id));
     const { options } = this.#node.namespaces.get(namespace) ?? {};
     const now = this.#node.env.clock.nowNanos();
     const window =

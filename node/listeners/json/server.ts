@@ -8,10 +8,10 @@ import {
   sendStream,
 } from '#lib/env/http.ts';
 import { type BytesInFlight, readBody } from '#lib/env/http_body.ts';
-import { badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
+import { answerTextOf, badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { JsonBackend } from './backend.ts';
-import { type Json, JsonFields, parseJson } from './fields.ts';
+import { type Json, JsonFields, parseFields } from './fields.ts';
 import type { JsonAnswer, JsonMethod } from './methods.ts';
 
 /** Largest body of a JSON request. */
@@ -103,18 +103,19 @@ function fieldsOf(
   const allowUnknown = ['tsdb', 'm3'].some(
     (prefix) => request.headers[`${prefix}-json-disable-disallow-unknown-fields`] === 'true',
   );
-  const text = new TextDecoder().decode(body);
-  const json = method.takesQuery === true ? withQuery(text, request) : parseJson(text);
+  const json = method.takesQuery === true ? withQuery(body, request) : parseFields(body);
   return new JsonFields(json, '', allowUnknown);
 }
 
 /** The fields of the body, which may be empty, and those of the query. */
-function withQuery(text: string, request: HttpRequest): Json {
-  const body = text.trim() === '' ? {} : parseJson(text);
+function withQuery(bytes: Uint8Array, request: HttpRequest): Json {
+  const body = isBlank(bytes) ? {} : parseFields(bytes);
   const query = Object.fromEntries(new URL(request.url ?? '/', 'http://node').searchParams);
   if (body === null || typeof body !== 'object' || Array.isArray(body)) return body;
   return { ...body, ...query };
 }
+
+const isBlank = (bytes: Uint8Array): boolean => bytes.every((byte) => byte <= 0x20);
 
 function send(
   response: HttpResponse,
@@ -137,7 +138,8 @@ function sendError(response: HttpResponse, error: TsdbError): void {
   const { httpStatus } = error;
   const isPassing = httpStatus === 429 || httpStatus === 503;
   const headers = isPassing ? { 'Retry-After': String(retryAfterSeconds) } : {};
-  const { code, message } = error;
+  const { code } = error;
+  const message = answerTextOf(error);
   const text = errorText(typeOfCode[code] ?? 'INTERNAL_ERROR', message, flagsOfCode[code] ?? 0);
   send(response, httpStatus, text, headers);
 }

@@ -362,6 +362,101 @@ test('an ID that is that of other tags is refused on both ports, by name, and ch
   assert.equal(found.bundle.seriesCount, 2);
 });
 
+test('values of any other kind in any field are a 400 that names the field, on both ports', async () => {
+  await using cluster = new TestCluster();
+  const { runtime, topology } = await singleNode(cluster);
+  const truncations = cluster.truncations('a');
+  const session = sessionOf(cluster, 'a');
+  runtime.database.onTruncate = async (name, signal) =>
+    void (await truncations.truncate(name, signal));
+  const range = { namespace: 'metrics', rangeStart: 0, rangeEnd: 1 };
+  const row = writeTagged('a', 1);
+  const requests: [path: string, body: Record<string, unknown>][] = [
+    ['/writetagged', row],
+    ['/write', { namespace: 'metrics', id: 'x', datapoint: row.datapoint }],
+    ['/fetch', { ...range, id: 'x', rangeType: 'UNIX_SECONDS', resultTimeType: 'UNIX_SECONDS' }],
+    ['/query', { ...range, query: { all: {} }, limit: 1, noData: true, clusterOptions: {} }],
+    [
+      '/fetchtagged',
+      { ...range, query: { all: {} }, seriesLimit: 1, docsLimit: 1, fetchData: true },
+    ],
+    [
+      '/aggregate',
+      {
+        ...range,
+        query: { all: {} },
+        tagNameFilter: [],
+        aggregateQueryType: 'AGGREGATE_BY_TAG_NAME',
+        source: '',
+      },
+    ],
+    ['/truncate', { namespace: 'none' }],
+    ['/flush', { namespace: 'none' }],
+  ];
+  /** As JSON: numbers that a double would round among them. */
+  const odd = [
+    ...['[]', '["metrics"]', '[[]]', '{}', '{"a":1}', 'true', '1.5', '-1', '1e308', '[null]'],
+    ...[
+      '9007199254740993',
+      '[9007199254740993]',
+      '{"a":9007199254740993}',
+      '"18446744073709551616"',
+    ],
+    ...['"\\u0000"', '"\\ud800"', '"1e9"', '"-1h"', '"__proto__"', `"${'x'.repeat(5000)}"`],
+  ];
+  const backends = {
+    node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    cluster: new ClusterBackend(session, topology, truncations),
+  };
+  for (const kind of ['node', 'cluster'] as const) {
+    await using server = await listen(backends[kind], kind);
+    for (const [path, body] of requests) {
+      if (kind === 'cluster' && path === '/flush') continue;
+      for (const name of Object.keys(body)) {
+        for (const value of odd) {
+          const request = JSON.stringify({ ...body, [name]: '?' }).replace('"?"', () => value);
+          const { status, json, text } = await call(server, path, request);
+          const what = `${kind}${path} ${name}=${value}: ${status} ${text}`;
+          assert.ok([200, 400, 404].includes(status), what);
+          if (!/^[[{]/.test(value) || status === 200) continue;
+          const named = name === 'query' || name === 'datapoint' || name === 'clusterOptions';
+          if (!named) assert.match(json.error.data.message, new RegExp(`\\b${name}\\b`, 'i'), what);
+        }
+      }
+    }
+  }
+});
+
+test('numbers, texts and keys that JSON would lose something of are refused', async () => {
+  await using cluster = new TestCluster();
+  const { runtime } = await singleNode(cluster);
+  await using server = await listen(
+    new NodeBackend(runtime.database, () => runtime.repairs.demand()),
+    'node',
+  );
+  const body = (id: string, tag: string, value: string) =>
+    `{"namespace":"metrics","id":"${id}","tags":[{"name":"a","value":"${tag}"}],` +
+    `"datapoint":{"timestamp":${nowSeconds},"value":${value}}}`;
+  const bad: [string, RegExp][] = [
+    [body('x', 'b', '1e400'), /datapoint\.value is out of range/],
+    [body('x', 'b', '-1e400'), /datapoint\.value is out of range/],
+    [body('x', '\\ud800', '1'), /tags\[0\]\.value is not Unicode.*"\\ud800"/],
+    [body('\\udfff', 'b', '1'), /id is not Unicode/],
+    [body('x', 'b', '1,"value":2'), /key is given twice: "value"/],
+    [body('x', 'b', '1').replace('{', '{"id":"y",'), /key is given twice: "id"/],
+    [body('x', 'b', '['.repeat(1_000_000)), /nested more than 256 deep/],
+    [`{"namespace":${'{"a":'.repeat(1_000_000)}`, /nested more than 256 deep/],
+    [body('x', 'b', '1').replace('"id"', `"${'k'.repeat(1_000_000)}"`), /id is missing/],
+  ];
+  for (const [text, reason] of bad) {
+    const answer = await call(server, '/writetagged', text);
+    assert.equal(answer.status, 400);
+    assert.match(answer.json.error.data.message, reason);
+    assert.ok(answer.text.length < 2000);
+  }
+  assert.equal((await call(server, '/writetagged', body('x', 'b', '1'))).status, 200);
+});
+
 test('NaN and the infinities go in and out as strings', async () => {
   await using cluster = new TestCluster();
   const { runtime } = await singleNode(cluster);
