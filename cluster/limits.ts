@@ -81,6 +81,12 @@ export const deletionsMax = 2_000;
 /** Characters of one deletion's query as JSON. */
 export const deletionQueryCharactersMax = 16_384;
 
+/**
+ * Bytes of the entries that one deletion writes, one for each of its namespaces: etcd takes requests of
+ * 1.5 MiB.
+ */
+export const deletionBytesMax: number = 1 << 20;
+
 /** How long a deletion waits for the instances that have not confirmed it. */
 export const deletionConfirmMillisMax = 5_000;
 

@@ -30,6 +30,7 @@ import type {
 } from './kv.ts';
 import { RevisionCompacted } from './kv.ts';
 import { keepLease } from './lease.ts';
+import { transactionGroups } from './transaction_groups.ts';
 
 export const etcdLimits = {
   /** A call that is not answered in this time fails, or is sent to the next endpoint. */
@@ -135,7 +136,14 @@ class EtcdKv implements Kv {
     operations: readonly Operation[],
     signal: AbortSignal,
   ): Promise<TransactionResult> {
-    const request = { compare: compares.map(compareOf), success: operations.map(operationOf) };
+    const groups = transactionGroups(operations.map(operationOf));
+    const success: IRequestOp[] =
+      groups.length === 1
+        ? [...groups[0]!]
+        : groups.map((group) => ({
+            request_txn: { compare: [], success: [...group], failure: [] },
+          }));
+    const request = { compare: compares.map(compareOf), success };
     const answer = await this.#call(
       (client, deadline) => client.kv.txn(request, { deadline }),
       wasNeverSent,

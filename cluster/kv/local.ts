@@ -14,6 +14,7 @@ import type {
 } from './kv.ts';
 import { RevisionCompacted } from './kv.ts';
 import { keepLease } from './lease.ts';
+import { checkOperations } from './transaction_groups.ts';
 
 /** The embedded store (kv/local.ts). Calls fail with TsdbErrors. */
 export interface LocalStore {
@@ -65,7 +66,10 @@ class LocalKv implements Kv {
     operations: readonly Operation[],
     signal: AbortSignal,
   ): Promise<TransactionResult> {
-    return this.#call(() => this.#store.transact(compares, operations), signal);
+    return this.#call(async () => {
+      checkOperations(operations);
+      return this.#store.transact(compares, operations);
+    }, signal);
   }
 
   async *watch(

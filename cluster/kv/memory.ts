@@ -18,6 +18,7 @@ import type {
 } from './kv.ts';
 import { RevisionCompacted } from './kv.ts';
 import { keepLease } from './lease.ts';
+import { checkOperations } from './transaction_groups.ts';
 
 interface MemoryLease {
   readonly id: string;
@@ -172,6 +173,7 @@ export class MemoryKvStore {
     const puts = new Set<string>();
     const fail = (reason: string, value: string) =>
       badRequest(`cannot do transaction: ${reason}: ${JSON.stringify(value)}`);
+    checkOperations(operations);
     for (const operation of operations) {
       if (operation.kind === 'deletePrefix') continue;
       if (operation.key === '') throw fail('key is empty', '');

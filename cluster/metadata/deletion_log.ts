@@ -32,7 +32,7 @@ import {
   RevisionCompacted,
 } from '../kv/kv.ts';
 import type { SeenKey } from '../kv/lineage.ts';
-import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
+import { deletionBytesMax, deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
 import { placementFromStored } from '../placement/stored.ts';
 import {
@@ -44,7 +44,7 @@ import {
 } from '../kv/stored_json.ts';
 import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 
-/** Entries that one transaction writes or retires; etcd takes 128 operations. */
+/** Entries that one transaction retires or publishes anew, beside those that it is made for. */
 const operationsAtOnceMax = 64;
 
 /** What stands over all entries. */
@@ -215,6 +215,8 @@ export class DeletionLog {
       deletionFromJson(deletionToJson(deletion));
       made.push(deletion);
     }
+    const entries = made.map((deletion) => encodeJson(deletionToJson(deletion)));
+    checkBytes(entries);
     return {
       compares: [{ key: this.headKey, target: 'modRevision', equals: head.modRevision }],
       operations: [
@@ -222,10 +224,10 @@ export class DeletionLog {
           (old): Operation => ({ kind: 'delete', key: this.#entryKey(old.sequence) }),
         ),
         ...made.map(
-          (deletion): Operation => ({
+          ({ sequence: own }, i): Operation => ({
             kind: 'put',
-            key: this.#entryKey(deletion.sequence),
-            value: encodeJson(deletionToJson(deletion)),
+            key: this.#entryKey(own),
+            value: entries[i]!,
           }),
         ),
         this.#puttingHead(head, { ...head.value, sequence, version }),
@@ -413,6 +415,16 @@ function coveredBy(
 ): readonly Deletion[] {
   const all = new Set(requests.filter(deletesAll).map(({ namespace }) => namespace));
   return standing.filter(({ namespace }) => all.has(namespace));
+}
+
+/** One transaction writes all of them: a deletion stands in all of its namespaces, or in none. */
+function checkBytes(entries: readonly Uint8Array[]): void {
+  const bytes = entries.reduce((sum, { length }) => sum + length, 0);
+  if (bytes <= deletionBytesMax) return;
+  throw badRequest(
+    `match[]: selectors are too long for ${entries.length} namespaces at once, which take ` +
+      `${bytes} bytes of ${deletionBytesMax}: name fewer of them (namespace=…)`,
+  );
 }
 
 function checkQuery(query: IndexQuery): void {

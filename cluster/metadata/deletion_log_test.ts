@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Clock } from '#lib/env/env.ts';
 import { realEnv } from '#lib/env/real.ts';
@@ -8,7 +11,12 @@ import { DeletionLog } from './deletion_log.ts';
 import { allTime, type DeletionRequest, deletesAll, expiryOf } from './deletions.ts';
 import { lookingFirst } from '../kv/looking_first.ts';
 import { MemoryKvStore } from '../kv/memory.ts';
-import { deletionQueryCharactersMax, deletionsMax } from '../limits.ts';
+import type { WatchEvent } from '../kv/kv.ts';
+import { openEtcdKv } from '../kv/etcd.ts';
+import { openLocalKv } from '../kv/local.ts';
+import { openEmbeddedKv } from '#kv/server.ts';
+import { silentLog } from '#lib/log.ts';
+import { deletionQueryCharactersMax, deletionsMax, namespacesMax } from '../limits.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
 import type { NamespaceRegistry } from '../namespaces/namespaces.ts';
 
@@ -87,6 +95,67 @@ test('a deletion comes after what was written before it, also by a clock that is
   written = 0;
   const [second] = await after.append([requestOf(some)], registry, held.clock, signal);
   assert.equal(second!.version, first!.version + 1);
+});
+
+test('a deletion in any number of namespaces is one transaction of the embedded store', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tsdb-deletion-log-'));
+  const server = await openEmbeddedKv({ folder, port: 0, env: realEnv, log: silentLog });
+  try {
+    const { registry, held } = await open();
+    const one = registry.get('default')!;
+    for (const count of [301, namespacesMax]) {
+      const names = Array.from({ length: count }, (_, i) => `n${count}_${i}`);
+      const all = new Map(names.map((name) => [name, { ...one, name }]));
+      const requests = names.map((namespace) => ({ ...requestOf(some), namespace }));
+      const inProcess = openLocalKv(server.local, realEnv.clock);
+      await using overNetwork = openEtcdKv({
+        endpoints: [server.endpoint],
+        env: realEnv,
+        log: silentLog,
+      });
+      for (const kv of [inProcess, overNetwork]) {
+        const own = { ...cluster, environment: `${count}${kv === inProcess}` };
+        const log = new DeletionLog(kv, own);
+        await log.append([{ ...requests[0]!, query: { kind: 'all' } }], all, held.clock, signal);
+        const before = await log.list(signal);
+        const made = await log.append(requests, all, held.clock, signal);
+        assert.equal(made.length, count);
+        const { deletions, head } = await log.list(signal);
+        assert.deepEqual(deletions.slice(1), made);
+        assert.equal(head.sequence, made.at(-1)!.sequence);
+        // All of them came in one revision: nobody sees a part of them.
+        const { value: batch } = await kv
+          .watch(log.prefix, before.revision + 1, signal)
+          [Symbol.asyncIterator]()
+          .next();
+        assert.equal(batch!.events.length, count + 1);
+        assert.ok(
+          batch!.events.every(
+            (e: WatchEvent) => e.kind === 'put' && e.item.modRevision === batch!.revision,
+          ),
+        );
+      }
+    }
+    const log = new DeletionLog(openLocalKv(server.local, realEnv.clock), cluster);
+    const names = Array.from({ length: 301 }, (_, i) => `x${i}`);
+    const long = 'x'.repeat(8_000);
+    await assert.rejects(
+      log.append(
+        names.map((namespace) => ({
+          ...requestOf({ kind: 'term', field: 'job', term: long }),
+          namespace,
+        })),
+        new Map(names.map((name) => [name, { ...one, name }])),
+        held.clock,
+        signal,
+      ),
+      { code: 'BAD_REQUEST', message: /selectors are too long for 301 namespaces at once/ },
+    );
+    assert.equal((await log.list(signal)).deletions.length, 0);
+  } finally {
+    await server[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true });
+  }
 });
 
 test('of writers at the same time each gets a sequence of its own', async () => {

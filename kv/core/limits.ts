@@ -6,6 +6,8 @@ export const kvLimits = {
   requestFrameBytes: 524_288,
   /** Comparisons, or operations of a branch, nested ones counted with their parents. */
   transactionOperationsMax: 128,
+  /** The same of a caller in this process; over the network as many come as nested ones. */
+  localTransactionOperationsMax: 4_096,
   /**
    * Bytes of keys and values kept, history included. All of it lies in memory as well as on disk.
    */

@@ -124,9 +124,10 @@ export class Mvcc {
 
   /**
    * Comparisons, those of nested transactions too, see the store as it was before the transaction.
+   * @param operationsMax as of `kvLimits`
    */
-  txn(request: TxnRequest): TxnAnswer {
-    checkShape(request);
+  txn(request: TxnRequest, operationsMax?: number): TxnAnswer {
+    checkShape(request, operationsMax);
     const path = choosePath(request, (range) => this.#space.range(range, this.#currentRevision));
     const bytes = this.#checkPath(path);
     if (bytes > 0) this.#checkSpace(bytes);

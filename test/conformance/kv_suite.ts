@@ -40,6 +40,7 @@ export function kvSuite(name: string, open: () => Promise<KvFixture>): void {
     };
     readsAndWrites(check);
     transactions(check);
+    largeTransactions(check);
     watches(check, fixture);
     leases(check, fixture);
     await Promise.all(cases);
@@ -223,6 +224,39 @@ function transactions(check: Check): void {
     assert.equal(text((await kv.get(key, never))!.value), '30');
     assert.equal((await kv.get(key, never))!.version, 30);
   });
+}
+
+function largeTransactions(check: Check): void {
+  check(
+    'a transaction of a thousand operations is done as a whole, or not at all',
+    async (kv, prefix) => {
+      const count = 1_000;
+      const puts = Array.from({ length: count }, (_, i) => put(`${prefix}${i}`, String(i)));
+      const none: Compare = { key: `${prefix}0`, target: 'version', equals: 0 };
+      const first = await kv.transact([none], puts, never);
+      assert.equal(first.succeeded, true);
+      const { items } = await kv.list(prefix, never);
+      assert.equal(items.length, count);
+      assert.ok(items.every(({ modRevision }) => modRevision === first.revision));
+      assert.equal((await kv.transact([none], puts, never)).succeeded, false);
+      const mixed = [
+        ...items.slice(0, 700).map(({ key }): Operation => ({ kind: 'delete', key })),
+        ...Array.from({ length: 300 }, (_, i) => put(`${prefix}new/${i}`, 'x')),
+      ];
+      assert.equal((await kv.transact([], mixed, never)).succeeded, true);
+      assert.equal((await kv.list(prefix, never)).items.length, 600);
+      const events = await take(kv, prefix, first.revision, 2 * count);
+      assert.equal(events.length, 2 * count, 'a watch sees all of them');
+      // A key that is given twice is refused, wherever the two stand.
+      const twice = [...puts, put(`${prefix}0`, 'again')];
+      await assert.rejects(kv.transact([], twice, never), { code: 'BAD_REQUEST' });
+      const tooMany = Array.from({ length: 5_000 }, (_, i) => put(`${prefix}${i}`, ''));
+      await assert.rejects(kv.transact([], tooMany, never), {
+        code: 'BAD_REQUEST',
+        message: 'cannot do transaction: more than 4096 operations: 5000',
+      });
+    },
+  );
 }
 
 function watches(check: Check, fixture: KvFixture): void {
