@@ -21,6 +21,12 @@ export const versionNanos = 15_625n;
 export const versionAheadMillisMax = 60_000;
 
 /**
+ * The same of a node that knows its own clock alone, which may be the one that is wrong: behind by up
+ * to 14 hours where it shows the time of a zone, and by hours after a start without NTP.
+ */
+export const versionAheadAloneMillisMax = 86_400_000;
+
+/**
  * Answers of nodes lead writers so far ahead of that time at most: well below the bound above, or
  * one writer whose clock was a minute ahead would take all others to where they are refused.
  */

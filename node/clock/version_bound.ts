@@ -2,11 +2,15 @@
  * Which versions a node takes, and what it tells writers. A version from the future would win
  * against every later write of its rows until that time has come: by the median of the clocks of
  * several nodes such a batch is refused. Without a median nobody knows who is wrong, the writer or
- * this node: the batch is taken, and the log says so.
+ * this node: the batch is taken, and the log says so, unless it is more than a day ahead. Then it is
+ * refused too, or whoever writes once could make a row that nothing replaces and nothing deletes. An
+ * honest writer that is refused because this node's clock is so far behind would have its rows refused
+ * as from the future, for good; this way it sends them again until the clock is set.
  */
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
 import {
+  versionAheadAloneMillisMax,
   versionAheadMillisMax,
   versionAtMillis,
   versionLeadMillisMax,
@@ -45,6 +49,9 @@ export class VersionBound {
     if (version <= versionAtMillis(nowMillis + versionAheadMillisMax)) return;
     const secondsAhead = (version / versionsPerMilli - nowMillis) / 1000;
     if (median === null) {
+      if (version > versionAtMillis(nowMillis + versionAheadAloneMillisMax)) {
+        this.#refuseAlone(secondsAhead);
+      }
       this.counts.unchecked += 1;
       const message =
         "versions are ahead of this node's clock, and too few peers say who is wrong: they are taken";
@@ -61,6 +68,20 @@ export class VersionBound {
       'FAILED_PRECONDITION',
       `cannot write: the clock of the writer is ${secondsAhead.toFixed(1)} s ahead of the median of ` +
         `${this.#peerClocks.voters} clocks of storage nodes`,
+    );
+  }
+
+  #refuseAlone(secondsAhead: number): never {
+    this.counts.refused += 1;
+    this.#say(
+      secondsAhead,
+      "versions are refused: they are more than a day ahead of this node's clock",
+    );
+    throw new TsdbError(
+      'FAILED_PRECONDITION',
+      `cannot write: the version of the batch is ${(secondsAhead / 3600).toFixed(1)} h ahead of the clock ` +
+        `of the storage node, ${versionAheadAloneMillisMax / 3_600_000} h at most: set the clock right ` +
+        'of the writer or of the node',
     );
   }
 

@@ -65,6 +65,26 @@ test('without a median it is taken, and said once a minute', () => {
   assert.equal(warnings.length, 2);
 });
 
+test('without a median a version more than a day ahead is refused, so that none stands for ever', () => {
+  const { bound, state, warnings } = newBound();
+  state.medianMillis = null;
+  bound.check(at(24 * hour));
+  for (const version of [at(24 * hour) + 1, at(1_000_000 * hour), Number.MAX_SAFE_INTEGER]) {
+    assert.throws(() => bound.check(version), {
+      code: 'FAILED_PRECONDITION',
+      message:
+        /^cannot write: the version of the batch is [\d.]+ h ahead .*, 24 h at most: set the/,
+    });
+  }
+  assert.deepEqual(bound.counts, { refused: 3, unchecked: 1 });
+  assert.equal(warnings.length, 1, 'once a minute');
+  // A node whose clock is behind: by hours it takes writers who are right, and by days it has them wait.
+  state.ownMillis -= 14 * hour;
+  bound.check(at(0));
+  state.ownMillis = 0;
+  assert.throws(() => bound.check(at(0)), { httpStatus: 503 });
+});
+
 test('writers are led to the highest version, and half a minute ahead of the time at most', () => {
   const { bound, state } = newBound();
   assert.equal(bound.highest, 0);

@@ -200,6 +200,26 @@ test('a batch from the future is refused by the clocks of three nodes, and taken
   );
 });
 
+test('no batch of a single node makes a row that later writes and deletions do not beat', async () => {
+  const { database } = await openDatabase(temporaryFolder());
+  const write = async (value: number, version?: number) => {
+    const batch = batchOf([{ series: cpu('a'), nanos: now, value }], undefined, version);
+    const request = { namespace: 'metrics', placementVersion: 1, referenceEpoch: '', batch };
+    await database.write(request, never);
+  };
+  await write(1);
+  const refused = { code: 'FAILED_PRECONDITION', httpStatus: 503 };
+  await assert.rejects(write(666, Number.MAX_SAFE_INTEGER), refused);
+  await assert.rejects(
+    write(666, versionAtMillis(realEnv.clock.nowMillis() + 25 * 3_600_000)),
+    refused,
+  );
+  await write(2);
+  const rows = (await readAll(database)).get('__name__=cpu,host=a');
+  assert.deepEqual(rows, [[now, 2]]);
+  assert.deepEqual(database.versions.counts, { refused: 2, unchecked: 0 });
+});
+
 test('NaN payloads survive the write, the log and the restart bit for bit', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder);
