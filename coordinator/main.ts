@@ -2,6 +2,7 @@
  * The coordinator as a process of its own: stores nothing; any number of them stand behind a
  * Service.
  */
+import { inspect } from 'node:util';
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { followFinishedFormats } from '#cluster/metadata/finished_formats_follower.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
@@ -11,6 +12,7 @@ import { withListenSetting } from '#lib/config/listen_settings.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { terminalText } from '#lib/log_text.ts';
 import { formatLevelFirst } from '#lib/format_level.ts';
 import { openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
@@ -117,10 +119,10 @@ try {
   process.exit(0);
 } catch (error) {
   if (error instanceof ConfigError) {
-    for (const problem of error.problems) console.error(problem);
+    for (const problem of error.problems) console.error(terminalText(problem));
   } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {
     // Of the world, not of the program: where it happened in the code helps nobody.
-    console.error(`cannot start: ${messageOf(error)}`);
-  } else console.error(error);
+    console.error(terminalText(`cannot start: ${messageOf(error)}`));
+  } else console.error(terminalText(inspect(error)));
   process.exit(1);
 }

@@ -1,7 +1,7 @@
 /** Structured logs: the one place that knows pino. */
 import { isatty } from 'node:tty';
 import { pino } from 'pino';
-import { logText } from './log_text.ts';
+import { logText, terminalJson } from './log_text.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -30,7 +30,8 @@ export function openLog(level: LogLevel, encoding: LogEncoding, fields: object =
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    isText ? { write: (line: string) => output.write(logText(line)) } : output,
+    // JSON too comes to terminals, by whoever looks at it later.
+    { write: (line: string) => output.write(isText ? logText(line) : terminalJson(line)) },
   ) as unknown as Log;
 }
 

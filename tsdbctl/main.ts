@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util';
 import { realEnv } from '#lib/env/real.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { terminalText } from '#lib/log_text.ts';
 import { version } from '#lib/version.ts';
 import { flushNode, repairNode } from './data/data.ts';
 import { readFolder } from './data/read.ts';
@@ -88,7 +89,7 @@ async function main(): Promise<number> {
     },
   });
   const [subject, verb, folder] = positionals;
-  const print = (line: string): void => console.log(line);
+  const print = (line: string): void => console.log(terminalText(line));
   const namespace = values.namespace ?? null;
   const commandUsage = usages[`${subject} ${verb}`];
   if (values.help || values.version) {
@@ -152,6 +153,6 @@ async function main(): Promise<number> {
 try {
   process.exitCode = await main();
 } catch (error) {
-  console.error(messageOf(error));
+  console.error(terminalText(messageOf(error)));
   process.exitCode = 2;
 }

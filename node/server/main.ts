@@ -29,6 +29,7 @@ import { httpLimitsDefault, listenHttp } from '#lib/env/http.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { standardAnswer } from '#lib/command_line.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
+import { terminalText } from '#lib/log_text.ts';
 import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
@@ -326,10 +327,10 @@ try {
   process.exit(0);
 } catch (error) {
   if (error instanceof ConfigError) {
-    for (const problem of error.problems) console.error(problem);
+    for (const problem of error.problems) console.error(terminalText(problem));
   } else if (error instanceof TsdbError || (error as { syscall?: unknown }).syscall !== undefined) {
     // Of the world, not of the program: where it happened in the code helps nobody.
-    console.error(`cannot start: ${messageOf(error)}`);
-  } else console.error(withSourcePlaces(inspect(error)));
+    console.error(terminalText(`cannot start: ${messageOf(error)}`));
+  } else console.error(terminalText(withSourcePlaces(inspect(error))));
   process.exit(1);
 }
