@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Expr } from './ast.ts';
 import { PromqlError } from './errors.ts';
-import { parseQuery, parseSelector } from './parser.ts';
+import { operatorsMax, parseQuery, parseSelector, queryLengthMax } from './parser.ts';
 
 const options = { experimentalFunctions: false };
 
@@ -129,6 +129,53 @@ test('parseQuery() takes a long text that is right', () => {
     parseQuery(`sum by (job) (rate(up{node=~"${values}"}[5m]))`, options).kind,
     'aggregate',
   );
+});
+
+test('parseQuery() takes a thousand operators, and says of more that they are too many', () => {
+  const terms = (count: number, term: string, operator: string) =>
+    Array.from({ length: count }, () => term).join(operator);
+  const long = `up{job="${'x'.repeat(60)}"}`;
+  for (const [term, operator] of [
+    ['1', '+'],
+    ['1', ' ^ '],
+    ['abs(up)', '^'],
+    [long, ' or '],
+    [long, '\n* on (a, b) group_left (c) '],
+    ['up', '== bool '],
+  ] as const) {
+    const most = operator.includes('^') ? operatorsMax / 2 : operatorsMax;
+    assert.equal(parseQuery(terms(most + 1, term, operator), options).kind, 'binary');
+    for (const count of [most + 2, 2_000, 20_000, 500_000]) {
+      const query = terms(count, term, operator);
+      if (query.length > queryLengthMax) continue;
+      assert.throws(() => parseQuery(query, options), {
+        code: 'BAD_REQUEST',
+        message: /^\d+:\d+: parse error: more than 1000 operators in each other's operands$/,
+      });
+    }
+  }
+  // Side by side they are as many as fit: none is inside of another.
+  const sum = terms(100, '1', '+');
+  assert.equal(
+    parseQuery(`max by (a) (label_join(up, "x", ${terms(500, `"a+b"`, ',')}))`, options).kind,
+    'aggregate',
+  );
+  assert.equal(parseQuery(terms(900, `(${sum})`, '+'), options).kind, 'binary');
+  // One inside of the other they add up.
+  const nested = (depth: number) => `${`(${sum}+`.repeat(depth)}1${')'.repeat(depth)}`;
+  parseQuery(nested(10), options);
+  assert.throws(() => parseQuery(nested(11), options), /more than 1000 operators/);
+});
+
+test('texts without an end are told at once, however long they are', () => {
+  for (const quote of ['"', "'", '`']) {
+    for (const piece of ['\\"', "\\'", 'x']) {
+      const started = performance.now();
+      const query = `up{a=${quote}${piece.repeat(400_000)}`;
+      assert.throws(() => parseQuery(query, options), { code: 'BAD_REQUEST' });
+      assert.ok(performance.now() - started < 3_000, `${quote} ${piece}`);
+    }
+  }
 });
 
 test('parseQuery() bounds how deep expressions are nested', () => {

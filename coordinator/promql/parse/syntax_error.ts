@@ -32,7 +32,10 @@ interface Token {
 }
 
 const tokenPattern =
-  /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`|[0-9.][0-9a-zA-Z_.]*|[a-zA-Z_:][a-zA-Z0-9_:]*|==|!=|>=|<=|=~|!~|[\s\S]/gu;
+  /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|[0-9.][0-9a-zA-Z_.]*|[a-zA-Z_:][a-zA-Z0-9_:]*|==|!=|>=|<=|=~|!~|[\s\S]/gu;
+
+/** A token of a string that has its end; a token without one goes to the end of its line, or of all. */
+const terminated = /^(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)$/;
 
 /** Tokens in front of and at the offset; skips blanks and comments. */
 function tokensOf(query: string): Token[] {
@@ -136,10 +139,10 @@ function badLiteral(query: string, tokens: readonly Token[]): PromqlError | null
     if (/^[0-9.]/.test(text) && !isNumber(text)) {
       return parseError(query, start, `bad number or duration syntax: ${JSON.stringify(text)}`);
     }
-    if (text === '"' || text === "'") {
-      return parseError(query, start, 'unterminated quoted string');
+    if (/^["'`]/.test(text) && !terminated.test(text)) {
+      const kind = text.startsWith('`') ? 'raw' : 'quoted';
+      return parseError(query, start, `unterminated ${kind} string`);
     }
-    if (text === '`') return parseError(query, start, 'unterminated raw string');
   }
   return null;
 }
