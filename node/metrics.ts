@@ -81,12 +81,17 @@ export function registerNodeMetrics(
   parts: CountedParts,
   limits: LimitCounts,
   repairs: RepairFigures,
-  topology: Pick<Topology, 'view'>,
+  topology: Pick<Topology, 'view' | 'damagedKeys'>,
 ): NodeMetrics {
   const gauge = (name: string, help: string, read: () => number) =>
     metrics.gauge(`tsdb_node_${name}`, help, [], read);
   gauge('bootstrapped', '1 when every shard of every namespace is whole.', () =>
     parts.isBootstrapped ? 1 : 0,
+  );
+  gauge(
+    'stored_values_damaged',
+    'Keys of placement and namespaces whose values cannot be read.',
+    () => topology.damagedKeys.length,
   );
   gauge('series', 'Series in memory.', () => parts.store.seriesCount);
   gauge('samples', 'Samples in memory.', () => parts.store.sampleCount);

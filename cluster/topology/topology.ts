@@ -124,6 +124,10 @@ export class Topology implements TopologySource, AsyncDisposable {
   readonly #namespacesKey: string;
   readonly #numbersKey: string;
   readonly #known = new Map<string, Known>();
+  /** What of the watched keys, and those beside them, could be read last: the next start goes on from that. */
+  readonly #readable = new Map<string, KeyValue | null>();
+  /** Why the values of watched keys cannot be read that stand now. */
+  readonly #damaged = new Map<string, string>();
   /** The newest assignments and numbers of namespaces that were seen, by key. */
   readonly #beside = new Map<string, KeyValue>();
   readonly #listeners = new Set<(view: TopologyView) => void>();
@@ -213,16 +217,21 @@ export class Topology implements TopologySource, AsyncDisposable {
     return this.#current;
   }
 
+  /** Keys of which the values that stand cannot be read: what was known before goes on. */
+  get damagedKeys(): readonly string[] {
+    return [...this.#damaged.keys()];
+  }
+
   /** What is to be remembered for the next start; null as long as nothing is known. */
   get known(): KnownStore | null {
     if (this.#lineageId === null) return null;
     return {
       lineageId: this.#lineageId,
       revision: this.#revision,
-      placement: this.#known.get(this.#placementKey)?.item ?? null,
-      assignments: this.#beside.get(this.#assignmentsKey) ?? null,
-      namespaces: this.#known.get(this.#namespacesKey)?.item ?? null,
-      numbers: this.#beside.get(this.#numbersKey) ?? null,
+      placement: this.#readable.get(this.#placementKey) ?? null,
+      assignments: this.#readable.get(this.#assignmentsKey) ?? null,
+      namespaces: this.#readable.get(this.#namespacesKey) ?? null,
+      numbers: this.#readable.get(this.#numbersKey) ?? null,
     };
   }
 
@@ -344,9 +353,21 @@ export class Topology implements TopologySource, AsyncDisposable {
     this.#current = { ...this.#current, lineageId: id, storeLineageId: id, awaitsApproval };
     this.#adoptListed(this.#placementKey, placement);
     this.#adoptListed(this.#namespacesKey, namespaces);
+    this.#checkReadable();
     this.#current = { ...this.#current, isLoaded: true };
     if (!isSame) this.#tell();
     if (wasBehind) this.#renew();
+  }
+
+  /**
+   * A value that cannot be read is not one that is not there: who has known none before has not read
+   * the store.
+   * @throws {TsdbError} UNAVAILABLE
+   */
+  #checkReadable(): void {
+    for (const [key, reason] of this.#damaged) {
+      if (!this.#readable.has(key)) throw new TsdbError('UNAVAILABLE', reason);
+    }
   }
 
   /** Revisions and versions of the lineage before this one say nothing any more. */
@@ -432,7 +453,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     const isOfLineage = events.some(
       (event) => event.kind === 'put' && event.item.key === this.#lineageKey,
     );
-    if (isOfLineage || this.#isBehind) {
+    if (isOfLineage || this.#isBehind || this.#damaged.size > 0) {
       await this.#read(this.#stop.signal);
       return;
     }
@@ -469,7 +490,9 @@ export class Topology implements TopologySource, AsyncDisposable {
    */
   #adopt(key: string, item: KeyValue | null, modRevision: number): void {
     const before = this.#known.get(key);
-    if (before !== undefined && before.modRevision >= modRevision) return;
+    // What could not be read may be right now, by the key beside it.
+    const isToRetry = this.#damaged.has(key) && before?.modRevision === modRevision;
+    if (before !== undefined && before.modRevision >= modRevision && !isToRetry) return;
     const isSame = before !== undefined && before.item === null && item === null;
     this.#known.set(key, { modRevision, item });
     if (isSame) return;
@@ -477,9 +500,19 @@ export class Topology implements TopologySource, AsyncDisposable {
     try {
       next = key === this.#placementKey ? this.#withPlacement(item) : this.#withNamespaces(item);
     } catch (error) {
-      this.#options.log.error({ key, error: messageOf(error) }, 'ignoring a damaged value');
+      const reason = messageOf(error);
+      if (this.#damaged.get(key) === reason) return;
+      this.#damaged.set(key, reason);
+      this.#options.log.error(
+        { key, error: reason },
+        'ignoring a damaged value: what was known before stands until it is right',
+      );
       return;
     }
+    this.#damaged.delete(key);
+    this.#readable.set(key, item);
+    const beside = key === this.#placementKey ? this.#assignmentsKey : this.#numbersKey;
+    this.#readable.set(beside, this.#beside.get(beside) ?? null);
     this.#current = next;
     this.#tell();
   }

@@ -7,13 +7,18 @@
  * The difference may also be the store's, when it was restored from a backup or made anew: then it is
  * older than the folder, which notes the revision at which it was told to the store last.
  */
-import type { Compare, Kv } from '#cluster/kv/kv.ts';
+import type { Compare, KeyValue, Kv } from '#cluster/kv/kv.ts';
 import type { Introduction } from '#cluster/node/service.ts';
 import { type ClusterName, clusterPrefix } from '#cluster/kv/keys.ts';
 import type { Env } from '#lib/env/env.ts';
-import { TsdbError } from '#lib/errors.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
 import { noncesMax, type FolderMark, readFolderMark, writeFolderMark } from './folder_mark.ts';
-import { decodeIdentity, encodeIdentity, type NodeIdentity } from './node_identity.ts';
+import {
+  decodeIdentity,
+  encodeIdentity,
+  type NodeIdentity,
+  type StoredIdentity,
+} from './node_identity.ts';
 
 /** How the data folder relates to what the cluster knows of this instance. */
 export type FolderHistory =
@@ -74,9 +79,20 @@ export async function announcedFolder(
   const known = await kv.get(keys.identity, signal);
   if (known === null) return null;
   const marked = await kv.get(keys.mark, signal);
-  const { incarnation, boot } = decodeIdentity(known.value);
+  const { incarnation, boot } = storedIdentity(known);
   const mark = marked === null ? '' : new TextDecoder().decode(marked.value);
   return { incarnation, bootCount: boot, mark };
+}
+
+/** @throws {TsdbError} INTERNAL naming the key: whose folder this is cannot be told before it is right */
+function storedIdentity({ key, value }: Pick<KeyValue, 'key' | 'value'>): StoredIdentity {
+  try {
+    return decodeIdentity(value);
+  } catch (error) {
+    throw new TsdbError('INTERNAL', `value of key ${key} is damaged: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
 }
 
 /** Told to a process whose instance another one has taken. */
@@ -314,7 +330,7 @@ export class Announcement {
     const { kv } = this.#options;
     const known = await kv.get(this.#identityKey, signal);
     const marked = await kv.get(this.#markKey, signal);
-    const identity = known === null ? null : decodeIdentity(known.value);
+    const identity = known === null ? null : storedIdentity(known);
     const { nonce, lineage, missed, since, ...others } = identity?.others ?? {};
     return {
       identity: identity === null ? null : { ...identity, others },
