@@ -26,6 +26,7 @@ import { type HttpServer, httpLimitsDefault, listenHttp } from '#lib/env/http.ts
 import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
@@ -45,6 +46,8 @@ export interface CoordinatorOptions {
   readonly log: Log;
   /** For what cannot be divided. */
   readonly aside: Aside;
+  /** Of all reads of the API. */
+  readonly sessionMemory: ReadMemory;
   /** Stays the caller's, as everything here that can be closed. */
   readonly kv: Kv;
   readonly cluster: ClusterName;
@@ -181,9 +184,10 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     allowedHosts: config.allowedHosts,
     connectionsMax: config.connectionsMax,
     writeBytesInFlightMax: config.writeBytesInFlightMax,
+    readMemory: options.sessionMemory,
     routes,
     log,
-    metrics: apiMetrics(options.metrics),
+    metrics: apiMetrics(options.metrics, options.sessionMemory),
     monotonicMillis: () => env.clock.monotonicMillis(),
   });
   try {

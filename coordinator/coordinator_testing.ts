@@ -2,6 +2,7 @@
  * A whole coordinator on free ports over a key-value store in memory and one fake node, for tests.
  */
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { parseConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
@@ -69,6 +70,7 @@ export class TestCoordinator implements AsyncDisposable {
       },
       env,
       aside: onTheLoop,
+      sessionMemory: openSessionMemory(realEnv.clock, config.readBytesInFlightMax),
       log: silentLog,
       kv,
       cluster,

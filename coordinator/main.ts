@@ -6,6 +6,7 @@ import { inspect } from 'node:util';
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { followFinishedFormats } from '#cluster/metadata/finished_formats_follower.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { type Config, ConfigError, configPathsOf, loadConfig } from '#lib/config/config.ts';
 import { withListenSetting } from '#lib/config/listen_settings.ts';
@@ -85,6 +86,7 @@ async function run({ coordinator: config, notes }: Config): Promise<void> {
       config: config!,
       env,
       aside: stack.use(new AsideThread(env.clock)),
+      sessionMemory: openSessionMemory(env.clock, config!.readBytesInFlightMax),
       log,
       kv,
       cluster,

@@ -6,12 +6,12 @@ import { type QueryLimitName, queryLimitNames } from '#cluster/metadata/runtime_
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import type { PeerClocks } from '#cluster/node/peer_clocks.ts';
 import type { VersionBound } from './clock/version_bound.ts';
 import type { Commitlog } from './persist/commitlog/commitlog.ts';
 import type { Admission } from './storage/admission/admission.ts';
 import type { MemoryBudget } from './storage/admission/memory_budget.ts';
-import type { ReadMemory } from './storage/admission/read_memory.ts';
 import type { QueryLimitCounter } from './storage/admission/query_limits.ts';
 import type { DoubtLedger } from './doubt/ledger.ts';
 import type { SeriesRate } from './storage/admission/series_rate.ts';

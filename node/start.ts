@@ -20,6 +20,7 @@ import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
 import { BytesInFlight } from '#lib/env/http_body.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { ClusterService } from './listeners/cluster_service.ts';
 import { serveDebug } from './listeners/debug_server.ts';
 import { ClusterBackend } from './listeners/json/cluster_backend.ts';
@@ -65,6 +66,8 @@ export interface StartNodeOptions {
   readonly topology: Topology;
   /** As of `DatabaseOptions`. */
   readonly aside?: Aside;
+  /** Of reads of the cluster through this node. */
+  readonly sessionMemory: ReadMemory;
   /** The service of another instance, over the network; asked for each request. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
   /** Called with a broken invariant of the background; the process must end. */
@@ -161,11 +164,17 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     noteDeletion: (version) => session.noteDeletion(version),
   });
   database.onTruncate = async (name, signal) => void (await truncations.truncate(name, signal));
-  const clusterService = new ClusterService(session, topology, truncations, database);
+  const clusterService = new ClusterService(
+    session,
+    options.sessionMemory,
+    topology,
+    truncations,
+    database,
+  );
   const grpc = (address: { host: string; port: number }, service: NodeService) =>
     serveGrpc({
       ...address,
-      methods: grpcMethods(service),
+      methods: grpcMethods(service, env.clock),
       requestBytesMax: nodeRequestBytesMax,
       stopGraceMillis: grpcGraceMillis,
     });
@@ -180,6 +189,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       backend: new NodeBackend(database, () => runtime.repairs.demand()),
       methods: nodeMethods,
       inFlight,
+      clock: env.clock,
       log,
     }),
   );
@@ -187,9 +197,10 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
     await serveJson({
       ...config.httpClusterListenAddress,
       allowedHosts,
-      backend: new ClusterBackend(session, topology, truncations),
+      backend: new ClusterBackend(session, options.sessionMemory, topology, truncations),
       methods: clusterMethods,
       inFlight,
+      clock: env.clock,
       log,
     }),
   );

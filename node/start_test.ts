@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { MemoryKvStore } from '#cluster/kv/memory.ts';
 import { NamespaceStore } from '#cluster/namespaces/store.ts';
@@ -62,6 +63,7 @@ class Nodes implements AsyncDisposable {
         },
         instanceId: id,
         memoryBytesMax: 64 * 1024 * 1024,
+        sessionMemory: openSessionMemory(realEnv.clock, null),
         kv,
         cluster,
         topology,

@@ -15,6 +15,11 @@ export interface BundlePart {
 /** Bytes that a series takes beside its tags, ID and chunks: three offsets and its scheme. */
 const seriesOverheadBytes = 13;
 
+/** What a bundle takes in memory. */
+export function bundleBytes({ seriesCount, tagsData, idData, chunkData }: SeriesBundle): number {
+  return tagsData.length + idData.length + chunkData.length + seriesOverheadBytes * seriesCount;
+}
+
 /** A joined bundle has offsets of 32 bits. */
 const joinedBytesMax = 2 ** 32 - 1;
 
@@ -111,6 +116,10 @@ export class BundleJoiner {
     if (this.#byteCount > joinedBytesMax) {
       throw new TsdbError('RESOURCE_EXHAUSTED', 'cannot join bundle: it is larger than 4 GiB');
     }
+  }
+
+  get partCount(): number {
+    return this.#parts.length;
   }
 
   /** The bundle of all parts so far; begins anew. */

@@ -4,7 +4,9 @@ import { connectGrpc, type GrpcClient, type GrpcTls } from '#lib/env/grpc.ts';
 import { ChildSignal } from '#lib/env/wait.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { BundleJoiner } from './bundle_pages.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
+import { BundleJoiner, bundleBytes } from './bundle_pages.ts';
 import { wirePageBytesMax } from '../limits.ts';
 import type {
   AggregateRequest,
@@ -79,29 +81,46 @@ export class NodeClient implements NodeService, Disposable {
     return writeResponseWire.decode(await this.#client.unary(nodePaths.write, bytes, signal));
   }
 
-  fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
-    return this.#fetchPages(nodePaths.fetch, fetchRequestWire.encode(request), signal);
+  fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<FetchResponse> {
+    const bytes = fetchRequestWire.encode(request);
+    return this.#fetchPages(nodePaths.fetch, bytes, signal, delivery);
   }
 
-  fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
-    return this.#fetchPages(nodePaths.fetchById, fetchByIdRequestWire.encode(request), signal);
+  fetchById(
+    request: FetchByIdRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<FetchResponse> {
+    const bytes = fetchByIdRequestWire.encode(request);
+    return this.#fetchPages(nodePaths.fetchById, bytes, signal, delivery);
   }
 
-  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const tags: { name: string; values: string[] }[] = [];
-    let last: AggregatePage['last'] = null;
-    const bytes = aggregateRequestWire.encode(request);
-    for await (const message of this.#stream(nodePaths.aggregate, bytes, signal)) {
-      const page = aggregatePageWire.decode(message);
-      for (const { name, values } of page.tags) {
-        const before = tags.at(-1);
-        if (before?.name === name) for (const value of values) before.values.push(value);
-        else tags.push({ name, values: [...values] });
+  aggregate(
+    request: AggregateRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<AggregateResponse> {
+    return heldOrGiven(delivery, signal, async (take) => {
+      const tags: { name: string; values: string[] }[] = [];
+      let last: AggregatePage['last'] = null;
+      const bytes = aggregateRequestWire.encode(request);
+      for await (const message of this.#stream(nodePaths.aggregate, bytes, signal)) {
+        await take(textFactor * message.length);
+        const page = aggregatePageWire.decode(message);
+        for (const { name, values } of page.tags) {
+          const before = tags.at(-1);
+          if (before?.name === name) for (const value of values) before.values.push(value);
+          else tags.push({ name, values: [...values] });
+        }
+        last = page.last;
       }
-      last = page.last;
-    }
-    if (last === null) throw cutOff(nodePaths.aggregate);
-    return { tags, ...last };
+      if (last === null) throw cutOff(nodePaths.aggregate);
+      return { tags, ...last };
+    });
   }
 
   async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {
@@ -161,20 +180,33 @@ export class NodeClient implements NodeService, Disposable {
     if (isOpen) throw cutOff(path);
   }
 
-  async #fetchPages(
+  #fetchPages(
     path: string,
     request: Uint8Array,
     signal: AbortSignal,
+    delivery: Delivery,
   ): Promise<FetchResponse> {
-    const joiner = new BundleJoiner();
-    let last: FetchPage['last'] = null;
-    for await (const message of this.#stream(path, request, signal)) {
-      const page = fetchPageWire.decode(message);
-      joiner.add(page.part);
-      last = page.last;
-    }
-    if (last === null) throw cutOff(path);
-    return { bundle: joiner.finish(), ...last };
+    return heldOrGiven(delivery, signal, async (take) => {
+      const joiner = new BundleJoiner();
+      let last: FetchPage['last'] = null;
+      let taken = 0;
+      for await (const message of this.#stream(path, request, signal)) {
+        await take(message.length);
+        taken += message.length;
+        const page = fetchPageWire.decode(message);
+        joiner.add(page.part);
+        last = page.last;
+      }
+      if (last === null) throw cutOff(path);
+      // Joined, they are there twice for a moment.
+      if (joiner.partCount > 1) {
+        await take(taken);
+        taken *= 2;
+      }
+      const bundle = joiner.finish();
+      await take(bundleBytes(bundle) - taken);
+      return { bundle, ...last };
+    });
   }
 
   async *#stream(
@@ -187,6 +219,29 @@ export class NodeClient implements NodeService, Disposable {
     call.send(request).catch(() => {});
     call.end();
     yield* call.messages;
+  }
+}
+
+/** What names and values take as texts, for each byte on the wire. */
+const textFactor = 4;
+
+/** Takes bytes of who joins answers as one comes, and gives them back when it fails. */
+async function heldOrGiven<T>(
+  { memory = unlimitedReadBytes }: Delivery,
+  signal: AbortSignal,
+  read: (take: (bytes: number) => Promise<void>) => Promise<T>,
+): Promise<T> {
+  let taken = 0;
+  const take = async (bytes: number): Promise<void> => {
+    if (bytes < 0) memory.give(-bytes);
+    else if (!memory.tryGrow(bytes)) await memory.grow(bytes, signal);
+    taken += bytes;
+  };
+  try {
+    return await read(take);
+  } catch (error) {
+    memory.give(taken);
+    throw error;
   }
 }
 
@@ -340,9 +395,9 @@ function guarded(client: NodeClient, problemNow: () => string | null): NodeServi
   };
   return {
     write: async (request, signal) => check().write(request, signal),
-    fetch: async (request, signal) => check().fetch(request, signal),
-    fetchById: async (request, signal) => check().fetchById(request, signal),
-    aggregate: async (request, signal) => check().aggregate(request, signal),
+    fetch: async (request, signal, delivery) => check().fetch(request, signal, delivery),
+    fetchById: async (request, signal, delivery) => check().fetchById(request, signal, delivery),
+    aggregate: async (request, signal, delivery) => check().aggregate(request, signal, delivery),
     statistics: async (request, signal) => check().statistics(request, signal),
     truncate: async (namespace, signal) => check().truncate(namespace, signal),
     streamShard: (request, signal) => check().streamShard(request, signal),

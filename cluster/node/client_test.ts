@@ -65,7 +65,7 @@ function listen(service: NodeService, port = 0): Promise<GrpcServer> {
   return serveGrpc({
     host: '127.0.0.1',
     port,
-    methods: nodeMethods(service),
+    methods: nodeMethods(service, realEnv.clock),
     requestBytesMax: nodeRequestBytesMax,
     stopGraceMillis: 0,
   });
@@ -573,7 +573,9 @@ test('who cannot compare rows says so, as a release does that does not know the 
   using client = clientOf(server);
   const request = { ...comparedShard, blockStartsNanos: [0n], rangeBits: null };
   await assert.rejects(client.compareRows(request, signal), { code: 'UNIMPLEMENTED' });
-  const methods = nodeMethods({} as NodeService).filter(({ path }) => !path.includes('Compare'));
+  const methods = nodeMethods({} as NodeService, realEnv.clock).filter(
+    ({ path }) => !path.includes('Compare'),
+  );
   await using former = await serveGrpc({
     host: '127.0.0.1',
     port: 0,

@@ -1,7 +1,10 @@
 /** A `NodeService` as the gRPC methods of lib/proto/node.proto, for `serveGrpc`. */
 import { batchBytesMax } from '#engine/batch/batch.ts';
 import type { GrpcMethod } from '#lib/env/grpc.ts';
+import { untilAborted } from '#lib/env/wait.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
+import { Leaving, type MonotonicClock } from '#lib/read_memory/leaving.ts';
 import { bundleParts } from './bundle_pages.ts';
 import { wirePageBytesMax } from '../limits.ts';
 import type { AggregateResponse, FetchResponse, NodeService, StreamShardPage } from './service.ts';
@@ -35,21 +38,31 @@ import {
  */
 export const nodeRequestBytesMax: number = batchBytesMax + (1 << 20);
 
-export function nodeMethods(service: NodeService): readonly GrpcMethod[] {
+/** @param clock tells answers that their clients take from those that they leave */
+export function nodeMethods(service: NodeService, clock: MonotonicClock): readonly GrpcMethod[] {
+  const answering = answeringBy(clock);
   return [
     unary(nodePaths.write, writeRequestWire, writeResponseWire, (request, signal) =>
       service.write(request, signal),
     ),
-    answering(nodePaths.fetch, fetchRequestWire, async (request, send, signal, sent) => {
-      await sendFetch(await service.fetch(request, signal, sent), send);
+    answering(nodePaths.fetch, fetchRequestWire, async (request, send, signal, delivery) => {
+      await sendFetch(await service.fetch(request, signal, delivery), send);
     }),
-    answering(nodePaths.fetchById, fetchByIdRequestWire, async (request, send, signal, sent) => {
-      await sendFetch(await service.fetchById(request, signal, sent), send);
-    }),
-    answering(nodePaths.aggregate, aggregateRequestWire, async (request, send, signal, sent) => {
-      const response = await service.aggregate(request, signal, sent);
-      for (const page of aggregatePages(response)) await send(aggregatePageWire.encode(page));
-    }),
+    answering(
+      nodePaths.fetchById,
+      fetchByIdRequestWire,
+      async (request, send, signal, delivery) => {
+        await sendFetch(await service.fetchById(request, signal, delivery), send);
+      },
+    ),
+    answering(
+      nodePaths.aggregate,
+      aggregateRequestWire,
+      async (request, send, signal, delivery) => {
+        const response = await service.aggregate(request, signal, delivery);
+        for (const page of aggregatePages(response)) await send(aggregatePageWire.encode(page));
+      },
+    ),
     unary(
       nodePaths.statistics,
       statisticsRequestWire,
@@ -122,20 +135,29 @@ function streaming<Q>(
   };
 }
 
-/** One request, and one answer in pages, of which it is told when the last one is sent. */
-function answering<Q>(
-  path: string,
-  request: Wire<Q>,
-  handle: (request: Q, send: Send, signal: AbortSignal, sent: Promise<void>) => Promise<void>,
-): GrpcMethod {
-  return streaming(path, request, async (decoded, send, signal) => {
-    const sent = Promise.withResolvers<void>();
-    try {
-      await handle(decoded, send, signal, sent.promise);
-    } finally {
-      sent.resolve();
-    }
-  });
+/** One request, and one answer in pages, of which it is told how they leave, and when the last one has. */
+function answeringBy(clock: MonotonicClock) {
+  return <Q>(
+    path: string,
+    request: Wire<Q>,
+    handle: (request: Q, send: Send, signal: AbortSignal, delivery: Delivery) => Promise<void>,
+  ): GrpcMethod =>
+    streaming(path, request, async (decoded, send, signal) => {
+      const sent = Promise.withResolvers<void>();
+      const cut = new AbortController();
+      const leaving = new Leaving(clock, (error) => cut.abort(error));
+      const sendPage: Send = async (message) => {
+        cut.signal.throwIfAborted();
+        leaving.waits();
+        await untilAborted(send(message), cut.signal);
+        leaving.took(message.length);
+      };
+      try {
+        await handle(decoded, sendPage, signal, { sent: sent.promise, leaving });
+      } finally {
+        sent.resolve();
+      }
+    });
 }
 
 function notComparedHere(): TsdbError {

@@ -6,6 +6,7 @@
 import type { BatchView } from '#engine/batch/batch.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
 /** Outcome of one row of a write. */
@@ -380,26 +381,16 @@ export interface NodeService {
   write(request: WriteRequest, signal: AbortSignal): Promise<WriteResponse>;
   /** The same write for a session of the same process; only a node that is in it has this. */
   writeColumns?(request: ColumnsWriteRequest, signal: AbortSignal): Promise<WriteResponse>;
-  /**
-   * @param sent of a caller that sends the answer on: resolves when it has left the process, and its
-   *   memory is free again
-   */
-  fetch(
-    request: FetchRequest,
-    signal: AbortSignal,
-    sent?: Promise<unknown>,
-  ): Promise<FetchResponse>;
-  /** @param sent as of `fetch` */
+  fetch(request: FetchRequest, signal: AbortSignal, delivery?: Delivery): Promise<FetchResponse>;
   fetchById(
     request: FetchByIdRequest,
     signal: AbortSignal,
-    sent?: Promise<unknown>,
+    delivery?: Delivery,
   ): Promise<FetchResponse>;
-  /** @param sent as of `fetch` */
   aggregate(
     request: AggregateRequest,
     signal: AbortSignal,
-    sent?: Promise<unknown>,
+    delivery?: Delivery,
   ): Promise<AggregateResponse>;
   /** Cardinality of the index; a node of a former version has no such method. */
   statistics?(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse>;

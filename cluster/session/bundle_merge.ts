@@ -6,7 +6,9 @@ import { chunkHeaders } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Work } from '#lib/turns/turns.ts';
 import { TsdbError } from '#lib/errors.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
+import { bundleBytes } from '../node/bundle_pages.ts';
 
 export interface MergeLimits {
   /** 0 = no limit; series beyond it are cut off. */
@@ -27,12 +29,15 @@ export interface MergedBundle {
 /**
  * Gives way to others on the way.
  * @param bundles borrowed; the only one is returned itself when nothing has to be cut off
- * @throws {TsdbError} RESOURCE_EXHAUSTED when the outcome would have more bytes than the limit
+ * @param memory has the bundles, and the outcome in their place afterwards
+ * @throws {TsdbError} RESOURCE_EXHAUSTED when the outcome would have more bytes than the limit, and as
+ *   `memory`
  */
 export async function mergeBundles(
   bundles: readonly SeriesBundle[],
   { seriesMax, bytesMax }: MergeLimits,
   work: Work,
+  memory: ReadBytes,
 ): Promise<MergedBundle> {
   if (bundles.length === 0) return { bundle: emptyBundle, seriesMatched: 0 };
   const [only] = bundles;
@@ -44,7 +49,8 @@ export async function mergeBundles(
   const parts = await groupParts(bundles, work);
   const seriesMatched = parts.first.length;
   const seriesCount = seriesMax === 0 ? seriesMatched : Math.min(seriesMatched, seriesMax);
-  const bundle = await copyParts(bundles, parts, seriesCount, bytesMax, work);
+  const bundle = await copyParts(bundles, parts, seriesCount, bytesMax, work, memory);
+  memory.give(bundles.reduce((sum, each) => sum + bundleBytes(each), 0));
   return { bundle, seriesMatched };
 }
 
@@ -100,6 +106,7 @@ async function copyParts(
   seriesCount: number,
   bytesMax: number,
   work: Work,
+  memory: ReadBytes,
 ): Promise<SeriesBundle> {
   const chunks = new ChunkRanges(bundles);
   const rangeEnd = new Uint32Array(seriesCount);
@@ -122,6 +129,7 @@ async function copyParts(
     rangeEnd[series] = chunks.count;
     if (work.spend(partUnits + chunkBytes)) await work.pause();
   }
+  if (!memory.tryGrow(byteCount)) await work.outside(memory.grow(byteCount, work.signal));
   const tagsData = new Uint8Array(tagsOffset[seriesCount]!);
   const idData = new Uint8Array(idOffset[seriesCount]!);
   const chunkData = new Uint8Array(chunkOffset[seriesCount]!);

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { chunkHeaders, encodeRawChunk } from '#engine/codec/chunk.ts';
 import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { mergeBundles, type MergeLimits } from './bundle_merge.ts';
 import { bundleOfSeries, textsOf } from './fakes_testing.ts';
@@ -18,7 +19,12 @@ function chunk(...seconds: number[]): Uint8Array {
 }
 
 const merged = (bundles: readonly SeriesBundle[], limits: MergeLimits) =>
-  mergeBundles(bundles, limits, Turns.of(realEnv.clock).begin(new AbortController().signal));
+  mergeBundles(
+    bundles,
+    limits,
+    Turns.of(realEnv.clock).begin(new AbortController().signal),
+    unlimitedReadBytes,
+  );
 
 const join = (...chunks: Uint8Array[]) => new Uint8Array(Buffer.concat(chunks));
 

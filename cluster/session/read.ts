@@ -5,6 +5,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hashing/hash.ts';
+import { type ReadBytes, unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { mergeBundles } from './bundle_merge.ts';
 import type { ReadConsistency } from './consistency.ts';
 import { type Answer, fanOut, type FanOut, type Gathered } from './fan_out.ts';
@@ -37,6 +38,7 @@ export class SessionReader {
 
   async fetch(options: FetchOptions, signal: AbortSignal): Promise<FetchResult> {
     const { namespace, query, startNanos, endNanos, seriesLimit, fetchData } = options;
+    const { memory = unlimitedReadBytes } = options;
     this.#checkNamespace(namespace);
     const { answers, warnings } = await this.#gather(
       {
@@ -56,6 +58,7 @@ export class SessionReader {
               fetchData,
             },
             until,
+            { memory },
           ),
       },
       signal,
@@ -64,6 +67,7 @@ export class SessionReader {
       answers.map((answer) => answer.bundle),
       { seriesMax: seriesLimit, bytesMax: bytesMaxOf(options.bytesLimit ?? 0) },
       Turns.of(this.#options.env.clock).begin(signal),
+      memory,
     );
     const exhaustive =
       answers.every((answer) => answer.exhaustive) && seriesMatched === bundle.seriesCount;
@@ -78,7 +82,7 @@ export class SessionReader {
   }
 
   async fetchById(options: FetchByIdOptions, signal: AbortSignal): Promise<FetchResult> {
-    const { namespace, ids, startNanos, endNanos } = options;
+    const { namespace, ids, startNanos, endNanos, memory = unlimitedReadBytes } = options;
     this.#checkNamespace(namespace);
     const { answers, warnings } = await this.#gather(
       {
@@ -91,6 +95,7 @@ export class SessionReader {
           return node.fetchById(
             { namespace, namespaceNumber, placementVersion, ids: asked, startNanos, endNanos },
             until,
+            { memory },
           );
         },
       },
@@ -101,12 +106,14 @@ export class SessionReader {
       answers.map((answer) => answer.bundle),
       limits,
       Turns.of(this.#options.env.clock).begin(signal),
+      memory,
     );
     return { bundle, exhaustive: answers.every((answer) => answer.exhaustive), warnings };
   }
 
   async aggregate(options: AggregateOptions, signal: AbortSignal): Promise<AggregateResult> {
     const { namespace, query, startNanos, endNanos, tagNames, namesOnly, limit } = options;
+    const { memory = unlimitedReadBytes } = options;
     this.#checkNamespace(namespace);
     const { answers, warnings } = await this.#gather(
       {
@@ -126,10 +133,12 @@ export class SessionReader {
               limit,
             },
             until,
+            { memory },
           ),
       },
       signal,
     );
+    await holdMerged(answers, memory, signal);
     const { tags, isCut } = mergeTags(answers, limit);
     const exhaustive = answers.every((answer) => answer.exhaustive) && !isCut;
     if (!exhaustive && options.requireExhaustive) throw limitExceeded(`docs_limit=${limit}`);
@@ -187,6 +196,20 @@ function bytesMaxOf(asked: number): number {
 
 function limitExceeded(limits: string): Error {
   return badRequest(`query exceeded limit: require_exhaustive=true, ${limits}`);
+}
+
+/** Of a name or value in a set and in a list, beside its text. */
+const mergedTextBytes = 64;
+
+async function holdMerged(
+  answers: readonly AggregateResponse[],
+  memory: ReadBytes,
+  signal: AbortSignal,
+): Promise<void> {
+  let texts = 0;
+  for (const { tags } of answers) for (const { values } of tags) texts += 1 + values.length;
+  const bytes = texts * mergedTextBytes;
+  if (!memory.tryGrow(bytes)) await memory.grow(bytes, signal);
 }
 
 /** Names and values of all answers, sorted; cut at the limit of names and values together. */

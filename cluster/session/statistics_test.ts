@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { realEnv } from '#lib/env/real.ts';
 import { sketchOf } from '#lib/hashing/distinct_sketch.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
@@ -170,7 +171,9 @@ test('a node that is not whole yet, or only takes shards over, does not count', 
 test('request and answer go over the wire', async () => {
   const asked: StatisticsRequest[] = [];
   const service = fakeNode([0, 1, 2, 3], asked);
-  const method = nodeMethods(service).find(({ path }) => path.endsWith('/Statistics'))!;
+  const method = nodeMethods(service, realEnv.clock).find(({ path }) =>
+    path.endsWith('/Statistics'),
+  )!;
   assert.ok(method.kind === 'unary');
   const request: StatisticsRequest = {
     namespace: 'default',

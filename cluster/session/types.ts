@@ -5,6 +5,7 @@ import type { Env } from '#lib/env/env.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { ReadConsistency, WriteConsistency } from './consistency.ts';
 import type { AggregateResponse, NodeService, TimeRange } from '../node/service.ts';
 import type { Instance } from '../placement/placement.ts';
@@ -111,12 +112,16 @@ export interface FetchOptions extends TimeRange {
   /** False: tags and IDs only. */
   readonly fetchData: boolean;
   readonly consistency?: ReadConsistency;
+  /** Of which the answers are, and then the outcome; without limit when it is not given. */
+  readonly memory?: ReadBytes;
 }
 
 export interface FetchByIdOptions extends TimeRange {
   readonly namespace: string;
   readonly ids: readonly Uint8Array[];
   readonly consistency?: ReadConsistency;
+  /** As of `FetchOptions`. */
+  readonly memory?: ReadBytes;
 }
 
 export interface FetchResult {
@@ -138,6 +143,8 @@ export interface AggregateOptions extends TimeRange {
   readonly limit: number;
   readonly requireExhaustive: boolean;
   readonly consistency?: ReadConsistency;
+  /** As of `FetchOptions`. */
+  readonly memory?: ReadBytes;
 }
 
 export interface AggregateResult {

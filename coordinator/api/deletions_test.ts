@@ -8,6 +8,7 @@ import { NamespaceStore } from '#cluster/namespaces/store.ts';
 import type { TopologyView } from '#cluster/topology/topology.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { realEnv } from '#lib/env/real.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { parseSelector } from '../promql/engine.ts';
 import { deleteSeries } from './deletions.ts';
 
@@ -43,6 +44,7 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
       urlParameters: parameters,
       header,
       signal,
+      readMemory: unlimitedReadBytes,
     };
     const answer = await deleteSeries(setup, request, parameters);
     assert.equal(answer.status, 204);
@@ -70,7 +72,14 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
     throw new TsdbError('FAILED_PRECONDITION', `cannot ${what}: the clock is ahead`);
   };
   const parameters = new URLSearchParams({ 'match[]': 'up' });
-  const request = { method: 'POST', pathParameters: {}, urlParameters: parameters, header, signal };
+  const request = {
+    method: 'POST',
+    pathParameters: {},
+    urlParameters: parameters,
+    header,
+    signal,
+    readMemory: unlimitedReadBytes,
+  };
   await assert.rejects(deleteSeries({ ...setup, checkClock }, request, parameters), {
     httpStatus: 503,
     message: 'cannot delete series: the clock is ahead',

@@ -140,6 +140,7 @@ export function readOptionsOf(
     limits: {
       seriesMax: tighter(series === '' ? 0 : wholeNumber(series, 'limit'), settings.seriesMax),
       requireExhaustive: exhaustive === '' ? settings.requireExhaustive : isTrue(exhaustive),
+      memory: request.readMemory,
     },
   };
 }

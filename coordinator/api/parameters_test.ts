@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { type ApiCall, parametersOf } from '../http/http_api.ts';
 import {
   durationMillis,
@@ -32,6 +33,7 @@ function request(
     header: (name) => all[name] ?? '',
     body: async () => Buffer.from(form ?? ''),
     signal: new AbortController().signal,
+    readMemory: unlimitedReadBytes,
   };
 }
 
@@ -71,7 +73,8 @@ test('readOptionsOf() lets a request tighten limits by parameter or header, neve
     const asked = request(url, headers);
     return readOptionsOf(asked, asked.urlParameters, settings).limits;
   };
-  assert.deepEqual(of(''), { seriesMax: 100, requireExhaustive: true });
+  const memory = unlimitedReadBytes;
+  assert.deepEqual(of(''), { seriesMax: 100, requireExhaustive: true, memory });
   assert.equal(of('limit=7').seriesMax, 7);
   assert.equal(of('limit=700').seriesMax, 100);
   assert.equal(of('seriesLimit=8', { 'm3-limit-max-series': '3' }).seriesMax, 8);

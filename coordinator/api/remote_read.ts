@@ -96,7 +96,9 @@ export async function remoteRead(
       'Content-Encoding': 'snappy',
       ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings: [...warnings] }),
     },
-    body: encodeSnappy(await encodeReadResponse(answers, new Pacer(work, samplesMax))),
+    body: encodeSnappy(
+      await encodeReadResponse(answers, new Pacer(work, samplesMax, request.readMemory)),
+    ),
   };
 }
 

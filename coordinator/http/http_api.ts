@@ -11,6 +11,7 @@ import {
   type ErrorCode,
 } from '#lib/errors.ts';
 import { parseJson } from '#lib/json_text.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
 import { adminBodyBytesMax, formBodyBytesMax, parametersMax, retryAfterSeconds } from './limits.ts';
 
@@ -24,6 +25,8 @@ export interface ApiRequest {
   header(name: string): string;
   /** Aborts when the client leaves or the server stops. */
   readonly signal: AbortSignal;
+  /** What a read takes, until its answer has left. */
+  readonly readMemory: ReadBytes;
 }
 
 /** A request as the server hands it to a route: its body can still be read. */

@@ -1,5 +1,6 @@
 /** What the API counts of its requests. */
 import type { CounterMetric, HistogramMetric, Metrics } from '#lib/metrics.ts';
+import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 
 export interface ApiMetrics {
   /** Labels: path (as in the table of routes), status. */
@@ -8,7 +9,30 @@ export interface ApiMetrics {
   readonly requestSeconds: HistogramMetric;
 }
 
-export function apiMetrics(metrics: Metrics): ApiMetrics {
+/** @param memory of reads */
+export function apiMetrics(metrics: Metrics, memory: ReadMemory): ApiMetrics {
+  metrics.gauge(
+    'tsdb_coordinator_read_bytes',
+    'Memory of reads that are under way, and of answers until they have left.',
+    [],
+    () => memory.bytes,
+  );
+  metrics.gauge(
+    'tsdb_coordinator_reads_waiting',
+    'Reads that wait for memory.',
+    [],
+    () => memory.waiting,
+  );
+  metrics.countedElsewhere(
+    'tsdb_coordinator_reads_over_memory_total',
+    'Reads that were refused since others took the memory.',
+    () => memory.refused,
+  );
+  metrics.countedElsewhere(
+    'tsdb_coordinator_answers_cut_total',
+    'Answers that were cut off since their clients took them slowly while reads waited for memory.',
+    () => memory.cut,
+  );
   return {
     requests: metrics.counter(
       'tsdb_coordinator_requests_total',

@@ -16,6 +16,8 @@ import {
   listenHttp,
   sendStream,
 } from '#lib/env/http.ts';
+import { Leaving } from '#lib/read_memory/leaving.ts';
+import type { ReadBytes, ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
 import { BytesInFlight, readBody } from '#lib/env/http_body.ts';
 import type { Refusal } from '#lib/env/browser_guard.ts';
 import type { Log } from '#lib/log.ts';
@@ -52,6 +54,8 @@ export interface ApiServerOptions {
   readonly connectionsMax: number;
   /** Of all bodies of writes together. */
   readonly writeBytesInFlightMax: number;
+  /** Of all reads together, until their answers have left. */
+  readonly readMemory: ReadMemory;
   readonly routes: readonly Route[];
   readonly log: Log;
   readonly metrics: ApiMetrics;
@@ -195,14 +199,18 @@ class ApiServer {
     const { monotonicMillis, metrics, log } = this.#options;
     const served = this.#served.get(request);
     const startMillis = monotonicMillis();
-    const held: HeldBytes = { bytes: 0, inFlight: call.inFlight ?? this.#othersInFlight };
+    const held: HeldBytes = {
+      bytes: 0,
+      inFlight: call.inFlight ?? this.#othersInFlight,
+      read: this.#options.readMemory.begin(),
+    };
     const signal = call.signal ?? served!.signal;
     const path = call.path ?? 'other';
     let status = 500;
     try {
       const { pathParameters = noParameters } = call;
       const served = new ServedRequest(request, signal, pathParameters, held);
-      status = await this.#send(response, await handler(served), signal);
+      status = await this.#send(response, await handler(served), signal, held.read);
     } catch (error) {
       if (error instanceof BrokenInvariant) crash(error);
       const failure = signal.aborted ? signal.reason : error;
@@ -213,9 +221,12 @@ class ApiServer {
       }
       // An answer that broke off must not look whole.
       if (response.headersSent) response.destroy();
-      else if (!response.destroyed) await this.#send(response, answer, signal).catch(() => {});
+      else if (!response.destroyed) {
+        await this.#send(response, answer, signal, held.read).catch(() => {});
+      }
     } finally {
       held.inFlight.give(held.bytes);
+      held.read[Symbol.dispose]();
       metrics.requestSeconds.observe((monotonicMillis() - startMillis) / 1000, { path });
       metrics.requests.increase(1, { path, status: String(status) });
       served?.done();
@@ -223,14 +234,31 @@ class ApiServer {
   }
 
   /** @returns the status that was sent */
-  async #send(response: HttpResponse, answer: ApiAnswer, signal: AbortSignal): Promise<number> {
+  async #send(
+    response: HttpResponse,
+    answer: ApiAnswer,
+    signal: AbortSignal,
+    memory: ReadReservation,
+  ): Promise<number> {
     const { status, headers, body } = answer;
+    const leaving = new Leaving(this.#options, () => response.destroy());
     if (typeof body === 'string' || body instanceof Uint8Array) {
       const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+      if (length > uncountedBytesMax) await memory.grow(length, signal);
       // An answer without content has no length either.
       const framing = status === 204 ? {} : { 'Content-Length': length };
       response.writeHead(status, { ...headers, ...framing });
-      response.end(body);
+      if (length <= uncountedBytesMax) {
+        response.end(body);
+        return status;
+      }
+      memory.leaves(leaving);
+      await sendStream(
+        response,
+        [typeof body === 'string' ? Buffer.from(body) : body],
+        signal,
+        leaving,
+      );
       return status;
     }
     // The first part is awaited before the status is sent: most failures come until then.
@@ -238,14 +266,20 @@ class ApiServer {
       Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]();
     const first = await parts.next();
     response.writeHead(status, headers);
-    await sendStream(response, partsFrom(first, parts), signal);
+    memory.leaves(leaving);
+    await sendStream(response, partsFrom(first, parts), signal, leaving);
     return status;
   }
 }
 
+/** An answer up to so long is not counted: the sockets take it. */
+const uncountedBytesMax = 16_384;
+
 interface HeldBytes {
+  /** Of the body. */
   bytes: number;
   readonly inFlight: BytesInFlight;
+  readonly read: ReadReservation;
 }
 
 const noParameters: Readonly<Record<string, string>> = {};
@@ -258,6 +292,7 @@ class ServedRequest implements ApiCall {
   readonly method: string;
   readonly pathParameters: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+  readonly readMemory: ReadBytes;
   readonly #request: HttpRequest;
   readonly #held: HeldBytes;
   #parsed: URLSearchParams | null = null;
@@ -273,6 +308,7 @@ class ServedRequest implements ApiCall {
     this.method = request.method ?? 'GET';
     this.signal = signal;
     this.pathParameters = pathParameters;
+    this.readMemory = held.read;
     this.#held = held;
   }
 

@@ -7,6 +7,7 @@ import { WindowsKernel } from '#engine/window_functions/kernel.ts';
 import type { WindowEvaluator } from '#engine/window_functions/windows.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { QueryStorage, SelectLimits } from '../select/storage.ts';
 import { Annotations } from './rows/annotations.ts';
@@ -14,7 +15,7 @@ import { documentedType, typeOf } from './parse/ast.ts';
 import type { Context, Fetched } from './rows/context.ts';
 import { PromqlError } from './parse/errors.ts';
 import { Executor } from './evaluate/execute.ts';
-import { Labels } from './rows/labels.ts';
+import { Labels, labelsBytesOf } from './rows/labels.ts';
 import { Pacer } from './rows/pacer.ts';
 import { parseQuery } from './parse/parser.ts';
 import { planQuery } from './plan/plan.ts';
@@ -37,6 +38,7 @@ export interface QueryOptions {
   readonly timeoutMillis?: number;
   /** Samples that the query may hold in memory at once. */
   readonly samplesMax: number;
+  /** What the query takes until its answer has left is `limits.memory`. */
   readonly limits: SelectLimits;
 }
 
@@ -151,8 +153,9 @@ export class PromqlEngine {
     }
     deadline.throwIfAborted();
     const work = Turns.of(this.#clock).begin(deadline);
-    const pacer = new Pacer(work, options.samplesMax);
-    pacer.hold(grid.stepCount);
+    const { limits } = options;
+    const pacer = new Pacer(work, options.samplesMax, limits.memory ?? unlimitedReadBytes);
+    if (pacer.hold(grid.stepCount)) await pacer.room();
     const plan = planQuery(expr, {
       query,
       grid,
@@ -163,7 +166,7 @@ export class PromqlEngine {
     const found = await work.outside(
       Promise.all(
         plan.fetches.map(({ matchers, range }) =>
-          this.#storage.select(matchers, range, options.limits, deadline),
+          this.#storage.select(matchers, range, limits, deadline),
         ),
       ),
     );
@@ -184,6 +187,8 @@ export class PromqlEngine {
       stats: { decodedSamples: 0 },
     };
     const value = await this.#value(plan, type === 'scalar', context);
+    // Labels may still lie in the bytes of the tags.
+    for (const { bundle } of found) pacer.give(bundle.chunkData.length);
     const warnings = new Set<string>(fetched.flatMap(({ result }) => result.warnings));
     for (const warning of plan.warnings) warnings.add(warning);
     for (const warning of annotations.warnings) warnings.add(warning);
@@ -230,6 +235,7 @@ async function labelsOfBundle(
   { seriesCount, tagsData, tagsOffset }: SeriesBundle,
   pacer: Pacer,
 ): Promise<Labels[]> {
+  if (pacer.take(labelsBytesOf(seriesCount, tagsData.length))) await pacer.room();
   const bytes = Buffer.from(tagsData.buffer, tagsData.byteOffset, tagsData.byteLength);
   const labels: Labels[] = [];
   for (let index = 0; index < seriesCount; index++) {
@@ -262,6 +268,7 @@ async function sortByLabels(matrix: Matrix, pacer: Pacer): Promise<Matrix> {
 
 async function pickRows(matrix: Matrix, indexes: readonly number[], pacer: Pacer): Promise<Matrix> {
   const { stepCount } = matrix;
+  if (pacer.take(8 * indexes.length * stepCount)) await pacer.room();
   const picked = Matrix.make(
     indexes.map((index) => matrix.labels[index]!),
     stepCount,
@@ -271,6 +278,7 @@ async function pickRows(matrix: Matrix, indexes: readonly number[], pacer: Pacer
     picked.buffer.bits.set(row, target * stepCount);
     if (pacer.spend(stepCount)) await pacer.pause();
   }
+  pacer.give(8 * matrix.count * stepCount);
   return picked;
 }
 
@@ -281,6 +289,7 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
   const series: RawSeries[] = [];
   if (source.kind === 'subquery') {
     for (const { labels, times, values, count } of await columnsOf(source, executor)) {
+      if (pacer.take(8 * count)) await pacer.room();
       const buffer = makeRowBuffer(count);
       buffer.values.set(values.subarray(0, count));
       series.push({ labels, timestampMillis: times, buffer, count });
@@ -296,7 +305,7 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
         fetch.range.startNanos,
         fetch.range.endNanos,
       );
-      pacer.hold(rowCount);
+      if (pacer.hold(rowCount, 16)) await pacer.room();
       const buffer = makeRowBuffer(rowCount);
       const timestampMillis = new Float64Array(rowCount);
       let count = 0;

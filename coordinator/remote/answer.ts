@@ -26,6 +26,8 @@ const piecesBytes = 1 << 16;
 const xorEncoding = 1;
 /** What it takes to decode and write a row, in units of work. */
 const rowUnits = 8;
+/** Of a sample in a message, which grows by doubling and is compressed whole. */
+const sampleBytes = 64;
 
 export interface ReadRange {
   /** Inclusive. */
@@ -109,7 +111,7 @@ export async function encodeReadResponse(
     result.clear();
     for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
       const rows = decodeMillis(decoder, bundle, index, range);
-      pacer.hold(rows);
+      if (pacer.hold(rows, sampleBytes)) await pacer.room();
       if (pacer.spend(rowUnits * rows)) await pacer.pause();
       if (rows === 0) continue;
       series.clear();

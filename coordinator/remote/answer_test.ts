@@ -6,6 +6,7 @@ import { realEnv } from '#lib/env/real.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { encodeTags } from '#lib/tags.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import { encodeReadResponse } from './answer.ts';
 
@@ -31,22 +32,22 @@ function bundleOf(rows: number): SeriesBundle {
 
 const turns = Turns.of(realEnv.clock);
 
+const pacerOf = (signal: AbortSignal, samplesMax: number): Pacer =>
+  new Pacer(turns.begin(signal), samplesMax, unlimitedReadBytes);
+
 test('encodeReadResponse() gives others a turn now and then, and ends when it is cancelled', async () => {
   const bundle = bundleOf(60_000);
   const range = { startNanos: 0n, endNanos: 2n ** 62n };
   const answers = Array.from({ length: 20 }, () => ({ bundle, range }));
   const cancelled = new AbortController();
   setImmediate(() => cancelled.abort(new TsdbError('CANCELLED', 'the client left')));
-  const pacer = new Pacer(turns.begin(cancelled.signal), 2_000_000);
+  const pacer = pacerOf(cancelled.signal, 2_000_000);
   await assert.rejects(encodeReadResponse(answers, pacer), { code: 'CANCELLED' });
   assert.ok(pacer.samples < 1_200_000, `${pacer.samples}`);
   const { signal } = new AbortController();
-  const few = await encodeReadResponse(
-    answers.slice(0, 15),
-    new Pacer(turns.begin(signal), 900_000),
-  );
+  const few = await encodeReadResponse(answers.slice(0, 15), pacerOf(signal, 900_000));
   assert.ok(few.length > 900_000 * 2);
-  await assert.rejects(encodeReadResponse(answers, new Pacer(turns.begin(signal), 900_000)), {
+  await assert.rejects(encodeReadResponse(answers, pacerOf(signal, 900_000)), {
     code: 'BAD_REQUEST',
     kind: 'execution',
   });

@@ -5,6 +5,7 @@
 import type { AggregateResult, Session } from '#cluster/session/session.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
 import type { SelectMetrics } from './metrics.ts';
 import type {
@@ -141,6 +142,7 @@ export class Fanout implements QueryStorage {
         fetchData,
         seriesLimit: limits.seriesMax,
         requireExhaustive: limits.requireExhaustive,
+        memory: limits.memory ?? unlimitedReadBytes,
       },
       signal,
     );
@@ -166,6 +168,7 @@ export class Fanout implements QueryStorage {
         namesOnly,
         limit: 0,
         requireExhaustive: limits.requireExhaustive,
+        memory: limits.memory ?? unlimitedReadBytes,
       },
       signal,
     );

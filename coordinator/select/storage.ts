@@ -4,6 +4,7 @@
  * chooses.
  */
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
 export interface Matcher {
@@ -25,6 +26,8 @@ export interface SelectLimits {
   readonly seriesMax: number;
   /** True: exceeding a limit is an error. False: the answer is cut and `exhaustive` is false. */
   readonly requireExhaustive: boolean;
+  /** What the answer takes is its; without one there is no limit. */
+  readonly memory?: ReadBytes;
 }
 
 export interface SelectResult {

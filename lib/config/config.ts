@@ -426,6 +426,7 @@ function resolveCoordinator(
     requireExhaustive: perQuery.requireExhaustive,
     writeBodyBytesMax: section.limits.maxWriteBodyBytes,
     writeBytesInFlightMax: section.limits.maxWriteBytesInFlight,
+    readBytesInFlightMax: section.limits.maxReadBytesInFlight ?? null,
     connectionsMax: section.limits.maxConnections,
     memoryBytesMax: section.memoryMax,
   };

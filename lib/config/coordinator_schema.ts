@@ -76,6 +76,9 @@ const clusterOfCoordinator = z.strictObject({
  */
 export const writeBodyBytesMax: number = 38 * 2 ** 20;
 
+/** With less, hardly a dashboard could be read. */
+const readBytesInFlightMin = 2 ** 20;
+
 /** What the write decoder kernel can be given. */
 const writeDecoderBytesMin = 2 * 2 ** 20;
 const writeDecoderBytesMax = 3 * 2 ** 30;
@@ -96,6 +99,7 @@ export const coordinatorSchema: z.ZodType<CoordinatorSection> = z.strictObject({
       // Ours: what one coordinator takes at a time before it refuses more.
       maxWriteBodyBytes: bytes(1, writeBodyBytesMax).default(writeBodyBytesMax),
       maxWriteBytesInFlight: bytes(1).default(256 * 2 ** 20),
+      maxReadBytesInFlight: bytes(readBytesInFlightMin).optional(),
       maxConnections: countPositive(1_000_000).default(20_000),
       maxComputedDatapoints: tuning,
       global: notSupported('limits over all queries'),

@@ -82,6 +82,7 @@ export interface CoordinatorSection {
     };
     readonly maxWriteBodyBytes: number;
     readonly maxWriteBytesInFlight: number;
+    readonly maxReadBytesInFlight?: number | undefined;
     readonly maxConnections: number;
   };
   readonly lookbackDuration: number;

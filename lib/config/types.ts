@@ -34,6 +34,8 @@ export interface CoordinatorConfig {
   readonly requireExhaustive: boolean;
   readonly writeBodyBytesMax: number;
   readonly writeBytesInFlightMax: number;
+  /** Null: a part of the machine's memory. */
+  readonly readBytesInFlightMax: number | null;
   readonly connectionsMax: number;
   /** For the table of series that pass through writes. */
   readonly memoryBytesMax: number;

@@ -422,23 +422,36 @@ export function httpRequest(
   });
 }
 
+/** Is told how a client takes its answer. */
+export interface AnswerWatch {
+  /** No more can be sent before the client has taken some. */
+  waits(): void;
+  took(bytes: number): void;
+}
+
 /** More than are done between two looks at the clock (turns.ts). */
 const partUnits = 50_000;
 
 /**
  * Writes bytes as fast as the client takes them, then ends the response. Parts are made in turns with other
  * work of the process.
+ * @param leaving notes how the client takes them
  * @throws the signal's reason when aborted, or what the source throws
  */
 export async function sendStream(
   response: HttpResponse,
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   signal: AbortSignal,
+  leaving?: AnswerWatch,
 ): Promise<void> {
   const work = Turns.of(realEnv.clock).begin(signal);
   for await (const part of source) {
     signal.throwIfAborted();
-    if (!response.write(part)) await work.outside(drained(response, signal));
+    if (!response.write(part)) {
+      leaving?.waits();
+      await work.outside(drained(response, signal));
+    }
+    leaving?.took(part.length);
     // What is sent was also made: the clock tells how long that took.
     if (work.spend(partUnits)) await work.pause();
   }

@@ -24,6 +24,8 @@ import { writeOutcome } from '#cluster/session/write_result.ts';
 import { type BatchView, readBatch } from '#engine/batch/batch.ts';
 import { badRequest } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
+import { type Delivery, readHeld } from '#lib/read_memory/delivery.ts';
+import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { checkedId } from '#lib/series_id/series_name.ts';
 
 /** This node: for the answer to a health check, which says what its readers read. */
@@ -33,17 +35,20 @@ interface NodeBehind extends Pick<NodeService, 'health'> {
 
 export class ClusterService implements NodeService {
   readonly #session: Session;
+  readonly #memory: ReadMemory;
   readonly #topology: TopologySource;
   readonly #truncations: Pick<Truncations, 'truncate'>;
   readonly #node: NodeBehind;
 
   constructor(
     session: Session,
+    memory: ReadMemory,
     topology: TopologySource,
     truncations: Pick<Truncations, 'truncate'>,
     node: NodeBehind,
   ) {
     this.#session = session;
+    this.#memory = memory;
     this.#topology = topology;
     this.#truncations = truncations;
     this.#node = node;
@@ -79,27 +84,42 @@ export class ClusterService implements NodeService {
     };
   }
 
-  async fetch(request: FetchRequest, signal: AbortSignal): Promise<FetchResponse> {
+  fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<FetchResponse> {
     this.#node.readers.note(request.formatLevel);
-    const { bundle, exhaustive, warnings } = await this.#session.fetch(
-      { ...request, requireExhaustive: false },
-      signal,
-    );
-    return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
+    return readHeld(this.#memory, delivery, signal, async (memory) => {
+      const options = { ...request, requireExhaustive: false, memory };
+      const { bundle, exhaustive, warnings } = await this.#session.fetch(options, signal);
+      return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
+    });
   }
 
-  async fetchById(request: FetchByIdRequest, signal: AbortSignal): Promise<FetchResponse> {
+  fetchById(
+    request: FetchByIdRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<FetchResponse> {
     this.#node.readers.note(request.formatLevel);
-    const { bundle, exhaustive, warnings } = await this.#session.fetchById(request, signal);
-    return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
+    return readHeld(this.#memory, delivery, signal, async (memory) => {
+      const options = { ...request, memory };
+      const { bundle, exhaustive, warnings } = await this.#session.fetchById(options, signal);
+      return { bundle, exhaustive, shards: this.#wholeShards(warnings) };
+    });
   }
 
-  async aggregate(request: AggregateRequest, signal: AbortSignal): Promise<AggregateResponse> {
-    const { tags, exhaustive, warnings } = await this.#session.aggregate(
-      { ...request, requireExhaustive: false },
-      signal,
-    );
-    return { tags, exhaustive, shards: this.#wholeShards(warnings) };
+  aggregate(
+    request: AggregateRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<AggregateResponse> {
+    return readHeld(this.#memory, delivery, signal, async (memory) => {
+      const options = { ...request, requireExhaustive: false, memory };
+      const { tags, exhaustive, warnings } = await this.#session.aggregate(options, signal);
+      return { tags, exhaustive, shards: this.#wholeShards(warnings) };
+    });
   }
 
   /**

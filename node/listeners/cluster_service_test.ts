@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { FakeCluster } from '#cluster/session/fakes_testing.ts';
+import { realEnv } from '#lib/env/real.ts';
 import { ClusterService } from './cluster_service.ts';
 import { ClusterBackend } from './json/cluster_backend.ts';
 
@@ -14,12 +16,13 @@ const noTruncations = { truncate: () => Promise.resolve(0) };
 async function openCluster() {
   const cluster = await FakeCluster.start(three, { replicaFactor: 3, numShards: 8 });
   const { session, topology } = cluster;
+  const memory = openSessionMemory(realEnv.clock, null);
   const readers: (number | undefined)[] = [];
-  const service = new ClusterService(session, topology, noTruncations, {
+  const service = new ClusterService(session, memory, topology, noTruncations, {
     health: (signal) => cluster.node('a1').health(signal),
     readers: { note: (level) => void readers.push(level) },
   });
-  const backend = new ClusterBackend(session, topology, noTruncations);
+  const backend = new ClusterBackend(session, memory, topology, noTruncations);
   const loseTwo = () => {
     for (const id of ['b1', 'c1']) cluster.node(id).mode = 'down';
   };
@@ -64,8 +67,8 @@ test('by JSON an answer of too few replicas is not exhaustive, and refused where
     const query = { ...all, seriesLimit: 0, fetchData: true, requireExhaustive, consistency: null };
     const aggregation = { ...all, tagNames: [], namesOnly: true, limit: 0, requireExhaustive };
     const answers = [
-      await backend.query(query, cluster.signal),
-      await backend.aggregate(aggregation, cluster.signal),
+      await backend.query(query, cluster.signal, {}),
+      await backend.aggregate(aggregation, cluster.signal, {}),
     ];
     return answers.map(({ exhaustive }) => exhaustive);
   };

@@ -2,11 +2,12 @@
  * The storage node as a process. With a `coordinator:` section it is also the coordinator, with
  * single-node discovery also the key-value store.
  */
-import { hostname, totalmem } from 'node:os';
+import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { clusterNameOf, openClusterKv } from '#cluster/kv/connection.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
 import { Topology } from '#cluster/topology/topology.ts';
 import { startCoordinator } from '#coordinator/coordinator.ts';
@@ -33,6 +34,7 @@ import { terminalText } from '#lib/log_text.ts';
 import { resolveHostIdValue } from '#lib/config/host_id.ts';
 import { type Log, openLog } from '#lib/log.ts';
 import { Metrics } from '#lib/metrics.ts';
+import { machineMemoryBytes } from '#lib/process/machine_memory.ts';
 import { withSourcePlaces } from '#lib/process/source_places.ts';
 import { aborted, stopSignal } from '#lib/process/stop.ts';
 import { version } from '#lib/version.ts';
@@ -68,9 +70,7 @@ async function configured() {
 
 /** Half of what the machine has, or the container; no more than can be set. */
 function defaultMemoryBytes(): number {
-  // 0 says that it is not known.
-  const containerBytes = process.constrainedMemory() || Infinity;
-  return Math.min(Math.floor(Math.min(totalmem(), containerBytes) / 2), storeBytesMax);
+  return Math.min(Math.floor(machineMemoryBytes() / 2), storeBytesMax);
 }
 
 function hostIdOf(db: DbConfig): Promise<string> {
@@ -218,10 +218,13 @@ async function run(config: Config): Promise<void> {
   const connections = stack.use(new NodeConnections({ env, log }).follow(topology));
   const nodeServiceOf = (instance: Instance) => connections.nodeOf(instance);
   const aside = stack.use(new AsideThread(env.clock));
+  const bytesMax = config.coordinator?.readBytesInFlightMax ?? null;
+  const sessionMemory = openSessionMemory(env.clock, bytesMax);
   const node = stack.use(
     await startNode({
       env,
       aside,
+      sessionMemory,
       log: log.child({ room: 'node' }),
       metrics,
       config: db,
@@ -243,6 +246,7 @@ async function run(config: Config): Promise<void> {
         config: config.coordinator,
         env,
         aside,
+        sessionMemory,
         log: log.child({ room: 'coordinator' }),
         kv,
         cluster,

@@ -44,6 +44,8 @@ import {
 } from '#lib/format_level.ts';
 import { liveLagMax, versionAtMillis, versionAtNanos } from '#lib/hybrid_clock.ts';
 import type { Log } from '#lib/log.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
+import { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import {
   Commitlog,
   commitlogFolder,
@@ -57,7 +59,6 @@ import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import { Admission, type RequestLimits } from './admission/admission.ts';
 import { MemoryBudget, type MemoryUse } from './admission/memory_budget.ts';
 import { QueryLimitCounter } from './admission/query_limits.ts';
-import { ReadMemory } from './admission/read_memory.ts';
 import { SeriesRate } from './admission/series_rate.ts';
 import { BlockDigests } from './comparison/block_digests.ts';
 import { Comparisons } from './comparison/comparisons.ts';
@@ -79,6 +80,10 @@ import { VersionBound } from '../clock/version_bound.ts';
 import { Sequencer, writeGroupBytesMax, writeQueueBytesMax } from './write/sequencer.ts';
 import { WriteScratch } from './write/write.ts';
 import { Writes } from './write/writes.ts';
+
+/** Part of the node's memory for answers of reads; so much a small node has, too. */
+const answerPart = 1 / 8;
+const answerBytesMin: number = 16 << 20;
 
 export interface DatabaseOptions {
   readonly instanceId: string;
@@ -202,7 +207,11 @@ export class Database implements NodeService, AsyncDisposable {
     });
     this.fileCache = fileCache;
     this.admission = new Admission(clock, shards, limits);
-    this.readMemory = new ReadMemory(clock, memoryBytesMax);
+    this.readMemory = new ReadMemory({
+      clock,
+      bytesMax: Math.max(answerBytesMin, Math.floor(memoryBytesMax * answerPart)),
+      allowance: 'answers may take (an eighth of db.memoryMax)',
+    });
     this.queries = new QueryLimitCounter(clock, limits.query ?? noQueryLimits);
     this.newSeries = new SeriesRate(clock, limits.newSeriesPerSecondMax);
     /** What nearly all of the background takes. */
@@ -448,30 +457,26 @@ export class Database implements NodeService, AsyncDisposable {
     return this.writes.write(request, signal);
   }
 
-  fetch(
-    request: FetchRequest,
-    signal: AbortSignal,
-    sent?: Promise<unknown>,
-  ): Promise<FetchResponse> {
+  fetch(request: FetchRequest, signal: AbortSignal, delivery?: Delivery): Promise<FetchResponse> {
     this.readers.note(request.formatLevel);
-    return this.reads.fetch(request, signal, sent);
+    return this.reads.fetch(request, signal, delivery);
   }
 
   fetchById(
     request: FetchByIdRequest,
     signal: AbortSignal,
-    sent?: Promise<unknown>,
+    delivery?: Delivery,
   ): Promise<FetchResponse> {
     this.readers.note(request.formatLevel);
-    return this.reads.fetchById(request, signal, sent);
+    return this.reads.fetchById(request, signal, delivery);
   }
 
   aggregate(
     request: AggregateRequest,
     signal: AbortSignal,
-    sent?: Promise<unknown>,
+    delivery?: Delivery,
   ): Promise<AggregateResponse> {
-    return this.reads.aggregate(request, signal, sent);
+    return this.reads.aggregate(request, signal, delivery);
   }
 
   statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {

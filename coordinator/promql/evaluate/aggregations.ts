@@ -91,6 +91,9 @@ interface Reducer {
   finish(target: RowBuffer): void;
 }
 
+/** Of a group at a step: the outcome, and what the largest reducer keeps for it. */
+const cellBytes = 40;
+
 async function reduce(
   plan: AggregatePlan,
   operator: ReducingOperator,
@@ -100,7 +103,7 @@ async function reduce(
   const { groupOfRow, labels } = await groupRows(rows, plan.grouping, context.pacer.work);
   const { stepCount } = rows;
   const cellCount = labels.length * stepCount;
-  context.pacer.hold(cellCount);
+  if (context.pacer.hold(cellCount, cellBytes)) await context.pacer.room();
   const reducer = makeReducer(operator, cellCount);
   for (let index = 0; index < rows.count; index++) {
     let at = rows.load(index);
@@ -364,8 +367,8 @@ async function quantile(
   const { stepCount } = rows;
   const matrix = await materialize(rows, context.pacer);
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
+  if (context.pacer.hold(groups.labels.length * stepCount)) await context.pacer.room();
   const result = Matrix.make(groups.labels, stepCount);
-  context.pacer.hold(groups.labels.length * stepCount);
   const scratch = new Float64Array(matrix.count);
   const { values, words } = matrix.buffer;
   for (const [group, members] of rowsByGroup(groups).entries()) {
@@ -405,8 +408,8 @@ async function extremes(
   const matrix = await materialize(rows, context.pacer);
   const { values, words } = matrix.buffer;
   const groups = await groupRows(matrix, plan.grouping, context.pacer.work);
+  if (context.pacer.hold(matrix.count * stepCount)) await context.pacer.room();
   const result = Matrix.make(matrix.labels, stepCount);
-  context.pacer.hold(matrix.count * stepCount);
   const order: number[] = [];
   for (const members of rowsByGroup(groups)) {
     const heap = new BoundedHeap(members.length);
@@ -446,6 +449,9 @@ async function extremes(
   return sorted;
 }
 
+/** Of a count of values at a step: as it is counted, and in the outcome. */
+const countBytes = 16;
+
 async function countValues(
   plan: AggregatePlan,
   rows: Rows,
@@ -471,10 +477,11 @@ async function countValues(
       const text = formatNumber(rows.buffer.values[at + step]!);
       let row = countsOfGroup[group]!.get(text);
       if (row === undefined) {
+        if (pacer.take(labels[group]!.bytesWith(label, text))) await pacer.room();
         const groupLabels = labels[group]!.with(label, text);
         row = countsOfLabels.get(groupLabels.key);
         if (row === undefined) {
-          pacer.hold(stepCount);
+          if (pacer.hold(stepCount, countBytes)) await pacer.room();
           row = new Float64Array(stepCount);
           countsOfLabels.set(groupLabels.key, row);
           counts.push({ labels: groupLabels, row });

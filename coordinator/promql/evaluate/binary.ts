@@ -77,11 +77,11 @@ export async function evaluateSetOperator(
     masks.push(mask);
   };
   await visitPaced(left.labels, choose, pacer.work);
+  if (pacer.hold(indexes.length * stepCount)) await pacer.room();
   const result = Matrix.make(
     indexes.map((index) => left.labels[index]!),
     stepCount,
   );
-  pacer.hold(indexes.length * stepCount);
   for (const [target, index] of indexes.entries()) {
     let at = left.load(index);
     if (at === notReady) at = await loadPrepared(left, index);
@@ -114,6 +114,7 @@ async function presenceBySignature(
     if (!wanted.has(key)) continue;
     let mask = presence.get(key);
     if (mask === undefined) {
+      if (context.pacer.take(stepCount)) await context.pacer.room();
       mask = new Uint8Array(stepCount);
       presence.set(key, mask);
     }
@@ -140,8 +141,8 @@ async function evaluateOr(
   const { stepCount } = left;
   const rightGroups = await groupBySignature(right, signature, context);
   const presence = await presenceBySignature(left, signature, rightGroups, context);
+  if (pacer.hold((left.count + right.count) * stepCount)) await pacer.room();
   const joined = Matrix.make([...left.labels, ...right.labels], stepCount);
-  pacer.hold(joined.count * stepCount);
   joined.buffer.bits.set(left.buffer.bits);
   joined.buffer.bits.set(right.buffer.bits, left.count * stepCount);
   for (let index = 0; index < right.count; index++) {
@@ -374,7 +375,7 @@ async function mergeMatches(
   };
   await visitPaced(rows.labels, add, context.pacer.work);
   if (indexesOfKey.size === rows.count) return rows;
-  context.pacer.hold(indexesOfKey.size * stepCount);
+  if (context.pacer.hold(indexesOfKey.size * stepCount)) await context.pacer.room();
   const result = Matrix.make(
     [...indexesOfKey.values()].map((indexes) => rows.labels[indexes[0]!]!),
     stepCount,

@@ -178,7 +178,7 @@ async function overHistograms(
   const matrix = await materialize(rows, context.pacer);
   const histograms = histogramsOf(matrix, span, context);
   const { stepCount } = matrix;
-  context.pacer.hold(histograms.length * stepCount);
+  if (context.pacer.hold(histograms.length * stepCount)) await context.pacer.room();
   const result = Matrix.make(
     histograms.map((histogram) => histogram.labels),
     stepCount,

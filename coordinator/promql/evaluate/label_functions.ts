@@ -66,7 +66,11 @@ async function changed(
   for (const labels of all) {
     const found = labelOf(labels);
     const label = found instanceof Promise ? await found : found;
-    results.push(label === null ? labels : labels.with(label.name, label.value));
+    if (label === null) results.push(labels);
+    else {
+      if (pacer.take(labels.bytesWith(label.name, label.value))) await pacer.room();
+      results.push(labels.with(label.name, label.value));
+    }
     const units = labelsUnits + unitsPerCharacter * (label?.value.length ?? 0);
     if (pacer.spend(units)) await pacer.pause();
   }

@@ -18,6 +18,8 @@ import { rowUnitsMax, windowWork } from './selector_rows.ts';
 export const stepsAtOnce = 262_144;
 
 const columnRowsMin = 1024;
+/** Of a time and a value, in columns that have room for as many more at most. */
+const columnRowBytes = 32;
 
 /** Present values of one series, in ascending time. */
 export class Column {
@@ -82,7 +84,7 @@ export async function columnsOf(
         column = new Column(labels);
         columns.set(labels.key, column);
       }
-      pacer.hold(column.add(rows, at, part.grid));
+      if (pacer.hold(column.add(rows, at, part.grid), columnRowBytes)) await pacer.room();
       if (pacer.spend(2 * rows.stepCount)) await pacer.pause();
     }
   }

@@ -21,6 +21,9 @@ export async function evaluateWindow(plan: WindowPlan, evaluator: Evaluator): Pr
   return keepsName ? rows : withoutNames(rows, plan, context.pacer);
 }
 
+/** Of a step of a subquery: its row, a time and a value. */
+const subqueryStepBytes = 24;
+
 async function rowsOf(
   plan: WindowPlan,
   parameters: readonly Float64Array[],
@@ -34,6 +37,9 @@ async function rowsOf(
   const request = windowRequest(plan.function, source, grid, parameters);
   if (isLong(source)) {
     return new ColumnRows(await columnsOf(source, evaluator), request, context);
+  }
+  if (context.pacer.take(subqueryStepBytes * source.inner.grid.stepCount)) {
+    await context.pacer.room();
   }
   const inner = await evaluator.vector(source.inner);
   return new SubqueryRows(inner, source.inner.grid, request, context);

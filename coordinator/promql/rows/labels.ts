@@ -28,6 +28,16 @@ function isMetadataLabel(name: string): boolean {
   return name === metricNameTag || name === '__type__' || name === '__unit__';
 }
 
+/** What labels take as objects. */
+const labelsBytes = 256;
+/** For each byte of names and values: as texts, as a key, and once more without the name. */
+const textFactor = 4;
+
+/** About what labels of so many series take while a query is evaluated. */
+export function labelsBytesOf(seriesCount: number, tagsBytes: number): number {
+  return seriesCount * labelsBytes + textFactor * tagsBytes;
+}
+
 export class Labels {
   /** Holds the canonical bytes at [start, end), or null when the tags are given. */
   readonly #bytes: Buffer | null;
@@ -174,6 +184,15 @@ export class Labels {
   /** An empty value takes the label away. */
   with(name: string, value: string): Labels {
     return Labels.of([...this.tags.filter((tag) => tag.name !== name), { name, value }]);
+  }
+
+  /** About what `with` takes in memory, and what is made of it later. */
+  bytesWith(name: string, value: string): number {
+    let length = name.length + value.length;
+    if (this.#bytes === null) {
+      for (const tag of this.#tags!) length += tag.name.length + tag.value.length;
+    } else length += this.#end - this.#start;
+    return labelsBytes + textFactor * length;
   }
 
   /** A key of these labels alone, for grouping and matching. */

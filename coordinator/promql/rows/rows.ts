@@ -153,7 +153,7 @@ export class RelabelledRows extends Rows {
 export async function materialize(rows: Rows, pacer: Pacer): Promise<Matrix> {
   if (rows instanceof Matrix) return rows;
   const { stepCount } = rows;
-  pacer.hold(rows.count * stepCount);
+  if (pacer.hold(rows.count * stepCount)) await pacer.room();
   const buffer = makeRowBuffer(rows.count * stepCount);
   const labels: Labels[] = [];
   for (let index = 0; index < rows.count; index++) {
@@ -199,7 +199,7 @@ export async function mergeSameLabels(rows: Rows, pacer: Pacer): Promise<Rows> {
   );
   if (!hasTwins) return rows;
   const { stepCount } = rows;
-  pacer.hold(indexOfKey.size * stepCount);
+  if (pacer.hold(indexOfKey.size * stepCount)) await pacer.room();
   const labels: Labels[] = [];
   const buffer = makeRowBuffer(indexOfKey.size * stepCount);
   for (let index = 0; index < rows.count; index++) {

@@ -5,6 +5,7 @@ import type { ReadConsistency } from '#cluster/session/consistency.ts';
 import type { NodeHealth, TimeRange } from '#cluster/node/service.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
 import type { UnixNanos } from '#lib/time.ts';
 
 export interface JsonRow {
@@ -79,9 +80,10 @@ export interface JsonBackend {
     id: Uint8Array,
     range: TimeRange,
     signal: AbortSignal,
+    delivery: Delivery,
   ): Promise<JsonFetched>;
-  query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries>;
-  aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags>;
+  query(query: JsonQuery, signal: AbortSignal, delivery: Delivery): Promise<JsonSeries>;
+  aggregate(query: JsonAggregate, signal: AbortSignal, delivery: Delivery): Promise<JsonTags>;
   truncate(namespace: string, signal: AbortSignal): Promise<number>;
   /**
    * Of the node: writes memory to filesets and deletes the commit log that held it; null for all.

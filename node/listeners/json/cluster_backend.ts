@@ -6,6 +6,8 @@ import type { TopologySource } from '#cluster/topology/topology.ts';
 import { describeOutcome, isRetryable, writeOutcome } from '#cluster/session/write_result.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
+import { type Delivery, readHeld } from '#lib/read_memory/delivery.ts';
+import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import type {
   JsonAggregate,
@@ -21,15 +23,18 @@ import { otherTagsError } from './other_tags.ts';
 
 export class ClusterBackend implements JsonBackend {
   readonly #session: Session;
+  readonly #memory: ReadMemory;
   readonly #topology: TopologySource;
   readonly #truncations: Pick<Truncations, 'truncate'>;
 
   constructor(
     session: Session,
+    memory: ReadMemory,
     topology: TopologySource,
     truncations: Pick<Truncations, 'truncate'>,
   ) {
     this.#session = session;
+    this.#memory = memory;
     this.#topology = topology;
     this.#truncations = truncations;
   }
@@ -53,7 +58,8 @@ export class ClusterBackend implements JsonBackend {
     const outcome = outcomes?.[0] ?? writeOutcome.written;
     if (outcome === writeOutcome.written) return;
     if (outcome === writeOutcome.otherTags) {
-      throw await otherTagsError(row, () => this.fetchById(namespace, row.id, atRow(row), signal));
+      const stored = () => this.fetchById(namespace, row.id, atRow(row), signal, {});
+      throw await otherTagsError(row, stored);
     }
     const id = shownText(new TextDecoder().decode(row.id));
     const detail = errors.length === 0 ? '' : ` (${errors.join('; ')})`;
@@ -64,23 +70,30 @@ export class ClusterBackend implements JsonBackend {
     throw isRetryable(outcome) ? new TsdbError('UNAVAILABLE', message) : badRequest(message);
   }
 
-  async fetchById(
+  fetchById(
     namespace: string,
     id: Uint8Array,
     range: TimeRange,
     signal: AbortSignal,
+    delivery: Delivery,
   ): Promise<JsonFetched> {
-    return this.#session.fetchById({ namespace, ids: [id], ...range }, signal);
+    return readHeld(this.#memory, delivery, signal, (memory) =>
+      this.#session.fetchById({ namespace, ids: [id], ...range, memory }, signal),
+    );
   }
 
-  async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
+  query(query: JsonQuery, signal: AbortSignal, delivery: Delivery): Promise<JsonSeries> {
     const { consistency, ...rest } = query;
     const options = consistency === null ? rest : { ...rest, consistency };
-    return wholeOrNot(await this.#session.fetch(options, signal), query);
+    return readHeld(this.#memory, delivery, signal, async (memory) =>
+      wholeOrNot(await this.#session.fetch({ ...options, memory }, signal), query),
+    );
   }
 
-  async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
-    return wholeOrNot(await this.#session.aggregate(query, signal), query);
+  aggregate(query: JsonAggregate, signal: AbortSignal, delivery: Delivery): Promise<JsonTags> {
+    return readHeld(this.#memory, delivery, signal, async (memory) =>
+      wholeOrNot(await this.#session.aggregate({ ...query, memory }, signal), query),
+    );
   }
 
   truncate(namespace: string, signal: AbortSignal): Promise<number> {

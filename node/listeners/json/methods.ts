@@ -4,6 +4,7 @@
  */
 import { type ReadConsistency, readConsistencies } from '#cluster/session/consistency.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { fetchAnswer, fetchTaggedAnswer, queryAnswer } from './answers.ts';
 import type { JsonBackend } from './backend.ts';
 import type { JsonFields } from './fields.ts';
@@ -23,6 +24,7 @@ export type JsonMethod =
         backend: JsonBackend,
         fields: JsonFields,
         signal: AbortSignal,
+        delivery: Delivery,
       ) => Promise<JsonAnswer>;
     }
   | {
@@ -112,6 +114,7 @@ async function fetchOne(
   backend: JsonBackend,
   fields: JsonFields,
   signal: AbortSignal,
+  delivery: Delivery,
 ): Promise<string> {
   const namespace = fields.text('nameSpace');
   const id = idOf(fields);
@@ -119,7 +122,13 @@ async function fetchOne(
   fields.textOr('source', '');
   fields.end();
   const { startNanos, endNanos } = range;
-  const fetched = await backend.fetchById(namespace, id, { startNanos, endNanos }, signal);
+  const fetched = await backend.fetchById(
+    namespace,
+    id,
+    { startNanos, endNanos },
+    signal,
+    delivery,
+  );
   return fetchAnswer(fetched, range, range.resultTimeType);
 }
 
@@ -127,6 +136,7 @@ async function query(
   backend: JsonBackend,
   fields: JsonFields,
   signal: AbortSignal,
+  delivery: Delivery,
 ): Promise<JsonAnswer> {
   const namespace = fields.text('nameSpace');
   const matching = queryOf(fields.objectOr('query'));
@@ -148,6 +158,7 @@ async function query(
       ...range,
     },
     signal,
+    delivery,
   );
   return queryAnswer(bundle, exhaustive, range, { resultTimeType, withData });
 }
@@ -156,6 +167,7 @@ async function fetchTagged(
   backend: JsonBackend,
   fields: JsonFields,
   signal: AbortSignal,
+  delivery: Delivery,
 ): Promise<JsonAnswer> {
   const namespace = namespaceOf(backend, fields.text('nameSpace'));
   const matching = queryOf(fields.objectOr('query'));
@@ -176,6 +188,7 @@ async function fetchTagged(
       endNanos,
     },
     signal,
+    delivery,
   );
   return fetchTaggedAnswer(namespace, bundle, exhaustive);
 }
@@ -186,6 +199,7 @@ async function aggregate(
   backend: JsonBackend,
   fields: JsonFields,
   signal: AbortSignal,
+  delivery: Delivery,
 ): Promise<string> {
   const namespace = fields.text('nameSpace');
   const matching = queryOf(fields.objectOr('query'));
@@ -208,6 +222,7 @@ async function aggregate(
       endNanos,
     },
     signal,
+    delivery,
   );
   const results = tags.map(({ name, values }) => ({
     tagName: name,

@@ -13,6 +13,7 @@ import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { HybridClock } from '#lib/hybrid_clock.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { formatDurationNanos } from '#lib/time.ts';
 import type {
@@ -89,7 +90,8 @@ export class NodeBackend implements JsonBackend {
     const outcome = outcomes[0] ?? rowOutcome.written;
     if (outcome === rowOutcome.written) return;
     if (outcome === rowOutcome.otherTags) {
-      throw await otherTagsError(row, () => this.fetchById(namespace, row.id, atRow(row), signal));
+      const stored = () => this.fetchById(namespace, row.id, atRow(row), signal, {});
+      throw await otherTagsError(row, stored);
     }
     throw this.#refusal(namespace, row, outcome);
   }
@@ -141,12 +143,14 @@ export class NodeBackend implements JsonBackend {
     id: Uint8Array,
     range: TimeRange,
     signal: AbortSignal,
+    delivery: Delivery,
   ): Promise<JsonFetched> {
     const request = { namespace, placementVersion: 0, ids: [id], ...range };
-    return { bundle: (await this.#node.fetchById(request, signal)).bundle, warnings: [] };
+    const { bundle } = await this.#node.fetchById(request, signal, delivery);
+    return { bundle, warnings: [] };
   }
 
-  async query(query: JsonQuery, signal: AbortSignal): Promise<JsonSeries> {
+  async query(query: JsonQuery, signal: AbortSignal, delivery: Delivery): Promise<JsonSeries> {
     const answer = await this.#node.fetch(
       {
         namespace: query.namespace,
@@ -159,13 +163,18 @@ export class NodeBackend implements JsonBackend {
         endNanos: query.endNanos,
       },
       signal,
+      delivery,
     );
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.seriesLimit);
     return this.#wholeOrNot(answer, query);
   }
 
-  async aggregate(query: JsonAggregate, signal: AbortSignal): Promise<JsonTags> {
-    const answer = await this.#node.aggregate({ ...query, placementVersion: 0 }, signal);
+  async aggregate(
+    query: JsonAggregate,
+    signal: AbortSignal,
+    delivery: Delivery,
+  ): Promise<JsonTags> {
+    const answer = await this.#node.aggregate({ ...query, placementVersion: 0 }, signal, delivery);
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.limit);
     return this.#wholeOrNot(answer, query);
   }

@@ -10,6 +10,8 @@ import {
 import { type BytesInFlight, readBody } from '#lib/env/http_body.ts';
 import { answerTextOf, badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import type { Delivery } from '#lib/read_memory/delivery.ts';
+import { Leaving, type MonotonicClock } from '#lib/read_memory/leaving.ts';
 import type { JsonBackend } from './backend.ts';
 import { type Json, JsonFields, parseFields } from './fields.ts';
 import type { JsonAnswer, JsonMethod } from './methods.ts';
@@ -32,6 +34,7 @@ export interface JsonServerOptions {
   readonly methods: ReadonlyMap<string, JsonMethod>;
   /** Room for the bodies of all requests. */
   readonly inFlight: BytesInFlight;
+  readonly clock: MonotonicClock;
   readonly log: Log;
 }
 
@@ -58,36 +61,48 @@ async function handle(
   response: HttpResponse,
   signal: AbortSignal,
 ): Promise<void> {
-  let answer: JsonAnswer;
-  let taken = 0;
+  const sent = Promise.withResolvers<void>();
+  const leaving = new Leaving(options.clock, () => response.destroy());
   try {
-    const method = methodOf(options, request);
-    if (method.verb === 'GET') answer = await method.call(options.backend, signal);
-    else {
-      const limits = { bytesMax: jsonBodyBytesMax, inFlight: options.inFlight };
-      const read = await readBody(request, limits, signal);
-      taken = read.taken;
-      answer = await method.call(options.backend, fieldsOf(method, request, read.body), signal);
-    }
+    const answer = await answerOf(options, request, signal, { sent: sent.promise, leaving });
+    const parts = typeof answer === 'string' ? [Buffer.from(answer)] : answer;
+    response.writeHead(200, { 'Content-Type': 'application/json', ...lengthOf(parts) });
+    await sendStream(response, parts, signal, leaving);
   } catch (error) {
-    if (!(error instanceof TsdbError)) throw error;
+    if (!(error instanceof TsdbError) || response.headersSent) throw error;
     sendError(response, error);
-    return;
   } finally {
-    options.inFlight.give(taken);
+    sent.resolve();
   }
-  if (typeof answer === 'string') {
-    send(response, 200, answer);
-    return;
+}
+
+/** @throws {TsdbError} */
+async function answerOf(
+  { backend, inFlight, methods }: JsonServerOptions,
+  request: HttpRequest,
+  signal: AbortSignal,
+  delivery: Delivery,
+): Promise<JsonAnswer> {
+  const method = methodOf(methods, request);
+  if (method.verb === 'GET') return method.call(backend, signal);
+  const limits = { bytesMax: jsonBodyBytesMax, inFlight };
+  const { body, taken } = await readBody(request, limits, signal);
+  try {
+    return await method.call(backend, fieldsOf(method, request, body), signal, delivery);
+  } finally {
+    inFlight.give(taken);
   }
-  response.writeHead(200, { 'Content-Type': 'application/json' });
-  await sendStream(response, answer, signal);
+}
+
+/** Of an answer that is there. */
+function lengthOf(parts: Iterable<Uint8Array>): { 'Content-Length'?: number } {
+  return Array.isArray(parts) ? { 'Content-Length': parts[0].length } : {};
 }
 
 /** @throws {TsdbError} NOT_FOUND, BAD_REQUEST */
-function methodOf(options: JsonServerOptions, request: HttpRequest): JsonMethod {
+function methodOf(methods: JsonServerOptions['methods'], request: HttpRequest): JsonMethod {
   const path = (request.url ?? '/').replace(/\?.*$/, '').replace(/(.)\/$/, '$1');
-  const method = options.methods.get(path);
+  const method = methods.get(path);
   if (method === undefined) throw new TsdbError('NOT_FOUND', `there is no method at ${path}`);
   if (request.method !== method.verb) {
     throw badRequest(`${path} takes ${method.verb} requests: ${request.method}`);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { HttpServer } from '#lib/env/http.ts';
@@ -42,6 +43,8 @@ async function call(
   return { status: response.status, text, json: JSON.parse(text) };
 }
 
+const memory = openSessionMemory(realEnv.clock, null);
+
 async function listen(
   backend: JsonBackend,
   kind: 'node' | 'cluster',
@@ -54,6 +57,7 @@ async function listen(
     backend,
     methods: kind === 'node' ? nodeMethods : clusterMethods,
     inFlight,
+    clock: realEnv.clock,
     log: silentLog,
   });
 }
@@ -213,7 +217,7 @@ test('the cluster listener answers through the session, from all shards of two n
   await cluster.untilAvailable('a');
   const { topology } = cluster.nodes.get('a')!;
   const truncations = cluster.truncations('a');
-  const backend = new ClusterBackend(sessionOf(cluster, 'a'), topology, truncations);
+  const backend = new ClusterBackend(sessionOf(cluster, 'a'), memory, topology, truncations);
   await using server = await listen(backend, 'cluster');
   await walk(server);
   assert.deepEqual((await call(server, '/health')).json, { ok: true, status: 'up' });
@@ -244,7 +248,7 @@ test('a series that too few replicas were asked for comes with the reason, on th
     fetchById: async () => ({ bundle: emptyBundle, exhaustive: true, warnings: ['b: away'] }),
   });
   await using server = await listen(
-    new ClusterBackend(session, topology, cluster.truncations('a')),
+    new ClusterBackend(session, memory, topology, cluster.truncations('a')),
     'cluster',
   );
   const { status, json } = await call(server, '/fetch', {
@@ -324,7 +328,7 @@ test('an ID that is that of other tags is refused on both ports, by name, and ch
   const session = sessionOf(cluster, 'a');
   const backends = {
     node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
-    cluster: new ClusterBackend(session, topology, truncations),
+    cluster: new ClusterBackend(session, memory, topology, truncations),
   };
   for (const kind of ['node', 'cluster'] as const) {
     await using server = await listen(backends[kind], kind);
@@ -406,7 +410,7 @@ test('values of any other kind in any field are a 400 that names the field, on b
   ];
   const backends = {
     node: new NodeBackend(runtime.database, () => runtime.repairs.demand()),
-    cluster: new ClusterBackend(session, topology, truncations),
+    cluster: new ClusterBackend(session, memory, topology, truncations),
   };
   for (const kind of ['node', 'cluster'] as const) {
     await using server = await listen(backends[kind], kind);

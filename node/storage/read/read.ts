@@ -20,7 +20,7 @@ import type { SeriesTags } from '../../index/namespace_index.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { BlockFile } from '../filesets/namespace_files.ts';
 import type { QueryLimitCounter } from '../admission/query_limits.ts';
-import type { ReadReservation } from '../admission/read_memory.ts';
+import type { ReadReservation } from '#lib/read_memory/read_memory.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { DatedFile } from '../tombstones/tombstones.ts';
 
@@ -41,6 +41,9 @@ const chunkBytesGuess = 64;
 const seriesMeasured = 1024;
 /** When more is needed than was foreseen, so much beyond what is foreseen now. */
 const foreseenFactor = 1.25;
+
+/** Of an answer while it is made. */
+export type AnswerMemory = Pick<ReadReservation, 'bytes' | 'bytesMax' | 'growTo' | 'shrinkTo'>;
 
 interface Range {
   readonly startNanos: UnixNanos;
@@ -73,7 +76,7 @@ export async function bundleOf(
   namespace: NamespaceState,
   slots: Uint32Array,
   range: Range | null,
-  reservation: ReadReservation,
+  reservation: AnswerMemory,
   signal: AbortSignal,
 ): Promise<SeriesBundle> {
   const generations = generationsOf(parts.store, slots);
@@ -124,7 +127,7 @@ export async function bundleOf(
 
 /** What was needed only on the way is given back. */
 async function holdOnly(
-  reservation: ReadReservation,
+  reservation: AnswerMemory,
   bytes: number,
   signal: AbortSignal,
 ): Promise<void> {
@@ -210,7 +213,7 @@ class SeriesRead {
   }
 
   /** @returns null when it must be tried again */
-  async run(reservation: ReadReservation, signal: AbortSignal): Promise<SeriesBundle | null> {
+  async run(reservation: AnswerMemory, signal: AbortSignal): Promise<SeriesBundle | null> {
     const memory = this.#memory;
     const names = this.#names;
     const slots = this.#slots;

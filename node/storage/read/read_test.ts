@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
-import type { ReadReservation } from '../admission/read_memory.ts';
 import { closeDatabases, never, openDatabase, writeRows } from '../database_testing.ts';
-import { bundleOf, fetchBytesMax } from './read.ts';
+import { type AnswerMemory, bundleOf, fetchBytesMax } from './read.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-read-'));
 after(async () => {
@@ -30,12 +29,11 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
   const [slotOfLong, slotOfShort] = [references[0]!, references.at(-2)!];
   const range = { startNanos: 0n, endNanos: endNanos + 1n };
   const parts = { store: database.store, cache: database.fileCache, queries: database.queries };
-  const unlimited: ReadReservation = {
+  const unlimited: AnswerMemory = {
     bytes: Infinity,
     bytesMax: Infinity,
     growTo: async () => {},
     shrinkTo: () => {},
-    [Symbol.dispose]: () => {},
   };
   const read = (slots: Uint32Array) => bundleOf(parts, namespace, slots, range, unlimited, never);
   const bytesOfLong = (await read(Uint32Array.of(slotOfLong))).chunkData.length;
@@ -69,7 +67,7 @@ test('answers that wait to be sent count against the memory of reads', async () 
     const head = { namespace: 'metrics', placementVersion: 0, shards: null, seriesLimit: 0 };
     const range = { startNanos: 0n, endNanos: endNanos + 1n };
     const request = { ...head, ...range, query: { kind: 'all' }, fetchData: true } as const;
-    return database.fetch(request, signal, sent);
+    return database.fetch(request, signal, sent === undefined ? {} : { sent });
   };
   assert.equal((await read()).bundle.seriesCount, 1500);
   assert.equal(readMemory.bytes, 0, 'nobody sends it on');

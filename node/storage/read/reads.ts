@@ -19,10 +19,11 @@ import {
 import type { Aside } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
+import { type Delivery, readHeld } from '#lib/read_memory/delivery.ts';
+import type { ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import type { Turning } from '../../index/namespace_index.ts';
 import type { Admission } from '../admission/admission.ts';
-import type { ReadMemory, ReadReservation } from '../admission/read_memory.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
 import type { Sequencer } from '../write/sequencer.ts';
@@ -52,9 +53,6 @@ export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
-/** Resolves when an answer has left the process. */
-type Sent = Promise<unknown>;
-
 /** Bytes of a character of names and values, and of the text around it. */
 const characterBytes = 2;
 const textBytesMin = 32;
@@ -77,11 +75,14 @@ export class Reads {
     this.#parts = parts;
   }
 
-  /** @param sent as in `NodeService.fetch` */
-  async fetch(request: FetchRequest, signal: AbortSignal, sent?: Sent): Promise<FetchResponse> {
+  async fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    delivery: Delivery = {},
+  ): Promise<FetchResponse> {
     const { admission, shards, queries, namespaceOf } = this.#parts;
     this.counts.fetches += 1;
-    return this.#admitted(signal, sent, async (reservation) => {
+    return this.#admitted(signal, delivery, async (reservation) => {
       const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
@@ -101,15 +102,14 @@ export class Reads {
     });
   }
 
-  /** @param sent as in `NodeService.fetch` */
   async fetchById(
     request: FetchByIdRequest,
     signal: AbortSignal,
-    sent?: Sent,
+    delivery: Delivery = {},
   ): Promise<FetchResponse> {
     const { admission, shards, queries, namespaceOf } = this.#parts;
     this.counts.fetches += 1;
-    return this.#admitted(signal, sent, async (reservation) => {
+    return this.#admitted(signal, delivery, async (reservation) => {
       const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
@@ -126,14 +126,13 @@ export class Reads {
     });
   }
 
-  /** @param sent as in `NodeService.fetch` */
   async aggregate(
     request: AggregateRequest,
     signal: AbortSignal,
-    sent?: Sent,
+    delivery: Delivery = {},
   ): Promise<AggregateResponse> {
     const { admission, shards, queries, namespaceOf } = this.#parts;
-    return this.#admitted(signal, sent, async (reservation) => {
+    return this.#admitted(signal, delivery, async (reservation) => {
       const namespace = await namespaceOf(request, signal);
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
@@ -160,25 +159,11 @@ export class Reads {
   /** Reads as many at a time as limits and memory allow. */
   #admitted<T>(
     signal: AbortSignal,
-    sent: Sent | undefined,
+    delivery: Delivery,
     read: (reservation: ReadReservation) => Promise<T>,
   ): Promise<T> {
     const { admission, readMemory } = this.#parts;
-    return admission.limited('reads', async () => {
-      const reservation = await readMemory.enter(0, signal);
-      let isSending = false;
-      try {
-        const answer = await read(reservation);
-        if (sent !== undefined) {
-          isSending = true;
-          const end = (): void => reservation[Symbol.dispose]();
-          sent.then(end, end);
-        }
-        return answer;
-      } finally {
-        if (!isSending) reservation[Symbol.dispose]();
-      }
-    });
+    return admission.limited('reads', () => readHeld(readMemory, delivery, signal, read));
   }
 
   async statistics(request: StatisticsRequest, signal: AbortSignal): Promise<StatisticsResponse> {

@@ -316,7 +316,7 @@ export class World {
       (runtime) => {
         node.runtime = runtime;
         const { network } = this;
-        const methods = nodeMethods(runtime.database);
+        const methods = nodeMethods(runtime.database, process.env.clock);
         network.listen(`${instanceId}:${port}`, process, methods, node.isPreferred);
       },
       (error: unknown) => this.#onFatal(process, error),

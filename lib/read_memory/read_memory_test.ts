@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict';
+import { setImmediate as turn } from 'node:timers/promises';
+import { test } from 'node:test';
+import { realEnv } from '../env/real.ts';
+import { Leaving } from './leaving.ts';
+import { ReadMemory, readsWaitingMax } from './read_memory.ts';
+
+const mib = 1 << 20;
+const { signal } = new AbortController();
+
+/** Of 64 MiB, 56 of them for large reads; time passes when the test says so. */
+function open() {
+  const waits = new Set<() => void>();
+  let nowMillis = 0;
+  const clock = {
+    ...realEnv.clock,
+    monotonicMillis: () => nowMillis,
+    sleep: (_: number, until: AbortSignal) =>
+      new Promise<void>((resolve, reject) => {
+        waits.add(resolve);
+        until.addEventListener('abort', () => {
+          waits.delete(resolve);
+          reject(until.reason);
+        });
+      }),
+  };
+  const allowance = 'answers may take (an eighth of db.memoryMax)';
+  const memory = new ReadMemory({ clock, bytesMax: 64 * mib, allowance });
+  const passSecond = async (): Promise<void> => {
+    nowMillis += 1_000;
+    for (const resolve of waits) {
+      waits.delete(resolve);
+      resolve();
+    }
+    await turn();
+  };
+  const passWait = async (): Promise<void> => {
+    for (let second = 0; second < 5; second++) await passSecond();
+  };
+  return { memory, clock, passSecond, passWait };
+}
+
+/** Notes in which order promises are kept or broken. */
+function noting() {
+  const noted: string[] = [];
+  const note = (name: string, promise: Promise<unknown>): void => {
+    promise.then(
+      () => noted.push(name),
+      (error: { code?: string }) => noted.push(`${name}: ${error.code}`),
+    );
+  };
+  return { noted, note };
+}
+
+test('reads wait until others have given back, who has begun before who has not', async () => {
+  const { memory } = open();
+  const { noted, note } = noting();
+  const first = await memory.enter(36 * mib, signal);
+  const second = await memory.enter(16 * mib, signal);
+  note('third begins', memory.enter(10 * mib, signal));
+  note('second grows', second.growTo(26 * mib, signal));
+  await turn();
+  assert.deepEqual(noted, []);
+  assert.equal(memory.waiting, 2);
+  first.shrinkTo(27 * mib);
+  await turn();
+  assert.deepEqual(noted, ['second grows']);
+  first[Symbol.dispose]();
+  first[Symbol.dispose]();
+  await turn();
+  assert.deepEqual(noted, ['second grows', 'third begins']);
+  assert.equal(memory.bytes, 36 * mib);
+});
+
+test('small reads pass by large ones that wait, in room that is theirs', async () => {
+  const { memory } = open();
+  const { noted, note } = noting();
+  using large = await memory.enter(56 * mib, signal);
+  note('another large one', memory.enter(10 * mib, signal));
+  const small = [];
+  for (let i = 0; i < 8; i++) small.push(await memory.enter(mib, signal));
+  assert.equal(memory.bytes, 64 * mib);
+  note('one small read more', memory.enter(mib, signal));
+  note('a small one that becomes large', small[0]!.growTo(2 * mib, signal));
+  await turn();
+  assert.deepEqual(noted, []);
+  small[1]![Symbol.dispose]();
+  await turn();
+  assert.deepEqual(noted, ['one small read more']);
+  large.shrinkTo(0);
+  await turn();
+  assert.deepEqual(
+    new Set(noted.slice(1)),
+    new Set(['a small one that becomes large', 'another large one']),
+  );
+});
+
+test('who waits too long, or finds too many waiting, is told to come later', async () => {
+  const { memory, passWait } = open();
+  const { noted, note } = noting();
+  using _ = await memory.enter(56 * mib, signal);
+  const left = new AbortController();
+  for (let i = 0; i < readsWaitingMax; i++) {
+    note(`${i}`, memory.enter(2 * mib, i === 0 ? left.signal : signal));
+  }
+  await assert.rejects(memory.enter(2 * mib, signal), { code: 'RESOURCE_EXHAUSTED' });
+  left.abort(Object.assign(new Error('the client left'), { code: 'gone' }));
+  await passWait();
+  assert.ok(noted.includes('0: gone'));
+  assert.equal(noted.filter((line) => line.endsWith('RESOURCE_EXHAUSTED')).length, 999);
+  assert.equal(memory.waiting, 0);
+  assert.equal(memory.bytes, 56 * mib);
+});
+
+test('reads that all need more do not wait for each other for ever', async () => {
+  const { memory } = open();
+  const { noted, note } = noting();
+  const [a, b, c] = await Promise.all([1, 2, 3].map(() => memory.enter(18 * mib, signal)));
+  note('a', a!.growTo(28 * mib, signal));
+  note('b', b!.growTo(28 * mib, signal));
+  await turn();
+  await assert.rejects(c!.growTo(28 * mib, signal), { code: 'RESOURCE_EXHAUSTED' });
+  c![Symbol.dispose]();
+  await turn();
+  assert.deepEqual(noted, ['a', 'b']);
+  // The last one that does not wait goes.
+  const d = await memory.enter(mib, signal);
+  note('a again', a!.growTo(38 * mib, signal));
+  note('b again', b!.growTo(50 * mib, signal));
+  d[Symbol.dispose]();
+  await turn();
+  assert.deepEqual(noted.slice(2), ['b again: RESOURCE_EXHAUSTED']);
+  b![Symbol.dispose]();
+  await turn();
+  assert.equal(noted.at(-1), 'a again');
+});
+
+test('an answer that is larger than all that one read may take is refused for good', async () => {
+  const { memory } = open();
+  using read = await memory.enter(0, signal);
+  await assert.rejects(read.growTo(56 * mib + 1, signal), {
+    code: 'BAD_REQUEST',
+    message: /takes 58720257 bytes, more than the 58720256 of one: 67108864 .*db\.memoryMax/,
+  });
+  await read.growTo(56 * mib, signal);
+});
+
+test('parts of one read share what it takes, and what fails of it leaves nothing behind', async () => {
+  const { memory } = open();
+  const { noted, note } = noting();
+  const read = memory.begin();
+  assert.equal(memory.bytes, 0);
+  assert.ok(read.tryGrow(1000) && read.tryGrow(2000));
+  assert.equal(memory.bytes, 65_536, 'the first bytes are there for both');
+  await read.grow(10 * mib, signal);
+  assert.equal(memory.bytes, 10 * mib + 3000);
+  read.give(10 * mib);
+  assert.equal(memory.bytes, 65_536);
+  using _ = await memory.enter(50 * mib, signal);
+  note('one part', read.grow(8 * mib, signal));
+  note('another part', read.grow(9 * mib, signal));
+  await turn();
+  read[Symbol.dispose]();
+  await turn();
+  assert.deepEqual(noted, ['one part: CANCELLED', 'another part: CANCELLED']);
+  assert.ok(!read.tryGrow(1));
+  assert.equal(memory.bytes, 50 * mib);
+  assert.equal(memory.waiting, 0);
+});
+
+test('answers that nobody takes give way to who waits, and those that are taken do not', async () => {
+  const { memory, clock, passSecond } = open();
+  const { noted, note } = noting();
+  const leave = async (name: string, bytes: number) => {
+    const read = await memory.enter(bytes, signal);
+    const leaving = new Leaving(clock, (error) => {
+      noted.push(`${name} is cut off: ${error.code}`);
+      read[Symbol.dispose]();
+    });
+    read.leaves(leaving);
+    leaving.waits();
+    return leaving;
+  };
+  const quick = await leave('quick', 20 * mib);
+  await leave('stuck', 20 * mib);
+  const trickling = await leave('trickling', 16 * mib);
+  for (let second = 0; second < 5; second++) {
+    await passSecond();
+    for (const [leaving, bytes] of [
+      [quick, 2 * mib],
+      [trickling, 1000],
+    ] as const) {
+      leaving.took(bytes);
+      leaving.waits();
+    }
+  }
+  assert.deepEqual(noted, [], 'nobody needs their memory');
+  note('begins', memory.enter(20 * mib, signal));
+  await turn();
+  assert.deepEqual(noted, ['stuck is cut off: RESOURCE_EXHAUSTED', 'begins']);
+  note('begins, too', memory.enter(16 * mib, signal));
+  await turn();
+  assert.deepEqual(noted.slice(2), ['trickling is cut off: RESOURCE_EXHAUSTED', 'begins, too']);
+  note('waits', memory.enter(16 * mib, signal));
+  await passSecond();
+  assert.equal(memory.waiting, 1, 'who takes his answer keeps it');
+  assert.equal(memory.cut, 2);
+});
