@@ -148,7 +148,7 @@ function answeringBy(clock: MonotonicClock) {
       const leaving = new Leaving(clock, (error) => cut.abort(error));
       const sendPage: Send = async (message) => {
         cut.signal.throwIfAborted();
-        leaving.waits();
+        leaving.waits(message.length);
         await untilAborted(send(message), cut.signal);
         leaving.took(message.length);
       };

@@ -1,6 +1,6 @@
 /** The PromQL engine: parse, plan, one round of reads, execute. */
 import { sortPaced } from '#lib/turns/paced.ts';
-import { makeRowBuffer, isAbsent } from '#engine/window_functions/row.ts';
+import { isAbsent, makeRowBuffer, rowBufferOf } from '#engine/window_functions/row.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { Decoder } from '#engine/store/decoder.ts';
 import { WindowsKernel } from '#engine/window_functions/kernel.ts';
@@ -289,11 +289,7 @@ async function rawSeries(plan: RangeVectorPlan, executor: Executor): Promise<Raw
   const series: RawSeries[] = [];
   if (source.kind === 'subquery') {
     for (const { labels, times, values, count } of await columnsOf(source, executor)) {
-      if (pacer.take(8 * count)) await pacer.room();
-      const buffer = makeRowBuffer(count);
-      buffer.values.set(values.subarray(0, count));
-      series.push({ labels, timestampMillis: times, buffer, count });
-      if (pacer.spend(count)) await pacer.pause();
+      series.push({ labels, timestampMillis: times, buffer: rowBufferOf(values, count), count });
     }
   } else {
     const { fetch, result, labels } = fetched[source.fetch]!;

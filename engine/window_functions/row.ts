@@ -26,6 +26,15 @@ export function makeRowBuffer(length: number): RowBuffer {
   };
 }
 
+/** The first `length` values as a buffer, without a copy. */
+export function rowBufferOf({ buffer, byteOffset }: Float64Array, length: number): RowBuffer {
+  return {
+    values: new Float64Array(buffer, byteOffset, length),
+    words: new Uint32Array(buffer, byteOffset, 2 * length),
+    bits: new BigUint64Array(buffer, byteOffset, length),
+  };
+}
+
 /** Whether the step has no value; `words` are those of a row buffer or of a value column. */
 export function isAbsent(words: Uint32Array, index: number): boolean {
   return words[2 * index] === absentLow && words[2 * index + 1] === absentHigh;

@@ -424,8 +424,8 @@ export function httpRequest(
 
 /** Is told how a client takes its answer. */
 export interface AnswerWatch {
-  /** No more can be sent before the client has taken some. */
-  waits(): void;
+  /** No more can be sent before the client has taken so many bytes. */
+  waits(bytes: number): void;
   took(bytes: number): void;
 }
 
@@ -447,13 +447,13 @@ export async function sendStream(
   const work = Turns.of(realEnv.clock).begin(signal);
   for await (const part of source) {
     signal.throwIfAborted();
+    // What is sent was also made: the clock tells how long that took.
+    if (work.spend(partUnits)) await work.pause();
     if (!response.write(part)) {
-      leaving?.waits();
+      leaving?.waits(part.length);
       await work.outside(drained(response, signal));
     }
     leaving?.took(part.length);
-    // What is sent was also made: the clock tells how long that took.
-    if (work.spend(partUnits)) await work.pause();
   }
   response.end();
 }

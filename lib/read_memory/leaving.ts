@@ -22,15 +22,18 @@ export class Leaving {
   #bytes = 0;
   #waitedMillis = 0;
   #waitingSince: number | null = null;
+  /** Which the client has not taken whole yet. */
+  #waitingBytes = 0;
 
   constructor(clock: MonotonicClock, cut: (error: TsdbError) => void) {
     this.#clock = clock;
     this.cut = cut;
   }
 
-  /** No more can be sent before the client has taken some. */
-  waits(): void {
+  /** No more can be sent before the client has taken so many bytes. */
+  waits(bytes: number): void {
     this.#waitingSince ??= this.#clock.monotonicMillis();
+    this.#waitingBytes = bytes;
   }
 
   took(bytes: number): void {
@@ -43,11 +46,20 @@ export class Leaving {
     this.#bytes /= 2;
   }
 
-  /** How long the client takes for so many bytes; 0 as long as it was hardly waited for. */
+  /**
+   * How long the client takes for so many bytes, by what it took and by what it leaves now, whichever is
+   * longer; 0 as long as it was hardly waited for.
+   */
   millisFor(bytes: number): number {
     const since = this.#waitingSince;
-    const now = since === null ? 0 : this.#clock.monotonicMillis() - since;
-    const waitedMillis = this.#waitedMillis + now;
-    return waitedMillis < judgedMillisMin ? 0 : (bytes * waitedMillis) / Math.max(1, this.#bytes);
+    const nowMillis = since === null ? 0 : this.#clock.monotonicMillis() - since;
+    return Math.max(
+      millisAt(bytes, this.#bytes, this.#waitedMillis + nowMillis),
+      millisAt(bytes, this.#waitingBytes, nowMillis),
+    );
   }
+}
+
+function millisAt(bytes: number, tookBytes: number, inMillis: number): number {
+  return inMillis < judgedMillisMin ? 0 : (bytes * inMillis) / Math.max(1, tookBytes);
 }

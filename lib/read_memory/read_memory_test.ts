@@ -178,7 +178,7 @@ test('answers that nobody takes give way to who waits, and those that are taken 
       read[Symbol.dispose]();
     });
     read.leaves(leaving);
-    leaving.waits();
+    leaving.waits(64 << 10);
     return leaving;
   };
   const quick = await leave('quick', 20 * mib);
@@ -191,7 +191,7 @@ test('answers that nobody takes give way to who waits, and those that are taken 
       [trickling, 1000],
     ] as const) {
       leaving.took(bytes);
-      leaving.waits();
+      leaving.waits(64 << 10);
     }
   }
   assert.deepEqual(noted, [], 'nobody needs their memory');

@@ -172,6 +172,8 @@ export class Work {
       return await promise;
     } finally {
       this.#turns.schedule();
+      // What settles at once, as a socket that takes everything, lets nobody else in.
+      if (this.#turns.usedMillis >= sliceMillis) await this.#turns.next(this);
       this.#restart(Math.max(firstMillisMin, sliceMillis - this.#turns.usedMillis));
     }
   }

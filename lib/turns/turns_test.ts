@@ -79,6 +79,24 @@ test('who waits for others does not spend its own time', async () => {
   assert.ok(work.attainedMillis <= 4, `${work.attainedMillis}`);
 });
 
+test('who waits for what settles at once gives way all the same', async () => {
+  const clock = new WorkClock();
+  const work = clock.turns.begin(never);
+  let looks = 0;
+  let isOver = false;
+  const look = (): void => {
+    looks += 1;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  for (let i = 0; i < 1000; i++) {
+    clock.millis += 0.5;
+    await work.outside(Promise.resolve());
+  }
+  isOver = true;
+  assert.ok(looks >= 500 / (2 * sliceMillis), `${looks}`);
+});
+
 test('work that is cancelled ends with the reason in its next turn, before others', async () => {
   const clock = new WorkClock();
   const cancel = new AbortController();

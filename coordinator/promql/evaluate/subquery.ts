@@ -18,21 +18,29 @@ import { rowUnitsMax, windowWork } from './selector_rows.ts';
 export const stepsAtOnce = 262_144;
 
 const columnRowsMin = 1024;
-/** Of a time and a value, in columns that have room for as many more at most. */
-const columnRowBytes = 32;
+/** Of a time and a value, in columns that have room for a quarter more at most. */
+const columnRowBytes = 20;
 
-/** Present values of one series, in ascending time. */
+/** Present values of one series, in ascending time; a thread may read them without a copy. */
 export class Column {
   readonly labels: Labels;
   /** Unix milliseconds. */
-  times: Float64Array;
-  values: Float64Array;
+  readonly times: Float64Array;
+  readonly values: Float64Array;
+  readonly #buffers: readonly SharedArrayBuffer[];
+  readonly #rowsMax: number;
   count = 0;
 
-  constructor(labels: Labels) {
+  constructor(labels: Labels, rowsMax: number) {
     this.labels = labels;
-    this.times = sharedColumn(columnRowsMin);
-    this.values = sharedColumn(columnRowsMin);
+    this.#rowsMax = rowsMax;
+    // They grow in place: copies of so much would take long.
+    const options = { maxByteLength: 8 * rowsMax };
+    const times = new SharedArrayBuffer(8 * Math.min(columnRowsMin, rowsMax), options);
+    const values = new SharedArrayBuffer(times.byteLength, options);
+    this.#buffers = [times, values];
+    this.times = new Float64Array(times);
+    this.values = new Float64Array(values);
   }
 
   /** Adds what row [at, at + stepCount) of the rows' buffer has. @returns how many values */
@@ -52,18 +60,10 @@ export class Column {
   }
 
   #grow(rowsLeast: number): void {
-    const rows = Math.max(rowsLeast, 2 * this.times.length);
-    for (const name of ['times', 'values'] as const) {
-      const larger = sharedColumn(rows);
-      larger.set(this[name].subarray(0, this.count));
-      this[name] = larger;
-    }
+    const rows = Math.min(this.#rowsMax, Math.ceil(1.25 * rowsLeast));
+    for (const buffer of this.#buffers) buffer.grow(8 * rows);
   }
 }
-
-/** Which a thread may read without a copy. */
-const sharedColumn = (rows: number): Float64Array =>
-  new Float64Array(new SharedArrayBuffer(rows * 8));
 
 /** All values of a subquery that is too long for one go. */
 export async function columnsOf(
@@ -81,7 +81,7 @@ export async function columnsOf(
       if (at === notReady) at = await loadPrepared(rows, index);
       let column = columns.get(labels.key);
       if (column === undefined) {
-        column = new Column(labels);
+        column = new Column(labels, stepCount);
         columns.set(labels.key, column);
       }
       if (pacer.hold(column.add(rows, at, part.grid), columnRowBytes)) await pacer.room();
