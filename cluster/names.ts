@@ -1,4 +1,5 @@
 /** Names that become parts of keys and folders: instance IDs, groups, hosts, namespaces. */
+import { isHostAndPort } from '#lib/env/host_and_port.ts';
 import { nameLengthMax } from './limits.ts';
 
 /** Why a text cannot be this name, or null: "id is empty", "id has a character …". */
@@ -12,6 +13,14 @@ export function nameProblem(field: string, name: string): string | null {
     return `${field} has a space or control character: ${JSON.stringify(name)}`;
   }
   return null;
+}
+
+/** Why a text cannot be the endpoint of an instance, or null. */
+export function endpointProblem(field: string, endpoint: string): string | null {
+  const problem = nameProblem(field, endpoint);
+  if (problem !== null) return problem;
+  if (isHostAndPort(endpoint)) return null;
+  return `${field} is not host:port: ${JSON.stringify(endpoint)}`;
 }
 
 /**

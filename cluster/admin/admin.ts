@@ -13,6 +13,7 @@ import { Fields } from '../fields.ts';
 import { type ClusterName, storageService } from '../kv/keys.ts';
 import type { Kv } from '../kv/kv.ts';
 import { deletionsMax, namespacesMax } from '../limits.ts';
+import { endpointProblem } from '../names.ts';
 import { namespaceOfAddRequest, updateOfRequest } from '../namespaces/request.ts';
 import { NamespaceStore } from '../namespaces/store.ts';
 import {
@@ -365,6 +366,10 @@ export class ClusterAdmin {
     const force = forceOf(fields, options);
     fields.end();
     const placement = placementFromJson(given);
+    for (const { id, endpoint } of placement.instances) {
+      const wrong = endpointProblem(`endpoint of instance ${id}`, endpoint);
+      if (wrong !== null) throw badRequest(`placement: ${wrong}`);
+    }
     const problem = force ? null : placementProblem(placement);
     if (problem !== null) throw badRequest(`placement: ${problem}`);
     const current = await this.placements.get(signal);
@@ -514,6 +519,9 @@ export class ClusterAdmin {
     return fields.list(key, (item, index) => {
       const info = instanceInfoOf(item);
       item.end();
+      // Before anybody is asked there.
+      const problem = endpointProblem('endpoint', info.endpoint);
+      if (problem !== null) throw badRequest(`${key}[${index}].${problem}`);
       return inZone(info, this.cluster.zone, `${key}[${index}]`);
     });
   }

@@ -604,3 +604,28 @@ test('a damaged value in the store is reported with its key', async () => {
     refused('INTERNAL', /key _kv\/default_env\/embedded\/tsdb\.node\.namespaces is damaged/),
   );
 });
+
+test('an endpoint that is no host and port is refused before anybody is asked there', async () => {
+  const { admin } = newAdmin();
+  const instances = [instance('h1', 'r1')];
+  const body = { num_shards: 1, replication_factor: 1, instances };
+  await admin.placementInit(body, plainRequest, signal);
+  for (const endpoint of ['', '\0', 'h2', 'h 2:9000', 'h2:70000', 'http://h2:9000']) {
+    const bad = [instance('h2', 'r2', { endpoint })];
+    await assert.rejects(
+      admin.placementAdd({ instances: bad, force: true }, plainRequest, signal),
+      refused('BAD_REQUEST', /^instances\[0\]\.endpoint /),
+    );
+    const replace = { leavingInstanceIDs: ['h1'], candidates: bad, force: true };
+    await assert.rejects(
+      admin.placementReplace(replace, plainRequest, signal),
+      refused('BAD_REQUEST', /^candidates\[0\]\.endpoint /),
+    );
+    const { placement, version } = await admin.placementGet(null, signal);
+    Object.assign(placement.instances['h1']!, { endpoint });
+    await assert.rejects(
+      admin.placementSet({ placement, version, confirm: true, force: true }, plainRequest, signal),
+      refused('BAD_REQUEST', /^placement: endpoint of instance h1 /),
+    );
+  }
+});

@@ -5,7 +5,7 @@
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import { instancesMax, replicationFactorMax, shardsMax } from '../limits.ts';
-import { nameProblem } from '../names.ts';
+import { endpointProblem, nameProblem } from '../names.ts';
 import {
   type Instance,
   type InstanceInfo,
@@ -470,7 +470,7 @@ function checkNewInstances(
   for (const [index, { id, endpoint, weight, isolationGroup, hostname }] of instances.entries()) {
     const problem =
       nameProblem('id', id) ??
-      nameProblem('endpoint', endpoint) ??
+      endpointProblem('endpoint', endpoint) ??
       (isolationGroup === '' ? null : nameProblem('isolation_group', isolationGroup)) ??
       (hostname === '' ? null : nameProblem('hostname', hostname));
     if (problem !== null) throw badRequest(`instances[${index}].${problem}`);

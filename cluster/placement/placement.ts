@@ -14,6 +14,7 @@
 import { badRequest } from '#lib/errors.ts';
 import { Fields } from '../fields.ts';
 import { instancesMax, replicationFactorMax, shardsMax } from '../limits.ts';
+import { endpointProblem } from '../names.ts';
 
 export type ShardState = 'INITIALIZING' | 'AVAILABLE' | 'LEAVING';
 
@@ -112,7 +113,8 @@ export function placementProblem(placement: Placement): string | null {
     if (instance.id === '') return 'instance id is empty';
     if (ids.has(instance.id)) return `instance id appears twice: ${instance.id}`;
     ids.add(instance.id);
-    if (instance.endpoint === '') return `endpoint of instance ${instance.id} is empty`;
+    const endpoint = endpointProblem(`endpoint of instance ${instance.id}`, instance.endpoint);
+    if (endpoint !== null) return endpoint;
     if (endpoints.has(instance.endpoint)) return `endpoint appears twice: ${instance.endpoint}`;
     endpoints.add(instance.endpoint);
     const seen = new Set<number>();

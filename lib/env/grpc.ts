@@ -8,8 +8,9 @@ import { connect, isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
 import { BrokenInvariant } from '../assert.ts';
-import { type ErrorCode, messageOf, TsdbError } from '../errors.ts';
+import { type ErrorCode, messageOf, shownText, TsdbError } from '../errors.ts';
 import { ChangingCertificates } from './grpc_certificates.ts';
+import { hostAndPortOf, isHostAndPort } from './host_and_port.ts';
 import { ListenError } from './listen_error.ts';
 
 // What fails is told to the caller; grpc-js would also print it.
@@ -399,10 +400,10 @@ const notStarted = 'Channel closed before call started';
 export type Probe = (target: string) => Promise<boolean>;
 
 const tcpProbe: Probe = (target) => {
-  const [, host, port] = /^\[?([^\]]*?)\]?:(\d+)$/.exec(target) ?? [];
+  const address = hostAndPortOf(target);
+  if (address === null) return Promise.resolve(false);
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  if (host === undefined) return Promise.resolve(false);
-  const socket = connect({ host, port: Number(port), timeout: probeMillis });
+  const socket = connect({ ...address, timeout: probeMillis });
   const end = (isTaken: boolean) => {
     socket.destroy();
     resolve(isTaken);
@@ -415,8 +416,8 @@ const tcpProbe: Probe = (target) => {
 
 /** Addresses that a target has now; empty when nobody knows. */
 async function addressesOf(target: string): Promise<string> {
-  const host = /^\[?([^\]]*?)\]?:\d+$/.exec(target)?.[1] ?? target;
-  const found = await lookup(host, { all: true }).catch(() => []);
+  const address = hostAndPortOf(target);
+  const found = address === null ? [] : await lookup(address.host, { all: true }).catch(() => []);
   return found
     .map(({ address }) => address)
     .sort()
@@ -527,6 +528,7 @@ class Channel {
  */
 export function connectGrpc(options: GrpcClientOptions): GrpcClient {
   const { target } = options;
+  if (!isHostAndPort(target)) return unreachable(target);
   const security: GrpcSecurity =
     options.tls === undefined
       ? { credentials: grpc.credentials.createInsecure(), options: {} }
@@ -623,6 +625,24 @@ export function connectGrpc(options: GrpcClientOptions): GrpcClient {
       };
     },
     [Symbol.dispose]: () => channel.close(),
+  };
+}
+
+/** Of a text that names no address, as a placement may have one: all calls fail as when nobody is there. */
+function unreachable(target: string): GrpcClient {
+  const error = (): TsdbError =>
+    new TsdbError('UNAVAILABLE', `not host:port: ${JSON.stringify(shownText(target))}`);
+  return {
+    unary: () => Promise.reject(error()),
+    stream: () => ({
+      send: () => Promise.reject(error()),
+      end: () => {},
+      // oxlint-disable-next-line require-yield -- it fails at once
+      messages: (async function* () {
+        throw error();
+      })(),
+    }),
+    [Symbol.dispose]: () => {},
   };
 }
 

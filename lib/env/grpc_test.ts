@@ -291,3 +291,13 @@ test('serveGrpc() says which address it cannot have', () =>
       new RegExp(`cannot listen on 127\\.0\\.0\\.1:${port}`),
     );
   }));
+
+test('a target that names no address is one that cannot be reached', async () => {
+  for (const target of ['', '\0', '\0:9000', 'a b:1', 'host:99999', 'host']) {
+    using client = connectGrpc({ target, answerBytesMax: 1000 });
+    const signal = new AbortController().signal;
+    await assert.rejects(client.unary('/a/B', new Uint8Array(0), signal), { code: 'UNAVAILABLE' });
+    const { messages } = client.stream('/a/B', signal);
+    await assert.rejects(messages[Symbol.asyncIterator]().next(), { code: 'UNAVAILABLE' });
+  }
+});
