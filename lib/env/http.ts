@@ -188,8 +188,13 @@ function cutOffStalled(socket: Socket): void {
   if (socket.writableLength > 0) socket.destroy();
 }
 
-/** Requests that wait for those before them on their connection; more are not read. */
+/** Requests that wait for those before them on their connection; no more are read at once. */
 const waitingMax = 16;
+/**
+ * Node reads on when a request has ended, whoever has paused the socket. A connection on which so many
+ * wait is closed, with those that were sent ahead: each is an object of ours.
+ */
+const sentAheadMax = 1_000;
 
 /** The open connections of a server. */
 class Connections {
@@ -251,6 +256,7 @@ class Connection {
   next(response: HttpResponse, begin: () => void): void {
     if (this.#isBusy) {
       this.#waiting.push({ response, begin });
+      if (this.#waiting.length > sentAheadMax) this.#socket.destroy();
       if (this.#waiting.length < waitingMax || this.#isPaused) return;
       this.#isPaused = true;
       this.#socket.pause();

@@ -281,6 +281,23 @@ test('requests that are sent ahead on one connection run one after the other, in
   assert.equal(runningMax, 1);
 });
 
+test('a connection on which thousands of requests are sent ahead is closed', async () => {
+  const release = Promise.withResolvers<void>();
+  await using server = await open(async (_request, response) => {
+    await release.promise;
+    response.end();
+  });
+  const socket = connect(server.port, '127.0.0.1');
+  socket.on('error', () => {});
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(20_000));
+  socket.resume();
+  await closed;
+  release.resolve();
+  const get = { method: 'GET', responseBytesMax: 100 };
+  assert.equal((await httpRequest(`http://127.0.0.1:${server.port}/`, get, signal)).status, 200);
+});
+
 test('a client that leaves takes the requests that it had sent ahead with it', async () => {
   let begun = 0;
   const release = Promise.withResolvers<void>();
