@@ -58,7 +58,7 @@ import {
   refuseUnsupportedHeaders,
 } from '../http/http_api.ts';
 import { labelNames, type LabelsApiSetup, labelValues, series } from './labels.ts';
-import { adminBodyBytesMax, readBodyBytesMax } from '../http/limits.ts';
+import { jsonWriteBytesMax, readBodyBytesMax } from '../http/limits.ts';
 import { health, type OpsApiSetup, ready, routeList } from './ops.ts';
 import { instantQuery, type QueryApiSetup, rangeQuery } from './query.ts';
 import { remoteRead, type RemoteReadSetup } from './remote_read.ts';
@@ -104,7 +104,7 @@ const databaseCreatePaths = ['/api/v1/database/create', '/api/v1/database/namesp
 export function routesOf(setup: ApiSetup): readonly Route[] {
   const { admin, compat, deletions, ingest, labels, ops, page, query, read, status } = setup;
   const writeBytesMax = setup.writeBodyBytesMax;
-  const jsonBytesMax = Math.min(writeBytesMax, adminBodyBytesMax);
+  const jsonBytesMax = Math.min(writeBytesMax, jsonWriteBytesMax);
   const table: readonly Row[] = [
     ['POST', ['/api/v1/compat/remote/write'], 'write', bytes(remoteWrite, ingest, writeBytesMax)],
     ['POST', ['/api/v1/json/write'], 'write', bytes(jsonWrite, ingest, jsonBytesMax)],

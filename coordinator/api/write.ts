@@ -1,9 +1,11 @@
 /** The write endpoints: Prometheus remote write and JSON. */
 import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
 import { shownJson } from '#lib/json_fields.ts';
-import { type JsonBody, keyTwiceText, readJson } from '#lib/json_text.ts';
+import { readJsonList } from '#lib/json/list.ts';
+import { keyTwiceText } from '#lib/json/text.ts';
 import { type Tag } from '#lib/tags.ts';
 import { nanosPerSecond, parseTimestampNanos } from '#lib/time.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { RemoteWriteVersion } from '#engine/write_decoder/write_decoder.ts';
 import { RowsRefused, type Ingest, type IngestRow } from '../ingest/ingest.ts';
 import { jsonRowsMax } from '../http/limits.ts';
@@ -45,8 +47,10 @@ export async function jsonWrite(
   { signal }: ApiRequest,
   body: () => Promise<Uint8Array>,
 ): Promise<ApiAnswer> {
-  const { rows, problems } = rowsOfJson(readJson(checkNotEmpty(await body())));
-  await ingest.rows(rows, problems, signal);
+  const bytes = checkNotEmpty(await body());
+  const work = ingest.begin(signal);
+  const { rows, problems } = await rowsOfJson(bytes, work);
+  await ingest.rows(rows, problems, work);
   return emptyAnswer;
 }
 
@@ -104,26 +108,29 @@ function writtenHeaders(samples: number): Record<string, string> {
  * @returns good rows, and for each bad row of a list its reason; a single bad object throws
  * @throws {TsdbError} BAD_REQUEST
  */
-export function rowsOfJson({ value: body, twice }: JsonBody): {
-  readonly rows: readonly IngestRow[];
-  readonly problems: readonly string[];
-} {
-  if (!Array.isArray(body)) return { rows: [rowOfJson(body, twice.get(0))], problems: [] };
-  if (body.length > jsonRowsMax) {
-    throw badRequest(`cannot write: more than ${jsonRowsMax} rows: ${body.length}`);
-  }
+export async function rowsOfJson(
+  body: Uint8Array,
+  work: Work,
+): Promise<{ readonly rows: readonly IngestRow[]; readonly problems: readonly string[] }> {
   const rows: IngestRow[] = [];
   const problems: string[] = [];
-  for (const [index, item] of body.entries()) {
-    try {
-      rows.push(rowOfJson(item, twice.get(index)));
-    } catch (error) {
-      if (!(error instanceof TsdbError)) throw error;
-      problems.push(`row ${index}: ${error.message}`);
+  const { isList, parts } = readJsonList(body, jsonRowsMax, work);
+  for await (const { firstIndex, values, twice } of parts) {
+    for (const [at, item] of values.entries()) {
+      try {
+        rows.push(rowOfJson(item, twice.get(at)));
+      } catch (error) {
+        if (!isList || !(error instanceof TsdbError)) throw error;
+        problems.push(`row ${firstIndex + at}: ${error.message}`);
+      }
+      if (work.spend(rowUnits)) await work.pause();
     }
   }
   return { rows, problems };
 }
+
+/** About what it takes to check a row, in units of work (lib/turns/turns.ts). */
+const rowUnits = 200;
 
 const fieldNames: ReadonlySet<string> = new Set(['tags', 'timestamp', 'value']);
 

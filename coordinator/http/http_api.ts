@@ -10,10 +10,17 @@ import {
   httpStatusOfCode,
   type ErrorCode,
 } from '#lib/errors.ts';
-import { parseJson } from '#lib/json_text.ts';
+import { parseJson } from '#lib/json/text.ts';
 import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
 import { PromqlError } from '../promql/parse/errors.ts';
-import { adminBodyBytesMax, formBodyBytesMax, parametersMax, retryAfterSeconds } from './limits.ts';
+import {
+  adminBodyBytesMax,
+  adminValuesMax,
+  formBodyBytesMax,
+  parametersMax,
+  retryAfterSeconds,
+} from './limits.ts';
 
 export interface ApiRequest {
   readonly method: string;
@@ -71,10 +78,22 @@ export function form<Setup>(handler: FormHandler<Setup>, setup: Setup): ApiHandl
 export function json<Setup>(
   handler: JsonHandler<Setup>,
   setup: Setup,
-  bytesMax: number = adminBodyBytesMax,
+  limits: JsonLimits = adminJson,
 ): ApiHandler {
-  return async (call) => handler(setup, call, parseJson(checkNotEmpty(await call.body(bytesMax))));
+  return async (call) => {
+    const body = checkNotEmpty(await call.body(limits.bytesMax));
+    // Of several that have come each is parsed in a turn of its own.
+    await loopTurn();
+    return handler(setup, call, parseJson(body, limits));
+  };
 }
+
+export interface JsonLimits {
+  readonly bytesMax: number;
+  readonly valuesMax: number;
+}
+
+const adminJson: JsonLimits = { bytesMax: adminBodyBytesMax, valuesMax: adminValuesMax };
 
 /** The handler reads the body, when it has seen the headers. */
 export function bytes<Setup>(

@@ -1,7 +1,10 @@
 /** Limits of the API that no configuration sets. */
 
-/** Bodies of admin requests. */
-export const adminBodyBytesMax: number = 16 << 20;
+/** Bodies of admin requests; what the key-value store takes of one is at most 1.5 MiB. */
+export const adminBodyBytesMax: number = 4 << 20;
+
+/** Elements and members in one: some 40,000 shards of a placement. */
+export const adminValuesMax = 250_000;
 
 /** Bodies of query forms: the longest query, with every character escaped. */
 export const formBodyBytesMax: number = 8 << 20;
@@ -33,6 +36,9 @@ export const selectorsMax = 100;
 /** Rows of each list of an answer about cardinality, unless and at most asked for. */
 export const statisticsRowsDefault = 10;
 export const statisticsRowsMax = 1000;
+
+/** Bodies of JSON writes. */
+export const jsonWriteBytesMax: number = 16 << 20;
 
 /** Writes in one JSON request. */
 export const jsonRowsMax = 100_000;

@@ -29,6 +29,7 @@ import { idOfTags } from '#lib/series_id/from_tags.ts';
 import { type IdScheme, idSchemeCode } from '#lib/series_id/scheme.ts';
 import type { Log } from '#lib/log.ts';
 import { formatDurationNanos, nanosPerMilli, nanosPerSecond } from '#lib/time.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
 import { decodeTags, encodeTags, type Tag, tagsProblem } from '#lib/tags.ts';
 import { ColdRefusals } from './cold_refusals.ts';
 import type { IngestMetrics } from './metrics.ts';
@@ -48,12 +49,43 @@ export interface IngestRow {
   readonly value: number;
 }
 
+/** Rows of a body that are written at once: more is rare, and would hold up others. */
+const rowsAtOnce = 16_384;
+/** About what it takes to check and encode a row, in units of work (lib/turns/turns.ts). */
+const rowUnits = 200;
+
+interface EncodedRow {
+  readonly tags: Uint8Array;
+  readonly timestampNanos: bigint;
+  readonly value: number;
+}
+
+/** Copies: the columns are the write decoder's until it reads the next body. */
+function* partsOf(all: WriteDecoderRows): Iterable<WriteDecoderRows> {
+  const { rowCount } = all;
+  const slots = all.slots.slice(0, rowCount);
+  const generations = all.generations.slice(0, rowCount);
+  const timestamps = all.timestamps.slice(0, rowCount);
+  const values = all.values.slice(0, rowCount);
+  for (let first = 0; first < rowCount; first += rowsAtOnce) {
+    const past = Math.min(first + rowsAtOnce, rowCount);
+    yield {
+      ...all,
+      rowCount: past - first,
+      slots: slots.subarray(first, past),
+      generations: generations.subarray(first, past),
+      timestamps: timestamps.subarray(first, past),
+      values: values.subarray(first, past),
+    };
+  }
+}
+
 export class Ingest {
   readonly #decoder: WriteDecoder;
   readonly #session: WriteSession;
   readonly #namespaces: () => readonly IngestNamespace[];
   readonly #metrics: IngestMetrics;
-  readonly #clock: Pick<Clock, 'nowNanos'>;
+  readonly #clock: Pick<Clock, 'nowNanos' | 'monotonicMillis'>;
   readonly #coldRefusals: ColdRefusals;
 
   /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
@@ -89,30 +121,43 @@ export class Ingest {
     if (rows.histogramCount > 0) this.#metrics.droppedHistograms.increase(rows.histogramCount);
     const { rowCount } = rows;
     const format = version === 1 ? 'remote_write' : 'remote_write_v2';
-    await this.#write(namespaces, rows, [], format, signal);
+    const parts = rowCount > rowsAtOnce ? partsOf(rows) : [rows];
+    await this.#write(namespaces, parts, rowCount, [], format, signal);
     return rowCount;
+  }
+
+  /** Preparation of rows that gives way to others. */
+  begin(signal: AbortSignal): Work {
+    return Turns.of(this.#clock).begin(signal);
   }
 
   /**
    * Writes rows of another format.
    * @param problems of rows that were left out before; they make the answer BAD_REQUEST
    */
-  async rows(
-    rows: readonly IngestRow[],
-    problems: readonly string[],
-    signal: AbortSignal,
-  ): Promise<void> {
+  async rows(rows: readonly IngestRow[], problems: readonly string[], work: Work): Promise<void> {
     const namespaces = this.#readyNamespaces();
     const bad = [...problems];
-    const good: { tags: Uint8Array; timestampNanos: bigint; value: number }[] = [];
+    const good: EncodedRow[] = [];
     for (const { tags, timestampNanos, value } of rows) {
       // Tags with one name twice have no canonical layout, so they are refused before the write
       // decoder.
       const problem = tagsProblem(tags);
       if (problem === null) good.push({ tags: encodeTags(tags), timestampNanos, value });
       else bad.push(`${seriesText(tags)}: ${problem}`);
+      if (work.spend(rowUnits)) await work.pause();
     }
-    await this.#write(namespaces, this.#decoder.rows(good), bad, 'json', signal);
+    const parts = this.#decoded(good);
+    await this.#write(namespaces, parts, good.length, bad, 'json', work.signal);
+  }
+
+  /** Rows by the write decoder, a part when it is asked for. */
+  *#decoded(rows: readonly EncodedRow[]): Iterable<WriteDecoderRows> {
+    let first = 0;
+    do {
+      yield this.#decoder.rows(rows.slice(first, first + rowsAtOnce));
+      first += rowsAtOnce;
+    } while (first < rows.length);
   }
 
   #readyNamespaces(): readonly IngestNamespace[] {
@@ -121,9 +166,14 @@ export class Ingest {
     throw new TsdbError('UNAVAILABLE', 'unaggregated namespace is not yet initialized');
   }
 
+  /**
+   * Writes a body, part by part, so that no body holds up others for long.
+   * @param rowCount of all parts
+   */
   async #write(
     namespaces: readonly IngestNamespace[],
-    rows: WriteDecoderRows,
+    parts: Iterable<WriteDecoderRows>,
+    rowCount: number,
     problems: readonly string[],
     format: string,
     signal: AbortSignal,
@@ -132,26 +182,35 @@ export class Ingest {
     const session = this.#session;
     const metrics = this.#metrics;
     const report = new BadRows(problems);
-    const total = rows.rowCount + problems.length;
-    const writes = namespaces.map(({ name }) => session.write(name, rows, decoder, signal));
-    const results = await Promise.allSettled(writes);
-    const nowNanos = this.#clock.nowNanos();
-    const refusals = namespaces.map((namespace) => ({
-      namespace,
-      decoder,
-      nowNanos,
-      coldFromNanos: writeWindow({ ...namespace, coldWrites: true }, nowNanos).startNanos,
-      cold: 0,
-    }));
-    const passing = gather(results, refusals, report, signal);
+    const total = rowCount + problems.length;
+    const cold = namespaces.map(() => 0);
+    let passing: TsdbError | null = null;
+    let firstRow = 0;
+    for (const rows of parts) {
+      const writes = namespaces.map(({ name }) => session.write(name, rows, decoder, signal));
+      const results = await Promise.allSettled(writes);
+      const nowNanos = this.#clock.nowNanos();
+      const refusals = namespaces.map((namespace) => ({
+        namespace,
+        decoder,
+        nowNanos,
+        coldFromNanos: writeWindow({ ...namespace, coldWrites: true }, nowNanos).startNanos,
+        firstRow,
+        cold: 0,
+      }));
+      passing = gather(results, refusals, report, signal);
+      if (passing !== null) break;
+      for (const [i, refused] of refusals.entries()) cold[i]! += refused.cold;
+      firstRow += rows.rowCount;
+    }
     if (passing !== null) {
       const reason = passing.code === 'FAILED_PRECONDITION' ? 'clock' : 'passing';
       metrics.refusedSamples.increase(total - report.count, { format, reason });
       throw passing;
     }
     // Only now: a sender sends the rows of a request that failed for a passing reason once more.
-    for (const [i, { cold }] of refusals.entries()) {
-      if (cold > 0) this.#coldRefusals.note(namespaces[i]!, cold);
+    for (const [i, count] of cold.entries()) {
+      if (count > 0) this.#coldRefusals.note(namespaces[i]!, count);
     }
     if (report.count < total) metrics.writtenSamples.increase(total - report.count, { format });
     if (report.count > 0) {
@@ -168,6 +227,8 @@ interface Refusals {
   readonly nowNanos: bigint;
   /** Cold writes would take rows from here on. */
   readonly coldFromNanos: bigint;
+  /** Of the part, among all rows. */
+  readonly firstRow: number;
   /** Rows that were refused and that cold writes would have taken. */
   cold: number;
 }
@@ -259,7 +320,7 @@ function gatherRows(
     else if (outcome === writeOutcome.clockAhead) clockAhead += 1;
     else if (isRetryable(outcome)) unavailable += 1;
     else {
-      report.add(row, () => describeRow(rows!, row, outcome, refusals));
+      report.add(refusals.firstRow + row, () => describeRow(rows!, row, outcome, refusals));
       if (isCold(rows!, row, outcome, refusals)) refusals.cold += 1;
     }
   }

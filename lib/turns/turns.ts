@@ -25,6 +25,13 @@ export interface LoopClock {
   monotonicMillis(): number;
 }
 
+/** Resolves when the loop has looked at its sockets. */
+export function loopTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
 interface Waiting {
   readonly work: Work;
   readonly resolve: () => void;

@@ -4,7 +4,7 @@
  */
 import { badRequest } from '#lib/errors.ts';
 import { fieldPath, fieldsBySpelling, shownJson } from '#lib/json_fields.ts';
-import { parseJson } from '#lib/json_text.ts';
+import { type JsonReviver, parseJson } from '#lib/json/text.ts';
 
 /** JSON as it was parsed: large whole numbers are bigints. */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
@@ -19,11 +19,16 @@ const wholeNumber = /^-?\d{1,20}$/;
  */
 export function parseFields(body: Uint8Array): Json {
   // The source of a number is what a double would have rounded.
-  return parseJson(body, (_key, value, { source }) => {
-    if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
-    return source !== undefined && wholeNumber.test(source) ? BigInt(source) : value;
-  }) as Json;
+  return parseJson(body, { reviver: withAllDigits, valuesMax }) as Json;
 }
+
+/** Elements and members of a request. */
+const valuesMax = 10_000;
+
+const withAllDigits: JsonReviver = (_key, value, { source }) => {
+  if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
+  return source !== undefined && wholeNumber.test(source) ? BigInt(source) : value;
+};
 
 export class JsonFields {
   /** By lower-case key. */

@@ -12,12 +12,16 @@ import { answerTextOf, badRequest, type ErrorCode, TsdbError } from '#lib/errors
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
 import { Leaving, type MonotonicClock } from '#lib/read_memory/leaving.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
 import type { JsonBackend } from './backend.ts';
 import { type Json, JsonFields, parseFields } from './fields.ts';
 import type { JsonAnswer, JsonMethod } from './methods.ts';
 
+/** A body that is longer takes a while to parse. */
+const ownTurnBytes = 16 * 1024;
+
 /** Largest body of a JSON request. */
-const jsonBodyBytesMax = 16 * 1024 * 1024;
+const jsonBodyBytesMax = 4 * 1024 * 1024;
 
 /**
  * Bodies of all JSON requests of one node that are read or worked on; more are refused with
@@ -88,6 +92,8 @@ async function answerOf(
   const limits = { bytesMax: jsonBodyBytesMax, inFlight };
   const { body, taken } = await readBody(request, limits, signal);
   try {
+    // Of several that have come each is parsed in a turn of its own.
+    if (body.length > ownTurnBytes) await loopTurn();
     return await method.call(backend, fieldsOf(method, request, body), signal, delivery);
   } finally {
     inFlight.give(taken);

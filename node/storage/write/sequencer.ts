@@ -12,6 +12,7 @@
 import { assert } from '#lib/assert.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
+import { loopTurn } from '#lib/turns/turns.ts';
 import type { Commitlog } from '../../persist/commitlog/commitlog.ts';
 import type { SegmentBuffer } from '../../persist/commitlog/format.ts';
 
@@ -44,6 +45,9 @@ export const writeQueueBytesMax: number = 128 * 1024 * 1024;
  * loop.
  */
 export const writeGroupBytesMax: number = 2 * 1024 * 1024;
+
+/** When so many bytes of a group are applied, the loop looks at its sockets: some 25,000 rows. */
+const applyBytesMax: number = 512 * 1024;
 
 export interface SequencerLimits {
   readonly queueBytesMax: number;
@@ -154,25 +158,29 @@ export class Sequencer implements AsyncDisposable {
   async #run(): Promise<void> {
     let logged: readonly Waiting[] = [];
     while (this.#queue.length > 0 || logged.length > 0) {
-      if (this.#queue.length === 0 || this.#queue[0]!.step !== null) {
-        this.#apply(logged);
-        logged = [];
-        if (this.#queue.length > 0) await this.#runStep(this.#queue.shift()!);
-        continue;
-      }
-      if (!this.#isGathered()) {
-        this.#apply(logged);
-        logged = [];
-        await this.#gather();
-        this.#expected = this.#queue.length;
+      const head = this.#queue[0];
+      if (head === undefined || head.step !== null || !this.#isGathered()) {
+        if (logged.length > 0) {
+          await this.#apply(logged);
+          logged = [];
+          // Others may have come meanwhile.
+        } else if (head!.step !== null) {
+          this.#queue.shift();
+          await this.#runStep(head!);
+        } else {
+          await this.#gather();
+          this.#expected = this.#queue.length;
+        }
         continue;
       }
       const group = this.#takeGroup();
       const writing = this.#commitlog.write((buffer) => {
         for (const { write } of group) write!.record(buffer);
       });
+      // Its failure is met below.
+      writing.catch(() => {});
       // The disk works on this group while the one before it is applied.
-      this.#apply(logged);
+      await this.#apply(logged);
       logged = [];
       try {
         await writing;
@@ -213,9 +221,15 @@ export class Sequencer implements AsyncDisposable {
     return group;
   }
 
-  #apply(group: readonly Waiting[]): void {
+  async #apply(group: readonly Waiting[]): Promise<void> {
+    let bytes = 0;
     for (const waiting of group) {
       assert(waiting.write !== null, 'a group holds writes only');
+      if (bytes >= applyBytesMax) {
+        await loopTurn();
+        bytes = 0;
+      }
+      bytes += waiting.bytes;
       try {
         waiting.resolve(waiting.write.apply());
       } catch (error) {

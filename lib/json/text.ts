@@ -3,13 +3,16 @@
  * found by a scan of the bytes: how deep the text is nested, before it is parsed, and keys that stand
  * twice in one object, of which it would keep the last one.
  */
-import { badRequest, messageOf } from './errors.ts';
+import { badRequest, messageOf } from '../errors.ts';
 
 /**
  * Lists and objects inside each other; deeper texts are refused. A query of 64 levels, the deepest
  * that a node takes, has three of them at each of its own.
  */
 export const jsonDepthMax = 256;
+
+/** Elements of lists and members of objects of a body, where no more are expected. */
+export const jsonValuesMax = 100_000;
 
 /** `context.source` is the text of a number, as it was written. */
 export type JsonReviver = (key: string, value: unknown, context: { source?: string }) => unknown;
@@ -23,13 +26,22 @@ export interface JsonBody {
   readonly twice: ReadonlyMap<number, string>;
 }
 
-/** @throws {TsdbError} BAD_REQUEST when it is not JSON in UTF-8, or nested too deep */
-export function readJson(body: Uint8Array, reviver: JsonReviver | null = null): JsonBody {
-  const memberCount = countMembers(body);
+export interface JsonOptions {
+  readonly reviver?: JsonReviver;
+  /** Elements and members in the whole body; `jsonValuesMax` when it is not given. */
+  readonly valuesMax?: number;
+}
+
+/** @throws {TsdbError} BAD_REQUEST when it is not JSON in UTF-8, nested too deep, or has too many values */
+export function readJson(
+  body: Uint8Array,
+  { reviver, valuesMax = jsonValuesMax }: JsonOptions = {},
+): JsonBody {
+  const memberCount = countMembers(body, valuesMax);
   let value: unknown;
   try {
     const text = decoder.decode(body);
-    value = reviver === null ? JSON.parse(text) : JSON.parse(text, reviver as Reviver);
+    value = reviver === undefined ? JSON.parse(text) : JSON.parse(text, reviver as Reviver);
   } catch (error) {
     throw badRequest(`the request body is not JSON: ${messageOf(error)}`, { cause: error });
   }
@@ -41,8 +53,8 @@ export function readJson(body: Uint8Array, reviver: JsonReviver | null = null): 
  * The value of a body of which every key has to stand once.
  * @throws {TsdbError} BAD_REQUEST
  */
-export function parseJson(body: Uint8Array, reviver: JsonReviver | null = null): unknown {
-  const { value, twice } = readJson(body, reviver);
+export function parseJson(body: Uint8Array, options: JsonOptions = {}): unknown {
+  const { value, twice } = readJson(body, options);
   for (const key of twice.values()) throw badRequest(keyTwiceText(key));
   return value;
 }
@@ -60,22 +72,23 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 
 const noKeys: ReadonlyMap<number, string> = new Map();
 
-const quote = 0x22;
+export const quote = 0x22;
 const backslash = 0x5c;
 const colon = 0x3a;
-const comma = 0x2c;
-const openList = 0x5b;
-const closeList = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
+export const comma = 0x2c;
+export const openList = 0x5b;
+export const closeList = 0x5d;
+export const openObject = 0x7b;
+export const closeObject = 0x7d;
 
 /**
  * How many members the objects of the text have, if it is JSON.
- * @throws {TsdbError} BAD_REQUEST when it is nested too deep
+ * @throws {TsdbError} BAD_REQUEST when it is nested too deep, or has too many values
  */
-function countMembers(body: Uint8Array): number {
+function countMembers(body: Uint8Array, valuesMax: number): number {
   let depth = 0;
   let members = 0;
+  let values = 0;
   for (let at = 0; at < body.length; at += 1) {
     switch (body[at]) {
       case quote:
@@ -84,8 +97,12 @@ function countMembers(body: Uint8Array): number {
       case colon:
         members += 1;
         break;
+      case comma:
+        if (++values > valuesMax) throw tooManyValues(valuesMax, at);
+        break;
       case openList:
       case openObject:
+        if (++values > valuesMax) throw tooManyValues(valuesMax, at);
         depth += 1;
         if (depth > jsonDepthMax) {
           throw badRequest(
@@ -103,8 +120,12 @@ function countMembers(body: Uint8Array): number {
   return members;
 }
 
+export function tooManyValues(valuesMax: number, at: number): Error {
+  return badRequest(`the request body has more than ${valuesMax} values: at byte ${at}`);
+}
+
 /** Where the string ends that begins at `at`: at its closing quote, or behind the text. */
-function stringEnd(body: Uint8Array, at: number): number {
+export function stringEnd(body: Uint8Array, at: number): number {
   let end = at + 1;
   while (end < body.length && body[end] !== quote) end += body[end] === backslash ? 2 : 1;
   return end;

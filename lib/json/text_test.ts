@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { jsonDepthMax, parseJson, readJson } from './json_text.ts';
+import { jsonDepthMax, parseJson, readJson } from './text.ts';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const parse = (text: string): unknown => parseJson(bytes(text));
@@ -88,5 +88,7 @@ test('what is no JSON, or not UTF-8, is refused with a short text', () => {
 test('a reviver sees numbers as they were written', () => {
   const reviver = (_key: string, value: unknown, { source }: { source?: string }) =>
     typeof value === 'number' ? source : value;
-  assert.deepEqual(parseJson(bytes('{"a":9007199254740993}'), reviver), { a: '9007199254740993' });
+  assert.deepEqual(parseJson(bytes('{"a":9007199254740993}'), { reviver }), {
+    a: '9007199254740993',
+  });
 });
