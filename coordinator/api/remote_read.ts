@@ -1,13 +1,15 @@
 /**
  * Remote read: the protocol by which Prometheus takes us as storage, in both of its answer forms.
  */
-import { decodeSnappy, encodeSnappy } from '#engine/write_decoder/snappy.ts';
-import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { bundleBytes } from '#cluster/node/bundle_pages.ts';
+import { decodeSnappy, encodeSnappyParts } from '#engine/write_decoder/snappy.ts';
+import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
+import type { ReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Turns, type Work } from '#lib/turns/turns.ts';
 import { readBodyBytesMax } from '../http/limits.ts';
-import { encodeChunkedFrames, encodeReadResponse, type ReadRange } from '../remote/answer.ts';
+import { encodeChunkedFrames, encodeReadResult, type ReadRange } from '../remote/answer.ts';
 import { decodeReadRequest, type ReadQuery } from '../remote/messages.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
 import type { QueryStorage, SelectLimits, SelectResult } from '../select/storage.ts';
@@ -76,16 +78,28 @@ export async function remoteRead(
         'Content-Type': 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse',
         ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings }),
       },
-      body: streamedAnswer(storage, queries, first, limits, Turns.of(clock).begin(signal)),
+      body: streamedAnswer(
+        storage,
+        queries,
+        first,
+        limits,
+        request.readMemory,
+        Turns.of(clock).begin(signal),
+      ),
     };
   }
   const work = Turns.of(clock).begin(signal);
-  const answers: { bundle: SeriesBundle; range: ReadRange }[] = [];
+  const { readMemory } = request;
+  const pacer = new Pacer(work, samplesMax, readMemory);
+  const pieces: Uint8Array[] = [];
   const warnings = new Set<string>();
   let exhaustive = true;
   for (const query of queries) {
     const found = await work.outside(selected(storage, query, limits, signal));
-    answers.push({ bundle: found.bundle, range: rangeOf(query) });
+    for (const piece of await encodeReadResult(found.bundle, rangeOf(query), pacer)) {
+      pieces.push(piece);
+    }
+    readMemory.give(bundleBytes(found.bundle));
     exhaustive &&= found.exhaustive;
     for (const warning of found.warnings) warnings.add(warning);
   }
@@ -96,9 +110,7 @@ export async function remoteRead(
       'Content-Encoding': 'snappy',
       ...answerHeaders({ timeoutMillis, seriesLimited: !exhaustive, warnings: [...warnings] }),
     },
-    body: encodeSnappy(
-      await encodeReadResponse(answers, new Pacer(work, samplesMax, request.readMemory)),
-    ),
+    body: encodeSnappyParts(pieces),
   };
 }
 
@@ -134,6 +146,7 @@ async function* streamedAnswer(
   queries: readonly ReadQuery[],
   first: SelectResult,
   limits: SelectLimits,
+  memory: ReadBytes,
   work: Work,
 ): AsyncIterable<Uint8Array> {
   const { signal } = work;
@@ -148,6 +161,7 @@ async function* streamedAnswer(
       );
     }
     yield* encodeChunkedFrames(found.bundle, rangeOf(query), index, work);
+    memory.give(bundleBytes(found.bundle));
   }
 }
 

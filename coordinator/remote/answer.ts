@@ -26,8 +26,8 @@ const piecesBytes = 1 << 16;
 const xorEncoding = 1;
 /** What it takes to decode and write a row, in units of work. */
 const rowUnits = 8;
-/** Of a sample in a message, which grows by doubling and is compressed whole. */
-const sampleBytes = 64;
+/** Of a sample in a message. */
+const sampleBytes = 24;
 
 export interface ReadRange {
   /** Inclusive. */
@@ -94,39 +94,45 @@ function decodeMillis(
 }
 
 /**
- * A whole ReadResponse, one bundle a query; series without samples in the range are left out.
+ * What one query adds to a ReadResponse, in pieces; series without samples in the range are left out.
  * @param pacer counts the samples, which are all held until the answer is sent
  * @throws {PromqlError} over its limit
  */
-export async function encodeReadResponse(
-  answers: readonly { readonly bundle: SeriesBundle; readonly range: ReadRange }[],
+export async function encodeReadResult(
+  bundle: SeriesBundle,
+  range: ReadRange,
   pacer: Pacer,
-): Promise<Uint8Array> {
+): Promise<readonly Uint8Array[]> {
   const decoder = new Decoder();
-  const message = new MessageWriter(1 << 16);
-  const result = new MessageWriter(1 << 16);
   const series = new MessageWriter(1 << 12);
   const sample = new MessageWriter(32);
-  for (const { bundle, range } of answers) {
-    result.clear();
-    for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
-      const rows = decodeMillis(decoder, bundle, index, range);
-      if (pacer.hold(rows, sampleBytes)) await pacer.room();
-      if (pacer.spend(rowUnits * rows)) await pacer.pause();
-      if (rows === 0) continue;
-      series.clear();
-      writeLabels(series, tags);
-      for (let row = 0; row < rows; row += 1) {
-        sample.clear();
-        sample.doubleField(1, decoder.valueWords[row * 2]!, decoder.valueWords[row * 2 + 1]!);
-        sample.int64Field(2, decoder.timestampMillis[row]!);
-        series.bytesField(2, sample.finish());
-      }
-      result.bytesField(1, series.finish());
+  const pieces: Uint8Array[] = [];
+  let piece = new MessageWriter(piecesBytes);
+  for (const { index, tags } of await seriesInOrder(bundle, pacer.work)) {
+    const rows = decodeMillis(decoder, bundle, index, range);
+    if (pacer.hold(rows, sampleBytes)) await pacer.room();
+    if (pacer.spend(rowUnits * rows)) await pacer.pause();
+    if (rows === 0) continue;
+    series.clear();
+    writeLabels(series, tags);
+    for (let row = 0; row < rows; row += 1) {
+      sample.clear();
+      sample.doubleField(1, decoder.valueWords[row * 2]!, decoder.valueWords[row * 2 + 1]!);
+      sample.int64Field(2, decoder.timestampMillis[row]!);
+      series.bytesField(2, sample.finish());
     }
-    message.bytesField(1, result.finish());
+    piece.bytesField(1, series.finish());
+    if (piece.byteLength < piecesBytes) continue;
+    pieces.push(piece.finish());
+    piece = new MessageWriter(piecesBytes);
   }
-  return message.finish();
+  pieces.push(piece.finish());
+  const head = new MessageWriter(16);
+  head.bytesHead(
+    1,
+    pieces.reduce((sum, { length }) => sum + length, 0),
+  );
+  return [head.finish(), ...pieces];
 }
 
 /**

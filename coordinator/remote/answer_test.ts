@@ -8,7 +8,7 @@ import { Turns } from '#lib/turns/turns.ts';
 import { encodeTags } from '#lib/tags.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
 import { Pacer } from '../promql/rows/pacer.ts';
-import { encodeReadResponse } from './answer.ts';
+import { encodeReadResult } from './answer.ts';
 
 /** One series with rows at 0, 1 s, 2 s and so on. */
 function bundleOf(rows: number): SeriesBundle {
@@ -35,19 +35,24 @@ const turns = Turns.of(realEnv.clock);
 const pacerOf = (signal: AbortSignal, samplesMax: number): Pacer =>
   new Pacer(turns.begin(signal), samplesMax, unlimitedReadBytes);
 
-test('encodeReadResponse() gives others a turn now and then, and ends when it is cancelled', async () => {
+test('encodeReadResult() gives others a turn now and then, and ends when it is cancelled', async () => {
   const bundle = bundleOf(60_000);
   const range = { startNanos: 0n, endNanos: 2n ** 62n };
-  const answers = Array.from({ length: 20 }, () => ({ bundle, range }));
+  const encode = async (count: number, pacer: Pacer): Promise<number> => {
+    let length = 0;
+    for (let i = 0; i < count; i++) {
+      for (const piece of await encodeReadResult(bundle, range, pacer)) length += piece.length;
+    }
+    return length;
+  };
   const cancelled = new AbortController();
   setImmediate(() => cancelled.abort(new TsdbError('CANCELLED', 'the client left')));
   const pacer = pacerOf(cancelled.signal, 2_000_000);
-  await assert.rejects(encodeReadResponse(answers, pacer), { code: 'CANCELLED' });
+  await assert.rejects(encode(20, pacer), { code: 'CANCELLED' });
   assert.ok(pacer.samples < 1_200_000, `${pacer.samples}`);
   const { signal } = new AbortController();
-  const few = await encodeReadResponse(answers.slice(0, 15), pacerOf(signal, 900_000));
-  assert.ok(few.length > 900_000 * 2);
-  await assert.rejects(encodeReadResponse(answers, pacerOf(signal, 900_000)), {
+  assert.ok((await encode(15, pacerOf(signal, 900_000))) > 900_000 * 2);
+  await assert.rejects(encode(20, pacerOf(signal, 900_000)), {
     code: 'BAD_REQUEST',
     kind: 'execution',
   });

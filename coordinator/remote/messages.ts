@@ -213,9 +213,14 @@ export class MessageWriter {
   }
 
   bytesField(number: number, bytes: Uint8Array): void {
-    this.uvarint(number * 8 + 2);
-    this.uvarint(bytes.length);
+    this.bytesHead(number, bytes.length);
     this.raw(bytes);
+  }
+
+  /** What stands in front of so many bytes of a field. */
+  bytesHead(number: number, length: number): void {
+    this.uvarint(number * 8 + 2);
+    this.uvarint(length);
   }
 
   raw(bytes: Uint8Array): void {

@@ -86,13 +86,34 @@ const matchTailBytes = 8;
 
 /** Compresses to one snappy block; a fresh buffer. */
 export function encodeSnappy(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const [length, elements] = encodeSnappyParts([bytes]) as Iterable<Uint8Array>;
+  const block = new Uint8Array(length!.length + elements!.length);
+  block.set(length!);
+  block.set(elements!, length!.length);
+  return block;
+}
+
+/**
+ * Compresses parts, one when it is asked for, to one snappy block that the pieces make up. No part refers
+ * to another one.
+ */
+export function* encodeSnappyParts(parts: readonly Uint8Array[]): Generator<Uint8Array> {
+  yield lengthInFront(parts.reduce((sum, part) => sum + part.length, 0));
+  for (const part of parts) yield elementsOf(part);
+}
+
+function lengthInFront(length: number): Uint8Array {
+  const bytes: number[] = [];
+  for (let rest = length; ; rest = Math.floor(rest / 128)) {
+    bytes.push(rest >= 128 ? (rest % 128) | 128 : rest);
+    if (rest < 128) return Uint8Array.from(bytes);
+  }
+}
+
+function elementsOf(bytes: Uint8Array): Uint8Array {
   const target = new Uint8Array(32 + bytes.length + Math.ceil(bytes.length / 6));
   const table = new Int32Array(1 << hashBits).fill(-1);
   let out = 0;
-  for (let rest = bytes.length; ; rest = Math.floor(rest / 128)) {
-    target[out++] = rest >= 128 ? (rest % 128) | 128 : rest;
-    if (rest < 128) break;
-  }
   const wordAt = (at: number): number =>
     bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
   const literal = (start: number, end: number): void => {

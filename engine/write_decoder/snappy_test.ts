@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeSnappy, encodeSnappy } from './snappy.ts';
+import { decodeSnappy, encodeSnappy, encodeSnappyParts } from './snappy.ts';
 
 test('decodeSnappy() gives back what encodeSnappy() was given', () => {
   const random = new Uint8Array(70_000);
@@ -61,4 +61,12 @@ test('decodeSnappy() refuses what is cut off, points outside or is too long', ()
       message: reason,
     });
   }
+});
+
+test('parts that are compressed one by one are one block', () => {
+  const parts = [0, 1, 10, 70_000, 3].map((length, seed) =>
+    Uint8Array.from({ length }, (_, i) => (i * seed) % 50),
+  );
+  const block = Buffer.concat([...encodeSnappyParts(parts)]);
+  assert.deepEqual(Buffer.from(decodeSnappy(block, 1 << 20)), Buffer.concat(parts));
 });
