@@ -1,7 +1,9 @@
 /**
  * The reading half of the session: fetch, fetch by ID and aggregate over the replicas.
  */
-import { Turns } from '#lib/turns/turns.ts';
+import { sortPaced, unitePaced } from '#lib/turns/paced.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
+import { compareTexts } from '#lib/text_order.ts';
 import { WorkSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { shardOf } from '#lib/hashing/hash.ts';
@@ -139,7 +141,8 @@ export class SessionReader {
       signal,
     );
     await holdMerged(answers, memory, signal);
-    const { tags, isCut } = mergeTags(answers, limit);
+    const work = Turns.of(this.#options.env.clock).begin(signal);
+    const { tags, isCut } = await mergeTags(answers, limit, work);
     const exhaustive = answers.every((answer) => answer.exhaustive) && !isCut;
     if (!exhaustive && options.requireExhaustive) throw limitExceeded(`docs_limit=${limit}`);
     return { tags, exhaustive, warnings };
@@ -213,31 +216,38 @@ async function holdMerged(
 }
 
 /** Names and values of all answers, sorted; cut at the limit of names and values together. */
-function mergeTags(
+async function mergeTags(
   answers: readonly AggregateResponse[],
   limit: number,
-): { tags: AggregateResponse['tags']; isCut: boolean } {
-  const valuesOfName = new Map<string, Set<string>>();
+  work: Work,
+): Promise<{ tags: AggregateResponse['tags']; isCut: boolean }> {
+  const valuesOfName = new Map<string, readonly string[]>();
   for (const { tags } of answers) {
     for (const { name, values } of tags) {
-      const merged = valuesOfName.get(name) ?? new Set();
-      for (const value of values) merged.add(value);
-      valuesOfName.set(name, merged);
+      const merged = valuesOfName.get(name);
+      valuesOfName.set(
+        name,
+        merged === undefined ? values : await unitePaced(merged, values, compareTexts, work),
+      );
+      if (work.spend(nameUnits)) await work.pause();
     }
   }
   let left = limit === 0 ? Number.POSITIVE_INFINITY : limit;
   let isCut = false;
-  const tags: { name: string; values: string[] }[] = [];
-  for (const name of [...valuesOfName.keys()].sort()) {
+  const tags: { name: string; values: readonly string[] }[] = [];
+  for (const name of await sortPaced([...valuesOfName.keys()], compareTexts, work)) {
     if (left === 0) {
       isCut = true;
       break;
     }
     left--;
-    const values = [...valuesOfName.get(name)!].sort();
+    const values = valuesOfName.get(name)!;
     if (values.length > left) isCut = true;
-    tags.push({ name, values: values.slice(0, left) });
+    tags.push({ name, values: values.length > left ? values.slice(0, left) : values });
     left -= Math.min(left, values.length);
   }
   return { tags, isCut };
 }
+
+/** About what it takes to look a name up, in units of work (lib/turns/turns.ts). */
+const nameUnits = 50;

@@ -1,4 +1,4 @@
-/** Sorting, a part at a time. */
+/** Sorting and joining, a part at a time. */
 import type { Work } from './turns.ts';
 
 /** Things that are sorted in one go. */
@@ -35,4 +35,24 @@ export async function sortPaced<Item>(
     sorted = merged;
   }
   return sorted;
+}
+
+/** What is in one of two lists without twins, each sorted by `compare`: one such list of both. */
+export async function unitePaced<Item>(
+  a: readonly Item[],
+  b: readonly Item[],
+  compare: (a: Item, b: Item) => number,
+  work: Work,
+): Promise<Item[]> {
+  const united: Item[] = [];
+  let left = 0;
+  let right = 0;
+  while (left < a.length || right < b.length) {
+    const order = left === a.length ? 1 : right === b.length ? -1 : compare(a[left]!, b[right]!);
+    united.push(order <= 0 ? a[left]! : b[right]!);
+    if (order <= 0) left += 1;
+    if (order >= 0) right += 1;
+    if (work.spend(compareUnits)) await work.pause();
+  }
+  return united;
 }
