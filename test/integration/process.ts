@@ -114,8 +114,10 @@ export interface NodePorts {
   readonly coordinator: number;
   readonly metrics: number;
   readonly grpc: number;
+  readonly grpcCluster: number;
   readonly httpNode: number;
   readonly httpCluster: number;
+  readonly debug: number;
   readonly kv: number;
   /** `/metrics` of the storage node. */
   readonly nodeMetrics: number;
@@ -132,6 +134,8 @@ export interface ServerOptions {
   readonly checkout?: string;
   /** Further settings of `db`, a line each. */
   readonly settings?: readonly string[];
+  /** The same of `coordinator`. */
+  readonly coordinatorSettings?: readonly string[];
   readonly environment?: Record<string, string>;
 }
 
@@ -163,6 +167,7 @@ export class NodeServer {
             'coordinator:',
             `  listenAddress: 127.0.0.1:${coordinator}`,
             `  metrics: {prometheus: {listenAddress: "127.0.0.1:${metrics}"}}`,
+            ...(options.coordinatorSettings ?? []).map((line) => `  ${line}`),
           ]),
       'db:',
       `  listenAddress: 127.0.0.1:${grpc}`,
@@ -189,7 +194,17 @@ export class NodeServer {
       options.environment,
       options.checkout,
     );
-    const ports = { coordinator, metrics, grpc, httpNode, httpCluster, kv, nodeMetrics };
+    const ports = {
+      coordinator,
+      metrics,
+      grpc,
+      grpcCluster,
+      httpNode,
+      httpCluster,
+      debug,
+      kv,
+      nodeMetrics,
+    };
     return new NodeServer(program, ports, options.folder);
   }
 
