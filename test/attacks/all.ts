@@ -1,0 +1,32 @@
+/** All attacks, in the order of their subjects. */
+import { answerAttacks } from './answers.ts';
+import type { Attack } from './attack.ts';
+import { bodyAttacks } from './bodies.ts';
+import { browserAttacks } from './browsers.ts';
+import { connectionAttacks } from './connections.ts';
+import { grpcAttacks } from './grpc.ts';
+import { parsingAttacks } from './parsing.ts';
+import { queryAttacks } from './queries.ts';
+import { regexpAttacks } from './regexps.ts';
+import { requestAttacks } from './requests.ts';
+import { wrongAnswerAttacks } from './wrong_answers.ts';
+
+export const attacks: readonly Attack[] = [
+  ...browserAttacks,
+  ...parsingAttacks,
+  ...bodyAttacks,
+  ...answerAttacks,
+  ...queryAttacks,
+  ...regexpAttacks,
+  ...connectionAttacks,
+  ...grpcAttacks,
+  ...wrongAnswerAttacks,
+  ...requestAttacks,
+];
+
+/** @throws {RangeError} when there is none of that name */
+export function attackNamed(name: string): Attack {
+  const attack = attacks.find((each) => each.name === name);
+  if (attack === undefined) throw new RangeError(`there is no attack "${name}"`);
+  return attack;
+}
