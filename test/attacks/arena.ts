@@ -6,6 +6,8 @@ import { rssBytesMax, Victim } from './victim.ts';
 
 const watchMillis = 50;
 const markerMillis = 250;
+/** What is resident has grown when it is so many times what it was. */
+const grownShare = 1.05;
 
 /** Beyond this the machine itself is in danger: the victim is killed, which fails it. */
 const killedBytes: number = 2 * rssBytesMax;
@@ -118,8 +120,12 @@ export class Arena {
       problems.push(`${measured.failed} requests failed: ${measured.failures.join('; ')}`);
     }
     problems.push(...(await this.#probe.readBack(false)));
-    if (rssMaxBytes > rssBytesMax) {
-      problems.push(`resident: ${mebibytes(rssMaxBytes)} of ${mebibytes(rssBytesMax)} MiB`);
+    // Else an earlier one has left it so.
+    if (rssMaxBytes > Math.max(rssBytesMax, grownShare * rssBeforeBytes)) {
+      const before = `${mebibytes(rssBeforeBytes)} before`;
+      problems.push(
+        `resident: ${mebibytes(rssMaxBytes)} of ${mebibytes(rssBytesMax)} MiB, ${before}`,
+      );
     }
     return { measured, rssBeforeBytes, rssMaxBytes, answers, problems };
   }

@@ -3,8 +3,8 @@
  * them nobody attacks for a while, so that what the others wait can be held against how they are
  * served on this machine in this hour.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { SeededRandom } from '../seeded_random.ts';
-import { attacks } from './all.ts';
 import type { Arena } from './arena.ts';
 import type { PlannedAttack } from './attacker.ts';
 import { CampaignReport } from './report.ts';
@@ -12,8 +12,8 @@ import { CampaignReport } from './report.ts';
 export interface CampaignOptions {
   readonly seconds: number;
   readonly seed: number;
-  /** Of the attacks' names; all when it is empty. */
-  readonly only: readonly string[];
+  /** Of the attacks, one at least. */
+  readonly names: readonly string[];
 }
 
 /** How long one attack goes on by itself, unless the campaign is too short for that. */
@@ -28,18 +28,19 @@ const attackedSecondsMax = 180;
 const togetherMax = 4;
 const togetherSecondsMax = 20;
 const settleMillis = 1000;
+/** Before the others are measured alone. */
+const restMillis = 2000;
 const severalName = 'several at once';
 
 /** @param report takes a line of what happens */
 export async function runCampaign(
   arena: Arena,
-  { seconds, seed, only }: CampaignOptions,
+  { seconds, seed, names }: CampaignOptions,
   report: (line: string) => void,
   signal: AbortSignal,
 ): Promise<CampaignReport> {
   const random = new SeededRandom(seed);
-  const chosen = attacks.map(({ name }) => name).filter((name) => isChosen(name, only));
-  const solos = shuffled(chosen, random);
+  const solos = shuffled(names, random);
   const soloSeconds = clamp((seconds * soloShare) / solos.length, soloSecondsMin, soloSecondsMax);
   const aloneSeconds = Math.min(aloneSecondsMax, Math.max(1, (seconds * aloneShare) / 2));
   const begin = performance.now();
@@ -47,6 +48,7 @@ export async function runCampaign(
     signal.aborted || !arena.victim.isRunning || performance.now() - begin >= seconds * 1000;
   const result = new CampaignReport();
   const alone = async (): Promise<void> => {
+    if (performance.now() - begin > restMillis) await delay(restMillis);
     const observation = await arena.alone(aloneSeconds);
     result.noteAlone(observation);
     report(result.lineOf('alone', observation));
@@ -71,8 +73,8 @@ export async function runCampaign(
       await attacked(solo, [{ name: solo, seed: random.u32(), seconds: soloSeconds }]);
       continue;
     }
-    const count = Math.min(chosen.length, 2 + random.below(togetherMax - 1));
-    const planned = shuffled(chosen, random)
+    const count = Math.min(names.length, 2 + random.below(togetherMax - 1));
+    const planned = shuffled(names, random)
       .slice(0, count)
       .map((name) => ({
         name,
@@ -83,10 +85,6 @@ export async function runCampaign(
   }
   if (arena.victim.isRunning) await alone();
   return result;
-}
-
-function isChosen(name: string, only: readonly string[]): boolean {
-  return only.length === 0 || only.some((part) => name.includes(part));
 }
 
 function clamp(value: number, least: number, most: number): number {

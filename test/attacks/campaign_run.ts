@@ -1,8 +1,8 @@
 /**
  * Attacks on a real node for an hour, and what others notice of them.
  *
- *     node test/attacks/campaign_run.ts [--minutes 60] [--seed 1] [--only TEXT]… [--list]
- *         [--folder FOLDER] [--keep]
+ *     node test/attacks/campaign_run.ts [--minutes 60] [--seed 1] [--only TEXT]… [--without-open]
+ *         [--list] [--folder FOLDER] [--keep]
  *
  * SIGTERM ends it early, with its report. Exits with 1 when the marker or an acknowledged row is not
  * as written, when the process holds more memory than its limits allow or ends, or when the others
@@ -14,10 +14,12 @@ import { freshFolder } from '../load/folder.ts';
 import { attacks } from './all.ts';
 import { Arena } from './arena.ts';
 import { runCampaign } from './campaign.ts';
+import { openAttacks } from './open.ts';
 
 const usage = `node test/attacks/campaign_run.ts [options]: strangers attack a real node, and others are measured
   --list          names of the attacks
   --only TEXT     those whose name contains it (repeatable); all when not given
+  --without-open  not those that are known to hurt (open.txt)
   --minutes N     how long; 60 when not given
   --seed N        which attacks come together, and what they send; 1 when not given
   --folder FOLDER where data and log go
@@ -27,13 +29,17 @@ async function main(): Promise<number> {
   const values = toolOptions(usage, {
     list: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true, default: [] },
+    'without-open': { type: 'boolean', default: false },
     minutes: { type: 'string', default: '60' },
     seed: { type: 'string', default: '1' },
     folder: { type: 'string' },
     keep: { type: 'boolean', default: false },
   });
+  const open = openAttacks();
   const named = attacks.filter(
-    ({ name }) => values.only.length === 0 || values.only.some((text) => name.includes(text)),
+    ({ name }) =>
+      (values.only.length === 0 || values.only.some((text) => name.includes(text))) &&
+      !(values['without-open'] && open.has(name)),
   );
   if (values.list) {
     for (const { name, subject } of named) console.log(`${subject}: ${name}`);
@@ -57,7 +63,7 @@ async function main(): Promise<number> {
   try {
     const report = await runCampaign(
       arena,
-      { seconds, seed, only: values.only },
+      { seconds, seed, names: named.map(({ name }) => name) },
       (line) => console.log(line),
       interrupted.signal,
     );

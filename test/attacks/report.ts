@@ -51,16 +51,29 @@ export interface Judged {
   readonly broken: readonly string[];
 }
 
+interface P99 {
+  readonly query: number;
+  readonly write: number;
+}
+
+function medianOf(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+}
+
 export class CampaignReport {
   readonly #alone = newSum();
-  /** p99 of the queries of each time without attacks: what the machine does by itself. */
-  readonly #alonePeriods: Quantiles[] = [];
+  /** p99 of each time without attacks: what the machine does by itself, and what attacks leave behind. */
+  readonly #alonePeriods: P99[] = [];
   readonly #attacks = new Map<string, Sum>();
   readonly #all = newSum();
 
   noteAlone(observation: Observation): void {
     addObservation(this.#alone, observation);
-    this.#alonePeriods.push(quantilesOf(observation.measured.queryMillis));
+    const { queryMillis, writeMillis } = observation.measured;
+    this.#alonePeriods.push({
+      query: quantilesOf(queryMillis).p99Millis,
+      write: quantilesOf(writeMillis).p99Millis,
+    });
   }
 
   /** @param name of the attack, or what stands for several at once */
@@ -68,7 +81,8 @@ export class CampaignReport {
     const sum = this.#attacks.get(name) ?? newSum();
     this.#attacks.set(name, sum);
     addObservation(sum, observation);
-    addObservation(this.#all, observation);
+    const problems = observation.problems.map((problem) => `${name}: ${problem}`);
+    addObservation(this.#all, { ...observation, problems });
   }
 
   /** One observation in a line. */
@@ -81,28 +95,40 @@ export class CampaignReport {
   }
 
   judged(): readonly Judged[] {
-    const alone = this.#judge('alone', this.#alone, null);
+    const alone = this.#aloneP99();
     return [...this.#attacks, ['all of it', this.#all] as const].map(([name, sum]) =>
       this.#judge(name, sum, alone),
     );
   }
 
+  /** The median of the times alone: one that begins while an attack is still felt does not count. */
+  #aloneP99(): P99 {
+    return {
+      query: medianOf(this.#alonePeriods.map(({ query }) => query)),
+      write: medianOf(this.#alonePeriods.map(({ write }) => write)),
+    };
+  }
+
   /** @param seconds that the campaign took */
   told(seconds: number): { readonly lines: readonly string[]; readonly isGood: boolean } {
-    const alone = this.#judge('alone', this.#alone, null);
+    const alone = this.#aloneP99();
     const lines = [
       `${(seconds / 60).toFixed(1)} minutes, ${this.#all.rounds} rounds of attacks, ${this.#alone.rounds} times alone`,
       'milliseconds of the others, p50 / p99 / max, and how many times p99 is that of alone:',
       row(['attack', 'rounds', 'query', '×', 'write', '×', 'MiB', 'refused', 'failed', '']),
-      this.#rowOf(alone, this.#alone, alone),
+      this.#rowOf(this.#judge('alone', this.#alone, null), this.#alone, alone),
     ];
     const judged = this.judged();
     for (const each of judged) {
       const sum = each.name === 'all of it' ? this.#all : this.#attacks.get(each.name)!;
       lines.push(this.#rowOf(each, sum, alone));
     }
-    const p99s = this.#alonePeriods.map(({ p99Millis }) => p99Millis.toFixed(1)).join(', ');
-    lines.push(`p99 of the query each time alone: ${p99s} ms`);
+    for (const what of ['query', 'write'] as const) {
+      const each = this.#alonePeriods.map((period) => period[what].toFixed(1)).join(', ');
+      lines.push(
+        `p99 of the ${what} each time alone: ${each}; the median ${alone[what].toFixed(1)} ms`,
+      );
+    }
     for (const [name, { answers }] of this.#attacks) lines.push(`answers, ${name}: ${answers}`);
     const problems = [...this.#alone.problems, ...this.#all.problems];
     for (const problem of problems) lines.push(`PROBLEM ${problem}`);
@@ -114,10 +140,11 @@ export class CampaignReport {
       `marker and acknowledged rows: ${problems.length === 0 ? 'whole' : 'see the problems'}; resident at most ${mebibytes(this.#all.rssMaxBytes)} of ${mebibytes(rssBytesMax)} MiB; ` +
         `${judged.length - broken.length} of ${judged.length} rows keep what is promised`,
     );
-    return { lines, isGood: problems.length === 0 && broken.length === 0 };
+    const isWithinMemory = this.#all.rssMaxBytes <= rssBytesMax;
+    return { lines, isGood: problems.length === 0 && broken.length === 0 && isWithinMemory };
   }
 
-  #judge(name: string, { measured }: Sum, alone: Judged | null): Judged {
+  #judge(name: string, { measured }: Sum, alone: P99 | null): Judged {
     const query = quantilesOf(measured.queryMillis);
     const write = quantilesOf(measured.writeMillis);
     const broken: string[] = [];
@@ -126,20 +153,16 @@ export class CampaignReport {
     };
     if (alone !== null) {
       const { timesAloneMax, queryMillisMax } = promised;
-      hold(
-        'query',
-        query.p99Millis,
-        Math.min(queryMillisMax, timesAloneMax * alone.query.p99Millis),
-      );
-      hold('write', write.p99Millis, timesAloneMax * alone.write.p99Millis);
+      hold('query', query.p99Millis, Math.min(queryMillisMax, timesAloneMax * alone.query));
+      hold('write', write.p99Millis, timesAloneMax * alone.write);
       if (measured.failed > 0) broken.push(`${measured.failed} requests of the others failed`);
     }
     return { name, query, write, broken };
   }
 
-  #rowOf({ name, query, write, broken }: Judged, sum: Sum, alone: Judged): string {
-    const times = (is: Quantiles, of: Quantiles): string =>
-      of.p99Millis === 0 ? '' : (is.p99Millis / of.p99Millis).toFixed(1);
+  #rowOf({ name, query, write, broken }: Judged, sum: Sum, alone: P99): string {
+    const times = (is: Quantiles, of: number): string =>
+      of === 0 ? '' : (is.p99Millis / of).toFixed(1);
     return row([
       name,
       String(sum.rounds),

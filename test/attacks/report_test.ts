@@ -43,8 +43,16 @@ test('others may wait three times as long as alone, and no query a tenth of a se
   assert.equal(slowMachine.told(1).isGood, false);
 });
 
+test('one time alone in which an attack was still felt is no measure', () => {
+  const report = new CampaignReport();
+  for (const millis of [10, 200, 9]) report.noteAlone(observed(millis, 4));
+  report.noteAttacked('an attack', observed(31, 12));
+  const [judged] = report.judged();
+  assert.deepEqual(judged!.broken, ['p99 of the query is 31.0 of 30.0 ms']);
+});
+
 test('a problem fails a campaign, whatever the times are', () => {
   const { lines, isGood } = reportOf(observed(10, 4), observed(10, 4, ['a row is gone'])).told(60);
   assert.equal(isGood, false);
-  assert.ok(lines.includes('PROBLEM a row is gone'), lines.join('\n'));
+  assert.ok(lines.includes('PROBLEM an attack: a row is gone'), lines.join('\n'));
 });
