@@ -46,6 +46,8 @@ interface Waiting {
   readonly work: Work;
   readonly resolve: (answer: unknown) => void;
   readonly reject: (error: unknown) => void;
+  /** It waits no more. */
+  readonly begin: () => void;
 }
 
 /** One thread, which is started with its first job. */
@@ -73,13 +75,23 @@ export class AsideThread implements Aside, AsyncDisposable {
       const message = `too many queries are about much at once: ${asideWaitingMax} wait`;
       return Promise.reject(new TsdbError('RESOURCE_EXHAUSTED', message));
     }
+    const { signal } = work;
+    if (signal.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        const at = this.#waiting.indexOf(waiting);
+        if (at < 0) return;
+        this.#waiting.splice(at, 1);
+        reject(signal.reason);
+      };
       const waiting: Waiting = {
         job,
         work,
         resolve: resolve as Waiting['resolve'],
         reject,
+        begin: () => signal.removeEventListener('abort', leave),
       };
+      signal.addEventListener('abort', leave, { once: true });
       this.#waiting.push(waiting);
       void this.#next();
     });
@@ -99,12 +111,6 @@ export class AsideThread implements Aside, AsyncDisposable {
   }
 
   #choose(): Waiting | null {
-    for (let at = this.#waiting.length - 1; at >= 0; at--) {
-      const { work, reject } = this.#waiting[at]!;
-      if (!work.signal.aborted) continue;
-      this.#waiting.splice(at, 1);
-      reject(work.signal.reason);
-    }
     let least = -1;
     for (let at = 0; at < this.#waiting.length; at++) {
       if (least < 0 || this.#hasHad(at) < this.#hasHad(least)) least = at;
@@ -116,7 +122,8 @@ export class AsideThread implements Aside, AsyncDisposable {
     return this.#attained.get(this.#waiting[at]!.work) ?? 0;
   }
 
-  async #do({ job, work, resolve, reject }: Waiting): Promise<void> {
+  async #do({ job, work, resolve, reject, begin }: Waiting): Promise<void> {
+    begin();
     const startedMillis = this.#clock.monotonicMillis();
     const { signal } = work;
     const { promise, resolve: settle } = Promise.withResolvers<void>();

@@ -20,6 +20,7 @@ const configured = {
   storageBytesMax: 512 * mebibyte,
   identityBytesMax: 64 * mebibyte,
   writeBytesInFlightMax: 64 * mebibyte,
+  readBytesInFlightMax: 64 * mebibyte,
 };
 
 /**
@@ -33,6 +34,7 @@ export const rssBytesMax: number =
   configured.storageBytesMax +
   configured.identityBytesMax +
   2 * configured.writeBytesInFlightMax +
+  2 * configured.readBytesInFlightMax +
   // Bodies that are no writes: of the coordinator's API, and of JSON requests to the node.
   256 * mebibyte +
   128 * mebibyte;
@@ -76,7 +78,7 @@ export class Victim {
       settings: [`memoryMax: ${configured.storageBytesMax}`],
       coordinatorSettings: [
         `memoryMax: ${configured.identityBytesMax}`,
-        `limits: {maxWriteBytesInFlight: ${configured.writeBytesInFlightMax}}`,
+        `limits: {maxWriteBytesInFlight: ${configured.writeBytesInFlightMax}, maxReadBytesInFlight: ${configured.readBytesInFlightMax}}`,
       ],
     });
     await server.start();

@@ -11,6 +11,7 @@ import {
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import { missOfWindow, writeWindow } from '#lib/block_time.ts';
 import type { Env } from '#lib/env/env.ts';
+import { ChildSignal } from '#lib/env/wait.ts';
 import { badRequest, TsdbError, shownText } from '#lib/errors.ts';
 import { HybridClock } from '#lib/hybrid_clock.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';
@@ -52,6 +53,9 @@ export interface NodeParts
   readonly namespaces: ReadonlyMap<string, Pick<Namespace, 'options'>>;
   flush(namespaces: readonly string[] | null, signal: AbortSignal): Promise<Flushed>;
 }
+
+/** Longest read; until its answer is sent it may take longer. */
+const readMillisMax = 60_000;
 
 export class NodeBackend implements JsonBackend {
   readonly #node: NodeParts;
@@ -146,24 +150,35 @@ export class NodeBackend implements JsonBackend {
     delivery: Delivery,
   ): Promise<JsonFetched> {
     const request = { namespace, placementVersion: 0, ids: [id], ...range };
-    const { bundle } = await this.#node.fetchById(request, signal, delivery);
+    const { bundle } = await this.#inTime(signal, (until) =>
+      this.#node.fetchById(request, until, delivery),
+    );
     return { bundle, warnings: [] };
   }
 
+  /** Nobody names a deadline here. */
+  async #inTime<T>(signal: AbortSignal, read: (until: AbortSignal) => Promise<T>): Promise<T> {
+    const child = new ChildSignal(signal);
+    try {
+      return await read(this.#node.env.clock.deadline(readMillisMax, child.signal));
+    } finally {
+      child.end();
+    }
+  }
+
   async query(query: JsonQuery, signal: AbortSignal, delivery: Delivery): Promise<JsonSeries> {
-    const answer = await this.#node.fetch(
-      {
-        namespace: query.namespace,
-        placementVersion: 0,
-        query: query.query,
-        shards: null,
-        seriesLimit: query.seriesLimit,
-        fetchData: query.fetchData,
-        startNanos: query.startNanos,
-        endNanos: query.endNanos,
-      },
-      signal,
-      delivery,
+    const request = {
+      namespace: query.namespace,
+      placementVersion: 0,
+      query: query.query,
+      shards: null,
+      seriesLimit: query.seriesLimit,
+      fetchData: query.fetchData,
+      startNanos: query.startNanos,
+      endNanos: query.endNanos,
+    };
+    const answer = await this.#inTime(signal, (until) =>
+      this.#node.fetch(request, until, delivery),
     );
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.seriesLimit);
     return this.#wholeOrNot(answer, query);
@@ -174,7 +189,10 @@ export class NodeBackend implements JsonBackend {
     signal: AbortSignal,
     delivery: Delivery,
   ): Promise<JsonTags> {
-    const answer = await this.#node.aggregate({ ...query, placementVersion: 0 }, signal, delivery);
+    const request = { ...query, placementVersion: 0 };
+    const answer = await this.#inTime(signal, (until) =>
+      this.#node.aggregate(request, until, delivery),
+    );
     if (query.requireExhaustive && !answer.exhaustive) throw overLimit(query.limit);
     return this.#wholeOrNot(answer, query);
   }
