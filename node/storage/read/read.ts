@@ -1,9 +1,9 @@
 /**
  * Answers of reads: series of the index with their chunks of memory and of filesets, as one bundle.
  *
- * Memory is copied first and the filesets are pinned right after it, without a wait in between: a
- * flush puts a fileset in use and drops its rows from memory in one step, so a row is in one of
- * them at least.
+ * Memory is copied first, some series at a time, and the filesets are pinned after it, without a wait in
+ * between: a flush puts a fileset in use and drops its rows from memory in one step, so a row that was not
+ * in memory when its series was copied is in a fileset. One that was is perhaps in both.
  */
 import type { FetchResponse, TimeRange } from '#cluster/node/service.ts';
 import { ByteCollector } from '#engine/store/byte_collector.ts';
@@ -12,6 +12,7 @@ import type { SampleStore } from '#engine/store/sample_store.ts';
 import { crc32c } from '#lib/hashing/crc32c.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { UnixNanos } from '#lib/time.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import { FilesetCorrupt } from '../../persist/fileset/format.ts';
 import { cutAnswer, keeperOf } from './answer_cut.ts';
 import type { Directory } from '../filesets/directory.ts';
@@ -27,8 +28,10 @@ import type { DatedFile } from '../tombstones/tombstones.ts';
 /** Bytes of tags, IDs and chunks of one answer, so that a read cannot take the process down. */
 export const fetchBytesMax: number = 1024 * 1024 * 1024;
 
-/** Series that are read in one piece, so that a large answer does not double its memory. */
-const seriesAtOnce = 4096;
+/** Series that are copied in one go: a few milliseconds. */
+const seriesAtOnce = 1024;
+/** About what it takes to copy one, in units of work (lib/turns/turns.ts). */
+const seriesUnits = 500;
 /** Filesets that are read at a time for one answer. */
 const filesAtOnce = 8;
 /** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
@@ -70,6 +73,7 @@ interface FilePart {
  * Series with tags and IDs, and with their chunks that overlap the range, or without chunks.
  * @param slots ascending; of series that are there now
  * @param reservation grows to what it takes, and holds what the answer takes then
+ * @param work gives way to others
  */
 export async function bundleOf(
   parts: ReadParts,
@@ -77,33 +81,30 @@ export async function bundleOf(
   slots: Uint32Array,
   range: Range | null,
   reservation: AnswerMemory,
-  signal: AbortSignal,
+  work: Work,
 ): Promise<SeriesBundle> {
-  const generations = generationsOf(parts.store, slots);
-  const { truncations } = namespace;
-  // A slot may be another series' after each wait.
-  const stillHere = (): Uint32Array => {
-    const { generation } = parts.store;
-    const { index } = namespace;
-    return namespace.truncations === truncations
-      ? slots.filter((slot, i) => generation[slot] === generations[i] && index.has(slot))
-      : new Uint32Array(0);
-  };
+  const { signal } = work;
+  const asked = new AskedSeries(parts.store, namespace, slots);
   const chunkBytes = range === null ? 0 : chunkBytesGuess * slots.length;
   await reservation.growTo(
     Math.min(namesBytesGuess(namespace, slots) + chunkBytes, reservation.bytesMax),
     signal,
   );
   if (range === null) {
-    const current = stillHere();
-    const names = namespace.index.tagsOf(current);
-    const chunkOffset = new Uint32Array(current.length + 1);
+    const { names } = await copyMemory(parts, asked, null, Number.POSITIVE_INFINITY, work);
+    const chunkOffset = new Uint32Array(names.seriesCount + 1);
     await holdOnly(reservation, namesBytes(names), signal);
     return { ...names, chunkData: new Uint8Array(0), chunkOffset };
   }
   for (;;) {
     signal.throwIfAborted();
-    const read = SeriesRead.begin(parts, namespace, stillHere(), range, reservation.bytes);
+    const copied = await copyMemory(parts, asked, range, reservation.bytes, work);
+    // Of a namespace that was truncated meanwhile nothing is answered, rather than some of it.
+    if (asked.isTruncated && copied.slots.length > 0) continue;
+    const read =
+      copied.foreseenBytes === null
+        ? new SeriesRead(parts, namespace, range, copied)
+        : copied.foreseenBytes;
     if (typeof read === 'number') {
       // What is foreseen may be more than what comes: it is no reason to refuse.
       const isAll = reservation.bytes === reservation.bytesMax;
@@ -152,6 +153,162 @@ function namesBytesGuess({ index }: NamespaceState, slots: Uint32Array): number 
   return measured === 0 ? 0 : Math.ceil((bytes / measured) * slots.length);
 }
 
+/** The series of an answer. After each wait a slot may be another one's, or nobody's. */
+class AskedSeries {
+  readonly namespace: NamespaceState;
+  readonly slots: Uint32Array;
+  readonly #store: SampleStore;
+  readonly #generations: Uint32Array;
+  readonly #truncations: number;
+
+  constructor(store: SampleStore, namespace: NamespaceState, slots: Uint32Array) {
+    this.namespace = namespace;
+    this.slots = slots;
+    this.#store = store;
+    this.#truncations = namespace.truncations;
+    this.#generations = generationsOf(store, slots);
+  }
+
+  get isTruncated(): boolean {
+    return this.namespace.truncations !== this.#truncations;
+  }
+
+  /** Of those in [first, past) the ones that are still here. */
+  here(first: number, past: number): Uint32Array {
+    const { generation } = this.#store;
+    const { index } = this.namespace;
+    if (this.isTruncated) return new Uint32Array(0);
+    return this.slots
+      .subarray(first, past)
+      .filter((slot, i) => generation[slot] === this.#generations[first + i] && index.has(slot));
+  }
+}
+
+/** What was in memory. */
+interface CopiedMemory {
+  readonly slots: Uint32Array;
+  /** When they were copied. */
+  readonly generations: Uint32Array;
+  readonly names: SeriesTags;
+  readonly memory: MemoryPart;
+  /** What all will probably take, where it is more than it may: then the rest is not copied. */
+  readonly foreseenBytes: number | null;
+}
+
+/**
+ * Names and memory of series, giving way.
+ * @param range null for names alone
+ * @param bytesMax of names and of what memory has
+ */
+async function copyMemory(
+  { store }: ReadParts,
+  asked: AskedSeries,
+  range: Range | null,
+  bytesMax: number,
+  work: Work,
+): Promise<CopiedMemory> {
+  const { slots: all, namespace } = asked;
+  const slots: Uint32Array[] = [];
+  const generations: Uint32Array[] = [];
+  const names: SeriesTags[] = [];
+  const offsets: Uint32Array[] = [];
+  const target = new ByteCollector();
+  let bytesOfNames = 0;
+  let foreseenBytes: number | null = null;
+  for (let first = 0; foreseenBytes === null; first += seriesAtOnce) {
+    const past = Math.min(first + seriesAtOnce, all.length);
+    const some = asked.here(first, past);
+    const ofSome = namespace.index.tagsOf(some);
+    slots.push(some);
+    generations.push(generationsOf(store, some));
+    names.push(ofSome);
+    bytesOfNames += namesBytes(ofSome);
+    if (range !== null) {
+      const perSeries = first === 0 ? 0 : target.length / first;
+      const room = Math.max(bytesMax - bytesOfNames, 0);
+      target.expect(Math.min(perSeries * all.length, fetchBytesMax, room));
+      offsets.push(store.readInto(target, some, range.startNanos, range.endNanos));
+      if (target.length > fetchBytesMax) throw tooLarge();
+    }
+    const bytes = bytesOfNames + target.length;
+    if (bytes > bytesMax) {
+      foreseenBytes = Math.ceil((foreseenFactor * bytes * all.length) / past);
+    }
+    if (past === all.length) break;
+    if (work.spend(seriesUnits * some.length)) await work.pause();
+  }
+  const chunks = target.view();
+  return {
+    slots: joined(slots),
+    generations: joined(generations),
+    names: joinedTags(names),
+    memory: new MemoryPart(joinedOffsets(offsets, chunks.length), chunks),
+    foreseenBytes,
+  };
+}
+
+function joined(parts: readonly Uint32Array[]): Uint32Array {
+  if (parts.length === 1) return parts[0]!;
+  const all = new Uint32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** Where the bytes of each series begin, of parts without their last one, and where all end. */
+function joinedOffsets(parts: readonly Uint32Array[], end: number): Uint32Array {
+  const starts = joined(parts.map((part) => part.subarray(0, part.length - 1)));
+  const offsets = new Uint32Array(starts.length + 1);
+  offsets.set(starts);
+  offsets[starts.length] = end;
+  return offsets;
+}
+
+function joinedTags(parts: readonly SeriesTags[]): SeriesTags {
+  const [only] = parts;
+  if (parts.length === 1) return only!;
+  const seriesCount = parts.reduce((sum, each) => sum + each.seriesCount, 0);
+  const tagsOffset = new Uint32Array(seriesCount + 1);
+  const idOffset = new Uint32Array(seriesCount + 1);
+  const idScheme = new Uint8Array(seriesCount);
+  let at = 0;
+  for (const part of parts) {
+    const [tagsStart, idStart] = [tagsOffset[at]!, idOffset[at]!];
+    idScheme.set(part.idScheme, at);
+    for (let i = 1; i <= part.seriesCount; i += 1) {
+      tagsOffset[at + i] = tagsStart + part.tagsOffset[i]!;
+      idOffset[at + i] = idStart + part.idOffset[i]!;
+    }
+    at += part.seriesCount;
+  }
+  const concatenated = (datas: readonly Uint8Array[], length: number): Uint8Array => {
+    const data = new Uint8Array(length);
+    let end = 0;
+    for (const each of datas) {
+      data.set(each, end);
+      end += each.length;
+    }
+    return data;
+  };
+  return {
+    seriesCount,
+    tagsData: concatenated(
+      parts.map(({ tagsData }) => tagsData),
+      tagsOffset[seriesCount]!,
+    ),
+    tagsOffset,
+    idScheme,
+    idData: concatenated(
+      parts.map(({ idData }) => idData),
+      idOffset[seriesCount]!,
+    ),
+    idOffset,
+  };
+}
+
 /** One attempt to read series. */
 class SeriesRead {
   readonly #parts: ReadParts;
@@ -167,37 +324,17 @@ class SeriesRead {
   readonly #lengths: Float64Array;
   #isDamaged = false;
 
-  /**
-   * Copies what memory has, and pins the filesets.
-   * @param bytesMax of names and of what memory has
-   * @returns the bytes that it will probably take when it takes more than that
-   */
-  static begin(
+  /** Pins the filesets. @param copied just now, without a wait in between */
+  constructor(
     parts: ReadParts,
     namespace: NamespaceState,
-    slots: Uint32Array,
     range: Range,
-    bytesMax: number,
-  ): SeriesRead | number {
-    const names = namespace.index.tagsOf(slots);
-    const ofNames = namesBytes(names);
-    const memory = readMemory(parts.store, slots, range, bytesMax - ofNames);
-    if (typeof memory === 'number') return ofNames + memory;
-    return new SeriesRead(parts, namespace, slots, range, names, memory);
-  }
-
-  private constructor(
-    parts: ReadParts,
-    namespace: NamespaceState,
-    slots: Uint32Array,
-    range: Range,
-    names: SeriesTags,
-    memory: MemoryPart,
+    { slots, generations, names, memory }: CopiedMemory,
   ) {
     this.#parts = parts;
     this.#namespace = namespace;
     this.#slots = slots;
-    this.#generations = generationsOf(parts.store, slots);
+    this.#generations = generations;
     this.#names = names;
     this.#memory = memory;
     this.#placesOfShard = byShard(namespace, slots);
@@ -399,28 +536,6 @@ class MemoryPart {
       out.set(bytes.subarray(offsets[i]!, offsets[i + 1]!), targets[i]);
     }
   }
-}
-
-/** @returns the bytes that it will probably take when it takes more than `bytesMax` */
-function readMemory(
-  store: SampleStore,
-  slots: Uint32Array,
-  range: Range,
-  bytesMax: number,
-): MemoryPart | number {
-  const offsets = new Uint32Array(slots.length + 1);
-  const target = new ByteCollector();
-  for (let first = 0; first < slots.length; first += seriesAtOnce) {
-    const some = slots.subarray(first, first + seriesAtOnce);
-    const perSeries = first === 0 ? 0 : target.length / first;
-    target.expect(Math.min(perSeries * slots.length, fetchBytesMax, Math.max(bytesMax, 0)));
-    offsets.set(store.readInto(target, some, range.startNanos, range.endNanos), first);
-    if (target.length > fetchBytesMax) throw tooLarge();
-    if (target.length <= bytesMax) continue;
-    const foreseen = (target.length / (first + some.length)) * slots.length;
-    return Math.ceil(foreseenFactor * foreseen);
-  }
-  return new MemoryPart(offsets, target.view());
 }
 
 function generationsOf(store: SampleStore, slots: Uint32Array): Uint32Array {

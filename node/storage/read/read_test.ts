@@ -4,7 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { realEnv } from '#lib/env/real.ts';
-import { closeDatabases, never, openDatabase, writeRows } from '../database_testing.ts';
+import { Turns, type Work } from '#lib/turns/turns.ts';
+import {
+  closeDatabases,
+  never,
+  openDatabase,
+  samplesOfBundle,
+  truncateByLog,
+  writeRows,
+} from '../database_testing.ts';
 import { type AnswerMemory, bundleOf, fetchBytesMax } from './read.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tsdb-read-'));
@@ -35,7 +43,8 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
     growTo: async () => {},
     shrinkTo: () => {},
   };
-  const read = (slots: Uint32Array) => bundleOf(parts, namespace, slots, range, unlimited, never);
+  const read = (slots: Uint32Array) =>
+    bundleOf(parts, namespace, slots, range, unlimited, Turns.of(realEnv.clock).begin(never));
   const bytesOfLong = (await read(Uint32Array.of(slotOfLong))).chunkData.length;
   // The first piece is of long series, from which it would be concluded that all are so long.
   const firstPiece = 4096;
@@ -45,6 +54,45 @@ test('room for an answer is never foreseen beyond what an answer may have', asyn
   const { chunkData } = await read(slots);
   assert.ok(chunkData.length > firstPiece * bytesOfLong);
   assert.ok(chunkData.buffer.byteLength <= fetchBytesMax, `${chunkData.buffer.byteLength} bytes`);
+});
+
+/** Gives way after each slice, and then does something in the first of the pauses. */
+function pausing(meanwhile: () => Promise<unknown>): Work {
+  let pauses = 0;
+  return {
+    signal: never,
+    spend: () => true,
+    pause: async () => {
+      if (++pauses === 1) await meanwhile();
+    },
+  } as unknown as Work;
+}
+
+test('what is flushed or truncated while a read gives way is neither lost nor half of it', async () => {
+  const seriesCount = 5000;
+  const { database } = await openDatabase(join(folder, 'pauses'));
+  const endNanos = realEnv.clock.nowNanos();
+  const { references } = await writeRows(
+    database,
+    Array.from({ length: seriesCount }, (_, i) => ({
+      series: { __name__: 'up', instance: `${i}` },
+      nanos: endNanos,
+      value: i,
+    })),
+  );
+  const slots = references.filter((_, at) => at % 2 === 0).sort();
+  const namespace = database.namespaces.get('metrics')!;
+  const range = { startNanos: 0n, endNanos: endNanos + 1n };
+  const parts = { store: database.store, cache: database.fileCache, queries: database.queries };
+  using reservation = await database.readMemory.enter(0, never);
+  const read = (meanwhile: () => Promise<unknown>) =>
+    bundleOf(parts, namespace, slots, range, reservation, pausing(meanwhile));
+  const whole = samplesOfBundle(await read(() => database.flush(null, never)));
+  assert.equal(whole.size, seriesCount);
+  for (const samples of whole.values()) assert.equal(samples.length, 1);
+  assert.equal(database.store.sampleCount, 0, 'the rows are in filesets now');
+  const none = await read(() => truncateByLog(database, 'metrics'));
+  assert.equal(none.seriesCount, 0, 'all or nothing');
 });
 
 test('answers that wait to be sent count against the memory of reads', async () => {

@@ -90,11 +90,12 @@ export class Reads {
       const limits = { limit: request.seriesLimit, shards: request.shards };
       const range = request.fetchData ? request : null;
       const { index } = namespace;
-      const found = await index.inTurns(this.#turning(signal), (isBounded) => {
+      const turning = this.#turning(signal);
+      const found = await index.inTurns(turning, (isBounded) => {
         const { slots, exhaustive } = index.query(request.query, request, limits, isBounded);
         if (range === null) queries.add('metadata', slots.length);
         else queries.add('seriesBlocks', slots.length * namespace.blockCount(range));
-        const read = bundleOf(this.#parts, namespace, slots, range, reservation, signal);
+        const read = bundleOf(this.#parts, namespace, slots, range, reservation, turning.work);
         return { exhaustive, read };
       });
       const bundle = await found.read;
@@ -120,8 +121,9 @@ export class Reads {
         if (slot !== -1) found.add(slot);
       }
       const slots = Uint32Array.from(found).sort();
+      const { work } = this.#turning(signal);
       queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
-      const bundle = await bundleOf(this.#parts, namespace, slots, request, reservation, signal);
+      const bundle = await bundleOf(this.#parts, namespace, slots, request, reservation, work);
       return { bundle, exhaustive: true, shards: whole.atEnd() };
     });
   }
