@@ -32,7 +32,7 @@ export function windowRequest(
 }
 
 /** Looks at rows that one row of the grid may cost at once: some milliseconds. More is done aside. */
-export const rowUnitsMax = 3_000_000;
+export const rowUnitsMax = 1_000_000;
 
 /** About how many looks at rows all windows together take. */
 export function windowWork(request: WindowRequest, rowCount: number): number {

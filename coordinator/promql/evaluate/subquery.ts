@@ -17,53 +17,65 @@ import { rowUnitsMax, windowWork } from './selector_rows.ts';
  */
 export const stepsAtOnce = 262_144;
 
-const columnRowsMin = 1024;
-/** Of a time and a value, in columns that have room for a quarter more at most. */
-const columnRowBytes = 20;
+/** Of a time and a value; what is joined is given free part by part. */
+const columnRowBytes = 18;
 
-/** Present values of one series, in ascending time; a thread may read them without a copy. */
-export class Column {
+/** Present values of one series, in ascending time, as they come: a part for each slice of the grid. */
+class ColumnParts {
   readonly labels: Labels;
-  /** Unix milliseconds. */
-  readonly times: Float64Array;
-  readonly values: Float64Array;
-  readonly #buffers: readonly SharedArrayBuffer[];
-  readonly #rowsMax: number;
+  readonly #times: Float64Array[] = [];
+  readonly #values: Float64Array[] = [];
   count = 0;
 
-  constructor(labels: Labels, rowsMax: number) {
+  constructor(labels: Labels) {
     this.labels = labels;
-    this.#rowsMax = rowsMax;
-    // They grow in place: copies of so much would take long.
-    const options = { maxByteLength: 8 * rowsMax };
-    const times = new SharedArrayBuffer(8 * Math.min(columnRowsMin, rowsMax), options);
-    const values = new SharedArrayBuffer(times.byteLength, options);
-    this.#buffers = [times, values];
-    this.times = new Float64Array(times);
-    this.values = new Float64Array(values);
   }
 
   /** Adds what row [at, at + stepCount) of the rows' buffer has. @returns how many values */
   add({ buffer, stepCount }: Rows, at: number, grid: Grid): number {
-    if (this.count + stepCount > this.times.length) this.#grow(this.count + stepCount);
-    const { times, values } = this;
-    const before = this.count;
-    let count = before;
+    const times = new Float64Array(stepCount);
+    const values = new Float64Array(stepCount);
+    let count = 0;
     for (let step = 0; step < stepCount; step++) {
       const value = buffer.values[at + step]!;
       if (value !== value && isAbsent(buffer.words, at + step)) continue;
       times[count] = grid.startMillis + step * grid.stepMillis;
       values[count++] = value;
     }
-    this.count = count;
-    return count - before;
+    if (count === 0) return 0;
+    this.#times.push(count < stepCount ? times.slice(0, count) : times);
+    this.#values.push(count < stepCount ? values.slice(0, count) : values);
+    this.count += count;
+    return count;
   }
 
-  #grow(rowsLeast: number): void {
-    const rows = Math.min(this.#rowsMax, Math.ceil(1.25 * rowsLeast));
-    for (const buffer of this.#buffers) buffer.grow(8 * rows);
+  /** All as one; the parts are gone then. */
+  async joined(pacer: Pacer): Promise<Column> {
+    const { labels, count } = this;
+    const joined = { labels, count, times: sharedColumn(count), values: sharedColumn(count) };
+    let at = 0;
+    while (this.#times.length > 0) {
+      const times = this.#times.shift()!;
+      joined.times.set(times, at);
+      joined.values.set(this.#values.shift()!, at);
+      at += times.length;
+      if (pacer.spend(times.length)) await pacer.pause();
+    }
+    return joined;
   }
 }
+
+export interface Column {
+  readonly labels: Labels;
+  /** Unix milliseconds. */
+  readonly times: Float64Array;
+  readonly values: Float64Array;
+  readonly count: number;
+}
+
+/** Which a thread may read without a copy. */
+const sharedColumn = (rows: number): Float64Array =>
+  new Float64Array(new SharedArrayBuffer(rows * 8));
 
 /** All values of a subquery that is too long for one go. */
 export async function columnsOf(
@@ -72,7 +84,7 @@ export async function columnsOf(
 ): Promise<readonly Column[]> {
   const { pacer } = evaluator.context;
   const { stepCount } = source.inner.grid;
-  const columns = new Map<string, Column>();
+  const columns = new Map<string, ColumnParts>();
   for (let from = 0; from < stepCount; from += stepsAtOnce) {
     const part = sliced(source.inner, from, Math.min(stepsAtOnce, stepCount - from));
     const rows = await evaluator.vector(part);
@@ -81,14 +93,18 @@ export async function columnsOf(
       if (at === notReady) at = await loadPrepared(rows, index);
       let column = columns.get(labels.key);
       if (column === undefined) {
-        column = new Column(labels, stepCount);
+        column = new ColumnParts(labels);
         columns.set(labels.key, column);
       }
       if (pacer.hold(column.add(rows, at, part.grid), columnRowBytes)) await pacer.room();
       if (pacer.spend(2 * rows.stepCount)) await pacer.pause();
     }
   }
-  return [...columns.values()].filter(({ count }) => count > 0);
+  const joined: Column[] = [];
+  for (const column of columns.values()) {
+    if (column.count > 0) joined.push(await column.joined(pacer));
+  }
+  return joined;
 }
 
 /** Whether `columnsOf` is needed. */
