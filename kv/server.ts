@@ -86,6 +86,7 @@ export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<Embedd
     methods: service.methods(),
     requestBytesMax: kvLimits.requestBytesMax + kvLimits.requestFrameBytes,
     stopGraceMillis: kvLimits.stopGraceMillis,
+    limits: { bytesInFlightMax: kvLimits.requestBytesInFlightMax },
   });
   stack.use(server);
   service.clientUrl = `http://${host}:${server.port}`;

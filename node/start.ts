@@ -17,7 +17,7 @@ import type { Topology } from '#cluster/topology/topology.ts';
 import type { DbConfig } from '#lib/config/config.ts';
 import type { Env } from '#lib/env/env.ts';
 import { type GrpcServer, serveGrpc } from '#lib/env/grpc.ts';
-import { BytesInFlight } from '#lib/env/http_body.ts';
+import { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';

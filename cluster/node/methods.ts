@@ -42,8 +42,12 @@ export const nodeRequestBytesMax: number = batchBytesMax + (1 << 20);
 export function nodeMethods(service: NodeService, clock: MonotonicClock): readonly GrpcMethod[] {
   const answering = answeringBy(clock);
   return [
-    unary(nodePaths.write, writeRequestWire, writeResponseWire, (request, signal) =>
-      service.write(request, signal),
+    unary(
+      nodePaths.write,
+      writeRequestWire,
+      writeResponseWire,
+      (request, signal) => service.write(request, signal),
+      nodeRequestBytesMax,
     ),
     answering(nodePaths.fetch, fetchRequestWire, async (request, send, signal, delivery) => {
       await sendFetch(await service.fetch(request, signal, delivery), send);
@@ -89,6 +93,7 @@ export function nodeMethods(service: NodeService, clock: MonotonicClock): readon
         if (service.compareRows === undefined) throw notComparedHere();
         return service.compareRows(request, signal);
       },
+      nodeRequestBytesMax,
     ),
     streaming(
       nodePaths.streamDifferent,
@@ -97,21 +102,27 @@ export function nodeMethods(service: NodeService, clock: MonotonicClock): readon
         if (service.streamDifferent === undefined) throw notComparedHere();
         await sendPages(service.streamDifferent(request, signal), send);
       },
+      nodeRequestBytesMax,
     ),
   ];
 }
 
 type Send = (message: Uint8Array) => Promise<void>;
 
+/** Requests that ask for something: some ten thousand IDs, or starts of blocks. They are read in one piece. */
+const questionBytesMax: number = 4 << 20;
+
 function unary<Q, A>(
   path: string,
   request: Wire<Q>,
   answer: Wire<A>,
   handle: (request: Q, signal: AbortSignal) => Promise<A>,
+  requestBytesMax: number = questionBytesMax,
 ): GrpcMethod {
   return {
     kind: 'unary',
     path,
+    requestBytesMax,
     handle: async (bytes, { signal }) => answer.encode(await handle(request.decode(bytes), signal)),
   };
 }
@@ -121,10 +132,12 @@ function streaming<Q>(
   path: string,
   request: Wire<Q>,
   handle: (request: Q, send: Send, signal: AbortSignal) => Promise<void>,
+  requestBytesMax: number = questionBytesMax,
 ): GrpcMethod {
   return {
     kind: 'stream',
     path,
+    requestBytesMax,
     async handle(requests, send, { signal }) {
       for await (const bytes of requests) {
         await handle(request.decode(bytes), send, signal);

@@ -16,9 +16,10 @@ import {
   listenHttp,
   sendStream,
 } from '#lib/env/http.ts';
+import { readBody } from '#lib/env/http_body.ts';
+import { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import { Leaving } from '#lib/read_memory/leaving.ts';
 import type { ReadBytes, ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
-import { BytesInFlight, readBody } from '#lib/env/http_body.ts';
 import type { Refusal } from '#lib/env/browser_guard.ts';
 import type { Log } from '#lib/log.ts';
 import {

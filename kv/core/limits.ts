@@ -4,6 +4,8 @@ export const kvLimits = {
   requestBytesMax: 1_572_864,
   /** Room for the frame around the largest request, so that we answer and not the transport. */
   requestFrameBytes: 524_288,
+  /** What all requests hold that come or wait for their answer. */
+  requestBytesInFlightMax: 67_108_864,
   /** Comparisons, or operations of a branch, nested ones counted with their parents. */
   transactionOperationsMax: 128,
   /** The same of a caller in this process; over the network as many come as nested ones. */

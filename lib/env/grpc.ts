@@ -1,281 +1,48 @@
 /**
- * gRPC, serving and connecting: the one place that knows @grpc/grpc-js. Messages are bytes here; a
- * `ProtoSchema` (proto.ts) turns them into plain objects where that is wanted. Streaming methods
- * have one form, requests in and answers out, whichever side streams.
+ * gRPC, serving and connecting. Clients are those of @grpc/grpc-js, which only this file knows;
+ * servers are ours (grpc/server.ts). Messages are bytes here; a `ProtoSchema` (proto.ts) turns them
+ * into plain objects where that is wanted. Streaming methods have one form, requests in and answers
+ * out, whichever side streams.
  */
 import { lookup } from 'node:dns/promises';
 import { connect, isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import * as grpc from '@grpc/grpc-js';
-import { BrokenInvariant } from '../assert.ts';
-import { type ErrorCode, messageOf, shownText, TsdbError } from '../errors.ts';
+import { messageOf, shownText, TsdbError } from '../errors.ts';
+import { abortable } from './grpc/abortable.ts';
+import { type GrpcServer, type GrpcServerOptions, listenGrpc } from './grpc/server.ts';
+import { errorCodeOf } from './grpc/status.ts';
 import { ChangingCertificates } from './grpc_certificates.ts';
 import { hostAndPortOf, isHostAndPort } from './host_and_port.ts';
 import { ListenError } from './listen_error.ts';
 
+export type { GrpcCall, GrpcMethod, GrpcStream, GrpcUnary } from './grpc/method.ts';
+export type { GrpcServer, GrpcServerOptions } from './grpc/server.ts';
+export { GrpcStatusError, grpcStatus } from './grpc/status.ts';
+
 // What fails is told to the caller; grpc-js would also print it.
 grpc.setLogVerbosity(grpc.logVerbosity.NONE);
 
-export const grpcStatus = {
-  ok: 0,
-  cancelled: 1,
-  unknown: 2,
-  invalidArgument: 3,
-  deadlineExceeded: 4,
-  notFound: 5,
-  alreadyExists: 6,
-  permissionDenied: 7,
-  resourceExhausted: 8,
-  failedPrecondition: 9,
-  aborted: 10,
-  outOfRange: 11,
-  unimplemented: 12,
-  internal: 13,
-  unavailable: 14,
-  dataLoss: 15,
-  unauthenticated: 16,
-} as const;
-
-/**
- * An answer with a status of our choice; what a handler throws when TsdbError is not exact enough.
- */
-export class GrpcStatusError extends Error {
-  override readonly name = 'GrpcStatusError';
-  readonly status: number;
-
-  constructor(status: number, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.status = status;
-  }
-}
-
-const statusOfCode: Record<ErrorCode, number> = {
-  BAD_REQUEST: grpcStatus.invalidArgument,
-  NOT_FOUND: grpcStatus.notFound,
-  CONFLICT: grpcStatus.aborted,
-  RESOURCE_EXHAUSTED: grpcStatus.resourceExhausted,
-  CANCELLED: grpcStatus.cancelled,
-  INTERNAL: grpcStatus.internal,
-  UNIMPLEMENTED: grpcStatus.unimplemented,
-  FAILED_PRECONDITION: grpcStatus.failedPrecondition,
-  UNAVAILABLE: grpcStatus.unavailable,
-  DEADLINE_EXCEEDED: grpcStatus.deadlineExceeded,
-};
-
-const codeOfStatus = new Map<number, ErrorCode>([
-  [grpcStatus.cancelled, 'CANCELLED'],
-  [grpcStatus.invalidArgument, 'BAD_REQUEST'],
-  [grpcStatus.deadlineExceeded, 'DEADLINE_EXCEEDED'],
-  [grpcStatus.notFound, 'NOT_FOUND'],
-  [grpcStatus.alreadyExists, 'CONFLICT'],
-  [grpcStatus.resourceExhausted, 'RESOURCE_EXHAUSTED'],
-  [grpcStatus.failedPrecondition, 'FAILED_PRECONDITION'],
-  [grpcStatus.aborted, 'CONFLICT'],
-  [grpcStatus.outOfRange, 'BAD_REQUEST'],
-  [grpcStatus.unimplemented, 'UNIMPLEMENTED'],
-  [grpcStatus.unavailable, 'UNAVAILABLE'],
-]);
-
-/**
- * PEM texts. A server needs certificate and key; a client may have them, and the roots it trusts.
- */
+/** PEM texts: what the client shows, if anything, and the roots that it trusts. */
 export interface GrpcTls {
   readonly rootCertificates?: Uint8Array;
   readonly certificate?: Uint8Array;
   readonly privateKey?: Uint8Array;
 }
 
-/** What a handler knows of its call. */
-export interface GrpcCall {
-  /** Aborts when the client leaves or its deadline ends; of a stream also when the server stops. */
-  readonly signal: AbortSignal;
-  readonly peer: string;
-  /** First value of a metadata entry. */
-  metadata(name: string): string | undefined;
-}
-
-export interface GrpcUnary {
-  readonly kind: 'unary';
-  /** '/package.Service/Method' */
-  readonly path: string;
-  readonly handle: (request: Uint8Array, call: GrpcCall) => Promise<Uint8Array>;
-}
-
-export interface GrpcStream {
-  readonly kind: 'stream';
-  readonly path: string;
-  /**
-   * The call ends when the promise does. `send` resolves when the message is handed to the
-   * connection, so awaiting it is the backpressure; it rejects once the client has left.
-   */
-  readonly handle: (
-    requests: AsyncIterable<Uint8Array>,
-    send: (message: Uint8Array) => Promise<void>,
-    call: GrpcCall,
-  ) => Promise<void>;
-}
-
-export type GrpcMethod = GrpcUnary | GrpcStream;
-
-export interface GrpcServerOptions {
-  readonly host: string;
-  /** 0 takes a free one. */
-  readonly port: number;
-  readonly methods: readonly GrpcMethod[];
-  /** Larger requests are answered with RESOURCE_EXHAUSTED. */
-  readonly requestBytesMax: number;
-  /** How long open calls may go on once the server is disposed of. */
-  readonly stopGraceMillis: number;
-  readonly tls?: GrpcTls;
-}
-
-export interface GrpcServer extends AsyncDisposable {
-  readonly port: number;
-}
-
 /** @throws {TsdbError} UNAVAILABLE when the address cannot be listened on */
 export async function serveGrpc(options: GrpcServerOptions): Promise<GrpcServer> {
-  const server = new grpc.Server({
-    'grpc.max_receive_message_length': options.requestBytesMax,
-    'grpc.max_send_message_length': -1,
-  });
-  const stopping = new AbortController();
-  for (const method of options.methods) {
-    if (method.kind === 'unary') {
-      server.register(method.path, unaryHandler(method), passBytes, passBytes, 'unary');
-    } else {
-      const handler = streamHandler(method, stopping.signal);
-      server.register(method.path, handler, passBytes, passBytes, 'bidi');
-    }
+  try {
+    return await listenGrpc(options);
+  } catch (error) {
+    throw new ListenError(options.host, options.port, error);
   }
-  const { host } = options;
-  const address = `${host.includes(':') ? `[${host}]` : host}:${options.port}`;
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(address, serverCredentials(options.tls), (error, bound) => {
-      if (error === null) resolve(bound);
-      else reject(new ListenError(host, options.port, error));
-    });
-  });
-  return {
-    port,
-    [Symbol.asyncDispose]: () =>
-      new Promise<void>((resolve) => {
-        stopping.abort(new TsdbError('UNAVAILABLE', 'the server stops'));
-        const timer = setTimeout(() => server.forceShutdown(), options.stopGraceMillis);
-        server.tryShutdown(() => {
-          clearTimeout(timer);
-          resolve();
-        });
-      }),
-  };
-}
-
-function serverCredentials(tls: GrpcTls | undefined): grpc.ServerCredentials {
-  if (tls === undefined) return grpc.ServerCredentials.createInsecure();
-  const { certificate, privateKey, rootCertificates } = tls;
-  if (certificate === undefined || privateKey === undefined) {
-    throw new TsdbError('BAD_REQUEST', 'cannot serve TLS: certificate or private key is missing');
-  }
-  return grpc.ServerCredentials.createSsl(
-    rootCertificates === undefined ? null : Buffer.from(rootCertificates),
-    [{ cert_chain: Buffer.from(certificate), private_key: Buffer.from(privateKey) }],
-    rootCertificates !== undefined,
-  );
 }
 
 function passBytes(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes)
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-interface CancellableCall {
-  readonly metadata: grpc.Metadata;
-  getPeer(): string;
-  once(event: 'cancelled', listener: () => void): unknown;
-}
-
-function callOf(call: CancellableCall): GrpcCall {
-  const left = new AbortController();
-  call.once('cancelled', () => {
-    left.abort(new TsdbError('CANCELLED', 'the client left or its deadline is over'));
-  });
-  return {
-    signal: left.signal,
-    peer: call.getPeer(),
-    metadata: (name) => call.metadata.get(name)[0]?.toString(),
-  };
-}
-
-function unaryHandler(method: GrpcUnary): grpc.handleUnaryCall<Uint8Array, Uint8Array> {
-  return (call, callback) => {
-    method.handle(call.request, callOf(call)).then(
-      (answer) => callback(null, answer),
-      (error: unknown) => callback(statusOf(error)),
-    );
-  };
-}
-
-function streamHandler(
-  method: GrpcStream,
-  stopping: AbortSignal,
-): grpc.handleBidiStreamingCall<Uint8Array, Uint8Array> {
-  return (call) => {
-    const ofClient = callOf(call);
-    const signal = AbortSignal.any([ofClient.signal, stopping]);
-    const send = (message: Uint8Array) =>
-      abortable(signal, (resolve, reject) => {
-        call.write(message, (error: Error | null | undefined) => {
-          if (error) reject(error);
-          else resolve();
-        });
-      });
-    method.handle(messagesOf(call, signal), send, { ...ofClient, signal }).then(
-      () => call.end(),
-      (error: unknown) => {
-        const status = statusOf(error);
-        if (!ofClient.signal.aborted) call.emit('error', status);
-      },
-    );
-  };
-}
-
-/** A broken invariant must stop the process, so it is thrown where nobody catches it. */
-function statusOf(error: unknown): Partial<grpc.StatusObject> {
-  if (error instanceof BrokenInvariant) {
-    process.nextTick(() => {
-      throw error;
-    });
-  }
-  if (error instanceof GrpcStatusError) return { code: error.status, details: error.message };
-  if (error instanceof TsdbError) return { code: statusOfCode[error.code], details: error.message };
-  return { code: grpcStatus.internal, details: messageOf(error) };
-}
-
-/** Settles as `start` says, or rejects with the signal's reason. Leaves no listener behind. */
-function abortable(
-  signal: AbortSignal,
-  start: (resolve: () => void, reject: (error: Error) => void) => void,
-): Promise<void> {
-  return new Promise<void>((resolve, reject) => {
-    const onAbort = () => reject(signal.reason as Error);
-    if (signal.aborted) {
-      onAbort();
-      return;
-    }
-    signal.addEventListener('abort', onAbort, { once: true });
-    const settle = () => signal.removeEventListener('abort', onAbort);
-    start(
-      () => {
-        settle();
-        resolve();
-      },
-      (error) => {
-        settle();
-        reject(error);
-      },
-    );
-  });
 }
 
 /** Messages that wait for their reader before the stream is paused. */
@@ -697,8 +464,6 @@ function deadlineOf(options: GrpcCallOptions): grpc.CallOptions {
 
 function errorOfStatus(subject: string, error: unknown): Error {
   if (error instanceof TsdbError) return error;
-  const status = (error as Partial<grpc.ServiceError>).code;
-  const details = (error as Partial<grpc.ServiceError>).details ?? messageOf(error);
-  const code = codeOfStatus.get(typeof status === 'number' ? status : -1) ?? 'INTERNAL';
-  return new TsdbError(code, `${subject}: ${details}`, { cause: error });
+  const { code, details = messageOf(error) } = error as Partial<grpc.ServiceError>;
+  return new TsdbError(errorCodeOf(code), `${subject}: ${details}`, { cause: error });
 }

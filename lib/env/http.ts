@@ -78,6 +78,8 @@ export interface HttpServer extends AsyncDisposable {
 
 const graceMillisDefault = 5_000;
 const lingerMillisMax = 5_000;
+/** Of what is not to be read on. */
+const pausedMillisMax = 200;
 
 /**
  * Opens a server.
@@ -178,9 +180,12 @@ function refuseAsText(response: HttpResponse, { status, reason }: Refusal): void
 /** What is left of a body after its answer is read and dropped, so that the client gets to see it. */
 function lingerFor(request: HttpRequest): void {
   if (request.complete) return;
-  setTimeout(() => {
-    if (!request.complete) request.socket.destroy();
-  }, lingerMillisMax).unref();
+  setTimeout(
+    () => {
+      if (!request.complete) request.socket.destroy();
+    },
+    request.isPaused() ? pausedMillisMax : lingerMillisMax,
+  ).unref();
 }
 
 /** A client that waits for its answer may wait; one that does not take it holds our memory. */

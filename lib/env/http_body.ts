@@ -1,133 +1,16 @@
 /**
- * Bodies of requests: how they are collected, and what all of them may hold. A client that sends
- * slowly, or in the smallest of pieces, costs itself its request and nobody else theirs.
+ * Bodies of HTTP requests: how they are collected. A client that sends slowly, or in the smallest
+ * of pieces, costs itself its request and nobody else theirs.
  */
 import type * as http from 'node:http';
 import { TsdbError } from '../errors.ts';
+import { BytesInFlight } from './in_flight/bytes_in_flight.ts';
 
-/** While there is no room, bodies that come more slowly than this give way to others. */
-export const slowBytesPerSecond: number = 16 << 10;
-/** Of the room, this part is left to small bodies, unless one large one needs it all. */
-const smallPart = 1 / 8;
-export const smallBodyBytes: number = 1 << 20;
 /** A body of unknown length may come in so many pieces, and one more for each so many bytes. */
 const piecesMax = 4096;
 const pieceBytesMean = 64;
 /** Room for the first pieces of a body of unknown length. */
 const firstRoomBytes: number = 16 << 10;
-
-/**
- * Bytes that requests may hold in memory together, counted from when they come until their request
- * is answered; shared by the endpoints of a server.
- */
-export class BytesInFlight {
-  readonly #bytesMax: number;
-  #held = 0;
-  /** Bodies that are not whole yet. */
-  readonly #coming = new Set<ComingBody>();
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-
-  get bytes(): number {
-    return this.#held;
-  }
-
-  /** A body begins to come, of at most so many bytes. */
-  begin(bodyBytesMax: number, cut: (error: TsdbError) => void): ComingBody {
-    const body = new ComingBody(this, bodyBytesMax, cut);
-    this.#coming.add(body);
-    return body;
-  }
-
-  /** False when there is no room, not even that of bodies that come slowly. */
-  take(body: ComingBody, bytes: number): boolean {
-    const isSmall = body.bytes + bytes <= smallBodyBytes;
-    const bytesMax = this.#bytesMax;
-    const max = isSmall ? bytesMax : Math.max(bytesMax * (1 - smallPart), body.bytesMax);
-    while (this.#held + bytes > max) {
-      const slowest = this.#slowest(body);
-      if (slowest === null) return false;
-      slowest.cut(
-        new TsdbError(
-          'RESOURCE_EXHAUSTED',
-          `the body came too slowly while others waited for its room: fewer than ${slowBytesPerSecond} bytes a second`,
-        ),
-      );
-    }
-    this.#held += bytes;
-    return true;
-  }
-
-  /** Of the slow ones the one that holds most. */
-  #slowest(besides: ComingBody): ComingBody | null {
-    const now = performance.now();
-    let most: ComingBody | null = null;
-    for (const body of this.#coming) {
-      if (body === besides || body.bytes === 0 || !body.isSlow(now)) continue;
-      if (most === null || body.bytes > most.bytes) most = body;
-    }
-    return most;
-  }
-
-  /** It is whole, or nobody waits for it any more; what it holds stays taken. */
-  ended(body: ComingBody): void {
-    this.#coming.delete(body);
-  }
-
-  give(bytes: number): void {
-    this.#held -= bytes;
-  }
-}
-
-/** What of a body has come. */
-class ComingBody {
-  readonly #inFlight: BytesInFlight;
-  readonly bytesMax: number;
-  readonly cut: (error: TsdbError) => void;
-  /** Taken for it. */
-  bytes = 0;
-  #lastMillis: number = performance.now();
-  #secondStartedMillis: number = this.#lastMillis;
-  #bytesOfSecond = 0;
-  /** Of the last whole second; unknown in the first one. */
-  #bytesPerSecond: number = Number.POSITIVE_INFINITY;
-
-  constructor(inFlight: BytesInFlight, bytesMax: number, cut: (error: TsdbError) => void) {
-    this.#inFlight = inFlight;
-    this.bytesMax = bytesMax;
-    this.cut = cut;
-  }
-
-  /** @param taken of memory, for @param came that have come */
-  take(taken: number, came: number): void {
-    if (!this.#inFlight.take(this, taken)) {
-      throw new TsdbError(
-        'RESOURCE_EXHAUSTED',
-        'too many bytes of requests in flight, retry later',
-      );
-    }
-    this.bytes += taken;
-    this.#lastMillis = performance.now();
-    const millis = this.#lastMillis - this.#secondStartedMillis;
-    if (millis >= 1000) {
-      this.#bytesPerSecond = (this.#bytesOfSecond * 1000) / millis;
-      this.#bytesOfSecond = 0;
-      this.#secondStartedMillis = this.#lastMillis;
-    }
-    this.#bytesOfSecond += came;
-  }
-
-  /** Nothing came for a second, or little in the one before. */
-  isSlow(nowMillis: number): boolean {
-    return nowMillis - this.#lastMillis >= 1000 || this.#bytesPerSecond < slowBytesPerSecond;
-  }
-
-  ended(): void {
-    this.#inFlight.ended(this);
-  }
-}
 
 /**
  * Collects the body of a request in one buffer. With a Content-Length the bytes are written once,
@@ -163,8 +46,10 @@ export async function readBody(
     }
     inFlight.give(coming.bytes);
     collected.forget();
-    // The rest of the body is read and dropped, so that the answer reaches the client.
-    request.resume();
+    // The rest of the body is read and dropped, so that the answer reaches the client; but of one in the
+    // smallest of pieces reading is what costs.
+    if (error instanceof TooManyPieces) request.pause();
+    else request.resume();
     reject(error as Error);
   };
   const onData = (part: Buffer): void => {
@@ -201,6 +86,8 @@ function bodyTooLarge(bytesMax: number): TsdbError {
   return new TsdbError('BAD_REQUEST', `the request body is larger than ${bytesMax} bytes`);
 }
 
+class TooManyPieces extends TsdbError {}
+
 class CollectedBody {
   readonly #declared: number | null;
   readonly #bytesMax: number;
@@ -222,7 +109,7 @@ class CollectedBody {
     if (this.#declared !== null) return length;
     if (length > this.#bytesMax) throw bodyTooLarge(this.#bytesMax);
     if (++this.#pieces > piecesMax + length / pieceBytesMean) {
-      throw new TsdbError(
+      throw new TooManyPieces(
         'BAD_REQUEST',
         `the request body comes in too many pieces: ${this.#pieces} for ${length} bytes`,
       );

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TsdbError } from '../errors.ts';
 import { type HttpServer, httpLimitsDefault, httpRequest, listenHttp } from './http.ts';
-import { BytesInFlight, readBody, slowBytesPerSecond, smallBodyBytes } from './http_body.ts';
+import { readBody } from './http_body.ts';
+import { BytesInFlight, slowBytesPerSecond, smallBodyBytes } from './in_flight/bytes_in_flight.ts';
 
 const { signal } = new AbortController();
 const mebibyte = 1 << 20;

@@ -11,7 +11,8 @@ import {
   listenHttp,
   sendStream,
 } from './http.ts';
-import { BytesInFlight, readBody } from './http_body.ts';
+import { readBody } from './http_body.ts';
+import { BytesInFlight } from './in_flight/bytes_in_flight.ts';
 
 const { signal } = new AbortController();
 

@@ -7,7 +7,8 @@ import {
   listenHttp,
   sendStream,
 } from '#lib/env/http.ts';
-import { type BytesInFlight, readBody } from '#lib/env/http_body.ts';
+import { readBody } from '#lib/env/http_body.ts';
+import type { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import { answerTextOf, badRequest, type ErrorCode, TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#lib/read_memory/delivery.ts';

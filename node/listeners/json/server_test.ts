@@ -4,7 +4,7 @@ import { openSessionMemory } from '#lib/read_memory/session_memory.ts';
 import { addInstances, initPlacement } from '#cluster/placement/algorithm.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { HttpServer } from '#lib/env/http.ts';
-import { BytesInFlight } from '#lib/env/http_body.ts';
+import { BytesInFlight } from '#lib/env/in_flight/bytes_in_flight.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { silentLog } from '#lib/log.ts';
 import { TestCluster } from '../../cluster_testing.ts';

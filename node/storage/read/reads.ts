@@ -53,6 +53,9 @@ export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
+/** About what it takes to find a series by its ID, in units of work (lib/turns/turns.ts). */
+const idUnits = 200;
+
 /** Bytes of a character of names and values, and of the text around it. */
 const characterBytes = 2;
 const textBytesMin = 32;
@@ -115,13 +118,14 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
+      const { work } = this.#turning(signal);
       const found = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
         if (slot !== -1) found.add(slot);
+        if (work.spend(idUnits)) await work.pause();
       }
       const slots = Uint32Array.from(found).sort();
-      const { work } = this.#turning(signal);
       queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
       const bundle = await bundleOf(this.#parts, namespace, slots, request, reservation, work);
       return { bundle, exhaustive: true, shards: whole.atEnd() };
