@@ -17,7 +17,7 @@ import type { Instance, InstanceInfo } from '#cluster/placement/placement.ts';
 import { Session } from '#cluster/session/session.ts';
 import type { OwnNode } from '#cluster/session/types.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
-import type { Aside } from '#engine/aside/aside.ts';
+import type { Aside, Turning } from '#engine/aside/aside.ts';
 import { WriteDecoder } from '#engine/write_decoder/write_decoder.ts';
 import type { CoordinatorConfig } from '#lib/config/config.ts';
 import type { FormatLevels } from '#lib/format_level.ts';
@@ -27,6 +27,7 @@ import { TsdbError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
 import type { ReadMemory } from '#lib/read_memory/read_memory.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import type { NamespaceReadiness } from './api/ops.ts';
 import type { QuerySettings } from './api/parameters.ts';
 import { Fanout, readableNamespace } from './select/fanout.ts';
@@ -34,7 +35,7 @@ import { Ingest, type IngestNamespace, verdictBy } from './ingest/ingest.ts';
 import { apiMetrics } from './http/metrics.ts';
 import { ingestMetrics } from './ingest/metrics.ts';
 import { selectMetrics } from './select/metrics.ts';
-import { parseSelector, PromqlEngine } from './promql/engine.ts';
+import { parseSelectors, PromqlEngine } from './promql/engine.ts';
 import { routesOf } from './api/routes.ts';
 import { openApiServer } from './http/server.ts';
 import { takesWrites } from './readiness.ts';
@@ -117,7 +118,16 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     env.clock,
     log,
   );
-  const storage = new Fanout(session, () => readable.list, selectMetrics(options.metrics));
+  const turningOf = (signal: AbortSignal): Turning => ({
+    work: Turns.of(env.clock).begin(signal),
+    aside,
+  });
+  const storage = new Fanout(
+    session,
+    () => readable.list,
+    selectMetrics(options.metrics),
+    turningOf,
+  );
   const settings: QuerySettings = {
     timeoutMillis: config.queryTimeoutMillis,
     lookbackMillis: config.lookbackMillis,
@@ -150,7 +160,7 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
       samplesMax: config.querySamplesMax,
       clock: env.clock,
     },
-    labels: { storage, parseSelector, settings, clock: env.clock },
+    labels: { storage, parseSelectors, turningOf, settings, clock: env.clock },
     read: { storage, settings, samplesMax: config.querySamplesMax, clock: env.clock },
     status: {
       clock: env.clock,
@@ -162,12 +172,17 @@ export async function startCoordinator(options: CoordinatorOptions): Promise<Coo
     deletions: {
       log: new DeletionLog(options.kv, options.cluster, writtenVersion),
       topology,
-      parseSelector,
+      parseSelectors,
+      turningOf,
       clock: env.clock,
       checkClock,
       noteDeletion: (version) => session.noteDeletion(version),
     },
-    compat: { clock: env.clock, version: options.version },
+    compat: {
+      clock: env.clock,
+      turningOf: (signal) => turningOf(env.clock.deadline(config.queryTimeoutMillis, signal)),
+      version: options.version,
+    },
     ops: {
       clock: env.clock,
       startedMillis: env.clock.monotonicMillis(),

@@ -3,6 +3,7 @@
  * is scraped and no rule is evaluated here, so most answers are the empty ones that Prometheus
  * gives when it has none.
  */
+import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, shownText } from '#lib/errors.ts';
 import { formatQuery } from '../promql/parse/format.ts';
@@ -17,6 +18,8 @@ import { boundParameter, checkOrder, requiredText } from './parameters.ts';
 
 export interface CompatApiSetup {
   readonly clock: Clock;
+  /** For what takes a query's text apart. */
+  readonly turningOf: (signal: AbortSignal) => Turning;
   /** Of the product. */
   readonly version: string;
 }
@@ -63,18 +66,26 @@ export const alertmanagers: PlainHandler<CompatApiSetup> = () =>
   success({ activeAlertmanagers: [], droppedAlertmanagers: [] });
 
 /** Exemplars of writes are not stored. */
-export const queryExemplars: FormHandler<CompatApiSetup> = ({ clock }, _, parameters) => {
+export const queryExemplars: FormHandler<CompatApiSetup> = async (
+  { clock, turningOf },
+  { signal },
+  parameters,
+) => {
   const now = clock.nowNanos();
   checkOrder(
     boundParameter(parameters, 'start', now, 0n),
     boundParameter(parameters, 'end', now, now),
   );
-  parseQuery(requiredText(parameters, 'query'), { experimentalFunctions: true });
+  const query = requiredText(parameters, 'query');
+  await parseQuery(query, { experimentalFunctions: true }, turningOf(signal));
   return success([]);
 };
 
-export const queryText: FormHandler<CompatApiSetup> = (_, __, parameters) =>
-  success(formatQuery(requiredText(parameters, 'query')));
+export const queryText: FormHandler<CompatApiSetup> = async (
+  { turningOf },
+  { signal },
+  parameters,
+) => success(await formatQuery(requiredText(parameters, 'query'), turningOf(signal)));
 
 function success(data: unknown): ApiAnswer {
   return jsonAnswer({ status: 'success', data });

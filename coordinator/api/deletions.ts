@@ -7,19 +7,32 @@ import { publishDeletions, type PublishingParts } from '#cluster/metadata/publis
 import { deletionCleanMillisMax } from '#cluster/limits.ts';
 import { isReady } from '#cluster/namespaces/namespaces.ts';
 import type { Topology } from '#cluster/topology/topology.ts';
-import { TsdbError } from '#lib/errors.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import { withRegexps } from '#engine/aside/regexps.ts';
+import { badRequest, shownText, TsdbError } from '#lib/errors.ts';
+import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
+import { tagsBytesMax } from '#lib/tags.ts';
 import { clampNanos } from '#lib/time.ts';
 import { queryOfMatcherLists } from '../select/matcher_query.ts';
-import type { Matcher } from '../select/storage.ts';
 import { type ApiAnswer, type ApiRequest, bothNames } from '../http/http_api.ts';
+import type { ParseSelectors } from './labels.ts';
 import { boundParameter, checkOrder, headerText, selectorsOf } from './parameters.ts';
 
 export interface DeletionApiSetup extends PublishingParts {
   readonly topology: Pick<Topology, 'refresh'>;
-  readonly parseSelector: (text: string) => readonly Matcher[];
+  readonly parseSelectors: ParseSelectors;
+  readonly turningOf: (signal: AbortSignal) => Turning;
   /** Throws when our clock is known to be ahead: deletions would refuse rows until their time. */
   readonly checkClock: (what: string) => void;
 }
+
+/** How long the selectors of a deletion may take to be read. */
+const selectorsMillisMax = 10_000;
+/**
+ * What a regexp of a deletion may take for the longest value, in units of work (lib/turns/turns.ts): a program
+ * of about 1,200 instructions, or 300 globs, does.
+ */
+const deletionTestUnitsMax = 20_000_000;
 
 interface DeletionCall {
   /** Empty: all that are ready. */
@@ -32,7 +45,7 @@ export async function deleteSeries(
   { signal }: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const call = deletionCallOf(setup, parameters);
+  const call = await deletionCallOf(setup, signal, parameters);
   setup.checkClock('delete series');
   const view = await setup.topology.refresh(signal);
   const names =
@@ -53,22 +66,39 @@ export async function deleteSeries(
 }
 
 /** @throws {TsdbError} BAD_REQUEST */
-function deletionCallOf(
-  { parseSelector, clock }: DeletionApiSetup,
+async function deletionCallOf(
+  { parseSelectors, turningOf, clock }: DeletionApiSetup,
+  signal: AbortSignal,
   parameters: URLSearchParams,
-): DeletionCall {
+): Promise<DeletionCall> {
   const selectors = selectorsOf(parameters, 1);
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, allTime.startNanos);
   const lastNanos = boundParameter(parameters, 'end', now, allTime.endNanos - 1n);
   checkOrder(startNanos, lastNanos);
-  const query = queryOfMatcherLists(selectors.map((text) => parseSelector(text)));
+  const turning = turningOf(clock.deadline(selectorsMillisMax, signal));
+  const lists = await parseSelectors(selectors, turning);
+  const query = await withRegexps(turning, (regexps) => {
+    const found = queryOfMatcherLists(lists, regexps);
+    for (const { kind, value } of lists.flat()) {
+      if (kind === '=~' || kind === '!~') checkRegexp(regexps.compile(value));
+    }
+    return found;
+  });
   // The end of such a request is inclusive.
   const endNanos = clampNanos(lastNanos + 1n);
   return {
     namespaces: [...new Set(parameters.getAll('namespace'))],
     deletion: { query, startNanos, endNanos, selectors },
   };
+}
+
+/** Every series that a deletion may be about is compared with it, one by one and where nobody can wait. */
+function checkRegexp(regexp: AnchoredRegexp): void {
+  if (!regexp.isCompiledAside && regexp.units(tagsBytesMax) <= deletionTestUnitsMax) return;
+  throw badRequest(
+    `match[]: regular expression takes too long to compare for a deletion: ${shownText(regexp.pattern)}`,
+  );
 }
 
 export async function cleanTombstones(

@@ -9,7 +9,8 @@ import type { TopologyView } from '#cluster/topology/topology.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { realEnv } from '#lib/env/real.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
-import { parseSelector } from '../promql/engine.ts';
+import { turningOf } from '#engine/aside/turning_testing.ts';
+import { parseSelectors } from '../promql/engine.ts';
 import { deleteSeries } from './deletions.ts';
 
 const { signal } = new AbortController();
@@ -31,7 +32,8 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
   const setup = {
     log,
     topology: { refresh: async () => view },
-    parseSelector,
+    parseSelectors,
+    turningOf: () => turningOf(),
     clock,
     checkClock: () => {},
     noteDeletion: () => {},
@@ -85,4 +87,37 @@ test('delete_series holds its range inside of 64 bits, so that every entry can b
     message: 'cannot delete series: the clock is ahead',
   });
   assert.deepEqual((await log.list(signal)).head, before);
+});
+
+test('delete_series refuses regexps that take long to compare with each series', async () => {
+  const setup = {
+    log: null as never,
+    topology: { refresh: () => assert.fail('nothing is deleted') },
+    parseSelectors,
+    turningOf: () => turningOf(),
+    clock,
+    checkClock: () => {},
+    noteDeletion: () => {},
+  };
+  const list = Array.from({ length: 5_000 }, (_, i) => `host-${i}`).join('|');
+  for (const [pattern, isRefused] of [
+    ['(?:[^\\\\p{L}]|x)'.repeat(1_000), true],
+    ['(a|b)*a(a|b){900}c', true],
+    ['(?i)host-[0-9]+\\\\.(eu|us)', false],
+    [list, false],
+  ] as const) {
+    const parameters = new URLSearchParams({ 'match[]': `{v=~"${pattern}"}` });
+    const request = {
+      method: 'POST',
+      pathParameters: {},
+      urlParameters: parameters,
+      header,
+      signal,
+      readMemory: unlimitedReadBytes,
+    };
+    const message = isRefused
+      ? /^match\[\]: regular expression takes too long to compare for a deletion/
+      : /nothing is deleted/;
+    await assert.rejects(async () => deleteSeries(setup, request, parameters), { message });
+  }
 });

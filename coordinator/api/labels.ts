@@ -1,4 +1,5 @@
 /** Labels, values of a label, and series: what Grafana and promtool ask to know what there is. */
+import type { Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import { decodeTags } from '#lib/tags.ts';
@@ -26,10 +27,16 @@ import {
 export interface LabelsApiSetup {
   readonly storage: QueryStorage;
   /** Of the query language: "up{job='node'}" to matchers. */
-  readonly parseSelector: (text: string) => readonly Matcher[];
+  readonly parseSelectors: ParseSelectors;
+  readonly turningOf: (signal: AbortSignal) => Turning;
   readonly settings: QuerySettings;
   readonly clock: Clock;
 }
+
+export type ParseSelectors = (
+  texts: readonly string[],
+  turning: Turning,
+) => Promise<readonly (readonly Matcher[])[]>;
 
 interface LabelsCall {
   readonly matcherLists: readonly (readonly Matcher[])[];
@@ -46,7 +53,7 @@ export async function labelNames(
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const call = labelsCallOf(setup, request, parameters, 0);
+  const call = await labelsCallOf(setup, request, parameters, 0);
   const { matcherLists, range, limits, signal } = call;
   return labelsAnswer(await setup.storage.labelNames(matcherLists, range, limits, signal), call);
 }
@@ -56,7 +63,7 @@ export async function labelValues(
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const call = labelsCallOf(setup, request, parameters, 0);
+  const call = await labelsCallOf(setup, request, parameters, 0);
   const { matcherLists, range, limits, signal } = call;
   // Names that are no identifiers come escaped ("U__" and the like) and are taken as they are.
   const name = request.pathParameters['name'] ?? '';
@@ -70,18 +77,18 @@ export async function series(
   request: ApiRequest,
   parameters: URLSearchParams,
 ): Promise<ApiAnswer> {
-  const call = labelsCallOf(setup, request, parameters, 1);
+  const call = await labelsCallOf(setup, request, parameters, 1);
   const { matcherLists, range, limits, signal } = call;
   return seriesAnswer(await setup.storage.series(matcherLists, range, limits, signal), call);
 }
 
 /** @param selectorsLeast how many `match[]` there must be */
-function labelsCallOf(
-  { settings, clock, parseSelector }: LabelsApiSetup,
+async function labelsCallOf(
+  { settings, clock, parseSelectors, turningOf }: LabelsApiSetup,
   request: ApiRequest,
   parameters: URLSearchParams,
   selectorsLeast: 0 | 1,
-): LabelsCall {
+): Promise<LabelsCall> {
   const selectors = selectorsOf(parameters, selectorsLeast);
   const now = clock.nowNanos();
   const startNanos = boundParameter(parameters, 'start', now, 0n);
@@ -94,14 +101,16 @@ function labelsCallOf(
   // Here `limit` is on the entries of the answer and cuts it, as in Prometheus.
   const options = readOptionsOf(request, parameters, settings, ['seriesLimit']);
   const { timeoutMillis, limits } = options;
+  const resultMax = wholeNumber(parameters.get('limit') || '0', 'limit');
+  const signal = clock.deadline(timeoutMillis, request.signal);
   return {
-    matcherLists: selectors.map((text) => parseSelector(text)),
+    matcherLists: await parseSelectors(selectors, turningOf(signal)),
     // The end of such a request is inclusive.
     range: { startNanos, endNanos: endNanos + 1n },
     limits,
-    resultMax: wholeNumber(parameters.get('limit') || '0', 'limit'),
+    resultMax,
     timeoutMillis,
-    signal: clock.deadline(timeoutMillis, request.signal),
+    signal,
   };
 }
 

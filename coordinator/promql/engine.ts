@@ -26,7 +26,7 @@ import type { QueryValue, RawSeries } from './evaluate/result.ts';
 import { rowsOfScalar } from './rows/row_values.ts';
 import { Matrix, hasValue, materialize } from './rows/rows.ts';
 
-export { parseSelector } from './parse/parser.ts';
+export { parseSelectors } from './parse/parser.ts';
 export { PromqlError } from './parse/errors.ts';
 export { writeResultJson } from './evaluate/json.ts';
 export { QueryResult } from './evaluate/result.ts';
@@ -143,7 +143,12 @@ export class PromqlEngine {
     options: QueryOptions,
     deadline: AbortSignal,
   ): Promise<QueryResult> {
-    const expr = parseQuery(query, { experimentalFunctions: this.#experimentalFunctions });
+    const work = Turns.of(this.#clock).begin(deadline);
+    const expr = await parseQuery(
+      query,
+      { experimentalFunctions: this.#experimentalFunctions },
+      { work, aside: this.#aside },
+    );
     const type = typeOf(expr);
     if (isRangeQuery && type !== 'vector' && type !== 'scalar') {
       throw new PromqlError(
@@ -152,7 +157,6 @@ export class PromqlEngine {
       );
     }
     deadline.throwIfAborted();
-    const work = Turns.of(this.#clock).begin(deadline);
     const { limits } = options;
     const pacer = new Pacer(work, options.samplesMax, limits.memory ?? unlimitedReadBytes);
     if (pacer.hold(grid.stepCount)) await pacer.room();

@@ -3,6 +3,8 @@
  * the answer against the limits.
  */
 import type { AggregateResult, Session } from '#cluster/session/session.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import { withRegexps } from '#engine/aside/regexps.ts';
 import { TsdbError } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { unlimitedReadBytes } from '#lib/read_memory/read_memory.ts';
@@ -64,16 +66,22 @@ export class Fanout implements QueryStorage {
   readonly #session: ReadSession;
   readonly #namespaces: () => readonly ReadableNamespace[];
   readonly #metrics: SelectMetrics;
+  readonly #turningOf: (signal: AbortSignal) => Turning;
 
-  /** @param namespaces the READY unaggregated ones of the moment; empty when there is none */
+  /**
+   * @param namespaces the READY unaggregated ones of the moment; empty when there is none
+   * @param turningOf for what a read does with its matchers
+   */
   constructor(
     session: ReadSession,
     namespaces: () => readonly ReadableNamespace[],
     metrics: SelectMetrics,
+    turningOf: (signal: AbortSignal) => Turning,
   ) {
     this.#session = session;
     this.#namespaces = namespaces;
     this.#metrics = metrics;
+    this.#turningOf = turningOf;
   }
 
   select(
@@ -82,9 +90,12 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.#counted('select', () =>
-      this.#fetch(queryOfMatchers(matchers), range, limits, true, signal),
-    );
+    return this.#counted('select', async () => {
+      const query = await withRegexps(this.#turningOf(signal), (regexps) =>
+        queryOfMatchers(matchers, regexps),
+      );
+      return this.#fetch(query, range, limits, true, signal);
+    });
   }
 
   series(
@@ -93,9 +104,10 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<SelectResult> {
-    return this.#counted('series', () =>
-      this.#fetch(queryOfMatcherLists(matcherLists), range, limits, false, signal),
-    );
+    return this.#counted('series', async () => {
+      const query = await this.#queryOfLists(matcherLists, signal);
+      return this.#fetch(query, range, limits, false, signal);
+    });
   }
 
   labelNames(
@@ -124,6 +136,10 @@ export class Fanout implements QueryStorage {
       const found = await this.#aggregate([name], false, matcherLists, range, limits, signal);
       return labelResult(found, found.tags.find((tag) => tag.name === name)?.values ?? []);
     });
+  }
+
+  #queryOfLists(lists: readonly (readonly Matcher[])[], signal: AbortSignal): Promise<IndexQuery> {
+    return withRegexps(this.#turningOf(signal), (regexps) => queryOfMatcherLists(lists, regexps));
   }
 
   async #fetch(
@@ -158,11 +174,12 @@ export class Fanout implements QueryStorage {
     limits: SelectLimits,
     signal: AbortSignal,
   ): Promise<AggregateResult> {
+    const query = await this.#queryOfLists(matcherLists, signal);
     const { name, warning } = this.#namespace();
     const found = await this.#session.aggregate(
       {
         namespace: name,
-        query: queryOfMatcherLists(matcherLists),
+        query,
         ...within64Bits(range),
         tagNames,
         namesOnly,

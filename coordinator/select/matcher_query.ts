@@ -4,28 +4,43 @@
  * takes the series without the tag.
  */
 import type { IndexQuery } from '#lib/index_query.ts';
-import { compileAnchored } from '#lib/regexp/regexp.ts';
+import type { QueryRegexps } from '#lib/regexp/regexps.ts';
 import type { Matcher } from './storage.ts';
 
 /**
  * All matchers at once.
- * @throws {TsdbError} BAD_REQUEST when a regular expression does not compile
+ * @throws {TsdbError} BAD_REQUEST when a regular expression does not compile; {NeedsRegexps}
  */
-export function queryOfMatchers(matchers: readonly Matcher[]): IndexQuery {
-  const queries = matchers.map(queryOfMatcher).filter((query) => query.kind !== 'all');
+export function queryOfMatchers(matchers: readonly Matcher[], regexps: QueryRegexps): IndexQuery {
+  const query = queryOf(matchers, regexps);
+  regexps.checkFound();
+  return query;
+}
+
+function queryOf(matchers: readonly Matcher[], regexps: QueryRegexps): IndexQuery {
+  const queries = matchers
+    .map((matcher) => queryOfMatcher(matcher, regexps))
+    .filter((query) => query.kind !== 'all');
   if (queries.length === 0) return { kind: 'all' };
   return queries.length === 1 ? queries[0]! : { kind: 'conjunction', queries };
 }
 
-/** Series that at least one of the lists takes; no list means all series. */
-export function queryOfMatcherLists(lists: readonly (readonly Matcher[])[]): IndexQuery {
+/**
+ * Series that at least one of the lists takes; no list means all series.
+ * @throws as `queryOfMatchers`
+ */
+export function queryOfMatcherLists(
+  lists: readonly (readonly Matcher[])[],
+  regexps: QueryRegexps,
+): IndexQuery {
   if (lists.length === 0) return { kind: 'all' };
-  const queries = lists.map(queryOfMatchers);
+  const queries = lists.map((matchers) => queryOf(matchers, regexps));
+  regexps.checkFound();
   if (queries.some((query) => query.kind === 'all')) return { kind: 'all' };
   return queries.length === 1 ? queries[0]! : { kind: 'disjunction', queries };
 }
 
-function queryOfMatcher({ name, kind, value }: Matcher): IndexQuery {
+function queryOfMatcher({ name, kind, value }: Matcher, regexps: QueryRegexps): IndexQuery {
   const exists: IndexQuery = { kind: 'field', field: name };
   switch (kind) {
     case '=':
@@ -33,11 +48,11 @@ function queryOfMatcher({ name, kind, value }: Matcher): IndexQuery {
     case '!=':
       return value === '' ? exists : not({ kind: 'term', field: name, term: value });
     case '=~': {
-      const matching = queryOfRegexp(name, value);
+      const matching = queryOfRegexp(name, value, regexps);
       return matching.empty ? union(not(exists), matching.query) : matching.query;
     }
     case '!~': {
-      const matching = queryOfRegexp(name, value);
+      const matching = queryOfRegexp(name, value, regexps);
       return matching.empty ? intersection(exists, not(matching.query)) : not(matching.query);
     }
     default:
@@ -45,13 +60,20 @@ function queryOfMatcher({ name, kind, value }: Matcher): IndexQuery {
   }
 }
 
-/** `query` finds the series whose tag is there and matches; `empty` tells whether '' matches. */
-function queryOfRegexp(field: string, pattern: string): { query: IndexQuery; empty: boolean } {
-  const regexp = compileAnchored(pattern);
-  if (regexp.matches !== 'some') {
-    return { query: { kind: 'field', field }, empty: regexp.matches === 'everything' };
-  }
-  return { query: { kind: 'regexp', field, regexp: pattern }, empty: regexp.test('') };
+/**
+ * `query` finds the series whose tag is there and matches; `empty` tells whether '' matches. Anything when the
+ * regexp is not found.
+ */
+function queryOfRegexp(
+  field: string,
+  pattern: string,
+  regexps: QueryRegexps,
+): { query: IndexQuery; empty: boolean } {
+  const regexp = regexps.find(pattern);
+  const query: IndexQuery = { kind: 'regexp', field, regexp: pattern };
+  if (regexp === null) return { query, empty: false };
+  if (regexp.matches === 'some') return { query, empty: regexp.matchesEmpty };
+  return { query: { kind: 'field', field }, empty: regexp.matches === 'everything' };
 }
 
 function not(query: IndexQuery): IndexQuery {

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import fc from '#test/property_testing.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { compileAnchored } from '#lib/regexp/regexp.ts';
-import { queryOfMatcherLists, queryOfMatchers } from './matcher_query.ts';
+import { QueryRegexps } from '#lib/regexp/regexps.ts';
+import * as queries from './matcher_query.ts';
 import type { Matcher } from './storage.ts';
 
 type Series = Readonly<Record<string, string>>;
@@ -65,6 +66,11 @@ const matcher: fc.Arbitrary<Matcher> = fc
     kind,
     value: kind === '=' || kind === '!=' ? literal : pattern,
   }));
+
+const queryOfMatchers = (matchers: readonly Matcher[]): IndexQuery =>
+  queries.queryOfMatchers(matchers, new QueryRegexps());
+const queryOfMatcherLists = (lists: readonly (readonly Matcher[])[]): IndexQuery =>
+  queries.queryOfMatcherLists(lists, new QueryRegexps());
 
 const series: fc.Arbitrary<Series> = fc.dictionary(
   fc.constantFrom('x', 'y', 'z'),

@@ -33,6 +33,12 @@ export interface Aside {
   run<One extends Job>(job: One, work: Work): Promise<AnswerOf<One>>;
 }
 
+/** How a query takes its turns with others. */
+export interface Turning {
+  readonly work: Work;
+  readonly aside: Aside;
+}
+
 /** On the loop itself: for the simulator, whose time stands meanwhile, and for tests. */
 export const onTheLoop: Aside = {
   run: async (job, work) => {

@@ -2,7 +2,8 @@
  * Work that cannot be divided: one row over windows of millions of samples, one regexp over a text that it
  * needs seconds for. Each kind is a function from what can be sent to a thread to what can be sent back.
  */
-import { compileAnchored } from '#lib/regexp/regexp.ts';
+import { type AnchoredRegexp, compileAnchored, type RegexpFacts } from '#lib/regexp/regexp.ts';
+import { TsdbError } from '#lib/errors.ts';
 import type { SeriesBundle } from '../codec/series_bundle.ts';
 import { WindowsKernel } from '../window_functions/kernel.ts';
 import { makeRowBuffer } from '../window_functions/row.ts';
@@ -24,6 +25,12 @@ export interface ColumnsRowJob {
   readonly timestampMillis: Float64Array;
   readonly values: Float64Array;
   readonly rowCount: number;
+}
+
+/** What has to be known of a pattern that is dear to compile. */
+export interface CompileJob {
+  readonly kind: 'compile';
+  readonly pattern: string;
 }
 
 /** Which of the texts match as a whole. */
@@ -50,14 +57,30 @@ export interface RowAnswer {
 export interface JobAnswers {
   readonly seriesRow: RowAnswer;
   readonly columnsRow: RowAnswer;
+  readonly compile: RegexpFacts;
   readonly regexp: Uint8Array;
   readonly replace: string | null;
 }
 
-export type Job = SeriesRowJob | ColumnsRowJob | RegexpJob | ReplaceJob;
+export type Job = SeriesRowJob | ColumnsRowJob | CompileJob | RegexpJob | ReplaceJob;
 export type AnswerOf<One extends Job> = JobAnswers[One['kind']];
 
 let kernel: WindowsKernel | null = null;
+
+/** Regexps of the last jobs: a query has many jobs, and the texts of each are some of them. */
+const regexps = new Map<string, AnchoredRegexp>();
+const regexpsMax = 8;
+
+function compiled(pattern: string): AnchoredRegexp {
+  const regexp = regexps.get(pattern) ?? compileAnchored(pattern);
+  regexps.delete(pattern);
+  regexps.set(pattern, regexp);
+  for (const oldest of regexps.keys()) {
+    if (regexps.size <= regexpsMax) break;
+    regexps.delete(oldest);
+  }
+  return regexp;
+}
 
 export function doJob<One extends Job>(job: One): AnswerOf<One> {
   return answerOf(job) as AnswerOf<One>;
@@ -80,14 +103,26 @@ function answerOf(job: Job): JobAnswers[Job['kind']] {
       kernel.evaluateColumns(request, timestampMillis, values, rowCount, row, 0);
       return { bits: row.bits, rowCount };
     }
+    case 'compile':
+      return factsOf(job.pattern);
     case 'regexp': {
-      const regexp = compileAnchored(job.pattern);
+      const regexp = compiled(job.pattern);
       return Uint8Array.from(job.texts, (text) => (regexp.test(text) ? 1 : 0));
     }
     case 'replace':
-      return compileAnchored(job.pattern).replace(job.text, job.template);
+      return compiled(job.pattern).replace(job.text, job.template);
     default:
       return job satisfies never;
+  }
+}
+
+function factsOf(pattern: string): RegexpFacts {
+  try {
+    const { programSize, matchesEmpty } = compiled(pattern);
+    return { problem: null, programSize, matchesEmpty };
+  } catch (error) {
+    if (!(error instanceof TsdbError)) throw error;
+    return { problem: error.message, programSize: 0, matchesEmpty: false };
   }
 }
 

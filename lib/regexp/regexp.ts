@@ -1,18 +1,21 @@
 /**
  * Regular expressions of users: RE2 syntax, always anchored on both ends, `.` matches line ends too
  * (as PromQL and its label functions have it), linear in the length of the text. Simple patterns
- * are matched without an engine (glob.ts). The only importer of re2js.
+ * are matched without an engine (glob_parser.ts). The only importer of re2js.
  */
 import { RE2JS, RE2JSSyntaxException } from 're2js';
 import { badRequest, messageOf } from '../errors.ts';
+import { engineUnits } from './engine_units.ts';
 import {
   type ByteGlob,
   byteGlobMatches,
   byteGlobOf,
   type Glob,
   globMatches,
-  globsOfPattern,
+  GlobTable,
+  globsTriedMax,
 } from './glob.ts';
+import { GlobParser, type ParsedGlobs } from './glob_parser.ts';
 
 /** Longer patterns are refused. Alternations of thousands of literals stay below. */
 export const regexpLengthMax: number = 1_048_576;
@@ -23,120 +26,281 @@ export const regexpLengthMax: number = 1_048_576;
  */
 export const regexpProgramSizeMax: number = 30_000;
 
-/** A test of one text that takes more units of work (lib/turns/turns.ts) holds up others. */
-const testUnitsMax = 1_000_000;
+/** A pattern whose compilation takes more units of work (lib/turns/turns.ts) is compiled aside. */
+const compileUnitsMax = 2_000_000;
+/** More are refused: they take seconds, and half a gigabyte, to find out that they are too large. */
+const compileUnitsLimit = 500_000_000;
+
+/** A test of one text, or a replacement, that may take more units of work holds up others. */
+const testUnitsMax = 4_000_000;
 
 /** Of the engine, which keeps the states of most patterns as it meets them. */
 const stepsPerUnit = 4;
+/** Of a step when every character makes a state that is new. */
+const newStepUnits = 18;
 
-/** Whether a test of a text of so many characters, or a replacement, holds up others. */
-export function isDear(regexp: AnchoredRegexp, length: number, isReplaced = false): boolean {
-  return regexp.units(length, isReplaced) > testUnitsMax;
+/** Whether a test of a text of so many characters holds up others. */
+export function isDear(regexp: AnchoredRegexp, length: number): boolean {
+  return regexp.isCompiledAside || regexp.unitsMax(length) > testUnitsMax;
+}
+
+/** Whether a replacement in a text of so many characters holds up others. */
+export function isDearToReplace(regexp: AnchoredRegexp, length: number, template: string): boolean {
+  return regexp.isCompiledAside || regexp.replaceUnits(length, template) > testUnitsMax;
+}
+
+/** What is known of a pattern that is dear to compile, from where it was compiled. */
+export interface RegexpFacts {
+  /** Why it cannot be compiled; null when it can. */
+  readonly problem: string | null;
+  readonly programSize: number;
+  readonly matchesEmpty: boolean;
 }
 
 export interface AnchoredRegexp {
   readonly pattern: string;
-  /** What a test of a text of so many characters takes at most, in units of work (lib/turns/turns.ts). */
-  units(length: number, isReplaced?: boolean): number;
+  /** Whether to compile it would hold up others: then tests and replacements are made aside (`isDear`). */
+  readonly isCompiledAside: boolean;
+  /** What a test of a text of so many characters usually takes, in units of work (lib/turns/turns.ts). */
+  units(length: number): number;
+  /** What it takes at most. */
+  unitsMax(length: number): number;
+  /** The same of a replacement. */
+  replaceUnits(length: number, template: string): number;
   /** True when the whole text matches. */
   test(text: string): boolean;
   /** The same for bytes[start, end), which are UTF-8. */
   testBytes(bytes: Uint8Array, start: number, end: number): boolean;
-  /** Every text that matches begins with this; often ''. */
-  readonly literalPrefix: string;
-  /**
-   * The only texts that match, without duplicates, when the pattern is a list of literals; else
-   * null.
-   */
-  readonly set: readonly string[] | null;
+  readonly matchesEmpty: boolean;
+  /** Instructions of the engine; 0 without one. */
+  readonly programSize: number;
+  /** About what it takes in memory. */
+  readonly memoryBytes: number;
+  /** The only texts that match when the pattern is a list of literals; else null. */
+  readonly set: ReadonlySet<string> | null;
   /** 'everything' for patterns such as `.*`, 'notEmpty' for `.+`. */
   readonly matches: 'everything' | 'notEmpty' | 'some';
   /**
    * The template with the groups of the match put in, or null when the text does not match.
    * Templates are Go's: `$1`, `$name`, `${name}`, `$$`; a name is the longest run of letters,
    * digits and `_`; a group that does not exist or took no part is empty.
-   * @throws {TsdbError} BAD_REQUEST when the pattern is too large for the engine
+   * @throws {TsdbError} BAD_REQUEST when the pattern is too large for the engine, or the text too long
    */
   replace(text: string, template: string): string | null;
 }
 
+/** Of a character of a pattern while it is not known whether it needs the engine. */
+const characterUnits = 40;
+/** Characters of a pattern that are read in one go. */
+const charactersAtOnce = 10_000;
+
+/** Compiles a pattern for use on whole texts, a part at a time. */
+export class RegexpCompiler {
+  readonly pattern: string;
+  readonly #parser: GlobParser;
+  /** Null when the pattern needs the engine; undefined as long as it is not read. */
+  #withoutEngine: AnchoredRegexp | null | undefined;
+  #engineUnits = 0;
+
+  /** @throws {TsdbError} BAD_REQUEST when it is too long */
+  constructor(pattern: string) {
+    if (pattern.length > regexpLengthMax) {
+      throw badRequest(
+        `cannot compile regexp: longer than ${regexpLengthMax} characters: ${pattern.slice(0, 100)}…`,
+      );
+    }
+    this.pattern = pattern;
+    this.#parser = new GlobParser(pattern);
+  }
+
+  /** About what it takes to read it, in units of work. */
+  get readingUnits(): number {
+    return characterUnits * this.pattern.length;
+  }
+
+  /** Reads a part of it. @returns the units of work that it took; null when all is read */
+  read(): number | null {
+    if (!this.#parser.step(charactersAtOnce)) return characterUnits * charactersAtOnce;
+    if (this.#withoutEngine !== undefined) return null;
+    this.#withoutEngine = withoutEngine(this.pattern, this.#parser.result);
+    if (this.#withoutEngine === null) {
+      this.#engineUnits = engineUnits(this.pattern, compileUnitsLimit + 1);
+    }
+    return null;
+  }
+
+  /** About what is left to do when all is read, in units of work. */
+  get engineUnits(): number {
+    return this.#engineUnits;
+  }
+
+  /** Whether that would hold up others. */
+  get isDear(): boolean {
+    return this.engineUnits > compileUnitsMax && this.engineUnits <= compileUnitsLimit;
+  }
+
+  /**
+   * @param facts with them nothing is compiled before a text is tested
+   * @throws {TsdbError} BAD_REQUEST with reason and position
+   */
+  finish(facts: RegexpFacts | null = null): AnchoredRegexp {
+    while (this.read() !== null) continue;
+    if (this.#engineUnits > compileUnitsLimit) {
+      throw badRequest(`cannot compile regexp: takes too long: ${quoted(this.pattern)}`);
+    }
+    return this.#withoutEngine ?? new EngineRegexp(this.pattern, facts);
+  }
+}
+
 /**
- * Compiles a pattern for use on whole texts.
+ * Compiles a pattern in one go, however long it takes.
  * @throws {TsdbError} BAD_REQUEST with reason and position
  */
 export function compileAnchored(pattern: string): AnchoredRegexp {
-  if (pattern.length > regexpLengthMax) {
-    throw badRequest(
-      `cannot compile regexp: longer than ${regexpLengthMax} characters: ${pattern.slice(0, 100)}…`,
-    );
-  }
-  const globs = globsOfPattern(pattern);
-  if (globs === null) return new EngineRegexp(pattern);
-  if (globs.every((glob) => glob.gaps.length === 0)) return new LiteralRegexp(pattern, globs);
-  return new GlobRegexp(pattern, globs);
+  return new RegexpCompiler(pattern).finish();
 }
+
+function withoutEngine(pattern: string, parsed: ParsedGlobs | null): AnchoredRegexp | null {
+  if (parsed === null) return null;
+  if (parsed.globs.length === 0) return new LiteralRegexp(pattern, parsed.texts);
+  if (parsed.globs.length <= globsTriedMax) return new GlobRegexp(pattern, parsed, null);
+  const table = GlobTable.of(parsed.globs);
+  return table === null ? null : new GlobRegexp(pattern, parsed, table);
+}
+
+/** Puts groups into templates for patterns that are matched without the engine. */
+class Replacer {
+  readonly #pattern: string;
+  /** Without groups the whole text is all that a template can ask for. */
+  readonly #hasGroups: boolean;
+  #engine: RE2JS | null = null;
+  #engineUnits: number | null = null;
+
+  constructor(pattern: string) {
+    this.#pattern = pattern;
+    this.#hasGroups = pattern.includes('(');
+  }
+
+  units(length: number, template: string): number {
+    const units = templateCharacterUnits * template.length;
+    if (!this.#hasGroups) return units;
+    this.#engineUnits ??= engineUnits(this.#pattern, testUnitsMax + 1);
+    const compiling = this.#engine === null ? this.#engineUnits : 0;
+    return units + compiling + newStepUnits * length * this.#pattern.length;
+  }
+
+  /** @param text that matches */
+  replace(text: string, template: string): string | null {
+    if (!this.#hasGroups) {
+      return expandTemplate(template, (reference) => (reference === '0' ? text : ''));
+    }
+    this.#engine ??= compileEngine(this.#pattern);
+    return replaceByEngine(this.#engine, text, template);
+  }
+}
+
+/** Of a text in a set, and of a glob: as objects. */
+const textBytes = 64;
+const globBytes = 400;
+const characterBytes = 2;
 
 class LiteralRegexp implements AnchoredRegexp {
   readonly pattern: string;
-  readonly set: readonly string[];
-  readonly literalPrefix: string;
+  readonly isCompiledAside = false;
+  readonly programSize = 0;
+  readonly set: ReadonlySet<string>;
   readonly matches = 'some';
-  readonly #texts: Set<string>;
-  #engine: RE2JS | null = null;
+  readonly #replacer: Replacer;
 
-  constructor(pattern: string, globs: readonly Glob[]) {
+  constructor(pattern: string, texts: ReadonlySet<string>) {
     this.pattern = pattern;
-    this.#texts = new Set(globs.map((glob) => glob.parts[0]!));
-    this.set = [...this.#texts];
-    this.literalPrefix = commonPrefix(this.set);
+    this.set = texts;
+    this.#replacer = new Replacer(pattern);
   }
 
-  units(length: number, isReplaced = false): number {
-    return length + (isReplaced ? length * this.pattern.length : 0);
+  get matchesEmpty(): boolean {
+    return this.set.has('');
+  }
+
+  get memoryBytes(): number {
+    return 2 * characterBytes * this.pattern.length + textBytes * this.set.size;
+  }
+
+  units(length: number): number {
+    return length;
+  }
+
+  unitsMax(length: number): number {
+    return this.units(length);
+  }
+
+  replaceUnits(length: number, template: string): number {
+    return length + this.#replacer.units(length, template);
   }
 
   test(text: string): boolean {
-    return this.#texts.has(text);
+    return this.set.has(text);
   }
 
   testBytes(bytes: Uint8Array, start: number, end: number): boolean {
-    return this.#texts.has(textOf(bytes, start, end));
+    return this.set.has(textOf(bytes, start, end));
   }
 
   replace(text: string, template: string): string | null {
-    if (!this.test(text)) return null;
-    this.#engine ??= compileEngine(this.pattern);
-    return replaceByEngine(this.#engine, text, template);
+    return this.test(text) ? this.#replacer.replace(text, template) : null;
   }
 }
 
 class GlobRegexp implements AnchoredRegexp {
   readonly pattern: string;
+  readonly isCompiledAside = false;
+  readonly programSize = 0;
   readonly set = null;
-  readonly literalPrefix: string;
   readonly matches: 'everything' | 'notEmpty' | 'some';
+  readonly matchesEmpty: boolean;
+  readonly #texts: ReadonlySet<string>;
   readonly #globs: readonly Glob[];
   readonly #byteGlobs: readonly ByteGlob[];
-  #engine: RE2JS | null = null;
+  /** Of many globs. */
+  readonly #table: GlobTable | null;
+  readonly #replacer: Replacer;
 
-  constructor(pattern: string, globs: readonly Glob[]) {
+  constructor(pattern: string, { texts, globs }: ParsedGlobs, table: GlobTable | null) {
     this.pattern = pattern;
+    this.#texts = texts;
     this.#globs = globs;
-    this.#byteGlobs = globs.map(byteGlobOf);
-    this.literalPrefix = commonPrefix(globs.map((glob) => glob.parts[0]!));
+    this.#byteGlobs = table === null ? globs.map(byteGlobOf) : [];
+    this.#table = table;
+    this.#replacer = new Replacer(pattern);
+    this.matchesEmpty = this.test('');
     const isGap = (glob: Glob, least: 0 | 1) =>
       glob.gaps.length === 1 && glob.gaps[0] === least && glob.parts.every((part) => part === '');
     if (globs.some((glob) => isGap(glob, 0))) this.matches = 'everything';
     else if (!globs.some((glob) => isGap(glob, 1))) this.matches = 'some';
-    else this.matches = globs.some((glob) => globMatches(glob, '')) ? 'everything' : 'notEmpty';
+    else this.matches = this.matchesEmpty ? 'everything' : 'notEmpty';
   }
 
-  units(length: number, isReplaced = false): number {
-    const parts = isReplaced ? this.pattern.length : this.#globs.length;
-    return length * (1 + parts);
+  get memoryBytes(): number {
+    const { pattern } = this;
+    const globs = this.#globs.length;
+    return 2 * characterBytes * pattern.length + textBytes * this.#texts.size + globBytes * globs;
+  }
+
+  units(length: number): number {
+    return length * (1 + (this.#table?.comparedMax ?? this.#globs.length));
+  }
+
+  unitsMax(length: number): number {
+    return this.units(length);
+  }
+
+  replaceUnits(length: number, template: string): number {
+    return this.units(length) + this.#replacer.units(length, template);
   }
 
   test(text: string): boolean {
+    if (this.#texts.has(text)) return true;
+    if (this.#table !== null) return this.#table.matches(text);
     for (const glob of this.#globs) if (globMatches(glob, text)) return true;
     return false;
   }
@@ -146,30 +310,62 @@ class GlobRegexp implements AnchoredRegexp {
     for (let i = 0; i < globs.length; i++) {
       if (byteGlobMatches(globs[i]!, bytes, start, end)) return true;
     }
-    return false;
+    if (this.#table === null && this.#texts.size === 0) return false;
+    return this.test(textOf(bytes, start, end));
   }
 
   replace(text: string, template: string): string | null {
-    if (!this.test(text)) return null;
-    this.#engine ??= compileEngine(this.pattern);
-    return replaceByEngine(this.#engine, text, template);
+    return this.test(text) ? this.#replacer.replace(text, template) : null;
   }
 }
 
+/** Of an instruction, with the characters that it takes. */
+const instructionBytes = 200;
+
 class EngineRegexp implements AnchoredRegexp {
   readonly pattern: string;
+  readonly isCompiledAside: boolean;
   readonly set = null;
-  readonly literalPrefix = '';
   readonly matches = 'some';
-  readonly #engine: RE2JS;
+  readonly matchesEmpty: boolean;
+  readonly programSize: number;
+  #compiled: RE2JS | null;
 
-  constructor(pattern: string) {
+  /** @throws {TsdbError} BAD_REQUEST with reason and position */
+  constructor(pattern: string, facts: RegexpFacts | null) {
     this.pattern = pattern;
-    this.#engine = compileEngine(pattern);
+    this.isCompiledAside = facts !== null;
+    if (facts === null) {
+      this.#compiled = compileEngine(pattern);
+      this.programSize = this.#compiled.programSize();
+      this.matchesEmpty = this.#compiled.testExact('');
+    } else {
+      if (facts.problem !== null) throw badRequest(facts.problem);
+      this.#compiled = null;
+      this.programSize = facts.programSize;
+      this.matchesEmpty = facts.matchesEmpty;
+    }
+  }
+
+  get #engine(): RE2JS {
+    this.#compiled ??= compileEngine(this.pattern);
+    return this.#compiled;
+  }
+
+  get memoryBytes(): number {
+    return characterBytes * this.pattern.length + instructionBytes * this.programSize;
   }
 
   units(length: number): number {
-    return (length * this.#engine.programSize()) / stepsPerUnit;
+    return (length * this.programSize) / stepsPerUnit;
+  }
+
+  unitsMax(length: number): number {
+    return length * this.programSize * newStepUnits;
+  }
+
+  replaceUnits(length: number, template: string): number {
+    return this.unitsMax(length) + templateCharacterUnits * template.length;
   }
 
   test(text: string): boolean {
@@ -231,24 +427,30 @@ function replaceByEngine(engine: RE2JS, text: string, template: string): string 
   });
 }
 
+/** Longest text that a template becomes: no label has a longer one. */
+const expandedLengthMax = 65_535;
+/** Of a character of a template that is put in, in units of work. */
+const templateCharacterUnits = 20;
+
 const templateReference = /\$(?:\$|\{([\p{L}\p{Nd}_]+)\}|([\p{L}\p{Nd}_]+))/gu;
 
 /** Puts groups into a template of Go's form; a `$` that begins no reference stays as it is. */
 function expandTemplate(template: string, groupOf: (reference: string) => string): string {
-  return template.replace(templateReference, (whole, braced?: string, bare?: string) =>
-    whole === '$$' ? '$' : groupOf((braced ?? bare)!),
-  );
-}
-
-function commonPrefix(texts: readonly string[]): string {
-  let prefix = texts[0] ?? '';
-  for (const text of texts) {
-    let length = 0;
-    while (length < prefix.length && prefix[length] === text[length]) length++;
-    prefix = prefix.slice(0, length);
-  }
-  // Half of a surrogate pair is no prefix of UTF-8 bytes.
-  return prefix.isWellFormed() ? prefix : prefix.slice(0, -1);
+  const check = (length: number): void => {
+    if (length <= expandedLengthMax) return;
+    throw badRequest(
+      `cannot replace: the text becomes longer than ${expandedLengthMax} characters`,
+    );
+  };
+  let putIn = 0;
+  const expanded = template.replace(templateReference, (whole, braced?: string, bare?: string) => {
+    const text = whole === '$$' ? '$' : groupOf((braced ?? bare)!);
+    putIn += text.length;
+    check(putIn);
+    return text;
+  });
+  check(expanded.length);
+  return expanded;
 }
 
 const textDecoder = new TextDecoder('utf-8', { ignoreBOM: true });

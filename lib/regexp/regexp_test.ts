@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TsdbError } from '../errors.ts';
-import { compileAnchored, regexpLengthMax } from './regexp.ts';
-import { fuzz } from './regexp_fuzz.ts';
+import { compileAnchored, RegexpCompiler, regexpLengthMax } from './regexp.ts';
+import { fuzz, fuzzLists } from './regexp_fuzz.ts';
 
 function badPattern(pattern: string): string {
   try {
@@ -70,12 +70,11 @@ test('compileAnchored() is linear where backtracking would be exponential', () =
 });
 
 test('a regexp tells the texts it can match', () => {
-  assert.deepEqual(compileAnchored('foo|bar|foo').set, ['foo', 'bar']);
-  assert.deepEqual(compileAnchored('a(b|c)d(e|)').set, ['abde', 'abd', 'acde', 'acd']);
-  assert.deepEqual(compileAnchored('10\\.0\\.0\\.1:9100').set, ['10.0.0.1:9100']);
-  assert.deepEqual(compileAnchored('').set, ['']);
+  assert.deepEqual([...compileAnchored('foo|bar|foo').set!], ['foo', 'bar']);
+  assert.deepEqual([...compileAnchored('a(b|c)d(e|)').set!], ['abde', 'abd', 'acde', 'acd']);
+  assert.deepEqual([...compileAnchored('10\\.0\\.0\\.1:9100').set!], ['10.0.0.1:9100']);
+  assert.deepEqual([...compileAnchored('').set!], ['']);
   assert.equal(compileAnchored('a.*').set, null);
-  assert.equal(compileAnchored('ab.*|ac').literalPrefix, 'a');
   assert.equal(compileAnchored('.*').matches, 'everything');
   assert.equal(compileAnchored('x|.*').matches, 'everything');
   assert.equal(compileAnchored('|.+').matches, 'everything');
@@ -103,6 +102,96 @@ test('replace() works for patterns that are matched without the engine', () => {
   assert.equal(compileAnchored('(a|ab)(c|bcd)').replace('abcd', '$1,$2'), 'a,bcd');
 });
 
+test('lists of literals are as long as a pattern may be, and are compiled in parts', () => {
+  const hosts = Array.from({ length: 40_000 }, (_, i) => `host-${i}.example.com`);
+  for (const [begin, end] of [
+    ['', ''],
+    ['^(', ')$'],
+    ['(?:', ')'],
+  ] as const) {
+    const list = hosts.map((host) => host.replaceAll('.', '\\.')).join('|');
+    const compiler = new RegexpCompiler(`${begin}${list}${end}`);
+    let parts = 1;
+    for (; compiler.read() !== null; parts++) continue;
+    assert.ok(parts > 50, `${parts}`);
+    assert.equal(compiler.engineUnits, 0);
+    const regexp = compiler.finish();
+    assert.deepEqual([...regexp.set!], hosts);
+    assert.ok(regexp.test('host-39999.example.com') && !regexp.test('host-1xexample.com'));
+    assert.equal(regexp.matchesEmpty, false);
+  }
+  assert.deepEqual([...compileAnchored('(a)|(b|)').set!], ['a', 'b', '']);
+  assert.deepEqual([...compileAnchored('(a|b)|^c$|d$').set!], ['a', 'b', 'c', 'd']);
+  assert.deepEqual([...compileAnchored('(?:)').set!], ['']);
+});
+
+test('many globs are compared by what they begin with', () => {
+  const globs = Array.from({ length: 5_000 }, (_, i) => `host-${i}.*`);
+  const regexp = compileAnchored(`${globs.join('|')}|plain|.+-db`);
+  assert.ok(regexp.units(20) < 1_000, `${regexp.units(20)}`);
+  for (const text of ['host-4999', 'host-12-x', 'plain', 'a-db', 'host-4999é']) {
+    assert.ok(regexp.test(text), text);
+    const bytes = Buffer.from(`-${text}-`);
+    assert.ok(regexp.testBytes(bytes, 1, bytes.length - 1), text);
+  }
+  for (const text of ['host-', 'host', '', 'plainer', '-db', 'xhost-1']) {
+    assert.ok(!regexp.test(text), text);
+  }
+});
+
+test('groups and gaps do not multiply without an end', () => {
+  // 2 ** 13 alternatives three hundred times: formerly all of them were made.
+  const groups = compileAnchored(Array.from({ length: 300 }, () => '(a|b)'.repeat(13)).join('|'));
+  assert.equal(groups.set, null);
+  assert.ok(groups.test('ab'.repeat(6) + 'a') && !groups.test('ab'));
+  // Formerly all gaps before it were copied for each one.
+  const gaps = compileAnchored('.*x'.repeat(40_000));
+  assert.ok(gaps.test('yx'.repeat(40_000)) && !gaps.test('yx'.repeat(39_999)));
+});
+
+test('patterns that take long to compile are told by their text', () => {
+  const isDear = (pattern: string): boolean => {
+    const compiler = new RegexpCompiler(pattern);
+    while (compiler.read() !== null) continue;
+    return compiler.isDear;
+  };
+  const dear = [
+    '[^\\p{L}]'.repeat(10_000),
+    '(?i)\\p{L}'.repeat(2_000),
+    '(?i)[b-\\x{1e942}]',
+    '(a|b|c|d)'.repeat(3_000),
+    '([a-z]{1000}x){40}',
+    '(((a{10}b?){10}c){10}){20}',
+    '\\Q(\\E(a{50}b?){100}',
+    Array.from({ length: 50_000 }, (_, i) => `a${i}.*b[0-9]`).join('|'),
+  ];
+  for (const pattern of dear) assert.ok(isDear(pattern), pattern.slice(0, 40));
+  assert.match(badPattern('(?i)[b-\\x{1e942}]'.repeat(10_000)), /takes too long/);
+  const usual = [
+    'host-[0-9]+\\.(eu|us)-(north|south)-[0-9]',
+    '(?i)(api|web).*[^a-z0-9]?',
+    '\\d{1,3}(\\.\\d{1,3}){3}:\\d+',
+    '\\p{Lu}.+',
+    '[[:alpha:]_]{1,100}',
+    Array.from({ length: 100 }, (_, i) => `pod-${i}-[a-z0-9]+`).join('|'),
+  ];
+  for (const pattern of usual) assert.ok(!isDear(pattern), pattern.slice(0, 40));
+});
+
+test('replace() needs no engine for lists without groups, and makes no endless texts', () => {
+  const hosts = Array.from({ length: 50_000 }, (_, i) => `host-${i}`).join('|');
+  assert.equal(compileAnchored(hosts).replace('host-7', '<$0>$1'), '<host-7>');
+  assert.equal(compileAnchored(hosts).replace('host', '<$0>$1'), null);
+  const long = 'x'.repeat(60_000);
+  assert.throws(() => compileAnchored('(x+)').replace(long, '$1'.repeat(500_000)), {
+    code: 'BAD_REQUEST',
+    message: /longer than 65535 characters/,
+  });
+});
+
 test('compileAnchored() agrees with V8 on patterns that both read the same', () => {
-  for (let seed = 1; seed <= 20; seed++) fuzz(seed, 40);
+  for (let seed = 1; seed <= 20; seed++) {
+    fuzz(seed, 40);
+    fuzzLists(seed, 1);
+  }
 });

@@ -134,6 +134,10 @@ export class Work {
     this.#sliceMillis = Math.max(firstMillisMin, sliceMillis - turns.usedMillis);
   }
 
+  get clock(): LoopClock {
+    return this.#turns.clock;
+  }
+
   /** Counts work without asking whether it is time. */
   note(units: number): void {
     this.#units += units;

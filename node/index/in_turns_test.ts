@@ -1,14 +1,13 @@
 /** Queries that take their turns with others. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
+import { onTheLoop, type Turning } from '#engine/aside/aside.ts';
+import { countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
-import { realEnv } from '#lib/env/real.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
-import { Turns } from '#lib/turns/turns.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
-import { NamespaceIndex, type Turning } from './namespace_index.ts';
+import { NamespaceIndex } from './namespace_index.ts';
 
 const range = { startNanos: 0n, endNanos: 100n };
 const unlimited = { limit: 0, shards: null };
@@ -37,26 +36,8 @@ function indexOf(values: readonly string[]): NamespaceIndex {
   return index;
 }
 
-function turning(aside: Aside = onTheLoop, { signal } = new AbortController()): Turning {
-  return { work: Turns.of(realEnv.clock).begin(signal), aside };
-}
-
-/** Turns of the loop while it is done. */
-async function turnsOf<T>(done: Promise<T>): Promise<{ answer: T; turns: number }> {
-  let turns = 0;
-  let isOver = false;
-  const turn = (): void => {
-    turns++;
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
-  const answer = await done;
-  isOver = true;
-  return { answer, turns };
-}
-
 const slotsOf = (index: NamespaceIndex, query: IndexQuery, how: Turning): Promise<number[]> =>
-  index.inTurns(how, (isBounded) => [...index.query(query, range, unlimited, isBounded).slots]);
+  index.inTurns(how, (attempts) => [...index.query(query, range, unlimited, attempts).slots]);
 
 const many = Array.from({ length: 60_000 }, (_, i) => `host-${i % 7}-${i}.example`);
 /** None of those that are matched without an engine. */
@@ -66,10 +47,10 @@ test('a regexp over many values is tested in turns, and finds the same', async (
   const expected = [...indexOf(many).query(regexp(pattern), range, unlimited).slots];
   assert.ok(expected.length > 1000);
   const index = indexOf(many);
-  const { answer, turns } = await turnsOf(slotsOf(index, regexp(pattern), turning()));
+  const { answer, turns } = await turnsOf(slotsOf(index, regexp(pattern), turningOf()));
   assert.deepEqual(answer, expected);
   assert.ok(turns > 3, `${turns}`);
-  const again = await turnsOf(slotsOf(index, regexp(pattern), turning()));
+  const again = await turnsOf(slotsOf(index, regexp(pattern), turningOf()));
   assert.deepEqual(again.answer, expected);
   assert.ok(again.turns <= turns, 'what was tested is remembered');
 });
@@ -87,7 +68,7 @@ test('so is one that narrows what is left of others', async () => {
   ];
   for (const query of queries) {
     const expected = [...indexOf(many).query(query, range, unlimited).slots];
-    assert.deepEqual(await slotsOf(indexOf(many), query, turning()), expected);
+    assert.deepEqual(await slotsOf(indexOf(many), query, turningOf()), expected);
   }
 });
 
@@ -95,22 +76,82 @@ test('values for which a test would hold up others are tested aside', async () =
   const long = Array.from({ length: 150 }, (_, i) => `${'ab'.repeat(20_000 - i)}${i % 3}`);
   const values = [...many.slice(0, 100), ...long, ...many.slice(100, 200)];
   const dear = '(a|b)*a(a|b){41}[12]';
-  let jobs = 0;
-  const counted: Aside = {
-    run: (job, work) => {
-      jobs++;
-      return onTheLoop.run(job, work);
-    },
-  };
-  const found = await slotsOf(indexOf(values), regexp(dear), turning(counted));
+  const { aside, kinds } = countedAside();
+  const found = await slotsOf(indexOf(values), regexp(dear), turningOf(aside));
   const expected = values.flatMap((value, slot) => (/[ab][12]$/.test(value) ? [slot] : []));
   assert.deepEqual(found, expected);
-  assert.ok(jobs >= 3 && jobs <= 150, `${jobs}`);
+  assert.ok(kinds.length >= 3 && kinds.length <= 150, `${kinds.length}`);
+});
+
+test('a list of more texts than may be looked up at once takes turns', async () => {
+  const listed = many.filter((_, i) => i % 2 === 0);
+  const list = regexp([...listed, 'a', 'b'].map((text) => text.replaceAll('.', '\\.')).join('|'));
+  const expected = listed.map((_, i) => 2 * i);
+  const index = indexOf(many);
+  const { answer, turns } = await turnsOf(slotsOf(index, list, turningOf()));
+  assert.deepEqual(answer, expected);
+  assert.ok(turns > 3, `${turns}`);
+  const tags = [{ name: 'v', value: 'a' }];
+  index.insert(many.length, encodeTags(tags), idSchemeCode.quoted, noId, 1);
+  index.markLive([many.length], 0n);
+  assert.deepEqual(await slotsOf(index, list, turningOf()), [...expected, many.length]);
+});
+
+test('a regexp that it takes long to compile is compiled and tested aside, and only there', async () => {
+  const hosts = Array.from({ length: 1_200 }, (_, i) => `host-${i % 7}-${i}\\.[a-z]+`);
+  const dear = `(${hosts.join('|')})`;
+  const { aside, kinds } = countedAside();
+  const found = await slotsOf(indexOf(many), regexp(dear), turningOf(aside));
+  assert.deepEqual(
+    found,
+    hosts.map((_, slot) => slot),
+  );
+  assert.equal(kinds[0], 'compile');
+  assert.ok(kinds.length > many.length / 2_000, `${kinds.length}`);
+  const left = and(
+    { kind: 'term', field: 'g', term: '5' },
+    regexp(`(${hosts.slice(1).join('|')})`),
+  );
+  assert.deepEqual(
+    await slotsOf(indexOf(many), left, turningOf()),
+    hosts.flatMap((_, slot) => (slot % 10 === 5 ? [slot] : [])),
+  );
+});
+
+test('a regexp that makes new states with every text takes turns', async () => {
+  const random = new SeededRandom(3);
+  const letters = Array.from({ length: 300 }, () =>
+    Array.from({ length: 24 }, () => 'ab'[random.below(2)]).join(''),
+  );
+  const states = '((a|b)*a(a|b){20}c)|((a?b?){400}c)|((a|b)*aaaa(a|b)*)';
+  const found = slotsOf(indexOf(letters), regexp(states), turningOf());
+  const { answer, longestMillis } = await turnsOf(found);
+  assert.deepEqual(
+    answer,
+    letters.flatMap((text, slot) => (text.includes('aaaa') ? [slot] : [])),
+  );
+  assert.ok(longestMillis < 250, `${longestMillis}`);
+});
+
+test('all regexps of a query take turns, however many they are', async () => {
+  const count = 16;
+  const queries = Array.from({ length: count }, (_, i) => regexp(`${pattern}|y{${i + 2}}`));
+  const found = slotsOf(indexOf(many), and(...queries), turningOf());
+  const { answer, turns, longestMillis } = await turnsOf(found);
+  assert.deepEqual(answer, [...indexOf(many).query(regexp(pattern), range, unlimited).slots]);
+  assert.ok(turns > 3 * count, `${turns}`);
+  assert.ok(longestMillis < 250, `${longestMillis}`);
+  const more = Array.from({ length: 501 }, (_, i) => regexp(`x[0-9]{${i + 1}}`));
+  const tooMany: IndexQuery = { kind: 'disjunction', queries: more };
+  await assert.rejects(slotsOf(indexOf(['x1', 'x2']), tooMany, turningOf()), {
+    code: 'BAD_REQUEST',
+    message: /more than 500 regular expressions/,
+  });
 });
 
 test('series that come and go while a regexp is tested are answered as they are then', async () => {
   const index = indexOf(many);
-  const query = slotsOf(index, regexp(pattern), turning());
+  const query = slotsOf(index, regexp(pattern), turningOf());
   const gone = Uint32Array.from({ length: 45_000 }, (_, i) => i);
   await new Promise(setImmediate);
   index.remove(gone);
@@ -125,7 +166,7 @@ test('series that come and go while a regexp is tested are answered as they are 
 
 test('a query that is cancelled ends between two tests', async () => {
   const cancel = new AbortController();
-  const query = slotsOf(indexOf(many), regexp(`${pattern}|x+`), turning(onTheLoop, cancel));
+  const query = slotsOf(indexOf(many), regexp(`${pattern}|x+`), turningOf(onTheLoop, cancel));
   cancel.abort(new Error('over'));
   await assert.rejects(query, /over/);
 });
@@ -134,11 +175,11 @@ test('values of a label are collected and sorted in turns', async () => {
   const index = indexOf(many);
   const options = { tagNames: ['v'], namesOnly: false, ...unlimited };
   const all: IndexQuery = { kind: 'all' };
-  const { answer, turns } = await turnsOf(index.aggregateInTurns(all, range, options, turning()));
+  const { answer, turns } = await turnsOf(index.aggregateInTurns(all, range, options, turningOf()));
   assert.deepEqual(answer, { tags: [{ name: 'v', values: many.toSorted() }], exhaustive: true });
   assert.ok(turns > 3, `${turns}`);
   assert.deepEqual(index.aggregate(all, range, options), answer);
-  const cut = await index.aggregateInTurns(all, range, { ...options, limit: 3 }, turning());
+  const cut = await index.aggregateInTurns(all, range, { ...options, limit: 3 }, turningOf());
   assert.deepEqual(cut, {
     tags: [{ name: 'v', values: many.toSorted().slice(0, 2) }],
     exhaustive: false,
@@ -148,7 +189,7 @@ test('values of a label are collected and sorted in turns', async () => {
 test('values that go meanwhile are not in the answer', async () => {
   const index = indexOf(many);
   const options = { tagNames: ['v'], namesOnly: false, ...unlimited };
-  const answer = index.aggregateInTurns({ kind: 'all' }, range, options, turning());
+  const answer = index.aggregateInTurns({ kind: 'all' }, range, options, turningOf());
   await new Promise(setImmediate);
   index.remove(Uint32Array.from({ length: 30_000 }, (_, i) => i));
   assert.deepEqual((await answer).tags, [{ name: 'v', values: many.slice(30_000).sort() }]);

@@ -3,17 +3,18 @@
  * and from series to tags. Series are slots given by the caller; a removed one may be given
  * again.
  */
-import type { Aside } from '#engine/aside/aside.ts';
+import type { Turning } from '#engine/aside/aside.ts';
+import { learnRegexps } from '#engine/aside/regexps.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import { NeedsRegexps } from '#lib/regexp/regexps.ts';
 import { derivedIdOf } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { hasOddName, isOddName, tagsOfId } from '#lib/series_id/to_tags.ts';
 import { pairEnd, tagsBytesMax } from '#lib/tags.ts';
-import type { Work } from '#lib/turns/turns.ts';
 import type { UnixNanos } from '#lib/time.ts';
 import {
   aggregateInTurns,
@@ -29,7 +30,8 @@ import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
 import { countOf, type SlotSet } from './query/slot_set.ts';
 import { enumerateBits, hasBit, PostingsStore } from './tables/postings.ts';
-import { NeedsTests, RegexpTerms } from './query/regexp_terms.ts';
+import { NeedsTests, QueryAttempts } from './query/attempts.ts';
+import { RegexpTerms } from './query/regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
 import type { IndexSection, IndexSectionSource } from './saved/section.ts';
@@ -69,14 +71,8 @@ export interface AggregateOptions {
   readonly shards: Uint32Array | null;
 }
 
-/** How a query takes its turns with others. */
-export interface Turning {
-  readonly work: Work;
-  readonly aside: Aside;
-}
-
-/** Attempts of a query in turns with others; then it is done in one go. */
-const boundedRoundsMax = 4;
+/** Rounds in which names and values are collected in turns with others; then it is done in one go. */
+const pacedRoundsMax = 4;
 
 /** Tags and IDs of series as a SeriesBundle has them. */
 export type SeriesTags = Pick<
@@ -453,15 +449,16 @@ export class NamespaceIndex {
 
   /**
    * Series that match and are live in a block that overlaps the range, ascending.
-   * @throws {TsdbError} BAD_REQUEST for a bad regexp
+   * @param attempts null: in one go, however long it takes
+   * @throws {TsdbError} BAD_REQUEST for a bad regexp; what `inTurns` catches
    */
   query(
     query: IndexQuery,
     range: IndexRange,
     options: QueryOptions,
-    isBounded = false,
+    attempts: QueryAttempts | null = null,
   ): { slots: Uint32Array; exhaustive: boolean } {
-    const set = this.#visible(query, range, options.shards, isBounded);
+    const set = this.#visible(query, range, options.shards, attempts);
     const { limit } = options;
     const count = countOf(set);
     const kept = limit > 0 && count > limit ? limit : count;
@@ -470,21 +467,23 @@ export class NamespaceIndex {
   }
 
   /**
-   * Makes an attempt that queries, and nobody waits for its regexps: what would take too long is tested in
-   * turns with others, or aside, and then the attempt is made again. What it does with the slots that it finds
-   * it does at once: they may be others' after a wait.
+   * Makes an attempt that queries, and nobody waits for its regexps: what would take too long is compiled and
+   * tested in turns with others, or aside, and then the attempt is made again. What it does with the slots that
+   * it finds it does at once: they may be others' after a wait.
    * @throws {TsdbError} as `query`; the reason of the work's signal
    */
   async inTurns<Answer>(
-    { work, aside }: Turning,
-    attempt: (isBounded: boolean) => Answer,
+    turning: Turning,
+    attempt: (attempts: QueryAttempts) => Answer,
   ): Promise<Answer> {
-    for (let round = 0; ; round++) {
+    const attempts = new QueryAttempts(turning.work.clock);
+    for (;;) {
       try {
-        return attempt(round < boundedRoundsMax);
+        return attempt(attempts);
       } catch (error) {
-        if (!(error instanceof NeedsTests)) throw error;
-        await this.#regexps.learn(error.field, error.regexp, work, aside);
+        if (error instanceof NeedsTests) await this.#regexps.learn(error, attempts, turning);
+        else if (error instanceof NeedsRegexps) await learnRegexps(attempts.regexps, turning);
+        else throw error;
       }
     }
   }
@@ -494,9 +493,9 @@ export class NamespaceIndex {
     query: IndexQuery,
     range: IndexRange,
     shards: Uint32Array | null,
-    isBounded: boolean,
+    attempts: QueryAttempts | null,
   ): SlotSet {
-    const matching = this.#evaluator.evaluate(query, isBounded);
+    const matching = this.#evaluator.evaluate(query, attempts ?? new QueryAttempts(null));
     const live = this.#live.overlapping(range.startNanos, range.endNanos);
     const isOfShard = shards === null ? null : shardMask(shards);
     if (matching.words === null) {
@@ -541,7 +540,7 @@ export class NamespaceIndex {
     range: IndexRange,
     options: AggregateOptions,
   ): { tags: TagAggregate[]; exhaustive: boolean } {
-    const set = this.#visible(query, range, options.shards, false);
+    const set = this.#visible(query, range, options.shards, null);
     return aggregateTags(set, this.#tables, options);
   }
 
@@ -550,13 +549,13 @@ export class NamespaceIndex {
     query: IndexQuery,
     range: IndexRange,
     options: AggregateOptions,
-    { work, aside }: Turning,
+    turning: Turning,
   ): Promise<AggregatedTags> {
     for (let round = 0; ; round++) {
-      const answer = await this.inTurns({ work, aside }, (isBounded) => {
-        const set = this.#visible(query, range, options.shards, isBounded);
-        return round < boundedRoundsMax
-          ? aggregateInTurns(set, this.#tables, options, work)
+      const answer = await this.inTurns(turning, (attempts) => {
+        const set = this.#visible(query, range, options.shards, attempts);
+        return round < pacedRoundsMax
+          ? aggregateInTurns(set, this.#tables, options, turning.work)
           : aggregateTags(set, this.#tables, options);
       });
       // Terms were removed meanwhile, so that what was found may be of others.

@@ -174,12 +174,13 @@ function absentLabels(argument: Expr): Labels {
 async function relabel(
   plan: CallPlan,
   evaluator: Evaluator,
-  changeBy: (texts: readonly string[], context: Context) => ChangeLabels,
+  changeBy: (texts: readonly string[], context: Context) => Promise<ChangeLabels>,
 ): Promise<Rows> {
   const rows = await evaluator.vector(plan.args[0]!);
   const texts = plan.args.slice(1).map((argument) => textOf(argument));
   const { pacer } = evaluator.context;
-  const labels = await changeBy(texts, evaluator.context)(rows.labels);
+  const change = await changeBy(texts, evaluator.context);
+  const labels = await change(rows.labels);
   return mergeSameLabels(new RelabelledRows(rows, labels), pacer);
 }
 

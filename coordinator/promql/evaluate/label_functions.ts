@@ -1,16 +1,26 @@
 /** label_replace and label_join. */
-import { isDear } from '#lib/regexp/regexp.ts';
+import { withRegexps } from '#engine/aside/regexps.ts';
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import { type AnchoredRegexp, isDearToReplace } from '#lib/regexp/regexp.ts';
+import { tagsBytesMax } from '#lib/tags.ts';
 import { executionError } from '../parse/errors.ts';
 import type { Context } from '../rows/context.ts';
 import { Labels } from '../rows/labels.ts';
-import { labelsUnits } from '../rows/paced.ts';
-import { compileMatcherRegexp } from '../parse/matcher.ts';
+import { labelsUnits, namesUnits } from '../rows/paced.ts';
 
 /** Changes the labels of all series, giving way. */
 export type ChangeLabels = (all: readonly Labels[]) => Promise<Labels[]>;
 
 /** Of a label value: it is copied, sorted and made into a key. */
 const unitsPerCharacter = 2;
+
+/** @throws {PromqlError} when it is no value of a label */
+function checkLength(length: number, where: string): void {
+  if (length <= tagsBytesMax) return;
+  throw executionError(
+    `label value of ${where} is longer than ${tagsBytesMax} characters: ${length}`,
+  );
+}
 
 /** UTF-8 names are valid; the empty one is not. */
 function checkLabelName(name: string, where: string): void {
@@ -20,18 +30,20 @@ function checkLabelName(name: string, where: string): void {
 }
 
 /** @param texts destination, replacement, source, regexp */
-export function labelReplacer(texts: readonly string[], context: Context): ChangeLabels {
+export async function labelReplacer(
+  texts: readonly string[],
+  context: Context,
+): Promise<ChangeLabels> {
   const [destination, replacement, source, pattern] = texts as [string, string, string, string];
-  const regexp = compileMatcherRegexp(pattern, (reason) => {
-    throw executionError(`invalid regular expression in label_replace(): ${reason}`);
-  });
+  const regexp = await compiled(pattern, context);
   checkLabelName(destination, 'destination');
   const { aside, pacer } = context;
   return (all) =>
-    changed(all, context, async (labels) => {
+    changed(all, context, labelsUnits, async (labels) => {
       const text = labels.get(source);
-      if (pacer.spend(regexp.units(text.length, true))) await pacer.pause();
-      const value = isDear(regexp, text.length, true)
+      const units = regexp.replaceUnits(text.length, replacement);
+      if (pacer.spend(units)) await pacer.pause();
+      const value = isDearToReplace(regexp, text.length, replacement)
         ? await pacer.work.outside(
             aside.run({ kind: 'replace', pattern, text, template: replacement }, pacer.work),
           )
@@ -40,16 +52,44 @@ export function labelReplacer(texts: readonly string[], context: Context): Chang
     });
 }
 
+function compiled(pattern: string, { aside, pacer }: Context): Promise<AnchoredRegexp> {
+  return withRegexps({ work: pacer.work, aside }, (regexps) => {
+    try {
+      return regexps.compile(pattern);
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      throw executionError(`invalid regular expression in label_replace(): ${messageOf(error)}`);
+    }
+  });
+}
+
 /** @param texts destination, separator, sources */
-export function labelJoiner(texts: readonly string[], context: Context): ChangeLabels {
+export async function labelJoiner(
+  texts: readonly string[],
+  context: Context,
+): Promise<ChangeLabels> {
   const [destination, separator, ...sources] = texts as [string, string, ...string[]];
   checkLabelName(destination, 'destination');
   for (const source of sources) checkLabelName(source, 'source');
   return (all) =>
-    changed(all, context, (labels) => ({
-      name: destination,
-      value: sources.map((source) => labels.get(source)).join(separator),
-    }));
+    changed(all, context, namesUnits(sources), (labels) => {
+      const values = valuesOf(labels, sources);
+      const between = separator.length * Math.max(0, values.length - 1);
+      checkLength(
+        values.reduce((sum, { length }) => sum + length, between),
+        'label_join()',
+      );
+      return { name: destination, value: values.join(separator) };
+    });
+}
+
+/** More labels are not looked for one by one. */
+const soughtMax = 16;
+
+function valuesOf(labels: Labels, names: readonly string[]): string[] {
+  if (names.length <= soughtMax) return names.map((name) => labels.get(name));
+  const values = new Map(labels.tags.map(({ name, value }) => [name, value]));
+  return names.map((name) => values.get(name) ?? '');
 }
 
 interface NewLabel {
@@ -60,6 +100,7 @@ interface NewLabel {
 async function changed(
   all: readonly Labels[],
   { pacer }: Context,
+  unitsOfOne: number,
   labelOf: (labels: Labels) => NewLabel | null | Promise<NewLabel | null>,
 ): Promise<Labels[]> {
   const results: Labels[] = [];
@@ -71,7 +112,7 @@ async function changed(
       if (pacer.take(labels.bytesWith(label.name, label.value))) await pacer.room();
       results.push(labels.with(label.name, label.value));
     }
-    const units = labelsUnits + unitsPerCharacter * (label?.value.length ?? 0);
+    const units = unitsOfOne + unitsPerCharacter * (label?.value.length ?? 0);
     if (pacer.spend(units)) await pacer.pause();
   }
   return results;

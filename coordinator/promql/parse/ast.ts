@@ -121,6 +121,7 @@ export interface VectorMatching {
 export interface Binary {
   readonly kind: 'binary';
   readonly operator: BinaryOperator;
+  readonly type: 'scalar' | 'vector';
   readonly left: Expr;
   readonly right: Expr;
   readonly returnBool: boolean;
@@ -167,11 +168,8 @@ export function typeOf(expr: Expr): ValueType {
     case 'subquery':
       return 'matrix';
     case 'call':
-      return expr.type;
     case 'binary':
-      return typeOf(expr.left) === 'scalar' && typeOf(expr.right) === 'scalar'
-        ? 'scalar'
-        : 'vector';
+      return expr.type;
     case 'unary':
     case 'paren':
       return typeOf(expr.expr);

@@ -3,6 +3,9 @@
  * binary expression, so operators are associated anew here; literals are read, and what needs a
  * feature flag is refused.
  */
+import { messageOf, TsdbError } from '#lib/errors.ts';
+import type { AnchoredRegexp } from '#lib/regexp/regexp.ts';
+import type { QueryRegexps } from '#lib/regexp/regexps.ts';
 import type { Matcher } from '../../select/storage.ts';
 import type {
   Aggregate,
@@ -14,10 +17,10 @@ import type {
   VectorMatching,
   VectorSelector,
 } from './ast.ts';
+import { typeOf } from './ast.ts';
 import { parseError } from './errors.ts';
 import { functions, unavailableFunctions } from '../functions/table.ts';
 import { durationMillisMax, numberOf, unquote } from './literals.ts';
-import { compileMatcherRegexp } from './matcher.ts';
 import type { Span } from './position.ts';
 import { explainSyntaxError } from './syntax_error.ts';
 import { childrenOf } from './tree.ts';
@@ -77,10 +80,13 @@ const postfixNodes = new Set([
 export class Builder {
   readonly #query: string;
   readonly #options: ParseOptions;
+  readonly #regexps: QueryRegexps;
 
-  constructor(query: string, options: ParseOptions) {
+  /** @param regexps when some are not found, what is built is not checked for them */
+  constructor(query: string, options: ParseOptions, regexps: QueryRegexps) {
     this.#query = query;
     this.#options = options;
+    this.#regexps = regexps;
   }
 
   expression(node: SyntaxNode): Expr {
@@ -176,6 +182,7 @@ export class Builder {
       left = {
         kind: 'binary',
         operator: token.operator,
+        type: typeOf(left) === 'scalar' && typeOf(right) === 'scalar' ? 'scalar' : 'vector',
         left,
         right,
         returnBool: token.returnBool,
@@ -315,12 +322,11 @@ export class Builder {
       }
     }
     if (name !== null) matchers.unshift({ name: '__name__', kind: '=', value: name });
-    for (const { kind, value } of matchers) {
-      if (kind === '=~' || kind === '!~') {
-        compileMatcherRegexp(value, (reason) => this.#fail(node.from, reason));
-      }
+    let matchEmpty = true;
+    for (const matcher of matchers) {
+      if (!this.#matchesEmpty(matcher, node.from)) matchEmpty = false;
     }
-    if (matchers.every((matcher) => matchesEmpty(matcher))) {
+    if (matchEmpty) {
       this.#fail(node.from, 'vector selector must contain at least one non-empty matcher');
     }
     return {
@@ -330,6 +336,31 @@ export class Builder {
       at: null,
       span: { start: node.from, end: node.to },
     };
+  }
+
+  /** Also that its regexp is a right one. */
+  #matchesEmpty({ kind, value }: Matcher, offset: number): boolean {
+    switch (kind) {
+      case '=':
+        return value === '';
+      case '!=':
+        return value !== '';
+      case '=~':
+        return this.#regexp(value, offset)?.matchesEmpty ?? false;
+      case '!~':
+        return !(this.#regexp(value, offset)?.matchesEmpty ?? true);
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  #regexp(pattern: string, offset: number): AnchoredRegexp | null {
+    try {
+      return this.#regexps.find(pattern);
+    } catch (error) {
+      if (!(error instanceof TsdbError)) throw error;
+      return this.#fail(offset, messageOf(error));
+    }
   }
 
   #call(node: SyntaxNode): Expr {
@@ -539,21 +570,4 @@ function formatAtTimestamp(seconds: number): string {
   if (Number.isNaN(seconds)) return 'NaN';
   if (!Number.isFinite(seconds)) return seconds < 0 ? '-Inf' : '+Inf';
   return `${BigInt(Math.trunc(seconds))}.000000`;
-}
-
-function matchesEmpty(matcher: Matcher): boolean {
-  switch (matcher.kind) {
-    case '=':
-      return matcher.value === '';
-    case '!=':
-      return matcher.value !== '';
-    case '=~':
-      return compileMatcherRegexp(matcher.value, () => {
-        throw new Error('checked before');
-      }).test('');
-    case '!~':
-      return !compileMatcherRegexp(matcher.value, () => {
-        throw new Error('checked before');
-      }).test('');
-  }
 }

@@ -117,8 +117,9 @@ class Checker {
       }
     }
     if (matching?.on === true) {
+      const included = new Set(matching.include);
       for (const label of matching.labels) {
-        if (matching.include.includes(label)) {
+        if (included.has(label)) {
           this.#fail(expr, `label "${label}" must not occur in ON and GROUP clause at once`);
         }
       }

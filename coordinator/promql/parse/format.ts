@@ -1,6 +1,7 @@
 /**
  * A query in its usual form: one space where one belongs, and broken over lines where it is long.
  */
+import type { Turning } from '#engine/aside/aside.ts';
 import {
   type Aggregate,
   type AtModifier,
@@ -22,14 +23,17 @@ const indentLengthMax = 60;
 /**
  * The query as `format_query` answers it. Comments are lost, literals keep the form that they were
  * written in.
- * @throws {PromqlError} bad_data
+ * @throws as `parseQuery`
  */
-export function formatQuery(query: string): string {
-  return new Formatter(query).lines(parseQuery(query, { experimentalFunctions: true }), '');
+export async function formatQuery(query: string, turning: Turning): Promise<string> {
+  const expr = await parseQuery(query, { experimentalFunctions: true }, turning);
+  return new Formatter(query).lines(expr, '');
 }
 
 class Formatter {
   readonly #query: string;
+  /** On one line: what stands inside of others is asked for with each of them. */
+  readonly #flatTexts = new Map<Expr, string>();
 
   constructor(query: string) {
     this.#query = query;
@@ -73,6 +77,15 @@ class Formatter {
   }
 
   #flat(expr: Expr): string {
+    let text = this.#flatTexts.get(expr);
+    if (text === undefined) {
+      text = this.#flatOf(expr);
+      this.#flatTexts.set(expr, text);
+    }
+    return text;
+  }
+
+  #flatOf(expr: Expr): string {
     switch (expr.kind) {
       case 'number':
       case 'string':

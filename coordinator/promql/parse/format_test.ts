@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { turningOf } from '#engine/aside/turning_testing.ts';
 import { formatQuery } from './format.ts';
 import { parseQuery } from './parser.ts';
+
+const formatted = (query: string): Promise<string> => formatQuery(query, turningOf());
 
 const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['foo/bar', 'foo / bar'],
@@ -22,46 +25,46 @@ const cases: readonly (readonly [given: string, formatted: string])[] = [
   ['time( )', 'time()'],
 ];
 
-for (const [given, formatted] of cases) {
-  test(`formatQuery() makes ${formatted} of ${given}`, () => {
-    assert.equal(formatQuery(given), formatted);
+for (const [given, wanted] of cases) {
+  test(`formatQuery() makes ${wanted} of ${given}`, async () => {
+    assert.equal(await formatted(given), wanted);
   });
 }
 
-test('formatQuery() breaks what is longer than a line', () => {
+test('formatQuery() breaks what is longer than a line', async () => {
   const long = `rate(${'requests_of_a_service'.repeat(3)}{job="api"}[5m])`;
   assert.equal(
-    formatQuery(`sum by (code)(${long})/ignoring(code)group_left()sum(${long})`),
+    await formatted(`sum by (code)(${long})/ignoring(code)group_left()sum(${long})`),
     [`  sum by (code) (${long})`, '/ ignoring (code) group_left ()', `  sum(${long})`].join('\n'),
   );
   assert.equal(
-    formatQuery(`topk(3,${long}+${long})`),
+    await formatted(`topk(3,${long}+${long})`),
     ['topk(', '  3,', `    ${long}`, '  +', `    ${long}`, ')'].join('\n'),
   );
 });
 
-test('formatQuery() gives text with the same meaning', () => {
+test('formatQuery() gives text with the same meaning', async () => {
   const long = `${'m'.repeat(40)}{a="1"}`;
   const queries = [
     ...cases.map(([given]) => given),
     `(${long} or ${long}) unless on(a) -${long}`,
     `histogram_quantile(0.9, sum by(le)(rate(${long}[1m] offset 5m))) * 2 ^ 3 % max_over_time((${long})[5m:1m])`,
   ];
-  const withoutSpans = (query: string): string =>
-    JSON.stringify(parseQuery(query, { experimentalFunctions: true }), (key, value: unknown) =>
-      key === 'span' ? undefined : value,
-    );
+  const withoutSpans = async (query: string): Promise<string> => {
+    const expr = await parseQuery(query, { experimentalFunctions: true }, turningOf());
+    return JSON.stringify(expr, (key, value: unknown) => (key === 'span' ? undefined : value));
+  };
   for (const query of queries) {
-    assert.equal(withoutSpans(formatQuery(query)), withoutSpans(query), query);
+    assert.equal(await withoutSpans(await formatted(query)), await withoutSpans(query), query);
   }
 });
 
-test('formatQuery() stays small for a chain of operators that nests to the right', () => {
+test('formatQuery() stays small for a chain of operators that nests to the right', async () => {
   const chain = `${'2 ^ '.repeat(500)}2`;
-  const lines = formatQuery(chain).split('\n');
+  const lines = (await formatted(chain)).split('\n');
   assert.ok(lines.length < 100 && lines.every((line) => line.length < chain.length + 100));
 });
 
-test('formatQuery() refuses what does not parse', () => {
-  assert.throws(() => formatQuery('sum('), /parse error/);
+test('formatQuery() refuses what does not parse', async () => {
+  await assert.rejects(formatted('sum('), /parse error/);
 });

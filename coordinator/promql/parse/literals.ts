@@ -70,29 +70,31 @@ export function unquote(literal: string, fail: (reason: string) => never): strin
     fail(quote === '`' ? 'unterminated raw string' : 'unterminated quoted string');
   }
   const body = literal.slice(1, -1);
-  if (quote === '`' || !body.includes('\\')) return body;
-  const bytes: number[] = [];
-  const pushText = (text: string) => {
-    for (const byte of Buffer.from(text)) bytes.push(byte);
-  };
+  return quote === '`' || !body.includes('\\') ? body : unescaped(body, quote, fail);
+}
+
+const numericEscape = /(?:x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})/y;
+
+function unescaped(body: string, quote: string, fail: (reason: string) => never): string {
+  // No escape sequence is shorter than what it stands for, and a UTF-16 unit is up to three bytes.
+  const bytes = new ByteText(3 * body.length);
   let at = 0;
   while (at < body.length) {
     const backslash = body.indexOf('\\', at);
     if (backslash < 0) {
-      pushText(body.slice(at));
+      bytes.text(body, at, body.length);
       break;
     }
-    pushText(body.slice(at, backslash));
+    bytes.text(body, at, backslash);
     const letter = body[backslash + 1] ?? '';
     const simple = simpleEscapes[letter];
     if (simple !== undefined && (letter !== "'" && letter !== '"' ? true : letter === quote)) {
-      bytes.push(simple);
+      bytes.byte(simple);
       at = backslash + 2;
       continue;
     }
-    const numeric = /^(?:x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})/.exec(
-      body.slice(backslash + 1),
-    );
+    numericEscape.lastIndex = backslash + 1;
+    const numeric = numericEscape.exec(body);
     if (numeric === null) {
       if (letter === '') fail('escape sequence not terminated');
       const code = letter.codePointAt(0)!;
@@ -106,13 +108,43 @@ export function unquote(literal: string, fail: (reason: string) => never): strin
       if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
         fail('escape sequence is an invalid Unicode code point');
       }
-      pushText(String.fromCodePoint(code));
+      const character = String.fromCodePoint(code);
+      bytes.text(character, 0, character.length);
     } else {
       const value = digits.startsWith('x') ? parseInt(digits.slice(1), 16) : parseInt(digits, 8);
       if (value > 255) fail('octal value over 255');
-      bytes.push(value);
+      bytes.byte(value);
     }
     at = backslash + 1 + digits.length;
   }
-  return Buffer.from(bytes).toString();
+  return bytes.toString();
+}
+
+/** Bytes that become a text. */
+class ByteText {
+  readonly #bytes: Buffer;
+  #length = 0;
+
+  constructor(lengthMax: number) {
+    this.#bytes = Buffer.allocUnsafe(lengthMax);
+  }
+
+  byte(value: number): void {
+    this.#bytes[this.#length++] = value;
+  }
+
+  text(of: string, start: number, end: number): void {
+    for (let at = start; at < end; at++) {
+      const code = of.charCodeAt(at);
+      if (code > 127) {
+        this.#length += this.#bytes.write(of.slice(at, end), this.#length);
+        return;
+      }
+      this.#bytes[this.#length++] = code;
+    }
+  }
+
+  toString(): string {
+    return this.#bytes.toString('utf8', 0, this.#length);
+  }
 }

@@ -4,7 +4,11 @@
  */
 import { parser } from '@prometheus-io/lezer-promql';
 import type { SyntaxNode } from '@lezer/common';
+import type { Turning } from '#engine/aside/aside.ts';
+import { learnRegexps } from '#engine/aside/regexps.ts';
 import { messageOf } from '#lib/errors.ts';
+import { QueryRegexps } from '#lib/regexp/regexps.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type { Matcher } from '../../select/storage.ts';
 import type { Expr } from './ast.ts';
 import { Builder } from './builder.ts';
@@ -12,6 +16,7 @@ import type { ParseOptions } from './builder.ts';
 import { checkTypes } from './check.ts';
 import { parseError } from './errors.ts';
 import { explainSyntaxError } from './syntax_error.ts';
+import { countTokens } from './tokens.ts';
 import { childrenOf, firstErrorOffset } from './tree.ts';
 
 export type { ParseOptions } from './builder.ts';
@@ -22,31 +27,42 @@ export const queryLengthMax: number = 1 << 20;
 /** Calls, aggregations and brackets inside of each other; trees are walked by recursion. */
 export const nestingMax = 300;
 
-/**
- * Operators on the way from the outermost to the innermost part of a query: those that follow each other
- * (`a + b + c` has two) and those around the brackets that they stand in. Trees are as deep, are walked by
- * recursion. `^` counts as two.
- */
-export const operatorsMax = 1_000;
+/** Of a step of the grammar's parser, and of the rest for each token: in units of work (lib/turns/turns.ts). */
+const stepUnits = 200;
+const tokenUnits = 400;
 
 /**
- * @throws {PromqlError} bad_data, with line and column
+ * In turns with others: what takes a part of a query of many tokens is some milliseconds.
+ * @throws {PromqlError} bad_data, with line and column; as `Aside.run`
  */
-export function parseQuery(query: string, options: ParseOptions): Expr {
+export async function parseQuery(
+  query: string,
+  options: ParseOptions,
+  turning: Turning,
+): Promise<Expr> {
+  const tokens = checkLength(query, 0);
+  const root = await syntaxTreeOf(query, turning.work);
+  if (turning.work.spend(tokens * tokenUnits)) await turning.work.pause();
+  checkNesting(query, root);
+  const children = childrenOf(root);
+  if (children.length !== 1) throw explainSyntaxError(query, query.length);
+  const regexps = new QueryRegexps();
+  for (;;) {
+    const expr = new Builder(query, options, regexps).expression(children[0]!);
+    if (turning.work.spend(tokens * tokenUnits)) await turning.work.pause();
+    checkTypes(query, expr);
+    if (regexps.areFound) return expr;
+    await learnRegexps(regexps, turning);
+  }
+}
+
+/** @returns tokens of this and of those before it */
+function checkLength(query: string, tokensBefore: number): number {
   if (query.length > queryLengthMax) {
     throw parseError(query, 0, `query is longer than ${queryLengthMax} characters`);
   }
   if (query.trim() === '') throw parseError(query, 0, 'no expression found in input');
-  checkOperators(query);
-  const root = syntaxTreeOf(query);
-  const errorOffset = firstErrorOffset(root);
-  if (errorOffset >= 0) throw explainSyntaxError(query, errorOffset);
-  checkNesting(query, root);
-  const children = childrenOf(root);
-  if (children.length !== 1) throw explainSyntaxError(query, query.length);
-  const expr = new Builder(query, options).expression(children[0]!);
-  checkTypes(query, expr);
-  return expr;
+  return countTokens(query, tokensBefore);
 }
 
 const strictParser = parser.configure({ strict: true });
@@ -58,11 +74,16 @@ const explainedLengthMax = 4_096;
  * The grammar's tree. Its way to go on after an error takes time with the square of the text's
  * length, so that a long text is only parsed up to its first error.
  */
-function syntaxTreeOf(query: string): SyntaxNode {
+async function syntaxTreeOf(query: string, work: Work): Promise<SyntaxNode> {
   const text = withoutTrailingDots(query);
-  if (text.length <= explainedLengthMax) return treeOf(parser, text);
+  if (text.length <= explainedLengthMax) {
+    const root = await treeOf(parser, text, work);
+    const errorOffset = firstErrorOffset(root);
+    if (errorOffset >= 0) throw explainSyntaxError(query, errorOffset);
+    return root;
+  }
   try {
-    return treeOf(strictParser, text);
+    return await treeOf(strictParser, text, work);
   } catch (error) {
     const offset = /^No parse at (\d+)$/.exec(messageOf(error))?.[1];
     if (offset === undefined) throw error;
@@ -77,66 +98,42 @@ interface LongReductions {
 
 /**
  * The parser takes a long text in which 300 operators follow each other for one that it has to end, and
- * tells of an error that is not there. It may go on: `checkOperators` bounds the levels of its tree.
+ * tells of an error that is not there. It may go on: `countTokens` bounds the levels of its tree.
  */
-function treeOf(of: typeof parser, text: string): SyntaxNode {
+async function treeOf(of: typeof parser, text: string, work: Work): Promise<SyntaxNode> {
   const parse = of.startParse(text);
   for (;;) {
     const tree = parse.advance();
     if (tree !== null) return tree.topNode;
     (parse as unknown as LongReductions).bigReductionCount = 0;
-  }
-}
-
-/** Texts (also those without an end), comments and names are passed over; what is left are operators and brackets. */
-const operatorToken =
-  /"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|#[^\n]*|[\w:.]+|[=!<>]=|[=!]~|[-+*/%^<>]|[([{,)\]}]/g;
-const operatorWords: ReadonlySet<string> = new Set(['and', 'or', 'unless', 'atan2']);
-
-/** Operators at one level of brackets, and of the deepest part that is finished. */
-interface Level {
-  operators: number;
-  inside: number;
-  deepest: number;
-}
-
-/** @throws {PromqlError} bad_data when the tree would be too deep */
-function checkOperators(query: string): void {
-  const outer: Level[] = [];
-  let level: Level = { operators: 0, inside: 0, deepest: 0 };
-  for (const { 0: text, index } of query.matchAll(operatorToken)) {
-    // The parser keeps all of a right-associative chain until its end, which takes it twice the room.
-    if (text === '^') level.operators += 2;
-    else if (/^[-+*/%<>=!]/.test(text) || operatorWords.has(text.toLowerCase()))
-      level.operators += 1;
-    else if ('([{'.includes(text)) {
-      outer.push(level);
-      level = { operators: 0, inside: 0, deepest: 0 };
-    } else if (text === ',') {
-      level.deepest = Math.max(level.deepest, level.operators + level.inside);
-      level.operators = 0;
-      level.inside = 0;
-    } else if (')]}'.includes(text)) {
-      const inside = Math.max(level.deepest, level.operators + level.inside);
-      level = outer.pop() ?? level;
-      level.inside = Math.max(level.inside, inside);
-    } else continue;
-    if (level.operators + level.inside > operatorsMax) {
-      throw parseError(
-        query,
-        index,
-        `more than ${operatorsMax} operators in each other's operands`,
-      );
-    }
+    if (work.spend(stepUnits)) await work.pause();
   }
 }
 
 /**
- * A selector alone, as `match[]` parameters have it.
- * @throws {PromqlError} bad_data
+ * Selectors alone, as the `match[]` parameters of a request have them.
+ * @throws {PromqlError} bad_data; as `Aside.run`
  */
-export function parseSelector(text: string): Matcher[] {
-  const expr = parseQuery(text, { experimentalFunctions: false });
+export async function parseSelectors(
+  texts: readonly string[],
+  turning: Turning,
+): Promise<Matcher[][]> {
+  let length = 0;
+  let tokens = 0;
+  for (const text of texts) {
+    length += text.length;
+    if (length > queryLengthMax) {
+      throw parseError(text, 0, `selectors are longer than ${queryLengthMax} characters together`);
+    }
+    tokens = checkLength(text, tokens);
+  }
+  const lists: Matcher[][] = [];
+  for (const text of texts) lists.push(await parseSelector(text, turning));
+  return lists;
+}
+
+async function parseSelector(text: string, turning: Turning): Promise<Matcher[]> {
+  const expr = await parseQuery(text, { experimentalFunctions: false }, turning);
   if (expr.kind !== 'vectorSelector' || expr.offsetMillis !== 0 || expr.at !== null) {
     throw parseError(text, 0, 'expected type vector selector');
   }

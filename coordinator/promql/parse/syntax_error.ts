@@ -4,6 +4,7 @@
 import { parseError } from './errors.ts';
 import type { PromqlError } from './errors.ts';
 import { functions, unavailableFunctions } from '../functions/table.ts';
+import { type Token, tokensOf } from './tokens.ts';
 
 const keywords = new Set([
   'and',
@@ -26,25 +27,8 @@ const aggregators = new Set(
   ),
 );
 
-interface Token {
-  readonly text: string;
-  readonly start: number;
-}
-
-const tokenPattern =
-  /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|[0-9.][0-9a-zA-Z_.]*|[a-zA-Z_:][a-zA-Z0-9_:]*|==|!=|>=|<=|=~|!~|[\s\S]/gu;
-
 /** A token of a string that has its end; a token without one goes to the end of its line, or of all. */
 const terminated = /^(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)$/;
-
-/** Tokens in front of and at the offset; skips blanks and comments. */
-function tokensOf(query: string): Token[] {
-  const tokens: Token[] = [];
-  for (const match of query.matchAll(tokenPattern)) {
-    if (!/^(\s|#)/.test(match[0])) tokens.push({ text: match[0], start: match.index });
-  }
-  return tokens;
-}
 
 /**
  * The error for a text that the grammar refuses.

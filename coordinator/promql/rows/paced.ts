@@ -3,6 +3,14 @@ import type { Work } from '#lib/turns/turns.ts';
 
 /** About what it takes to look at the labels of a series, in units of work (lib/turns/turns.ts). */
 export const labelsUnits = 200;
+/** Of a name that is looked for in them. */
+const nameUnits = 50;
+
+/** The same when these names are looked for in them. */
+export function namesUnits(names: readonly string[]): number {
+  return labelsUnits + nameUnits * names.length;
+}
+
 /** As `items.map(map)`, with labels of series. */
 export async function mapPaced<Item, Mapped>(
   items: readonly Item[],

@@ -18,7 +18,8 @@ import {
   subtract,
 } from './slot_set.ts';
 import { enumerateBits, type PostingsStore, wordsFor } from '../tables/postings.ts';
-import { NeedsTests, type RegexpTerms, TestBudget } from './regexp_terms.ts';
+import { NeedsTests, QueryAttempts } from './attempts.ts';
+import type { RegexpTerms } from './regexp_terms.ts';
 import type { SeriesTable } from '../tables/series_table.ts';
 import type { TermDictionary } from '../tables/term_dictionary.ts';
 
@@ -37,7 +38,7 @@ export class Evaluator {
   readonly #regexps: RegexpTerms;
   readonly #scratch: ScratchBits;
   /** Of the query at hand. */
-  #budget: TestBudget = new TestBudget(false);
+  #attempts: QueryAttempts = new QueryAttempts(null);
 
   constructor(
     dictionary: TermDictionary,
@@ -56,14 +57,15 @@ export class Evaluator {
 
   /**
    * Series that match; borrowed until the next call or change of the index.
-   * @param isBounded whether regexps may be tested for some milliseconds only
    * @throws {TsdbError} BAD_REQUEST for a bad regexp, also when its result would not matter
-   * @throws {NeedsTests} when they would need more
+   * @throws {NeedsRegexps} {NeedsTests} when the attempt may not do all
    */
-  evaluate(query: IndexQuery, isBounded: boolean): SlotSet {
-    this.#budget = new TestBudget(isBounded);
+  evaluate(query: IndexQuery, attempts: QueryAttempts): SlotSet {
+    this.#attempts = attempts;
+    attempts.beginNext();
     checkQuerySize(query);
     this.#compileAll(query);
+    attempts.regexps.checkFound();
     this.#scratch.begin(wordsFor(this.#series.slotsEnd));
     return this.#evaluate(query);
   }
@@ -78,7 +80,7 @@ export class Evaluator {
   }
 
   #compileAll(query: IndexQuery): void {
-    if (query.kind === 'regexp') this.#regexps.compile(query.regexp);
+    if (query.kind === 'regexp') this.#attempts.regexps.find(query.regexp);
     else if (query.kind === 'negation') this.#compileAll(query.query);
     else if (query.kind === 'conjunction' || query.kind === 'disjunction') {
       for (const part of query.queries) this.#compileAll(part);
@@ -122,11 +124,11 @@ export class Evaluator {
   #evaluateRegexp(query: RegexpQuery): SlotSet {
     const fieldIndex = this.#dictionary.fieldIndex(query.field);
     if (fieldIndex < 0) return emptySet;
-    const regexp = this.#regexps.compile(query.regexp);
+    const regexp = this.#attempts.regexps.compile(query.regexp);
     if (this.#matchesEveryValue(query.field, regexp)) {
       return this.#listSet(this.#fieldPostings, fieldIndex);
     }
-    const terms = this.#regexps.matching(fieldIndex, regexp, this.#budget);
+    const terms = this.#regexps.matching(fieldIndex, regexp, this.#attempts);
     if (terms.length === this.#dictionary.field(fieldIndex).termCount) {
       return this.#listSet(this.#fieldPostings, fieldIndex);
     }
@@ -209,10 +211,10 @@ export class Evaluator {
   #filterByRegexp(set: SlotSet, query: RegexpQuery, wanted: boolean): SlotSet | null {
     const fieldIndex = this.#dictionary.fieldIndex(query.field);
     if (fieldIndex < 0) return null;
-    const regexp = this.#regexps.compile(query.regexp);
+    const regexp = this.#attempts.regexps.compile(query.regexp);
     if (this.#matchesEveryValue(query.field, regexp)) return null;
-    const known = this.#regexps.isKnown(fieldIndex, regexp)
-      ? this.#regexps.matching(fieldIndex, regexp, this.#budget)
+    const known = this.#regexps.isKnown(fieldIndex, regexp, this.#attempts)
+      ? this.#regexps.matching(fieldIndex, regexp, this.#attempts)
       : null;
     const cost =
       known === null ? this.#dictionary.field(fieldIndex).termCount : this.#postingsOfTerms(known);
@@ -240,7 +242,7 @@ export class Evaluator {
     const matched = known === null ? null : new Set(known);
     const matchesTerm = (term: number): boolean => {
       if (matched !== null) return matched.has(term);
-      if (!this.#budget.takes(regexp, dictionary.valueLength(term))) {
+      if (!this.#attempts.takesTest(regexp, dictionary.valueLength(term))) {
         throw new NeedsTests(dictionary.field(fieldIndex).name, regexp);
       }
       return dictionary.testValue(term, test);

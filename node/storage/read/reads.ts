@@ -16,13 +16,12 @@ import {
   type StreamShardPage,
   type StreamShardRequest,
 } from '#cluster/node/service.ts';
-import type { Aside } from '#engine/aside/aside.ts';
+import type { Aside, Turning } from '#engine/aside/aside.ts';
 import type { Clock } from '#lib/env/env.ts';
 import { badRequest, TsdbError } from '#lib/errors.ts';
 import { type Delivery, readHeld } from '#lib/read_memory/delivery.ts';
 import type { ReadMemory, ReadReservation } from '#lib/read_memory/read_memory.ts';
 import { Turns } from '#lib/turns/turns.ts';
-import type { Turning } from '../../index/namespace_index.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import type { ShardTable } from '../namespace/shards.ts';
@@ -94,8 +93,8 @@ export class Reads {
       const range = request.fetchData ? request : null;
       const { index } = namespace;
       const turning = this.#turning(signal);
-      const found = await index.inTurns(turning, (isBounded) => {
-        const { slots, exhaustive } = index.query(request.query, request, limits, isBounded);
+      const found = await index.inTurns(turning, (attempts) => {
+        const { slots, exhaustive } = index.query(request.query, request, limits, attempts);
         if (range === null) queries.add('metadata', slots.length);
         else queries.add('seriesBlocks', slots.length * namespace.blockCount(range));
         const read = bundleOf(this.#parts, namespace, slots, range, reservation, turning.work);

@@ -6,6 +6,7 @@ import { typeOf } from '#coordinator/promql/parse/ast.ts';
 import type { Expr } from '#coordinator/promql/parse/ast.ts';
 import { PromqlError } from '#coordinator/promql/parse/errors.ts';
 import { parseQuery } from '#coordinator/promql/parse/parser.ts';
+import { turningOf } from '#engine/aside/turning_testing.ts';
 
 const options = { experimentalFunctions: false };
 const suite = new URL('../../../../shared/suites/promql-parse.json', import.meta.url);
@@ -25,7 +26,7 @@ if (!existsSync(suite)) {
     'skipped: expressions of Prometheus are not here (../shared/suites/promql-parse.json)',
   );
 } else {
-  test("the parser takes and refuses what Prometheus' parser does", () => {
+  test("the parser takes and refuses what Prometheus' parser does", async () => {
     const { cases } = JSON.parse(readFileSync(suite, 'utf8')) as { cases: SuiteCase[] };
     let sameMessages = 0;
     let refused = 0;
@@ -33,7 +34,7 @@ if (!existsSync(suite)) {
       if (knownDifferences.has(expr)) continue;
       let parsed: Expr | null = null;
       try {
-        parsed = parseQuery(expr, options);
+        parsed = await parseQuery(expr, options, turningOf());
       } catch (problem) {
         assert.ok(problem instanceof PromqlError, expr);
         if (problem.message === error) sameMessages++;
