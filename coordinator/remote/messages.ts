@@ -22,6 +22,8 @@ export interface ReadRequest {
 
 /** Queries in one request; more are refused. */
 const queriesMax = 1_000;
+/** Fields in one request, those of its queries and matchers included; more are refused. */
+const fieldsMax = 100_000;
 
 const matcherKinds = ['=', '!=', '=~', '!~'] as const;
 
@@ -36,26 +38,29 @@ export function decodeReadRequest(bytes: Uint8Array): ReadRequest {
     if (value === 0n) acceptedResponseTypes.push('samples');
     else if (value === 1n) acceptedResponseTypes.push('streamedXorChunks');
   };
-  for (const field of fieldsOf(bytes)) {
+  const count = new FieldCount();
+  for (const field of fieldsOf(bytes, count)) {
     if (field.number === 1 && field.bytes !== null) {
       if (queries.length === queriesMax) throw malformed(`more than ${queriesMax} queries`);
-      queries.push(decodeQuery(field.bytes));
+      queries.push(decodeQuery(field.bytes, count));
     } else if (field.number === 2) {
       if (field.bytes === null) accept(field.value);
-      else for (const value of varintsOf(field.bytes)) accept(value);
+      else for (const value of varintsOf(field.bytes, count)) accept(value);
     }
   }
   return { queries, acceptedResponseTypes };
 }
 
-function decodeQuery(bytes: Uint8Array): ReadQuery {
+function decodeQuery(bytes: Uint8Array, count: FieldCount): ReadQuery {
   let startMillis = 0;
   let endMillis = 0;
   const matchers: Matcher[] = [];
-  for (const field of fieldsOf(bytes)) {
+  for (const field of fieldsOf(bytes, count)) {
     if (field.number === 1) startMillis = millisOf(field.value);
     else if (field.number === 2) endMillis = millisOf(field.value);
-    else if (field.number === 3 && field.bytes !== null) matchers.push(decodeMatcher(field.bytes));
+    else if (field.number === 3 && field.bytes !== null) {
+      matchers.push(decodeMatcher(field.bytes, count));
+    }
   }
   return { startMillis, endMillis, matchers };
 }
@@ -64,11 +69,11 @@ function millisOf(value: bigint): number {
   return Number(BigInt.asIntN(64, value));
 }
 
-function decodeMatcher(bytes: Uint8Array): Matcher {
+function decodeMatcher(bytes: Uint8Array, count: FieldCount): Matcher {
   let kind = 0;
   let name = '';
   let value = '';
-  for (const field of fieldsOf(bytes)) {
+  for (const field of fieldsOf(bytes, count)) {
     if (field.number === 1) kind = Number(field.value);
     else if (field.number === 2 && field.bytes !== null) name = textOf(field.bytes);
     else if (field.number === 3 && field.bytes !== null) value = textOf(field.bytes);
@@ -86,9 +91,21 @@ interface Field {
   readonly bytes: Uint8Array | null;
 }
 
-function* fieldsOf(bytes: Uint8Array): Iterable<Field> {
+/** Of the fields of a request. */
+class FieldCount {
+  #count = 0;
+
+  /** @throws {TsdbError} BAD_REQUEST when they are too many */
+  addOne(): void {
+    this.#count += 1;
+    if (this.#count > fieldsMax) throw malformed(`more than ${fieldsMax} fields`);
+  }
+}
+
+function* fieldsOf(bytes: Uint8Array, count: FieldCount): Iterable<Field> {
   const reader = new Reader(bytes);
   while (reader.at < bytes.length) {
+    count.addOne();
     const key = Number(reader.varint());
     const number = Math.floor(key / 8);
     switch (key % 8) {
@@ -110,9 +127,12 @@ function* fieldsOf(bytes: Uint8Array): Iterable<Field> {
   }
 }
 
-function* varintsOf(bytes: Uint8Array): Iterable<bigint> {
+function* varintsOf(bytes: Uint8Array, count: FieldCount): Iterable<bigint> {
   const reader = new Reader(bytes);
-  while (reader.at < bytes.length) yield reader.varint();
+  while (reader.at < bytes.length) {
+    count.addOne();
+    yield reader.varint();
+  }
 }
 
 class Reader {
