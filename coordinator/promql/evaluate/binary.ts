@@ -316,7 +316,9 @@ class PairRows extends Rows {
     one: Rows,
     swapped: boolean,
   ) {
-    super(labels, many.stepCount, makeRowBuffer(many.stepCount));
+    const { stepCount } = many;
+    const loadSteps = many.loadSteps + one.loadSteps + stepCount;
+    super(labels, stepCount, makeRowBuffer(stepCount), loadSteps);
     this.#plan = plan;
     this.#pairs = pairs;
     this.#many = many;

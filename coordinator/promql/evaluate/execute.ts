@@ -13,10 +13,16 @@ import { textOf } from '../plan/plan.ts';
 import { arithmetic, arithmeticRows, compare, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan, Plan, SelectPlan } from '../plan/plan.ts';
 import { mapPresent, timesInSeconds } from '../rows/row_values.ts';
-import { loadPrepared, MappedRows, notReady, RepeatedRows } from '../rows/rows.ts';
+import { loadPrepared, MappedRows, materialize, notReady, RepeatedRows } from '../rows/rows.ts';
 import type { Rows } from '../rows/rows.ts';
 import { SelectorRows } from './selector_rows.ts';
 import { evaluateWindow } from './window_rows.ts';
+
+/**
+ * Rows of which one takes more steps are made at once, a row at a time: a chain of operators over a long subquery
+ * would take them all in one go.
+ */
+const loadStepsMax = 6_000_000;
 
 /** Evaluates plan nodes. */
 export class Executor implements Evaluator {
@@ -28,6 +34,13 @@ export class Executor implements Evaluator {
 
   /** One value for each step. */
   async scalar(plan: Plan): Promise<Float64Array> {
+    const { pacer } = this.context;
+    const values = await this.#scalar(plan);
+    if (pacer.spend(values.length)) await pacer.pause();
+    return values;
+  }
+
+  async #scalar(plan: Plan): Promise<Float64Array> {
     const { stepCount } = plan.grid;
     switch (plan.kind) {
       case 'number':
@@ -84,6 +97,11 @@ export class Executor implements Evaluator {
   }
 
   async vector(plan: Plan): Promise<Rows> {
+    const rows = await this.#vector(plan);
+    return rows.loadSteps > loadStepsMax ? materialize(rows, this.context.pacer) : rows;
+  }
+
+  async #vector(plan: Plan): Promise<Rows> {
     switch (plan.kind) {
       case 'select':
         return this.#select(plan);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { AsideThread } from '#engine/aside/aside.ts';
+import { turnsOf } from '#engine/aside/turning_testing.ts';
 import { emptyBundle } from '#engine/codec/series_bundle.ts';
 import { realEnv } from '#lib/env/real.ts';
 import type { QueryStorage } from '../../select/storage.ts';
@@ -98,16 +99,26 @@ test('rows that are too dear for the loop are the same when they are made aside'
 });
 
 test('the loop goes on while a long subquery is evaluated', async () => {
-  let turns = 0;
-  let isOver = false;
-  const turn = (): void => {
-    turns++;
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await valueOf(`sum_over_time((vector(time()) * 2 + 1)[${8 * stepsAtOnce}s:1s] @ 3e6)`);
-  isOver = true;
+  const query = `sum_over_time((vector(time()) * 2 + 1)[${8 * stepsAtOnce}s:1s] @ 3e6)`;
+  const { turns } = await turnsOf(valueOf(query));
   assert.ok(turns >= 8, `${turns}`);
+});
+
+test('so it does while many operators follow each other over a long subquery', async () => {
+  const steps = stepsAtOnce;
+  const inner = seconds - (steps - 1) / 2;
+  for (const [chain, value] of [
+    [`vector(time())${' + 1'.repeat(600)}`, inner + 600],
+    [`vector(time()${' + time()'.repeat(200)})`, 201 * inner],
+    [`vector(time())${' + vector(time())'.repeat(200)}`, 201 * inner],
+    [`${'abs('.repeat(200)}vector(time())${')'.repeat(200)}`, inner],
+  ] as const) {
+    const { answer, longestMillis } = await turnsOf(
+      valueOf(`avg_over_time((${chain})[${steps}s:1s])`),
+    );
+    assert.ok(Math.abs(answer! / value - 1) < 1e-9, `${chain.slice(0, 30)}: ${answer} ${value}`);
+    assert.ok(longestMillis < 250, `${chain.slice(0, 30)}: ${longestMillis}`);
+  }
 });
 
 test('a query that is out of time ends inside of one row, and leaves the thread to others', async () => {

@@ -12,13 +12,21 @@ import type { Pacer } from './pacer.ts';
 export abstract class Rows {
   readonly labels: readonly Labels[];
   readonly stepCount: number;
+  /** Steps that `load` goes through for a row in all the vectors that it is made of. */
+  readonly loadSteps: number;
   /** Where `load` puts rows. */
   buffer: RowBuffer;
 
-  protected constructor(labels: readonly Labels[], stepCount: number, buffer: RowBuffer) {
+  protected constructor(
+    labels: readonly Labels[],
+    stepCount: number,
+    buffer: RowBuffer,
+    loadSteps = 0,
+  ) {
     this.labels = labels;
     this.stepCount = stepCount;
     this.buffer = buffer;
+    this.loadSteps = loadSteps;
   }
 
   get count(): number {
@@ -82,7 +90,8 @@ export class MappedRows extends Rows {
     map: (row: RowBuffer, index: number) => void,
     indexes: readonly number[] | null = null,
   ) {
-    super(labels, source.stepCount, makeRowBuffer(source.stepCount));
+    const { stepCount, loadSteps } = source;
+    super(labels, stepCount, makeRowBuffer(stepCount), loadSteps + stepCount);
     this.#source = source;
     this.#map = map;
     this.#indexes = indexes;
@@ -113,7 +122,7 @@ export class RepeatedRows extends Rows {
   readonly #source: Rows;
 
   constructor(source: Rows, stepCount: number) {
-    super(source.labels, stepCount, makeRowBuffer(stepCount));
+    super(source.labels, stepCount, makeRowBuffer(stepCount), source.loadSteps + stepCount);
     this.#source = source;
   }
 
@@ -134,7 +143,7 @@ export class RelabelledRows extends Rows {
   readonly #source: Rows;
 
   constructor(source: Rows, labels: readonly Labels[]) {
-    super(labels, source.stepCount, source.buffer);
+    super(labels, source.stepCount, source.buffer, source.loadSteps);
     this.#source = source;
   }
 
