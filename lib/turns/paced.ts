@@ -6,19 +6,24 @@ const sortedAtOnce = 1024;
 /** About what one comparison takes, in units of work. */
 const compareUnits = 50;
 
-/** As `items.toSorted(compare)`: parts are sorted, and then merged. */
+/**
+ * As `items.toSorted(compare)`: parts are sorted, and then merged.
+ * @param units about what a comparison takes
+ */
 export async function sortPaced<Item>(
   items: readonly Item[],
   compare: (a: Item, b: Item) => number,
   work: Work,
+  units: number = compareUnits,
 ): Promise<Item[]> {
+  const atOnce = Math.max(2, Math.floor((sortedAtOnce * compareUnits) / units));
   let sorted: Item[] = [];
-  for (let from = 0; from < items.length; from += sortedAtOnce) {
-    const part = items.slice(from, from + sortedAtOnce).sort(compare);
+  for (let from = 0; from < items.length; from += atOnce) {
+    const part = items.slice(from, from + atOnce).sort(compare);
     for (const item of part) sorted.push(item);
-    if (work.spend(part.length * compareUnits * 10)) await work.pause();
+    if (work.spend(part.length * units * 10)) await work.pause();
   }
-  for (let width = sortedAtOnce; width < sorted.length; width *= 2) {
+  for (let width = atOnce; width < sorted.length; width *= 2) {
     const merged: Item[] = [];
     for (let from = 0; from < sorted.length; from += 2 * width) {
       const middle = Math.min(from + width, sorted.length);
@@ -29,7 +34,7 @@ export async function sortPaced<Item>(
         const isLeft =
           right >= past || (left < middle && compare(sorted[left]!, sorted[right]!) <= 0);
         merged.push(sorted[isLeft ? left++ : right++]!);
-        if (work.spend(compareUnits)) await work.pause();
+        if (work.spend(units)) await work.pause();
       }
     }
     sorted = merged;

@@ -11,7 +11,7 @@ import { BoundedHeap } from '../rows/bounded_heap.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
 import { formatNumber } from '#engine/window_functions/number_format.ts';
-import { Labels } from '../rows/labels.ts';
+import { LabelNames, Labels } from '../rows/labels.ts';
 import { labelsUnits } from '../rows/paced.ts';
 import type { AggregatePlan } from '../plan/plan.ts';
 import { loadPrepared, materialize, Matrix, notReady } from '../rows/rows.ts';
@@ -27,9 +27,9 @@ export async function groupRows(rows: Rows, grouping: Grouping, work: Work): Pro
   const groupOfRow = new Uint32Array(rows.count);
   const labels: Labels[] = [];
   const indexOfKey = new Map<string, number>();
-  const names = [...new Set(grouping.labels)].sort();
+  const names = new LabelNames(grouping.labels);
   const dropped = new Set(grouping.labels);
-  if (!grouping.without && names.length === 0) {
+  if (!grouping.without && names.list.length === 0) {
     return { groupOfRow, labels: rows.count === 0 ? [] : [Labels.empty] };
   }
   const group = (label: Labels, row: number): void => {
@@ -42,11 +42,9 @@ export async function groupRows(rows: Rows, grouping: Grouping, work: Work): Pro
     }
     groupOfRow[row] = index;
   };
-  // Each name is looked for.
-  const units = labelsUnits + 10 * names.length;
   for (let row = 0; row < rows.count; row++) {
     group(rows.labels[row]!, row);
-    if (work.spend(units)) await work.pause();
+    if (work.spend(labelsUnits)) await work.pause();
   }
   return { groupOfRow, labels };
 }

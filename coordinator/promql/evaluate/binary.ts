@@ -8,7 +8,7 @@ import { comparisonOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator, VectorMatching } from '../parse/ast.ts';
 import type { Context } from '../rows/context.ts';
 import { executionError } from '../parse/errors.ts';
-import { Labels } from '../rows/labels.ts';
+import { LabelNames, type Labels } from '../rows/labels.ts';
 import { labelsUnits, mapPaced, visitPaced } from '../rows/paced.ts';
 import { arithmeticRows, compareRows } from '../plan/operators.ts';
 import type { BinaryPlan } from '../plan/plan.ts';
@@ -24,7 +24,7 @@ import {
 /** Key by which rows of the two sides match. */
 function signatureOf(matching: VectorMatching): (labels: Labels) => string {
   if (matching.on) {
-    const names = [...new Set(matching.labels)].sort();
+    const names = new LabelNames(matching.labels);
     return (labels) => labels.keyOn(names);
   }
   const ignored = new Set(matching.labels);
@@ -33,7 +33,7 @@ function signatureOf(matching: VectorMatching): (labels: Labels) => string {
 
 /** The labels by which they match, for messages. */
 function matchGroup(matching: VectorMatching, labels: Labels): Labels {
-  if (matching.on) return labels.keep(matching.labels);
+  if (matching.on) return labels.keep(new LabelNames(matching.labels));
   return labels.drop(new Set(matching.labels));
 }
 
@@ -147,6 +147,7 @@ async function evaluateOr(
   joined.buffer.bits.set(right.buffer.bits, left.count * stepCount);
   for (let index = 0; index < right.count; index++) {
     const mask = presence.get(signature(right.labels[index]!));
+    if (pacer.spend(labelsUnits)) await pacer.pause();
     if (mask === undefined) continue;
     const at = (left.count + index) * stepCount;
     for (let step = 0; step < stepCount; step++) {
@@ -290,14 +291,15 @@ function resultLabels(plan: BinaryPlan): (many: Labels, one: Labels) => Labels {
   const matching = plan.matching!;
   const dropsName = plan.returnBool || !comparisonOperators.has(plan.operator);
   const ignored = new Set(matching.labels);
+  const kept = new LabelNames(matching.labels);
+  const included = new Set(matching.include);
   return (many, one) => {
     let labels = many;
     if (matching.cardinality === 'one-to-one') {
-      labels = matching.on ? labels.keep(matching.labels) : labels.dropOnly(ignored);
+      labels = matching.on ? labels.keep(kept) : labels.dropOnly(ignored);
     }
     if (dropsName) labels = labels.withoutName();
-    for (const name of matching.include) labels = labels.with(name, one.get(name));
-    return labels;
+    return included.size === 0 ? labels : labels.withOf(included, one);
   };
 }
 

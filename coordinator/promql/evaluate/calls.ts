@@ -9,6 +9,8 @@ import { functions } from '../functions/table.ts';
 import type { Evaluator } from './evaluator.ts';
 import { withoutNames } from './names.ts';
 import { Labels } from '../rows/labels.ts';
+import { labelsUnits, namesUnits, visitPaced } from '../rows/paced.ts';
+import type { Pacer } from '../rows/pacer.ts';
 import type { Context } from '../rows/context.ts';
 import { textOf } from '../plan/plan.ts';
 import type { CallPlan, Plan } from '../plan/plan.ts';
@@ -185,24 +187,43 @@ async function relabel(
 }
 
 /** Compares two of one-step rows by index. */
-type Order = (rows: Matrix) => (a: number, b: number) => number;
+interface Comparison {
+  readonly compare: (a: number, b: number) => number;
+  /** About what it takes, in units of work (lib/turns/turns.ts). */
+  readonly units: number;
+}
+
+type Order = (rows: Matrix, pacer: Pacer) => Comparison | Promise<Comparison>;
 
 /** NaN last; equal ones stay as they are. */
 function byValue(sign: 1 | -1): Order {
-  return ({ buffer: { values } }) =>
-    (a, b) => {
+  return ({ buffer: { values } }) => ({
+    units: labelsUnits,
+    compare: (a, b) => {
       const left = values[a]!;
       const right = values[b]!;
       if (left !== left || right !== right) return left === left ? -1 : right === right ? 1 : 0;
       return sign * (left - right) || a - b;
-    };
+    },
+  });
 }
 
 function byLabels(plan: CallPlan, sign: 1 | -1): Order {
-  const names = plan.args.slice(1).map((argument) => textOf(argument));
-  return ({ labels }) =>
-    (a, b) =>
-      sign * compareNaturally(labels[a]!, labels[b]!, names);
+  const asked = new Set(plan.args.slice(1).map((argument) => textOf(argument)));
+  return async ({ labels }, { work }) => {
+    const present = new Set<string>();
+    let longest = 0;
+    const note = (each: Labels): void => {
+      for (const { name } of each.tags) present.add(name);
+      longest = Math.max(longest, each.bytesWith('', ''));
+    };
+    await visitPaced(labels, note, work);
+    const names = [...asked].filter((name) => present.has(name));
+    return {
+      units: namesUnits(names) + longest,
+      compare: (a, b) => sign * compareNaturally(labels[a]!, labels[b]!, names),
+    };
+  };
 }
 
 /** Of an instant query; the rows of others come in the order of their labels anyway. */
@@ -210,10 +231,12 @@ async function sort(plan: CallPlan, evaluator: Evaluator, order: Order): Promise
   const { context } = evaluator;
   const rows = await materialize(await evaluator.vector(plan.args[0]!), context.pacer);
   if (context.isRangeQuery || rows.stepCount !== 1) return rows;
+  const { compare, units } = await order(rows, context.pacer);
   const indexes = await sortPaced(
     rows.labels.map((_, index) => index),
-    order(rows),
+    compare,
     context.pacer.work,
+    units,
   );
   const sorted = Matrix.make(
     indexes.map((index) => rows.labels[index]!),
@@ -235,14 +258,23 @@ function compareNaturally(a: Labels, b: Labels, names: readonly string[]): numbe
 }
 
 function compareTexts(a: string, b: string): number {
-  const left = a.match(/\d+|\D+/g) ?? [];
-  const right = b.match(/\d+|\D+/g) ?? [];
-  for (let i = 0; i < Math.min(left.length, right.length); i++) {
-    const x = left[i]!;
-    const y = right[i]!;
-    if (x === y) continue;
+  for (let at = 0; at < a.length && at < b.length; ) {
+    const x = runAt(a, at);
+    const y = runAt(b, at);
+    if (x === y) {
+      at += x.length;
+      continue;
+    }
     if (/^\d/.test(x) && /^\d/.test(y) && Number(x) !== Number(y)) return Number(x) - Number(y);
     return x < y ? -1 : 1;
   }
-  return left.length - right.length;
+  return a.length - b.length;
+}
+
+const run = /\d+|\D+/y;
+
+/** The run of digits, or of others, that begins here. */
+function runAt(text: string, at: number): string {
+  run.lastIndex = at;
+  return run.exec(text)![0];
 }

@@ -23,8 +23,7 @@ import type {
 import { executionError } from '../parse/errors.ts';
 import { functions } from '../functions/table.ts';
 import { arithmetic, compare } from './operators.ts';
-import { lineAndColumn } from '../parse/position.ts';
-import type { Span } from '../parse/position.ts';
+import { Positions, type Span } from '../parse/position.ts';
 
 /** Times of evaluation: start + i * step. */
 export interface Grid {
@@ -181,14 +180,21 @@ export function planQuery(expr: Expr, options: PlanOptions): QueryPlan {
   return { root, fetches: planner.fetches, warnings: planner.warnings };
 }
 
+/** More warnings are left out. */
+const warningsMax = 100;
+
 class Planner {
   readonly #options: PlanOptions;
+  readonly #positions: Positions;
   readonly fetches: Fetch[];
   readonly warnings: string[];
   readonly #fetchIndex: Map<string, number>;
+  /** Whether the value is the same at all steps: what stands inside of others is asked for with each of them. */
+  readonly #invariant = new Map<Expr, boolean>();
 
   constructor(options: PlanOptions) {
     this.#options = options;
+    this.#positions = new Positions(options.query);
     this.fetches = [];
     this.warnings = [];
     this.#fetchIndex = new Map();
@@ -196,7 +202,7 @@ class Planner {
 
   plan(expr: Expr, grid: Grid): Plan {
     const inner = unwrapParens(expr);
-    if (grid.stepCount > 1 && worthRepeating(inner) && isStepInvariant(inner)) {
+    if (grid.stepCount > 1 && worthRepeating(inner) && this.#isStepInvariant(inner)) {
       const once = { startMillis: grid.startMillis, stepMillis: 0, stepCount: 1 };
       return { kind: 'repeat', grid, span: inner.span, input: this.plan(inner, once) };
     }
@@ -233,6 +239,38 @@ class Planner {
         return this.#call(inner, grid);
       case 'paren':
         return this.plan(inner.expr, grid);
+    }
+  }
+
+  #isStepInvariant(expr: Expr): boolean {
+    let is = this.#invariant.get(expr);
+    if (is === undefined) {
+      is = this.#hasInvariantParts(expr);
+      this.#invariant.set(expr, is);
+    }
+    return is;
+  }
+
+  #hasInvariantParts(expr: Expr): boolean {
+    const is = (part: Expr): boolean => this.#isStepInvariant(part);
+    switch (expr.kind) {
+      case 'number':
+      case 'string':
+        return true;
+      case 'vectorSelector':
+      case 'subquery':
+        return expr.at !== null;
+      case 'matrixSelector':
+        return expr.selector.at !== null;
+      case 'unary':
+      case 'paren':
+        return is(expr.expr);
+      case 'binary':
+        return is(expr.left) && is(expr.right);
+      case 'aggregate':
+        return is(expr.expr) && (expr.parameter === null || is(expr.parameter));
+      case 'call':
+        return !functions.get(expr.name)!.dependsOnTime && expr.args.every(is);
     }
   }
 
@@ -304,7 +342,8 @@ class Planner {
   }
 
   #warn(message: string, span: Span): void {
-    const text = `PromQL warning: ${message} (${lineAndColumn(this.#options.query, span.start)})`;
+    if (this.warnings.length >= warningsMax) return;
+    const text = `PromQL warning: ${message} (${this.#positions.at(span.start)})`;
     if (!this.warnings.includes(text)) this.warnings.push(text);
   }
 
@@ -431,34 +470,6 @@ function worthRepeating(expr: Expr): boolean {
     expr.kind !== 'matrixSelector' &&
     expr.kind !== 'subquery'
   );
-}
-
-/** Whether the value is the same at all steps. */
-function isStepInvariant(expr: Expr): boolean {
-  switch (expr.kind) {
-    case 'number':
-    case 'string':
-      return true;
-    case 'vectorSelector':
-    case 'subquery':
-      return expr.at !== null;
-    case 'matrixSelector':
-      return expr.selector.at !== null;
-    case 'unary':
-    case 'paren':
-      return isStepInvariant(expr.expr);
-    case 'binary':
-      return isStepInvariant(expr.left) && isStepInvariant(expr.right);
-    case 'aggregate':
-      return (
-        isStepInvariant(expr.expr) && (expr.parameter === null || isStepInvariant(expr.parameter))
-      );
-    case 'call':
-      return (
-        !functions.get(expr.name)!.dependsOnTime &&
-        expr.args.every((argument) => isStepInvariant(argument))
-      );
-  }
 }
 
 function foldConstants(operator: BinaryOperator, left: number, right: number): number | null {

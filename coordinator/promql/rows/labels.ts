@@ -38,6 +38,21 @@ export function labelsBytesOf(seriesCount: number, tagsBytes: number): number {
   return seriesCount * labelsBytes + textFactor * tagsBytes;
 }
 
+/** More names are not looked for one by one: the labels are looked through. */
+const namesSoughtMax = 16;
+
+/** Names by which labels are grouped or matched. */
+export class LabelNames {
+  /** Each once, sorted. */
+  readonly list: readonly string[];
+  readonly places: ReadonlyMap<string, number>;
+
+  constructor(names: readonly string[]) {
+    this.list = [...new Set(names)].sort();
+    this.places = new Map(this.list.map((name, place) => [name, place]));
+  }
+}
+
 export class Labels {
   /** Holds the canonical bytes at [start, end), or null when the tags are given. */
   readonly #bytes: Buffer | null;
@@ -163,9 +178,13 @@ export class Labels {
     return length === kept.length ? this : new Labels(kept, 0, length, null);
   }
 
-  keep(names: readonly string[]): Labels {
+  /** These alone. */
+  keep(names: LabelNames): Labels {
+    if (names.list.length > namesSoughtMax) {
+      return Labels.of(this.tags.filter((tag) => names.places.has(tag.name)));
+    }
     const tags: Tag[] = [];
-    for (const name of new Set(names)) tags.push({ name, value: this.get(name) });
+    for (const name of names.list) tags.push({ name, value: this.get(name) });
     return Labels.of(tags);
   }
 
@@ -186,6 +205,13 @@ export class Labels {
     return Labels.of([...this.tags.filter((tag) => tag.name !== name), { name, value }]);
   }
 
+  /** With these as the others have them: also those that they do not have. */
+  withOf(names: ReadonlySet<string>, others: Labels): Labels {
+    const tags = this.tags.filter((tag) => !names.has(tag.name));
+    for (const tag of others.tags) if (names.has(tag.name)) tags.push(tag);
+    return Labels.of(tags);
+  }
+
   /** About what `with` takes in memory, and what is made of it later. */
   bytesWith(name: string, value: string): number {
     let length = name.length + value.length;
@@ -196,10 +222,17 @@ export class Labels {
   }
 
   /** A key of these labels alone, for grouping and matching. */
-  keyOn(names: readonly string[]): string {
-    if (names.length === 1) return this.get(names[0]!);
+  keyOn({ list, places }: LabelNames): string {
+    if (list.length === 1) return this.get(list[0]!);
     let key = '';
-    for (const name of names) {
+    if (list.length > namesSoughtMax) {
+      for (const { name, value } of this.tags) {
+        const place = places.get(name);
+        if (place !== undefined && value !== '') key += `${place}:${value.length}:${value}`;
+      }
+      return key;
+    }
+    for (const name of list) {
       const value = this.get(name);
       key += `${value.length}:${value}`;
     }

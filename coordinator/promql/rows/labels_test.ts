@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeTags } from '#lib/tags.ts';
-import { Labels } from './labels.ts';
+import { LabelNames, Labels } from './labels.ts';
 
 const tags = [
   { name: '__name__', value: 'up' },
@@ -43,8 +43,38 @@ test('keys for matching tell apart what only joins to the same text', () => {
     { name: 'x', value: 'a' },
     { name: 'y', value: 'bc' },
   ]);
-  assert.notEqual(a.keyOn(['x', 'y']), b.keyOn(['x', 'y']));
+  const names = new LabelNames(['x', 'y']);
+  assert.notEqual(a.keyOn(names), b.keyOn(names));
   assert.equal(a.keyWithout(new Set(['y'])), Labels.of([{ name: 'x', value: 'ab' }]).key);
+});
+
+test('long lists of names keep and tell apart what short ones do', () => {
+  const more = Array.from({ length: 100 }, (_, i) => `l${i}`);
+  const all = [
+    stored([...tags, { name: 'l7', value: '1' }]),
+    stored([...tags, { name: 'l70', value: '1' }]),
+    stored([...tags, { name: 'l7', value: '' }]),
+    stored(tags),
+    stored(tags.slice(1)),
+  ];
+  const short = new LabelNames(['job', 'l7', 'l70', 'none']);
+  const long = new LabelNames(['job', ...more]);
+  for (const a of all) {
+    assert.equal(a.keep(long).key, a.keep(short).key);
+    for (const b of all) {
+      assert.equal(a.keyOn(long) === b.keyOn(long), a.keyOn(short) === b.keyOn(short));
+    }
+  }
+});
+
+test('withOf() takes what the others have, and takes away what they do not have', () => {
+  const others = Labels.of([
+    { name: 'job', value: 'db' },
+    { name: 'rack', value: '7' },
+    { name: 'unasked', value: '1' },
+  ]);
+  const labels = stored(tags).withOf(new Set(['job', 'rack', 'Zone']), others);
+  assert.equal(labels.toString(), '{__name__="up", job="db", rack="7"}');
 });
 
 test('with() replaces, adds, and takes away by an empty value', () => {

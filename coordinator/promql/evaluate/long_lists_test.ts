@@ -1,0 +1,112 @@
+/** Queries with long lists of labels, and with texts that multiply. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { countedAside, turnsOf } from '#engine/aside/turning_testing.ts';
+import { emptyBundle, type SeriesBundle } from '#engine/codec/series_bundle.ts';
+import { realEnv } from '#lib/env/real.ts';
+import { encodeTags, type Tag } from '#lib/tags.ts';
+import type { QueryStorage } from '../../select/storage.ts';
+import { PromqlEngine, type QueryOptions } from '../engine.ts';
+
+const { signal } = new AbortController();
+const options: QueryOptions = {
+  lookbackMillis: 300_000,
+  samplesMax: 50_000_000,
+  limits: { seriesMax: 0, requireExhaustive: true },
+};
+const noLabels = async () => ({ values: [], exhaustive: true, warnings: [] });
+
+/** Series without samples: their labels are all that is looked at. */
+function bundleOf(all: readonly (readonly Tag[])[]): SeriesBundle {
+  const layouts = all.map((tags) => encodeTags(tags));
+  const tagsOffset = new Uint32Array(all.length + 1);
+  layouts.forEach(({ length }, i) => (tagsOffset[i + 1] = tagsOffset[i]! + length));
+  return {
+    ...emptyBundle,
+    seriesCount: all.length,
+    tagsData: Buffer.concat(layouts),
+    tagsOffset,
+    idScheme: new Uint8Array(all.length),
+    idOffset: new Uint32Array(all.length + 1),
+    chunkOffset: new Uint32Array(all.length + 1),
+  };
+}
+
+function engineOver(all: readonly (readonly Tag[])[], { aside } = countedAside()): PromqlEngine {
+  const bundle = bundleOf(all);
+  const select = async () => ({ bundle, exhaustive: true, warnings: [] });
+  const storage: QueryStorage = {
+    select,
+    series: select,
+    labelNames: noLabels,
+    labelValues: noLabels,
+  };
+  return new PromqlEngine(storage, {
+    clock: realEnv.clock,
+    aside,
+    experimentalFunctions: true,
+  });
+}
+
+const series = Array.from({ length: 1_000 }, (_, i): Tag[] => [
+  { name: '__name__', value: 'm' },
+  { name: 'a', value: `v${i}` },
+  { name: 'b', value: `${i % 7}` },
+]);
+const names = (count: number): string =>
+  Array.from({ length: count }, (_, i) => `l${i}`).join(', ');
+const texts = (count: number): string =>
+  Array.from({ length: count }, (_, i) => `"l${i}"`).join(', ');
+
+test('long lists of labels take turns', async () => {
+  const engine = engineOver(series);
+  for (const query of [
+    `m * on (a, ${names(4_000)}) group_left (${names(4_000).replaceAll('l', 'k')}) m`,
+    `m and on (a, ${names(8_000)}) m`,
+    `label_join(m, "x", "-", ${texts(8_000)})`,
+    `sum by (a, ${names(8_000)}) (m)`,
+    `sort_by_label(m, ${texts(8_000)})`,
+  ]) {
+    const { longestMillis } = await turnsOf(engine.instantQuery(query, 0, options, signal));
+    assert.ok(longestMillis < 250, `${query.slice(0, 20)}: ${longestMillis}`);
+  }
+});
+
+test('texts of labels do not multiply without an end', async () => {
+  const engine = engineOver(series);
+  const run = (query: string): Promise<unknown> => engine.instantQuery(query, 0, options, signal);
+  const long = 'x'.repeat(60_000);
+  await assert.rejects(run(`label_join(m, "x", "${long}", ${texts(5_000)})`), {
+    code: 'BAD_REQUEST',
+    message: /label value of label_join\(\) is longer than 65535 characters/,
+  });
+  await assert.rejects(run(`label_replace(m, "x", "${'$0'.repeat(300_000)}", "a", "v.*")`), {
+    code: 'BAD_REQUEST',
+    message: /the text becomes longer than 65535 characters/,
+  });
+});
+
+test('label_replace() has dear regexps compiled aside, and takes long lists', async () => {
+  const counted = countedAside();
+  const engine = engineOver(series.slice(0, 20), counted);
+  const run = (pattern: string): Promise<unknown> =>
+    engine.instantQuery(`label_replace(m, "x", "$1", "a", "${pattern}")`, 0, options, signal);
+  await run(`(v.*|${'(?:[^\\\\p{L}]|r)'.repeat(2_000)})`);
+  assert.deepEqual(new Set(counted.kinds), new Set(['compile', 'replace']));
+  await assert.rejects(run(`(v.*|${'(?:[^\\\\p{L}]|s)'.repeat(2_000)}`), {
+    message: /^invalid regular expression in label_replace\(\): cannot compile regexp: missing/,
+  });
+  counted.kinds.length = 0;
+  await run(Array.from({ length: 60_000 }, (_, i) => `v${i}`).join('|'));
+  assert.deepEqual(counted.kinds, []);
+});
+
+test('a query of a million lines tells a hundred warnings, not holding up others', async () => {
+  const lines = '\n'.repeat(900_000);
+  const sorts = Array.from({ length: 900 }, () => 'sort(m)').join(' or ');
+  const query = engineOver(series).rangeQuery(lines + sorts, 0, 1000, 1000, options, signal);
+  const { answer, longestMillis } = await turnsOf(query);
+  assert.equal(answer.warnings.length, 100);
+  assert.match(answer.warnings[99]!, /\(900001:1090\)$/);
+  assert.ok(longestMillis < 250, `${longestMillis}`);
+});
