@@ -13,6 +13,9 @@ export const placementHistoryMax = 100;
 
 export const namespacesMax = 1_000;
 
+/** Names of which it is noted that their namespace was deleted. */
+export const endedNamespacesMax = 1_000;
+
 /**
  * Versions by which an approval raises a placement, so that none comes again: it writes one after the
  * other.

@@ -6,9 +6,13 @@
  *
  * The numbers lie beside the registry in a key of their own, since releases before this one refuse
  * registries with keys that they do not know. What such a release makes has no number.
+ *
+ * Beside them stand the numbers of namespaces that were deleted (`ended`). One that leaves the registry
+ * without that, as by a hand on the key-value store, is lost: nobody has asked for its rows to go.
  */
 import { Fields } from '../fields.ts';
 import type { Stored } from '../kv/stored_json.ts';
+import { endedNamespacesMax } from '../limits.ts';
 import { type UnreadKeys, withUnreadKeys } from '../unread_keys.ts';
 import { type Namespace, type NamespaceRegistry, registryOf } from './namespaces.ts';
 
@@ -33,6 +37,38 @@ export function isMadeAgain(
 ): boolean {
   // A lower one is that of a restored store: nobody has deleted anything.
   return namespaceNumber(next) > namespaceNumber(known);
+}
+
+/** By name: the highest number of a namespace that was deleted. */
+export type EndedNamespaces = ReadonlyMap<string, number>;
+
+export const noneEnded: EndedNamespaces = new Map();
+
+/** Whether it was deleted, be it that another one of its name was made since. */
+export function hasEnded(
+  namespace: Pick<Namespace, 'name' | 'number'>,
+  ended: EndedNamespaces,
+): boolean {
+  return (ended.get(namespace.name) ?? 0) >= namespaceNumber(namespace);
+}
+
+/**
+ * Whether the second one, of the same name, is the first one, perhaps with other options. One that was
+ * made again is, too, when nobody has deleted the first one: a hand, or a restored store, had lost it.
+ */
+export function isSameNamespace(
+  known: Namespace,
+  next: Namespace | undefined,
+  ended: EndedNamespaces,
+): boolean {
+  // The block size of a namespace never changes, so with another one it is another one of the same
+  // name, made by a release that gives no numbers.
+  return (
+    next !== undefined &&
+    next.options.retentionOptions.blockSizeNanos ===
+      known.options.retentionOptions.blockSizeNanos &&
+    !(isMadeAgain(known, next) && hasEnded(known, ended))
+  );
 }
 
 /** Whether a message names a namespace that was deleted since, and made again. */
@@ -60,6 +96,8 @@ export function joinedRegistry(
 export interface StoredRegistry extends Stored<NamespaceRegistry> {
   /** The highest number that was given; not set when none was. */
   readonly lastNumber?: number;
+  /** Not set when it says nothing of them. */
+  readonly ended?: EndedNamespaces;
   readonly unreadOfNumbers?: readonly UnreadKeys[];
 }
 
@@ -84,23 +122,47 @@ export function withNewNumbers(
   return { registry, lastNumber };
 }
 
-/** `{"last": "1700000000001", "namespaces": {"metrics": {"number": "1700000000001"}}}` */
+/**
+ * `{"last": "1700000000002", "namespaces": {"metrics": {"number": "1700000000001"}}, "ended": {"old":
+ * {"number": "1700000000000"}}}`: those that `registry` has no more are deleted by it.
+ */
 export function numbersToStored(
   current: StoredRegistry,
   registry: NamespaceRegistry,
   lastNumber: number,
 ): object {
-  const before = numbersJson(current.value, current.lastNumber ?? unnumbered);
-  return withUnreadKeys(numbersJson(registry, lastNumber), before, current.unreadOfNumbers ?? []);
+  const { value, ended = noneEnded } = current;
+  const before = numbersJson(value, current.lastNumber ?? unnumbered, ended);
+  const json = numbersJson(registry, lastNumber, withDeleted(ended, value, registry));
+  return withUnreadKeys(json, before, current.unreadOfNumbers ?? []);
 }
 
-function numbersJson(registry: NamespaceRegistry, lastNumber: number): object {
+/** Of too many the ones that ended first are forgotten: who was away all the time takes them for lost. */
+function withDeleted(
+  ended: EndedNamespaces,
+  before: NamespaceRegistry,
+  next: NamespaceRegistry,
+): EndedNamespaces {
+  const gone = [...before.values()].filter(({ name }) => !next.has(name));
+  if (gone.length === 0) return ended;
+  const all = new Map(ended);
+  for (const namespace of gone) all.set(namespace.name, namespaceNumber(namespace));
+  const newest = [...all].sort(([, a], [, b]) => b - a).slice(0, endedNamespacesMax);
+  return new Map(newest);
+}
+
+function numbersJson(
+  registry: NamespaceRegistry,
+  lastNumber: number,
+  ended: EndedNamespaces,
+): object {
   const numbered = [...registry.values()].filter(({ number }) => number !== undefined);
+  const numbersOf = (all: Iterable<readonly [string, number]>): object =>
+    Object.fromEntries([...all].map(([name, number]) => [name, { number: String(number) }]));
   return {
     last: String(lastNumber),
-    namespaces: Object.fromEntries(
-      numbered.map(({ name, number }) => [name, { number: String(number) }]),
-    ),
+    namespaces: numbersOf(numbered.map(({ name, number }) => [name, number!])),
+    ...(ended.size === 0 ? {} : { ended: numbersOf(ended) }),
   };
 }
 
@@ -113,18 +175,27 @@ export function withStoredNumbers(
   registry: NamespaceRegistry,
   json: unknown,
   unread: UnreadKeys[],
-): { readonly registry: NamespaceRegistry; readonly lastNumber: number } {
+): {
+  readonly registry: NamespaceRegistry;
+  readonly lastNumber: number;
+  readonly ended: EndedNamespaces;
+} {
   const fields = Fields.ofStored(json, 'numbers', unread);
   const lastNumber = Number(fields.int64('last', BigInt(unnumbered)));
-  const numbers = new Map<string, number>();
-  fields.record('namespaces', (item, name) => {
-    numbers.set(name, Number(item.int64('number', BigInt(unnumbered))));
-    item.end();
-  });
+  const numbersOf = (key: string): Map<string, number> => {
+    const numbers = new Map<string, number>();
+    fields.record(key, (item, name) => {
+      numbers.set(name, Number(item.int64('number', BigInt(unnumbered))));
+      item.end();
+    });
+    return numbers;
+  };
+  const numbers = numbersOf('namespaces');
+  const ended = numbersOf('ended');
   fields.end();
   const namespaces = [...registry.values()].map(({ name, options }): Namespace => {
     const number = numbers.get(name);
     return number === undefined ? { name, options } : { name, options, number };
   });
-  return { registry: registryOf(namespaces), lastNumber };
+  return { registry: registryOf(namespaces), lastNumber, ended };
 }

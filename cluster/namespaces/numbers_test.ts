@@ -7,6 +7,7 @@ import { namespaceNumbersKey } from '../kv/keys.ts';
 import { type MemoryKv, MemoryKvStore } from '../kv/memory.ts';
 import { Topology } from '../topology/topology.ts';
 import {
+  hasEnded,
   isMadeAgain,
   namesEarlier,
   namespaceNumber,
@@ -120,7 +121,31 @@ test('the stored registry is what former releases know, and unread keys beside i
     last: '1002',
     future: 1,
     namespaces: { a: { number: '1000', future: 2 }, c: { number: '1002' } },
+    // Of a release that gives no numbers.
+    ended: { b: { number: '1' } },
   });
+});
+
+test('what was deleted is known by its number, and what only left the registry is not', async () => {
+  const { kv, admin, add, remove } = newCluster(() => 1_000);
+  await using topology = new Topology({ kv, cluster, env: realEnv, log: silentLog }).start();
+  await topology.whenLoaded(signal);
+  for (const name of ['a', 'b', 'c']) await add(name);
+  await remove('a');
+  assert.deepEqual([...(await topology.refresh(signal)).endedNamespaces], [['a', 1_000]]);
+  await add('a');
+  const registry = await jsonOf(kv, admin.namespaces.key);
+  const { b: _, ...others } = registry['namespaces'] as Record<string, unknown>;
+  await put(kv, admin.namespaces.key, { ...registry, namespaces: others });
+  await add('d');
+  const { endedNamespaces, namespaces } = await topology.refresh(signal);
+  assert.deepEqual([...namespaces.keys()].sort(), ['a', 'c', 'd']);
+  assert.deepEqual([...endedNamespaces], [['a', 1_000]]);
+  assert.ok(hasEnded({ name: 'a', number: 1_000 }, endedNamespaces));
+  assert.ok(!hasEnded(namespaces.get('a')!, endedNamespaces), 'the one that was made again');
+  assert.ok(!hasEnded({ name: 'b', number: 1_001 }, endedNamespaces));
+  await remove('a');
+  assert.ok(hasEnded(namespaces.get('a')!, (await topology.refresh(signal)).endedNamespaces));
 });
 
 test('a watch sees a namespace with its number', async () => {

@@ -135,6 +135,6 @@ export function storedRegistry(item: KeyValue, numbers: KeyValue | null): Stored
   const { value, unread } = decodeStored(numbers, (json, unreadKeys) =>
     withStoredNumbers(stored.value, json, unreadKeys),
   );
-  const { registry, lastNumber } = value;
-  return { ...stored, value: registry, lastNumber, unreadOfNumbers: unread };
+  const { registry, lastNumber, ended } = value;
+  return { ...stored, value: registry, lastNumber, ended, unreadOfNumbers: unread };
 }

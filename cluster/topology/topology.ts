@@ -33,7 +33,7 @@ import {
 } from '../kv/lineage.ts';
 import { encodeJson } from '../kv/stored_json.ts';
 import { emptyRegistry, type NamespaceRegistry } from '../namespaces/namespaces.ts';
-import { joinedRegistry } from '../namespaces/numbers.ts';
+import { type EndedNamespaces, joinedRegistry, noneEnded } from '../namespaces/numbers.ts';
 import { storedRegistry } from '../namespaces/store.ts';
 import { Ownership } from './ownership.ts';
 import type { Placement } from '../placement/placement.ts';
@@ -48,6 +48,8 @@ export interface TopologyView {
   readonly placementVersion: number;
   readonly ownership: Ownership | null;
   readonly namespaces: NamespaceRegistry;
+  /** Those that were deleted, be it long ago. */
+  readonly endedNamespaces: EndedNamespaces;
   /** `modRevision` of their key; 0 when there is none. */
   readonly namespacesRevision: number;
   /** Lineage of the store (kv/lineage.ts) that placement and namespaces are of. */
@@ -82,6 +84,7 @@ export const emptyView: TopologyView = {
   placementVersion: 0,
   ownership: null,
   namespaces: emptyRegistry,
+  endedNamespaces: noneEnded,
   namespacesRevision: 0,
   lineageId: '',
   storeLineageId: '',
@@ -535,8 +538,13 @@ export class Topology implements TopologySource, AsyncDisposable {
 
   #withNamespaces(item: KeyValue | null): TopologyView {
     const numbers = this.#beside.get(this.#numbersKey) ?? null;
-    const namespaces = item === null ? emptyRegistry : storedRegistry(item, numbers).value;
-    return { ...this.#current, namespaces, namespacesRevision: item?.modRevision ?? 0 };
+    const stored = item === null ? null : storedRegistry(item, numbers);
+    return {
+      ...this.#current,
+      namespaces: stored?.value ?? emptyRegistry,
+      endedNamespaces: stored?.ended ?? noneEnded,
+      namespacesRevision: item?.modRevision ?? 0,
+    };
   }
 }
 
