@@ -202,15 +202,20 @@ export function markShardsAvailable(
  * any peer, or from an owner that has not left yet. What it was about to hand over it cannot: the
  * receiver takes it from any peer too; what it has handed over it leaves.
  *
+ * @param isLost of which shards; of all when it is not given
  * @returns the placement itself when nothing changes
  * @throws {TsdbError} NOT_FOUND when the instance is not in the placement
  */
-export function resetInstance(placement: Placement, instanceId: string): Placement {
+export function resetInstance(
+  placement: Placement,
+  instanceId: string,
+  isLost: (shard: number) => boolean = () => true,
+): Placement {
   const instance = existing(placement, instanceId);
-  if (instance.shards.every(({ state }) => state === 'INITIALIZING')) return placement;
-  const left = new Set(
-    instance.shards.filter(({ state }) => state === 'LEAVING').map(({ id }) => id),
-  );
+  const lost = instance.shards.filter(({ id, state }) => state !== 'INITIALIZING' && isLost(id));
+  if (lost.length === 0) return placement;
+  const ids = new Set(lost.map(({ id }) => id));
+  const left = new Set(lost.filter(({ state }) => state === 'LEAVING').map(({ id }) => id));
   const instances = placement.instances.flatMap((owner): Instance[] => {
     if (owner !== instance) {
       const shards = owner.shards.map(
@@ -220,11 +225,8 @@ export function resetInstance(placement: Placement, instanceId: string): Placeme
       return [{ ...owner, shards }];
     }
     const shards = owner.shards
-      .filter(({ state }) => state !== 'LEAVING')
-      .map(
-        (shard): Shard =>
-          shard.state === 'AVAILABLE' ? { ...shard, state: 'INITIALIZING' } : shard,
-      );
+      .filter(({ id }) => !left.has(id))
+      .map((shard): Shard => (ids.has(shard.id) ? { ...shard, state: 'INITIALIZING' } : shard));
     return shards.length === 0 ? [] : [{ ...owner, shards }];
   });
   return { ...placement, instances };
@@ -241,7 +243,7 @@ export function resetInstances(
   ids: readonly string[],
   { force }: { readonly force: boolean },
 ): Placement {
-  const next = ids.reduce(resetInstance, placement);
+  const next = ids.reduce((reset, id) => resetInstance(reset, id), placement);
   if (force) return next;
   const lost = wholeShards(placement).difference(wholeShards(next));
   if (lost.size === 0) return next;

@@ -273,6 +273,26 @@ test('resetInstance() makes AVAILABLE shards INITIALIZING and gives up what it w
   assert.equal(resetInstance(reset, 'a0'), reset);
 });
 
+test('resetInstance() of some shards leaves the others as they are', () => {
+  const base = settle(initPlacement(threeGroups(1), { numShards: 8, replicaFactor: 3 }));
+  const moving = addInstances(base, [info('a1', 'a')], orderly);
+  const left = instanceById(moving, 'a1')!.shards.map(({ id }) => id);
+  const stays = base.instances[0]!.shards.map(({ id }) => id).filter((id) => !left.includes(id));
+  const lost = new Set([left[0]!, stays[0]!]);
+  const reset = resetInstance(moving, 'a0', (shard) => lost.has(shard));
+  assert.equal(placementProblem(reset), null);
+  for (const shard of stays) {
+    assert.equal(stateAt(reset, 'a0', shard), lost.has(shard) ? 'INITIALIZING' : 'AVAILABLE');
+  }
+  for (const shard of left) {
+    assert.equal(stateAt(reset, 'a0', shard), lost.has(shard) ? undefined : 'LEAVING');
+  }
+  assert.equal(
+    resetInstance(moving, 'a0', () => false),
+    moving,
+  );
+});
+
 test('resetInstances() leaves each shard an owner that has it, unless it is forced', () => {
   const base = settle(initPlacement(threeGroups(1), { numShards: 8, replicaFactor: 3 }));
   const [a, b, c] = base.instances.map(({ id }) => id) as [string, string, string];
