@@ -18,6 +18,7 @@ import type { Log } from '#lib/log.ts';
 import type { Deletions } from './storage/deletions/deletions.ts';
 import type { NamespaceRemoval } from './storage/deletions/namespace_removal.ts';
 import type { NamespaceState } from './storage/namespace/namespace.ts';
+import type { ParkedData } from './storage/parking/parked_data.ts';
 
 /** What deletions are applied to. */
 export interface DeletionFollowerParts {
@@ -26,6 +27,7 @@ export interface DeletionFollowerParts {
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
   readonly deletions: Deletions;
   readonly removal: Pick<NamespaceRemoval, 'removeUnknown'>;
+  readonly parked: Pick<ParkedData, 'noteDeletion'>;
 }
 
 export interface DeletionFollowerOptions {
@@ -162,7 +164,9 @@ export class DeletionFollower implements AsyncDisposable {
   async #apply(deletion: Deletion): Promise<void> {
     const { parts } = this.#options;
     await parts.deletions.apply(deletion);
-    if (deletesAll(deletion)) await parts.removal.removeUnknown(deletion.namespace);
+    if (!deletesAll(deletion)) return;
+    await parts.removal.removeUnknown(deletion.namespace);
+    await parts.parked.noteDeletion(deletion);
   }
 
   /** Goes on with what comes, until it is closed. */

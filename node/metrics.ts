@@ -24,6 +24,8 @@ import type { RepairCounts } from './repair/block_repair.ts';
 import type { BlockDigests } from './storage/comparison/block_digests.ts';
 import type { NamespaceState } from './storage/namespace/namespace.ts';
 import type { ShardTable } from './storage/namespace/shards.ts';
+import type { ParkedData } from './storage/parking/parked_data.ts';
+import type { Parking } from './storage/parking/parking.ts';
 import type { Reads } from './storage/read/reads.ts';
 import type { Sequencer } from './storage/write/sequencer.ts';
 import type { Writes } from './storage/write/writes.ts';
@@ -45,6 +47,8 @@ export interface CountedParts {
   readonly flusher: Pick<Flusher, 'counts'>;
   readonly snapshots: Pick<Snapshots, 'counts'>;
   readonly deletions: Pick<Deletions, 'counts' | 'size'>;
+  readonly parked: Pick<ParkedData, 'bytes' | 'entries'>;
+  readonly parking: Pick<Parking, 'keepMillis'>;
   readonly admission: Admission;
   readonly newSeries: SeriesRate;
   readonly queries: QueryLimitCounter;
@@ -112,6 +116,19 @@ export function registerNodeMetrics(
       parts.shards.all().reduce((count, shard) => count + (shard.state === state ? 1 : 0), 0),
     );
   }
+  const { parked, parking } = parts;
+  gauge('parked_bytes', 'Bytes of filesets that are parked.', () => parked.bytes);
+  gauge('parked_shards', 'Shards that are parked, counted in each namespace.', () =>
+    parked.entries.reduce((count, { shards }) => count + shards.size, 0),
+  );
+  gauge(
+    'parked_seconds_left',
+    'Time until the first of the parked data are removed; 0 when nothing is parked.',
+    () => {
+      const left = parked.entries.map(({ kept }) => (parking.keepMillis - kept.millis) / 1000);
+      return left.length === 0 ? 0 : Math.max(0, Math.min(...left));
+    },
+  );
   gauge('format_level', 'Level of formats that are written.', () => parts.formats.level());
   gauge('store_lineage_awaits_approval', '1 when the key-value store has gone back.', () =>
     topology.view.awaitsApproval ? 1 : 0,

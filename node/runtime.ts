@@ -3,13 +3,14 @@
  * come and go, and the background tick. Servers and key-value store are brought by others.
  */
 import type { Aside } from '#engine/aside/aside.ts';
+import { knownOfStore } from '#cluster/admin/known_reports.ts';
 import { type ClusterName, namespacesKey } from '#cluster/kv/keys.ts';
 import type { Compare, Kv } from '#cluster/kv/kv.ts';
 import type { NodeService } from '#cluster/node/service.ts';
 import { markShardsAvailable, resetInstance } from '#cluster/placement/algorithm.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import { finishHandovers } from '#cluster/placement/handover.ts';
-import type { Instance, Placement } from '#cluster/placement/placement.ts';
+import { type Instance, instanceById, type Placement } from '#cluster/placement/placement.ts';
 import { PlacementStore } from '#cluster/placement/store.ts';
 import type { KnownStore, Topology, TopologyView } from '#cluster/topology/topology.ts';
 import { BrokenInvariant } from '#lib/assert.ts';
@@ -19,6 +20,7 @@ import { messageOf, TsdbError } from '#lib/errors.ts';
 import { formatLevelNewest } from '#lib/format_level.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import { bringBack, parkedShards } from './bootstrap/bring_back.ts';
 import { bootstrapLocal, type CorruptShard } from './bootstrap/local.ts';
 import { ShardJobs } from './bootstrap/shard_jobs.ts';
 import { NodeFormats } from './formats.ts';
@@ -33,8 +35,11 @@ import { StoreMemory } from './identity/store_memory.ts';
 import { rehearseNewSeries } from './rehearsal.ts';
 import type { RepairOptions } from './repair/options.ts';
 import { Repairs } from './repair/repairs.ts';
+import type { Held } from './persist/held_file.ts';
 import { Database, type DatabaseOptions } from './storage/database.ts';
 import type { NamespaceState } from './storage/namespace/namespace.ts';
+import { nothingHeld } from './storage/parking/holdings.ts';
+import { withRoom } from './storage/parking/roomy_disk.ts';
 import type { CachePolicy } from './storage/filesets/cache_policy.ts';
 import { retentionHoldMillis } from './clock/retention_clock.ts';
 import { tick } from './storage/retention/tick.ts';
@@ -64,6 +69,8 @@ export interface RuntimeOptions {
   readonly tickMillis: number;
   /** How replicas are compared. Not at all when it is not given. */
   readonly repair?: RepairOptions;
+  /** How long parked data are kept, while the node runs. */
+  readonly parkedKeepMillis?: number;
   /** The service of another instance, over the network. */
   readonly nodeServiceOf: (instance: Instance) => NodeService;
   /** Called with a broken invariant of the background; the process must end. */
@@ -99,6 +106,9 @@ const vouchMillis = 2_000;
 const markMillis = 1_000;
 /** What is forgotten of ended doubts is fetched again after a crash, and harms nobody. */
 const doubtsMillis = 10_000;
+/** How often it is counted how long parked data have been kept. */
+const parkedMillis = 60_000;
+const parkedKeepMillisDefault = 48 * 3_600_000;
 /** How long it is waited for further shards that become ready. */
 const markTogetherMillis = 1;
 
@@ -122,6 +132,8 @@ export class NodeRuntime implements AsyncDisposable {
   readonly #handovers: Handovers;
   #handingOver: Promise<void> | null = null;
   #flushing: Promise<void> = Promise.resolve();
+  /** What was taken away is parked, or parked data come back. */
+  #settling: Promise<void> | null = null;
   #bootstrapLogged = false;
   /** What needs the key-value store has begun. */
   #hasJoined = false;
@@ -149,7 +161,10 @@ export class NodeRuntime implements AsyncDisposable {
     const { signal } = this.#stop;
     const onOlderStore = (reason: string) => topology.forsake(reason, signal);
     const shared = { env, log, kv, cluster, topology, instanceId, dataFolder, signal };
-    const resetShards = () => this.#resetShards();
+    const resetShards = (isLost?: (shard: number) => boolean) => this.#resetShards(isLost);
+    const { holdings, parked } = database;
+    const heldShards = () =>
+      holdings.shards.size + parked.entries.length === 0 ? null : holdings.shards;
     this.#standing = new Standing({
       ...shared,
       database,
@@ -164,7 +179,7 @@ export class NodeRuntime implements AsyncDisposable {
     };
     const formatLevel = (): number => formats.level();
     this.#memory = new StoreMemory(
-      { ...shared, formatLevel, resetShards, onOtherLineage },
+      { ...shared, formatLevel, heldShards, resetShards, onOtherLineage },
       knownStore,
     );
     this.#handovers = new Handovers({
@@ -207,10 +222,15 @@ export class NodeRuntime implements AsyncDisposable {
    * Opens the data folder and begins; `database` answers 'not bootstrapped' until its data is
    * loaded.
    */
-  static async start(options: RuntimeOptions): Promise<NodeRuntime> {
-    const { env, log, dataFolder } = options;
+  static async start(given: RuntimeOptions): Promise<NodeRuntime> {
+    const { log, dataFolder } = given;
+    let makeRoom = async (): Promise<boolean> => false;
+    const disk = withRoom(given.env.disk, () => makeRoom());
+    const env = { ...given.env, disk };
+    const options = { ...given, env };
     // Before this start is counted in the folder, or anything else of it is changed.
     const formats = await NodeFormats.open(env, log, dataFolder);
+    const knownStore = await readKnownStore(env.disk, log, dataFolder);
     const database = await Database.open(env, log, {
       instanceId: options.instanceId,
       dataFolder,
@@ -223,8 +243,10 @@ export class NodeRuntime implements AsyncDisposable {
       ...(options.aside === undefined ? {} : { aside: options.aside }),
       formats,
       retentionHoldMillis,
+      formerlyHeld: heldByFormer(knownStore, options.instanceId),
     });
-    const knownStore = await readKnownStore(env.disk, log, dataFolder);
+    makeRoom = () => database.makeRoom();
+    database.parking.keepMillis = options.parkedKeepMillis ?? parkedKeepMillisDefault;
     const runtime = new NodeRuntime(options, formats, database, knownStore);
     runtime.#begin();
     return runtime;
@@ -266,6 +288,7 @@ export class NodeRuntime implements AsyncDisposable {
     await this.database.peerClocks.follow({ placement, nodeServiceOf }, signal);
     const { corrupt, unrepaired, replay } = await bootstrapLocal(this.database, signal);
     this.#metrics.corruption(corrupt.length + replay.problems.length + replay.recordsMalformed);
+    await this.#letGoOfLost(view);
     if (!isAlone) await this.#catchUpDeletions();
     this.database.setLoaded();
     // Before an answer counts, whoever says that it may.
@@ -284,6 +307,9 @@ export class NodeRuntime implements AsyncDisposable {
     const { doubts } = this.database;
     const onUnsaved = onError('cannot write the ledger of doubt');
     env.clock.every(doubtsMillis, () => doubts.save(), onUnsaved, signal);
+    const onUncounted = onError('cannot look after parked data');
+    env.clock.every(parkedMillis, () => this.#tickParked(), onUncounted, signal);
+    this.#settle();
     env.clock.every(syncCheckMillis, () => this.#sync(), onError('cannot sync'), signal);
     if (this.#options.rehearses === true) {
       this.#rehearse().catch(onError('rehearsal of writes failed'));
@@ -317,11 +343,73 @@ export class NodeRuntime implements AsyncDisposable {
     env.clock.every(folderMarkMillis, mark, onUnmarked, signal);
     const onUnsaid = onError('cannot tell what is known of the key-value store');
     env.clock.every(folderMarkMillis, () => this.#memory.report(topology.view), onUnsaid, signal);
+    // What the start could not take, as something has to be parked before it.
+    if (this.database.parking.isDue) view = await this.#takeTopology();
     for (;;) {
       const last = view;
       await topology.until((next) => next !== last, signal);
       view = await this.#takeTopology();
     }
+  }
+
+  /**
+   * What the folder holds is in memory: what of that is not this node's any more is not served. Where it
+   * has to be parked before something is taken, or the disk fails, the start goes on without that.
+   */
+  async #letGoOfLost(view: TopologyView): Promise<void> {
+    const { database } = this;
+    const { placement, placementVersion, namespaces, endedNamespaces } = view;
+    database.noteFilled();
+    try {
+      await database.applyTopology(placement, placementVersion, namespaces, endedNamespaces);
+    } catch (error) {
+      this.#stop.signal.throwIfAborted();
+      if (!(error instanceof TsdbError)) throw error;
+      const { log } = this.#options;
+      log.warn(
+        { error: messageOf(error) },
+        'placement and namespaces are not taken as a whole yet',
+      );
+    }
+  }
+
+  /** Parks what was taken away, and brings back what is this node's again, beside everything else. */
+  #settle(): void {
+    const { isLoaded, parking } = this.database;
+    const isDue = (): boolean => parking.isDue || parkedShards(this.database).length > 0;
+    if (!isLoaded || this.#settling !== null || this.#stop.signal.aborted || !isDue()) return;
+    this.#settling = this.#retrying('data are not parked, or brought back, yet', () =>
+      this.#settleOnce(),
+    )
+      .catch((error: unknown) => {
+        if (!this.#stop.signal.aborted) this.#options.onFatal(error);
+      })
+      .finally(() => {
+        this.#settling = null;
+        // A placement may have come meanwhile.
+        this.#settle();
+      });
+  }
+
+  async #settleOnce(): Promise<void> {
+    const { database } = this;
+    const { signal } = this.#stop;
+    await database.parking.run(signal);
+    if (parkedShards(database).length === 0) return;
+    // Else what was deleted meanwhile would be served.
+    if (!(await this.#deletions.isCurrent(signal))) {
+      throw new TsdbError('UNAVAILABLE', 'deletions are not applied yet');
+    }
+    const damaged = await bringBack(database, signal);
+    this.#jobs.reconcile();
+    for (const shard of damaged) this.#jobs.repair(shard);
+    this.#metrics.corruption(damaged.length);
+    this.#onShardReady();
+  }
+
+  async #tickParked(): Promise<void> {
+    const { parked, parking, retentionClock, namespaces } = this.database;
+    await parked.tick(parking.keepMillis, retentionClock.nowNanos(), namespaces);
   }
 
   /** Compares this node with what the key-value store has of it, and goes on by the placement there. */
@@ -440,6 +528,7 @@ export class NodeRuntime implements AsyncDisposable {
           this.#jobs.reconcile();
           this.#onShardReady();
           this.#leave();
+          this.#settle();
         }
       }
       return view;
@@ -458,6 +547,7 @@ export class NodeRuntime implements AsyncDisposable {
       view.placement,
       view.placementVersion,
       view.namespaces,
+      view.endedNamespaces,
     );
     this.#namespacesRevision = view.namespacesRevision;
     const isMarked = shards.all().some(({ id, state }) => state === 'AVAILABLE' && waiting.has(id));
@@ -527,11 +617,11 @@ export class NodeRuntime implements AsyncDisposable {
       });
   }
 
-  async #resetShards(): Promise<void> {
+  async #resetShards(isLost?: (shard: number) => boolean): Promise<void> {
     const { instanceId } = this.#options;
     try {
       await this.#placements.update(
-        (current) => resetInstance(current, instanceId),
+        (current) => resetInstance(current, instanceId, isLost),
         this.#stop.signal,
       );
     } catch (error) {
@@ -691,7 +781,13 @@ export class NodeRuntime implements AsyncDisposable {
     await this.#marking?.catch(() => {});
     await this.#handingOver?.catch(() => {});
     await this.#flushing.catch(() => {});
+    await this.#settling;
     await this.#lastSnapshot();
+    await this.database.parked.note().catch((error: unknown) => {
+      const { log } = this.#options;
+      const what = 'cannot note how long parked data have been kept: some of it counts again';
+      log.warn({ error: messageOf(error) }, what);
+    });
     await this.database.doubts.save().catch((error: unknown) => {
       const { log } = this.#options;
       log.warn(
@@ -701,4 +797,13 @@ export class NodeRuntime implements AsyncDisposable {
     });
     await this.database[Symbol.asyncDispose]();
   }
+}
+
+/** What a folder holds that a release before this one has left. */
+function heldByFormer(known: KnownStore | null, instanceId: string): Held {
+  if (known === null) return nothingHeld;
+  const { placement, namespaces } = knownOfStore(known);
+  const own = placement === null ? undefined : instanceById(placement, instanceId);
+  const shards = new Set(own?.shards.map(({ id }) => id));
+  return { shardCount: placement?.numShards ?? 0, shards, namespaces };
 }

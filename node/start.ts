@@ -54,6 +54,7 @@ export interface StartNodeOptions {
     | 'queryLimits'
     | 'cache'
     | 'repair'
+    | 'parkedKeepMillis'
     | 'tickMinimumMillis'
   >;
   /** As in the placement. */
@@ -132,6 +133,7 @@ export async function startNode(options: StartNodeOptions): Promise<RunningNode>
       rehearses: true,
       tickMillis: config.tickMinimumMillis,
       repair: config.repair,
+      parkedKeepMillis: config.parkedKeepMillis,
       nodeServiceOf: options.nodeServiceOf,
       onFatal: options.onFatal,
     }),

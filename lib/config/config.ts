@@ -319,6 +319,7 @@ function resolveDb(
       throttleMillis: section.repair.throttle,
       checkIntervalMillis: section.repair.checkInterval,
     },
+    parkedKeepMillis: section.parking.keepFor,
     tickMinimumMillis: section.tick.minimumInterval,
     logLevel: section.logging.level,
     logEncoding: section.logging.encoding ?? null,

@@ -137,6 +137,9 @@ const repair = z
   })
   .prefault({});
 
+/** What a placement or a registry took away without a handover or a deletion. */
+const parking = z.strictObject({ keepFor: durationMillis.default(48 * 3_600_000) }).prefault({});
+
 /** What is kept in memory of filesets. */
 const cache = z
   .strictObject({
@@ -176,6 +179,7 @@ export const dbSchema: z.ZodType<DbSection> = z.strictObject({
   limits: nodeLimits,
   cache,
   repair,
+  parking,
   tick: z
     .strictObject({
       minimumInterval: timeoutMillis().default(10_000),

@@ -142,6 +142,7 @@ export interface DbSection {
     readonly throttle: number;
     readonly checkInterval: number;
   };
+  readonly parking: { readonly keepFor: number };
   readonly tick: { readonly minimumInterval: number };
   readonly logging: LoggingSection;
   readonly metrics: MetricsSection;

@@ -96,6 +96,8 @@ export interface DbConfig {
     readonly throttleMillis: number;
     readonly checkIntervalMillis: number;
   };
+  /** How long parked data are kept (docs/STORAGE.md). */
+  readonly parkedKeepMillis: number;
   readonly tickMinimumMillis: number;
   readonly logLevel: LogLevelConfig;
   readonly logEncoding: LogEncodingConfig;

@@ -49,7 +49,7 @@ function nameOf(path: string): string {
 
 /** @param spans where rows may be missing; null for everywhere */
 function note(parts: DoubtParts, cause: string, spans: readonly RowSpan[] | null): void {
-  const shards = parts.shards.all().map(({ id }) => id);
+  const shards = parts.shards.here();
   for (const namespace of parts.namespaces.values()) {
     const { name } = namespace;
     const limits = limitsOf(parts, namespace);

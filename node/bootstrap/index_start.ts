@@ -179,7 +179,7 @@ async function unmarkReplaced(
   slots: Uint32Array,
 ): Promise<void> {
   const found = new Set<string>();
-  for (const { id } of shards.all()) {
+  for (const id of shards.here()) {
     const folder = shardFolder(dataFolder, namespace.name, id);
     for (const { blockStartNanos, volume, complete } of await listFilesets(env.disk, folder)) {
       if (complete) found.add(`${id} ${blockStartNanos} ${volume}`);
@@ -200,11 +200,11 @@ async function unmarkReplaced(
   }
 }
 
-/** Series of shards that are not this node's any more. */
+/** Series of shards that are not here any more. */
 function slotsOfOthers(
   { shards }: IndexStartParts,
   { index }: NamespaceState,
   slots: Uint32Array,
 ): Uint32Array {
-  return slots.filter((slot) => shards.get(index.shard(slot)) === undefined);
+  return slots.filter((slot) => !shards.isHere(index.shard(slot)));
 }

@@ -1,5 +1,6 @@
 /**
- * The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node.
+ * The first part of a bootstrap: what is on this disk, for the namespaces and shards of this node, and
+ * for those that were taken from it while it was away.
  */
 import type { UnixNanos } from '#lib/time.ts';
 import { commitlogFolder, listSegments } from '../persist/commitlog/commitlog.ts';
@@ -9,6 +10,7 @@ import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
 import type { DoubtLedger } from '../doubt/ledger.ts';
 import type { Snapshots } from '../storage/flush/snapshot.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { ParkedData } from '../storage/parking/parked_data.ts';
 import { type FilesystemParts, loadShard } from './filesystem.ts';
 import { type IndexStartParts, loadIndexes } from './index_start.ts';
 import { noteDoubts } from './doubts.ts';
@@ -16,6 +18,7 @@ import { type ReplayParts, type ReplayReport, replayCommitlog } from './replay.t
 
 /** What it takes to load what is on this disk. */
 export interface LocalParts extends FilesystemParts, IndexStartParts, ReplayParts {
+  readonly parked: Pick<ParkedData, 'holds'>;
   readonly snapshots: Pick<Snapshots, 'noteSaved' | 'demand'>;
   readonly doubts: DoubtLedger;
 }
@@ -72,7 +75,7 @@ export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Pr
     let walked = 0;
     const index = indexes.get(namespace.name);
     const truncatedAt = replay.truncatedAtNanos.get(namespace.name) ?? null;
-    for (const { id, state } of parts.shards.all()) {
+    for (const id of parts.shards.here()) {
       const report = await loadShard(parts, namespace, id, truncatedAt, index, signal);
       filesets += report.filesets;
       walked += report.walked;
@@ -81,7 +84,9 @@ export async function bootstrapLocal(parts: LocalParts, signal: AbortSignal): Pr
       if (unrepairedBlocks.size > 0) {
         unrepaired.push({ namespace, shard: id, blocks: unrepairedBlocks });
       }
-      if (state === 'INITIALIZING') continue;
+      const { shards, parked } = parts;
+      const isParked = parked.holds(namespace.definition, shards.shardCount, id);
+      if (isParked || shards.get(id)?.state === 'INITIALIZING') continue;
       namespace.readyShards.add(id);
       const doubted = parts.doubts.blocksOf(namespace.name, id);
       if (doubted.size > 0) namespace.readyShards.doubt(id, doubted);

@@ -10,7 +10,9 @@ import type { Log } from '#lib/log.ts';
 import { isSameAssignment } from '#cluster/placement/assignments.ts';
 import type { DoubtLedger } from '../doubt/ledger.ts';
 import type { OwnedShard } from '../storage/namespace/shards.ts';
+import type { NamespaceRemoval } from '../storage/deletions/namespace_removal.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
+import type { ParkedData } from '../storage/parking/parked_data.ts';
 import type { RetentionClock } from '../clock/retention_clock.ts';
 import { donorPlan } from './donors.ts';
 import type { CorruptShard } from './local.ts';
@@ -24,6 +26,8 @@ export interface ShardJobsParts extends PeersParts, TakenBlocksParts {
   readonly retentionClock: RetentionClock;
   readonly doubts: DoubtLedger;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly removal: Pick<NamespaceRemoval, 'lost'>;
+  readonly parked: Pick<ParkedData, 'has' | 'holds'>;
 }
 
 export interface ShardJobsOptions {
@@ -124,10 +128,13 @@ export class ShardJobs implements AsyncDisposable {
   /** Starts what the placement asks for and ends what it asks for no more. */
   reconcile(): void {
     const { parts } = this.#options;
-    const { doubts } = parts;
-    if (parts.shards.placement !== null) {
+    const { doubts, shards, removal, parked } = parts;
+    if (shards.placement !== null) {
       doubts.keepOnly(
-        (name, shard) => parts.namespaces.has(name) && parts.shards.get(shard) !== undefined,
+        (name, shard) =>
+          (parts.namespaces.has(name) && shards.isHere(shard)) ||
+          removal.lost.has(name) ||
+          parked.has(name, shard),
       );
     }
     for (const job of [...this.#jobs.values()].flatMap((jobs) => [...jobs.values()])) {
@@ -153,7 +160,9 @@ export class ShardJobs implements AsyncDisposable {
       }
       if (state !== 'INITIALIZING') this.#readyFor.delete(id);
       for (const namespace of parts.namespaces.values()) {
-        if (namespace.readyShards.has(id)) continue;
+        // What is parked of it comes back first (bring_back.ts).
+        const isParked = parked.holds(namespace.definition, shards.shardCount, id);
+        if (isParked || namespace.readyShards.has(id)) continue;
         if (state === 'INITIALIZING') this.#add(namespace, owned, null);
         else if (this.#jobOf(namespace, id) === undefined) {
           const doubted = doubts.blocksOf(namespace.name, id);

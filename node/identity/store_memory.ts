@@ -5,7 +5,7 @@
 import { encodeKnownReport, knownOfStore } from '#cluster/admin/known_reports.ts';
 import { type ClusterName, knownPrefix } from '#cluster/kv/keys.ts';
 import type { Kv } from '#cluster/kv/kv.ts';
-import { instanceById } from '#cluster/placement/placement.ts';
+import { instanceById, type Shard } from '#cluster/placement/placement.ts';
 import type { KnownStore, Topology, TopologyView } from '#cluster/topology/topology.ts';
 import type { Env } from '#lib/env/env.ts';
 import { TsdbError } from '#lib/errors.ts';
@@ -22,8 +22,13 @@ export interface StoreMemoryOptions {
   readonly dataFolder: string;
   /** The level of formats that this node writes. */
   readonly formatLevel: () => number;
-  /** Takes from the instance what the placement believes it has. */
-  readonly resetShards: () => Promise<void>;
+  /** Shards whose rows may be here; null when this node never had any. */
+  readonly heldShards: () => ReadonlySet<number> | null;
+  /**
+   * Takes from the instance what the placement believes it has.
+   * @param isLost of which shards; of all when it is not given
+   */
+  readonly resetShards: (isLost?: (shard: number) => boolean) => Promise<void>;
   /** Called when this node goes by another lineage, or the store has another one. */
   readonly onOtherLineage: () => Promise<void>;
   /** Aborts when the node stops. */
@@ -63,19 +68,35 @@ export class StoreMemory {
 
   /**
    * A placement that was approved without this node may name it as the owner of what it has given
-   * away since.
+   * away since, and one that was written by hand of what it was without for a time: others have
+   * acknowledged rows meanwhile.
    */
   async #giveUpWhatIsNotHere(known: KnownStore): Promise<void> {
     const before = this.#known;
-    if (before === null || before.lineageId === known.lineageId) return;
-    const { instanceId, topology, log, resetShards, signal } = this.#options;
-    const had = heldShards(before, instanceId);
-    const gone = heldShards(known, instanceId).difference(had);
+    if (before === null) return;
+    const { topology, log, resetShards, signal } = this.#options;
+    const isOfOther = before.lineageId !== known.lineageId;
+    const had = isOfOther ? this.#wholeShards(before) : this.#shardsBefore(before);
+    if (had === null) return;
+    const gone = this.#wholeShards(known).difference(had);
     if (gone.size === 0) return;
     log.error({ shards: [...gone].join() }, 'shards that are not here are given up');
-    await resetShards();
+    await (isOfOther ? resetShards() : resetShards((shard) => gone.has(shard)));
     await topology.refresh(signal);
     throw new TsdbError('UNAVAILABLE', 'the placement names shards that are not here');
+  }
+
+  /** Shards of which the instance has everything by what was known. */
+  #wholeShards(known: KnownStore): ReadonlySet<number> {
+    const shards = ownShards(known, this.#options.instanceId) ?? [];
+    return new Set(shards.flatMap(({ id, state }) => (state === 'INITIALIZING' ? [] : [id])));
+  }
+
+  /** Those that it has had until now, be it that it was still taking them. */
+  #shardsBefore(known: KnownStore): ReadonlySet<number> | null {
+    const shards = ownShards(known, this.#options.instanceId);
+    // Without a placement nobody takes anything away.
+    return shards === null ? this.#options.heldShards() : new Set(shards.map(({ id }) => id));
   }
 
   /**
@@ -103,11 +124,10 @@ export class StoreMemory {
   }
 }
 
-/** Shards that the instance has by what was known. */
-function heldShards(known: KnownStore, instanceId: string): ReadonlySet<number> {
+/** Shards of the instance by what was known; null without a placement. */
+function ownShards(known: KnownStore, instanceId: string): readonly Shard[] | null {
   const { placement } = knownOfStore(known);
-  const shards = placement === null ? [] : (instanceById(placement, instanceId)?.shards ?? []);
-  return new Set(shards.flatMap(({ id, state }) => (state === 'INITIALIZING' ? [] : [id])));
+  return placement === null ? null : (instanceById(placement, instanceId)?.shards ?? []);
 }
 
 /** Whether two say the same of what is adopted. */

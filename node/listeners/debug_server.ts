@@ -26,6 +26,7 @@ import { runsOf } from '../persist/doubt_file.ts';
 import type { NodeIdentity } from '../identity/node_identity.ts';
 import type { NamespaceState } from '../storage/namespace/namespace.ts';
 import type { ShardTable } from '../storage/namespace/shards.ts';
+import type { ParkedData } from '../storage/parking/parked_data.ts';
 import type { Reads } from '../storage/read/reads.ts';
 import type { Sequencer } from '../storage/write/sequencer.ts';
 import type { Writes } from '../storage/write/writes.ts';
@@ -36,6 +37,7 @@ const profileSecondsMax = 300;
 /** What a dump tells. */
 export interface DumpedParts {
   readonly doubts: Pick<DoubtLedger, 'all'>;
+  readonly parked: Pick<ParkedData, 'entries'>;
   readonly instanceId: string;
   readonly identity: NodeIdentity;
   readonly dataFolder: string;
@@ -175,6 +177,13 @@ function dump(node: DumpedParts): object {
       blockStartsByShard: Object.fromEntries(
         [...blocks].map(([shard, starts]) => [shard, runsOf(starts)]),
       ),
+    })),
+    parked: node.parked.entries.map((entry) => ({
+      number: entry.number,
+      namespace: entry.info?.namespace ?? null,
+      reason: entry.info?.reason ?? null,
+      shards: [...entry.shards].sort((a, b) => a - b),
+      keptSeconds: Math.round(entry.kept.millis / 1000),
     })),
     shards: shards.all(),
     store: { series: store.seriesCount, samples: store.sampleCount, bytes: store.memoryBytes },

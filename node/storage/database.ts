@@ -5,7 +5,12 @@
  */
 import { noQueryLimits } from '#cluster/metadata/runtime_limits.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
-import { namespaceNumber } from '#cluster/namespaces/numbers.ts';
+import {
+  type EndedNamespaces,
+  hasEnded,
+  namespaceNumber,
+  noneEnded,
+} from '#cluster/namespaces/numbers.ts';
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -28,7 +33,7 @@ import type {
   OfNamespace,
 } from '#cluster/node/service.ts';
 import { PeerClocks } from '#cluster/node/peer_clocks.ts';
-import type { Placement } from '#cluster/placement/placement.ts';
+import { instanceById, type Placement } from '#cluster/placement/placement.ts';
 import { type Aside, onTheLoop } from '#engine/aside/aside.ts';
 import { BatchEncoder } from '#engine/batch/encoder.ts';
 import { openSampleStore } from '#engine/store/open.ts';
@@ -53,6 +58,7 @@ import {
 } from '../persist/commitlog/commitlog.ts';
 import { DoubtLedger } from '../doubt/ledger.ts';
 import { makeDurableFolder } from '../persist/folders.ts';
+import type { Held } from '../persist/held_file.ts';
 import { type NodeIdentity, referenceEpochOf } from '../identity/node_identity.ts';
 import { Witness } from '../identity/witness.ts';
 import { listSnapshots, snapshotFolder } from '../persist/snapshot_file.ts';
@@ -73,6 +79,9 @@ import { Pace } from './flush/pace.ts';
 import { type SnapshotReport, Snapshots } from './flush/snapshot.ts';
 import { NamespaceState } from './namespace/namespace.ts';
 import { type ShardChange, ShardTable } from './namespace/shards.ts';
+import { Holdings, nothingHeld } from './parking/holdings.ts';
+import { ParkedData, type ParkedEntry } from './parking/parked_data.ts';
+import { Parking } from './parking/parking.ts';
 import { ReaderLevels } from './read/reader_levels.ts';
 import { Reads } from './read/reads.ts';
 import { RetentionClock } from '../clock/retention_clock.ts';
@@ -108,6 +117,8 @@ export interface DatabaseOptions {
   readonly formats?: FormatLevels;
   /** As in `RetentionClock`; 0 when it is not given, since tests go through days. */
   readonly retentionHoldMillis?: number;
+  /** What a folder holds that does not say it: nothing when it is not given. */
+  readonly formerlyHeld?: Held;
 }
 
 export interface FlushedReport extends FlushReport {
@@ -136,6 +147,9 @@ export class Database implements NodeService, AsyncDisposable {
   readonly cacheKeeper: CacheKeeper;
   readonly removal: NamespaceRemoval;
   readonly deletions: Deletions;
+  readonly holdings: Holdings;
+  readonly parked: ParkedData;
+  readonly parking: Parking;
   readonly peerClocks: PeerClocks;
   readonly versions: VersionBound;
   readonly retentionClock: RetentionClock;
@@ -165,8 +179,10 @@ export class Database implements NodeService, AsyncDisposable {
   /** What is on this disk is loaded: writes are taken, and reads of ready shards are whole. */
   #loaded = false;
   readonly #loading = Promise.withResolvers<void>();
-  /** Lost with a placement, and not dropped yet. */
-  readonly #lostShards = new Set<number>();
+  /** What the folder held is in memory, and the rest of the disk with it: it can be parked. */
+  #isFilled = false;
+  /** Handed over, and not dropped yet. */
+  readonly #handedOver = new Set<number>();
 
   /** Wires the parts: each is given by name what it takes, and nothing begins here. */
   private constructor(
@@ -175,6 +191,8 @@ export class Database implements NodeService, AsyncDisposable {
     options: DatabaseOptions,
     commitlog: Commitlog,
     doubts: DoubtLedger,
+    holdings: Holdings,
+    parked: ParkedData,
   ) {
     const { instanceId, dataFolder, identity, memoryBytesMax, pageBytesMax, limits } = options;
     const { clock, disk, random } = env;
@@ -186,6 +204,8 @@ export class Database implements NodeService, AsyncDisposable {
     this.identity = identity;
     this.commitlog = commitlog;
     this.doubts = doubts;
+    this.holdings = holdings;
+    this.parked = parked;
     this.formats = options.formats ?? newestFormats;
     this.readers = new ReaderLevels(clock);
     this.witness = new Witness(clock);
@@ -194,6 +214,7 @@ export class Database implements NodeService, AsyncDisposable {
     this.store = store;
     this.keepRowVersions();
     const shards = new ShardTable(instanceId);
+    shards.held = holdings;
     this.shards = shards;
     const queueLimits = { queueBytesMax: writeQueueBytesMax, groupBytesMax: writeGroupBytesMax };
     const sequencer = new Sequencer(commitlog, queueLimits, clock);
@@ -222,8 +243,10 @@ export class Database implements NodeService, AsyncDisposable {
     this.retentionClock = retentionClock;
     this.versions = new VersionBound(clock, log, peerClocks);
     const shared = { env, log, dataFolder, store, shards, namespaces, retentionClock };
-    this.removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
-    const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded });
+    const removal = new NamespaceRemoval({ ...shared, commitlog, sequencer, isLoaded });
+    this.removal = removal;
+    const { lost } = removal;
+    const deletions = new Deletions({ ...shared, commitlog, sequencer, isLoaded, lost, parked });
     this.deletions = deletions;
     this.flusher = new Flusher({ ...shared, memory, deletions });
     this.snapshots = new Snapshots({
@@ -233,7 +256,17 @@ export class Database implements NodeService, AsyncDisposable {
       sequencer,
       deletions,
       doubts,
+      lost,
       syncDeletions: () => this.removal.syncDeletions(),
+    });
+    this.parking = new Parking({
+      ...shared,
+      sequencer,
+      deletions,
+      removal,
+      holdings,
+      parked,
+      snapshots: this.snapshots,
     });
     const policy = options.cachePolicy ?? 'lru';
     this.cacheKeeper = new CacheKeeper({
@@ -301,8 +334,11 @@ export class Database implements NodeService, AsyncDisposable {
     });
     const snapshots = await listSnapshots(env.disk, snapshotFolder(options.dataFolder));
     commitlog.continueFrom(snapshots[0]?.segment ?? 0);
-    const doubts = await DoubtLedger.open(env, options.dataFolder);
-    const database = new Database(env, log, options, commitlog, doubts);
+    const { dataFolder, formerlyHeld = nothingHeld } = options;
+    const doubts = await DoubtLedger.open(env, dataFolder);
+    const holdings = await Holdings.open(env, log, dataFolder, formerlyHeld);
+    const parked = await ParkedData.open({ env, log, dataFolder });
+    const database = new Database(env, log, options, commitlog, doubts, holdings, parked);
     await database.deletions.load();
     return database;
   }
@@ -330,8 +366,14 @@ export class Database implements NodeService, AsyncDisposable {
     return this.writes.referenceEpoch;
   }
 
-  /** Called when the data of this disk are in memory. */
+  /** Called when the data of this disk are in memory, those too that are not this node's any more. */
+  noteFilled(): void {
+    this.#isFilled = true;
+  }
+
+  /** Called when the data of this disk are in memory, and may be served. */
   setLoaded(): void {
+    this.noteFilled();
     this.deletions.noteLoaded();
     // Not before: the rows of the log are their own evidence.
     this.noteFiles(null);
@@ -390,41 +432,109 @@ export class Database implements NodeService, AsyncDisposable {
   }
 
   /**
-   * Takes a newer placement and the current namespaces, between two groups of writes. What was lost
-   * is forgotten and its files are deleted, bit by bit after that; what is new is empty and not
-   * ready. Calls must not overlap.
-   * @throws {TsdbError} when log or disk fail, or there are too many namespaces: goes on from there
-   * when it is called again
+   * Takes a newer placement and the current namespaces, between two groups of writes. What was handed
+   * over, or deleted, is forgotten and its files are removed; what was lost otherwise is not served any
+   * more, and is to be parked (`parking`); what is new is empty and not ready. Calls must not overlap.
+   * @param ended namespaces that were deleted
+   * @throws {TsdbError} when log or disk fail, there are too many namespaces, or something is to be
+   * parked first: goes on from there when it is called again
    */
   async applyTopology(
     placement: Placement | null,
     version: number,
     registry: NamespaceRegistry,
+    ended: EndedNamespaces = noneEnded,
   ): Promise<TopologyChange> {
-    // One that comes back must be empty before rows are taken for it.
-    if (this.#lostShards.size > 0) await this.removal.dropShards(this.#lostShards);
-    const topologyChange = await this.sequencer.exclusive(async () => {
-      const change = this.shards.adopt(placement, version);
-      this.admission.wake();
-      // Without a placement nobody else has the data, so nothing is given up.
-      if (placement !== null) for (const shard of change.removed) this.#lostShards.add(shard);
-      // Others have their rows, which come here later.
-      if (this.#loaded && change.added.length > 0) this.noteFiles(null);
-      await this.removal.dropNamespaces(registry);
-      const addedNamespaces = this.#takeNamespaces(registry);
-      this.admission.wake();
-      return { ...change, addedNamespaces };
-    });
-    await this.removal.dropShards(this.#lostShards);
-    return topologyChange;
+    const { parking, parked, holdings, removal } = this;
+    // What comes back must be empty before rows are taken for it, or whole.
+    await this.#dropHandedOver();
+    if (parking.isStuck) {
+      throw new TsdbError('UNAVAILABLE', 'files of shards that were taken away are not parked yet');
+    }
+    await parked.removeEnded(ended);
+    const isOfOthers = placement !== null && holdings.isOfOtherCount(placement.numShards);
+    const adopted = isOfOthers ? null : placement;
+    const adoptedVersion = isOfOthers ? 0 : version;
+    const own = placement === null ? undefined : instanceById(placement, this.instanceId);
+    const shards = adopted === null ? [] : (own?.shards ?? []).map(({ id }) => id);
+    const held = [...holdings.namespaces.values()];
+    const deleted = held.filter((known) => !registry.has(known.name) && hasEnded(known, ended));
+    let change: TopologyChange | null = null;
+    while (change === null) {
+      await holdings.add(adopted?.numShards ?? 0, shards, registry, ended);
+      change = await this.sequencer.exclusive(async () => {
+        // Some were parked just now.
+        if (!holdings.hasAll(shards)) return null;
+        const shardChange = this.#adopt(adopted, adoptedVersion, isOfOthers, own !== undefined);
+        // A start loads what the folder holds before it says what of that is gone.
+        if (this.#isFilled) await removal.dropNamespaces(registry, ended);
+        for (const known of deleted) holdings.removeNamespace(known);
+        const addedNamespaces = this.#takeNamespaces(registry);
+        this.admission.wake();
+        return { ...shardChange, addedNamespaces };
+      });
+    }
+    for (const { name } of this.#isFilled ? [] : deleted) await removal.removeUnknown(name);
+    await this.#dropHandedOver();
+    await holdings.save();
+    if (this.#isFilled) this.#refuseBeforeParked(registry, isOfOthers);
+    return change;
   }
 
+  /** A step of the sequencer. */
+  #adopt(
+    placement: Placement | null,
+    version: number,
+    isOfOthers: boolean,
+    isOwner: boolean,
+  ): ShardChange {
+    const { shards, holdings, parking } = this;
+    const change = shards.adopt(placement, version);
+    this.admission.wake();
+    for (const shard of change.handedOver) this.#handedOver.add(shard);
+    // Without a placement nobody else has the data, so nothing is given up.
+    const isTaken = (shard: number): boolean =>
+      isOfOthers ||
+      (placement !== null && shards.get(shard) === undefined && !this.#handedOver.has(shard));
+    const reason = isOfOthers
+      ? 'the placement has another number of shards'
+      : `the placement ${isOwner ? 'gives these shards to others' : 'does not name this instance'}`;
+    parking.leave(new Set([...holdings.shards].filter(isTaken)), reason);
+    // Others have their rows, which come here later.
+    if (this.#loaded && change.added.length > 0) this.noteFiles(null);
+    return change;
+  }
+
+  async #dropHandedOver(): Promise<void> {
+    if (this.#handedOver.size === 0) return;
+    const handedOver = [...this.#handedOver];
+    await this.removal.dropShards(this.#handedOver);
+    this.holdings.removeShards(handedOver);
+    await this.holdings.save();
+  }
+
+  /** What cannot be taken before others of its name, or number, are parked. */
+  #refuseBeforeParked(registry: NamespaceRegistry, isOfOthers: boolean): void {
+    const waiting = [...this.removal.lost.keys()].filter((name) => registry.has(name));
+    if (!isOfOthers && waiting.length === 0) return;
+    const what = isOfOthers
+      ? 'a placement with another number of shards'
+      : `namespaces that were made again: ${waiting.join(', ')}`;
+    throw new TsdbError('UNAVAILABLE', `data are parked before this is taken: ${what}`);
+  }
+
+  /** Those of the registry, and, as long as it is here, what others of their names are. */
   #takeNamespaces(registry: NamespaceRegistry): NamespaceState[] {
     const added: NamespaceState[] = [];
-    for (const definition of registry.values()) {
+    for (const definition of this.holdings.namespaces.values()) {
       const known = this.namespaces.get(definition.name);
-      if (known !== undefined) known.update(definition);
-      else added.push(this.#addNamespace(definition));
+      if (known !== undefined) {
+        known.update(definition);
+        continue;
+      }
+      const isLost = this.#isFilled && !registry.has(definition.name);
+      if (isLost || this.removal.lost.has(definition.name)) continue;
+      added.push(this.#addNamespace(definition));
     }
     return added;
   }
@@ -499,6 +609,27 @@ export class Database implements NodeService, AsyncDisposable {
     signal: AbortSignal,
   ): AsyncGenerator<StreamShardPage, void, undefined> {
     return this.comparisons.streamDifferent(request, signal);
+  }
+
+  /**
+   * On a full disk: removes what was parked first, but for what is this node's again.
+   * @returns whether there was something to remove
+   */
+  makeRoom(): Promise<boolean> {
+    const isWanted = ({ info, shards }: ParkedEntry): boolean => {
+      const definition = info && this.namespaces.get(info.namespace)?.definition;
+      const { shardCount } = this.shards;
+      return (
+        definition !== null &&
+        definition !== undefined &&
+        [...shards].some(
+          (shard) =>
+            this.shards.get(shard) !== undefined &&
+            this.parked.holds(definition, shardCount, shard),
+        )
+      );
+    };
+    return this.parked.makeRoom(isWanted);
   }
 
   async truncate(name: string, signal: AbortSignal): Promise<number> {

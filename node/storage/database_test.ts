@@ -13,6 +13,7 @@ import { namespaceOrdinalsMax } from './deletions/namespace_removal.ts';
 import {
   batchOf,
   closeDatabases,
+  handOver,
   namespaceOf,
   never,
   onePlacement,
@@ -319,6 +320,8 @@ test('shards that are not owned are refused, and moving ones to writers that do 
 
 /** The namespace as it was made, or made again, with this number. */
 const metricsOf = (number: number) => registryOf([{ ...namespaceOf('metrics'), number }]);
+/** Says that it was deleted, the last time with this number. */
+const metricsEnded = (number: number) => new Map([['metrics', number]]);
 const rowAt = (seconds: number) => [
   { series: cpu('a'), nanos: now - BigInt(seconds) * second, value: seconds },
 ];
@@ -328,7 +331,7 @@ test('a namespace that was made again has none of the old rows, and takes none f
   const { database } = await openDatabase(folder, { registry: metricsOf(7) });
   await writeRows(database, rowAt(1), { namespaceNumber: 7 });
   // Its deletion was never seen.
-  await database.applyTopology(onePlacement, 1, metricsOf(8));
+  await database.applyTopology(onePlacement, 1, metricsOf(8), metricsEnded(7));
   for (const { id } of database.shards.all()) {
     database.namespaces.get('metrics')!.readyShards.add(id);
   }
@@ -354,7 +357,7 @@ test('a namespace that was made again has none of the old rows, and takes none f
   );
   await assert.rejects(pages.next(), /cannot stream: namespace was made again: metrics/);
   // A restored store gives a lower number: nobody has deleted anything.
-  await database.applyTopology(onePlacement, 1, metricsOf(6));
+  await database.applyTopology(onePlacement, 1, metricsOf(6), metricsEnded(7));
   assert.equal([...(await readAll(database)).values()].flat().length, 2);
   assert.equal((await writeRows(database, rowAt(5), { namespaceNumber: 6 })).outcomes.length, 0);
 });
@@ -373,7 +376,7 @@ test('rows for a namespace that was made again wait until the node knows it, and
   let asked = 0;
   database.admission.onUnknownNamespace = () => {
     asked += 1;
-    if (isWaiting) void database.applyTopology(onePlacement, 1, metricsOf(8));
+    if (isWaiting) void database.applyTopology(onePlacement, 1, metricsOf(8), metricsEnded(7));
   };
   assert.equal((await writeRows(database, rowAt(2), { namespaceNumber: 8 })).outcomes.length, 0);
   const values = async () =>
@@ -390,7 +393,7 @@ test('rows for a namespace that was made again wait until the node knows it, and
   assert.deepEqual(await values(), [2]);
 });
 
-test('a shard that went is forgotten, and the log gives its rows to nobody', async () => {
+test('a shard that was handed over is forgotten, and the log gives its rows to nobody', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder);
   const rows = Array.from({ length: 20 }, (_, i) => ({
@@ -399,19 +402,19 @@ test('a shard that went is forgotten, and the log gives its rows to nobody', asy
     value: i,
   }));
   await writeRows(database, rows);
-  const fewer = placementOf(
-    { a: { 0: 'AVAILABLE' }, b: { 1: 'AVAILABLE', 2: 'AVAILABLE', 3: 'AVAILABLE' } },
-    { numShards: 4 },
-  );
-  await database.applyTopology(fewer, 2, registryOf([namespaceOf('metrics')]));
+  await handOver(database, [1, 2, 3], registryOf([namespaceOf('metrics')]));
   const left = (await readAll(database)).size;
   assert.ok(left > 0 && left < 20, `${left} series are of shard 0`);
-  const { database: again, report } = await openDatabase(folder, { placement: fewer, version: 2 });
+  const { placement, version } = database.shards;
+  const { database: again, report } = await openDatabase(folder, {
+    placement: placement!,
+    version,
+  });
   assert.equal((await readAll(again)).size, left);
   assert.equal(report.replay.rowsPassedOver, 20 - left);
 });
 
-test('writes go on while many shards leave, and one that comes back is empty', async () => {
+test('writes go on while many shards are handed over, and one that comes back is empty', async () => {
   const folder = temporaryFolder();
   const numShards = 300;
   const every = Array.from({ length: numShards }, (_, id) => id);
@@ -433,21 +436,27 @@ test('writes go on while many shards leave, and one that comes back is empty', a
   assert.ok(keptSeries > 0);
   const registry = registryOf([namespaceOf('metrics')]);
   const done: string[] = [];
-  const changing = database.applyTopology(owning([0, 1, 2]), 2, registry);
+  const changing = handOver(
+    database,
+    every.filter((id) => id > 2),
+    registry,
+  );
   await Promise.all([
     changing.then(() => done.push('all are gone')),
-    writeRows(database, [{ series: cpu('h0'), nanos: now + 1n, value: 2 }]).then(() =>
-      done.push('a write'),
-    ),
+    (async () => {
+      while (database.shards.version < 4) await realEnv.clock.sleep(1, never);
+      await writeRows(database, [{ series: cpu('h0'), nanos: now + 1n, value: 2 }]);
+      done.push('a write');
+    })(),
   ]);
   assert.deepEqual(done, ['a write', 'all are gone']);
   assert.equal((await readAll(database)).size, keptSeries);
   assert.ok(readdirSync(join(folder, 'data/metrics')).length <= 4);
-  await database.applyTopology(owning(every), 3, registry);
+  await database.applyTopology(owning(every), 5, registry);
   assert.equal((await readAll(database)).size, keptSeries);
 });
 
-test('a namespace that was truncated or dropped does not come back from the log', async () => {
+test('a namespace that was truncated or deleted does not come back from the log', async () => {
   const folder = temporaryFolder();
   const both = registryOf([namespaceOf('metrics'), namespaceOf('other')]);
   const { database } = await openDatabase(folder, { registry: both });
@@ -461,7 +470,8 @@ test('a namespace that was truncated or dropped does not come back from the log'
   ]);
   assert.deepEqual([...gone.outcomes], [rowOutcome.unknownReference]);
   await writeRows(database, [{ series: cpu('b'), nanos: now, value: 2 }]);
-  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]));
+  const ended = new Map([['other', 1]]);
+  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]), ended);
   await assert.rejects(
     writeRows(database, rows, { namespace: 'other' }),
     (error) => error instanceof TsdbError && error.code === 'NOT_FOUND',
@@ -570,19 +580,19 @@ test('with as many namespaces as there may be, each can be truncated and dropped
   });
   assert.equal(await truncateByLog(database, 'metrics'), 1);
   await database.removal.settled();
-  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('other')]));
+  const other = registryOf([namespaceOf('other')]);
+  await database.applyTopology(onePlacement, 1, other, metricsEnded(1));
   assert.deepEqual([...database.namespaces.keys()], ['other']);
 });
 
 test('a truncation after the end of its namespace does not touch another one of the name', async () => {
   const { database } = await openDatabase(temporaryFolder());
   const registry = registryOf([namespaceOf('metrics')]);
-  const dropped = database.applyTopology(onePlacement, 1, registryOf([]));
-  const truncated = truncateByLog(database, 'metrics');
-  const addedAgain = database.applyTopology(onePlacement, 1, registry);
+  const dropped = database.applyTopology(onePlacement, 1, registryOf([]), metricsEnded(1));
+  while (database.namespaces.size > 0) await Promise.resolve();
+  await assert.rejects(truncateByLog(database, 'metrics'), { code: 'NOT_FOUND' });
   await dropped;
-  await assert.rejects(truncated, { code: 'NOT_FOUND' });
-  await addedAgain;
+  await database.applyTopology(onePlacement, 1, registry, metricsEnded(1));
   await database.applyTopology(
     onePlacement,
     1,
@@ -592,7 +602,7 @@ test('a truncation after the end of its namespace does not touch another one of 
   assert.notEqual(namespaces.get('metrics')!.ordinal, namespaces.get('b')!.ordinal);
 });
 
-test('files of a shard that went are removed at the next try when the disk has failed', async () => {
+test('files of a shard that was handed over are removed at the next try when the disk has failed', async () => {
   const disk = new SimulatedDisk({ below: () => 0 });
   let isFailing = false;
   const rename = async (from: string, to: string): Promise<void> => {
@@ -610,17 +620,17 @@ test('files of a shard that went are removed at the next try when the disk has f
   await database.flush(null, never);
   const before = (await readAll(database)).size;
   const registry = registryOf([namespaceOf('metrics')]);
-  const fewer = placementOf({ a: { 0: 'AVAILABLE' } }, { numShards: 4 });
   isFailing = true;
-  for (let i = 0; i < 2; i += 1) {
-    await assert.rejects(database.applyTopology(fewer, 2, registry), { code: 'UNAVAILABLE' });
-  }
-  assert.equal(database.shards.version, 2);
+  await assert.rejects(handOver(database, [1, 2, 3], registry), { code: 'UNAVAILABLE' });
+  assert.equal(database.shards.version, 4);
   // Not taken back before what it had is gone.
-  await assert.rejects(database.applyTopology(onePlacement, 3, registry), { code: 'UNAVAILABLE' });
-  assert.equal(database.shards.version, 2);
+  for (let i = 0; i < 2; i += 1) {
+    const back = database.applyTopology(onePlacement, 5, registry);
+    await assert.rejects(back, { code: 'UNAVAILABLE' });
+    assert.equal(database.shards.version, 4);
+  }
   isFailing = false;
-  await database.applyTopology(onePlacement, 3, registry);
+  await database.applyTopology(onePlacement, 5, registry);
   await database.removal.settled();
   const shards = (await disk.list('data/data/metrics')).filter((name) => !name.endsWith('.db'));
   assert.deepEqual(shards, ['0']);

@@ -4,6 +4,7 @@
 import type { FetchResponse, WriteResponse } from '#cluster/node/service.ts';
 import type { Namespace, NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
 import { registryOf } from '#cluster/namespaces/namespaces.ts';
+import type { EndedNamespaces } from '#cluster/namespaces/numbers.ts';
 import type { Placement, ShardState } from '#cluster/placement/placement.ts';
 import { BatchBuilder } from '#engine/batch/batch.ts';
 import { Decoder } from '#engine/store/decoder.ts';
@@ -104,9 +105,11 @@ export interface TestDatabaseOptions {
   readonly env?: Env;
   readonly log?: Log;
   readonly instanceId?: string;
-  readonly placement?: Placement;
+  /** Null for none. */
+  readonly placement?: Placement | null;
   readonly version?: number;
   readonly registry?: NamespaceRegistry;
+  readonly ended?: EndedNamespaces;
   readonly sync?: 'always' | 'interval';
   readonly segmentBytesMax?: number;
   readonly memoryBytesMax?: number;
@@ -143,14 +146,77 @@ export async function openDatabase(
     },
   });
   opened.push(database);
-  await database.applyTopology(
-    options.placement ?? onePlacement,
+  const topology = [
+    options.placement === undefined ? onePlacement : options.placement,
     options.version ?? 1,
     options.registry ?? registryOf([namespaceOf('metrics')]),
-  );
+    options.ended,
+  ] as const;
+  await database.applyTopology(...topology);
   const report = await bootstrapLocal(database, never);
+  database.noteFilled();
+  if (database.parking.isDue || hasLost(database, topology[2])) await adopt(database, ...topology);
   database.setLoaded();
   return { database, report };
+}
+
+function hasLost({ namespaces }: Database, registry: NamespaceRegistry): boolean {
+  return [...namespaces.values()].some(({ name, definition }) => registry.get(name) !== definition);
+}
+
+/** Takes a topology as a node does that runs: what it takes away is parked. */
+export async function adopt(
+  database: Database,
+  ...topology: Parameters<Database['applyTopology']>
+): Promise<void> {
+  for (;;) {
+    const waits = await database.applyTopology(...topology).then(
+      () => false,
+      (error: unknown) => {
+        if (!database.parking.isDue) throw error;
+        return true;
+      },
+    );
+    await database.parking.run(never);
+    if (!waits) return;
+  }
+}
+
+/** The placements of a handover of shards to another instance: on their way, taken, and left. */
+export function handoverSteps(database: Database, shards: readonly number[]): Placement[] {
+  const { placement } = database.shards;
+  const own = placement!.instances.find(({ id }) => id === database.instanceId)!;
+  const others = placement!.instances.filter(({ id }) => id !== database.instanceId);
+  const withStates = (giver: ShardState | null, taker: ShardState): Placement => {
+    const given = own.shards.flatMap((shard) => {
+      if (!shards.includes(shard.id)) return [shard];
+      return giver === null ? [] : [{ ...shard, state: giver }];
+    });
+    const sourceId = giver === null ? '' : own.id;
+    const taken = own.shards
+      .filter(({ id }) => shards.includes(id))
+      .map((shard) => ({ ...shard, state: taker, sourceId, assignment: 'moved' }));
+    const info = { ...own, id: 'taker', isolationGroup: 'taker', endpoint: 'taker:9000' };
+    const instances = [{ ...own, shards: given }, ...others, { ...info, shards: taken }];
+    return { ...placement!, instances: instances.filter((each) => each.shards.length > 0) };
+  };
+  return [
+    withStates('LEAVING', 'INITIALIZING'),
+    withStates('LEAVING', 'AVAILABLE'),
+    withStates(null, 'AVAILABLE'),
+  ];
+}
+
+/** Hands shards over to another instance. */
+export async function handOver(
+  database: Database,
+  shards: readonly number[],
+  registry: NamespaceRegistry,
+): Promise<void> {
+  const { version } = database.shards;
+  for (const [step, placement] of handoverSteps(database, shards).entries()) {
+    await database.applyTopology(placement, version + 1 + step, registry);
+  }
 }
 
 export interface TestRow {

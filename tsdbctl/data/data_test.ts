@@ -11,10 +11,12 @@ import { indexFilePath, writeIndexFile } from '#node/persist/index_file/index_fi
 import { writeLedger } from '#node/persist/doubt_file.ts';
 import { writeTombstones } from '#node/persist/tombstone_file.ts';
 import {
+  adopt,
   closeDatabases,
   namespaceOf,
   never,
   openDatabase,
+  placementOf,
   writeRows,
 } from '#node/storage/database_testing.ts';
 import { flushNode, repairNode } from './data.ts';
@@ -222,6 +224,37 @@ test('a saved index is verified section by section, and other files are listed',
       assert.equal(found.damages, 1, String(at));
       assert.match(found.text, /^damaged: .*index\.db/m);
       assertAddsUp(found.lines);
+    });
+  }
+});
+
+test('parked data are verified as those that are in use, and it is told what they are', async () => {
+  const parked = join(folder, 'with-parked');
+  const registry = registryOf([namespaceOf('metrics', { coldWritesEnabled: true })]);
+  const { database } = await openDatabase(parked, { registry });
+  await writeRows(database, rowsOf(1));
+  const states = { 0: 'AVAILABLE', 1: 'AVAILABLE', 2: 'AVAILABLE', 3: 'AVAILABLE' } as const;
+  await adopt(database, placementOf({ b: states }, { numShards: 4 }), 2, registry);
+  await closeDatabases();
+  const verify = async (): Promise<{ damages: number; text: string }> => {
+    const lines: string[] = [];
+    const damages = await verifyFolder(realEnv, parked, (line) => lines.push(line));
+    return { damages, text: lines.join('\n') };
+  };
+  const { damages, text } = await verify();
+  assert.equal(damages, 0);
+  const filesets = String.raw`\d filesets in \d shards, 60 rows, \d{4} bytes`;
+  const since = String.raw`\n {2}since \S+Z: the placement does not name this instance$`;
+  assert.match(text, new RegExp(`^parked 1: namespace metrics, ${filesets}${since}`, 'm'));
+  assert.doesNotMatch(text, /of no known kind/);
+  const shard = readdirSync(join(parked, 'parked/1/data'))[0]!;
+  const files = readdirSync(join(parked, 'parked/1/data', shard));
+  const data = files.find((name) => name.endsWith('-data.db'))!;
+  for (const path of [`parked/1/data/${shard}/${data}`, 'parked/1/parked.json', 'held.json']) {
+    await withDamage(join(parked, path), flipped(-5), async () => {
+      const found = await verify();
+      assert.equal(found.damages, 1, path);
+      assert.match(found.text, /^damaged: .*(parked\/1|held\.json)/m);
     });
   }
 });

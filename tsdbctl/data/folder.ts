@@ -13,9 +13,14 @@ export interface DataFile {
 export interface DataFolder {
   /** By name of the folder in `data`. */
   readonly namespaces: ReadonlyMap<string, NamespaceFiles>;
+  /** By number of the folder in `parked`. */
+  readonly parked: ReadonlyMap<number, ShardFiles>;
   readonly snapshots: readonly DataFile[];
   readonly segments: readonly DataFile[];
-  /** Identity, level of formats, process ID, key-value store, tombstones, ledger of doubt. */
+  /**
+   * Identity, level of formats, what is held and parked, what was known of the key-value store, process
+   * ID, key-value store, tombstones, ledger of doubt.
+   */
   readonly others: readonly DataFile[];
   /** Digests of the rows of filesets, by which replicas are compared. */
   readonly rowDigests: readonly DataFile[];
@@ -27,22 +32,26 @@ export interface DataFolder {
   readonly unknown: readonly DataFile[];
 }
 
+/** By shard: length of each file by its name. */
+export type ShardFiles = ReadonlyMap<number, ReadonlyMap<string, number>>;
+
 export interface NamespaceFiles {
   readonly name: string;
-  /** By shard: length of each file by its name. */
-  readonly shards: ReadonlyMap<number, ReadonlyMap<string, number>>;
+  readonly shards: ShardFiles;
   /** The saved index, if there is one. */
   readonly index: DataFile | null;
 }
 
 const ofShard =
   /^data\/([^/]+)\/(\d+)\/(fileset-(-?\d+)-(\d+)-(?:info|index|data|digest|checkpoint)\.db)$/;
+const ofParked =
+  /^parked\/(\d+)\/data\/(\d+)\/(fileset-(?:-?\d+)-(?:\d+)-(?:info|index|data|digest|checkpoint)\.db)$/;
 const ofIndex = /^data\/([^/]+)\/index\.db$/;
 const ofSegment = /^commitlogs\/commitlog-\d+\.db$/;
 const ofSnapshot = /^snapshots\/snapshot-\d+\.db$/;
-const ofRowDigests = /^data\/[^/]+\/\d+\/fileset-(?:-?\d+)-\d+-rows\.db$/;
+const ofRowDigests = /^(?:data\/[^/]+|parked\/\d+\/data)\/\d+\/fileset-(?:-?\d+)-\d+-rows\.db$/;
 const ofOthers =
-  /^(node_identity\.json|formats\.json|folder_mark\.json|doubts-[01]\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
+  /^(node_identity\.json|formats\.json|folder_mark\.json|held\.json|known_store\.json|parked\/(?:\d+\/parked|kept)\.json|doubts-[01]\.json|tsdb\.pid|tombstones\.bin|kv\/[^/]+)$/;
 
 interface NamespaceParts {
   readonly name: string;
@@ -57,6 +66,7 @@ interface NamespaceParts {
 export async function readDataFolder(env: Env, folder: string): Promise<DataFolder> {
   await readFormatLevel(env.disk, folder);
   const namespaces = new Map<string, NamespaceParts>();
+  const parked = new Map<number, Map<number, Map<string, number>>>();
   const found = {
     snapshots: [] as DataFile[],
     segments: [] as DataFile[],
@@ -74,12 +84,18 @@ export async function readDataFolder(env: Env, folder: string): Promise<DataFold
     }
     return namespace;
   };
+  const parkedOf = (number: number): Map<number, Map<string, number>> => {
+    const known = parked.get(number) ?? new Map<number, Map<string, number>>();
+    parked.set(number, known);
+    return known;
+  };
   for await (const file of filesBelow(env, folder, '')) {
     const { path, bytes } = file;
-    const part = ofShard.exec(path);
+    const inUse = ofShard.exec(path);
+    const part = inUse ?? ofParked.exec(path);
     const saved = ofIndex.exec(path);
     if (part !== null) {
-      const { shards } = namespaceOf(part[1]!);
+      const shards = inUse === null ? parkedOf(Number(part[1])) : namespaceOf(part[1]!).shards;
       const shard = Number(part[2]);
       const files = shards.get(shard) ?? new Map<string, number>();
       shards.set(shard, files.set(part[3]!, bytes));
@@ -96,7 +112,7 @@ export async function readDataFolder(env: Env, folder: string): Promise<DataFold
   const numberOf = ({ path }: DataFile): number => Number(/-(\d+)\.db$/.exec(path)![1]);
   found.segments.sort((a, b) => numberOf(a) - numberOf(b));
   found.snapshots.sort((a, b) => numberOf(a) - numberOf(b));
-  return { namespaces, ...found };
+  return { namespaces, parked, ...found };
 }
 
 async function* filesBelow(env: Env, folder: string, below: string): AsyncGenerator<DataFile> {

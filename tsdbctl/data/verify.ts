@@ -22,10 +22,18 @@ import {
   indexFileHeaderBytes,
   indexFileHeaderProblem,
 } from '#node/persist/index_file/format.ts';
+import { heldFile, readHeld } from '#node/persist/held_file.ts';
+import { parkedData, parkedFolder, readParkedInfo } from '#node/persist/parked_folder.ts';
 import { readLedgerCopies } from '#node/persist/doubt_file.ts';
 import { readTombstones } from '#node/persist/tombstone_file.ts';
 import { batchColumns } from './batch_columns.ts';
-import { type DataFile, type DataFolder, type NamespaceFiles, readDataFolder } from './folder.ts';
+import {
+  type DataFile,
+  type DataFolder,
+  type NamespaceFiles,
+  readDataFolder,
+  type ShardFiles,
+} from './folder.ts';
 import { counted, type Print, Spent, timeText } from './spent.ts';
 
 /** Bytes that are read of a saved index at a time. */
@@ -69,10 +77,14 @@ export async function verifyFolder(env: Env, folder: string, print: Print): Prom
     );
   }
   for (const namespace of found.namespaces.values()) await verifyNamespace(all, namespace);
+  for (const [number, shards] of found.parked) await verifyParked(all, number, shards);
   await verifySegments(all, 'snapshot', found.snapshots);
   await verifySegments(all, 'commit log', found.segments);
   const tombstones = await readTombstones(env.disk, folder).catch((error) => messageOf(error));
   if (typeof tombstones === 'string') all.damaged(`${folder}/tombstones.bin: ${tombstones}`);
+  await readHeld(env.disk, folder).catch((error: unknown) => {
+    all.damaged(`${folder}/${heldFile}: ${messageOf(error)}`);
+  });
   const ledgers = await readLedgerCopies(env.disk, folder).catch((error) => [messageOf(error)]);
   for (const ledger of ledgers) {
     if (typeof ledger === 'string') all.damaged(`${folder}/${ledger}`);
@@ -93,7 +105,10 @@ export async function verifyFolder(env: Env, folder: string, print: Print): Prom
   return all.damages;
 }
 
-function* filesOf({ namespaces, ...lists }: DataFolder): Generator<number> {
+function* filesOf({ namespaces, parked, ...lists }: DataFolder): Generator<number> {
+  for (const shards of parked.values()) {
+    for (const files of shards.values()) yield* files.values();
+  }
   for (const { shards, index } of namespaces.values()) {
     for (const files of shards.values()) yield* files.values();
     if (index !== null) yield index.bytes;
@@ -126,10 +141,8 @@ interface FilesetCounts {
   readonly unfinished: string[];
 }
 
-async function verifyNamespace(all: Verification, namespace: NamespaceFiles): Promise<void> {
-  const { print } = all;
-  const spent = new Spent();
-  const counts: FilesetCounts = {
+function nothingCounted(): FilesetCounts {
+  return {
     filesets: 0,
     entries: 0,
     rows: 0,
@@ -139,6 +152,32 @@ async function verifyNamespace(all: Verification, namespace: NamespaceFiles): Pr
     replaced: [],
     unfinished: [],
   };
+}
+
+/** Data that are kept, and are not in use (docs/STORAGE.md, Parked data). */
+async function verifyParked(all: Verification, number: number, shards: ShardFiles): Promise<void> {
+  const { env, folder, print } = all;
+  const counts = nothingCounted();
+  const spent = new Spent();
+  for (const [shard, files] of [...shards].sort(([a], [b]) => a - b)) {
+    await verifyShard(all, `${parkedData(folder, number)}/${shard}`, files, spent, counts);
+  }
+  const info = await readParkedInfo(env.disk, folder, number).catch((error: unknown) => {
+    all.damaged(`${parkedFolder(folder, number)}: ${messageOf(error)}`);
+    return null;
+  });
+  const of = info === null ? 'nobody knows what' : `namespace ${info.namespace}`;
+  print(
+    `parked ${number}: ${of}, ${counted(counts.filesets, 'fileset')} in ` +
+      `${counted(shards.size, 'shard')}, ${counted(counts.rows, 'row')}, ${spent.fileBytes} bytes`,
+  );
+  if (info !== null) print(`  since ${timeText(info.parkedNanos)}: ${info.reason}`);
+}
+
+async function verifyNamespace(all: Verification, namespace: NamespaceFiles): Promise<void> {
+  const { print } = all;
+  const spent = new Spent();
+  const counts = nothingCounted();
   for (const [shard, files] of [...namespace.shards].sort(([a], [b]) => a - b)) {
     const folder = `${all.folder}/data/${encodedName(namespace.name)}/${shard}`;
     await verifyShard(all, folder, files, spent, counts);

@@ -97,8 +97,9 @@ test('a namespace that cannot be dropped for a full disk is refused, and gone be
   const before = await readAll(database);
 
   disk.troubles.writeFailures = 1000;
+  const ended = new Map([['other', 1]]);
   for (let i = 0; i < 2; i += 1) {
-    const dropped = database.applyTopology(onePlacement, 1, registry);
+    const dropped = database.applyTopology(onePlacement, 1, registry, ended);
     await assert.rejects(dropped, { code: 'UNAVAILABLE' });
     const gone = { code: 'NOT_FOUND' };
     await assert.rejects(readAll(database, 'other'), gone);
@@ -107,18 +108,19 @@ test('a namespace that cannot be dropped for a full disk is refused, and gone be
     await database.removal.removeUnknown('other');
     assert.ok((await disk.list('data/data/other')).length > 0, 'what writes there has not ended');
   }
-  await assert.rejects(database.applyTopology(onePlacement, 1, both), { code: 'UNAVAILABLE' });
+  const again = database.applyTopology(onePlacement, 1, both, ended);
+  await assert.rejects(again, { code: 'UNAVAILABLE' });
   await assert.rejects(readAll(database, 'other'), { code: 'NOT_FOUND' });
   assert.deepEqual(await readAll(database), before);
 
   disk.troubles.writeFailures = 0;
   await realEnv.clock.sleep(150, never);
-  await database.applyTopology(onePlacement, 1, both);
+  await database.applyTopology(onePlacement, 1, both, ended);
   assert.equal((await readAll(database, 'other')).size, 0);
   await writeRows(database, rowsOf(5).slice(0, 1), { namespace: 'other' });
   const made = await readAll(database, 'other');
   disk.crash();
-  const { database: again } = await openDatabase('data', { env, registry: both });
-  assert.deepEqual(await readAll(again, 'other'), made);
-  assert.deepEqual(await readAll(again), before);
+  const { database: last } = await openDatabase('data', { env, registry: both });
+  assert.deepEqual(await readAll(last, 'other'), made);
+  assert.deepEqual(await readAll(last), before);
 });

@@ -40,6 +40,10 @@ export interface DeletionsParts extends RewriteParts {
   /** Whether what is on this disk is in memory. */
   readonly isLoaded: () => boolean;
   readonly retentionClock: RetentionClock;
+  /** Those that are not in the registry any more, and are here until they are parked. */
+  readonly lost: ReadonlyMap<string, NamespaceState>;
+  /** As `ParkedData`: filesets that may come back into use. */
+  readonly parked: { createdNanosOf(name: string): UnixNanos | null };
 }
 
 /** What decides whether files are rewritten now; times of a clock that never runs backwards. */
@@ -220,14 +224,19 @@ export class Deletions {
   }
 
   async #recordAndSweep(deletion: Deletion): Promise<void> {
-    const { sequencer, namespaces, env } = this.#parts;
+    const { sequencer, env } = this.#parts;
     await sequencer.exclusive(() => this.#record(deletion));
-    const namespace = namespaces.get(deletion.namespace);
+    const namespace = this.#hereOf(deletion);
     const never = new AbortController().signal;
     if (namespace !== undefined) {
       for (const _ of this.#sweepSteps(namespace, deletion)) await env.clock.sleep(0, never);
     }
     this.of(deletion.namespace).unswept = null;
+  }
+
+  /** What has rows in memory that it may be about. */
+  #hereOf({ namespace: name }: Deletion): NamespaceState | undefined {
+    return this.#parts.namespaces.get(name) ?? this.#parts.lost.get(name);
   }
 
   /**
@@ -248,17 +257,19 @@ export class Deletions {
       buffer.addDelete(buffer.namespaceOrdinal(deletion.namespace, 0), json);
       this.noteSegment(buffer.segment, deletion.namespace, { deletion, atNanos });
     }, true);
-    this.isSweeping = this.#parts.namespaces.has(deletion.namespace);
+    this.isSweeping = this.#hereOf(deletion) !== undefined;
   }
 
   /**
    * Not before any fileset, whatever the clock did; those that are begun later have a later time.
    */
-  #timeOf({ namespace: name }: Deletion): UnixNanos {
-    const { env, namespaces } = this.#parts;
-    const namespace = namespaces.get(name);
+  #timeOf(deletion: Deletion): UnixNanos {
+    const { env, parked } = this.#parts;
+    const namespace = this.#hereOf(deletion);
     const now = env.clock.nowNanos();
     let atNanos = namespace?.filesetTime(now) ?? now;
+    const parkedNanos = parked.createdNanosOf(deletion.namespace);
+    if (parkedNanos !== null && parkedNanos > atNanos) atNanos = parkedNanos;
     for (const { info } of namespace?.files.all(null) ?? []) {
       if (info.createdNanos > atNanos) atNanos = info.createdNanos;
     }
@@ -418,11 +429,14 @@ export class Deletions {
     for (const [name, tombstones] of this.#byNamespace) {
       const { unswept } = tombstones;
       // Nobody goes on with one that is neither swept nor standing.
+      // What is parked was not cleaned of anything.
+      const isParked = this.#parts.parked.createdNanosOf(name) !== null;
       const isWanted = (tombstone: Tombstone): boolean =>
         standing.has(tombstone.deletion.version) ||
-        (tombstone.deletion.expiresNanos > now && tombstone !== unswept);
+        ((tombstone.deletion.expiresNanos > now || isParked) && tombstone !== unswept);
       if (tombstones.keepOnly(isWanted)) changed = true;
-      if (tombstones.all.length === 0 && !this.#parts.namespaces.has(name)) {
+      const { namespaces, lost } = this.#parts;
+      if (tombstones.all.length === 0 && !namespaces.has(name) && !lost.has(name)) {
         this.#byNamespace.delete(name);
       }
     }
@@ -465,6 +479,11 @@ export class Deletions {
       }
     }
     return cleaned;
+  }
+
+  /** Filesets have come into use that deletions of before may concern. */
+  noteFiles(): void {
+    if (this.size > 0) this.#dueSinceMillis ??= this.#parts.env.clock.monotonicMillis();
   }
 
   /** Rewrites files when it is time; what fails is logged and tried again. */

@@ -4,7 +4,7 @@
  * bit.
  */
 import type { NamespaceRegistry } from '#cluster/namespaces/namespaces.ts';
-import { isMadeAgain } from '#cluster/namespaces/numbers.ts';
+import { type EndedNamespaces, hasEnded, isSameNamespace } from '#cluster/namespaces/numbers.ts';
 import type { SampleStore } from '#engine/store/sample_store.ts';
 import type { Env } from '#lib/env/env.ts';
 import { messageOf, TsdbError } from '#lib/errors.ts';
@@ -25,6 +25,9 @@ export const namespaceOrdinalsMax = 1024;
 /** Series that are released in one stretch of the main loop: some milliseconds. */
 const seriesAtOnce = 4096;
 
+/** No fileset was made before that. */
+const beforeAllTime = 0n;
+
 /** Shards that are dropped in one step: each costs some calls of the disk. */
 const shardsAtOnce = 32;
 
@@ -43,6 +46,25 @@ export interface RemovalParts {
   readonly isLoaded: () => boolean;
 }
 
+/** What becomes of shards that leave this node. */
+export interface ShardsLeave {
+  /** Asked in the step in which they go. */
+  readonly isToGo: (shard: number) => boolean;
+  /**
+   * Called in that step, before their series are forgotten.
+   * @param slots of these, by namespace
+   * @throws {TsdbError} when they cannot go now: nothing has changed
+   */
+  readonly begin: (
+    shards: readonly number[],
+    slots: ReadonlyMap<NamespaceState, readonly number[]>,
+  ) => void;
+  /** Takes their folders out of use. @throws {TsdbError} UNAVAILABLE when the disk fails */
+  readonly moveFiles: (namespace: NamespaceState, shards: readonly number[]) => Promise<void>;
+  /** Called in that step, when nothing of them is left. */
+  readonly end: (shards: readonly number[]) => void;
+}
+
 export class NamespaceRemoval implements AsyncDisposable {
   readonly #parts: RemovalParts;
   #slotsEnd = 0;
@@ -55,6 +77,11 @@ export class NamespaceRemoval implements AsyncDisposable {
    * it again.
    */
   readonly #dropping = new Set<NamespaceState>();
+  /**
+   * By name: out of the registry, and nobody has deleted them. They are to be parked (../parking/), and
+   * another one of the name is not made before.
+   */
+  readonly lost: Map<string, NamespaceState> = new Map();
   /** What goes on after the steps. */
   readonly #running = new Set<Promise<void>>();
 
@@ -118,25 +145,25 @@ export class NamespaceRemoval implements AsyncDisposable {
   }
 
   /**
-   * A step of the sequencer: drops the namespaces that are not in the registry. All of them are
-   * refused from here on, and those that cannot be deleted now are deleted before another one of
-   * the same name is made.
+   * A step of the sequencer: takes the namespaces out of use that are not in the registry, and drops
+   * those that were deleted. All of them are refused from here on, and those that cannot be deleted now
+   * are deleted before another one of the same name is made.
    * @throws {TsdbError} when log or disk fail; to be called again then
    */
-  async dropNamespaces(registry: NamespaceRegistry): Promise<void> {
+  async dropNamespaces(registry: NamespaceRegistry, ended: EndedNamespaces): Promise<void> {
     const { namespaces, log } = this.#parts;
+    for (const [name, namespace] of this.lost) {
+      if (!hasEnded(namespace.definition, ended)) continue;
+      this.lost.delete(name);
+      this.#dropping.add(namespace);
+    }
     for (const [name, namespace] of namespaces) {
-      const definition = registry.get(name);
-      // The block size of a namespace never changes, so with another one it is another one of the
-      // same name, made by a release that gives no numbers.
-      const isSame =
-        definition !== undefined &&
-        definition.options.retentionOptions.blockSizeNanos === namespace.blockSizeNanos &&
-        !isMadeAgain(namespace.definition, definition);
-      if (isSame) continue;
+      const { definition } = namespace;
+      if (isSameNamespace(definition, registry.get(name), ended)) continue;
       namespaces.delete(name);
       namespace.isDropped = true;
-      this.#dropping.add(namespace);
+      if (hasEnded(definition, ended)) this.#dropping.add(namespace);
+      else this.lost.set(name, namespace);
     }
     for (const namespace of this.#dropping) {
       const series = await this.deleteAll(namespace);
@@ -155,8 +182,25 @@ export class NamespaceRemoval implements AsyncDisposable {
     await sequencer.exclusive(async () => {
       // One that is being dropped takes its files with it, when nobody writes there.
       const isDropping = [...this.#dropping].some((namespace) => namespace.name === name);
-      if (namespaces.has(name) || isDropping) return;
+      if (namespaces.has(name) || this.lost.has(name) || isDropping) return;
       await this.#removeFolder(namespaceFolder(dataFolder, name));
+    });
+  }
+
+  /**
+   * Forgets shards of all namespaces, which others have, and removes their files.
+   * @param shards those that are gone are taken out of it
+   * @throws {TsdbError} UNAVAILABLE when the disk fails; to be called again then
+   */
+  dropShards(shards: Set<number>): Promise<void> {
+    const { dataFolder } = this.#parts;
+    return this.letGo(shards, {
+      isToGo: () => true,
+      begin: () => {},
+      end: () => {},
+      moveFiles: async ({ name }, lot) => {
+        for (const shard of lot) await this.#removeFolder(shardFolder(dataFolder, name, shard));
+      },
     });
   }
 
@@ -164,9 +208,9 @@ export class NamespaceRemoval implements AsyncDisposable {
    * Forgets shards of all namespaces, which this node does not own any more, some in each step of
    * the sequencer: writes go on in between.
    * @param shards those that are gone are taken out of it
-   * @throws {TsdbError} UNAVAILABLE when the disk fails; to be called again then
+   * @throws {TsdbError} as those of `leave`; to be called again then
    */
-  async dropShards(shards: Set<number>): Promise<void> {
+  async letGo(shards: Set<number>, leave: ShardsLeave): Promise<void> {
     if (shards.size === 0) return;
     const { namespaces, env } = this.#parts;
     const never = new AbortController().signal;
@@ -184,35 +228,41 @@ export class NamespaceRemoval implements AsyncDisposable {
       lot.push(shard);
       for (const byShard of slotsOf.values()) series += byShard.get(shard)?.length ?? 0;
       if (lot.length < shardsAtOnce && series < seriesAtOnce) continue;
-      await this.#dropLot(lot, slotsOf, shards);
+      await this.#letLotGo(lot, slotsOf, leave);
+      for (const gone of lot) shards.delete(gone);
       lot = [];
       series = 0;
     }
-    await this.#dropLot(lot, slotsOf, shards);
+    await this.#letLotGo(lot, slotsOf, leave);
+    for (const gone of lot) shards.delete(gone);
   }
 
-  async #dropLot(
-    lot: readonly number[],
+  async #letLotGo(
+    candidates: readonly number[],
     slotsOf: ReadonlyMap<NamespaceState, ReadonlyMap<number, readonly number[]>>,
-    shards: Set<number>,
+    leave: ShardsLeave,
   ): Promise<void> {
-    const { namespaces, dataFolder, sequencer } = this.#parts;
+    const { namespaces, sequencer } = this.#parts;
     await sequencer.exclusive(async () => {
+      const lot = candidates.filter(leave.isToGo);
+      const slots = new Map<NamespaceState, number[]>();
       for (const namespace of namespaces.values()) {
-        const { name, index } = namespace;
-        const slots = lot.flatMap((shard) =>
+        const { index } = namespace;
+        const ofLot = lot.flatMap((shard) =>
           (slotsOf.get(namespace)?.get(shard) ?? []).filter(
             (slot) => index.has(slot) && index.shard(slot) === shard,
           ),
         );
-        for (const shard of lot) namespace.readyShards.delete(shard);
-        namespace.release(Uint32Array.from(slots).sort());
-        await namespace.files.drop(lot, async () => {
-          for (const shard of lot) await this.#removeFolder(shardFolder(dataFolder, name, shard));
-        });
+        slots.set(namespace, ofLot);
       }
+      leave.begin(lot, slots);
+      for (const [namespace, ofLot] of slots) {
+        for (const shard of lot) namespace.readyShards.delete(shard);
+        namespace.release(Uint32Array.from(ofLot).sort());
+        await namespace.files.drop(lot, () => leave.moveFiles(namespace, lot));
+      }
+      leave.end(lot);
     });
-    for (const shard of lot) shards.delete(shard);
   }
 
   /**
@@ -234,12 +284,41 @@ export class NamespaceRemoval implements AsyncDisposable {
     const count = namespace.truncate(atNanos, ordinal);
     this.#hasDeletedFiles = true;
     // Its shards without a placement too.
-    const all = new Set([...shards.all().map(({ id }) => id), ...namespace.files.shardIds()]);
+    const all = new Set([...shards.here(), ...namespace.files.shardIds()]);
     await namespace.files.drop([...all], () =>
       this.#removeFolder(namespaceFolder(dataFolder, namespace.name)),
     );
     await this.syncDeletions();
     return count;
+  }
+
+  /**
+   * A step of the sequencer: takes all of a namespace out of memory whose rows are in filesets, and
+   * these out of use. What the log holds of it so far is void; the filesets are not, which may come
+   * back.
+   * @param moveFiles takes the folders of its shards out of use, when nobody writes there
+   * @throws {TsdbError} RESOURCE_EXHAUSTED, UNAVAILABLE; to be called again then
+   */
+  async takeOut(
+    namespace: NamespaceState,
+    moveFiles: (shards: readonly number[]) => Promise<void>,
+  ): Promise<void> {
+    const { shards, dataFolder } = this.#parts;
+    const ordinal = this.takeOrdinal('delete');
+    const all = [...new Set([...shards.here(), ...namespace.files.shardIds()])];
+    try {
+      // Before the record: what is not moved yet is found by the next start, with its rows in the log.
+      await namespace.files.drop(all, async () => {
+        await moveFiles(all);
+        await this.#removeFolder(namespaceFolder(dataFolder, namespace.name));
+      });
+      await this.#logTruncate(namespace, beforeAllTime);
+    } catch (error) {
+      this.#freeOrdinals.push(ordinal);
+      throw error;
+    }
+    namespace.truncate(beforeAllTime, ordinal);
+    this.giveUp(ordinal, new Uint32Array(0));
   }
 
   async #removeFolder(folder: string): Promise<void> {
@@ -281,19 +360,25 @@ export class NamespaceRemoval implements AsyncDisposable {
     this.#hasDeletedFiles = false;
   }
 
-  /** Notes in the log that what it holds of a namespace so far is gone. */
+  /**
+   * Notes in the log that what it holds of a namespace so far is gone.
+   * @param atNanos filesets that were made then or before are gone, too
+   */
   async #logTruncate(namespace: NamespaceState, atNanos: bigint): Promise<void> {
-    const { commitlog } = this.#parts;
+    const { commitlog, env } = this.#parts;
+    const nowNanos = env.clock.nowNanos();
+    const neededNanos = atNanos > nowNanos ? atNanos : nowNanos;
     // Synced in any case: the removal of the folder, which is durable, must not be ahead of the
     // log.
     await commitlog.write((buffer) => {
       buffer.addTruncate(namespace.ordinalIn(buffer), atNanos);
-      commitlog.noteNeeded(buffer.segment, namespace.name, Number(atNanos / 1_000_000n));
+      commitlog.noteNeeded(buffer.segment, namespace.name, Number(neededNanos / 1_000_000n));
     }, true);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const { files } of this.#dropping) await files.settled();
+    for (const { files } of this.lost.values()) await files.settled();
     await this.settled();
   }
 }

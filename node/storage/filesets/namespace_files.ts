@@ -395,6 +395,13 @@ export class NamespaceFiles {
     return next;
   }
 
+  /** The folder of a shard is another one now. Called by its writer. */
+  forgetFolder(shard: number): void {
+    const own = this.#shard(shard);
+    own.hasFolder = false;
+    own.volumes = null;
+  }
+
   /** Makes the folder of a shard, once. Called by its writer. */
   async makeFolder(shard: number, make: () => Promise<void>): Promise<void> {
     const own = this.#shard(shard);

@@ -51,6 +51,8 @@ export function emptyFlushReport(): FlushReport {
 
 /**
  * Flushes one block of all shards that are ready.
+ * @param options.leaving flushes these shards and no others, ready or not, also of a namespace that is
+ *   not in the registry any more: what is in memory of them must not be lost with that
  * @throws {TsdbError} UNAVAILABLE when the namespace was truncated or series were deleted
  *   meanwhile; what the disk rejects with: memory keeps what is not safe. A shard or namespace that
  *   was dropped meanwhile is passed over
@@ -59,12 +61,19 @@ export async function flushBlock(
   parts: FlushParts,
   namespace: NamespaceState,
   blockStartNanos: UnixNanos,
-  options: { readonly pace: Pace; readonly report: FlushReport },
+  options: {
+    readonly pace: Pace;
+    readonly report: FlushReport;
+    readonly leaving?: (shard: number) => boolean;
+  },
   signal: AbortSignal,
 ): Promise<void> {
+  const { leaving } = options;
   // Its number in the store may be nobody's by now, or another one's.
-  if (namespace.isDropped) return;
-  const waiting = [...slotsByShard(parts, namespace, blockStartNanos)];
+  if (namespace.isDropped && leaving === undefined) return;
+  const waiting = [...slotsByShard(parts, namespace, blockStartNanos)].filter(
+    ([shard]) => leaving?.(shard) ?? true,
+  );
   // Several at a time, since most of the time of a small one is waiting for the disk.
   const worker = async (): Promise<void> => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -91,12 +100,13 @@ async function flushShard(
     readonly slots: SlotsOfShard;
     readonly pace: Pace;
     readonly report: FlushReport;
+    readonly leaving?: (shard: number) => boolean;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { namespace, shard, blockStartNanos, slots, pace, report } = options;
+  const { namespace, shard, blockStartNanos, slots, pace, report, leaving } = options;
   signal.throwIfAborted();
-  if (!namespace.readyShards.mayFlush(shard, blockStartNanos)) {
+  if (leaving === undefined && !namespace.readyShards.mayFlush(shard, blockStartNanos)) {
     report.blocksLeft += 1;
     return;
   }

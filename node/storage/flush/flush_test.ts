@@ -7,11 +7,11 @@ import { registryOf } from '#cluster/namespaces/namespaces.ts';
 import { realEnv } from '#lib/env/real.ts';
 import {
   closeDatabases,
+  handOver,
   namespaceOf,
   never,
   onePlacement,
   openDatabase,
-  placementOf,
   readAll,
   samplesOf,
   samplesOfBundle,
@@ -222,14 +222,14 @@ test('an index that is damaged sets the fileset aside while others are served', 
   await closeDatabases();
 });
 
-test('truncation, loss of a shard and retention take filesets away with the rest', async () => {
+test('truncation, a handover and retention take filesets away with the rest', async () => {
   const folder = temporaryFolder();
   const { database } = await openDatabase(folder, { registry: cold });
   await writeRows(database, rowsOf(40, 20));
   await database.flusher.flushAll(null, never);
   await writeRows(database, rowsOf(40, 5, 100));
-  const smaller = placementOf({ a: { 0: 'AVAILABLE', 1: 'AVAILABLE' } }, { numShards: 4 });
-  await database.applyTopology(smaller, 2, cold);
+  await handOver(database, [2, 3], cold);
+  const smaller = database.shards.placement!;
   const left = await readAll(database);
   assert.ok(left.size > 0 && left.size < 40);
   assert.deepEqual(readdirSync(join(folder, 'data/metrics')).sort(), ['0', '1']);
@@ -247,6 +247,8 @@ test('truncation, loss of a shard and retention take filesets away with the rest
   await closeDatabases();
 });
 
+const metricsEnded = new Map([['metrics', 1]]);
+
 test('a flush passes over a namespace that is deleted meanwhile, and flushes the others', async () => {
   const folder = temporaryFolder();
   const both = registryOf([
@@ -263,6 +265,7 @@ test('a flush passes over a namespace that is deleted meanwhile, and flushes the
       onePlacement,
       1,
       registryOf([namespaceOf('other', { coldWritesEnabled: true })]),
+      metricsEnded,
     );
     await flushing;
     assert.ok(database.namespaces.get('other')!.files.all(null).length > 0);
@@ -275,7 +278,7 @@ test('what was to be flushed of a namespace that is gone by then is passed over'
   await writeRows(database, rowsOf(3, 5));
   const namespace = database.namespaces.get('metrics')!;
   const [block] = database.store.blocks(namespace.ordinal);
-  await database.applyTopology(onePlacement, 1, registryOf([]));
+  await database.applyTopology(onePlacement, 1, registryOf([]), metricsEnded);
   await database.removal.settled();
   const options = { pace: new Pace(realEnv.clock, () => 1), report: emptyFlushReport() };
   await flushBlock(database, namespace, block!.blockStartNanos, options, never);
@@ -292,33 +295,26 @@ test('a flush passes over a namespace that is deleted before its turn comes', as
   await writeRows(database, rowsOf(3, 5, 0, nanos), { namespace: 'other' });
   const first = database.flusher.flushAll(null, never);
   const second = database.flusher.flushAll(null, never);
-  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]));
+  const ended = new Map([['other', 1]]);
+  await database.applyTopology(onePlacement, 1, registryOf([namespaceOf('metrics')]), ended);
   await database.removal.settled();
   await Promise.all([first, second]);
   await closeDatabases();
 });
 
-const onePlacementStates = {
-  0: 'AVAILABLE',
-  1: 'AVAILABLE',
-  2: 'AVAILABLE',
-  3: 'AVAILABLE',
-} as const;
-
 const afterAllIsRemoved: Record<string, (database: Database) => Promise<unknown>> = {
   'a truncation': (database) => truncateByLog(database, 'metrics'),
-  'a shard that left and came back': async (database) => {
-    const others = placementOf({ a: {}, b: onePlacementStates }, { numShards: 4 });
-    await database.applyTopology(others, 2, cold);
-    await database.applyTopology(onePlacement, 3, cold);
+  'a shard that was handed over and came back': async (database) => {
+    await handOver(database, [0, 1, 2, 3], cold);
+    await database.applyTopology(onePlacement, 5, cold);
   },
   'a namespace that was deleted without a placement and made again': async (database) => {
-    await database.applyTopology(null, 2, registryOf([]));
-    await database.applyTopology(onePlacement, 3, cold);
+    await database.applyTopology(null, 2, registryOf([]), metricsEnded);
+    await database.applyTopology(onePlacement, 3, cold, metricsEnded);
   },
   'a namespace that was deleted and made again': async (database) => {
-    await database.applyTopology(onePlacement, 2, registryOf([]));
-    await database.applyTopology(onePlacement, 3, cold);
+    await database.applyTopology(onePlacement, 2, registryOf([]), metricsEnded);
+    await database.applyTopology(onePlacement, 3, cold, metricsEnded);
   },
 };
 

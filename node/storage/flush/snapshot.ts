@@ -42,6 +42,8 @@ export interface SnapshotParts extends SavedIndexParts {
   readonly commitlog: Commitlog;
   readonly sequencer: Sequencer;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  /** Those that are not in the registry any more, and are here until they are parked. */
+  readonly lost: ReadonlyMap<string, NamespaceState>;
   readonly deletions: SnapshotSweeps;
   readonly doubts: Pick<DoubtLedger, 'save'>;
   /** Makes sure that deleted filesets stay away without the record of their deletion. */
@@ -144,7 +146,7 @@ export class Snapshots {
     let series = 0;
     let entries = 0;
     let chunkBytes = 0;
-    for (const namespace of this.#parts.namespaces.values()) {
+    for (const namespace of this.#here()) {
       if (!namespace.options.snapshotEnabled) {
         this.#keepSegments(namespace, segment, writer);
         continue;
@@ -174,14 +176,19 @@ export class Snapshots {
     return { series, bytes, segmentsDeleted: gone.length };
   }
 
+  /** Namespaces with rows in memory that must not be lost. */
+  #here(): NamespaceState[] {
+    return [...this.#parts.namespaces.values(), ...this.#parts.lost.values()];
+  }
+
   /**
    * Where the rows lie that the snapshot will stand for: those of memory now, also of namespaces
    * whose rows stay in segments, since these count only by what the snapshot says of them.
    */
   #markOf(segment: number): SegmentMark {
-    const { namespaces, store } = this.#parts;
+    const { store } = this.#parts;
     const spans: RowSpan[] = [];
-    for (const { name, ordinal, blockSizeNanos } of namespaces.values()) {
+    for (const { name, ordinal, blockSizeNanos } of this.#here()) {
       const starts = store.blocks(ordinal).map(({ blockStartNanos }) => blockStartNanos);
       starts.sort((a, b) => Number(a - b));
       for (const firstNanos of starts) {

@@ -235,7 +235,8 @@ export class NamespaceState {
     const { shardCount } = this.#shards;
     if (shardCount === 0) return -1 - rowOutcome.shardNotOwned;
     const shard = idHash % shardCount;
-    if (this.#shards.get(shard) === undefined) return -1 - rowOutcome.shardNotOwned;
+    const isTaken = fromWriter ? this.#shards.get(shard) !== undefined : this.#shards.isHere(shard);
+    if (!isTaken) return -1 - rowOutcome.shardNotOwned;
     if (this.#shards.writerIsStale(shard, writerVersion)) return -1 - rowOutcome.stalePlacement;
     if (fromWriter && !(this.#memory.admitsSeries() && this.#newSeries.take())) {
       return -1 - rowOutcome.resourceExhausted;
@@ -279,9 +280,12 @@ export class NamespaceState {
   }
 
   #unlessStale(slot: number, writerVersion: number): SlotOrRefusal {
-    return this.#shards.writerIsStale(this.index.shard(slot), writerVersion)
-      ? -1 - rowOutcome.stalePlacement
-      : slot;
+    if (writerVersion === Number.POSITIVE_INFINITY) return slot;
+    const shard = this.index.shard(slot);
+    if (this.#shards.hasOthers && this.#shards.get(shard) === undefined) {
+      return -1 - rowOutcome.shardNotOwned;
+    }
+    return this.#shards.writerIsStale(shard, writerVersion) ? -1 - rowOutcome.stalePlacement : slot;
   }
 
   /**

@@ -5,7 +5,12 @@
  *     local       bootstrapping / ready                  decides whether an answer is whole
  */
 import { retiredOwners } from '#cluster/placement/handover.ts';
-import { instanceById, type Placement, type ShardState } from '#cluster/placement/placement.ts';
+import {
+  type Instance,
+  instanceById,
+  type Placement,
+  type ShardState,
+} from '#cluster/placement/placement.ts';
 import { TsdbError } from '#lib/errors.ts';
 
 export interface OwnedShard {
@@ -24,6 +29,20 @@ export interface ShardChange {
   readonly added: readonly OwnedShard[];
   /** Shards that it does not own any more. */
   readonly removed: readonly number[];
+  /** Of these, those that it has handed over: others have their rows. */
+  readonly handedOver: readonly number[];
+}
+
+/** Who takes a shard from this node, and as what. */
+interface Taker extends Pick<Instance, 'id' | 'endpoint'> {
+  readonly assignment: string | undefined;
+}
+
+/** Shards whose rows may be here, whoever owns them. */
+export interface HeldShards {
+  /** Of their placement. */
+  readonly shardCount: number;
+  readonly shards: ReadonlySet<number>;
 }
 
 /**
@@ -42,8 +61,12 @@ export class ShardTable {
   #readerVersionMin = new Map<number, number>();
   /** Who had which shard before this placement version this process does not know. */
   #firstVersion = 0;
+  /** By LEAVING shard: who takes it, as was seen while it was on its way. */
+  readonly #takers = new Map<number, Taker>();
   placement: Placement | null = null;
   version = 0;
+  /** With those that it owns. */
+  held: HeldShards = { shardCount: 0, shards: new Set() };
   /**
    * Whether answers count and writes are taken: not before the data folder is known to be the one
    * that the cluster saw last.
@@ -58,8 +81,9 @@ export class ShardTable {
     this.#instanceId = instanceId;
   }
 
+  /** Without a placement, of the one that what is here is of. */
   get shardCount(): number {
-    return this.placement?.numShards ?? 0;
+    return this.placement?.numShards ?? this.held.shardCount;
   }
 
   get(shard: number): OwnedShard | undefined {
@@ -69,6 +93,31 @@ export class ShardTable {
   /** In order of ID. */
   all(): OwnedShard[] {
     return [...this.#owned.values()];
+  }
+
+  /** Whether rows of the shard may be here: it is owned, or was taken away and is not gone yet. */
+  isHere(shard: number): boolean {
+    return this.#owned.has(shard) || this.held.shards.has(shard);
+  }
+
+  /** Whether series of shards are here that this node does not own. */
+  get hasOthers(): boolean {
+    return this.held.shards.size > this.#owned.size;
+  }
+
+  /**
+   * Of the shards that are asked for, those whose series are served: what was taken away is not.
+   * @param wanted null for all; the answer is null when these are all that there are
+   */
+  served(wanted: Uint32Array | null): Uint32Array | null {
+    if (!this.hasOthers) return wanted;
+    const own = Uint32Array.from(this.#owned.keys()).sort();
+    return wanted === null ? own : own.filter((shard) => wanted.includes(shard));
+  }
+
+  /** Shards of which rows may be here, ascending. */
+  here(): number[] {
+    return [...this.held.shards.union(new Set(this.#owned.keys()))].sort((a, b) => a - b);
   }
 
   /**
@@ -129,10 +178,49 @@ export class ShardTable {
     this.placement = placement;
     this.version = version;
     this.isKnown = true;
-    return {
-      added: this.all().filter(({ id }) => !before.has(id)),
-      removed: [...before.keys()].filter((id) => !this.#owned.has(id)),
-    };
+    const removed = [...before.keys()].filter((id) => !this.#owned.has(id));
+    const handedOver = removed.filter((id) => before.get(id)!.isRetired && this.#hasTaken(id));
+    this.#noteTakers();
+    return { added: this.all().filter(({ id }) => !before.has(id)), removed, handedOver };
+  }
+
+  /** Whether the placement says of the one who was seen taking a shard that it has it. */
+  #hasTaken(shard: number): boolean {
+    const taker = this.#takers.get(shard);
+    if (taker === undefined || this.placement === null) return false;
+    const instance = instanceById(this.placement, taker.id);
+    const taken = instance?.shards.find(({ id }) => id === shard);
+    return (
+      instance?.endpoint === taker.endpoint &&
+      taken?.state === 'AVAILABLE' &&
+      taken.assignment === taker.assignment
+    );
+  }
+
+  /**
+   * Who takes LEAVING shards. That somebody *has* one counts only of whom was seen taking it: so no
+   * single change of the placement makes this node believe that others have its rows.
+   */
+  #noteTakers(): void {
+    const takers = new Map<number, Taker & { readonly state: ShardState }>();
+    for (const { id, endpoint, shards } of this.placement?.instances ?? []) {
+      for (const { id: shard, sourceId, assignment, state } of shards) {
+        if (sourceId !== this.#instanceId) continue;
+        takers.set(shard, { id, endpoint, assignment, state });
+      }
+    }
+    for (const shard of this.#takers.keys()) {
+      if (this.#owned.get(shard)?.state !== 'LEAVING') this.#takers.delete(shard);
+    }
+    for (const { id, state } of this.#owned.values()) {
+      if (state !== 'LEAVING') continue;
+      const known = this.#takers.get(id);
+      const now = takers.get(id);
+      if (now?.state === 'INITIALIZING') this.#takers.set(id, now);
+      else if (now?.id !== known?.id || now?.assignment !== known?.assignment) {
+        this.#takers.delete(id);
+      }
+    }
   }
 
   #noteOwners(

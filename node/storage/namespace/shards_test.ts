@@ -37,7 +37,7 @@ function placementOf(shards: Record<string, Record<number, ShardState>>, sourceI
 
 test('a shard table names the shards that came and went', () => {
   const table = new ShardTable('a');
-  assert.deepEqual(table.adopt(null, 0), { added: [], removed: [] });
+  assert.deepEqual(table.adopt(null, 0), { added: [], removed: [], handedOver: [] });
   const first = table.adopt(placementOf({ a: { 0: 'INITIALIZING', 1: 'INITIALIZING' } }), 1);
   assert.deepEqual(
     first.added.map(({ id }) => id),
@@ -48,8 +48,49 @@ test('a shard table names the shards that came and went', () => {
   assert.deepEqual(table.adopt(placementOf({ a: { 0: 'AVAILABLE' } }), 3), {
     added: [],
     removed: [1],
+    handedOver: [],
   });
   assert.equal(table.get(1), undefined);
+});
+
+/** A shard on its way from `a` to `b`, as it is assigned by this ID. */
+function handover(
+  giver: ShardState | null,
+  taker: ShardState,
+  more: { assignment?: string; endpoint?: string } = {},
+): Placement {
+  const { assignment = 'one', endpoint = 'b:9000' } = more;
+  const placement = placementOf({ a: giver === null ? {} : { 0: giver }, b: { 0: taker } });
+  const [a, b] = placement.instances as [Instance, Instance];
+  const sourceId = giver === 'LEAVING' ? 'a' : '';
+  const shards = b.shards.map((shard) => ({ ...shard, sourceId, assignment }));
+  return { ...placement, instances: [a, { ...b, endpoint, shards }] };
+}
+
+test('only who was seen taking a shard has taken it over', () => {
+  const moving = handover('LEAVING', 'INITIALIZING');
+  const retired = handover('LEAVING', 'AVAILABLE');
+  const left = handover(null, 'AVAILABLE');
+  const first = placementOf({ a: { 0: 'AVAILABLE' } });
+  const handedOver = (...steps: Placement[]): readonly number[] => {
+    const table = new ShardTable('a');
+    const changes = [first, ...steps].map((placement, i) => table.adopt(placement, i + 1));
+    assert.deepEqual(changes.at(-1)!.removed, [0]);
+    return changes.at(-1)!.handedOver;
+  };
+  assert.deepEqual(handedOver(moving, retired, left), [0]);
+  assert.deepEqual(handedOver(moving, retired, retired, left), [0]);
+  assert.deepEqual(handedOver(left), [], 'one change says so');
+  assert.deepEqual(handedOver(retired, left), [], 'it was not seen on its way');
+  assert.deepEqual(handedOver(moving, left), [], 'nobody was read in its place');
+  assert.deepEqual(handedOver(moving, retired, placementOf({ b: {} })), [], 'nobody has it');
+  const other = { assignment: 'other' };
+  const elsewhere = { endpoint: 'evil:9000' };
+  assert.deepEqual(handedOver(moving, handover('LEAVING', 'AVAILABLE', other), left), []);
+  assert.deepEqual(handedOver(moving, retired, handover(null, 'AVAILABLE', other)), []);
+  assert.deepEqual(handedOver(moving, retired, handover(null, 'AVAILABLE', elsewhere)), []);
+  assert.deepEqual(handedOver(moving, retired, handover(null, 'INITIALIZING')), []);
+  assert.deepEqual(handedOver(moving, first, retired, left), [], 'it came back in between');
 });
 
 test('a placement that was deleted and made anew counts from 1 again', () => {

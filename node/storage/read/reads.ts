@@ -52,8 +52,8 @@ export interface ReadsParts extends ReadParts, BlockWalkParts {
   readonly namespaceOf: (request: OfNamespace, signal: AbortSignal) => Promise<NamespaceState>;
 }
 
-/** About what it takes to find a series by its ID, in units of work (lib/turns/turns.ts). */
-const idUnits = 200;
+/** Series that one request may name: they are looked up in one go. */
+const idsMax = 50_000;
 
 /** Bytes of a character of names and values, and of the text around it. */
 const characterBytes = 2;
@@ -89,7 +89,7 @@ export class Reads {
       const { placementVersion } = request;
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, request.shards, placementVersion);
-      const limits = { limit: request.seriesLimit, shards: request.shards };
+      const limits = { limit: request.seriesLimit, shards: shards.served(request.shards) };
       const range = request.fetchData ? request : null;
       const { index } = namespace;
       const turning = this.#turning(signal);
@@ -118,11 +118,17 @@ export class Reads {
       await admission.placementVersion(placementVersion, signal);
       const whole = new WholeShards(namespace, shards, request, null, placementVersion);
       const { work } = this.#turning(signal);
+      if (request.ids.length > idsMax) {
+        throw badRequest(`cannot read: ids are more than ${idsMax}: ${request.ids.length}`);
+      }
+      // In one go: a slot may be another series' after a wait.
       const found = new Set<number>();
       for (const id of request.ids) {
         const slot = namespace.index.findById(id);
-        if (slot !== -1) found.add(slot);
-        if (work.spend(idUnits)) await work.pause();
+        if (slot === -1) continue;
+        if (!shards.hasOthers || shards.get(namespace.index.shard(slot)) !== undefined) {
+          found.add(slot);
+        }
       }
       const slots = Uint32Array.from(found).sort();
       queries.add('seriesBlocks', slots.length * namespace.blockCount(request));
@@ -146,7 +152,7 @@ export class Reads {
       const { tags, exhaustive } = await namespace.index.aggregateInTurns(
         request.query,
         request,
-        { tagNames, namesOnly, limit, shards: null },
+        { tagNames, namesOnly, limit, shards: shards.served(null) },
         this.#turning(signal),
       );
       const read = tags.reduce((sum, { values }) => sum + 1 + values.length, 0);
@@ -179,7 +185,8 @@ export class Reads {
       // Each shard is asked of one replica only.
       const whole = new WholeShards(namespace, shards, null, request.shards, 0).atEnd();
       const millis = clock.monotonicMillis();
-      return statisticsResponse(namespace, store, request, whole, millis);
+      const served = { ...request, shards: shards.served(request.shards) };
+      return statisticsResponse(namespace, store, served, whole, millis);
     });
   }
 

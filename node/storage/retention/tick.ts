@@ -4,6 +4,7 @@
 import { type Commitlog, commitlogFolder } from '../../persist/commitlog/commitlog.ts';
 import type { RetentionClock } from '../../clock/retention_clock.ts';
 import type { DoubtLedger } from '../../doubt/ledger.ts';
+import type { NamespaceRemoval } from '../deletions/namespace_removal.ts';
 import type { NamespaceState } from '../namespace/namespace.ts';
 import { expiredSegments } from './expired_segments.ts';
 import { expireNamespace, type SeriesRemovalParts } from './series_removal.ts';
@@ -15,6 +16,7 @@ export interface TickParts extends SeriesRemovalParts {
   readonly doubts: Pick<DoubtLedger, 'save'>;
   readonly retentionClock: RetentionClock;
   readonly namespaces: ReadonlyMap<string, NamespaceState>;
+  readonly removal: Pick<NamespaceRemoval, 'lost'>;
 }
 
 export interface TickReport {
@@ -39,9 +41,11 @@ export async function tick(parts: TickParts): Promise<TickReport> {
 
 /** As `expiredSegments` says. @returns how many went */
 async function deleteExpiredSegments(parts: TickParts, nowNanos: bigint): Promise<number> {
-  const { commitlog, sequencer, env, dataFolder, namespaces, doubts } = parts;
+  const { commitlog, sequencer, env, dataFolder, namespaces, removal, doubts } = parts;
   const closed = commitlog.segments().slice(0, -1);
-  const expired = expiredSegments(closed, namespaces, nowNanos);
+  // Of those that are not parked yet the log may have what no file has.
+  const here = new Map([...removal.lost, ...namespaces]);
+  const expired = expiredSegments(closed, here, nowNanos);
   if (expired.length === 0) return 0;
   // A segment that is damaged says little of its rows, so it expires at once.
   await doubts.save();

@@ -10,10 +10,10 @@ import { realEnv } from '#lib/env/real.ts';
 import { listFilesets, shardFolder } from '../../persist/fileset/format.ts';
 import {
   closeDatabases,
+  handoverSteps,
   namespaceOf,
   never,
   openDatabase,
-  placementOf,
   readAll,
   writeRows,
 } from '../database_testing.ts';
@@ -143,9 +143,11 @@ test('series of a shard that leaves between two steps of their removal are passe
   assert.equal(step.value.empty.length, seriesCount);
   // Steps have their turn one after the other: the change of the placement comes after the first
   // of the removal.
+  const [moving, taken, left] = handoverSteps(database, [1, 2, 3]);
+  await database.applyTopology(moving!, 2, registry);
+  await database.applyTopology(taken!, 3, registry);
   const removal = removeEmptySeries(database, metrics, step.value.empty);
-  const fewer = placementOf({ a: { 0: 'AVAILABLE' }, b: { 1: 'AVAILABLE' } }, { numShards: 4 });
-  await database.applyTopology(fewer, 2, registry);
+  await database.applyTopology(left!, 4, registry);
   // Slots that are free now are taken at once, by series of both namespaces.
   await writeRows(database, rowsOf('new', 3000));
   await writeRows(database, rowsOf('new', 3000), { namespace: 'other' });
@@ -174,7 +176,7 @@ test('what truncated a namespace stays in the log as long as rows that it trunca
   await closeDatabases();
   const { database: second } = await openDatabase(data, { registry: both });
   assert.equal((await readAll(second)).size, 1);
-  await second.applyTopology(second.shards.placement, 2, other);
+  await second.applyTopology(second.shards.placement, 2, other, new Map([['metrics', 1]]));
   await closeDatabases();
   const { database: third } = await openDatabase(data, { registry: other });
   await writeRows(third, [row()], { namespace: 'other' });

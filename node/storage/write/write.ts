@@ -279,9 +279,10 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     const references = this.#references;
     const { slots, generations } = batch;
     const knowsReferences = request.referenceEpoch === context.referenceEpoch;
-    const checkWriter = request.placementVersion < context.shards.writerVersionMax;
+    const { shards } = context;
+    const checkShards = request.placementVersion < shards.writerVersionMax || shards.hasOthers;
     // The usual batch: the store checks its references.
-    if (knowsReferences && !checkWriter && batch.seriesCount === 0) return;
+    if (knowsReferences && !checkShards && batch.seriesCount === 0) return;
     const refusals = this.#resolveDictionary();
     for (let row = 0; row < batch.rowCount; row += 1) {
       if (generations[row] === 0) {
@@ -291,8 +292,8 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
         generations[row] = references[2 * entry + 1]!;
       } else if (!knowsReferences) {
         this.#outcomes[row] = rowOutcome.unknownReference;
-      } else if (checkWriter) {
-        this.#outcomes[row] = this.#staleOutcome(slots[row]!, generations[row]!);
+      } else if (checkShards) {
+        this.#outcomes[row] = this.#outcomeOfShard(slots[row]!, generations[row]!);
       }
     }
   }
@@ -383,14 +384,15 @@ export class PendingWrite implements SequencedWrite<WriteResponse> {
     this.#namespace.release(Uint32Array.from(unused.keys()));
   }
 
-  #staleOutcome(slot: number, generation: number): number {
-    const context = this.#context;
-    const namespace = this.#namespace;
-    const request = this.#request;
-    if (context.store.generation[slot] !== generation || !namespace.index.has(slot)) {
+  #outcomeOfShard(slot: number, generation: number): number {
+    const { store, shards } = this.#context;
+    const { index } = this.#namespace;
+    if (store.generation[slot] !== generation || !index.has(slot)) {
       return rowOutcome.unknownReference;
     }
-    return context.shards.writerIsStale(namespace.index.shard(slot), request.placementVersion)
+    const shard = index.shard(slot);
+    if (shards.get(shard) === undefined) return rowOutcome.shardNotOwned;
+    return shards.writerIsStale(shard, this.#request.placementVersion)
       ? rowOutcome.stalePlacement
       : rowOutcome.written;
   }
