@@ -181,4 +181,16 @@ export const plantedFaults: readonly PlantedFault[] = [
     right: 'if (bytes !== this.#markedBytes) await this.#announcement.noteRows(signal);',
     wrong: 'if (bytes < 0) await this.#announcement.noteRows(signal);',
   },
+  {
+    name: 'a-placement-by-hand-that-is-believed',
+    file: 'node/identity/store_memory.ts',
+    right: '    if (had === null) return;\n',
+    wrong: '    if (had === null || !isOfOther) return;\n',
+  },
+  {
+    name: 'what-is-taken-away-counts-as-handed-over',
+    file: 'node/storage/namespace/shards.ts',
+    right: 'before.get(id)!.isRetired && this.#hasTaken(id)',
+    wrong: 'before.get(id)!.isRetired || !this.#hasTaken(id)',
+  },
 ];

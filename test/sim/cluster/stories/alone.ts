@@ -49,6 +49,8 @@ const restartWithoutStore: Story = {
     const { world } = cluster;
     await foundThree(cluster);
     await acknowledged(cluster, rowsOfNow(cluster, 1));
+    // Others have heard of its folder.
+    await seconds(cluster, markSeconds);
     await world.stopNode(nodeOf(cluster, 'a'));
     startsAlone(cluster);
     await seconds(cluster, aloneSeconds);

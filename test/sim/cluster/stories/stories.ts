@@ -14,6 +14,7 @@ import { restoreStories } from './restores.ts';
 import { rewriteStories } from './rewrites.ts';
 import type { Story } from './stage.ts';
 import { staleViewStories } from './stale_views.ts';
+import { takenAwayStories } from './taken_away.ts';
 import { waitingStories } from './waiting.ts';
 import { writerStories } from './writers.ts';
 
@@ -32,6 +33,7 @@ export const stories: readonly Story[] = [
   ...copyStories,
   ...deletionStories,
   ...equalityStories,
+  ...takenAwayStories,
 ];
 
 export interface StoryReport {
