@@ -1,41 +1,57 @@
 /**
- * When handlers begin: a few in each turn of the main loop, of one connection after the other. One
- * read of a socket can bring a thousand of them, and all their answers would be made before the loop
- * looks at anything else, or an answer could leave.
+ * When handlers begin: for some milliseconds in each turn of the main loop, of one connection after
+ * the other. One read of a socket can bring a thousand requests, and all would be worked on before
+ * the loop looks at anything else, or an answer could leave.
  */
-const ofTurnMax = 4;
+
+/** Of each turn. */
+const sliceMillis = 4;
+/** What a handler begins goes on after it first waits. */
+const ofTurnMax = 32;
 
 export class Beginnings {
-  /** In this turn; while it is not zero, another one is to come. */
+  /** In this turn; while it is not zero, another turn is to come. */
   #begun = 0;
+  #sinceMillis = 0;
   /** By connection, the one that comes next first. */
   readonly #waiting = new Map<object, (() => void)[]>();
 
   /** Resolves when a handler of the connection may begin. */
   turn(connection: object): Promise<void> {
-    if (this.#begun === ofTurnMax) {
-      return new Promise((resolve) => {
-        const others = this.#waiting.get(connection);
-        if (others === undefined) this.#waiting.set(connection, [resolve]);
-        else others.push(resolve);
-      });
+    if (this.#waiting.size === 0 && this.#isTimeLeft()) {
+      this.#count();
+      return Promise.resolve();
     }
-    this.#count();
-    return Promise.resolve();
+    return new Promise((resolve) => {
+      const others = this.#waiting.get(connection);
+      if (others === undefined) this.#waiting.set(connection, [resolve]);
+      else others.push(resolve);
+    });
+  }
+
+  #isTimeLeft(): boolean {
+    if (this.#begun === 0) return true;
+    return this.#begun < ofTurnMax && performance.now() - this.#sinceMillis < sliceMillis;
   }
 
   #count(): void {
-    if (this.#begun++ === 0) setImmediate(() => this.#next());
+    if (this.#begun++ > 0) return;
+    this.#sinceMillis = performance.now();
+    setImmediate(() => {
+      this.#begun = 0;
+      this.#beginNext();
+    });
   }
 
-  #next(): void {
-    this.#begun = 0;
-    for (const [connection, [begin, ...others]] of this.#waiting) {
-      if (this.#begun === ofTurnMax) return;
-      this.#waiting.delete(connection);
-      if (others.length > 0) this.#waiting.set(connection, others);
-      this.#count();
-      begin!();
-    }
+  #beginNext(): void {
+    const [first] = this.#waiting;
+    if (first === undefined || !this.#isTimeLeft()) return;
+    const [connection, [begin, ...others]] = first;
+    this.#waiting.delete(connection);
+    if (others.length > 0) this.#waiting.set(connection, others);
+    this.#count();
+    begin!();
+    // After the handler has begun, which it does in microtasks: then the time tells what it took.
+    queueMicrotask(() => process.nextTick(() => this.#beginNext()));
   }
 }

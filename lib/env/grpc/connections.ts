@@ -19,8 +19,9 @@ const partsOfMessage = 4;
 export class Connection implements CallConnection {
   readonly session: ServerHttp2Session;
   readonly peer: string;
-  /** Calls under way, those that the client has left and the handler has not among them. */
-  calls = 0;
+  #calls = 0;
+  /** Since one of its calls ended. */
+  #refused = 0;
   readonly #socket: Socket;
   #smallParts = 0;
   /** When something was called for, sent or answered. */
@@ -38,15 +39,42 @@ export class Connection implements CallConnection {
     return this.#lastMillis;
   }
 
-  callBegan(): void {
+  /** Under way, those that the client has left and the handler has not among them. */
+  get calls(): number {
+    return this.#calls;
+  }
+
+  wasCalled(): void {
     this.#lastMillis = performance.now();
+  }
+
+  /**
+   * Whether a further call is refused. A client that goes on calling all the same, while none of
+   * its calls ends, is sent away.
+   */
+  refusesCall(callsMax: number): boolean {
+    if (this.#calls < callsMax) return false;
+    if (++this.#refused === callsMax) this.#sendAway('too many calls are under way');
+    return true;
+  }
+
+  beginCall(): void {
+    this.#calls++;
+  }
+
+  endCall(): void {
+    this.#calls--;
+    this.#refused = 0;
   }
 
   partCame(bytes: number): void {
     this.#smallParts = Math.max(0, this.#smallParts + 1 - bytes / partBytesMean);
-    if (this.#smallParts <= smallPartsMax || this.session.destroyed) return;
-    const reason = Buffer.from('messages come in too many small frames');
-    this.session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM, 0, reason);
+    if (this.#smallParts > smallPartsMax) this.#sendAway('messages come in too many small frames');
+  }
+
+  #sendAway(reason: string): void {
+    if (this.session.destroyed) return;
+    this.session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM, 0, Buffer.from(reason));
     this.destroy();
   }
 

@@ -21,7 +21,7 @@ export interface GrpcLimits {
    * always fits.
    */
   readonly bytesInFlightMax: number;
-  /** What all answers hold that wait until their clients take them. The one that waits longest goes. */
+  /** What all answers hold that wait for their clients. Of more, those go that held most longest. */
   readonly answerBytesMax: number;
   /** All headers of a call together. */
   readonly headerBytesMax: number;
@@ -34,7 +34,10 @@ export interface GrpcLimits {
    * then from the first byte to the last one of each.
    */
   readonly receiveMillisMax: number;
-  /** How long a client may leave an answer untaken, beside a second for each MiB. */
+  /**
+   * How long a client may leave a message untaken, beside a second for each MiB. A peer that joins
+   * the streams of several nodes lets those wait that are ahead.
+   */
   readonly stalledMillisMax: number;
 }
 
@@ -45,13 +48,13 @@ export const grpcLimitsDefault: GrpcLimits = {
   connectionsMax: 4_000,
   callsOfConnectionMax: 4_000,
   receiveMillisMax: 120_000,
-  stalledMillisMax: 60_000,
+  stalledMillisMax: 600_000,
 };
 
 /** What a call takes beside its headers and messages: some 14 KiB were measured. */
 const callBytes: number = 16 << 10;
-/** What a connection may hold beside answers that wait, which Node counts with it. */
-const sessionMegabytes = 64;
+/** What a connection may hold by Node's count, in which the largest answer that waits has to fit. */
+const sessionMegabytes = 1_024;
 /**
  * So many times as many streams as calls a connection may have. Node counts streams for a while that
  * both sides have ended, and closes a connection that has too many.
@@ -122,7 +125,7 @@ class OpenServer implements GrpcServer {
         maxConcurrentStreams: limits.callsOfConnectionMax * streamsOfCall,
         maxHeaderListSize: limits.headerBytesMax,
       },
-      maxSessionMemory: Math.ceil(limits.answerBytesMax / 1e6) + sessionMegabytes,
+      maxSessionMemory: sessionMegabytes,
     };
     this.#server = createServer(
       { noDelay: true, keepAlive: true, keepAliveInitialDelay: tcpKeepAliveMillis },
@@ -163,12 +166,13 @@ class OpenServer implements GrpcServer {
   #onStream(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     // A client that leaves is no error of the process.
     stream.on('error', () => {});
-    if (stream.destroyed) return;
-    if (headers['content-type']?.startsWith('application/grpc') !== true) {
-      stream.respond({ ':status': 415 }, { endStream: true });
+    if (stream.destroyed || stream.closed) return;
+    const refusal = refusalOf(headers);
+    if (refusal !== null) {
+      stream.respond({ ':status': refusal }, { endStream: true });
       return;
     }
-    connection.callBegan();
+    connection.wasCalled();
     try {
       this.#begin(connection, stream, headers);
     } catch (error) {
@@ -189,7 +193,7 @@ class OpenServer implements GrpcServer {
       );
     }
     if (this.#closing !== null) throw new TsdbError('UNAVAILABLE', 'the server stops');
-    if (connection.calls >= callsOfConnectionMax) {
+    if (connection.refusesCall(callsOfConnectionMax)) {
       throw new TsdbError(
         'RESOURCE_EXHAUSTED',
         `too many calls under way on this connection: ${callsOfConnectionMax}`,
@@ -210,7 +214,7 @@ class OpenServer implements GrpcServer {
       timeoutMillis,
       connection,
       onOver: () => {
-        connection.calls--;
+        connection.endCall();
         this.#calls.delete(call);
       },
     });
@@ -221,7 +225,7 @@ class OpenServer implements GrpcServer {
       room.ended();
       throw error;
     }
-    connection.calls++;
+    connection.beginCall();
     this.#calls.add(call);
     call.begin();
   }
@@ -243,6 +247,12 @@ class OpenServer implements GrpcServer {
     clearTimeout(cut);
     if (this.#sweep !== null) clearInterval(this.#sweep);
   }
+}
+
+/** A status of HTTP for what is no call at all. */
+function refusalOf(headers: IncomingHttpHeaders): number | null {
+  if (headers[':method'] !== 'POST') return 405;
+  return headers['content-type']?.startsWith('application/grpc') === true ? null : 415;
 }
 
 /** @throws {TsdbError} BAD_REQUEST */
