@@ -29,9 +29,9 @@ import type { DatedFile } from '../tombstones/tombstones.ts';
 export const fetchBytesMax: number = 1024 * 1024 * 1024;
 
 /** Series that are copied in one go: a few milliseconds. */
-const seriesAtOnce = 1024;
+const seriesAtOnce = 2048;
 /** About what it takes to copy one, in units of work (lib/turns/turns.ts). */
-const seriesUnits = 500;
+const seriesUnits = 100;
 /** Filesets that are read at a time for one answer. */
 const filesAtOnce = 8;
 /** Entries that are nearer than this in a file are read in one go, up to so many bytes. */
