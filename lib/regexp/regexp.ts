@@ -28,8 +28,8 @@ export const regexpProgramSizeMax: number = 30_000;
 
 /** A pattern whose compilation takes more units of work (lib/turns/turns.ts) is compiled aside. */
 const compileUnitsMax = 2_000_000;
-/** More are refused: they take seconds, and half a gigabyte, to find out that they are too large. */
-const compileUnitsLimit = 500_000_000;
+/** More are refused: they take seconds, and a gigabyte, to find out that they are too large. */
+const compileUnitsLimit = 150_000_000;
 
 /** A test of one text, or a replacement, that may take more units of work holds up others. */
 const testUnitsMax = 4_000_000;

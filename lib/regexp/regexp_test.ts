@@ -156,14 +156,14 @@ test('patterns that take long to compile are told by their text', () => {
     return compiler.isDear;
   };
   const dear = [
-    '[^\\p{L}]'.repeat(10_000),
+    '[^\\p{L}]'.repeat(5_000),
     '(?i)\\p{L}'.repeat(2_000),
     '(?i)[b-\\x{1e942}]',
     '(a|b|c|d)'.repeat(3_000),
     '([a-z]{1000}x){40}',
     '(((a{10}b?){10}c){10}){20}',
     '\\Q(\\E(a{50}b?){100}',
-    Array.from({ length: 50_000 }, (_, i) => `a${i}.*b[0-9]`).join('|'),
+    Array.from({ length: 15_000 }, (_, i) => `a${i}.*b[0-9]`).join('|'),
   ];
   for (const pattern of dear) assert.ok(isDear(pattern), pattern.slice(0, 40));
   assert.match(badPattern('(?i)[b-\\x{1e942}]'.repeat(10_000)), /takes too long/);
