@@ -6,6 +6,7 @@ import { countedAside, turningOf, turnsOf } from '#engine/aside/turning_testing.
 import type { IndexQuery } from '#lib/index_query.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { encodeTags } from '#lib/tags.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { SeededRandom } from '#test/seeded_random.ts';
 import { NamespaceIndex } from './namespace_index.ts';
 
@@ -139,14 +140,127 @@ test('all regexps of a query take turns, however many they are', async () => {
   const found = slotsOf(indexOf(many), and(...queries), turningOf());
   const { answer, turns, longestMillis } = await turnsOf(found);
   assert.deepEqual(answer, [...indexOf(many).query(regexp(pattern), range, unlimited).slots]);
-  assert.ok(turns > 3 * count, `${turns}`);
+  assert.ok(turns > count, `${turns}`);
   assert.ok(longestMillis < 250, `${longestMillis}`);
+  // Also when all values are tested in less than a turn; the clock stands, so that nothing else gives way.
+  const few = many.slice(0, 3_000);
+  const some = Array.from({ length: 200 }, (_, i) => regexp(`${pattern}|z{${i + 2}}`));
+  const standing = turningBy(() => 0);
+  const any: IndexQuery = { kind: 'disjunction', queries: some };
+  const seen = await turnsOf(slotsOf(indexOf(few), any, standing));
+  assert.deepEqual(
+    seen.answer,
+    answer.filter((slot) => slot < few.length),
+  );
+  assert.ok(seen.turns > 50, `${seen.turns}`);
   const more = Array.from({ length: 501 }, (_, i) => regexp(`x[0-9]{${i + 1}}`));
   const tooMany: IndexQuery = { kind: 'disjunction', queries: more };
   await assert.rejects(slotsOf(indexOf(['x1', 'x2']), tooMany, turningOf()), {
     code: 'BAD_REQUEST',
     message: /more than 500 regular expressions/,
   });
+});
+
+test('a query of many parts gives way between them, and goes on where it was', async () => {
+  const index = indexOf(many);
+  const parts = Array.from({ length: 3_000 }, (_, i): IndexQuery => {
+    const term: IndexQuery = { kind: 'term', field: 'g', term: String(i % 9) };
+    return i % 2 === 0 ? { kind: 'negation', query: term } : { kind: 'field', field: 'v' };
+  });
+  for (const query of [and(...parts), and({ kind: 'disjunction', queries: parts }, ...parts)]) {
+    const expected = [...index.query(query, range, unlimited).slots];
+    const { answer, turns } = await turnsOf(slotsOf(index, query, hastyTurning()));
+    assert.deepEqual(answer, expected);
+    assert.ok(turns > 1_000, `${turns}`);
+  }
+});
+
+function turningBy(monotonicMillis: () => number): Turning {
+  const { signal } = new AbortController();
+  return { work: Turns.of({ monotonicMillis }).begin(signal), aside: onTheLoop };
+}
+
+/** Every look at its clock takes some milliseconds, so that attempts are given up wherever that may be. */
+function hastyTurning(): Turning {
+  let millis = 0;
+  return turningBy(() => (millis += 5));
+}
+
+test('whatever happens between the attempts, a query finds series that match then', async () => {
+  const random = new SeededRandom(11);
+  const value = (): string => `v${random.below(12)}`;
+  const patterns = ['v[0-5]', 'v1.*', 'v3|v7|v9', '.*', 'v(1|2)?[^3]*', '.+'];
+  const queryOf = (depth: number): IndexQuery => {
+    const field = random.pick(['a', 'b', 'c']);
+    switch (random.below(depth > 2 ? 3 : 6)) {
+      case 0:
+        return { kind: 'term', field, term: value() };
+      case 1:
+        return { kind: 'field', field };
+      case 2:
+        return regexp(random.pick(patterns), field);
+      case 3:
+        return { kind: 'negation', query: queryOf(depth + 1) };
+      default: {
+        const queries = Array.from({ length: 1 + random.below(5) }, () => queryOf(depth + 1));
+        return { kind: random.pick(['conjunction', 'disjunction']), queries };
+      }
+    }
+  };
+  const index = new NamespaceIndex({ random, blockSizeNanos: 100n });
+  let slotsEnd = 0;
+  const free: number[] = [];
+  const here = new Set<number>();
+  const insert = (): number => {
+    const slot = free.pop() ?? slotsEnd++;
+    const tags = ['a', 'b', 'c'].flatMap((name) =>
+      random.below(4) === 0 ? [] : [{ name, value: value() }],
+    );
+    const id = Buffer.from(`${slot} ${random.u32()}`);
+    index.insert(slot, encodeTags(tags), idSchemeCode.explicit, id, 1);
+    index.markLive([slot], 0n);
+    here.add(slot);
+    return slot;
+  };
+  /** Under way still when a query begins, and beyond its end. */
+  let removing: Generator<boolean, void, void> | null = null;
+  let leaving: number[] = [];
+  const change = (): number => {
+    if (removing !== null && random.below(2) === 0) {
+      if (removing.next().done === true) {
+        free.push(...leaving);
+        removing = null;
+      }
+    } else if (removing === null && random.below(3) === 0) {
+      leaving = [...here].filter(() => random.below(20) === 0);
+      for (const slot of leaving) {
+        here.delete(slot);
+        index.unmarkLive([slot], 0n);
+      }
+      removing = index.removeInSteps(Uint32Array.from(leaving), 3);
+      removing.next();
+    } else if (here.size < 400) return insert();
+    return -1;
+  };
+  for (let i = 0; i < 300; i++) insert();
+  for (let round = 0; round < 400; round++) {
+    const query = queryOf(0);
+    const added = new Set<number>();
+    const found = index.inTurns(hastyTurning(), (attempts) => {
+      const { slots } = index.query(query, range, unlimited, attempts);
+      return { slots: new Set(slots), all: new Set(index.query(query, range, unlimited).slots) };
+    });
+    let isOver = false;
+    void found.finally(() => (isOver = true));
+    while (!isOver) {
+      added.add(change());
+      await new Promise(setImmediate);
+    }
+    const { slots, all } = await found;
+    const label = JSON.stringify(query);
+    for (const slot of slots) assert.ok(all.has(slot), `${label}: ${slot} does not match`);
+    for (const slot of all) assert.ok(slots.has(slot) || added.has(slot), `${label}: ${slot}`);
+  }
 });
 
 test('series that come and go while a regexp is tested are answered as they are then', async () => {

@@ -30,7 +30,7 @@ import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
 import { countOf, type SlotSet } from './query/slot_set.ts';
 import { enumerateBits, hasBit, PostingsStore } from './tables/postings.ts';
-import { NeedsTests, QueryAttempts } from './query/attempts.ts';
+import { NeedsTests, NeedsTurn, QueryAttempts } from './query/attempts.ts';
 import { RegexpTerms } from './query/regexp_terms.ts';
 import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
@@ -481,9 +481,13 @@ export class NamespaceIndex {
       try {
         return attempt(attempts);
       } catch (error) {
-        if (error instanceof NeedsTests) await this.#regexps.learn(error, attempts, turning);
-        else if (error instanceof NeedsRegexps) await learnRegexps(attempts.regexps, turning);
-        else throw error;
+        if (error instanceof NeedsRegexps) await learnRegexps(attempts.regexps, turning);
+        else if (error instanceof NeedsTurn) await turning.work.pause();
+        else if (error instanceof NeedsTests) {
+          // Before it, for the attempt that follows it must find no values that came meanwhile.
+          await turning.work.pause();
+          await this.#regexps.learn(error, attempts, turning);
+        } else throw error;
       }
     }
   }
@@ -495,7 +499,11 @@ export class NamespaceIndex {
     shards: Uint32Array | null,
     attempts: QueryAttempts | null,
   ): SlotSet {
-    const matching = this.#evaluator.evaluate(query, attempts ?? new QueryAttempts(null));
+    const matching = this.#evaluator.evaluate(
+      query,
+      attempts ?? new QueryAttempts(null),
+      this.#churn.removed,
+    );
     const live = this.#live.overlapping(range.startNanos, range.endNanos);
     const isOfShard = shards === null ? null : shardMask(shards);
     if (matching.words === null) {

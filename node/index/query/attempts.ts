@@ -4,9 +4,11 @@
  * next one.
  */
 import { badRequest } from '#lib/errors.ts';
+import type { IndexQuery } from '#lib/index_query.ts';
 import { type AnchoredRegexp, isDear } from '#lib/regexp/regexp.ts';
 import { QueryRegexps } from '#lib/regexp/regexps.ts';
 import type { LoopClock } from '#lib/turns/turns.ts';
+import { copyOf, type SlotSet } from './slot_set.ts';
 
 /**
  * Tests of an attempt, in units of work (lib/turns/turns.ts) as they usually take, and by the clock: a regexp may
@@ -14,6 +16,8 @@ import type { LoopClock } from '#lib/turns/turns.ts';
  */
 const testUnitsMax = 2_000_000;
 const testMillisMax = 8;
+/** Of an attempt, before it gives way between two parts of a query. */
+const evaluationMillisMax = 8;
 /** Units of work between two looks at the clock. */
 const unitsBetweenLooks = 5_000;
 /** Of a test, besides what the regexp takes. */
@@ -47,8 +51,30 @@ export interface TestedTerms {
   count: number;
 }
 
+/** Others wait: the next attempt goes on where this one was. */
+export class NeedsTurn extends Error {
+  override readonly name = 'NeedsTurn';
+}
+
+/** What is done of a conjunction or disjunction. */
+export interface Begun {
+  /** Its parts in the order in which they are evaluated. */
+  readonly parts: readonly IndexQuery[];
+  /** Those before this one are done. */
+  readonly next: number;
+  /** What they make; null when there is none. Of its own memory. */
+  readonly set: SlotSet | null;
+}
+
 export class QueryAttempts {
   readonly regexps: QueryRegexps;
+  /** Whether all regexps are found, and the query is not too large. */
+  isPrepared = false;
+  readonly #begun = new Map<IndexQuery, Begun>();
+  /** The series of the index when the first of these was begun: later ones are in some of them only. */
+  #presentThen: SlotSet | null = null;
+  #revision = -1;
+  #evaluatedSinceMillis = 0;
   /** What was tested for this query; others may have it forgotten for theirs meanwhile. */
   readonly #tested = new Map<string, TestedTerms>();
   readonly #clock: LoopClock | null;
@@ -76,6 +102,46 @@ export class QueryAttempts {
     if (this.#clock !== null) this.#unitsLeft = testUnitsMax;
     this.#unitsToLook = 0;
     this.#sinceMillis = null;
+  }
+
+  /**
+   * @param revision of the index, another one after each removal: a slot that was there and is of another series
+   *   by now was removed in between
+   */
+  beginEvaluation(revision: number): void {
+    if (this.#clock === null) return;
+    if (this.#revision !== revision) {
+      this.#begun.clear();
+      this.#presentThen = null;
+    }
+    this.#revision = revision;
+    this.#evaluatedSinceMillis = this.#clock.monotonicMillis();
+  }
+
+  begunOf(query: IndexQuery): Begun | null {
+    return this.#begun.get(query) ?? null;
+  }
+
+  /** Series about which the answer is right when a part of it was found by an earlier attempt; else null. */
+  get presentThen(): SlotSet | null {
+    return this.#presentThen;
+  }
+
+  /**
+   * @param begun its set may be borrowed
+   * @param present all series
+   */
+  noteBegun(query: IndexQuery, begun: Begun, present: Uint32Array): void {
+    if (this.#clock === null) return;
+    this.#presentThen ??= copyOf({ values: null, words: present });
+    this.#begun.set(query, { ...begun, set: begun.set === null ? null : copyOf(begun.set) });
+  }
+
+  /** After a part of a query. @throws {NeedsTurn} when it is time to give way */
+  checkTurn(): void {
+    if (this.#clock === null) return;
+    const millis = this.#clock.monotonicMillis() - this.#evaluatedSinceMillis;
+    if (millis > evaluationMillisMax) throw new NeedsTurn();
   }
 
   /** Whether the value of so many bytes may be tested. */

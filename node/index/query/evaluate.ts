@@ -24,6 +24,7 @@ import type { SeriesTable } from '../tables/series_table.ts';
 import type { TermDictionary } from '../tables/term_dictionary.ts';
 
 type RegexpQuery = Extract<IndexQuery, { kind: 'regexp' }>;
+type PartsQuery = Extract<IndexQuery, { kind: 'conjunction' | 'disjunction' }>;
 
 /** What testing a candidate costs, in slots of a union. */
 const candidateCost = 16;
@@ -58,16 +59,23 @@ export class Evaluator {
   /**
    * Series that match; borrowed until the next call or change of the index.
    * @throws {TsdbError} BAD_REQUEST for a bad regexp, also when its result would not matter
-   * @throws {NeedsRegexps} {NeedsTests} when the attempt may not do all
+   * @param revision another one when slots may be others' than before
+   * @throws {NeedsRegexps} {NeedsTests} {NeedsTurn} when the attempt may not do all
    */
-  evaluate(query: IndexQuery, attempts: QueryAttempts): SlotSet {
+  evaluate(query: IndexQuery, attempts: QueryAttempts, revision: number): SlotSet {
     this.#attempts = attempts;
     attempts.beginNext();
-    checkQuerySize(query);
-    this.#compileAll(query);
-    attempts.regexps.checkFound();
+    if (!attempts.isPrepared) {
+      checkQuerySize(query);
+      this.#compileAll(query);
+      attempts.regexps.checkFound();
+      attempts.isPrepared = true;
+    }
+    attempts.beginEvaluation(revision);
     this.#scratch.begin(wordsFor(this.#series.slotsEnd));
-    return this.#evaluate(query);
+    const found = this.#evaluate(query);
+    const { presentThen } = attempts;
+    return presentThen === null ? found : intersect(found, presentThen, this.#scratch);
   }
 
   /** All zero, long enough for every slot, until the next `evaluate`. */
@@ -101,9 +109,9 @@ export class Evaluator {
       case 'regexp':
         return this.#evaluateRegexp(query);
       case 'conjunction':
-        return this.#evaluateConjunction(query.queries);
+        return this.#evaluateConjunction(query);
       case 'disjunction':
-        return this.#evaluateDisjunction(query.queries);
+        return this.#evaluateDisjunction(query);
       case 'negation':
         return subtract(
           { values: null, words: this.#series.present },
@@ -166,32 +174,57 @@ export class Evaluator {
     return total;
   }
 
-  #evaluateDisjunction(queries: readonly IndexQuery[]): SlotSet {
-    if (queries.length === 0) return emptySet;
-    if (queries.length === 1) return this.#evaluate(queries[0]!);
+  #evaluateDisjunction(query: PartsQuery): SlotSet {
+    const parts = query.queries;
+    if (parts.length === 0) return emptySet;
+    if (parts.length === 1) return this.#evaluate(parts[0]!);
+    const begun = this.#attempts.begunOf(query);
     const words = this.#scratch.take();
+    if (begun?.set) orInto(begun.set, words);
     const mark = this.#scratch.mark;
-    for (const query of queries) {
-      orInto(this.#evaluate(query), words);
-      this.#scratch.release(mark, emptySet);
+    let next = begun?.next ?? 0;
+    try {
+      while (next < parts.length) {
+        orInto(this.#evaluate(parts[next]!), words);
+        this.#scratch.release(mark, emptySet);
+        next++;
+        if (next < parts.length) this.#attempts.checkTurn();
+      }
+    } catch (error) {
+      const set: SlotSet = { values: null, words };
+      this.#attempts.noteBegun(query, { parts, next, set }, this.#series.present);
+      throw error;
     }
     return { values: null, words };
   }
 
-  #evaluateConjunction(queries: readonly IndexQuery[]): SlotSet {
-    if (queries.length === 0) return emptySet;
-    const parts = queries.map((query) => ({ query, estimate: this.#estimate(query) }));
-    // Parts that only take away come after those that give, and regexps after what is known at
-    // once.
-    parts.sort((a, b) => rank(a.query) - rank(b.query) || a.estimate - b.estimate);
+  #evaluateConjunction(query: PartsQuery): SlotSet {
+    if (query.queries.length === 0) return emptySet;
+    const begun = this.#attempts.begunOf(query);
+    const parts = begun?.parts ?? this.#inOrder(query.queries);
     const mark = this.#scratch.mark;
-    let set: SlotSet | null = null;
-    for (const { query } of parts) {
-      if (set !== null && isEmpty(set)) return emptySet;
-      set = this.#narrow(set, query);
-      this.#scratch.release(mark, set);
+    let set = begun?.set ?? null;
+    let next = begun?.next ?? 0;
+    try {
+      while (next < parts.length) {
+        if (set !== null && isEmpty(set)) return emptySet;
+        set = this.#narrow(set, parts[next]!);
+        this.#scratch.release(mark, set);
+        next++;
+        if (next < parts.length) this.#attempts.checkTurn();
+      }
+    } catch (error) {
+      this.#attempts.noteBegun(query, { parts, next, set }, this.#series.present);
+      throw error;
     }
     return set!;
+  }
+
+  /** Parts that only take away come after those that give, and regexps after what is known at once. */
+  #inOrder(queries: readonly IndexQuery[]): IndexQuery[] {
+    const parts = queries.map((query) => ({ query, estimate: this.#estimate(query) }));
+    parts.sort((a, b) => rank(a.query) - rank(b.query) || a.estimate - b.estimate);
+    return parts.map(({ query }) => query);
   }
 
   /** The series of `set` (null: of all) that match the query. */

@@ -61,6 +61,13 @@ export class ScratchBits {
   }
 }
 
+/** In memory of its own. */
+export function copyOf(set: SlotSet): SlotSet {
+  return set.words === null
+    ? { values: set.values.slice(), words: null }
+    : { values: null, words: set.words.slice() };
+}
+
 /** Number of slots in the set. */
 export function countOf(set: SlotSet): number {
   if (set.words === null) return set.values.length;
