@@ -1,4 +1,5 @@
 /** For tests of what takes its turns with others. */
+import { type PerformanceEntry, PerformanceObserver, performance } from 'node:perf_hooks';
 import { realEnv } from '#lib/env/real.ts';
 import { Turns } from '#lib/turns/turns.ts';
 import { type Aside, onTheLoop, type Turning } from './aside.ts';
@@ -14,35 +15,86 @@ export interface Seen<T> {
   readonly answer: T;
   /** Of the loop while it was done. */
   readonly turns: number;
-  /** Longest of them, in milliseconds that this thread had: other processes may have had the machine. */
+  /**
+   * Longest of them, in milliseconds that this thread had, without those that the garbage collector stopped it: other
+   * processes may have had the machine, and the heap is that of all tests of a file.
+   */
   readonly longestMillis: number;
 }
 
 export async function turnsOf<T>(done: Promise<T>): Promise<Seen<T>> {
-  let turns = 0;
-  let longestMillis = 0;
-  let lastMillis = threadMillis();
+  const stretches: Stretch[] = [];
+  using collections = new Collections();
   let isOver = false;
+  let last = begin();
   const turn = (): void => {
-    const now = threadMillis();
-    longestMillis = Math.max(longestMillis, now - lastMillis);
-    lastMillis = now;
-    turns++;
+    stretches.push(end(last));
+    last = begin();
     if (!isOver) setImmediate(turn);
   };
   setImmediate(turn);
   try {
     const answer = await done;
-    longestMillis = Math.max(longestMillis, threadMillis() - lastMillis);
+    const turns = stretches.length;
+    stretches.push(end(last));
+    const pauses = await collections.all();
+    const millisOf = (stretch: Stretch): number =>
+      stretch.threadMillis - millisWithin(pauses, stretch);
+    const longestMillis = stretches.reduce((longest, s) => Math.max(longest, millisOf(s)), 0);
     return { answer, turns, longestMillis };
   } finally {
     isOver = true;
   }
 }
 
+/** From one turn of the loop to the next one. */
+interface Stretch {
+  readonly fromMillis: number;
+  readonly toMillis: number;
+  readonly threadMillis: number;
+}
+
+type Begun = Pick<Stretch, 'fromMillis' | 'threadMillis'>;
+
+function begin(): Begun {
+  return { fromMillis: performance.now(), threadMillis: threadMillis() };
+}
+
+function end({ fromMillis, threadMillis: before }: Begun): Stretch {
+  return { fromMillis, toMillis: performance.now(), threadMillis: threadMillis() - before };
+}
+
 function threadMillis(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
+}
+
+function millisWithin(
+  pauses: readonly PerformanceEntry[],
+  { fromMillis, toMillis }: Stretch,
+): number {
+  const within = pauses.filter((p) => p.startTime >= fromMillis && p.startTime < toMillis);
+  return within.reduce((millis, { duration }) => millis + duration, 0);
+}
+
+/** Pauses of the garbage collector, from here on. */
+class Collections implements Disposable {
+  readonly #seen: PerformanceEntry[] = [];
+  readonly #observer = new PerformanceObserver((list) => this.#seen.push(...list.getEntries()));
+
+  constructor() {
+    this.#observer.observe({ entryTypes: ['gc'] });
+  }
+
+  /** They are told a turn late. */
+  async all(): Promise<readonly PerformanceEntry[]> {
+    for (let i = 0; i < 3; i++) await new Promise(setImmediate);
+    return [...this.#seen, ...this.#observer.takeRecords()];
+  }
+
+  [Symbol.dispose](): void {
+    this.#observer.disconnect();
+  }
 }
 
 /** Aside on the loop, and which kinds of jobs there were. */

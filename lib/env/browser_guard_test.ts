@@ -109,9 +109,9 @@ test('pages of other sites may read what costs little, and only that', async () 
   }
   assert.deepEqual(seen, []);
   const slashes = `GET ${'/'.repeat(60_000)}a`;
-  const startMillis = performance.now();
+  const started = process.threadCpuUsage();
   assert.equal(await statusOf(server, slashes, fetched), 200);
-  assert.ok(performance.now() - startMillis < 1_000);
+  assert.ok(process.threadCpuUsage(started).user < 1e6);
   assert.equal(await statusOf(server, 'GET /repair', { Host: 'localhost' }), 200);
   const typed = { Host: 'localhost', 'Sec-Fetch-Site': 'none' };
   assert.equal(await statusOf(server, 'GET /repair', typed), 200);
