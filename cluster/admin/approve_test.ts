@@ -215,6 +215,36 @@ test('a store that went back is not changed by who has not heard of that yet', a
   assert.deepEqual([...value.keys()], ['before']);
 });
 
+test('what instances said before the store went back once more does not count', async () => {
+  const exchanged = new Exchanged();
+  const body = { numShards: 2, replicationFactor: 1, instances: ['a', 'b'].map(instance) };
+  await exchanged.admin.placementInit(body, plainRequest, never);
+  const backup = await exchanged.backUp();
+  for (const name of ['one', 'two', 'three', 'four', 'five']) await exchanged.addNamespace(name);
+  await using topology = exchanged.topology();
+  await topology.whenLoaded(never);
+  const { known } = topology;
+  exchanged.store = backup;
+  const { storeLineageId } = await topology.refresh(never);
+  for (const id of ['a', 'b']) await exchanged.report(id, storeLineageId, known);
+  const second = await exchanged.backUp();
+  // Others write on, as deletions.
+  for (let i = 0; i < 20; i++) await exchanged.report('x', storeLineageId, null);
+  await topology.refresh(never);
+  exchanged.store = second;
+  const kv = lookingFirst(exchanged.kv, (signal) => topology.refresh(signal));
+  const { clock, random } = realEnv;
+  const admin = new ClusterAdmin({ kv, cluster, clock, random });
+  const approve = () => admin.placementApprove({}, plainRequest, never);
+  await assert.rejects(approve(), { code: 'CONFLICT', message: /changed meanwhile/ });
+  await assert.rejects(approve(), { code: 'CONFLICT', message: /not told by: a, b/ });
+  const now = topology.view.storeLineageId;
+  assert.notEqual(now, storeLineageId);
+  for (const id of ['a', 'b']) await exchanged.report(id, now, known);
+  await approve();
+  assert.equal((await topology.refresh(never)).awaitsApproval, false);
+});
+
 test('who had left before the store went back has nothing to say', async () => {
   const world = new Exchanged();
   const { admin } = world;

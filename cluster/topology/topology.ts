@@ -127,6 +127,8 @@ export class Topology implements TopologySource, AsyncDisposable {
   readonly #namespacesKey: string;
   readonly #numbersKey: string;
   readonly #known = new Map<string, Known>();
+  /** The lineage that approval is waited for, as of the highest revision that was seen. */
+  #awaited: { readonly lineageId: string; readonly revision: number } | null = null;
   /** What of the watched keys, and those beside them, could be read last: the next start goes on from that. */
   readonly #readable = new Map<string, KeyValue | null>();
   /** Why the values of watched keys cannot be read that stand now. */
@@ -314,6 +316,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     await this.#remember();
     for (;;) {
       const before: Before = { revision: this.#revision, known: new Map(this.#known) };
+      const awaited = this.#awaited;
       const placement = await kv.list(this.#placementKey, signal);
       const namespaces = await kv.list(this.#namespacesKey, signal);
       const lineage = storedLineage(itemOf(placement, this.#lineageKey));
@@ -321,7 +324,10 @@ export class Topology implements TopologySource, AsyncDisposable {
       let reason: string | null;
       if (known === null) reason = null;
       else if (known === lineage.id) reason = this.#breakSince(before, placement, namespaces);
-      else if (lineage.awaitsApproval) return this.#await(lineage, namespaces);
+      else if (awaited?.lineageId === lineage.id && namespaces.revision < awaited.revision) {
+        // It went back once more, and what instances said of it may be of before.
+        reason = wentBack(namespaces.revision, awaited.revision);
+      } else if (lineage.awaitsApproval) return this.#await(lineage, namespaces);
       else if (lineage.follows.includes(known)) {
         return this.#takeAnew(lineage, placement, namespaces);
       } else reason = `its lineage is ${lineage.id}, and was ${known}`;
@@ -334,7 +340,7 @@ export class Topology implements TopologySource, AsyncDisposable {
     for (const [i, key] of [this.#placementKey, this.#namespacesKey].entries()) {
       const listing = listings[i]!;
       if (listing.revision < revision) {
-        return `its revision is ${listing.revision}, and was ${revision}`;
+        return wentBack(listing.revision, revision);
       }
       const seen = known.get(key);
       const item = itemOf(listing, key);
@@ -387,6 +393,7 @@ export class Topology implements TopologySource, AsyncDisposable {
 
   /** What is known stands, with the namespaces that were added since. */
   #await(lineage: StoreLineage, namespaces: Listing): void {
+    this.#awaited = { lineageId: lineage.id, revision: namespaces.revision };
     const isNew = this.#current.storeLineageId !== lineage.id;
     if (isNew) {
       this.#options.log.warn(
@@ -546,6 +553,10 @@ export class Topology implements TopologySource, AsyncDisposable {
       namespacesRevision: item?.modRevision ?? 0,
     };
   }
+}
+
+function wentBack(revision: number, seen: number): string {
+  return `its revision is ${revision}, and was ${seen}`;
 }
 
 function itemOf({ items }: Listing, key: string): KeyValue | null {

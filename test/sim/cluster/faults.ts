@@ -172,7 +172,10 @@ export class Faults {
     };
   }
 
-  /** Who has restored a store looks until the placement awaits approval, and approves it. */
+  /**
+   * Who has restored a store looks until the placement awaits approval, approves it, and looks whether
+   * somebody has noticed only since then that the store went back.
+   */
   approve(): void {
     const { world } = this;
     const endMillis = world.time.nowMillis + noticedMillisMax;
@@ -186,7 +189,11 @@ export class Faults {
             .then(() => true);
           // A coordinator that ends meanwhile says nothing.
           const patience = world.time.sleep(patienceMillis).then(() => false);
-          if (await Promise.race([approving, patience])) return;
+          if (await Promise.race([approving, patience])) {
+            await world.time.sleep(noticedMillisMax);
+            if (!world.awaitsApproval) return;
+            world.trace('it awaits approval once more');
+          }
         } catch (error) {
           if (!(error instanceof TsdbError)) throw error;
           world.trace(`not approved: ${messageOf(error)}`);

@@ -39,6 +39,7 @@ const slowPace = 10;
 const equalMillisMax = blockMillis + bufferPastMillis + 60_000;
 /** Until the end of an upgrade is tried again. */
 const upgradeRetryMillis = 5_000;
+const upgradePatienceMillis = 20_000;
 /** So long may nodes of a cluster that has settled not know that its upgrade is finished. */
 const upgradeMillisMax = 60_000;
 /** Rows that may be written again. */
@@ -175,10 +176,11 @@ class Run {
     await time.sleep(random.below(this.#options.size * faultMillis + 1));
     for (;;) {
       try {
-        await this.#cluster.world.coordinators[0]!.admin.upgradeFinish(
-          plainRequest,
-          requestSignal(),
-        );
+        const { admin } = this.#cluster.world.coordinators[0]!;
+        const finishing = admin.upgradeFinish(plainRequest, requestSignal()).then(() => true);
+        // A coordinator that ends meanwhile says nothing.
+        const patience = time.sleep(upgradePatienceMillis).then(() => false);
+        if (!(await Promise.race([finishing, patience]))) continue;
         this.#isUpgraded = true;
         return;
       } catch (error) {

@@ -4,6 +4,8 @@
  * store.
  */
 import { ClusterAdmin } from '#cluster/admin/admin.ts';
+import { lineageKey, storageService } from '#cluster/kv/keys.ts';
+import { storedLineage } from '#cluster/kv/lineage.ts';
 import { lookingFirst } from '#cluster/kv/looking_first.ts';
 import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
@@ -123,6 +125,12 @@ export class World {
     this.time.onEvent = () => {
       this.#mix(this.time.nowMillis);
     };
+  }
+
+  /** The key-value store has gone back, and nobody has approved it. */
+  get awaitsApproval(): boolean {
+    const item = this.kvStore.get(lineageKey(clusterName, storageService));
+    return item !== null && storedLineage(item).awaitsApproval;
   }
 
   randomFor(name: string): SeededRandom {

@@ -1,12 +1,9 @@
 /** A key-value store that is brought back to a backup forgets what the cluster has done since. */
 import type { Backup } from '../key_value_store.ts';
 import { plainRequest } from '#cluster/admin/admin.ts';
-import { lineageKey, storageService } from '#cluster/kv/keys.ts';
-import { storedLineage } from '#cluster/kv/lineage.ts';
 import { TsdbError } from '#lib/errors.ts';
 import { Administration } from '../administration.ts';
 import { blockMillis, bufferPastMillis, namespace, type SimulatedCluster } from '../cluster.ts';
-import { clusterName } from '../world.ts';
 import {
   acknowledged,
   acknowledgedWithout,
@@ -260,10 +257,7 @@ const restoredTwice: Story = {
     await cluster.settle();
     cutStore(cluster, ['c'], true);
     await restores(cluster, backup, 0);
-    await until(cluster, 'the store awaits approval', () => {
-      const item = kvStore.get(lineageKey(clusterName, storageService));
-      return item !== null && storedLineage(item).awaitsApproval;
-    });
+    await until(cluster, 'the store awaits approval', () => cluster.world.awaitsApproval);
     // c has not said what it knew.
     const second = kvStore.backUp();
     cutStore(cluster, ['c'], false);
@@ -279,6 +273,37 @@ const restoredTwice: Story = {
   },
 };
 
+const approvedAtOnce: Story = {
+  name: 'restored-store-that-awaited-and-is-approved-at-once',
+  issue: 0,
+  wrong: /awaits approval once more/,
+  async tell(cluster) {
+    const { world } = cluster;
+    const { kvStore } = world;
+    await foundThree(cluster);
+    await acknowledged(cluster, rowsOfNow(cluster, 1));
+    const backup = kvStore.backUp();
+    await cluster.addNamespace('one');
+    await cluster.settle();
+    await restores(cluster, backup, 0);
+    await seconds(cluster, markSeconds);
+    // All have said what they knew, and that stays true; deletions do not.
+    const second = kvStore.backUp();
+    const deleted = { namespace, series: 0, millis: null };
+    await new Administration(cluster).deleteRows(reader(cluster), deleted);
+    // The coordinator has read the store since.
+    await seconds(cluster, markSeconds);
+    kvStore.goAway();
+    await seconds(cluster, 2);
+    kvStore.restore(second, 0);
+    await approves(cluster);
+    await seconds(cluster, repairSeconds);
+    if (world.awaitsApproval) cluster.fail('it awaits approval once more');
+    await cluster.settle();
+    await answeredRead(cluster);
+  },
+};
+
 export const restoreStories: readonly Story[] = [
   olderRevisions,
   beforeReplacement,
@@ -288,4 +313,5 @@ export const restoreStories: readonly Story[] = [
   firstDeletion,
   asManyAgain,
   restoredTwice,
+  approvedAtOnce,
 ];
