@@ -4,7 +4,9 @@ import { loadProto, type ProtoCodec, type ProtoMessage, type ProtoSchema } from 
 import { badRequest } from '#lib/errors.ts';
 import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
+import { deletionsMax } from '../limits.ts';
 import type { BundlePart } from './bundle_pages.ts';
+
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -24,6 +26,7 @@ import type {
   WriteRequest,
   WriteResponse,
 } from './service.ts';
+import { heldBlocksMax } from './service.ts';
 
 const schema: ProtoSchema = loadProto(new URL('../../lib/proto/node.proto', import.meta.url));
 
@@ -47,12 +50,16 @@ export interface Wire<T> {
   decode(bytes: Uint8Array): T;
 }
 
+/** Fields and items of a request: starts of as many blocks, and all that comes with them. */
+const requestValuesMax: number = heldBlocksMax + 2 * deletionsMax + 1_000;
+
 function wire<T>(
   name: string,
   toMessage: (value: T) => ProtoMessage,
   fromMessage: (message: ProtoMessage) => T,
 ): Wire<T> {
-  const codec: ProtoCodec = schema.codec(`tsdb.node.v1.${name}`);
+  const valuesMax = name.endsWith('Request') ? requestValuesMax : undefined;
+  const codec: ProtoCodec = schema.codec(`tsdb.node.v1.${name}`, valuesMax);
   return {
     encode: (value) => codec.encode(toMessage(value)),
     decode: (bytes) => fromMessage(codec.decode(bytes)),
@@ -394,16 +401,38 @@ export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
   }),
 );
 
-/** Of ascending numbers: small ones, which take few bytes each. */
-function stepsOf(ascending: Uint32Array): number[] {
-  return Array.from(ascending, (number, at) => (at === 0 ? number : number - ascending[at - 1]!));
+/** Of ascending numbers, as varints: small ones, which take few bytes each. */
+function stepsOf(ascending: Uint32Array): Uint8Array {
+  const bytes = new Uint8Array(5 * ascending.length);
+  let end = 0;
+  let before = 0;
+  for (const number of ascending) {
+    let step = number - before;
+    before = number;
+    for (; step >= 0x80; step >>>= 7) bytes[end++] = (step & 0x7f) | 0x80;
+    bytes[end++] = step;
+  }
+  return bytes.subarray(0, end);
 }
 
-/** @throws {TsdbError} BAD_REQUEST when their sum has more than 32 bits */
-function ascendingOf(steps: readonly number[]): Uint32Array {
+/** @throws {TsdbError} BAD_REQUEST when their sum has more than 32 bits, or one has no end */
+function ascendingOf(steps: Uint8Array): Uint32Array {
+  let count = 0;
+  for (const byte of steps) if (byte < 0x80) count++;
+  const ascending = new Uint32Array(count);
   let sum = 0;
-  const ascending = Uint32Array.from(steps, (step) => (sum += step));
-  if (sum > 0xffff_ffff) throw badRequest(`known_steps: their sum has more than 32 bits: ${sum}`);
+  let at = 0;
+  for (let i = 0; i < count; i++) {
+    let place = 1;
+    for (; steps[at]! >= 0x80; at++, place *= 0x80) sum += (steps[at]! & 0x7f) * place;
+    sum += steps[at++]! * place;
+    if (sum > 0xffff_ffff) {
+      throw badRequest(`known_steps: their sum has more than 32 bits: ${sum}`);
+    }
+    ascending[i] = sum;
+  }
+  if (at !== steps.length)
+    throw badRequest(`known_steps: the last one has no end: ${steps.length}`);
   return ascending;
 }
 

@@ -8,6 +8,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { BrokenInvariant } from '../assert.ts';
 import { TsdbError } from '../errors.ts';
 import { type GuardOptions, BrowserGuard, type Refusal } from './browser_guard.ts';
+import { isInPieces } from './http_body.ts';
 import { ListenError } from './listen_error.ts';
 import { realEnv } from './real.ts';
 import { Turns } from '../turns/turns.ts';
@@ -78,8 +79,6 @@ export interface HttpServer extends AsyncDisposable {
 
 const graceMillisDefault = 5_000;
 const lingerMillisMax = 5_000;
-/** Of what is not to be read on. */
-const pausedMillisMax = 200;
 
 /**
  * Opens a server.
@@ -184,7 +183,7 @@ function lingerFor(request: HttpRequest): void {
     () => {
       if (!request.complete) request.socket.destroy();
     },
-    request.isPaused() ? pausedMillisMax : lingerMillisMax,
+    isInPieces(request) ? 0 : lingerMillisMax,
   ).unref();
 }
 

@@ -46,9 +46,8 @@ export async function readBody(
     }
     inFlight.give(coming.bytes);
     collected.forget();
-    // The rest of the body is read and dropped, so that the answer reaches the client; but of one in the
-    // smallest of pieces reading is what costs.
-    if (error instanceof TooManyPieces) request.pause();
+    // The rest of the body is read and dropped, so that the answer reaches the client.
+    if (error instanceof TooManyPieces) dropPieces(request);
     else request.resume();
     reject(error as Error);
   };
@@ -75,6 +74,19 @@ export async function readBody(
   }
   await promise;
   return { body: collected.bytes(), taken: coming.bytes };
+}
+
+/** Bodies in so many pieces that reading them on is what costs: their connections are not kept for long. */
+const inPieces = new WeakSet<http.IncomingMessage>();
+
+export function isInPieces(request: http.IncomingMessage): boolean {
+  return inPieces.has(request);
+}
+
+/** With a listener a piece is dropped where it comes: without one, and paused too, it waits in a queue for a tick. */
+function dropPieces(request: http.IncomingMessage): void {
+  inPieces.add(request);
+  request.on('data', () => {});
 }
 
 function declaredLength(request: http.IncomingMessage): number | null {

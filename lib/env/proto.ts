@@ -20,8 +20,12 @@ export interface ProtoCodec {
 }
 
 export interface ProtoSchema {
-  /** @param name with its package: 'etcdserverpb.PutRequest' */
-  codec(name: string): ProtoCodec;
+  /**
+   * @param name with its package: 'etcdserverpb.PutRequest'
+   * @param valuesMax messages of more fields and items than this, those of messages in them included,
+   *   are refused before they are decoded: of two bytes each, a megabyte of them makes garbage for a tenth of a second
+   */
+  codec(name: string, valuesMax?: number): ProtoCodec;
   /** All methods of all services. */
   methods(): readonly ProtoMethod[];
   /** @param path '/package.Service/Method' @throws {TypeError} when there is none */
@@ -46,9 +50,9 @@ export function loadProto(file: string | URL): ProtoSchema {
   let parsed: ProtoSchema | null = null;
   const schema = () => (parsed ??= parseProto(text));
   return {
-    codec(name) {
+    codec(name, valuesMax) {
       let found: ProtoCodec | null = null;
-      const codec = () => (found ??= schema().codec(name));
+      const codec = () => (found ??= schema().codec(name, valuesMax));
       return {
         encode: (message) => codec().encode(message),
         decode: (bytes) => codec().decode(bytes),
@@ -63,11 +67,12 @@ function parseProto(text: string): ProtoSchema {
   const { root } = protobuf.parse(text);
   root.resolveAll();
   const codecs = new Map<string, ProtoCodec>();
-  const codec = (name: string): ProtoCodec => {
-    const known = codecs.get(name);
+  const codec = (name: string, valuesMax: number = Number.POSITIVE_INFINITY): ProtoCodec => {
+    const key = `${name} ${valuesMax}`;
+    const known = codecs.get(key);
     if (known !== undefined) return known;
-    const made = codecOf(root.lookupType(name));
-    codecs.set(name, made);
+    const made = codecOf(root.lookupType(name), valuesMax);
+    codecs.set(key, made);
     return made;
   };
   const methods: ProtoMethod[] = [];
@@ -99,12 +104,13 @@ function parseProto(text: string): ProtoSchema {
   };
 }
 
-function codecOf(type: protobuf.Type): ProtoCodec {
+function codecOf(type: protobuf.Type, valuesMax: number): ProtoCodec {
   return {
     encode: (message) => type.encode(withLongs(message) as object).finish(),
     decode(bytes) {
       let decoded: protobuf.Message;
       try {
+        if (Number.isFinite(valuesMax)) refuseMany(type, bytes, valuesMax);
         decoded = type.decode(bytes);
       } catch (error) {
         const reason = `cannot decode ${type.fullName.slice(1)}: ${messageOf(error)}`;
@@ -113,6 +119,48 @@ function codecOf(type: protobuf.Type): ProtoCodec {
       return type.toObject(decoded, { longs: BigInt, defaults: true, oneofs: true });
     },
   };
+}
+
+/** @throws {RangeError} when there are too many, or what is there is no message */
+function refuseMany(type: protobuf.Type, bytes: Uint8Array, valuesMax: number): void {
+  const reader = protobuf.Reader.create(bytes);
+  let left = valuesMax;
+  const count = (values: number): void => {
+    left -= values;
+    if (left < 0) throw new RangeError(`it has more than ${valuesMax} values`);
+  };
+  // As deep as protobufjs decodes: it refuses what is deeper.
+  const countIn = (message: protobuf.Type | null, end: number, depth: number): void => {
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      const field = message?.fieldsById[tag >>> 3];
+      count(1);
+      if ((tag & 7) !== 2) {
+        reader.skipType(tag & 7);
+        continue;
+      }
+      const length = reader.uint32();
+      const inner = field?.resolve().resolvedType;
+      if (inner instanceof protobuf.Type && depth < depthMax) {
+        countIn(inner, Math.min(reader.pos + length, end), depth + 1);
+        continue;
+      }
+      const isPacked = field?.repeated === true && field.type in protobuf.types.packed;
+      if (isPacked) count(packedCount(reader, length));
+      reader.skip(length);
+    }
+  };
+  countIn(type, reader.len, 0);
+}
+
+const depthMax = 100;
+
+/** Of varints, the only ones that our messages pack. */
+function packedCount({ buf, pos }: protobuf.Reader, length: number): number {
+  let count = 0;
+  const end = Math.min(pos + length, buf.length);
+  for (let at = pos; at < end; at++) if (buf[at]! < 0x80) count++;
+  return count;
 }
 
 /** protobufjs encodes numbers and Longs but no bigints. */

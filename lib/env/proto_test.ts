@@ -76,3 +76,32 @@ test('methods() lists path, messages and streaming of every method', () => {
   );
   assert.deepEqual(many!.answer.decode(many!.answer.encode({ name: 'x' })), { name: 'x' });
 });
+
+test('messages of more values than a codec takes are refused, wherever these are', () => {
+  const three = schema.codec('p.A', 3);
+  assert.equal(three.decode(schema.codec('p.A').encode({ signedOne: 1, word: 'x' }))['word'], 'x');
+  const many = { code: 'BAD_REQUEST', message: 'cannot decode p.A: it has more than 3 values' };
+  const refused = (message: object): void => {
+    const bytes = schema.codec('p.A').encode(message);
+    assert.throws(() => three.decode(bytes), many);
+    schema.codec('p.A').decode(bytes);
+  };
+  refused({ list: Array.from({ length: 4 }, () => ({})) });
+  refused({ list: [{ name: 'a' }, { name: 'b' }] });
+  refused({ inner: { name: 'a' }, list: [{ name: 'b' }] });
+  refused({ signedOne: 1, unsignedOne: 2, raw: new Uint8Array(3), word: '' });
+  // Fields that nobody knows, one after the other.
+  assert.throws(() => three.decode(Uint8Array.from([120, 1, 120, 1, 120, 1, 120, 1])), many);
+  const broken = { code: 'BAD_REQUEST', message: /^cannot decode p\.A: / };
+  for (const bytes of [[0x3a, 5, 1], [0x0a, 0xff], [0xff, 0xff], [7]]) {
+    assert.throws(() => three.decode(Uint8Array.from(bytes)), broken);
+  }
+});
+
+test('items of packed lists count one each', () => {
+  const packed = schemaOf('syntax = "proto3"; package p; message P { repeated int64 all = 1; }');
+  const codec = (valuesMax?: number) => packed.codec('p.P', valuesMax);
+  const bytes = codec().encode({ all: [1, 2n ** 40n, -1] });
+  assert.deepEqual(codec(4).decode(bytes)['all'], [1n, 2n ** 40n, -1n]);
+  assert.throws(() => codec(3).decode(bytes), /it has more than 3 values/);
+});
