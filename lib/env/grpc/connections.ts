@@ -16,6 +16,9 @@ const smallPartsMax = 16_384;
 const partBytesMean = 64;
 const partsOfMessage = 4;
 
+/** Calls that are refused one after the other: each costs as much as one that is answered. */
+const refusedMax = 200;
+
 export class Connection implements CallConnection {
   readonly session: ServerHttp2Session;
   readonly peer: string;
@@ -54,7 +57,8 @@ export class Connection implements CallConnection {
    */
   refusesCall(callsMax: number): boolean {
     if (this.#calls < callsMax) return false;
-    if (++this.#refused === callsMax) this.#sendAway('too many calls are under way');
+    if (++this.#refused === Math.min(callsMax, refusedMax))
+      this.#sendAway('too many calls are under way');
     return true;
   }
 

@@ -46,7 +46,7 @@ export const grpcLimitsDefault: GrpcLimits = {
   answerBytesMax: 256 << 20,
   headerBytesMax: 16 << 10,
   connectionsMax: 4_000,
-  callsOfConnectionMax: 4_000,
+  callsOfConnectionMax: 2_000,
   receiveMillisMax: 120_000,
   stalledMillisMax: 600_000,
 };
