@@ -128,7 +128,7 @@ export class Ingest {
 
   /** Preparation of rows that gives way to others. */
   begin(signal: AbortSignal): Work {
-    return Turns.of(this.#clock).begin(signal);
+    return Turns.of(this.#clock).begin(signal, 'write');
   }
 
   /**

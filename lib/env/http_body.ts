@@ -4,6 +4,7 @@
  */
 import type * as http from 'node:http';
 import { TsdbError } from '../errors.ts';
+import { Beginnings } from './in_flight/beginnings.ts';
 import { BytesInFlight } from './in_flight/bytes_in_flight.ts';
 
 /** A body of unknown length may come in so many pieces, and one more for each so many bytes. */
@@ -11,6 +12,9 @@ const piecesMax = 4096;
 const pieceBytesMean = 64;
 /** Room for the first pieces of a body of unknown length. */
 const firstRoomBytes: number = 16 << 10;
+
+/** Of all servers of this process: they share its loop. */
+const beginnings = new Beginnings();
 
 /**
  * Collects the body of a request in one buffer. With a Content-Length the bytes are written once,
@@ -73,6 +77,8 @@ export async function readBody(
     signal.addEventListener('abort', onAbort, { once: true });
   }
   await promise;
+  // A thousand bodies may end in one turn of the loop, and what is done with each begins right here.
+  await beginnings.turn(request.socket);
   return { body: collected.bytes(), taken: coming.bytes };
 }
 

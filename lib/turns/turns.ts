@@ -2,7 +2,8 @@
  * Who of those that share the main loop works next. Reads of any size are done in slices of some
  * milliseconds: between two of them the loop looks at its sockets, so writes and new requests never
  * wait longer than that. The one that has had least time so far comes next, so a small query passes
- * large ones; now and then it is the one that waits longest, so that none starves.
+ * large ones; now and then it is the one that waits longest, so that none starves. Of writes and
+ * reads one comes after the other, however many wait of one kind.
  */
 
 /** Longest stretch of one piece of work, but for what cannot be divided. */
@@ -16,6 +17,8 @@ const firstMillisMin = 0.25;
 const unitsBetweenLooks = 20_000;
 /** So much is a slice where the clock stands meanwhile, as in the simulator. */
 const unitsOfSlice = 1_000_000;
+/** Pieces that go on in one turn of the loop, while they leave half of a slice. */
+const ofTurnMax = 32;
 /** Of so many turns one is of the piece that waits longest. */
 const turnsOfLongest = 4;
 
@@ -30,6 +33,42 @@ export function loopTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
+}
+
+/** What comes in of rows, and all else: their pieces take turns, so that a thousand of one kind hold up none of the other. */
+export type WorkKind = 'write' | 'read';
+
+/** Those of one kind that wait for their next slice. */
+class Queue {
+  /** In the order in which they began to wait. */
+  readonly #waiting: Waiting[] = [];
+  #count = 0;
+
+  get length(): number {
+    return this.#waiting.length;
+  }
+
+  add(waiting: Waiting): void {
+    this.#waiting.push(waiting);
+  }
+
+  takeNext(): Waiting {
+    return this.#waiting.splice(this.#choose(), 1)[0]!;
+  }
+
+  #choose(): number {
+    this.#count = (this.#count + 1) % turnsOfLongest;
+    let chosen = 0;
+    for (let i = 0; i < this.#waiting.length; i++) {
+      const { work } = this.#waiting[i]!;
+      // It only has to end.
+      if (work.signal.aborted) return i;
+      if (this.#count > 0 && work.attainedMillis < this.#waiting[chosen]!.work.attainedMillis) {
+        chosen = i;
+      }
+    }
+    return chosen;
+  }
 }
 
 interface Waiting {
@@ -51,10 +90,10 @@ export class Turns {
   }
 
   readonly clock: LoopClock;
-  /** In the order in which they began to wait. */
-  readonly #waiting: Waiting[] = [];
+  readonly #queues: Readonly<Record<WorkKind, Queue>> = { write: new Queue(), read: new Queue() };
+  #lastKind: WorkKind = 'read';
   #isScheduled = false;
-  #count = 0;
+  #turnMillis = 0;
   /** Used by all pieces since the loop looked at its sockets. */
   usedMillis = 0;
 
@@ -64,19 +103,19 @@ export class Turns {
 
   /** Pieces that wait for their next slice. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#queues.write.length + this.#queues.read.length;
   }
 
   /** @param signal its piece of work ends with it, at the next slice */
-  begin(signal: AbortSignal): Work {
+  begin(signal: AbortSignal, kind: WorkKind = 'read'): Work {
     this.schedule();
-    return new Work(this, signal);
+    return new Work(this, signal, kind);
   }
 
   /** Resolves when it is the turn of this one. */
   next(work: Work): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting.push({ work, resolve });
+      this.#queues[work.kind].add({ work, resolve });
       this.schedule();
     });
   }
@@ -88,26 +127,30 @@ export class Turns {
     setImmediate(() => {
       this.#isScheduled = false;
       this.usedMillis = 0;
-      if (this.#waiting.length === 0) return;
-      const [{ resolve }] = this.#waiting.splice(this.#choose(), 1) as [Waiting];
-      // What waits comes in the turns of the loop after this one, when its sockets were looked at.
-      this.schedule();
-      resolve();
+      this.#turnMillis = this.clock.monotonicMillis();
+      this.#go(ofTurnMax);
     });
   }
 
-  #choose(): number {
-    this.#count = (this.#count + 1) % turnsOfLongest;
-    let chosen = 0;
-    for (let i = 0; i < this.#waiting.length; i++) {
-      const { work } = this.#waiting[i]!;
-      // It only has to end.
-      if (work.signal.aborted) return i;
-      if (this.#count > 0 && work.attainedMillis < this.#waiting[chosen]!.work.attainedMillis) {
-        chosen = i;
-      }
-    }
-    return chosen;
+  /**
+   * Those that need little go one after the other in one turn of the loop: of a thousand that wait each
+   * would else wait for a turn of its own.
+   */
+  #go(left: number): void {
+    if (this.waiting === 0) return;
+    // What waits comes in the turns of the loop after this one, when its sockets were looked at.
+    this.schedule();
+    const millis = this.clock.monotonicMillis() - this.#turnMillis;
+    if (left === 0 || Math.max(millis, this.usedMillis) > sliceMillis / 2) return;
+    this.#takeNext().resolve();
+    // When it has had its slice, or has ended.
+    queueMicrotask(() => process.nextTick(() => this.#go(left - 1)));
+  }
+
+  #takeNext(): Waiting {
+    const other = this.#lastKind === 'read' ? 'write' : 'read';
+    if (this.#queues[other].length > 0) this.#lastKind = other;
+    return this.#queues[this.#lastKind].takeNext();
   }
 }
 
@@ -117,6 +160,7 @@ export class Turns {
  */
 export class Work {
   readonly signal: AbortSignal;
+  readonly kind: WorkKind;
   readonly #turns: Turns;
   #units = 0;
   #unitsOfSlice = 0;
@@ -126,9 +170,10 @@ export class Work {
   /** Time of the loop that it has had. */
   attainedMillis = 0;
 
-  constructor(turns: Turns, signal: AbortSignal) {
+  constructor(turns: Turns, signal: AbortSignal, kind: WorkKind) {
     this.#turns = turns;
     this.signal = signal;
+    this.kind = kind;
     this.#startedMillis = turns.clock.monotonicMillis();
     this.#lookedMillis = this.#startedMillis;
     this.#sliceMillis = Math.max(firstMillisMin, sliceMillis - turns.usedMillis);

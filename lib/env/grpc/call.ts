@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { TsdbError } from '../../errors.ts';
 import type { ComingBody } from '../in_flight/bytes_in_flight.ts';
 import { abortable } from './abortable.ts';
-import type { Beginnings } from './beginnings.ts';
+import type { Beginnings } from '../in_flight/beginnings.ts';
 import { IncomingMessages } from './incoming.ts';
 import type { GrpcCall, GrpcMethod, GrpcUnary } from './method.ts';
 import { OutgoingMessages } from './outgoing.ts';

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream, ServerOptions } from 'node
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { shownText, TsdbError } from '../../errors.ts';
 import { BytesInFlight } from '../in_flight/bytes_in_flight.ts';
-import { Beginnings } from './beginnings.ts';
+import { Beginnings } from '../in_flight/beginnings.ts';
 import { Call } from './call.ts';
 import { Connection, Connections } from './connections.ts';
 import type { GrpcMethod } from './method.ts';
