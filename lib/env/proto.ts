@@ -146,7 +146,7 @@ function refuseMany(type: protobuf.Type, bytes: Uint8Array, valuesMax: number): 
         continue;
       }
       const isPacked = field?.repeated === true && field.type in protobuf.types.packed;
-      if (isPacked) count(packedCount(reader, length));
+      if (isPacked) count(packedCount(bytes, reader.pos, length));
       reader.skip(length);
     }
   };
@@ -156,10 +156,10 @@ function refuseMany(type: protobuf.Type, bytes: Uint8Array, valuesMax: number): 
 const depthMax = 100;
 
 /** Of varints, the only ones that our messages pack. */
-function packedCount({ buf, pos }: protobuf.Reader, length: number): number {
+function packedCount(bytes: Uint8Array, from: number, length: number): number {
   let count = 0;
-  const end = Math.min(pos + length, buf.length);
-  for (let at = pos; at < end; at++) if (buf[at]! < 0x80) count++;
+  const end = Math.min(from + length, bytes.length);
+  for (let at = from; at < end; at++) if (bytes[at]! < 0x80) count++;
   return count;
 }
 

@@ -140,8 +140,10 @@ export class Turns {
     if (this.waiting === 0) return;
     // What waits comes in the turns of the loop after this one, when its sockets were looked at.
     this.schedule();
-    const millis = this.clock.monotonicMillis() - this.#turnMillis;
-    if (left === 0 || Math.max(millis, this.usedMillis) > sliceMillis / 2) return;
+    if (left < ofTurnMax) {
+      const millis = this.clock.monotonicMillis() - this.#turnMillis;
+      if (left === 0 || Math.max(millis, this.usedMillis) > sliceMillis / 2) return;
+    }
     this.#takeNext().resolve();
     // When it has had its slice, or has ended.
     queueMicrotask(() => process.nextTick(() => this.#go(left - 1)));
@@ -216,6 +218,8 @@ export class Work {
    */
   async pause(): Promise<void> {
     this.#look();
+    // Where the clock stands, who gives way has had its slice.
+    if (this.#turns.usedMillis === 0) this.#turns.usedMillis = sliceMillis;
     await this.#turns.next(this);
     this.#restart(sliceMillis);
     this.signal.throwIfAborted();

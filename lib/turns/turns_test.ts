@@ -161,3 +161,11 @@ test('a thousand writes hold up no read for longer than one of them, and the oth
     await Promise.all(all);
   }
 });
+
+test('one goes on in each turn of the loop, however long the loop takes for it', async () => {
+  let millis = 0;
+  const turns = Turns.of({ monotonicMillis: () => (millis += 2 * sliceMillis) });
+  const work = turns.begin(never);
+  for (let i = 0; i < 100; i++) await work.pause();
+  assert.equal(turns.waiting, 0);
+});

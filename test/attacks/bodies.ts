@@ -36,6 +36,34 @@ const streams = endless('bodies without an end', () =>
   Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(65_536, ' '), Buffer.from('\r\n')]),
 );
 
+const atOnce: Attack = {
+  name: 'a thousand writes that end at once',
+  subject: 'bodies',
+  async run({ ports: { coordinator } }, seed, seconds) {
+    const answers = new Answers();
+    const span = new Span(seconds);
+    const rows = Array.from({ length: 620 }, (_, i) => ({
+      tags: { __name__: `at_once_${seed}`, i: String(i) },
+      timestamp: Math.floor(Date.now() / 1000),
+      value: i,
+    }));
+    const body = JSON.stringify(rows);
+    const head = headOf(`POST ${jsonWritePath}`, { 'Content-Length': String(body.length) });
+    do {
+      const connections = await RawConnection.openMany(coordinator, 1_000);
+      for (const connection of connections) connection.write(head + body.slice(0, -1));
+      await delay(Math.min(2_000, span.leftMillis / 2));
+      for (const connection of connections) connection.write(body.slice(-1));
+      await delay(Math.min(3_000, span.leftMillis));
+      for (const connection of connections) {
+        answers.note(connection.outcome);
+        connection.leave();
+      }
+    } while (!span.isOver);
+    return answers;
+  },
+};
+
 const unfinished: Attack = {
   name: 'bodies that stand still',
   subject: 'bodies',
@@ -145,4 +173,11 @@ const cardinality: Attack = {
   },
 };
 
-export const bodyAttacks: readonly Attack[] = [crumbs, streams, unfinished, bombs, cardinality];
+export const bodyAttacks: readonly Attack[] = [
+  crumbs,
+  streams,
+  atOnce,
+  unfinished,
+  bombs,
+  cardinality,
+];
