@@ -13,8 +13,13 @@ const pieceBytesMean = 64;
 /** Room for the first pieces of a body of unknown length. */
 const firstRoomBytes: number = 16 << 10;
 
+/**
+ * Of each turn of the loop what is done with bodies may take so long: those of some writers that send at full speed
+ * go before all reads, as each has its answer before it sends the next, and those of a thousand do not.
+ */
+const sliceMillis = 10;
 /** Of all servers of this process: they share its loop. */
-const beginnings = new Beginnings();
+const beginnings = new Beginnings(sliceMillis);
 
 /**
  * Collects the body of a request in one buffer. With a Content-Length the bytes are written once,

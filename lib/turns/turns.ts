@@ -17,8 +17,6 @@ const firstMillisMin = 0.25;
 const unitsBetweenLooks = 20_000;
 /** So much is a slice where the clock stands meanwhile, as in the simulator. */
 const unitsOfSlice = 1_000_000;
-/** Pieces that go on in one turn of the loop, while they leave half of a slice. */
-const ofTurnMax = 32;
 /** Of so many turns one is of the piece that waits longest. */
 const turnsOfLongest = 4;
 
@@ -93,7 +91,6 @@ export class Turns {
   readonly #queues: Readonly<Record<WorkKind, Queue>> = { write: new Queue(), read: new Queue() };
   #lastKind: WorkKind = 'read';
   #isScheduled = false;
-  #turnMillis = 0;
   /** Used by all pieces since the loop looked at its sockets. */
   usedMillis = 0;
 
@@ -127,26 +124,12 @@ export class Turns {
     setImmediate(() => {
       this.#isScheduled = false;
       this.usedMillis = 0;
-      this.#turnMillis = this.clock.monotonicMillis();
-      this.#go(ofTurnMax);
+      if (this.waiting === 0) return;
+      const { resolve } = this.#takeNext();
+      // What waits comes in the turns of the loop after this one, when its sockets were looked at.
+      this.schedule();
+      resolve();
     });
-  }
-
-  /**
-   * Those that need little go one after the other in one turn of the loop: of a thousand that wait each
-   * would else wait for a turn of its own.
-   */
-  #go(left: number): void {
-    if (this.waiting === 0) return;
-    // What waits comes in the turns of the loop after this one, when its sockets were looked at.
-    this.schedule();
-    if (left < ofTurnMax) {
-      const millis = this.clock.monotonicMillis() - this.#turnMillis;
-      if (left === 0 || Math.max(millis, this.usedMillis) > sliceMillis / 2) return;
-    }
-    this.#takeNext().resolve();
-    // When it has had its slice, or has ended.
-    queueMicrotask(() => process.nextTick(() => this.#go(left - 1)));
   }
 
   #takeNext(): Waiting {
@@ -218,8 +201,6 @@ export class Work {
    */
   async pause(): Promise<void> {
     this.#look();
-    // Where the clock stands, who gives way has had its slice.
-    if (this.#turns.usedMillis === 0) this.#turns.usedMillis = sliceMillis;
     await this.#turns.next(this);
     this.#restart(sliceMillis);
     this.signal.throwIfAborted();

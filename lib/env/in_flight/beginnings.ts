@@ -4,8 +4,8 @@
  * the loop looks at anything else, or an answer could leave.
  */
 
-/** Of each turn. */
-const sliceMillis = 4;
+/** Of each turn, when not said otherwise. */
+const sliceMillisDefault = 4;
 /** What a handler begins goes on after it first waits. */
 const ofTurnMax = 32;
 
@@ -13,8 +13,13 @@ export class Beginnings {
   /** In this turn; while it is not zero, another turn is to come. */
   #begun = 0;
   #sinceMillis = 0;
+  readonly #sliceMillis: number;
   /** By connection, the one that comes next first. */
   readonly #waiting = new Map<object, (() => void)[]>();
+
+  constructor(sliceMillis: number = sliceMillisDefault) {
+    this.#sliceMillis = sliceMillis;
+  }
 
   /** Resolves when a handler of the connection may begin. */
   turn(connection: object): Promise<void> {
@@ -31,7 +36,7 @@ export class Beginnings {
 
   #isTimeLeft(): boolean {
     if (this.#begun === 0) return true;
-    return this.#begun < ofTurnMax && performance.now() - this.#sinceMillis < sliceMillis;
+    return this.#begun < ofTurnMax && performance.now() - this.#sinceMillis < this.#sliceMillis;
   }
 
   #count(): void {
