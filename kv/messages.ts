@@ -1,6 +1,7 @@
 /** etcd's messages to requests, and answers to etcd's messages. */
 import { GrpcStatusError, grpcStatus } from '#lib/env/grpc.ts';
-import { loadProto, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
+import { loadProto, type ProtoCodec, type ProtoMessage, type ProtoSchema } from '#lib/env/proto.ts';
+import type { Work } from '#lib/turns/turns.ts';
 import type {
   Change,
   Compare,
@@ -188,6 +189,27 @@ export function answerMessageOf(answer: OperationAnswer, header: ProtoMessage): 
         })),
       };
   }
+}
+
+/** A range may have hundreds of thousands of pairs; so many are encoded between two looks at the clock. */
+const pairsAtOnce = 500;
+const unitsOfPair = 400;
+
+/** As `answerMessageOf`, encoded: parts of a message are one of all, one behind the other. */
+export async function encodedRange(
+  answer: OperationAnswer & { readonly kind: 'range' },
+  header: ProtoMessage,
+  codec: ProtoCodec,
+  work: Work,
+): Promise<Uint8Array> {
+  const { items, more, count } = answer;
+  const parts = [codec.encode({ header, more, count })];
+  for (let from = 0; from < items.length; from += pairsAtOnce) {
+    const some = items.slice(from, from + pairsAtOnce);
+    parts.push(codec.encode({ pairs: some.map(pairOf) }));
+    if (work.spend(some.length * unitsOfPair)) await work.pause();
+  }
+  return Buffer.concat(parts);
 }
 
 export function previousOf(item: LiveChange | null): ProtoMessage | null {

@@ -7,16 +7,18 @@ import {
   grpcStatus,
   serveGrpc,
 } from '#lib/env/grpc.ts';
-import type { ProtoMessage } from '#lib/env/proto.ts';
+import type { ProtoCodec, ProtoMessage } from '#lib/env/proto.ts';
 import { murmur3 } from '#lib/hashing/hash.ts';
 import type { Log } from '#lib/log.ts';
 import type { Metrics } from '#lib/metrics.ts';
+import { Turns } from '#lib/turns/turns.ts';
 import { kvLimits } from './core/limits.ts';
 import { LocalClient } from './local.ts';
 import {
   answerMessageOf,
   bytesOfText,
   deleteRequestOf,
+  encodedRange,
   grpcErrorOf,
   putRequestOf,
   rangeRequestOf,
@@ -101,6 +103,8 @@ export async function openEmbeddedKv(options: EmbeddedKvOptions): Promise<Embedd
 }
 
 type UnaryHandler = (message: ProtoMessage) => Promise<ProtoMessage>;
+/** @returns the answer, encoded */
+type Handler = (message: ProtoMessage, answer: ProtoCodec, call: GrpcCall) => Promise<Uint8Array>;
 
 class Service {
   clientUrl = '';
@@ -137,17 +141,21 @@ class Service {
   }
 
   methods(): GrpcMethod[] {
-    const unary = this.#unaryHandlers();
-    const methods = Object.entries(unary).map(([name, handle]): GrpcMethod => {
+    const unary = Object.entries(this.#unaryHandlers()).map(([name, handle]) => {
+      const encoding: Handler = async (message, answer) => answer.encode(await handle(message));
+      return [name, encoding] as const;
+    });
+    const range: Handler = (message, answer, call) => this.#range(message, answer, call);
+    const methods = [...unary, ['KV/Range', range] as const].map(([name, handle]): GrpcMethod => {
       const path = `/etcdserverpb.${name}`;
       return {
         kind: 'unary',
         path,
-        handle: async (request) => {
+        handle: async (bytes, call) => {
           try {
-            if (request.length > kvLimits.requestBytesMax) throw new KvError('requestTooLarge');
-            const method = schema.method(path);
-            return method.answer.encode(await handle(method.request.decode(request)));
+            if (bytes.length > kvLimits.requestBytesMax) throw new KvError('requestTooLarge');
+            const { request, answer } = schema.method(path);
+            return await handle(request.decode(bytes), answer, call);
           } catch (error) {
             throw error instanceof KvError ? grpcErrorOf(error) : error;
           }
@@ -181,14 +189,20 @@ class Service {
     };
   }
 
+  async #range(
+    message: ProtoMessage,
+    codec: ProtoCodec,
+    { signal }: GrpcCall,
+  ): Promise<Uint8Array> {
+    const request = rangeRequestOf(message);
+    const answer = await this.#store.perform((core) => core.range(request));
+    const work = Turns.of(this.#env.clock).begin(signal);
+    return encodedRange(answer, this.#header(answer.revision), codec, work);
+  }
+
   #keyHandlers(): Record<string, UnaryHandler> {
     const store = this.#store;
     return {
-      'KV/Range': async (message) => {
-        const request = rangeRequestOf(message);
-        const answer = await store.perform((core) => core.range(request));
-        return answerMessageOf(answer, this.#header(answer.revision));
-      },
       'KV/Put': async (message) => {
         const request = putRequestOf(message);
         const answer = await store.perform((core) => core.put(request));

@@ -195,6 +195,23 @@ test('ranges, sorting, limits and history', () =>
     );
   }));
 
+test('a range of thousands of keys is whole and in order', () =>
+  served(async (client) => {
+    const names = Array.from({ length: 1_203 }, (_, i) => `many/${String(i).padStart(5, '0')}`);
+    for (const name of names) await client.put(name, name.slice(5));
+    const prefix = { key: bytes('many/'), rangeEnd: bytes('many0') };
+    for (const limit of [0, 1_000, 1_001]) {
+      const answer = await client.call('KV/Range', { ...prefix, limit });
+      const wanted = limit === 0 ? names : names.slice(0, limit);
+      assert.deepEqual([answer['more'], answer['count']], [limit > 0, 1_203n]);
+      assert.deepEqual(
+        answer['pairs'].map((pair: ProtoMessage) => textOf(pair['key'])),
+        wanted,
+      );
+      assert.ok(answer['header'].revision >= 1_203n);
+    }
+  }));
+
 test('a stream carries many watches, each with its own range, filters and start', () =>
   served(async (client) => {
     await client.put('a', '1');

@@ -320,7 +320,7 @@ class PairRows extends Rows {
   ) {
     const { stepCount } = many;
     const loadSteps = many.loadSteps + one.loadSteps + stepCount;
-    super(labels, stepCount, makeRowBuffer(stepCount), loadSteps);
+    super(labels, stepCount, makeRowBuffer(stepCount), { loadSteps, isMadeAnew: true });
     this.#plan = plan;
     this.#pairs = pairs;
     this.#many = many;

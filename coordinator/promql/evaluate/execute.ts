@@ -1,5 +1,5 @@
 /** Plan → values. Scalars are one row, vectors are rows that are made when they are asked for. */
-import { isAbsent, makeRowBuffer } from '#engine/window_functions/row.ts';
+import { isAbsent, makeRowBuffer, type RowBuffer } from '#engine/window_functions/row.ts';
 import { aggregate } from './aggregations.ts';
 import { comparisonOperators, setOperators } from '../parse/ast.ts';
 import type { ArithmeticOperator, ComparisonOperator } from '../parse/ast.ts';
@@ -27,6 +27,8 @@ const loadStepsMax = 6_000_000;
 /** Evaluates plan nodes. */
 export class Executor implements Evaluator {
   readonly context: Context;
+  #scratchRow: RowBuffer | null = null;
+  #lastConstant = { value: 0, values: new Float64Array(0) };
 
   constructor(context: Context) {
     this.context = context;
@@ -44,7 +46,7 @@ export class Executor implements Evaluator {
     const { stepCount } = plan.grid;
     switch (plan.kind) {
       case 'number':
-        return new Float64Array(stepCount).fill(plan.value);
+        return this.#constant(plan.value, stepCount);
       case 'repeat':
         return new Float64Array(stepCount).fill((await this.scalar(plan.input))[0]!);
       case 'negate': {
@@ -63,6 +65,14 @@ export class Executor implements Evaluator {
       case 'rangeVector':
         throw executionError(`a scalar is expected here, not a ${plan.kind}`);
     }
+  }
+
+  /** A number over a grid; the operators of a long chain share it. */
+  #constant(value: number, stepCount: number): Float64Array {
+    const { values } = this.#lastConstant;
+    if (values.length === stepCount && Object.is(this.#lastConstant.value, value)) return values;
+    this.#lastConstant = { value, values: new Float64Array(stepCount).fill(value) };
+    return this.#lastConstant.values;
   }
 
   async #scalarBinary(plan: BinaryPlan): Promise<Float64Array> {
@@ -96,9 +106,20 @@ export class Executor implements Evaluator {
     return result;
   }
 
+  /** For what a function needs beside its row while it changes that; whoever comes next may use it. */
+  #scratch(stepCount: number): RowBuffer {
+    if (this.#scratchRow === null || this.#scratchRow.values.length !== stepCount) {
+      this.#scratchRow = makeRowBuffer(stepCount);
+    }
+    return this.#scratchRow;
+  }
+
   async vector(plan: Plan): Promise<Rows> {
     const rows = await this.#vector(plan);
-    return rows.loadSteps > loadStepsMax ? materialize(rows, this.context.pacer) : rows;
+    const { pacer } = this.context;
+    // Its buffer takes about as long as one of its rows.
+    if (pacer.spend(rows.stepCount)) await pacer.pause();
+    return rows.loadSteps > loadStepsMax ? materialize(rows, pacer) : rows;
   }
 
   async #vector(plan: Plan): Promise<Rows> {
@@ -164,7 +185,7 @@ export class Executor implements Evaluator {
     const vectorPlan = plan.leftIsScalar ? plan.right : plan.left;
     const rows = await this.vector(vectorPlan);
     const constant = { values: scalar, words: null, at: 0 };
-    const source = makeRowBuffer(rows.stepCount);
+    const source = this.#scratch(rows.stepCount);
     const vector = { values: source.values, words: source.words, at: 0 };
     const [a, b] = plan.leftIsScalar ? [constant, vector] : [vector, constant];
     const isComparison = comparisonOperators.has(operator);

@@ -16,17 +16,23 @@ export abstract class Rows {
   readonly loadSteps: number;
   /** Where `load` puts rows. */
   buffer: RowBuffer;
+  /**
+   * Whether each row is made anew at the beginning of the buffer whenever it is asked for: who has loaded it may
+   * change it there.
+   */
+  readonly isMadeAnew: boolean;
 
   protected constructor(
     labels: readonly Labels[],
     stepCount: number,
     buffer: RowBuffer,
-    loadSteps = 0,
+    { loadSteps = 0, isMadeAnew = false }: { loadSteps?: number; isMadeAnew?: boolean } = {},
   ) {
     this.labels = labels;
     this.stepCount = stepCount;
     this.buffer = buffer;
     this.loadSteps = loadSteps;
+    this.isMadeAnew = isMadeAnew;
   }
 
   get count(): number {
@@ -74,7 +80,7 @@ export class Matrix extends Rows {
   }
 }
 
-/** Rows of another vector, each changed in place in an own buffer. */
+/** Rows of another vector, each changed in place: those of a hundred operators one after the other in one buffer. */
 export class MappedRows extends Rows {
   readonly #source: Rows;
   readonly #map: (row: RowBuffer, index: number) => void;
@@ -91,7 +97,10 @@ export class MappedRows extends Rows {
     indexes: readonly number[] | null = null,
   ) {
     const { stepCount, loadSteps } = source;
-    super(labels, stepCount, makeRowBuffer(stepCount), loadSteps + stepCount);
+    super(labels, stepCount, source.isMadeAnew ? source.buffer : makeRowBuffer(stepCount), {
+      loadSteps: loadSteps + stepCount,
+      isMadeAnew: true,
+    });
     this.#source = source;
     this.#map = map;
     this.#indexes = indexes;
@@ -100,7 +109,8 @@ export class MappedRows extends Rows {
   load(index: number): number {
     const at = this.#source.load(this.#sourceIndex(index));
     if (at === notReady) return notReady;
-    this.buffer.bits.set(this.#source.buffer.bits.subarray(at, at + this.stepCount));
+    const { bits } = this.#source.buffer;
+    if (bits !== this.buffer.bits) this.buffer.bits.set(bits.subarray(at, at + this.stepCount));
     this.#map(this.buffer, index);
     return 0;
   }
@@ -122,7 +132,10 @@ export class RepeatedRows extends Rows {
   readonly #source: Rows;
 
   constructor(source: Rows, stepCount: number) {
-    super(source.labels, stepCount, makeRowBuffer(stepCount), source.loadSteps + stepCount);
+    super(source.labels, stepCount, makeRowBuffer(stepCount), {
+      loadSteps: source.loadSteps + stepCount,
+      isMadeAnew: true,
+    });
     this.#source = source;
   }
 
@@ -143,7 +156,7 @@ export class RelabelledRows extends Rows {
   readonly #source: Rows;
 
   constructor(source: Rows, labels: readonly Labels[]) {
-    super(labels, source.stepCount, source.buffer, source.loadSteps);
+    super(labels, source.stepCount, source.buffer, source);
     this.#source = source;
   }
 
