@@ -6,7 +6,6 @@ import { formatLevelFirst, formatLevelNewest } from '#lib/format_level.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
 import { deletionsMax } from '../limits.ts';
 import type { BundlePart } from './bundle_pages.ts';
-
 import type {
   AggregateRequest,
   AggregateResponse,
@@ -50,15 +49,12 @@ export interface Wire<T> {
   decode(bytes: Uint8Array): T;
 }
 
-/** Fields and items of a request: starts of as many blocks, and all that comes with them. */
-const requestValuesMax: number = heldBlocksMax + 2 * deletionsMax + 1_000;
-
 function wire<T>(
   name: string,
   toMessage: (value: T) => ProtoMessage,
   fromMessage: (message: ProtoMessage) => T,
+  valuesMax?: number,
 ): Wire<T> {
-  const valuesMax = name.endsWith('Request') ? requestValuesMax : undefined;
   const codec: ProtoCodec = schema.codec(`tsdb.node.v1.${name}`, valuesMax);
   return {
     encode: (value) => codec.encode(toMessage(value)),
@@ -66,7 +62,19 @@ function wire<T>(
   };
 }
 
-export const writeRequestWire: Wire<WriteRequest> = wire(
+/** Fields and items of a request: starts of as many blocks, and all that comes with them. */
+const requestValuesMax: number = heldBlocksMax + 2 * deletionsMax + 1_000;
+
+/** Of what a stranger may send to a node. */
+function requestWire<T>(
+  name: string,
+  toMessage: (value: T) => ProtoMessage,
+  fromMessage: (message: ProtoMessage) => T,
+): Wire<T> {
+  return wire(name, toMessage, fromMessage, requestValuesMax);
+}
+
+export const writeRequestWire: Wire<WriteRequest> = requestWire(
   'WriteRequest',
   (request) => ({ ...request }),
   (message) => ({
@@ -91,7 +99,7 @@ export const writeResponseWire: Wire<WriteResponse> = wire(
   }),
 );
 
-export const fetchRequestWire: Wire<FetchRequest> = wire(
+export const fetchRequestWire: Wire<FetchRequest> = requestWire(
   'FetchRequest',
   (request) => ({
     ...request,
@@ -114,7 +122,7 @@ export const fetchRequestWire: Wire<FetchRequest> = wire(
   }),
 );
 
-export const fetchByIdRequestWire: Wire<FetchByIdRequest> = wire(
+export const fetchByIdRequestWire: Wire<FetchByIdRequest> = requestWire(
   'FetchByIdRequest',
   (request) => ({ ...request, formatLevel: formatLevelNewest }),
   (message) => ({
@@ -141,7 +149,7 @@ export const fetchPageWire: Wire<FetchPage> = wire(
   (message) => ({ part: partOf(message['bundle']), last: lastOf(message) }),
 );
 
-export const aggregateRequestWire: Wire<AggregateRequest> = wire(
+export const aggregateRequestWire: Wire<AggregateRequest> = requestWire(
   'AggregateRequest',
   (request) => ({ ...request, query: queryToMessage(request.query) }),
   (message) => ({
@@ -172,7 +180,7 @@ export const aggregatePageWire: Wire<AggregatePage> = wire(
   (message) => ({ tags: message['tags'], last: lastOf(message) }),
 );
 
-export const statisticsRequestWire: Wire<StatisticsRequest> = wire(
+export const statisticsRequestWire: Wire<StatisticsRequest> = requestWire(
   'StatisticsRequest',
   (request) => ({
     ...request,
@@ -243,7 +251,7 @@ export const statisticsResponseWire: Wire<StatisticsResponse> = wire(
   },
 );
 
-export const truncateRequestWire: Wire<string> = wire(
+export const truncateRequestWire: Wire<string> = requestWire(
   'TruncateRequest',
   (namespace) => ({ namespace }),
   (message) => message['namespace'],
@@ -255,7 +263,7 @@ export const truncateResponseWire: Wire<number> = wire(
   (message) => Number(message['seriesCount']),
 );
 
-export const streamShardRequestWire: Wire<StreamShardRequest> = wire(
+export const streamShardRequestWire: Wire<StreamShardRequest> = requestWire(
   'StreamShardRequest',
   (request) => ({ ...request }),
   (message) => ({
@@ -287,7 +295,7 @@ export const streamShardPageWire: Wire<{ readonly part: BundlePart; readonly mor
     (message) => ({ part: partOf(message['bundle']), more: message['more'] }),
   );
 
-export const healthRequestWire: Wire<Introduction | null> = wire(
+export const healthRequestWire: Wire<Introduction | null> = requestWire(
   'HealthRequest',
   (of) => ({ of }),
   (message) => introductionOf(message['of']),
@@ -349,7 +357,7 @@ function comparedOf(message: ProtoMessage | null): ComparedShard {
   };
 }
 
-export const compareRowsRequestWire: Wire<CompareRowsRequest> = wire(
+export const compareRowsRequestWire: Wire<CompareRowsRequest> = requestWire(
   'CompareRowsRequest',
   ({ blockStartsNanos, rangeBits, ...of }) => ({
     of,
@@ -379,7 +387,7 @@ export const compareRowsResponseWire: Wire<CompareRowsResponse> = wire(
   }),
 );
 
-export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = wire(
+export const streamDifferentRequestWire: Wire<StreamDifferentRequest> = requestWire(
   'StreamDifferentRequest',
   ({ blockStartNanos, rangeBits, ranges, known, salt, namesOnly, ...of }) => ({
     of,
@@ -431,8 +439,7 @@ function ascendingOf(steps: Uint8Array): Uint32Array {
     }
     ascending[i] = sum;
   }
-  if (at !== steps.length)
-    throw badRequest(`known_steps: the last one has no end: ${steps.length}`);
+  if (at !== steps.length) throw badRequest(`known_steps: the last has no end: ${steps.length}`);
   return ascending;
 }
 

@@ -63,7 +63,7 @@ test('packed numbers that are none are refused', () => {
   assert.deepEqual(decoded(Uint8Array.of(1, 1)).known, Uint32Array.of(1, 2));
   const refused = (known: readonly number[], message: RegExp) =>
     assert.throws(() => decoded(Uint8Array.from(known)), { code: 'BAD_REQUEST', message });
-  refused([1, 0x81], /known_steps: the last one has no end/);
+  refused([1, 0x81], /known_steps: the last has no end/);
   refused([0xff, 0xff, 0xff, 0xff, 0x0f, 1], /known_steps: their sum has more than 32 bits/);
   refused([...Array.from({ length: 100 }, () => 0xff), 1], /more than 32 bits/);
 });

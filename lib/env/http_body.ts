@@ -13,11 +13,12 @@ const pieceBytesMean = 64;
 /** Room for the first pieces of a body of unknown length. */
 const firstRoomBytes: number = 16 << 10;
 
-/**
- * Of each turn of the loop what is done with bodies may take so long: those of some writers that send at full speed
- * go before all reads, as each has its answer before it sends the next, and those of a thousand do not.
- */
+/** Of each turn of the loop what is done with bodies may take so long, when there are many. */
 const sliceMillis = 10;
+/** So few begin at once, as those of some writers that send at full speed: a turn of the loop for each costs, too. */
+const fewBodies = 16;
+/** Of this process: they come, or wait to be begun with. */
+let bodies = 0;
 /** Of all servers of this process: they share its loop. */
 const beginnings = new Beginnings(sliceMillis);
 
@@ -81,9 +82,14 @@ export async function readBody(
     request.on('close', onClose);
     signal.addEventListener('abort', onAbort, { once: true });
   }
-  await promise;
-  // A thousand bodies may end in one turn of the loop, and what is done with each begins right here.
-  await beginnings.turn(request.socket);
+  bodies++;
+  try {
+    await promise;
+    // A thousand bodies may end in one turn of the loop, and what is done with each begins right here.
+    if (bodies > fewBodies) await beginnings.turn(request.socket);
+  } finally {
+    bodies--;
+  }
   return { body: collected.bytes(), taken: coming.bytes };
 }
 

@@ -4,38 +4,35 @@
  * again.
  */
 import type { Turning } from '#engine/aside/aside.ts';
-import { learnRegexps } from '#engine/aside/regexps.ts';
 import type { SeriesBundle } from '#engine/codec/series_bundle.ts';
 import { assert } from '#lib/assert.ts';
 import type { Random } from '#lib/env/env.ts';
 import { badRequest } from '#lib/errors.ts';
 import type { IndexQuery } from '#lib/index_query.ts';
-import { NeedsRegexps } from '#lib/regexp/regexps.ts';
 import { derivedIdOf } from '#lib/series_id/from_tags.ts';
 import { idSchemeCode } from '#lib/series_id/scheme.ts';
 import { hasOddName, isOddName, tagsOfId } from '#lib/series_id/to_tags.ts';
 import { pairEnd, tagsBytesMax } from '#lib/tags.ts';
 import type { UnixNanos } from '#lib/time.ts';
-import {
-  aggregateInTurns,
-  aggregateTags,
-  type AggregatedTags,
-  type TagAggregate,
-} from './query/aggregate.ts';
+import type { AggregatedTags, TagAggregate } from './query/aggregate.ts';
 import { Churn, type SeriesChurn } from './churn.ts';
-import { Evaluator } from './query/evaluate.ts';
 import { equalBytes, IdentityTable } from './tables/identity_table.ts';
 import { checkLayout, pairEndWithin, tagBytesMin } from './tables/layout.ts';
 import { LiveBlocks } from './tables/live_blocks.ts';
 import { IndexLoad, type PlaceSeries } from './saved/load.ts';
-import { countOf, type SlotSet } from './query/slot_set.ts';
-import { enumerateBits, hasBit, PostingsStore } from './tables/postings.ts';
-import { NeedsTests, NeedsTurn, QueryAttempts } from './query/attempts.ts';
-import { RegexpTerms } from './query/regexp_terms.ts';
+import { countOf } from './query/slot_set.ts';
+import { enumerateBits, PostingsStore } from './tables/postings.ts';
+import type { QueryAttempts } from './query/attempts.ts';
+import {
+  type AggregateOptions,
+  IndexQueries,
+  type IndexRange,
+  type QueryOptions,
+} from './query/queries.ts';
 import { Removal, removalStepCost } from './removal.ts';
 import { IndexSave, type SaveLimits, saveLimits } from './saved/save.ts';
 import type { IndexSection, IndexSectionSource } from './saved/section.ts';
-import { idSchemesEnd, SeriesTable } from './tables/series_table.ts';
+import { idSchemesEnd, SeriesTable, shardsMax } from './tables/series_table.ts';
 import { type IndexStatistics, type StatisticsOptions, statisticsOf } from './query/statistics.ts';
 import type { IndexTables } from './tables/tables.ts';
 import { noTerm, TermDictionary } from './tables/term_dictionary.ts';
@@ -46,33 +43,6 @@ export interface NamespaceIndexOptions {
   /** Size of an index block: how long a block start counts for a series. */
   readonly blockSizeNanos: bigint;
 }
-
-export interface IndexRange {
-  /** Inclusive. */
-  readonly startNanos: UnixNanos;
-  /** Exclusive. */
-  readonly endNanos: UnixNanos;
-}
-
-export interface QueryOptions {
-  /** Most series; 0 = no limit. */
-  readonly limit: number;
-  /** Only series of these shards; null for all. */
-  readonly shards: Uint32Array | null;
-}
-
-export interface AggregateOptions {
-  /** Only these tag names; empty for all. */
-  readonly tagNames: readonly string[];
-  readonly namesOnly: boolean;
-  /** Names and values together; 0 = no limit. */
-  readonly limit: number;
-  /** Only series of these shards; null for all. */
-  readonly shards: Uint32Array | null;
-}
-
-/** Rounds in which names and values are collected in turns with others; then it is done in one go. */
-const pacedRoundsMax = 4;
 
 /** Tags and IDs of series as a SeriesBundle has them. */
 export type SeriesTags = Pick<
@@ -93,9 +63,6 @@ function guessOf(position: number, lastWord: number): number {
   return row | (Math.imul(lastWord, 0x9e3779b1) >>> (32 - predictedTermsBits));
 }
 
-/** Shards are below this. */
-export const shardsMax: number = 65_536;
-
 export class NamespaceIndex {
   readonly #options: NamespaceIndexOptions;
   readonly #tables: IndexTables;
@@ -105,8 +72,7 @@ export class NamespaceIndex {
   readonly #fieldPostings: PostingsStore;
   readonly #identities: IdentityTable;
   readonly #live: LiveBlocks;
-  readonly #regexps: RegexpTerms;
-  readonly #evaluator: Evaluator;
+  readonly #queries: IndexQueries;
   /** Terms of the series at hand. */
   readonly #terms: Uint32Array;
   /** Hashes of the texts that are no terms yet. */
@@ -143,14 +109,8 @@ export class NamespaceIndex {
       identities: this.#identities,
       live: this.#live,
     };
-    this.#regexps = new RegexpTerms(this.#dictionary);
-    this.#evaluator = new Evaluator(
-      this.#dictionary,
-      this.#series,
-      this.#termPostings,
-      this.#fieldPostings,
-      this.#regexps,
-    );
+    this.#churn = new Churn();
+    this.#queries = new IndexQueries(this.#tables, () => this.#churn.removed);
     this.#terms = new Uint32Array(Math.ceil(tagsBytesMax / tagBytesMin));
     this.#hashes = new Uint32Array(this.#terms.length);
     this.#termCount = 0;
@@ -158,7 +118,6 @@ export class NamespaceIndex {
     this.#lookedUp = null;
     this.#predicted = new Uint32Array(predictedPositions * predictedTerms);
     this.#lastView = viewOf(noBytes);
-    this.#churn = new Churn();
     this.#removals = new Set();
     this.#saving = null;
   }
@@ -458,84 +417,16 @@ export class NamespaceIndex {
     options: QueryOptions,
     attempts: QueryAttempts | null = null,
   ): { slots: Uint32Array; exhaustive: boolean } {
-    const set = this.#visible(query, range, options.shards, attempts);
-    const { limit } = options;
-    const count = countOf(set);
-    const kept = limit > 0 && count > limit ? limit : count;
-    const slots = set.words === null ? set.values.slice(0, kept) : enumerateBits(set.words, kept);
-    return { slots, exhaustive: kept === count };
+    return this.#queries.query(query, range, options, attempts);
   }
 
   /**
-   * Makes an attempt that queries, and nobody waits for its regexps: what would take too long is compiled and
-   * tested in turns with others, or aside, and then the attempt is made again. What it does with the slots that
-   * it finds it does at once: they may be others' after a wait.
+   * Makes an attempt that queries, in turns with others. What it does with the slots that it finds it does at
+   * once: they may be others' after a wait.
    * @throws {TsdbError} as `query`; the reason of the work's signal
    */
-  async inTurns<Answer>(
-    turning: Turning,
-    attempt: (attempts: QueryAttempts) => Answer,
-  ): Promise<Answer> {
-    const attempts = new QueryAttempts(turning.work.clock);
-    for (;;) {
-      try {
-        return attempt(attempts);
-      } catch (error) {
-        if (error instanceof NeedsRegexps) await learnRegexps(attempts.regexps, turning);
-        else if (error instanceof NeedsTurn) await turning.work.pause();
-        else if (error instanceof NeedsTests) {
-          // Before it, for the attempt that follows it must find no values that came meanwhile.
-          await turning.work.pause();
-          await this.#regexps.learn(error, attempts, turning);
-        } else throw error;
-      }
-    }
-  }
-
-  /** Borrowed until the next query or change. */
-  #visible(
-    query: IndexQuery,
-    range: IndexRange,
-    shards: Uint32Array | null,
-    attempts: QueryAttempts | null,
-  ): SlotSet {
-    const matching = this.#evaluator.evaluate(
-      query,
-      attempts ?? new QueryAttempts(null),
-      this.#churn.removed,
-    );
-    const live = this.#live.overlapping(range.startNanos, range.endNanos);
-    const isOfShard = shards === null ? null : shardMask(shards);
-    if (matching.words === null) {
-      return { values: this.#filterValues(matching.values, live, isOfShard), words: null };
-    }
-    const words = this.#evaluator.takeScratch();
-    for (const bits of live) {
-      const length = Math.min(bits.length, words.length);
-      for (let i = 0; i < length; i++) words[i]! |= bits[i]!;
-    }
-    for (let i = 0; i < words.length; i++) {
-      words[i] = i < matching.words.length ? words[i]! & matching.words[i]! : 0;
-    }
-    if (isOfShard === null) return { values: null, words };
-    const values = enumerateBits(words, countOf({ values: null, words }));
-    return { values: this.#filterValues(values, null, isOfShard), words: null };
-  }
-
-  #filterValues(
-    values: Uint32Array,
-    live: readonly Uint32Array[] | null,
-    isOfShard: Uint8Array | null,
-  ): Uint32Array {
-    const kept = new Uint32Array(values.length);
-    let count = 0;
-    for (let i = 0; i < values.length; i++) {
-      const slot = values[i]!;
-      if (live !== null && !isInSome(live, slot)) continue;
-      if (isOfShard !== null && isOfShard[this.#series.shard(slot)] !== 1) continue;
-      kept[count++] = slot;
-    }
-    return kept.subarray(0, count);
+  inTurns<Answer>(turning: Turning, attempt: (attempts: QueryAttempts) => Answer): Promise<Answer> {
+    return this.#queries.inTurns(turning, attempt);
   }
 
   /**
@@ -548,27 +439,17 @@ export class NamespaceIndex {
     range: IndexRange,
     options: AggregateOptions,
   ): { tags: TagAggregate[]; exhaustive: boolean } {
-    const set = this.#visible(query, range, options.shards, null);
-    return aggregateTags(set, this.#tables, options);
+    return this.#queries.aggregate(query, range, options);
   }
 
   /** As `aggregate`, in turns with others. @throws {TsdbError} as `inTurns` */
-  async aggregateInTurns(
+  aggregateInTurns(
     query: IndexQuery,
     range: IndexRange,
     options: AggregateOptions,
     turning: Turning,
   ): Promise<AggregatedTags> {
-    for (let round = 0; ; round++) {
-      const answer = await this.inTurns(turning, (attempts) => {
-        const set = this.#visible(query, range, options.shards, attempts);
-        return round < pacedRoundsMax
-          ? aggregateInTurns(set, this.#tables, options, turning.work)
-          : aggregateTags(set, this.#tables, options);
-      });
-      // Terms were removed meanwhile, so that what was found may be of others.
-      if (answer !== null) return answer;
-    }
+    return this.#queries.aggregateInTurns(query, range, options, turning);
   }
 
   has(slot: number): boolean {
@@ -683,21 +564,11 @@ export class NamespaceIndex {
     const tables = this.#identities.memoryBytes;
     const postings = this.#termPostings.memoryBytes + this.#fieldPostings.memoryBytes;
     const terms = this.#dictionary.memoryBytes + this.#dictionary.textBytes;
-    const queries = this.#regexps.memoryBytes + this.#evaluator.memoryBytes;
     const series = this.#series.memoryBytes + this.#live.memoryBytes;
-    return tables + postings + terms + queries + series + 3 * this.#terms.byteLength;
+    return (
+      tables + postings + terms + this.#queries.memoryBytes + series + 3 * this.#terms.byteLength
+    );
   }
 }
 
 const noBytes = new Uint8Array(0);
-
-function isInSome(bitsets: readonly Uint32Array[], slot: number): boolean {
-  for (let i = 0; i < bitsets.length; i++) if (hasBit(bitsets[i]!, slot)) return true;
-  return false;
-}
-
-function shardMask(shards: Uint32Array): Uint8Array {
-  const mask = new Uint8Array(shardsMax);
-  for (let i = 0; i < shards.length; i++) mask[shards[i]!] = 1;
-  return mask;
-}

@@ -57,8 +57,9 @@ export class Connection implements CallConnection {
    */
   refusesCall(callsMax: number): boolean {
     if (this.#calls < callsMax) return false;
-    if (++this.#refused === Math.min(callsMax, refusedMax))
+    if (++this.#refused === Math.min(callsMax, refusedMax)) {
       this.#sendAway('too many calls are under way');
+    }
     return true;
   }
 

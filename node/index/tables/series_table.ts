@@ -25,6 +25,9 @@ const termCountMask = (1 << termCountBits) - 1;
 /** Most terms of one series: each takes four bytes of a layout of at most 65,535. */
 export const seriesTermsMax: number = termCountMask;
 
+/** Shards are below this. */
+export const shardsMax: number = 65_536;
+
 /** ID schemes are below this. */
 export const idSchemesEnd = 4;
 

@@ -4,10 +4,15 @@
  * store.
  */
 import { ClusterAdmin } from '#cluster/admin/admin.ts';
-import { lineageKey, storageService } from '#cluster/kv/keys.ts';
 import { storedLineage } from '#cluster/kv/lineage.ts';
 import { lookingFirst } from '#cluster/kv/looking_first.ts';
-import { type ClusterName, environmentDefault, zoneDefault } from '#cluster/kv/keys.ts';
+import {
+  type ClusterName,
+  environmentDefault,
+  lineageKey,
+  storageService,
+  zoneDefault,
+} from '#cluster/kv/keys.ts';
 import { NodeConnections } from '#cluster/node/client.ts';
 import { nodeMethods } from '#cluster/node/methods.ts';
 import type { Instance } from '#cluster/placement/placement.ts';
